@@ -23,7 +23,7 @@ from .readers.deeplabcut import (
 )
 from .readers.delimited import sniff
 from .readers.formats import read_frame
-from .readers.hdf import is_analysis, is_project, open_hdf, read_analysis, read_project
+from .readers.hdf import open_hdf, read_analysis, read_project
 from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, standardise, with_labels
 from .readers.quality import (
     LOW_SCORE,
@@ -80,8 +80,11 @@ def read(
 def _read(source: Source, rate_hz: float | None) -> KeypointTable:
     if source.suffix in (".h5", ".hdf5", ".hdf", ".slp") and not source.packed:
         with open_hdf(source) as file:
-            read = read_analysis if is_analysis(file) else read_project if is_project(file) else read_deeplabcut_h5
-            return read(file, source, rate_hz)
+            inside = set(file)
+            if {"tracks", "node_names"} <= inside:
+                return read_analysis(file, source, rate_hz)
+            sleap = {"frames", "instances", "pred_points"} <= inside
+            return (read_project if sleap else read_deeplabcut_h5)(file, source, rate_hz)
     if source.suffix == ".npz" and not source.packed:
         return read_pose_arrays(source, rate_hz)
     if source.suffix in (".csv", ".tsv", ".txt"):

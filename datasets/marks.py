@@ -181,7 +181,8 @@ def _collected(marks: Iterable[Mark]) -> Marks:
         for other in ends:
             if other.word != mark.word and other.stop > mark.start:
                 Marks((other,)).add(mark)  # says what is wrong
-        latest[mark.recording] = _last_of_two_words([mark, *ends])
+        last, *others = sorted([mark, *ends], key=lambda one: one.stop, reverse=True)
+        latest[mark.recording] = [last, *[one for one in others if one.word != last.word][:1]]
     return made
 
 
@@ -231,8 +232,3 @@ def from_labels(
         frames[mark.word] += mark.stop - mark.start
     # Of a word that is marked for one frame in all nothing can be learned.
     return Marks(tuple(mark for mark in found if frames[mark.word] > 1 or mark.word in there))
-
-
-def _last_of_two_words(marks: Sequence[Mark]) -> list[Mark]:
-    ordered = sorted(marks, key=lambda one: one.stop, reverse=True)
-    return [ordered[0], *[one for one in ordered if one.word != ordered[0].word][:1]]

@@ -325,7 +325,8 @@ class Session:
         """Mean and standard deviation of each channel over all drivers' clean laps: one scale for every driver."""
         scales = {}
         for name in CHANNELS:
-            parts = [d.channel(name)[_on_laps(d, _clean(d.laps))] for d in self.drivers if name in d.available_channels]
+            sent = [driver for driver in self.drivers if name in driver.available_channels]
+            parts = [d.channel(name)[np.isin(d.lap, d.laps.number[_clean(d.laps)])] for d in sent]
             values = np.concatenate(parts).astype(np.float64) if parts else np.empty(0)
             values = values[np.isfinite(values)]
             if values.size:
@@ -339,10 +340,6 @@ def _clean(laps: LapTable) -> BoolArray:
         if chosen.any():
             return chosen
     return np.ones(len(laps), dtype=bool)
-
-
-def _on_laps(driver: Driver, chosen: BoolArray) -> BoolArray:
-    return np.isin(driver.lap, driver.laps.number[chosen])  # [T]
 
 
 def _lap_ranks(driver: Driver) -> list[tuple[bool, bool, float, int]]:

@@ -72,14 +72,6 @@ def text(group: h5py.Group, name: str, source: Source) -> list[str]:
     return [" ".join(v.split()) for v in values]
 
 
-def is_analysis(file: h5py.File) -> bool:
-    return "tracks" in file and "node_names" in file
-
-
-def is_project(file: h5py.File) -> bool:
-    return "frames" in file and "instances" in file and "pred_points" in file
-
-
 def read_analysis(file: h5py.File, source: Source, rate_hz: float | None) -> KeypointTable:
     """A recording from SLEAP's analysis export: tracks [tracks, 2, nodes, frames], or the other way round."""
     parts = unique_names(text(file, "node_names", source))[0]

@@ -37,7 +37,6 @@ def n_latent(asked: int | None, most: int, name: str) -> int:
 
 
 def add_fit(commands: Any) -> None:
-    """The command `fit`."""
     parser = commands.add_parser("fit", help="fit a model to a file and save it")
     add_data_options(parser)
     add_model_options(parser)
@@ -51,7 +50,6 @@ def add_fit(commands: Any) -> None:
 
 
 def add_predict(commands: Any) -> None:
-    """The command `predict`."""
     parser = commands.add_parser(
         "predict",
         help="soft states of a file under a saved model",
@@ -143,7 +141,6 @@ def predict(options: argparse.Namespace) -> int:
 
 
 def add_info(commands: Any) -> None:
-    """The command `info`."""
     parser = commands.add_parser("info", help="the library, or a saved model")
     parser.add_argument("model", type=Path, nargs="?", help="model file that `fit` saved")
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -19,7 +19,6 @@ _STDOUT = Path("-")
 
 
 def add_reproduce(commands: Any) -> None:
-    """The command `reproduce`."""
     parser = commands.add_parser(
         "reproduce",
         help="repeat the simulated comparison, or everything of the paper: every model, several seeds",

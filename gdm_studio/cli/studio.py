@@ -19,7 +19,6 @@ PORT = 8501
 
 
 def add_studio(commands: Any) -> None:
-    """The command `studio`."""
     parser = commands.add_parser(
         "studio",
         help="open the dashboard",
@@ -66,7 +65,6 @@ def check(options: argparse.Namespace) -> int:
 
 
 def add_workers(commands: Any) -> None:
-    """The command `workers`."""
     parser = commands.add_parser(
         "workers",
         help="run fits for a Dask scheduler",
@@ -87,12 +85,15 @@ def add_workers(commands: Any) -> None:
 def workers(options: argparse.Namespace) -> int:
     """Until stopped, or until they cannot be started."""
     from gdm_core.engine.cluster import Host, size, worker_count, worker_memory
+    from gdm_studio.check import place_of
 
     number = worker_count() if options.workers is None else options.workers
     if number < 1:
         raise ConfigError(f"--workers is {number}; at least 1 process is needed.")
     memory = worker_memory(number) if options.memory is None else size(options.memory, "--memory")
-    scheduler = _address(options.scheduler)
+    if place_of(options.scheduler) is None:
+        raise ConfigError(f"The scheduler is {options.scheduler!r}; write tcp://HOST:PORT.")
+    scheduler = options.scheduler if "://" in options.scheduler else f"tcp://{options.scheduler}"
     for ending in (signal.SIGTERM, signal.SIGINT):  # jobs in the background are told to ignore the second
         signal.signal(ending, signal.default_int_handler)
     print(f"{number} workers for {scheduler}, {memory / 2**30:.1f} GiB each.", file=sys.stderr, flush=True)
@@ -109,11 +110,3 @@ def workers(options: argparse.Namespace) -> int:
         return 0
     except OSError as error:
         raise FitError(f"The worker processes cannot be started ({error}); what they said stands above.") from error
-
-
-def _address(text: str) -> str:
-    from gdm_studio.check import place_of
-
-    if place_of(text) is None:
-        raise ConfigError(f"The scheduler is {text!r}; write tcp://HOST:PORT.")
-    return text if "://" in text else f"tcp://{text}"

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def add_study(commands: Any) -> None:
-    """The command `study`."""
     parser = commands.add_parser(
         "study",
         help="does it differ between groups? Many recordings, their conditions on a sheet",

@@ -29,7 +29,6 @@ SYMBOLS = {"n_states": "K", "temperature": "tau", "stickiness": "gamma"}
 
 
 def add_sweep(commands: Any) -> None:
-    """The command `sweep`."""
     parser = commands.add_parser(
         "sweep",
         help="fit a grid of K, tau, gamma over seeds, judged by held-out ELBO",
@@ -139,7 +138,8 @@ def _sweep_of(options: argparse.Namespace, trials: Trials) -> Sweep:
     if options.model not in available():
         raise ConfigError(f"There is no model {options.model!r}; choose one of {', '.join(available())}.")
     family, given = NAMED_MODELS[options.model]
-    grid = {name: values for name in SYMBOLS if (values := _given(options, name)) is not None}
+    asked = {"n_states": options.states, "temperature": options.temperature, "stickiness": options.stickiness}
+    grid = {name: values for name, values in asked.items() if values is not None}
     known = {field.name for field in fields(import_family(family).config_class)}
     if unknown := [name for name in grid if name not in known]:
         raise ConfigError(
@@ -148,11 +148,6 @@ def _sweep_of(options: argparse.Namespace, trials: Trials) -> Sweep:
     train, test = hold_out(trials, options.holdout)
     base = {**given, "n_latent": n_latent(options.latent, trials.n_channels, options.data.name)}
     return Sweep(family, base, grid, range(options.seeds), train, test, EVALUATE if options.scores else "")
-
-
-def _given(options: argparse.Namespace, name: str) -> list[Any] | None:
-    found: list[Any] | None = getattr(options, "states" if name == "n_states" else name)
-    return found
 
 
 def _table(groups: Sequence[Aggregate], winner: Aggregate | None) -> list[tuple[str, ...]]:
@@ -194,7 +189,6 @@ def _stickinesses(text: str) -> list[float | str]:
 
 
 def add_suggest(commands: Any) -> None:
-    """The command `suggest`."""
     parser = commands.add_parser(
         "suggest",
         help="how many states there are, and which settings suit them",

@@ -17,7 +17,6 @@ _COLUMNS = ("recording", "start", "stop", "word")
 
 
 def add_teach(commands: Any) -> None:
-    """The command `teach`."""
     parser = commands.add_parser(
         "teach",
         help="name a few moments: words for every moment of all recordings",
