@@ -182,7 +182,9 @@ def evil_files() -> list[tuple[str, bytes]]:
 
 
 CELLS = (b"", b"text", b"inf", b"1e400", b'"', b"1,5", b"\xff\xfe", b"0x1", b"9" * 400)
-ENDINGS = (*".npz .npy .xlsx .csv .csv.gz .parquet .h5 .slp .json .txt .tsv .annot .xls".split(), "")
+ENDINGS = (
+    ".npz", ".npy", ".xlsx", ".csv", ".csv.gz", ".parquet", ".h5", ".slp", ".json", ".txt", ".tsv", ".annot", ".xls", "",
+)  # fmt: skip
 
 
 @cache
