@@ -1,4 +1,5 @@
-"""Figures are plain data: what was put in can be read back out of them."""
+"""Figures are plain data: what was put in can be read back out of them; numbers can be read, axes make sense, names stay as typed.
+In notebooks they are the pages' own, in colours of one theme."""
 
 from __future__ import annotations
 
@@ -9,12 +10,16 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from gdm_core import GDM
 from gdm_core.analysis.bouts import runs
-from gdm_core.errors import DataError
+from gdm_core.errors import ConfigError, DataError
+from gdm_core.trials import Trial
+from gdm_studio import plot
 from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures.base import typed, untyped
 from gdm_studio.plot.figures.states import averaged
 from gdm_studio.plot.figures.track import bucket_lines
+from gdm_studio.plot.palette import TOKENS
 from pages.playground import gumbel, pictures
 from pages.ui import theme
 
@@ -232,3 +237,125 @@ def test_names_at_the_end_of_lines_stand_apart_on_the_axis_that_is_drawn():
     low, high = sorted(drawn["layout"]["annotations"], key=lambda mark: mark["y"])
     assert high["yshift"] + 150 * (high["y"] - low["y"]) >= 12, "pixels, of 150 from 0 to 1"
     assert low["yshift"] == 0
+
+
+def _span(figure: figures.Figure) -> tuple[float, float]:
+    low, high = figure["layout"]["xaxis"]["range"]
+    return 10**low, 10**high
+
+
+def test_a_single_stay_lies_in_the_middle_of_a_decade_and_on_its_median():
+    figure = figures.dwell(np.zeros(41, int), 2, step=1 / 30, unit="s")
+    low, high = _span(figure)
+    assert high / low == pytest.approx(10)
+    dot = float(untyped(figure["data"][0]["x"])[0])
+    assert dot == pytest.approx(np.sqrt(low * high), rel=1e-5)
+    assert figure["layout"]["shapes"][0]["x0"] == dot, "the bar stands exactly where the dot is"
+
+
+@pytest.mark.parametrize("lengths", [[1], [40, 41], [3, 500], [2, 90_000]])
+def test_ticks_of_stays_are_few_round_and_in_order(lengths):
+    labels = np.concatenate([np.full(n, i % 2) for i, n in enumerate(lengths)])
+    axis = figures.dwell(labels, 2)["layout"]["xaxis"]
+    ticks = axis["tickvals"]
+    assert 2 <= len(ticks) <= 9
+    assert all(b > a for a, b in pairwise(ticks))
+    assert all(axis["range"][0] <= np.log10(tick) <= axis["range"][1] for tick in ticks)
+    assert [float(text.replace(",", "")) for text in axis["ticktext"]] == pytest.approx(ticks)
+
+
+def test_values_stand_beside_the_axes_where_nothing_crosses_them():
+    labels = np.repeat([0, 1, 0, 2], [4, 4, 8, 5])
+    hot = figures.one_hot(labels, 3)
+    for figure in (figures.dwell(labels, 3), figures.usage(hot, reference=[0.9, 0.1, 0.0])):
+        words = figure["layout"]["annotations"]
+        assert [note["y"] for note in words] == [0, 1, 2]
+        assert all(note["xref"] == "paper" and note["x"] == 1 and note["xanchor"] == "left" for note in words)
+        assert figure["layout"]["margin"]["r"] >= 40
+    assert [note["text"] for note in figures.dwell(labels, 3)["layout"]["annotations"]] == ["6", "4", "5"]
+
+
+def test_a_state_without_stays_has_no_median():
+    figure = figures.dwell([0, 0, 0], 2)
+    assert len(figure["layout"]["annotations"]) == len(figure["layout"]["shapes"]) == 1
+    assert figures.dwell([-1, -1], 2)["layout"]["annotations"] == []
+
+
+def test_use_is_counted_among_what_is_known():
+    figure = figures.usage(figures.one_hot([0, -1, 1, 1, -1], 2))
+    assert figure["data"][0]["x"] == pytest.approx([1 / 3, 2 / 3])
+    assert figures.usage(figures.one_hot([-1, -1], 2))["data"][0]["x"] == [0, 0]
+
+
+def test_names_stay_as_they_were_typed():
+    labels = np.repeat([0, 1, 0], 5)
+    names = ["<b>run</b>", "a & b"]
+    made = [
+        figures.dwell(labels, 2, names=names),
+        figures.usage(figures.one_hot(labels, 2), names=names),
+        figures.usage_by_segment(figures.one_hot(labels, 2), np.zeros(15), names=names),
+        figures.transition_matrix(np.eye(2), names=names),
+    ]
+    for figure in made:
+        drawn = json.dumps([figure["data"], figure["layout"]])
+        assert "<b>" not in drawn
+        assert "&lt;b&gt;run&lt;/b&gt;" in drawn
+
+
+def test_two_states_of_one_name_keep_a_row_each():
+    figure = figures.transition_matrix([[0.1, 0.9], [0.4, 0.6]], names=["walk", "walk"])
+    trace = figure["data"][0]
+    assert len(set(trace["y"])) == len(set(trace["x"])) == 2
+    assert trace["hovertext"][0][1] == "walk to walk: 90.0%"
+
+
+STATES = np.random.default_rng(0).dirichlet(np.ones(3), size=60).astype(np.float32)
+PATH = np.cumsum(np.random.default_rng(1).normal(size=(60, 2)), axis=0).astype(np.float32)
+LAP = Trial(PATH, position=PATH)
+
+
+@pytest.fixture(scope="module")
+def forecast():
+    model = GDM(n_states=2, n_latent=2, n_steps=5, seed=0).fit(LAP)
+    return model.forecast(LAP, horizon=4, n_paths=20, origins=[20, 40])
+
+
+@pytest.mark.parametrize("theme", TOKENS)
+def test_every_figure_is_drawn_in_its_theme(theme, forecast):
+    made = (
+        plot.track(LAP, STATES, theme=theme),
+        plot.strip(STATES, rate_hz=10, theme=theme),
+        plot.usage(STATES, reference=[0.2, 0.3, 0.5], theme=theme),
+        plot.ethogram({"expert": STATES.argmax(axis=1), "model": STATES}, rate_hz=10, theme=theme),
+        plot.envelope(forecast, LAP.y, origin=40, theme=theme),
+    )
+    for figure in made:
+        text = figure.to_json()
+        assert '"$' not in text, "a colour of the theme is missing"
+        assert TOKENS[theme]["ink"] in text
+        assert figure.layout.meta["alt"]
+        assert figure.layout.height > 50
+
+
+def test_a_notebook_and_a_page_have_the_same_drawing():
+    page = figures.proportions(STATES, step=0.1, unit="s", height=190)
+    notebook = json.loads(plot.strip(STATES, rate_hz=10).to_json())
+    assert [trace["y"]["bdata"] for trace in notebook["data"]] == [trace["y"]["bdata"] for trace in page["data"]]
+
+
+def test_the_envelope_begins_after_its_origin(forecast):
+    figure = plot.envelope(forecast, LAP.y, origin=40, before=5, rate_hz=10)
+    words = {note.text for note in figure.layout.annotations}
+    assert {"now", "predicted"} <= words
+    assert figure.layout.shapes[0].x0 == pytest.approx(4.0)
+
+
+def test_what_cannot_be_drawn_is_refused(forecast):
+    with pytest.raises(DataError, match="has no position"):
+        plot.track(Trial(PATH), STATES)
+    with pytest.raises(ConfigError, match="choose one of light, dark"):
+        plot.strip(STATES, theme="sepia")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="rate_hz is 0"):
+        plot.strip(STATES, rate_hz=0)
+    with pytest.raises(DataError, match="origins go from 20 to 40"):
+        plot.envelope(forecast, LAP.y, origin=21)
