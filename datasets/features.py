@@ -138,11 +138,7 @@ def egocentric_features(
 
 
 def in_unit(channels: Sequence[str], unit: str) -> dict[str, str]:
-    """What channels of poses are called with the unit of their lengths and speeds; those that have none are left out.
-
-    channels   names, of coordinates or of features
-    unit       of the coordinates, "" for none
-    """
+    """What channels of poses are called with the unit of their lengths and speeds; those that have none are left out."""
     said = {end: unit for end in _LENGTHS} | {end: f"{unit}/s" for end in _SPEEDS}
     found = {name: said.get(name.rsplit(" ", 1)[-1], said.get(" ".join(name.split(" ")[-2:]))) for name in channels}
     return {name: f"{name} ({its})" for name, its in found.items() if unit and its}

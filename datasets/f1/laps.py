@@ -189,26 +189,18 @@ class IdealLap:
 
 
 def is_qualifying(session: Session) -> bool:
-    """Whether laps of the session belong to Q1 to Q3.
-
-    session   as `load_session` or `simulate_race` gives it
-    """
+    """Whether laps of the session belong to Q1 to Q3."""
     return any((driver.laps.part > 0).any() for driver in session.drivers)
 
 
 def is_race(session: Session) -> bool:
-    """Whether who crosses the line first wins, and not who drove the best lap.
-
-    session   as `load_session` or `simulate_race` gives it
-    """
+    """Whether who crosses the line first wins, and not who drove the best lap."""
     return session.name in RACES
 
 
 def best_laps(session: Session) -> tuple[BestLap, ...]:
     """The fastest lap that stood of every driver in every part, the parts in order and the fastest first; who set no time is left
     out.
-
-    session   as `load_session` or `simulate_race` gives it
     """
     found = []
     for index, part in enumerate(PARTS if is_qualifying(session) else ("",), start=1):
@@ -225,10 +217,7 @@ def best_laps(session: Session) -> tuple[BestLap, ...]:
 
 
 def ideal_laps(session: Session) -> tuple[IdealLap, ...]:
-    """Every driver's best sectors put together, the fastest first; of accurate laps, or of all where none is.
-
-    session   as `load_session` or `simulate_race` gives it
-    """
+    """Every driver's best sectors put together, the fastest first; of accurate laps, or of all where none is."""
     found = []
     for driver in session.drivers:
         laps = driver.laps
@@ -245,8 +234,5 @@ def ideal_laps(session: Session) -> tuple[IdealLap, ...]:
 
 
 def no_time(session: Session) -> tuple[str, ...]:
-    """Drivers who set no time at all.
-
-    session   as `load_session` or `simulate_race` gives it
-    """
+    """Drivers who set no time at all."""
     return tuple(driver.code for driver in session.drivers if not (driver.laps.timed & ~driver.laps.deleted).any())

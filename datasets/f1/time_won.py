@@ -45,10 +45,7 @@ class LapTrend:
 
 
 def clean_laps(laps: LapTable) -> npt.NDArray[np.int64]:
-    """Numbers of the laps that nothing disturbed.
-
-    laps   of one driver
-    """
+    """Numbers of the laps that nothing disturbed."""
     return np.asarray(laps.number[laps.undisturbed], np.int64)
 
 
@@ -230,10 +227,7 @@ class Run:
 
 
 def fuel_effect(session: Session) -> tuple[float, str]:
-    """(seconds that a lap time falls by with each lap of burnt fuel, where that number comes from).
-
-    session   as `load_session` or `simulate_race` gives it
-    """
+    """(seconds that a lap time falls by with each lap of burnt fuel, where that number comes from)."""
     trend = lap_trend(session) if is_race(session) else None
     if trend is not None and trend.lap < 0:
         return -trend.lap, f"measured over {trend.n_laps} laps of all drivers, the track's gain of rubber among it"
@@ -241,12 +235,7 @@ def fuel_effect(session: Session) -> tuple[float, str]:
 
 
 def runs(session: Session, code: str, fuel: float) -> tuple[Run, ...]:
-    """The runs of a driver that are long enough; laps in traffic (5 % above the median) are left out.
-
-    session   as `load_session` or `simulate_race` gives it
-    code      three letters, such as VER
-    fuel      seconds that a lap time falls by with each lap, as `fuel_effect` says
-    """
+    """The runs of a driver that are long enough; laps in traffic (5 % above the median) are left out."""
     laps = session.driver(code).laps
     found = []
     for stint in laps.stints:
