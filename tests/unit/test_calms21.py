@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -17,8 +16,8 @@ from datasets import calms21
 from gdm_core.errors import ConfigError, DataError
 from tests.support import forged
 from tests.support.attempts import Found, attempt
+from tests.support.real import recorded
 
-REAL = Path(os.environ.get("GDM_TEST_DATA", Path(__file__).parents[3] / "shared" / "data")) / "calms21"
 VOCABULARY = {"attack": 0, "investigation": 1, "mount": 2, "other": 3}
 
 
@@ -276,11 +275,9 @@ def test_the_other_split_in_one_file_is_left_out(tmp_path: Path):
 
 
 def test_the_real_trial_in_the_official_layout(tmp_path: Path):
-    source = REAL / "mouse083_official_layout.json.gz"
-    if not source.is_file():
-        pytest.skip(f"the real CalMS21 trial is not at {source}")
+    source = recorded("calms21/mouse083_official_layout.json.gz")
     trial = calms21.load(source, "test", scaling="pixels", cache_folder=tmp_path / "cache")[0]
-    with np.load(REAL / "mouse083_test.npz", allow_pickle=False) as real:
+    with np.load(source.with_name("mouse083_test.npz"), allow_pickle=False) as real:
         np.testing.assert_allclose(trial.y.reshape(-1, 2, 2, 7), real["keypoints"], rtol=1e-6)
         np.testing.assert_array_equal(trial.labels, real["annotations"])
     assert trial.n_samples == 4881

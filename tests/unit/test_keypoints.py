@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,9 @@ from datasets.splits import split_recording
 from datasets.tables import Table, template
 from gdm_core.errors import ConfigError, DataError
 from tests.support import table_files
+from tests.support.real import recorded
 from tests.support.table_files import csv, hdf, read, written
 
-REAL = Path(os.environ.get("GDM_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
 PARTS, N = ("nose", "left ear", "tail"), 40
 
 
@@ -420,10 +419,7 @@ REAL_FILES = [
 
 @pytest.mark.parametrize(("name", "frames", "animals", "parts"), REAL_FILES)
 def test_real_files(name: str, frames: int, animals: int, parts: int):
-    path = REAL / "other" / name
-    if not path.is_file():
-        pytest.skip(f"the real recording is not at {path}")
-    table = keypoints.read(path)
+    table = keypoints.read(recorded(f"other/{name}"))
     assert (table.n_frames, len(table.animals), len(table.parts)) == (frames, animals, parts)
     assert np.isfinite(table.xy).mean() > 0.5
     assert keypoints.report(table).n_samples == frames
@@ -431,9 +427,7 @@ def test_real_files(name: str, frames: int, animals: int, parts: int):
 
 
 def test_real_files_agree_with_each_other():
-    folder = REAL / "other"
-    if not folder.is_dir():
-        pytest.skip(f"there are no real recordings at {folder}")
+    folder = recorded("other")
     slp, analysis = (keypoints.read(folder / f"deepof_single.{kind}") for kind in ("slp", "analysis.h5"))
     order = [slp.parts.index(part) for part in analysis.parts]
     np.testing.assert_allclose(slp.xy[..., order], analysis.xy, atol=0.01)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,8 @@ from datasets.tables import Limits, Role
 from gdm_core.errors import ConfigError, DataError
 from tests.support import forged
 from tests.support.feather_reader import ENDING, read_feather
+from tests.support.real import recorded
 from tests.support.table_files import NUMBERS, PLAIN, N, book, check, check_plain, csv, npy, npz, written, zipped
-
-REAL = Path(os.environ.get("GDM_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
 @pytest.mark.parametrize(
@@ -287,10 +285,7 @@ def test_ten_megabytes_take_little_more_memory_than_their_numbers():
 
 
 def test_the_real_tables_are_understood():
-    path = REAL / "f1" / "pos_shanghai_2025_race.parquet"
-    if not path.is_file():
-        pytest.skip(f"the real position samples are not at {path}")
-    table = tables.read(path)
+    table = tables.read(recorded("f1/pos_shanghai_2025_race.parquet"))
     roles = table.roles
     assert (roles["driver"], roles["t"], roles["x"], roles["y"]) == (
         Role.GROUP,

@@ -4,10 +4,7 @@ Time along a lap: integrated speed, pinned to official times, with an honest unc
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -174,26 +171,12 @@ def test_simulated_tyres_grow_older_until_the_stop():
     assert laps.tyre_age[found[0].last - 1] == found[0].last
 
 
-SHARED = Path(os.environ.get("GDM_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
-REAL = SHARED / "f1" / "fastf1_cache"
 TOLERANCE_S = 0.03
 
 
 @pytest.fixture(scope="module")
 def simulated() -> Session:
     return formula1.simulate_race("shanghai", drivers=4, laps=12)
-
-
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Session:
-    """The race in Shanghai, 2025, from FastF1's own files and without a network."""
-    if not REAL.is_dir():
-        pytest.skip(f"There is no real race in {REAL}; GDM_TEST_DATA says where else it may be.")
-    home = tmp_path_factory.mktemp("home")
-    shutil.copytree(REAL, home / "fastf1", copy_function=shutil.copyfile)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GDM_DATA_DIR", str(home))
-        return formula1.load_session(2025, "Chinese Grand Prix", "Race", offline=True)
 
 
 def _official(session: Session, code: str, number: int) -> np.ndarray:
@@ -239,18 +222,18 @@ def _left_out(session: Session, codes: tuple[str, ...]) -> tuple[np.ndarray, np.
 
 
 @pytest.mark.bulk
-def test_gaps_agree_with_the_sector_times_of_a_real_race(real):
-    worst, count = _worst_at_lines(real, ("PIA", "NOR", "RUS", "VER"))
+def test_gaps_agree_with_the_sector_times_of_a_real_race(china):
+    worst, count = _worst_at_lines(china[0], ("PIA", "NOR", "RUS", "VER"))
     assert count > 200
     assert worst < TOLERANCE_S
-    piastri, leclerc, verstappen = (lap_clock(real, *lap) for lap in (("PIA", 53), ("LEC", 49), ("VER", 56)))
+    piastri, leclerc, verstappen = (lap_clock(china[0], *lap) for lap in (("PIA", 53), ("LEC", 49), ("VER", 56)))
     assert leclerc.at(1) - piastri.at(1) == pytest.approx(0.637, abs=0.002)
     assert verstappen.at(1) - piastri.at(1) == pytest.approx(-0.032, abs=0.002)
 
 
 @pytest.mark.bulk
-def test_the_stated_uncertainty_is_that_of_official_times_left_out_of_a_real_race(real):
-    errors, stated = _left_out(real, ("PIA", "NOR", "RUS", "VER"))
+def test_the_stated_uncertainty_is_that_of_official_times_left_out_of_a_real_race(china):
+    errors, stated = _left_out(china[0], ("PIA", "NOR", "RUS", "VER"))
     assert 0.88 < (np.abs(errors) < 1.96 * stated).mean() < 0.99
     assert errors.std() < 0.08
 

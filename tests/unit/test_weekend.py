@@ -5,10 +5,7 @@ And sessions as rows of a sheet, of which a study can ask.
 
 from __future__ import annotations
 
-import os
-import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,12 +20,6 @@ from datasets.f1.time_won import clean_laps, fading, fuel_effect, line, runs, sh
 from gdm_core import Study
 from gdm_core.errors import ConfigError, DataError
 from tests.support.formula1 import LAP_S, RADIUS, ring_driver, ring_session
-
-STORED = (
-    Path(os.environ.get("GDM_TEST_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
-    / "f1"
-    / "fastf1_cache"
-)
 
 
 def qualifying() -> Session:
@@ -127,18 +118,14 @@ def test_states_fade_by_what_is_put_into_them_and_add_up_to_the_lap():
 
 # ---- against FastF1's own ------------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
-def feed(tmp_path_factory):
-    """FastF1 with the stored sessions, and the same through our loader."""
-    if not STORED.is_dir():
-        pytest.skip(f"the stored sessions are not in {STORED}")
+def feed(downloads):
+    """FastF1 with a stored session, and the same through our loader."""
     import fastf1
 
-    folder = tmp_path_factory.mktemp("data")
-    shutil.copytree(STORED, folder / "fastf1", copy_function=shutil.copyfile)
     patch = pytest.MonkeyPatch()
-    patch.setenv("GDM_DATA_DIR", str(folder))
+    patch.setenv("GDM_DATA_DIR", str(downloads))
     patch.setattr("sys.stdin", None)
-    fastf1.Cache.configure(cache_dir=str(folder / "fastf1"))
+    fastf1.Cache.configure(cache_dir=str(downloads / "fastf1"))
     fastf1.Cache.offline_mode(True)
     source = fastf1.get_session(2025, "Australia", "Q")
     source.load(laps=True, telemetry=True, weather=True, messages=True)
@@ -181,8 +168,8 @@ def test_best_laps_sectors_and_speeds_are_those_of_fastf1(feed):
 
 
 @pytest.mark.bulk
-def test_corner_times_of_a_real_race_add_up_to_its_lap_times(feed):
-    session = formula1.load_session(2025, "Chinese Grand Prix", "Race", offline=True)
+def test_corner_times_of_a_real_race_add_up_to_its_lap_times(china):
+    session = china[0]
     laps = session.driver("PIA").laps
     found = corners_of(session, "PIA", clean_laps(laps))
     official = laps.seconds[np.isin(laps.number, found.laps)]

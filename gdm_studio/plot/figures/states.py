@@ -130,21 +130,15 @@ def state_strips(
     soft = {name: np.asarray(states, np.float32) for name, states in rows.items()}
     length = max(len(s) for s in soft.values())
     width = window_of(length, columns) if length else 1
-    cells, hover = [], []
-    for states in soft.values():
-        binned, _ = averaged(states, -(-len(states) // width)) if width > 1 else (states, 1)
-        cells.append(binned)
-        hover.append(top_two(binned))
-    drawn = max(len(c) for c in cells)
-    n_states = max(c.shape[1] for c in cells)
+    cells = [averaged(s, -(-len(s) // width))[0] if width > 1 else s for s in soft.values()]
+    drawn, n_states = max(len(c) for c in cells), max(c.shape[1] for c in cells)
     joined = np.full((len(cells), drawn, n_states), np.nan, np.float32)  # [R, columns, K]
     tips = np.zeros((len(cells), drawn, 4), np.uint8)
-    for i, (cell, tip) in enumerate(zip(cells, hover, strict=True)):
-        joined[i, : len(cell), : cell.shape[1]] = np.where(
-            np.isfinite(cell).any(axis=1, keepdims=True), np.nan_to_num(cell), np.nan
-        )
-        joined[i, : len(cell), cell.shape[1] :] = np.where(np.isfinite(cell).any(axis=1, keepdims=True), 0, np.nan)
-        tips[i, : len(tip)] = tip
+    for i, cell in enumerate(cells):
+        known = np.flatnonzero(np.isfinite(cell).any(axis=1))
+        joined[i, known] = 0
+        joined[i, known, : cell.shape[1]] = np.nan_to_num(cell[known])
+        tips[i, : len(cell)] = top_two(cell)
     flat = joined.reshape(-1, n_states)
     buckets = palette.quantise(flat, limit=60, cell=0.03)
     missing = np.isnan(flat).all(axis=1)
@@ -161,17 +155,14 @@ def state_strips(
         says = "%{text}"
         look["text"] = [_in_words(row, blank, names) for row, blank in zip(tips, blanks, strict=True)]
     says = f"{unit} %{{x:.4~g}} · %{{y}}<br>{says}"
+
     # One trace, and one for each row that is marked: opacity belongs to a whole trace. All have all rows, blank where
     # they are another's, since Plotly cannot draw a heat map of one row over names.
-    blank = np.full_like(index, len(scale) - 1)
-    at = {row: rows_shown.index(row) for row in marked}
-    whole = index.copy()
-    whole[list(at.values())] = len(scale) - 1
-    traces = [heatmap(whole, says, "u1", **look)]
-    for row, (_, opacity) in marked.items():
-        alone = blank.copy()
-        alone[at[row]] = index[at[row]]
-        traces.append(heatmap(alone, says, "u1", opacity=opacity, **look))
+    def only(shown: Sequence[bool], **more: Any) -> Dict:
+        return heatmap(np.where(np.array(shown)[:, None], index, len(scale) - 1), says, "u1", **look, **more)
+
+    traces = [only([row not in marked for row in rows_shown])]
+    traces += [only([row == name for row in rows_shown], opacity=opacity) for name, (_, opacity) in marked.items()]
     badges = [
         note(word, 0.5, row, xref="paper", yref="y", bgcolor="$surface", borderpad=3) | {"font": SMALL}
         for row, (word, _) in marked.items()

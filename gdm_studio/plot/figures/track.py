@@ -98,12 +98,6 @@ def _gl_lines(
     ]  # fmt: skip
 
 
-def _unseen(x: npt.NDArray[Any], y: npt.NDArray[Any], hover: npt.NDArray[np.uint16], width: float, says: str) -> Dict:
-    """The whole path without a colour, for the mouse: what is seen are shapes."""
-    line = {"color": "$clear", "width": width, "simplify": False}
-    return points("lines", x, y, says, customdata=typed(hover, "u2"), line=line, connectgaps=False)
-
-
 def _stroke(x: npt.NDArray[Any], y: npt.NDArray[Any], visit: npt.NDArray[np.int64], colour: str, width: float) -> Dict:
     """The pieces of a path that share a colour, as one shape: a third of what a trace costs the browser to update."""
     known = np.isfinite(x) & np.isfinite(y)
@@ -169,7 +163,9 @@ def track(
         shapes = [_stroke(x, y, visit, colour, width) for colour, visit in visits]
         if beneath is not None:
             shapes.insert(0, _stroke(beneath[:, 0], beneath[:, 1], np.arange(len(beneath)), "$line", 2.2 * width))
-        traces = [_unseen(x, y, hover, width, says)]
+        # The whole path without a colour, for the mouse: what is seen are shapes.
+        unseen = {"color": "$clear", "width": width, "simplify": False}
+        traces = [points("lines", x, y, says, customdata=typed(hover, "u2"), line=unseen, connectgaps=False)]
     seen = where if dots is None else np.concatenate([where, np.asarray(dots, np.float32)])
     if dots is not None:
         shapes.insert(0, _dots(np.asarray(dots, np.float32), 0.006 * float(np.nanmax(np.ptp(seen, axis=0)))))
