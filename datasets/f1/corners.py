@@ -17,8 +17,7 @@ import numpy.typing as npt
 from gdm_core.maths.gaps import known_mean, ratio
 
 from .driving import FAST_KMH, SLOW_KMH
-from .lap_clock import lap_clock
-from .session import Corner, Driver, Session
+from .session import Corner, Driver, Session, lap_clock
 
 Floats = npt.NDArray[np.float64]
 

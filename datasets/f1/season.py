@@ -18,9 +18,8 @@ from gdm_core.trials import UNLABELLED
 
 from .corners import corners_of
 from .driving import ACTIVITIES, CORNER, FAST_KMH, SLOW_KMH, curvature
-from .lap_clock import LapClock, lap_clock
 from .laps import QUICK
-from .session import Driver, Session
+from .session import Driver, LapClock, Session, lap_clock
 from .time_won import clean_laps
 from .trials import to_trials
 

@@ -16,9 +16,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from .lap_clock import LapClock, lap_clock
 from .laps import is_race, laps_on_like_tyres
-from .session import LapTable, Session
+from .session import LapClock, LapTable, Session, lap_clock
 
 Floats = npt.NDArray[np.float64]
 By = Literal["tyre age", "lap number"]

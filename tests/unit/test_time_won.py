@@ -14,10 +14,9 @@ from datasets import formula1
 from datasets.f1 import cache
 from datasets.f1 import time_won as module
 from datasets.f1.extract import lap_table
-from datasets.f1.lap_clock import LapClock, lap_clock
 from datasets.f1.laps import Stint, laps_on_like_tyres, stints
 from datasets.f1.race import SECTOR_LINES
-from datasets.f1.session import Driver, LapTable, Session
+from datasets.f1.session import Driver, LapClock, LapTable, Session, lap_clock
 from datasets.f1.time_won import clean_laps, error_of_mean, lap_trend, time_won
 from tests.support.formula1 import LAP_S, feed_laps, ring_driver, ring_session
 
