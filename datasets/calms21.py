@@ -130,8 +130,9 @@ LABEL_NAMES = ("attack", "investigation", "mount", "other")
 ANIMALS = ("resident", "intruder")  # mouse 0 is the black resident, mouse 1 the white intruder
 PARTS = ("nose", "left ear", "right ear", "neck", "left hip", "right hip", "tail base")
 EDGES = ((0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (3, 5), (4, 6), (5, 6), (1, 2))
-IMAGE_SIZE = (1024.0, 570.0)
-RATE_HZ = 30.0
+LAYOUT: dict[str, Any] = {  # of each recording, as a KeypointTable has it
+    "animals": ANIMALS, "parts": PARTS, "rate_hz": 30.0, "label_names": LABEL_NAMES, "edges": EDGES, "image_size": (1024.0, 570.0),
+}  # fmt: skip
 
 WHERE_TO_GET = (
     "CalMS21 is published by CaltechDATA as record s0vdx-0k302 (https://data.caltech.edu/records/s0vdx-0k302). Download "
@@ -199,17 +200,12 @@ def load_recordings(
     offsets = arrays["offsets"]
     tables = tuple(
         KeypointTable(
-            xy=arrays["keypoints"][start:stop],
-            animals=ANIMALS,
-            parts=PARTS,
-            rate_hz=RATE_HZ,
+            arrays["keypoints"][start:stop],
             scores=arrays["scores"][start:stop],
             labels=arrays["labels"][start:stop],
-            label_names=LABEL_NAMES,
-            edges=EDGES,
-            image_size=IMAGE_SIZE,
             name=name,
             notes=tuple(notes),
+            **LAYOUT,
         )
         for name, notes, start, stop in zip(about["names"], about["notes"], offsets[:-1], offsets[1:], strict=True)
     )

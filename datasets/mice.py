@@ -16,7 +16,7 @@ import scipy  # whose parts are loaded where they are first asked for
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trials, made_by
 
-from .calms21 import ANIMALS, EDGES, IMAGE_SIZE, LABEL_NAMES, PARTS, RATE_HZ
+from .calms21 import LAYOUT, PARTS
 from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling
 
 Floats = npt.NDArray[np.float64]
@@ -134,20 +134,8 @@ def _recording(n_frames: int, rng: np.random.Generator, name: str) -> KeypointTa
     lost = rng.random(scores.shape) < _LOW_SCORE_SHARE  # the tracker is unsure, and worse than usual
     scores[lost] = rng.uniform(0.02, 0.3, int(lost.sum()))
     xy += np.where(lost, 8.0, 0.0)[:, :, None, :] * rng.standard_normal(xy.shape)
-    return KeypointTable(
-        xy=xy.astype(np.float32),
-        animals=ANIMALS,
-        parts=PARTS,
-        rate_hz=RATE_HZ,
-        scores=scores.astype(np.float32),
-        labels=labels,
-        label_names=LABEL_NAMES,
-        edges=EDGES,
-        image_size=IMAGE_SIZE,
-        name=name,
-        simulated=True,
-        notes=NOTES,
-    )
+    values, known = xy.astype(np.float32), scores.astype(np.float32)
+    return KeypointTable(values, scores=known, labels=labels, name=name, simulated=True, notes=NOTES, **LAYOUT)
 
 
 def _place(centroid: Floats, heading: Floats, bend: Floats, stretch: Floats) -> Floats:

@@ -59,8 +59,7 @@ def _check(archive: zipfile.ZipFile, source: Source) -> None:
     if len(infos) > _MOST_MEMBERS:
         raise DataError(f"{source.name} holds {len(infos):,} parts; the limit is {_MOST_MEMBERS:,}.")
     declared = sum(info.file_size for info in infos)
-    if declared > limits.unpacked_bytes:
-        raise DataError(f"{source.name} unpacks to {declared:,} bytes; the limit is {limits.unpacked_bytes:,}.")
+    source.check_size(unpacked=declared)
     if declared > 10_000_000 and declared > limits.unpack_ratio * max(source.size, 1):
         raise DataError(
             f"{source.name} would unpack to {declared / source.size:,.0f} times its size; "

@@ -200,8 +200,7 @@ def read_delimited(source: Source, every: int = 1) -> tuple[pd.DataFrame, list[s
     if widths.most_common(1)[0][0] == len(names) + 1:  # rows end in a delimiter, or start with an unnamed row number
         trailing = all(not row[-1].strip() for row in body if len(row) == len(names) + 1)
         names = [*names, "column after the last"] if trailing else ["row", *names]
-    if len(names) > source.limits.columns:
-        raise DataError(f"{source.name} has {len(names):,} columns; the limit is {source.limits.columns:,}.")
+    source.check_size(columns=len(names))
     if len(body[0]) > len(names):  # seen before pandas makes an index of each field, which takes it seconds
         raise _too_many_fields(source, names)
     if not layout.has_header:

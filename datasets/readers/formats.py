@@ -78,8 +78,7 @@ def _rows_of(page: Any, source: Source) -> list[Row]:
     rows: list[Row] = []
     width = 0
     for cells in page.iter_rows(values_only=True):
-        if len(cells) > source.limits.columns:
-            raise DataError(f"{source.name} has {len(cells):,} columns; the limit is {source.limits.columns:,}.")
+        source.check_size(columns=max(1, len(cells)))
         if rows or any(cell is not None for cell in cells):
             rows.append(tuple(cells))
             width = max(width, len(cells))
@@ -176,7 +175,7 @@ def _read_parquet(source: Source) -> tuple[pd.DataFrame, list[str]]:
         wanted = [field.name for field in schema if not pa.types.is_nested(field.type)]
         if dropped := [field.name for field in schema if pa.types.is_nested(field.type)]:
             notes.append(f"columns that hold lists or records were left out: {', '.join(dropped[:5])}")
-        _check_size(source, n_rows, len(wanted), unpacked)
+        source.check_size(n_rows, len(wanted), unpacked)
         for batch in file.iter_batches(batch_size=100_000, columns=wanted):
             piece = batch.to_pandas(ignore_metadata=True)  # an index that pandas kept is a column like the others
             piece.columns = pd.Index(unique_names(batch.schema.names)[0])
@@ -186,21 +185,6 @@ def _read_parquet(source: Source) -> tuple[pd.DataFrame, list[str]]:
     if not pieces or not seen:
         raise DataError(f"{source.name} holds no rows.")
     return join_pieces(pieces), notes
-
-
-def _check_size(source: Source, n_rows: int, n_columns: int, unpacked: int) -> None:
-    limits = source.limits
-    if n_columns == 0:
-        raise DataError(f"{source.name} has no column of plain values.")
-    if n_columns > limits.columns:
-        raise DataError(f"{source.name} has {n_columns:,} columns; the limit is {limits.columns:,}.")
-    if n_rows > limits.rows or n_rows * n_columns > limits.values:
-        raise DataError(
-            f"{source.name} has {n_rows:,} rows and {n_columns} columns; the limits are {limits.rows:,} rows and "
-            f"{limits.values:,} values. Keep each n-th row, or fewer columns, and save it again."
-        )
-    if unpacked > limits.unpacked_bytes:
-        raise DataError(f"{source.name} unpacks to {unpacked:,} bytes; the limit is {limits.unpacked_bytes:,}.")
 
 
 def _read_npz(source: Source) -> tuple[pd.DataFrame, list[str]]:
@@ -229,7 +213,7 @@ def _read_npz(source: Source) -> tuple[pd.DataFrame, list[str]]:
         )
     if y.ndim == 1:
         y = y[:, None]
-    _check_size(source, y.shape[0], y.shape[1] + len(arrays), y.nbytes)
+    source.check_size(y.shape[0], y.shape[1] + len(arrays), y.nbytes)
     # As long as there are samples, it is a column of words.
     named = next((key for key in _NAMES if key in arrays and arrays[key].shape != (len(y),)), "")
     names = texts(arrays.pop(named)) if named else []
