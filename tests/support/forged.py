@@ -111,33 +111,44 @@ def workbook_parts() -> dict[str, bytes]:
     return parts
 
 
-def _archives() -> Iterator[tuple[str, dict[str, bytes]]]:
-    """(ending, parts) of archives that mean harm."""
+def _archives() -> Iterator[tuple[str, bytes, str]]:
+    """NPZ files and workbooks, as `evil_files` has them."""
+    few, out, flat = "declares .* bytes but .* follow", "points out of it", "no column is a channel"
     good = np.ones(60, np.float32).tobytes()
-    poses = npy((10, 2, 2, 3), content=np.ones(120, np.float32).tobytes())
-    for parts in (
-        {"y.npy": npy((10**7, 3))}, {"y.npy": npy((10**18, 10**18))}, {"y.npy": npy((-1, 3), content=good)},
-        {"y.npy": npy((2, 30), "|O", pickle.dumps([print] * 60))}, {"y.npy": pickle.dumps(np.ones(3))},
-        {"../../../etc/cron.d/y.npy": npy((20, 3), content=good)}, {"/etc/cron.d/y.npy": npy((20, 3), content=good)},
-        {"C:\\y.npy": npy((20, 3), content=good)}, {"y.npy": npy((5_000_000,), content=bytes(20_000_000))},
-        {f"{i}.npy": npy((2,), content=good[:8]) for i in range(2100)},
-        {"keypoints.npy": poses, "labels.npy": npy((10,), "|O")},
-        {"y.npy": npy((15, 4), "<c8", good + good)}, {"y.npy": npy((4, 3, 5), content=good)},
+    fine = npy((20, 3), content=good)
+    for content, says in (
+        (npy((10**7, 3)), few), (npy((10**18, 10**18)), "the limit is 250,000,000"),
+        (npy((-1, 3), content=good), "impossible shape"),
+        (npy((2, 30), "|O", pickle.dumps([print] * 60)), "pickled"), (pickle.dumps(np.ones(3)), "no readable header"),
+        (npy((5_000_000,), content=bytes(20_000_000)), "a zip bomb"), (npy((15, 4), "<c8", good + good), "neither numbers"),
+        (npy((4, 3, 5), content=good), flat), *((fine.replace(b"(20, 3)", odd, 1), "no readable header") for odd in
+        (b"((20,3 ", b"(20,3)\0", b"(20, 3(")),
     ):  # fmt: skip
-        yield ".npz", parts
+        yield "a.npz", zipped({"y.npy": content}), says
+    poses = {
+        "keypoints.npy": npy((10, 2, 2, 3), content=np.ones(120, np.float32).tobytes()),
+        "labels.npy": npy((10,), "|O"),
+    }
+    yield "a.npz", zipped(poses), "pickled"
+    yield "a.npz", zipped({f"{i}.npy": npy((2,), content=good[:8]) for i in range(2100)}), "parts; the limit"
     parts, sheet = workbook_parts(), "xl/worksheets/sheet1.xml"
     laughs = b"".join(b"<!ENTITY l%d '%s'>" % (i + 1, b"&l%d;" % i * 10) for i in range(9))
     bomb = laughs + b"]><worksheet><sheetData><row><c t='str'><v>&l9;</v></c></row></sheetData></worksheet>"
-    page, cell = parts[sheet], b"<v>1.5</v>"
-    for change in (
-        {sheet: page.replace(b'r="A2"', b'r="XFD1048576"')}, {sheet: page.replace(b'r="A2"', b'r="ZZZZZZ9"')},
-        {sheet: page.replace(b"<worksheet", b"<!DOCTYPE a [<!ENTITY b 'c'>]><worksheet", 1)},
-        {sheet: b"<!DOCTYPE l [<!ENTITY l0 'l'>" + bomb},
-        {sheet: b"<worksheet><sheetData>" + b"<row>" * 5000}, {sheet: bytes(15_000_000)}, {"../../../evil.xml": b"x"},
-        {"xl/workbook.xml": b"<workbook/>"}, {sheet: page.replace(cell, b"<v>" + b"9" * 5000 + b"</v>")},
-        {sheet: page.replace(cell, b"<v>1e99999999999</v>")},
+    page, cell, book = parts[sheet], b"<v>1.5</v>", "not a readable workbook"
+    for changed, says in (
+        (page.replace(b'r="A2"', b'r="XFD1048576"'), ""), (page.replace(b'r="A2"', b'r="ZZZZZZ9"'), book),
+        (page.replace(b"<worksheet", b"<!DOCTYPE a [<!ENTITY b 'c'>]><worksheet", 1), flat), (bytes(15_000_000), book),
+        (b"<!DOCTYPE l [<!ENTITY l0 'l'>" + bomb, book), (b"<worksheet><sheetData>" + b"<row>" * 5000, book),
+        (page.replace(cell, b"<v>" + b"9" * 5000 + b"</v>"), book), (page.replace(cell, b"<v>1e99999999999</v>"), flat),
     ):  # fmt: skip
-        yield ".xlsx", parts | change
+        yield "a.xlsx", zipped(parts | {sheet: changed}), says
+    yield "a.xlsx", zipped(parts | {"xl/workbook.xml": b"<workbook/>"}), "holds no row below a header"
+    for ending, inside in (("a.npz", {"y.npy": fine}), ("a.xlsx", parts)):
+        for name in ("../../etc/y.npy", "/etc/y.npy", "C:/y.npy", "..\\y.npy"):
+            yield ending, zipped({name: b"1"} | inside), out
+        yield ending, zipped(inside, 0), "is damaged"
+        yield ending, zipped(inside, 2**32 - 1), "the limit is 2,000,000,000"
+    yield "a.npz", zipped({"y.npy": fine}, 1000), "declares 1,000 bytes but holds others"
 
 
 def _hdf(tracks: Any, **how: Any) -> bytes:
@@ -156,28 +167,37 @@ def _hdf(tracks: Any, **how: Any) -> bytes:
 
 
 @cache
-def evil_files() -> list[tuple[str, bytes]]:
-    """Files that are made to do harm."""
-    lies = (None, None, None, 0, 1000, 2**32 - 1)
-    made = [(f"a{ending}", zipped(parts, lies[i % len(lies)])) for i, (ending, parts) in enumerate(_archives())]
-    cut = {"dtype": "f4", "chunks": (100, 2, 3, 10), "compression": "gzip"}
-    tracks = [
-        h5py.ExternalLink("/etc/passwd", "/x"), h5py.SoftLink("/tracks"), np.array([MARKUP.encode()] * 3), None,
-        *(np.full((1, 2, 3, 20), number) for number in (np.nan, np.inf, 1e308, 0.0)),
-    ]  # fmt: skip
-    analyses = [_hdf(one) for one in tracks] + [
-        _hdf((10**6, 2, 3, 10**5), **cut), _hdf((1, 2, 3, 20), dtype="f8", external=[("/etc/hostname", 0, 960)])
-    ]  # fmt: skip
-    made += [(f"a{ending}", one) for one in analyses for ending in (".h5", ".slp")]
-    made += [("a.npy", npy((n,), kind, bytes(12))) for n in (3, 10**7, 10**12) for kind in ("<f4", "|O", "<U9", "|V8")]
+def evil_files() -> list[tuple[str, bytes, str]]:
+    """(name, content, what its refusal says) of files that are made to do harm; "" where nothing of it comes through."""
+    made = list(_archives())
+    shape, huge, elsewhere = (
+        (1, 2, 3, 20),
+        {"dtype": "f4", "chunks": (100, 2, 3, 10), "compression": "gzip"},
+        "points elsewhere",
+    )
+    made += [("a.h5", content, says) for content, says in (
+        (_hdf(h5py.ExternalLink("/etc/passwd", "/x")), elsewhere), (_hdf(h5py.SoftLink("/node_names")), elsewhere),
+        (_hdf(np.array([MARKUP.encode()] * 3)), "expected numbers"), (_hdf(None), "is not an array"),
+        *((_hdf(np.full(shape, number)), "") for number in (np.nan, np.inf, 1e308, 0.0)),
+        (_hdf((10**6, 2, 3, 10**5), **huge), "the limit is 250,000,000"),
+        (_hdf(shape, dtype="f8", external=[("/etc/hostname", 0, 960)]), "keeps its data in another file"),
+    )]  # fmt: skip
+    made += [("a.slp", content, says) for _, content, says in made if _ == "a.h5"]
+    kinds = {"<f4": "bytes but 12 follow", "|O": "pickled", "<U9": "bytes but 12 follow", "|V8": "bytes but 12 follow"}
+    made += [("a.npy", npy((10**7,), kind, bytes(12)), says) for kind, says in kinds.items()]
+    made += [("a.npy", npy((10**15,), "<f8", bytes(80)), "the limit is 250,000,000")]
     wide = b",".join(b"c%d" % i for i in range(6000)) + b"\n" + b"1," * 5999 + b"1\n"
-    texts = [wide, b"a,b\n" + b"1,2," * 20_000 + b"\n", b'"' * 50_000, b"a,b\n" + b'"1,2\n' * 500, bytes(50_000),
-             b"time,y\n" + b"1e300,1\n-1e300,2\n" * 20, b"[" * LONG]  # fmt: skip
-    made += [("a.csv", one) for one in texts]
-    made += [("a.csv.gz", gzip.compress(one)) for one in (bytes(3_000_000), texts[1], gzip.compress(b"a,b\n1,2\n"))]
+    many = b"a,b\n" + b"1,2," * 20_000 + b"\n"
+    made += [("a.csv", content, says) for content, says in (
+        (wide, "columns; the limit is 5,000"), (many, "more fields than the 2 columns"), (b'"' * 50_000, "header but no rows"),
+        (b"a,b\n" + b'"1,2\n' * 500, "no column is a channel"), (bytes(50_000), "not text"), (b"[" * LONG, "header but no rows"),
+        (b"time,y\n" + b"1e300,1\n-1e300,2\n" * 20, "holds neither numbers nor dates"),
+    )]  # fmt: skip
+    twice = gzip.compress(b"a,b\n1,2\n")
+    made += [("a.csv.gz", gzip.compress(one), "not text|more fields") for one in (bytes(3_000_000), many, twice)]
     for column in (FORMULA, [[1]] * 40):
         frame = pd.DataFrame({"a": range(40), MARKUP: np.linspace(0, 1, 40), "l": column})
-        made.append(("a.parquet", table_files.written(frame, "parquet")))
+        made.append(("a.parquet", table_files.written(frame, "parquet"), ""))
     return made
 
 
@@ -294,7 +314,9 @@ def file(rng: Rng) -> tuple[str, bytes]:
         content = _mishap(content, rng)
     else:
         kind = rng.random()
-        name, content = _named_badly(rng) if kind < 0.3 else _words(rng) if kind < 0.5 else one_of(rng, evil_files())
+        name, content = (
+            _named_badly(rng) if kind < 0.3 else _words(rng) if kind < 0.5 else one_of(rng, evil_files())[:2]
+        )
         content = content if kind < 0.3 else damaged(content, rng)
     if rng.random() < 0.15:
         name = f"file{one_of(rng, ENDINGS)}"

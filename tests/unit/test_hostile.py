@@ -52,6 +52,21 @@ def test_every_file_is_good_before_it_is_broken(name):
     assert keypoints.read_any(io.BytesIO(dict(forged.good_files())[name]), name)
 
 
+def test_every_file_that_means_harm_is_refused_in_words_of_its_own_or_does_none():
+    found = []
+    for name, content, says in forged.evil_files():
+        said = ""
+        try:
+            read = keypoints.read_any(io.BytesIO(content), name)
+            if isinstance(read, tables.Table):
+                read.to_trials()
+        except DataError as error:
+            said = str(error)
+        if not (re.search(says, said) if says else said == ""):
+            found.append(f"{name}: {said!r} in place of {says!r}")
+    assert not found
+
+
 def test_a_failure_is_named_with_its_input():
     found = Found()
 
