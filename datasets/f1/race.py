@@ -223,29 +223,20 @@ PIT_BOX_M = 120.0
 PIT_STOP_S = 2.4
 SAFETY_CAR_SPEED = 50.0
 SAFETY_CAR_SHARE = 0.65
-# code, name, team, colour: none of them, and none of their teams, exists
-DRIVERS = (
-    ("APX", "Alma Apex", "Amber", "#e1a100"),
-    ("BRK", "Bruno Brake", "Amber", "#e1a100"),
-    ("CHI", "Cleo Chicane", "Birch", "#4f9d69"),
-    ("DRF", "Dario Draft", "Birch", "#4f9d69"),
-    ("ESS", "Edda Esses", "Cobalt", "#2454c4"),
-    ("FLT", "Faro Flatout", "Cobalt", "#2454c4"),
-    ("GRV", "Gwen Gravel", "Delta", "#8a5a44"),
-    ("HPN", "Hugo Hairpin", "Delta", "#8a5a44"),
-    ("INL", "Ines Inlap", "Ember", "#c4342b"),
-    ("KRB", "Kato Kerb", "Ember", "#c4342b"),
-    ("LNE", "Lena Lane", "Fjord", "#2a9fb0"),
-    ("MRB", "Milo Marbles", "Fjord", "#2a9fb0"),
-    ("NTR", "Nora Neutral", "Garnet", "#a02c5d"),
-    ("OVR", "Otto Oversteer", "Garnet", "#a02c5d"),
-    ("PTB", "Petra Pitboard", "Harbour", "#5b6b8c"),
-    ("QLY", "Quinn Quali", "Harbour", "#5b6b8c"),
-    ("RGL", "Rosa Racingline", "Iris", "#7b52ab"),
-    ("SLK", "Samu Slick", "Iris", "#7b52ab"),
-    ("TYR", "Tilda Tyrewear", "Jade", "#159a82"),
-    ("UND", "Udo Undercut", "Jade", "#159a82"),
+# team, colour, and two drivers by code and name: none of them exists
+TEAMS = (
+    ("Amber", "#e1a100", ("APX", "Alma Apex"), ("BRK", "Bruno Brake")),
+    ("Birch", "#4f9d69", ("CHI", "Cleo Chicane"), ("DRF", "Dario Draft")),
+    ("Cobalt", "#2454c4", ("ESS", "Edda Esses"), ("FLT", "Faro Flatout")),
+    ("Delta", "#8a5a44", ("GRV", "Gwen Gravel"), ("HPN", "Hugo Hairpin")),
+    ("Ember", "#c4342b", ("INL", "Ines Inlap"), ("KRB", "Kato Kerb")),
+    ("Fjord", "#2a9fb0", ("LNE", "Lena Lane"), ("MRB", "Milo Marbles")),
+    ("Garnet", "#a02c5d", ("NTR", "Nora Neutral"), ("OVR", "Otto Oversteer")),
+    ("Harbour", "#5b6b8c", ("PTB", "Petra Pitboard"), ("QLY", "Quinn Quali")),
+    ("Iris", "#7b52ab", ("RGL", "Rosa Racingline"), ("SLK", "Samu Slick")),
+    ("Jade", "#159a82", ("TYR", "Tilda Tyrewear"), ("UND", "Udo Undercut")),
 )
+DRIVERS = tuple((*driver, team, colour) for team, colour, *two in TEAMS for driver in two)
 
 
 def simulate_race(
