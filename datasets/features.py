@@ -217,6 +217,7 @@ def _elongation(xy: Floats) -> Floats:
     return np.where(count >= 3, 0.5 * np.log(ratio), np.nan)
 
 
+# ---- a first look, before any fit -----------------------------------------------------------------------------------
 PIECE = 65_536  # samples
 
 

@@ -258,6 +258,7 @@ def _on_fixed_clock(
     return out, new_place, new_label
 
 
+# ---- examples to download, fill in and upload again: every value is made up -----------------------------------------
 _ROWS = 120
 _RATE = 30.0
 

@@ -144,6 +144,7 @@ def parts_of(laps: Any) -> npt.NDArray[np.int64]:
 
 
 Floats = npt.NDArray[np.float64]
+# ---- qualifying -----------------------------------------------------------------------------------------------------
 RACES = ("Race", "Sprint")
 
 

@@ -122,6 +122,7 @@ def _left_over(hold: FloatArray, sideways: FloatArray) -> FloatArray:
     return np.sqrt(np.maximum(hold**2 - sideways**2, 0.0))
 
 
+# ---- what the feed would show ---------------------------------------------------------------------------------------
 PIT_ENTRY_M, PIT_EXIT_M, PIT_SIDE_M = 300.0, 330.0, 14.0
 LINE_WIDTH_M = 4.5
 # quantiles of the time between two samples of the real feed, which sends in steps of 20 ms

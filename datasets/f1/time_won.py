@@ -197,6 +197,7 @@ def time_won(
     return TimeWon(pairs, by, grid, won, float(later.mean()), trend, every)
 
 
+# ---- long runs ------------------------------------------------------------------------------------------------------
 FEWEST = 5  # laps of a run: fewer have no slope
 FUEL_S = 0.06  # some 1.8 kg burnt a lap at 0.033 s each: taken where the session cannot tell it itself
 

@@ -145,6 +145,7 @@ def _array(file: IO[bytes], n_bytes: int, source: Source, what: str) -> npt.NDAr
     return loaded
 
 
+# ---- poses in an NPZ ------------------------------------------------------------------------------------------------
 _PARTS = ("bodyparts", "parts", "part_names", "keypoint_names", "node_names", "nodes")
 _ANIMALS = ("mice", "animals", "animal_names", "track_names", "individuals")
 _BEHAVIOURS = ("vocab", "label_names", "behaviours", "behaviors", "names")

@@ -177,6 +177,7 @@ def unique_names(names: list[str] | tuple[str, ...]) -> tuple[list[str], list[st
     return made, notes
 
 
+# ---- reading it -----------------------------------------------------------------------------------------------------
 _SAID = {"\t": "tabs", SPACES: "spaces"}
 _MOST_LINES_ABOVE = 50  # of a table that begins further down in its file
 _CHUNK_ROWS = 100_000

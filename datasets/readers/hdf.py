@@ -72,6 +72,7 @@ def text(group: h5py.Group, name: str, source: Source) -> list[str]:
     return [" ".join(v.split()) for v in values]
 
 
+# ---- SLEAP ----------------------------------------------------------------------------------------------------------
 def read_analysis(file: h5py.File, source: Source, rate_hz: float | None) -> KeypointTable:
     """A recording from SLEAP's analysis export: tracks [tracks, 2, nodes, frames], or the other way round."""
     parts = unique_names(text(file, "node_names", source))[0]

@@ -163,6 +163,7 @@ def channel_quality(y: Floats, names: tuple[str, ...]) -> tuple[ChannelQuality, 
     return tuple(found)
 
 
+# ---- parts and animals that change places ---------------------------------------------------------------------------
 _MEMORY_SECONDS = 0.5
 _SIDE = re.compile(r"(?<![a-z])(left|right|l|r)(?![a-z])")
 _MIRROR = {"left": "right", "right": "left", "l": "r", "r": "l"}

@@ -13,6 +13,7 @@ import pandas as pd
 
 from gdm_core.errors import ConfigError
 
+# ---- words as numbers, dates and clock times ------------------------------------------------------------------------
 # Pandas' parser writes past its memory on such an exponent, which ends the whole server; as a number it is 0 or infinite.
 _LONG_EXPONENT = r"[eE][+-]?\d{5}"
 _PERCENT = r"^\s*[-+]?\d[\d.,]*\s*%\s*$"
@@ -95,6 +96,7 @@ def are_moments(column: pd.Series[Any]) -> bool:
     return found is not None and bool(found.notna().mean() >= 0.9)
 
 
+# ---- what columns are for -------------------------------------------------------------------------------------------
 class Role(StrEnum):
     """What a column is for."""
 
