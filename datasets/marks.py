@@ -20,6 +20,7 @@ from .readers.annotations import read_annotation
 from .readers.source import Readable, brief
 
 _FIELDS = ("recording", "start", "stop", "word")
+CLIP_S = 2.0
 MOST_LETTERS, MOST_FRAMES, MOST_TEXT = 300, 1_000_000_000, 20_000_000
 
 
@@ -193,10 +194,8 @@ def from_labels(
     *,
     at_random: bool = True,
     beside: Marks | None = None,
-    clip_seconds: float = 2.0,
-    seed: int = 0,
 ) -> Marks:
-    """A share of the labels that trials have, as marks: clips of `clip_seconds` until there are `seconds` of them.
+    """A share of the labels that trials have, as marks: clips of two seconds until there are `seconds` of them.
 
     names      of the labels
     at_random  clips from anywhere, the same ones first whatever `seconds` is; else from the beginning
@@ -209,10 +208,10 @@ def from_labels(
     clips = [
         (i, start, min(start + length, trial.n_samples))
         for i, trial in enumerate(trials)
-        for length in [max(2, round(clip_seconds * trial.rate_hz))]
+        for length in [max(2, round(CLIP_S * trial.rate_hz))]
         for start in range(0, trial.n_samples, length)
     ]
-    order = np.random.default_rng(seed).permutation(len(clips)) if at_random else np.arange(len(clips))
+    order = np.random.default_rng(0).permutation(len(clips)) if at_random else np.arange(len(clips))
     found: list[Mark] = []
     left = seconds
     for at in order:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from ..readers.source import refuse_damage
 from ..storage import cache_dir
-from .session import CAR_CHANNELS, NEUTRALISED, Corner, Driver, LapTable, Session, Spell
+from .session import NEUTRALISED, Corner, Driver, LapTable, Session, Spell
 
 if TYPE_CHECKING:
     from .track import ReferenceLap
@@ -21,16 +21,11 @@ if TYPE_CHECKING:
 METRES_PER_UNIT = 0.1  # the feed's positions are tenths of a metre
 LARGEST_CAR_GAP_S = 2.0
 
-COLUMNS = {"speed": "Speed", "throttle": "Throttle", "brake": "Brake", "gear": "nGear", "rpm": "RPM", "drs": "DRS"}
-# outside these the feed has lost the car: throttle 104 is its mark for unknown
-PLAUSIBLE = {
-    "speed": (0, 450),
-    "throttle": (0, 100),
-    "brake": (0, 1),
-    "gear": (0, 8),
-    "rpm": (0, 20000),
-    "drs": (0, 14),
-}
+# what the feed calls a channel, and the most that it can be: beyond, the feed has lost the car (throttle 104 is its mark for that)
+COLUMNS = {
+    "speed": ("Speed", 450), "throttle": ("Throttle", 100), "brake": ("Brake", 1), "gear": ("nGear", 8), "rpm": ("RPM", 20000),
+    "drs": ("DRS", 14),
+}  # fmt: skip
 STATUS = {"2": "yellow", "4": "safety car", "5": "red flag", "6": "virtual safety car", "7": "virtual safety car"}
 STEPPED = frozenset({"brake", "gear", "drs"})
 DRS_OPEN = 10  # what the feed sends of an open wing: 10, 12 or 14; 8 says that it may be opened
@@ -158,12 +153,11 @@ def car_channels(table: pd.DataFrame | None, time: npt.NDArray[np.float64]) -> d
         return {}
     sent = _seconds(table["SessionTime"])
     channels = {}
-    for name in CAR_CHANNELS:
-        if COLUMNS[name] not in table:
+    for name, (column, most) in COLUMNS.items():
+        if column not in table:
             continue
-        values = table[COLUMNS[name]].to_numpy(float)
-        low, high = PLAUSIBLE[name]
-        good = np.isfinite(values) & (values >= low) & (values <= high)
+        values = table[column].to_numpy(float)
+        good = np.isfinite(values) & (values >= 0) & (values <= most)
         if name == "drs":
             values = (values >= DRS_OPEN).astype(float)
         if good.any():

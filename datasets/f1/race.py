@@ -177,7 +177,8 @@ def positions(
     def on_lap(values: FloatArray) -> FloatArray:
         return np.interp(within, grid, np.append(values, values[0]))
 
-    habit = 0.3 * _wander(rng, len(track.points))
+    rough = ease(rng.standard_normal(len(track.points)), 20)
+    habit = 0.3 * (rough / rough.std())
     knots = rng.normal(0, 0.2, int(along[-1] // 150) + 2)  # every 150 m of the whole race: no jump at the line
     aside = on_lap(habit) + np.interp(along, 150.0 * np.arange(knots.size), knots)
     into = pit_flags[0][lap] * np.clip((within - (length - PIT_ENTRY_M)) / 100, 0, 1)
@@ -188,12 +189,6 @@ def positions(
         [on_lap(track.points[:, axis]) + aside * on_lap(normal[:, axis]) for axis in (0, 1)]
     )  # [T, 2]
     return np.round(place + rng.normal(0, POSITION_NOISE_M, place.shape), 1)  # the feed sends tenths of a metre
-
-
-def _wander(rng: np.random.Generator, count: int) -> FloatArray:
-    """[M] a smooth closed curve of unit variance."""
-    rough = ease(rng.standard_normal(count), 20)
-    return rough / rough.std()
 
 
 def car_channels(
@@ -329,12 +324,13 @@ def _drive(
     end = SESSION_START_S + 0.2 + rng.exponential(0.15) + np.cumsum(seconds)
     start = end - seconds
     flags = np.isin(index, pits), np.isin(index, out)
+    lines = [round(share * (len(times) - 1)) for share in (0.0, *SECTOR_LINES, 1.0)]
     table = LapTable(
         number=index + 1,
         start=start,
         end=end,
         seconds=np.round(seconds, 3),
-        sectors=_sectors(times),
+        sectors=np.round(np.diff(times[lines], axis=0).T, 3),  # [L, 3]
         pit_in=flags[0],
         pit_out=flags[1],
         neutralised=neutral,
@@ -365,12 +361,6 @@ def _drive(
         channels=MappingProxyType(car_channels(car, speed, clock, time, lap)),
         laps=table,
     )
-
-
-def _sectors(times: FloatArray) -> FloatArray:
-    """[L, 3] official sector times from the times [M + 1, L] at which each lap passes every point of the track."""
-    lines = [round(share * (len(times) - 1)) for share in (0.0, *SECTOR_LINES, 1.0)]
-    return np.round(np.diff(times[lines], axis=0).T, 3)
 
 
 def _pit_laps(n_laps: int, rng: np.random.Generator) -> npt.NDArray[np.intp]:

@@ -296,14 +296,10 @@ def fading(
     return whole, tuple(line(age, part[:, k], stint)[:2] for k in range(part.shape[1]))
 
 
-def shares_by_lap(states: npt.ArrayLike, lap: npt.NDArray[np.int64], fewest: int = 50) -> dict[int, Floats]:
-    """[K] mean share of each state on each lap that was sent nearly whole.
-
-    states   [T, K] at even steps, with the lap of each
-    fewest   samples that a lap needs
-    """
+def shares_by_lap(states: npt.ArrayLike, lap: npt.NDArray[np.int64]) -> dict[int, Floats]:
+    """[K] mean share of each state [T, K], at even steps, on each lap that was sent nearly whole: 50 samples at least."""
     soft = np.asarray(states, np.float64)
     numbers, where, count = np.unique(lap, return_inverse=True, return_counts=True)
-    whole = count > max(fewest, 0.9 * np.median(count))
+    whole = count > max(50, 0.9 * np.median(count))
     total = np.column_stack([np.bincount(where, column) for column in soft.T]) / count[:, None]
     return {int(n): total[i] / total[i].sum() for i, n in enumerate(numbers) if whole[i]}

@@ -198,22 +198,15 @@ def test_samples_outside_all_laps_are_left_out():
 # --- what the feed fails to give -----------------------------------------------------------------------------------
 
 
-class _Unloaded:
+def _source_raising(error):
     """FastF1 after a load that failed in silence: asking for the laps raises."""
 
-    def __init__(self, error):
-        self.error = error
+    def laps(session):
+        raise error
 
-    def __get__(self, owner, kind=None):
-        raise self.error
-
-
-def _source_raising(error):
     source = feed_session()
-    kind = type("Unloaded", (type(source),), {"laps": _Unloaded(error)})
-    values = vars(source).copy()
-    del values["laps"]
-    return kind(**values)
+    del source.laps
+    return type("Unloaded", (type(source),), {"laps": property(laps)})(**vars(source))
 
 
 @pytest.mark.parametrize("error", [DataNotLoadedError("laps"), KeyError("1")])

@@ -101,7 +101,7 @@ def _end_label(text: str, x: npt.NDArray[Any], y: npt.NDArray[Any], colour: str)
     return note(text, float(x[at]), float(np.nan_to_num(y[at])), **place, **over_lines)
 
 
-def _spread(marks: list[Dict], values: Sequence[npt.NDArray[Any]], height: int, pixels: float = 14.0) -> None:
+def _spread(marks: list[Dict], values: Sequence[npt.NDArray[Any]], height: int) -> None:
     """Push labels at the end of lines apart where they would lie on each other.
 
     values  what the vertical axis spans; height of the figure in pixels
@@ -114,7 +114,7 @@ def _spread(marks: list[Dict], values: Sequence[npt.NDArray[Any]], height: int, 
     last = -np.inf
     for mark in ends:
         place = float(mark["y"]) / reach * 0.8 * height  # axes and margins take about a fifth
-        mark["yshift"] = max(0.0, last + pixels - place)
+        mark["yshift"] = max(0.0, last + 14 - place)
         last = place + float(mark["yshift"])
 
 
