@@ -16,7 +16,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
@@ -130,6 +130,11 @@ LABEL_NAMES = ("attack", "investigation", "mount", "other")
 ANIMALS = ("resident", "intruder")  # mouse 0 is the black resident, mouse 1 the white intruder
 PARTS = ("nose", "left ear", "right ear", "neck", "left hip", "right hip", "tail base")
 EDGES = ((0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (3, 5), (4, 6), (5, 6), (1, 2))
+FRAMES = {
+    "keypoints": ("<f4", (2, 2, 7)),
+    "scores": ("<f2", (2, 7)),
+    "labels": ("i1", ()),
+}  # what is kept of each frame
 LAYOUT: dict[str, Any] = {  # of each recording, as a KeypointTable has it
     "animals": ANIMALS, "parts": PARTS, "rate_hz": 30.0, "label_names": LABEL_NAMES, "edges": EDGES, "image_size": (1024.0, 570.0),
 }  # fmt: skip
@@ -193,10 +198,7 @@ def load_recordings(
     """
     cache = convert(source, split, cache_folder, progress)
     about = json.loads((cache / "about.json").read_text())
-    arrays = {
-        name: np.load(cache / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-        for name in ("keypoints", "scores", "labels", "offsets")
-    }
+    arrays = {name: np.load(cache / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in (*FRAMES, "offsets")}
     offsets = arrays["offsets"]
     tables = tuple(
         KeypointTable(
@@ -266,25 +268,20 @@ def _write_arrays(path: Path, split: Split, folder: Path, progress: ProgressCall
     names: list[str] = []
     notes: list[list[str]] = []
     offsets = [0]
-    raw = {name: folder / f"{name}.raw" for name in ("keypoints", "scores", "labels")}
-    with (
-        raw["keypoints"].open("wb") as keypoints,
-        raw["scores"].open("wb") as scores,
-        raw["labels"].open("wb") as labels,
-    ):
-        for name, xy, score, label, note in _trials_of(path, split, progress):
-            xy.tofile(keypoints)
-            score.tofile(scores)
-            label.tofile(labels)
+    raw = {name: folder / f"{name}.raw" for name in FRAMES}
+    with ExitStack() as opened:
+        files = [opened.enter_context(file.open("wb")) for file in raw.values()]
+        for name, arrays, note in _trials_of(path, split, progress):
+            for array, file in zip(arrays, files, strict=True):
+                array.tofile(file)
             names.append(name)
             notes.append(note)
-            offsets.append(offsets[-1] + len(xy))
+            offsets.append(offsets[-1] + len(arrays[0]))
     if not names:
         raise DataError(f"{path} holds no CalMS21 {split} trial. {WHERE_TO_GET}")
-    n, a, p = offsets[-1], len(ANIMALS), len(PARTS)
-    _with_header(raw["keypoints"], np.dtype("<f4"), (n, a, 2, p))
-    _with_header(raw["scores"], np.dtype("<f2"), (n, a, p))
-    _with_header(raw["labels"], np.dtype("i1"), (n,))
+    n = offsets[-1]
+    for name, (kind, shape) in FRAMES.items():
+        _with_header(raw[name], np.dtype(kind), (n, *shape))
     np.save(folder / "offsets.npy", np.asarray(offsets, dtype=np.int64))
     (folder / "about.json").write_text(json.dumps({"names": names, "notes": notes, "split": split}))
     if progress is not None:
@@ -300,7 +297,7 @@ def _with_header(raw: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Non
     raw.unlink()
 
 
-TrialArrays = tuple[str, npt.NDArray[np.float32], npt.NDArray[np.float16], npt.NDArray[np.int8], list[str]]
+TrialArrays = tuple[str, tuple[npt.NDArray[Any], ...], list[str]]  # name, one array for each of FRAMES, and notes
 
 
 def _trials_of(path: Path, split: Split, progress: ProgressCallback | None) -> Iterator[TrialArrays]:
@@ -351,7 +348,7 @@ def _arrays(name: str, record: Any, path: Path) -> TrialArrays:
         notes.append(f"{len(annotations) - len(xy):,} labels past the last frame were dropped")
     elif len(annotations) < len(xy):
         notes.append(f"the last {len(xy) - len(annotations):,} frames have no label")
-    return name, xy, scores.astype("<f2"), labels, notes
+    return name, (xy, scores.astype("<f2"), labels), notes
 
 
 def _canonical(annotations: npt.NDArray[np.int64], metadata: Any, where: str) -> npt.NDArray[np.int8]:

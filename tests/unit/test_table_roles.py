@@ -26,35 +26,22 @@ from tests.support.table_files import NUMBERS, PLAIN, check, read, written
 def test_roles_are_guessed():
     n = 200
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {
-            "frame": np.arange(n),
-            "timestamp": pd.date_range("2024-01-01", periods=n, freq="40ms"),
-            "session": np.repeat(["a", "b"], n // 2),
-            "x": rng.normal(size=n),
-            "y": rng.normal(size=n),
-            "speed": rng.normal(size=n),
-            "likelihood": rng.uniform(size=n),
-            "state": rng.integers(0, 3, n),
-            "constant": 1.0,
-            "comment": [f"note {i}" for i in range(n)],
-            "empty": np.nan,
-        }
-    )
-    table = tables.read(written(frame, "parquet"), "a.parquet")
-    assert table.roles == {
-        "frame": Role.IGNORE,
-        "timestamp": Role.TIME,
-        "session": Role.GROUP,
-        "x": Role.POSITION,
-        "y": Role.POSITION,
-        "speed": Role.CHANNEL,
-        "likelihood": Role.SCORE,
-        "state": Role.LABEL,
-        "constant": Role.IGNORE,
-        "comment": Role.IGNORE,
-        "empty": Role.IGNORE,
+    columns = {
+        "frame": (np.arange(n), Role.IGNORE),
+        "timestamp": (pd.date_range("2024-01-01", periods=n, freq="40ms"), Role.TIME),
+        "session": (np.repeat(["a", "b"], n // 2), Role.GROUP),
+        "x": (rng.normal(size=n), Role.POSITION),
+        "y": (rng.normal(size=n), Role.POSITION),
+        "speed": (rng.normal(size=n), Role.CHANNEL),
+        "likelihood": (rng.uniform(size=n), Role.SCORE),
+        "state": (rng.integers(0, 3, n), Role.LABEL),
+        "constant": (1.0, Role.IGNORE),
+        "comment": ([f"note {i}" for i in range(n)], Role.IGNORE),
+        "empty": (np.nan, Role.IGNORE),
     }
+    frame = pd.DataFrame({name: values for name, (values, _) in columns.items()})
+    table = tables.read(written(frame, "parquet"), "a.parquet")
+    assert table.roles == {name: role for name, (_, role) in columns.items()}
     assert table.report().low_scores == int((frame["likelihood"] < 0.3).sum())
     trials = table.to_trials()
     assert [trial.name for trial in trials] == ["session a", "session b"]
@@ -389,15 +376,8 @@ def said(table: tables.Table) -> str:
 
 def test_values_beyond_single_precision_are_missing_and_called_too_large():
     one = np.where(np.arange(N) == 100, 1e39, A)
-    table = read(
-        {
-            "time": np.arange(N) / 50,
-            "a": one,
-            "b": B,
-            "c": A * 1e300,
-            "d": ["1e300", "x"] + ["1.5", "2.5"] * (N // 2 - 1),
-        }
-    )
+    words = ["1e300", "x"] + ["1.5", "2.5"] * (N // 2 - 1)
+    table = read({"time": np.arange(N) / 50, "a": one, "b": B, "c": A * 1e300, "d": words})
     assert table.roles["c"] is Role.IGNORE  # not a label with the words inf and -inf
     assert np.flatnonzero(np.isnan(table.to_trials()[0].y[:, 0])).tolist() == [100]
     text = said(table)
