@@ -132,28 +132,15 @@ POSITION_NOISE_M = 0.05
 GEAR_SPEEDS = np.array([80.0, 108.0, 138.0, 178.0, 218.0, 258.0, 296.0])  # km/h at which the next gear is taken
 
 
-@dataclass(frozen=True, eq=False)
-class DrivenLine:
-    """The driven line: where it runs, how it bends, and which way is sideways."""
-
-    line: Centreline
-    points: FloatArray  # [M, 2]
-    bend: FloatArray  # [M]
-
-    @property
-    def spacing(self) -> float:
-        return self.line.spacing
-
-
-def racing_line(line: Centreline) -> DrivenLine:
-    """Swing out before a bend and cut in at its middle, within the width of the road."""
+def racing_line(line: Centreline) -> Centreline:
+    """What is driven: the line swings out before a bend and cuts in at its middle, within the width of the road."""
     narrow = ease(line.curvature, 25 / line.spacing)
     wide = ease(line.curvature, 90 / line.spacing)
     swing = 500.0 * (narrow - wide)  # metres to the left: towards the inside of a left-hand bend
     offset = LINE_WIDTH_M * np.tanh(swing / LINE_WIDTH_M)
     # the line bends less than the road: its radius is larger by about a tenth
     bend = 0.9 * ease(line.curvature, 22 / line.spacing)
-    return DrivenLine(line, line.points + offset[:, None] * line.normals, bend)
+    return replace(line, points=line.points + offset[:, None] * line.normals, curvature=bend)
 
 
 def feed_clock(count: int, rng: np.random.Generator) -> FloatArray:
@@ -163,14 +150,14 @@ def feed_clock(count: int, rng: np.random.Generator) -> FloatArray:
 
 
 def positions(
-    track: DrivenLine,
+    track: Centreline,
     along: FloatArray,
     lap: npt.NDArray[np.intp],
     pit_flags: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]],
     rng: np.random.Generator,
 ) -> FloatArray:
     """[T, 2] places in metres: the racing line, the driver's habit, the lap's scatter, the pit lane, the feed's noise."""
-    length = track.line.length
+    length = track.length
     grid = np.arange(len(track.points) + 1) * track.spacing
     within = np.mod(along, length)
 
@@ -184,7 +171,7 @@ def positions(
     into = pit_flags[0][lap] * np.clip((within - (length - PIT_ENTRY_M)) / 100, 0, 1)
     out = pit_flags[1][lap] * np.clip((PIT_EXIT_M - within) / 100, 0, 1)
     aside = aside - PIT_SIDE_M * np.maximum(into, out)  # the pit lane runs to the right of the straight
-    normal = track.line.normals
+    normal = track.normals
     place = np.column_stack(
         [on_lap(track.points[:, axis]) + aside * on_lap(normal[:, axis]) for axis in (0, 1)]
     )  # [T, 2]
@@ -295,7 +282,7 @@ def _chosen(drivers: int | Sequence[str]) -> tuple[tuple[str, str, str, str], ..
 
 
 def _drive(
-    track: DrivenLine,
+    track: Centreline,
     layout: CircuitDrawing,
     n_laps: int,
     entry: tuple[str, str, str, str],
@@ -385,9 +372,9 @@ def _car(layout: CircuitDrawing, age: npt.NDArray[np.intp], lap: npt.NDArray[np.
     )
 
 
-def _speeds(track: DrivenLine, car: Car, pits: npt.NDArray[np.intp], neutral: npt.NDArray[np.bool_]) -> FloatArray:
+def _speeds(track: Centreline, car: Car, pits: npt.NDArray[np.intp], neutral: npt.NDArray[np.bool_]) -> FloatArray:
     """[M, L] flying laps, and again under their limits those that start, stop or follow the safety car."""
-    speed = flying_lap(track.bend, track.spacing, car)
+    speed = flying_lap(track.curvature, track.spacing, car)
     n_points, n_laps = speed.shape
     special = np.zeros(n_laps, dtype=bool)
     special[0] = True
@@ -405,19 +392,19 @@ def _speeds(track: DrivenLine, car: Car, pits: npt.NDArray[np.intp], neutral: np
     enter[0] = 0.0  # a standing start
     enter[1:][neutral[:-1]] = np.minimum(enter[1:], SAFETY_CAR_SHARE * speed[0, 1:])[neutral[:-1]]
     after[:-1] = enter[1:]
-    speed[:, slow] = bounded_lap(track.bend, track.spacing, car.pick(slow), cap[:, slow], enter[slow], after[slow])
+    speed[:, slow] = bounded_lap(track.curvature, track.spacing, car.pick(slow), cap[:, slow], enter[slow], after[slow])
     return speed
 
 
-def _corners(track: DrivenLine, session: Session) -> tuple[Corner, ...]:
+def _corners(track: Centreline, session: Session) -> tuple[Corner, ...]:
     """Corner numbers at the middle of each arc, with the distance at which the session's reference lap passes them."""
     grid = np.arange(len(track.points) + 1) * track.spacing
     corners = []
-    for key, apex in track.line.corners:
+    for key, apex in track.corners:
         x, y = (float(np.interp(apex, grid, np.append(c, c[0]))) for c in track.points.T)
         i = int(apex / track.spacing)
         # labels stand on the outside of the bend
-        outwards = track.line.heading[i] - np.sign(track.line.curvature[i]) * np.pi / 2
+        outwards = track.heading[i] - np.sign(track.curvature[i]) * np.pi / 2
         distance = float(session.reference.distance([[x, y]])[0])
         corners.append(Corner(int(key), "", x, y, distance, float(np.rad2deg(outwards) % 360)))
     return tuple(corners)
