@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import Dict, Figure, figure, path_cursor, plain, points, typed
-from gdm_studio.plot.figures.strips import top_two
+from gdm_studio.plot.figures.states import top_two
 from gdm_studio.plot.figures.track import bucket_lines
 from pages.formula1.badges import Badge, widths
 from pages.formula1.data import Circuit, Floats, Laps

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import streamlit as st
 
 from datasets import formula1
-from datasets.f1.qualifying import is_race
+from datasets.f1.laps import is_race
 from datasets.f1.time_won import FEWEST_LAPS
 from datasets.formula1 import Session
 from gdm_studio.plot.figures.base import (

@@ -12,7 +12,7 @@ from datasets.formula1 import UNITS, LapClock, Session, lap_clock
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures import base
 from gdm_studio.plot.figures.base import FINE, TIME_MARGIN, Dict, Figure, axis, note, points, time_cursor, typed
-from gdm_studio.plot.figures.strips import numbered_colours
+from gdm_studio.plot.figures.states import numbered_colours
 from pages.formula1.data import TELEMETRY, Circuit, Floats
 from pages.formula1.driver_states import Driver
 from pages.formula1.teams import Look

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_studio.plot import palette
-from gdm_studio.plot.figures.strips import averaged
+from gdm_studio.plot.figures.states import averaged
 from gdm_studio.plot.figures.track import bucket_lines
 
 STRIP_COLUMNS = 240

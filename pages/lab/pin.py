@@ -20,7 +20,7 @@ import streamlit as st
 from gdm_core.analysis.matching import in_order, order_of
 from gdm_core.models.registry import available
 from gdm_studio.plot import figures
-from gdm_studio.plot.figures.strips import MAX_COLUMNS
+from gdm_studio.plot.figures.states import MAX_COLUMNS
 from pages.lab import live
 from pages.lab.data import Data, Setting
 from pages.lab.labels import colour_key

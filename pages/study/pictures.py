@@ -28,7 +28,7 @@ from gdm_studio.plot.figures.base import (
     shape,
     typed,
 )
-from gdm_studio.plot.figures.strips import state_strips
+from gdm_studio.plot.figures.states import state_strips
 from pages.lab.analysis_figures import states_on_a_circle
 from pages.lab.tabs import shortened
 from pages.study.questions import MEASURES, Answers, Asked

@@ -14,9 +14,8 @@ from datasets.tables import Role, Table
 from gdm_core.analysis.tables import harmless
 from gdm_core.errors import GdmError
 from gdm_core.units import unit_for
-from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import FINE, Dict, Figure, axis, figure, note, points
-from gdm_studio.plot.figures.states import plain
+from gdm_studio.plot.figures.states import averaged, plain
 from pages.ui import shell
 from pages.ui.controls import number, one_of, slide, switch
 from pages.ui.plot import plot
@@ -166,7 +165,7 @@ def lines(y: Any, names: list[str], rate_hz: float | None = None, longest: int =
 
     longest  rows of the longest trial, which the unit of time suits; all of them if 0
     """
-    values, width = figures.strips.averaged(np.asarray(y, np.float32), MAX_POINTS)
+    values, width = averaged(np.asarray(y, np.float32), MAX_POINTS)
     low, high = np.nanmin(values, axis=0, initial=np.inf), np.nanmax(values, axis=0, initial=-np.inf)
     span = np.where(high > low, high - low, 1.0)
     unit = unit_for((longest or len(y)) / (rate_hz or 1.0), "step" if rate_hz is None else "s")

@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from datasets.calms21 import EDGES, PARTS
 from datasets.keypoints import KeypointTable
-from datasets.readers.flips import identity_swaps, side_flips
-from datasets.readers.quality import outlier_mask
+from datasets.readers.quality import identity_swaps, outlier_mask, side_flips
 from gdm_studio.plot.figures.base import (
     FINE,
     Dict,
@@ -25,7 +24,7 @@ from gdm_studio.plot.figures.base import (
     shape,
     typed,
 )
-from gdm_studio.plot.figures.strips import numbered_colours
+from gdm_studio.plot.figures.states import numbered_colours
 
 # Number in the picture: (word, colour). A cell shows the one that most of its frames have.
 KINDS: dict[int, tuple[str, str]] = {

@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 from gdm_core.maths.relaxed import gumbel_softmax_kl
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import untyped
-from gdm_studio.plot.figures.simplex import barycentric
+from gdm_studio.plot.figures.track import barycentric
 from pages.playground import export, gumbel
 from pages.ui import navigation
 from tests.support.drawn import record, words
