@@ -16,8 +16,7 @@ from gdm_studio.plot import figures
 from pages.channel import Moving, channel
 from pages.lab.live import session_cleanup
 from pages.lab.live.answers import Answer
-from pages.lab.live.colours import is_plain
-from pages.lab.live.pictures import Shown, Wanted
+from pages.lab.live.pictures import Shown, Wanted, is_plain
 from pages.lab.live.session import Live
 from pages.ui import page_memory, parts, shell, slider
 from pages.ui.parts import Part, Text
