@@ -25,7 +25,7 @@ from gdm_core.engine import Engine, FitRequest, FitResult, Job, JobStatus, JobVi
 from gdm_core.errors import GdmError
 from pages.lab.live.answers import Answers
 from pages.lab.live.other_fits import WARM_CHANGES, FitHistory, Prefetch
-from pages.lab.live.pictures import Array, Colours, FitUnderWay, Shown, Wanted, alike, curve_of, unpack
+from pages.lab.live.pictures import Array, Colours, Shown, State, Wanted, alike, curve_of, unpack
 
 SETTLE_S = 0.25  # a key held down repeats: only where it comes to rest is fitted
 HURRY_S = 0.4  # changes closer together than this are one movement
@@ -35,6 +35,7 @@ AHEAD_S = 2.0  # a fit that takes longer here is not begun before somebody asks 
 PREVIEW_WAIT_S = 0.15
 GLIMPSE_WAIT_S = 1.0  # while a slider is held the page has nothing else to do
 STEPS_A_CLICK = 10
+RIPE = 0.3  # of its steps: before, a fit from the start says less than the picture that stands, unless it is watched
 PLAY_S = 5.0  # by the clock, from the picture before the first step to the last one
 
 
@@ -357,12 +358,59 @@ class Live:
         if main is not None and (trouble := self._deadline.complaint(main, on_hold)):
             self._stop()
             self._failure, main, warm, preview = trouble, None, None, None
-        told = {
-            "message": self._failure, "fitting": self.running, "busy": self.busy, "stopped": self._stopped,
-            "out_of_time": self.out_of_time,
+        return self._under_way(main, warm, preview)
+
+    def _under_way(self, main: JobView | None, warm: JobView | None, preview: JobView | None) -> Shown:
+        """The picture of a fit that is not done: the best look at it that there is, and how far it is. What was there before stays
+        in its place until there is enough to draw."""
+        wanted, now, running = self._wanted, self._shown, self.running
+        told: dict[str, Any] = {
+            "message": self._failure, "fitting": running, "busy": self.busy, "stopped": self._stopped,
+            "out_of_time": self.out_of_time, "held": False, "curve": replace(now.curve, earlier=now.curve.earlier or running),
         }  # fmt: skip
-        run = FitUnderWay(told, main, warm, preview, self._first, self._playing, self.watched, self._moving)
-        return run.picture(self._wanted, self._shown, self._colours)
+        if wanted is None:
+            return Shown("running", **told)
+        followed, raw, result = main or warm, self._first, None  # whose progress is shown, states, what they are of
+        ripe = main is not None and (self.watched or not now.train or main.step >= RIPE * main.total)
+        # Warm before main, any of the two before a forward pass.
+        if warm is not None and warm.status is JobStatus.DONE and warm.result.snapshot is not None:
+            raw, result = unpack(warm.result.snapshot, wanted.train), warm.result
+        elif warm is not None and warm.snapshot is not None and not warm.status.final:
+            raw, followed = unpack(warm.snapshot, wanted.train), warm
+        elif main is not None and main.snapshot is not None and ripe:
+            raw = unpack(main.snapshot, wanted.train)
+        elif preview is not None and preview.status is JobStatus.DONE:
+            raw = preview.result
+        if followed is not None:
+            told |= {
+                "step": followed.step,
+                "total": followed.total,
+                "seconds": followed.seconds,
+                "notes": (main or followed).notes,
+                "held": followed.held and not self._playing,  # a slowed-down fit stands between two looks, but goes on
+            }
+            if len(followed.elbos) > 1:
+                told["curve"] = curve_of(wanted, followed.steps, followed.elbos, followed.total)
+        if raw is not None:
+            order = self._colours.order(wanted, raw)
+            refitted = warm is not None or preview is not None  # else it is a first fit, or one that is watched
+            state = self._state(followed, refitted)
+            return Shown(state, wanted, ordered(raw, order), order, result, **told)
+        if not now.train:
+            return Shown("running", wanted, **told)
+        # Of this very fit, which is done, runs anew, or went wrong on the way, what was seen says most.
+        same = now.wanted is not None and now.wanted.key == wanted.key and (running or now.state == "fresh")
+        return replace(now, state=now.state if same else "stale", **told, _kept=now._kept)
+
+    def _state(self, followed: JobView | None, refitted: bool) -> State:
+        """That of a picture of states that still move."""
+        if self._moving:
+            return "preview"
+        if not self.running:
+            return "stale"
+        if followed is not None and followed.held:
+            return "paused"
+        return "preview" if refitted and not self._playing else "running"
 
     def _result(self, wanted: Wanted, result: FitResult, notes: tuple[str, ...] = ()) -> Shown:
         raw = unpack(result.snapshot, wanted.train) if result.snapshot is not None else ()
