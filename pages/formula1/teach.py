@@ -265,7 +265,7 @@ def _strips(taught: LapTeaching, said: dict[str, Named]) -> None:
     plot(figure, key="teach-strips", state=state, revision=revision, selected=take)
     if taught.words.words:
         used = [word for word in taught.words.words if word in taught.marks.words] or list(taught.words.words)
-        st.html(colour_key("words", names, [taught.words.columns[taught.words.words.index(word)] for word in used]))
+        st.html(colour_key("words", names, map(taught.words.column, used)))
     missing = [driver for driver, one in said.items() if not one.axis.trials_of(lap)]
     if missing:
         shell.quiet(f"{' and '.join(missing)} has no lap {lap} among those chosen.")

@@ -49,8 +49,7 @@ def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships
     with page.controls:
         choice = choose_model(page.folder, data, sees)
     untaught = lab.begin(page, data, choice, ships=ships)
-    followed = taught_fit.follow(untaught, data)
-    base, taught = followed.view, followed.fit
+    base, taught, switch = taught_fit.follow(untaught, data)
     with page.controls:
         rate, labelled = data.train[0].rate_hz, data.expert_rule is not None
         rule, moving = bout_controls(data.first_rule, data.unit, rate, data.bouts_of, labelled=labelled)
@@ -60,7 +59,7 @@ def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships
     with page.picture:
         index = trial_choice.pick(data, marking=teaches)
         with st.container():  # always there: what stands below keeps its place, or players and timelines begin anew
-            followed.switch()
+            switch()
     read: dict[str, Any] = {"naming": named, "rule": rule, "moving": base.moving or moving}
     plain = _view(untaught, index, **read)
     view = plain if taught is None else _view(base, index, taught, **read)

@@ -300,7 +300,7 @@ def test_all_of_a_file_or_none():
 
 
 def test_words_have_the_colours_of_the_labels_and_others_come_after():
-    words = Vocabulary(("rest", "walk", "groom"), (0, 1, 2))
+    words = Vocabulary(("rest", "walk", "groom"))
     proba = np.array([[0.25, 0.75]], np.float32)
     np.testing.assert_allclose(words.spread(proba, ("groom", "rest")), [[0.75, 0, 0.25]])
     hot = words.hot(np.array([1, -1, 0]), ("groom", "rest"))

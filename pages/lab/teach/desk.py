@@ -122,19 +122,16 @@ def show(taught: Teaching, found: Taught | None, clips: Sequence[Stretch]) -> No
     clips  stretches that are asked about
     """
     view, lesson = taught.view, taught.lesson
-    clock, train = taught.clock(view.index), view.data.train
-    begin, end = clock.times(0, clock.trial.n_samples)
+    trial, train, axis = view.trial, view.data.train, taught.axis(view.index)
     data = {
         "of": taught.of,
         "recording": f"{taught.of}/{view.index}",
-        "trial": clock.trial.name,
+        "trial": trial.name,
         "fitted": not view.is_new,
-        "begin": begin,
-        "end": end,
-        "step": clock.step,
-        "n": clock.trial.n_samples,
-        "unit": clock.unit,
-        "perSecond": (end - begin) / clock.trial.n_samples * clock.trial.rate_hz if view.data.unit == "s" else 30.0,
+        **axis,
+        "end": axis["begin"] + axis["step"] * trial.n_samples,
+        "n": trial.n_samples,
+        "perSecond": axis["step"] * trial.rate_hz if view.data.unit == "s" else 30.0,
         "group": "page",
         "player": view.data.pose(view.index) is not None,
         "words": list(taught.words.words),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import streamlit as st
@@ -57,21 +57,6 @@ class WithWords:
         return stretches, words, lessons.expert_numbers(data, words)
 
 
-@dataclass(frozen=True, eq=False)
-class Followed:
-    """What a page shows in one run.
-
-    view     with the taught fit in place of the one without words, where there is one and it is wanted
-    fit      that taught fit
-    said     why it is not there though it is wanted
-    """
-
-    view: lab.View
-    fit: WithWords | None = None
-    said: str = ""
-    switch: Callable[[], None] = field(default=lambda: None)
-
-
 def ready(view: lab.View) -> bool:
     """Whether there is a result of these very trials that can be taught."""
     wanted = view.shown.wanted
@@ -80,39 +65,39 @@ def ready(view: lab.View) -> bool:
     return wanted.family == TEACHABLE and wanted.train.fingerprint == view.data.train.fingerprint
 
 
-def follow(base: lab.View, data: Data) -> Followed:
-    """The page's view with the taught fit, while the visitor wants it; else as it is."""
+def follow(base: lab.View, data: Data) -> tuple[lab.View, WithWords | None, Callable[[], None]]:
+    """(the page's view, with the taught fit in place of the one without words while the visitor wants it; that taught fit, where it
+    is there; what draws the switch between them)."""
     of = lessons.key_of(data)
     lesson = lessons.lesson(of)
     if lessons.no_names(data) or base.choice.family != TEACHABLE:
-        return Followed(base)
+        return base, None, lambda: None
     marks = lessons.marks_of(data)
     why = lessons.not_yet(marks, data.train, base.choice.n_states)
     if not lesson.with_words:
-        return Followed(base, switch=lambda: None if why else _switch(of, lesson.turn, False))
+        return base, None, lambda: None if why else _switch(of, lesson.turn, False)
     if why or not ready(base):
         said = why or "The words are taught as soon as the fit is done."
-        return Followed(base, said=said, switch=lambda: _switch(of, lesson.turn, True, said))
+        return base, None, lambda: _switch(of, lesson.turn, True, said)
     answer = base.ask(QUESTION, teaching.taught_fit, data.train, data.test, marks.stretches(data.train), marks.words)
     known = base.fit.records.last(WithWords)
     if answer.fresh and (known is None or known.fit is not answer.value or not known.of(base.shown)):
         base.fit.answers.keep_latest(QUESTION)
         known = base.fit.records.keep(_with_words(base.shown, marks, answer.value))
-    said = "" if answer.fresh or answer.message else "The latest marks are being taught."
+    view, said = base, "" if answer.fresh or answer.message else "The latest marks are being taught."
+    if known is not None and not known.of(base.shown):
+        known = None
+    if known is not None:
+        shown = known.shown if answer.fresh else replace(known.shown, state="stale")
+        view = replace(base, shown=shown, look=known.fit.look, asked=live.Answer(), shipped=None, came=False)
+        what = f"{known.about}, {known.marks.seconds(data.train):.1f} s"
+        said = f"Strips, card, tabs, exports and the model file are of the fit that was taught {what}. {said}".strip()
 
-    def switch(about: str = said) -> None:
-        _switch(of, lesson.turn, True, about)
+    def switch() -> None:
+        _switch(of, lesson.turn, True, said)
         live.unanswered(base.fit, answer, "The fit with your words could not be worked out")
 
-    if known is None or not known.of(base.shown):
-        return Followed(base, said=answer.message or said, switch=switch)
-    shown = known.shown if answer.fresh else replace(known.shown, state="stale")
-    view = replace(base, shown=shown, look=known.fit.look, asked=live.Answer(), shipped=None, came=False)
-    seconds = known.marks.seconds(data.train)
-    told = (
-        f"Strips, card, tabs, exports and the model file are of the fit that was taught {known.about}, {seconds:.1f} s."
-    )
-    return Followed(view, known, answer.message or said, lambda: switch(f"{told} {said}".strip()))
+    return view, known, switch
 
 
 def _with_words(before: live.Shown, marks: Marks, fit: teaching.TaughtFit) -> WithWords:

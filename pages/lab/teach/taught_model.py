@@ -18,7 +18,7 @@ from gdm_core.trials import Stretch, Trial
 from pages import lab
 from pages.lab import live
 from pages.lab.teach import lessons
-from pages.lab.teach.lessons import Clock, Vocabulary
+from pages.lab.teach.lessons import Vocabulary
 from pages.lab.teach.taught_fit import ready
 from pages.lab.view import Seen, View
 from pages.ui import shell
@@ -115,20 +115,23 @@ class Teaching(AnyTeaching):
     def clip(self) -> float:
         return CLIP_STEPS if self.view.data.unit == "step" else CLIP_S
 
-    def clock(self, index: int) -> Clock:
-        """That of a trial's strips."""
+    def axis(self, index: int) -> dict[str, Any]:
+        """The time axis of a trial's strips: where its first frame is, what a frame takes, and in which unit."""
         at = self.view.at(index)
-        unit = at.unit
-        return Clock(at.trial, unit.of(at.trial.start_seconds), unit.of(1.0 / at.trial.rate_hz), unit.name)
+        return {
+            "begin": at.unit.of(at.trial.start_seconds),
+            "step": at.unit.of(1.0 / at.trial.rate_hz),
+            "unit": at.unit.name,
+        }
 
     def columns(self, index: int, start: int, stop: int) -> dict[str, Any]:
-        begin, end = self.clock(index).times(start, stop)
+        axis = self.axis(index)
+        begin, end = (axis["begin"] + axis["step"] * frame for frame in (start, stop))
         return {"from": begin, "to": end, "trial": self.view.data.train[index].name}
 
     def place(self, index: int, start: int, stop: int) -> str:
-        clock = self.clock(index)
-        begin, end = clock.times(start, stop)
-        return f"{clock.trial.name}, {begin:.1f} to {end:.1f} {clock.unit}"
+        where = self.columns(index, start, stop)
+        return f"{where['trial']}, {where['from']:.1f} to {where['to']:.1f} {self.axis(index)['unit']}"
 
 
 def ask(taught: AnyTeaching, trial: Trial, name: str = "taught") -> live.Answer:
