@@ -41,22 +41,18 @@ function build(parent) {
   for (const [name, does] of Object.entries(clicks)) place[name].onclick = does;
   for (const field of [place.from, place.to]) field.oninput = () => draw(view);
   for (const [kind, does] of Object.entries(POINTER)) view.line.addEventListener(kind, (event) => does(view, event));
-  view.heard = ({ detail }) => {
+  const cursor = ({ detail }) => {
     if (detail.group !== view.data.group || detail.from === view || detail.time === null) return;
     if (detail.follow) setPlaying(view, false);
     if (view.playing) return;
     view.at = inside(view, detail.time);
     draw(view);
   };
-  view.key = (event) => press(view, event);
-  view.stored = ({ key, oldValue, newValue }) => {
+  const storage = ({ key, oldValue, newValue }) => {
     if (key === STORE(view.data.of) && newValue !== null && join(view, newValue, oldValue)) refresh(view);
   };
-  window.addEventListener(ANNOUNCE, view.heard);
-  window.addEventListener("keydown", view.key);
-  window.addEventListener("storage", view.stored);
-  view.ran = () => ran(view);
-  window.addEventListener(RUN, view.ran);
+  view.listens = { [ANNOUNCE]: cursor, storage, keydown: (event) => press(view, event), [RUN]: () => ran(view) };
+  for (const [name, hears] of Object.entries(view.listens)) window.addEventListener(name, hears);
   view.resize = new ResizeObserver(() => draw(view));
   view.resize.observe(view.line);
   return view;
@@ -516,9 +512,6 @@ function tearDown(view, parentElement) {
   view.playing = false;
   clearTimeout(view.timer);
   view.resize.disconnect();
-  window.removeEventListener(ANNOUNCE, view.heard);
-  window.removeEventListener("keydown", view.key);
-  window.removeEventListener("storage", view.stored);
-  window.removeEventListener(RUN, view.ran);
+  for (const [name, hears] of Object.entries(view.listens)) window.removeEventListener(name, hears);
   delete parentElement.gdmDesk;
 }
