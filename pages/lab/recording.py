@@ -196,21 +196,14 @@ def bout_controls(start: BoutRule, counted: str, rate_hz: float, of: str, *, lab
         shell.quiet(
             f"No labels say how long bouts are. At first they are {rule_words(start, counted)}; 0 reads them as fitted."
         )
-    said = "Soft states are averaged over so long before the strongest counts. 0: as fitted."
-    smooth, smoothing = slide(
-        f"Smooth over ({unit.plural})", 0.0, most, start.smooth_s, step, key="smooth", of=of, live=True, help=said + why
+    averaged = "Soft states are averaged over so long before the strongest counts. 0: as fitted."
+    offered = (
+        ("smooth", "Smooth over", start.smooth_s, averaged),
+        ("shortest", "Shortest bout", start.shortest_s, "Bouts below it go to their neighbours."),
     )
-    said = "Bouts below it go to their neighbours."
-    shortest, cutting = slide(
-        f"Shortest bout ({unit.plural})",
-        0.0,
-        most,
-        start.shortest_s,
-        step,
-        key="shortest",
-        of=of,
-        live=True,
-        help=said + why,
+    (smooth, smoothing), (shortest, cutting) = (
+        slide(f"{what} ({unit.plural})", 0.0, most, at, step, key=key, of=of, live=True, help=said + why)
+        for key, what, at, said in offered
     )
     return BoutRule(smooth, shortest), smoothing or cutting
 

@@ -162,11 +162,11 @@ class Live:
     def stop(self) -> None:
         """Give up what runs. What was fitted before stands, that of the same settings as if nothing had happened."""
         self._stop()
-        self._failure = ""
-        if self._good is None or self._stale:
+        self._failure, good = "", self._good
+        if good is None or self._wanted is None or good[0].key != self._wanted.key:
             self._stopped = True
         else:
-            self._shown = self._result(*self._good)
+            self._shown = self._result(*good)
 
     @property
     def setting(self) -> Any:
@@ -220,10 +220,6 @@ class Live:
     def out_of_time(self) -> bool:
         """Whether the fit under way has used its time, and waits for somebody to say that it should go on."""
         return self._deadline.out_of_time
-
-    @property
-    def _stale(self) -> bool:
-        return self._good is None or self._wanted is None or self._good[0].key != self._wanted.key
 
     def poll(self) -> Shown:
         """Take in what has happened; what to draw now: the same object as before when nothing has changed."""

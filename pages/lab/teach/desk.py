@@ -146,7 +146,7 @@ def show(taught: Teaching, found: Taught | None, clips: Sequence[Stretch]) -> No
         "lengths": {trial.name: trial.n_samples for trial in train},
         **_seen(taught, found),
     }
-    _desk(key=KEY, data=data, on_keyed_change=partial(_hear, taught))
+    _desk(key=KEY, data=data, on_keyed_change=partial(hear, taught))
 
 
 def _clip(taught: Teaching, clip: Stretch) -> dict[str, Any]:
@@ -183,13 +183,9 @@ def _seen(taught: Teaching, found: Taught | None) -> dict[str, Any]:
     }
 
 
-def _hear(taught: Teaching) -> None:
-    hear(taught, (st.session_state.get(KEY) or {}).get("keyed"))
-
-
-def hear(taught: Teaching, sent: Any) -> None:
-    """Take all entries of a message that are new, in their order."""
-    token, entries = entries_of(sent)
+def hear(taught: Teaching) -> None:
+    """Take all entries of its message that are new, in their order."""
+    token, entries = entries_of((st.session_state.get(KEY) or {}).get("keyed"))
     known, last = lessons.lesson(taught.of).heard
     new = [(number, entry) for number, entry in entries if known != token or number > last]
     if not new:

@@ -111,13 +111,13 @@ def _with_words(before: live.Shown, marks: Marks, fit: teaching.TaughtFit) -> Wi
 def _switch(of: str, turn: int, on: bool, said: str = "") -> None:
     """Whether the page shows the fit with the visitor's words, and which fit it shows now."""
     key = settings.key(f"teach-with-words-{turn}", of)
+
+    def switched() -> None:
+        lessons.change(of, with_words=bool(st.session_state.get(key)))
+
     st.toggle(
-        SWITCH, on, key=key, on_change=_set, args=(of, key),
+        SWITCH, on, key=key, on_change=switched,
         help="On: the whole page is of the fit that was taught your marks, also what is exported. Off: of the fit without them; "
         "the tab Teach shows what it says after the lesson.",
     )  # fmt: skip
     shell.quiet(said or "Strips, card, tabs, exports and the model file are of the fit without words.")
-
-
-def _set(of: str, key: str) -> None:
-    lessons.change(of, with_words=bool(st.session_state.get(key)))
