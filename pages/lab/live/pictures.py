@@ -143,7 +143,7 @@ class Shown:
     message     what went wrong, in words for the visitor
     notes       what happened to the fit on its way, such as a worker that was lost
     held        paused
-    fitting     a fit is under way; `busy` also while questions are answered
+    fitting     a fit is under way
     stopped     the visitor gave up the fit that was under way
     out_of_time  it has used the time that it was given, and stands where it is
     origin      of `train`, and of whatever the model behind it says of other data in the same order of colours
@@ -157,12 +157,10 @@ class Shown:
     step: int = 0
     total: int = 0
     curve: Curve = NOTHING_YET
-    seconds: float = 0.0
     message: str = ""
     notes: tuple[str, ...] = ()
     held: bool = False
     fitting: bool = False
-    busy: bool = False
     stopped: bool = False
     out_of_time: bool = False
     origin: Origin = field(default_factory=Origin)
@@ -219,7 +217,7 @@ def unpack(snapshot: Snapshot, trials: Trials) -> tuple[Array, ...]:
     return tuple(found)
 
 
-SAME = ("state", "order", "step", "held", "message", "notes", "fitting", "stopped", "out_of_time", "busy")
+SAME = ("state", "order", "step", "held", "message", "notes", "fitting", "stopped", "out_of_time")
 
 
 def alike(new: Shown, old: Shown) -> bool:

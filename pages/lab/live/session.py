@@ -47,7 +47,7 @@ class Live:
     """
 
     def __init__(self, engine: Engine, session: str) -> None:
-        self._engine, self._session = engine, session
+        self._engine, self.session = engine, session  # under which name the engine knows its jobs and data
         self.answers, self.held_answers = Answers(engine, session), Answers(engine, session)
         self.ask = self.answers.ask
         self.prefetch = Prefetch(engine, session)
@@ -62,7 +62,7 @@ class Live:
         self.history = FitHistory()
         self._shown = Shown("running")
         self._colours = Colours()
-        self._playing = False
+        self.playing = False
         self._hold_next = False
         self._stopped = False
         self._moving = False
@@ -82,7 +82,7 @@ class Live:
         released, self._moving = self._moving, moving
         hurried = now - self._changed_at < HURRY_S and not released  # a slider that is let go has come to rest
         self._changed_at = now
-        self._hold_next = self.held and not (self._playing or self.out_of_time)
+        self._hold_next = self.held and not (self.playing or self.out_of_time)
         self._stop()
         if self._wanted is None:
             self._colours.first = first_order
@@ -133,13 +133,13 @@ class Live:
         if not self.running:
             self.reset()
         self._deadline.give_time()
-        self._playing = True
+        self.playing = True
         if (job := self._jobs.get("main")) is not None:
             job.play(PLAY_S)
 
     def pause(self) -> None:
         """Stand still between two steps."""
-        self._playing = False
+        self.playing = False
         self._end("preview", "warm")
         if (job := self._jobs.get("main")) is not None:
             job.pause()
@@ -149,7 +149,7 @@ class Live:
         if not self.running:
             self.reset()
         self._deadline.give_time()
-        self._playing = False
+        self.playing = False
         if (job := self._jobs.get("main")) is not None:
             job.step(STEPS_A_CLICK)
 
@@ -173,16 +173,11 @@ class Live:
         """The page's own settings behind what was last asked for; None before."""
         return None if self._wanted is None else self._wanted.where
 
-    @property
-    def session(self) -> str:
-        """Under which name the engine knows its jobs and data."""
-        return self._session
-
     def close(self) -> None:
         """End all jobs, and have the workers let go of the data."""
         self._stop()
         self.prefetch.give_up()
-        self._engine.forget(self._session)
+        self._engine.forget(self.session)
 
     # ---- what the page sees -------------------------------------------------------------------------------------
     @property
@@ -202,10 +197,6 @@ class Live:
         return info.waiting + len(info.out)
 
     @property
-    def playing(self) -> bool:
-        return self._playing
-
-    @property
     def held(self) -> bool:
         """Whether the fit was told to stand still, or moves a few steps at a time."""
         job = self._jobs.get("main")
@@ -214,7 +205,7 @@ class Live:
     @property
     def watched(self) -> bool:
         """Whether somebody looks at how it learns: played, step by step, or standing."""
-        return self._playing or self.held
+        return self.playing or self.held
 
     @property
     def out_of_time(self) -> bool:
@@ -260,7 +251,7 @@ class Live:
         try:
             for role, request in requests.items():
                 bulk = len(requests) > 1 and role == "main"
-                self._jobs[role] = self._engine.submit(request, session=self._session, slot=role, bulk=bulk)
+                self._jobs[role] = self._engine.submit(request, session=self.session, slot=role, bulk=bulk)
         except GdmError as error:
             self._failure = str(error)
             return
@@ -314,7 +305,7 @@ class Live:
             self._first = looks.first_look(*question)
             return
         try:
-            job = self._engine.call(looks.first_look, *question, session=self._session, slot="preview")
+            job = self._engine.call(looks.first_look, *question, session=self.session, slot="preview")
         except GdmError:  # no room for one more job: the fit itself says so, and may still find room
             return
         self._jobs["preview"] = job
@@ -327,7 +318,7 @@ class Live:
 
     def _stop(self) -> None:
         self._due, self._first = None, None
-        self._playing, self._deadline = False, FitDeadline()
+        self.playing, self._deadline = False, FitDeadline()
         self._end(*list(self._jobs))
 
     # ---- taking in ----------------------------------------------------------------------------------------------
@@ -338,7 +329,7 @@ class Live:
             self._end("preview", "warm")
             self._jobs.pop("main", None)
             self._first = None
-            self._playing, self._deadline = False, FitDeadline()
+            self.playing, self._deadline = False, FitDeadline()
             if main.status is JobStatus.DONE:
                 assert self._wanted is not None
                 self._good = (self._wanted, main.result)
@@ -361,7 +352,7 @@ class Live:
         in its place until there is enough to draw."""
         wanted, now, running = self._wanted, self._shown, self.running
         told: dict[str, Any] = {
-            "message": self._failure, "fitting": running, "busy": self.busy, "stopped": self._stopped,
+            "message": self._failure, "fitting": running, "stopped": self._stopped,
             "out_of_time": self.out_of_time, "held": False, "curve": replace(now.curve, earlier=now.curve.earlier or running),
         }  # fmt: skip
         if wanted is None:
@@ -381,9 +372,8 @@ class Live:
             told |= {
                 "step": followed.step,
                 "total": followed.total,
-                "seconds": followed.seconds,
                 "notes": (main or followed).notes,
-                "held": followed.held and not self._playing,  # a slowed-down fit stands between two looks, but goes on
+                "held": followed.held and not self.playing,  # a slowed-down fit stands between two looks, but goes on
             }
             if len(followed.elbos) > 1:
                 told["curve"] = curve_of(wanted, followed.steps, followed.elbos, followed.total)
@@ -406,7 +396,7 @@ class Live:
             return "stale"
         if followed is not None and followed.held:
             return "paused"
-        return "preview" if refitted and not self._playing else "running"
+        return "preview" if refitted and not self.playing else "running"
 
     def _result(self, wanted: Wanted, result: FitResult, notes: tuple[str, ...] = ()) -> Shown:
         raw = unpack(result.snapshot, wanted.train) if result.snapshot is not None else ()
@@ -421,9 +411,7 @@ class Live:
             step=end,
             total=end,
             curve=curve_of(wanted, result.steps, result.elbos, end),
-            seconds=result.seconds,
             notes=notes,
-            busy=self.busy,
         )
 
 

@@ -10,8 +10,6 @@ const WINDOW_S = 20; // of the timeline, to begin with
 const LEAST_S = 1;
 const DOUBT = 0.6 * 255; // the likeliest word below it is in doubt
 const TYPING = "input:not([type=range]):not([type=checkbox]), textarea, select, [contenteditable=true], [role=dialog] *";
-const ROLES = ["line", "play", "now", "wider", "closer", "window", "whole", "doubt", "differs", "bare", "on", "ask", "loop", "question",
-  "skip", "stop", "words", "undo", "redo", "begin", "from", "to", "word", "name", "add", "said"];
 const JUMPS = {
   n: ["doubt", (view, f) => view.model && view.sure[f] < DOUBT],
   d: ["differs", (view, f) => view.model && view.model[f] !== 255 && [view.expert?.[f], view.marked[f]].some((z) => ![255, undefined, view.model[f]].includes(z))],
@@ -22,7 +20,7 @@ const NONE = { doubt: "Nothing is in doubt here", differs: "Nothing disagrees he
 function build(parent) {
   const view = { parent, at: null, open: null, playing: false, queue: [], number: 0, again: 0, span: null, asking: false, clip: "" };
   view.token = `${Date.now().toString(36)}${Math.random().toString(36).slice(2, 8)}`;
-  const place = Object.fromEntries(ROLES.map((role) => [role, parent.querySelector(`[data-role=${role}]`)]));
+  const place = Object.fromEntries([...parent.querySelectorAll("[data-role]")].map((one) => [one.dataset.role, one]));
   Object.assign(view, { place, line: place.line });
   const clicks = {
     play: () => setPlaying(view, !view.playing),
