@@ -22,11 +22,10 @@ from pages.formula1.data import Floats, Race
 from pages.formula1.driver_states import race_of
 from pages.formula1.lap_axis import LapAxis
 from pages.lab import View, live
-from pages.lab.labels import colour_key
+from pages.lab.naming import colour_key
 from pages.lab.teach import agreement, lessons, marks_panel
 from pages.lab.teach.lessons import Vocabulary
-from pages.lab.teach.taught_fit import TEACHABLE, ready
-from pages.lab.teach.taught_model import AnyTeaching, ask, found_in, proposals
+from pages.lab.teach.taught_fit import TEACHABLE, AnyTeaching, ask, found_in, proposals, ready
 from pages.ui import settings, shell
 from pages.ui.downloads import download
 from pages.ui.plot import State, plot

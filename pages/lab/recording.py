@@ -15,10 +15,10 @@ from gdm_core.analysis.bouts import BoutRule
 from gdm_core.units import unit_for
 from gdm_studio.plot import figures
 from pages import lab
-from pages.lab import Data, View, held, live, naming, pin, scores, tabs, trial_choice
+from pages.lab import Data, View, held, live, naming, pin, scores, tabs
 from pages.lab import figures as made
-from pages.lab.data import longest, rule_words
-from pages.lab.labels import colour_key
+from pages.lab.data import longest, pick_trial, rule_words
+from pages.lab.naming import colour_key
 from pages.lab.poses import clips, player
 from pages.lab.teach import lessons, taught_fit
 from pages.lab.teach import panel as teach
@@ -57,7 +57,7 @@ def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships
         named = naming.controls(page.folder, choice.n_states, settings.of(data.key), called, colours, data.every_label)
     teaches = st.session_state.get("view", st.query_params.get("view")) == TEACH  # at first only the address says so
     with page.picture:
-        index = trial_choice.pick(data, marking=teaches)
+        index = pick_trial(data, marking=teaches)
         with st.container():  # always there: what stands below keeps its place, or players and timelines begin anew
             switch()
     read: dict[str, Any] = {"naming": named, "rule": rule, "moving": base.moving or moving}

@@ -19,11 +19,11 @@ from gdm_core.analysis.teaching import Taught
 from gdm_core.trials import Stretch
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import typed
+from pages.lab.data import go_to
 from pages.lab.poses import player
 from pages.lab.teach import lessons
 from pages.lab.teach.lessons import Entry
-from pages.lab.teach.taught_model import Teaching
-from pages.lab.trial_choice import go_to
+from pages.lab.teach.taught_fit import Teaching
 from pages.ui import player as players
 
 KEY = "teach-desk"
