@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from gdm_core.engine.sweep import Sweep, SweepJob
 from gdm_core.errors import GdmError
 from gdm_studio.plot import figures
 from pages.formula1.driver_states import race_of
-from pages.formula1.state_kinds import kind_of
+from pages.formula1.scorecard import RivalScores, kind_of
 from pages.lab import View, live
 from pages.lab.live import background
 from pages.lab.view import question_key
@@ -37,13 +36,6 @@ RSLDS = {"transitions": "recurrent"}
 UNTRAINED, CLUSTERS, MAJORITY = "untrained", "best clusters", "majority class"
 
 Controls = dict[int, dict[str, dict[str, float]]]
-
-
-@dataclass(frozen=True)
-class RivalScores:
-    """For the card: what recurrent SLDS reaches, over seeds, at each number of states that the sweep has fitted."""
-
-    by_states: Mapping[int, list[float]]
 
 
 def sweeps(view: View, n_seeds: int, both: bool) -> dict[str, Sweep]:

@@ -20,11 +20,10 @@ from pages.formula1 import (
     gain_panel,
     loading,
     picture,
-    state_kinds,
     state_names,
     tabs,
 )
-from pages.formula1.scorecard import show_card
+from pages.formula1.scorecard import explain, show_card
 from pages.lab.live import background
 from pages.ui import limits, model_controls, shell
 from pages.ui.styles import style
@@ -155,5 +154,5 @@ tabs.show(
 )
 show_card(view, lambda pinned, now: picture.pinned_parts(view, pinned, now, options))
 with page.card:
-    state_kinds.explain(shown.choice, drives=race.pick.looked.drives)
+    explain(shown.choice, drives=race.pick.looked.drives)
 lab.end(view)

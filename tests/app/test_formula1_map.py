@@ -10,7 +10,7 @@ import pytest
 from datasets.f1.track import ReferenceLap
 from gdm_core.analysis.segments import Part
 from gdm_studio.plot.figures.base import at_width
-from pages.formula1 import badges, data, figures, placing
+from pages.formula1 import circuit_map, data, placing
 from pages.formula1.data import Circuit, Place
 from pages.formula1.placing import STANDOFF_PX, crosses, crosses_box
 from pages.ui.exports import figure_html, legend
@@ -45,13 +45,13 @@ CIRCUITS = {
 
 
 @pytest.mark.parametrize("name", CIRCUITS)
-@pytest.mark.parametrize(("least", "height", "most"), [row for row in badges.WIDTHS if row[2]])
+@pytest.mark.parametrize(("least", "height", "most"), [row for row in circuit_map.WIDTHS if row[2]])
 def test_no_badge_covers_another_a_number_a_leader_line_or_the_track(name, least, height, most):
     circuit = CIRCUITS[name]()
-    at, room = badges.places(circuit, least, height, most)
+    at, room = circuit_map.places(circuit, least, height, most)
     kept = np.flatnonzero(~at.missing)
     assert len(kept) >= len(room) - (2 if least < 520 else 0)
-    box = np.array([[badges.slot_width(room[i]), badges.HEIGHT] for i in kept]) / 2
+    box = np.array([[circuit_map.slot_width(room[i]), circuit_map.HEIGHT] for i in kept]) / 2
     numbers = np.array([[len(corner[0]) * NUMBER_PX[0], NUMBER_PX[1]] for corner in circuit.corners]) / 2
     for zoom in (1.0, 1.7, 4.0):  # boxes stay as large as they are while the map grows
         scale = at.scale * zoom
@@ -84,8 +84,8 @@ def test_no_badge_covers_another_a_number_a_leader_line_or_the_track(name, least
 
 def test_numbers_without_badges_stand_clear_on_a_phone():
     circuit = data.circuit(Place(circuit="suzuka"))
-    least, height, most = badges.WIDTHS[0]
-    at, _ = badges.places(circuit, least, height, most)
+    least, height, most = circuit_map.WIDTHS[0]
+    at, _ = circuit_map.places(circuit, least, height, most)
     numbers = np.array([[len(corner[0]) * NUMBER_PX[0], NUMBER_PX[1]] for corner in circuit.corners]) / 2
     middles, line = at.numbers * at.scale, circuit.line * at.scale
     met = (np.abs(middles[:, None] - middles) < numbers[:, None] + numbers).all(axis=-1)
@@ -94,16 +94,16 @@ def test_numbers_without_badges_stand_clear_on_a_phone():
     assert clear.min() > TRACK_WIDTH / 2
 
 
-def _figure(circuit: Circuit, n_states: int, weights: list[float]) -> figures.Figure:
+def _figure(circuit: Circuit, n_states: int, weights: list[float]) -> circuit_map.Figure:
     parts = [
         [Part((c + j) % n_states, 1 - j / 10, w, True) for j, w in enumerate(weights)]
         for c in range(len(circuit.segments))
     ]
     states = np.full((circuit.n_bins, n_states), 1 / n_states, np.float32)
     distance = np.arange(circuit.n_bins) * circuit.length / circuit.n_bins
-    return figures.circuit_map(
+    return circuit_map.circuit_map(
         circuit, one_lap(circuit.at(distance), distance), states,
-        badges=badges.badges(circuit, parts, all_of_them=False, most=badges.MOST), title="VER, 56 laps",
+        badges=circuit_map.badges(circuit, parts, all_of_them=False, most=circuit_map.MOST), title="VER, 56 laps",
     )  # fmt: skip
 
 
@@ -122,13 +122,13 @@ def test_a_badge_stays_where_it_is_while_its_states_change():
 def test_a_badge_holds_no_more_than_its_slot():
     for weights in ([1.0], [0.25] * 4, [0.5, 0.5], [0.6, 0.3, 0.1]):
         for states in ([0, 1, 2, 3], [9, 10, 11, 8]):
-            badge = badges.Badge(tuple(Part(k, 1.0, w, True) for k, w in zip(states, weights, strict=False)), "")
+            badge = circuit_map.Badge(tuple(Part(k, 1.0, w, True) for k, w in zip(states, weights, strict=False)), "")
             for most in (1, 2, 3, 4):
-                kept = badges.held(badge, most)
+                kept = circuit_map.held(badge, most)
                 assert kept
-                sizes = [badges._size(part) for part in kept]
-                assert badges.width_of(sizes, [part.state for part in kept]) <= badges.slot_width(most) + 1
-    assert len(badges.held(badges.Badge(tuple(Part(k, 1.0, 0.25, True) for k in range(4)), ""), 4)) == 4
+                sizes = [circuit_map._size(part) for part in kept]
+                assert circuit_map.width_of(sizes, [part.state for part in kept]) <= circuit_map.slot_width(most) + 1
+    assert len(circuit_map.held(circuit_map.Badge(tuple(Part(k, 1.0, 0.25, True) for k in range(4)), ""), 4)) == 4
 
 
 def test_files_have_the_layout_of_their_own_width():
@@ -158,6 +158,6 @@ def test_simulated_circuits_lie_as_the_real_ones(name, official):
 def test_a_circuit_without_corners_has_a_map():
     line = np.array([[0, 0], [500, 0], [500, 300], [0, 300], [0, 0]], np.float32)
     empty = Circuit("Ring", line, 1600.0, (), (), True)
-    sizes = badges.widths(empty, (), 3, "AAA")
+    sizes = circuit_map.widths(empty, (), 3, "AAA")
     assert [len(one["layout"]["annotations"]) for one in sizes] == [1] * 5
     assert placing.place(empty, (500, 400), []).middles.shape == (0, 2)

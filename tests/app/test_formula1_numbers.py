@@ -18,8 +18,8 @@ from pages import lab
 from pages.formula1 import (
     accuracy,
     all_drivers,
+    circuit_map,
     data,
-    figures,
     loading,
     picture,
     tables,
@@ -61,15 +61,15 @@ def test_presence_and_weight_follow_the_definition_of_the_paper():
 def test_the_map_holds_every_sample_once_and_says_where_it_is(monkeypatch):
     circuit, laps = _laps(monkeypatch)
     states = np.eye(4, dtype=np.float32)[laps.segment]
-    monkeypatch.setattr(figures, "DOTS_ABOVE", 100)
-    figure = figures.circuit_map(circuit, laps, states)
+    monkeypatch.setattr(circuit_map, "DOTS_ABOVE", 100)
+    figure = circuit_map.circuit_map(circuit, laps, states)
     dots = figure["data"][1:]
     assert sum(len(untyped(trace["x"])) for trace in dots) == len(laps.lap)
     tips = np.concatenate([untyped(trace["customdata"]) for trace in dots])
     places = np.concatenate([np.column_stack([untyped(t["x"]), untyped(t["y"])]) for t in dots])
     # The station that a hover points at lies where the sample is.
     stations = np.column_stack([untyped(figure["cursor"]["x"]), untyped(figure["cursor"]["y"])])
-    assert np.linalg.norm(stations[tips[:, 0]] - places, axis=1).max() < circuit.length / figures.STATIONS
+    assert np.linalg.norm(stations[tips[:, 0]] - places, axis=1).max() < circuit.length / circuit_map.STATIONS
     np.testing.assert_array_equal(tips[:, 2].astype(int) * 10 + tips[:, 3], 113)
     np.testing.assert_array_equal(tips[:, 5], tips[:, 4], "the state of a corner's segment, by construction")
 
@@ -80,7 +80,7 @@ def test_a_race_on_the_map_stays_within_its_weight():
     place = Place(circuit="shanghai")
     circuit, laps = data.circuit(place), data.laps_of(place, "FLT", Looked())
     states = np.random.default_rng(0).dirichlet(np.full(8, 0.15), len(laps.lap)).astype(np.float32)
-    figure = figures.circuit_map(circuit, laps, states)
+    figure = circuit_map.circuit_map(circuit, laps, states)
     assert len(laps.lap) > 20_000
     assert len(json.dumps(figure)) < 700_000
 

@@ -11,7 +11,7 @@ import pytest
 
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import untyped
-from pages.formula1 import data, lap_player, teams, telemetry, traces
+from pages.formula1 import data, teams, telemetry, traces
 from pages.formula1.data import Looked, Place
 from pages.formula1.driver_states import Driver
 from pages.ui import theme
@@ -128,7 +128,7 @@ def test_the_colour_of_every_team_is_seen_on_both_themes(colour):
 
 def test_the_player_is_sent_each_lap_once_and_small(race, pair):
     session, circuit, _ = race
-    sent = lap_player.played(circuit, pair, teams.looks(session, [one.code for one in pair]), [])
+    sent = telemetry.played(circuit, pair, teams.looks(session, [one.code for one in pair]), [])
     assert sent["names"] == ["S1", "S2", "S3"]
     assert [len(size["marks"]) for size in sent["corners"]] == [16] * 3
     assert [size["scale"] for size in sent["corners"]] == sorted(size["scale"] for size in sent["corners"])

@@ -8,7 +8,7 @@ import pytest
 from gdm_core import Trial, Trials
 from gdm_core.errors import DataError
 from pages.formula1.data import Laps
-from pages.formula1.lap_axis import LapAxis
+from pages.formula1.teach import LapAxis
 
 LENGTH, STEP = 1_000.0, 10.0
 
