@@ -26,13 +26,13 @@ from pages.formula1 import (
 from pages.formula1.scorecard import explain, show_card
 from pages.lab.live import background
 from pages.ui import limits, model_controls, shell
-from pages.ui.styles import style
+from pages.ui.theme import ASSETS
 
 MODELS = ("gdm", "gdm-rnn", "slds-sticky", "rslds-sticky", "rslds-ro", "arhmm-sticky")
 FEED = "Formula 1 data through FastF1; unofficial and not associated with Formula 1."
 SIMULATED = "Simulated laps by invented drivers; circuits are approximate."
 
-style("formula1.css")
+st.html(ASSETS / "formula1.css")
 page = shell.frame("formula1", card_share=0.36)
 
 

@@ -22,7 +22,7 @@ def files_of(data: Data, here: Reading | Unread) -> list[File]:
     words, name = data.every_label if data.recorded else (), exports.slug(here.trial.name)
     return [
         ("States (CSV)", lambda: csv(named_states(here, words)), f"{name}-states.csv"),
-        ("States (Parquet)", lambda: exports.parquet(named_states(here, words)), f"{name}-states.parquet"),
+        ("States (Parquet)", lambda: named_states(here, words).to_parquet(index=False), f"{name}-states.parquet"),
         (
             "Bouts (CSV, as in BORIS)",
             lambda: csv(bouts_of(here, data.observation(here.trial), data.subject)),
