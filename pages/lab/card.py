@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -75,11 +76,9 @@ def honest_card(view: View, rows_of: Rows, *, says: bool = False, beside: pin.Be
 
     with view.frame.card:
         live.region(view.fit, scores)
-        if told.message and shell.error(
-            "The scores could not be worked out", told.message, retry=f"{view.page}-rescore"
-        ):
-            answers.again("scores")
-            st.rerun()
+        if told.message:
+            again = partial(answers.again, "scores")
+            shell.error("The scores could not be worked out", told.message, retry=f"{view.page}-rescore", again=again)
         if view.came and view.current:
             shell.quiet(SHIPPED)
         st.page_link(

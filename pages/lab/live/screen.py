@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -184,9 +185,7 @@ def problem(live: Live, shown: Shown, page: str) -> None:
     if not shown.message:
         return
     title = "The fit was stopped" if "cancel" in shown.message.lower() else "The fit did not work out"
-    if shell.error(title, shown.message, retry=f"{page}-retry"):
-        live.retry()
-        st.rerun()
+    shell.error(title, shown.message, retry=f"{page}-retry", again=partial(live.pressed.append, live.retry))
 
 
 def unanswered(live: Live, answer: Answer, title: str, *, where: str = "page") -> bool:
@@ -197,9 +196,8 @@ def unanswered(live: Live, answer: Answer, title: str, *, where: str = "page") -
     if not answer.message:
         return False
     page = live.session.rpartition("/")[-1]
-    if shell.error(title, answer.message, retry=f"{page}-again-{answer.name}-{where}"):
-        live.answers.again(answer.name)
-        st.rerun()
+    retry = f"{page}-again-{answer.name}-{where}"
+    shell.error(title, answer.message, retry=retry, again=partial(live.answers.again, answer.name))
     return True
 
 
