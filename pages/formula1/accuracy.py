@@ -14,7 +14,6 @@ from gdm_core.engine import sweep as engine_sweep
 from gdm_core.engine.bulk import BulkView
 from gdm_core.engine.records import Record
 from gdm_core.engine.sweep import Sweep, SweepJob
-from gdm_core.errors import GdmError
 from gdm_studio.plot import figures
 from pages.formula1.driver_states import race_of
 from pages.formula1.scorecard import RivalScores, kind_of
@@ -75,29 +74,32 @@ def tab(view: View) -> None:
     said = "Under the same protocol; takes longer."
     both = switch("Beside recurrent SLDS", True, key="rslds", at=middle, help=said)
     wanted = sweeps(view, n_seeds, both)
-    engine, visitor = live.screen.engine(), this_run().session
+    engine = live.screen.engine()
+
+    def begin() -> None:
+        for one in wanted.values():
+            engine_sweep.start(one, engine, "formula1-sweep")
+            _visitors[one.key].add(this_run().session)
+
+    def stop() -> None:
+        """For this visitor; a sweep ends when nobody is left who asked for it."""
+        for one in wanted.values():
+            _visitors[one.key].discard(this_run().session)
+            if not _visitors[one.key] and (bulk := engine.bulk(one.key)) is not None:
+                bulk.cancel()
+
     jobs = {name: SweepJob(one, bulk) for name, one in wanted.items() if (bulk := engine.bulk(one.key)) is not None}
     views = [job.poll() for job in jobs.values()]
     total, done = sum(len(one.cells()) for one in wanted.values()), sum(view.done for view in views)
-    mine = any(visitor in _visitors[one.key] for one in wanted.values())
+    mine = any(this_run().session in _visitors[one.key] for one in wanted.values())
     going = any(not view.finished for view in views)
     if going and mine:
-        if right.button("Stop", key="f1-sweep-stop"):
-            _leave(wanted.values(), visitor)
-            st.rerun()
+        right.button("Stop", key="f1-sweep-stop", on_click=stop)
     elif done < total or len(jobs) < len(wanted):
         again = any(view.cancelled for view in views) or going
-        if right.button(
-            f"Go on with {total - done} fits" if again else f"Fit {total} models", type="primary", key="f1-sweep"
-        ):
-            try:
-                for one in wanted.values():
-                    engine_sweep.start(one, engine, "formula1-sweep")
-                    _visitors[one.key].add(visitor)
-            except GdmError as error:
-                shell.error("The fits could not be started", str(error))
-                return
-            st.rerun()
+        label = f"Go on with {total - done} fits" if again else f"Fit {total} models"
+        refused = "The fits could not be started"
+        shell.begin_button(label, begin, refused, key="f1-sweep", at=right, type="primary")
         if going:
             shell.quiet(
                 "Somebody else's fits go on here: you see them come in. Go on with them, and they end when you both stop."
@@ -120,16 +122,6 @@ def tab(view: View) -> None:
 
 # By sweep, the visitors who have asked for it and not stopped it since. Those with the same wish share its fits.
 _visitors: defaultdict[str, set[str]] = defaultdict(set)
-
-
-def _leave(wanted: Iterable[Sweep], visitor: str) -> None:
-    """Stop a sweep for this visitor; it ends when nobody is left who asked for it."""
-    engine = live.screen.engine()
-    for one in wanted:
-        _visitors[one.key].discard(visitor)
-        bulk = engine.bulk(one.key)
-        if bulk is not None and not _visitors[one.key]:
-            bulk.cancel()
 
 
 def _watch(view: View, jobs: dict[str, SweepJob], views: list[BulkView], n_seeds: int) -> None:

@@ -36,11 +36,6 @@ st.html(ASSETS / "formula1.css")
 page = shell.frame("formula1", card_share=0.36)
 
 
-def fetch(year: int, event: str, session: str) -> None:
-    """Begin to fetch a session."""
-    loading.session(year, event, session)
-
-
 def waiting(wait: controls.Waiting) -> NoReturn:
     """A session that still loads, or what went wrong and how to go on. Ends the run."""
     load = wait.load
@@ -53,7 +48,7 @@ def waiting(wait: controls.Waiting) -> NoReturn:
             )
             st.button(
                 "Load this session", type="primary", key="f1-load", icon=":material/download:",
-                on_click=fetch, args=wait.key[1:],
+                on_click=loading.session, args=wait.key[1:],
             )  # fmt: skip
         elif load is None:
             shell.empty(wait.title, wait.advice)
