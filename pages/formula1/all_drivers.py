@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,7 +61,10 @@ def tab(view: View) -> None:
             f"Applies the model of {race.pick.train} to all {len(codes)} drivers, as it is, and compares their states place "
             "by place with the winner's, over the racing laps that both drove.",
         )
-        apply = partial(view.fit.records.keep, Asked(), asked)
+
+        def apply() -> None:
+            view.fit.records.keep(Asked(), asked)
+
         st.button(f"Apply to {len(codes)} drivers", type="primary", key="f1-apply", on_click=apply)
         _show_standings(session, {}, ())
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import NoReturn
 
 import streamlit as st
@@ -48,19 +49,13 @@ def waiting(wait: controls.Waiting) -> NoReturn:
             )
             st.button(
                 "Load this session", type="primary", key="f1-load", icon=":material/download:",
-                on_click=loading.session, args=wait.key[1:],
+                on_click=loading.again, args=wait.key,
             )  # fmt: skip
         elif load is None:
             shell.empty(wait.title, wait.advice)
         elif load.done and load.error is not None:
             title, text = loading.explain(load.error)
-
-            def again() -> None:
-                loading.again(*wait.key)
-                if wait.key[0] == "session":
-                    loading.session(*wait.key[1:])
-
-            shell.error(title, wait.advice or text, retry="f1-retry", again=again)
+            shell.error(title, wait.advice or text, retry="f1-retry", again=partial(loading.again, *wait.key))
         else:
             shell.empty(wait.title, "A first load takes some ten seconds; after that the session opens at once.")
             background.follow("f1-loading", lambda: load.said, lambda: load.done, load.done)

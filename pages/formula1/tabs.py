@@ -33,8 +33,7 @@ from pages.formula1.picture import Options, shares, strips, track_map
 from pages.formula1.scorecard import rows_of
 from pages.lab import Reading, Unread, View
 from pages.lab.figures import matrix
-from pages.ui import shell
-from pages.ui.exports import legend
+from pages.ui import legend, shell
 from pages.ui.plot import plot
 
 FIRST_LAPS = 3

@@ -23,11 +23,21 @@ from pages.lab.data import Setting
 from pages.lab.naming import Naming
 from pages.lab.tables import File, files_of
 from pages.lab.view import Reading, View
-from pages.ui import shell
+from pages.ui import legend, shell
 from pages.ui.downloads import download
-from pages.ui.exports import install, legend, link, save_picture, slug
-from pages.ui.exports.code import Fit, Recipe, notebook, script
-from pages.ui.exports.pictures import figure_html, plain_score, report_html
+from pages.ui.exports import (
+    Fit,
+    Recipe,
+    figure_html,
+    install,
+    link,
+    notebook,
+    plain_score,
+    report_html,
+    save_picture,
+    script,
+    slug,
+)
 from pages.ui.plot import coming, plot
 
 MODEL = "model.safetensors"

@@ -14,7 +14,7 @@ from gdm_core.trials import Trial
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure
 from pages.lab import Reading, Unread, View, held, live
-from pages.ui import exports, parts
+from pages.ui import legend, parts
 from pages.ui.parts import Part
 from pages.ui.plot import BADGES, Picture
 
@@ -166,10 +166,8 @@ def seen_places(trial: Trial) -> Array | None:
 def tracks(reading: Reading) -> dict[str, Callable[[], Figure | None]]:
     """The two tracks, for files: with a legend, since a picture in a paper has no page around it."""
     (position, truth), states = driven(reading.trial), reading.states
-    key = {"states": exports.legend.states(max(truth.shape[1], states.shape[1]))}
+    key = {"states": legend.states(max(truth.shape[1], states.shape[1]))}
     return {
-        "Inferred states": lambda: exports.legend.with_key(
-            figures.track(position, states, title="inferred states"), key
-        ),
-        "True states": lambda: exports.legend.with_key(figures.track(position, truth, title="true states"), key),
+        "Inferred states": lambda: legend.with_key(figures.track(position, states, title="inferred states"), key),
+        "True states": lambda: legend.with_key(figures.track(position, truth, title="true states"), key),
     }

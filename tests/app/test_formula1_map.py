@@ -13,7 +13,8 @@ from gdm_studio.plot.figures.base import at_width
 from pages.formula1 import circuit_map, data, placing
 from pages.formula1.data import Circuit, Place
 from pages.formula1.placing import STANDOFF_PX, crosses, crosses_box
-from pages.ui.exports import figure_html, legend
+from pages.ui import legend
+from pages.ui.exports import figure_html
 from tests.support.formula1_page import one_lap
 from tests.support.reports import sources_in
 from tests.unit.test_formula1 import SHARED
