@@ -200,7 +200,6 @@ class Circuit:
     length: float
     corners: tuple[tuple[str, float, float, float, float], ...]  # name, x, y, distance, angle of the label in degrees
     segments: tuple[str, ...]
-    simulated: bool
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
@@ -239,6 +238,11 @@ class Circuit:
         if not self.segments:
             return None
         return between(self.edges, distance)
+
+    def nearest_corner(self, distance: npt.ArrayLike) -> npt.NDArray[np.intp]:
+        """[...] the corner that is nearest along the lap, over the line too."""
+        apart = np.abs(np.asarray(distance)[..., None] - self.edges)
+        return np.minimum(apart, self.length - apart).argmin(axis=-1)
 
     def curvature_at(self, distance: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """[T] how the track turns at distances along the lap, one by metres; above 0 to the left."""
@@ -327,7 +331,6 @@ def circuit(place: Place) -> Circuit:
             for c, (x, y) in zip(corners, where, strict=True)
         ),
         formula1.segment_names(session.corners) if len(corners) > 1 else (),
-        session.simulated,
     )
 
 

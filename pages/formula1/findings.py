@@ -65,9 +65,8 @@ def _places(circuit: Circuit, laps: Laps) -> dict[str, tuple[list[str], npt.NDAr
     if laps.segment is None:
         return {}
     corners = [f"T{corner[0]}" for corner in circuit.corners]
-    apart = np.abs(laps.distance[:, None] - circuit.edges)
     return {
         "braking": (corners, (laps.segment + 1) % len(corners)),
-        "cornering": (corners, np.minimum(apart, circuit.length - apart).argmin(axis=1)),
+        "cornering": (corners, circuit.nearest_corner(laps.distance)),
         "full throttle": (list(circuit.segments), laps.segment),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import streamlit as st
 
 from datasets import formula1
 from datasets.f1.qualifying import is_race
-from datasets.f1.time_won import FEWEST_LAPS
+from datasets.f1.time_won import FEWEST_LAPS, By
 from datasets.formula1 import Session
 from gdm_studio.plot.figures.base import (
     FINE,
@@ -85,7 +86,7 @@ def tab(view: View) -> None:
         with left:
             known = time_gained.usual(race.pick.place, codes, looked)
             usual = "tyre age" if known is None else known.won.by
-            by = choose_one("Pair laps by", "pair", PAIRED, usual, HOW_PAIRED, row=True)
+            by = cast(By, choose_one("Pair laps by", "pair", PAIRED, usual, HOW_PAIRED, row=True))
         first = session.driver(codes[0]).laps
         stints = {f"{stint.number}": f"{stint.number} · {stint.compound.lower() or 'unknown tyres'}, laps {stint.first} to "
                   f"{stint.last}" for stint in formula1.stints(first)}  # fmt: skip
@@ -96,7 +97,7 @@ def tab(view: View) -> None:
         with right:
             kind = choose_one("Time won by", "won-by", time_gained.KINDS, "segment", row=True)
         number = int(stint) if stint.isdigit() else 0
-        found = time_gained.between(race.pick.place, codes, looked, time_gained.as_by(by), number)
+        found = time_gained.between(race.pick.place, codes, looked, by, number)
         if found is None:
             shell.quiet(_too_few(by, codes))
             return

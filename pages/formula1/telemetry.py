@@ -78,8 +78,7 @@ def clicked(circuit: Circuit, point: Mapping[str, object] | None) -> None:
     place = int(np.argmin(np.linalg.norm(circuit.line - np.array([x, y]), axis=1)))
     at = place / (len(circuit.line) - 1) * circuit.length
     if circuit.corners:
-        apart = np.abs(circuit.edges - at)
-        zoom_to(f"T{circuit.corners[int(np.minimum(apart, circuit.length - apart).argmin())][0]}")
+        zoom_to(f"T{circuit.corners[int(circuit.nearest_corner(at))][0]}")
     else:
         zoom_to(next(name for name, (low, high) in zooms(circuit).items() if low <= at <= high))
 

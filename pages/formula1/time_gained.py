@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -234,8 +233,3 @@ def about_laps(found: Between) -> str:
         f"of this session a lap time changes by {trend.lap:+.3f} s with each lap of the race (fuel, track) and by "
         f"{trend.age:+.3f} s with each lap of the tyres."
     )
-
-
-def as_by(text: str) -> By:
-    """A choice of the page as the library takes it."""
-    return cast(By, text if text in ("tyre age", "lap number") else "tyre age")

@@ -59,17 +59,19 @@ _shelves: WeakValueDictionary[str, Shelf] = WeakValueDictionary()
 
 def download(label: str, make: Callable[[], bytes], name: str, *, key: str) -> None:
     """A button that saves what `make` returns as the file `name`. The page does not run again for it."""
-    shelf = _shelf()
-    shelf.files[key] = File(name, make)
-    address = f"{ROUTE}/{shelf.token}/{quote(key, safe='')}"
-    data = {"label": label, "name": name, "address": address}
+    data = {"label": label, "name": name, "address": _offered(key, File(name, make))}
     renderer("download")(key=key, data=data, width="stretch", height="content")
 
 
 def address_of(path: Path, *, key: str) -> str:
     """Where this visitor's browser finds a file of the disk, of which it may ask for any part."""
+    return _offered(key, File(path.name, path.read_bytes, path))
+
+
+def _offered(key: str, file: File) -> str:
+    """The address of a file that this visitor is offered from now on."""
     shelf = _shelf()
-    shelf.files[key] = File(path.name, path.read_bytes, path)
+    shelf.files[key] = file
     return f"{ROUTE}/{shelf.token}/{quote(key, safe='')}"
 
 

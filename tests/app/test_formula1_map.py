@@ -34,7 +34,7 @@ def monza() -> Circuit:
     return Circuit(
         "Monza", data.turned(np.vstack([lap.points, lap.points[:1]]), sent["rotation"]), lap.length,
         tuple((str(c["number"]), float(x), float(y), float(d), c["angle"] + sent["rotation"]) for c, (x, y), d in corners),
-        tuple(f"from T{c['number']}" for c in sent["corners"]), False,
+        tuple(f"from T{c['number']}" for c in sent["corners"]),
     )  # fmt: skip
 
 
@@ -158,7 +158,7 @@ def test_simulated_circuits_lie_as_the_real_ones(name, official):
 
 def test_a_circuit_without_corners_has_a_map():
     line = np.array([[0, 0], [500, 0], [500, 300], [0, 300], [0, 0]], np.float32)
-    empty = Circuit("Ring", line, 1600.0, (), (), True)
+    empty = Circuit("Ring", line, 1600.0, (), ())
     sizes = circuit_map.widths(empty, (), 3, "AAA")
     assert [len(one["layout"]["annotations"]) for one in sizes] == [1] * 5
     assert placing.place(empty, (500, 400), []).middles.shape == (0, 2)

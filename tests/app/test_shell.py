@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from streamlit.testing.v1 import AppTest
 
 from gdm_core import __version__
-from gdm_core.errors import ConfigError, DataError
+from gdm_core.errors import DataError
 from pages.lab.live import screen
 from pages.ui import card, navigation, result_files, server, streamlit_internals
 from pages.ui.card import Score
@@ -147,21 +147,6 @@ def test_scores_of_an_earlier_result_are_dim_and_named():
     assert "Matches" in second
     assert "0.993" not in second
     assert "chance" not in second
-
-
-def _bad_event() -> None:
-    import numpy as np
-
-    from gdm_studio.plot import figures
-    from pages.ui.plot import plot
-
-    plot(figures.usage(np.eye(2)), key="a", events=("hover",))
-
-
-def test_an_unknown_plot_event_is_named(exceptions):
-    app = AppTest.from_function(_bad_event).run()
-    assert "Unknown plot event 'hover'" in app.exception[0].message
-    assert issubclass(ConfigError, ValueError)
 
 
 def _track(states) -> Card:

@@ -142,7 +142,7 @@ def test_what_the_browser_draws_over_a_figure_looks_as_if_the_server_had_drawn_i
     angle = np.linspace(0, 6, n)
     where = np.column_stack([2 * np.cos(angle), np.sin(angle)]).astype(np.float32)
     even = np.full((n, n_states), 1 / n_states, np.float32)
-    ring = Circuit("Ring", where, 10.0, (), (), True)
+    ring = Circuit("Ring", where, 10.0, (), ())
     how = {
         "track": held.track("it"),
         "shares": held.areas("it"),
