@@ -46,7 +46,6 @@ class Asked:
 
 
 def tab(view: View) -> None:
-    """A button, then a table."""
     race = race_of(view)
     session = data.open_session(race.pick.place)
     codes = [driver.code for driver in session.drivers if driver.has_position and len(driver.laps)]
@@ -181,7 +180,6 @@ def standings(session: Session, usage: Usage, names: Sequence[str]) -> pd.DataFr
 
 
 def _show_standings(session: Session, usage: Usage, names: Sequence[str]) -> None:
-    """The table; teams in their colours."""
     known = names if usage else []
     table = standings(session, usage, known)
     colours = {driver.team: teams.readable(driver.colour) for driver in session.drivers}

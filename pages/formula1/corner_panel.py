@@ -34,7 +34,6 @@ SHAPES = {"gear": "%.2f", "time": "%.3f"}  # of numbers, where not "%.1f"
 
 @st.cache_resource(max_entries=48, show_spinner=False)
 def corners(place: Place, code: str, looked: Looked) -> Corners:
-    """A driver's corners on the chosen laps."""
     return corners_of(data.open_session(place), code, np.unique(data.laps_of(place, code, looked).lap).tolist())
 
 

@@ -102,7 +102,6 @@ class WhichLaps:
 
     @property
     def about(self) -> str:
-        """In words."""
         span = f"{self.first} to {self.last}"
         known = {
             "all": "all laps",
@@ -146,7 +145,6 @@ class Looked:
         return found | ({"drop": RACING} if self.which.kind == "racing" else {})
 
     def options(self, session: Session, code: str) -> dict[str, object]:
-        """Arguments of `to_trials`."""
         found, which = self.same_for_all, self.which
         if which.where:
             found["laps"] = formula1.laps_where(session, code, **which.where)
@@ -298,7 +296,6 @@ def turned(position: npt.ArrayLike, degrees: float) -> Floats:
 
 @st.cache_resource(max_entries=2, show_spinner="Simulating a race")
 def simulated(circuit: str) -> Session:
-    """A simulated race of twenty drivers."""
     return formula1.simulate_race(circuit)
 
 
@@ -316,7 +313,6 @@ def open_session(place: Place) -> Session:
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def circuit(place: Place) -> Circuit:
-    """The map of a session."""
     session = open_session(place)
     reference = session.reference
     points = np.vstack([reference.points, reference.points[:1]])

@@ -159,7 +159,6 @@ def exported(view: View, drivers: Sequence[Driver], names: Sequence[str]) -> dic
 
 
 def _too_few(by: str, codes: tuple[str, str]) -> str:
-    """Why there is nothing to say about where time is won."""
     return (
         f"{codes[0]} and {codes[1]} have fewer than {FEWEST_LAPS} undisturbed laps "
         + ("on tyres of the same compound and age, or the feed does not know the tyres; pair laps by number instead, or "
@@ -201,7 +200,6 @@ def _said(codes: tuple[str, str], gain: Gain) -> list[str]:
 
 
 def key(codes: tuple[str, str]) -> str:
-    """How to read the colours."""
     return (
         f"In the team's colour whoever wins time there: {codes[0]} solid, {codes[1]} dashed; grey: within what chance gives among "
         f"so many ({SURE_OF_MANY:.0f} standard errors)."

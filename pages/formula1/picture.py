@@ -190,7 +190,6 @@ def pinned_parts(view: lab.View, pinned: lab.View, now: live.Shown, options: Opt
 
 
 def track_map(circuit: Circuit, here: Driver, options: Options, names: Sequence[str] = ()) -> Figure:
-    """The map of one driver."""
     laps, states = here.laps, here.states
     marks: tuple[circuit_map.Badge, ...] = ()
     if laps.segment is not None and options.badges:
@@ -221,7 +220,6 @@ def _averaged(circuit: Circuit, laps: Laps) -> Laps:
 
 
 def map_caption(options: Options, circuit: Circuit, marks: Sequence[circuit_map.Badge]) -> str:
-    """How to read the map."""
     what = "The mean state at each place of the lap" if options.averaged else "Each dot is one sample"
     what += ", in the mixed colour of its states; faint ones are undecided."
     if not marks:

@@ -125,7 +125,6 @@ def _predictions(scores: Mapping[str, Any]) -> list[Score | None]:
 
 
 def score_rows(scores: Mapping[str, Any], rslds: Sequence[float] = ()) -> list[Score]:
-    """Each score beside what it has to beat."""
 
     def accuracy(field: str, name: str, help: str, others: rows.Others = ()) -> Score | None:
         # Neighbours of the raw place know where the car is by definition: only what also has to find states is a line.

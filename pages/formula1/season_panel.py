@@ -28,7 +28,6 @@ FEWEST = 3  # rows from which an interval is told
 
 @st.cache_resource(max_entries=2 * MOST, show_spinner="Measuring every driver's laps")
 def measured(place: Place, by: str) -> SeasonRows:
-    """The rows of one session."""
     return study_rows([data.open_session(place)], by)
 
 

@@ -110,7 +110,6 @@ def _by_segment(circuit: Circuit, here: Driver) -> Figure:
 
 
 def stays(view: View, reading: Reading) -> None:
-    """How long states last, and what follows what."""
     left, right = st.columns(2, gap="small")
     with left:
         lab.stays(view, reading)
@@ -119,7 +118,6 @@ def stays(view: View, reading: Reading) -> None:
 
 
 def prediction(view: View, reading: Reading) -> None:
-    """One prediction with its envelope."""
     if not race_of(view).pick.looked.channels:
         shell.quiet(
             "The model sees ten random mixtures of X and Y, as in the paper, and predicts those. Choose what the car does at "

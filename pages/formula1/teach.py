@@ -76,7 +76,6 @@ class LapAxis:
 
     @cached_property
     def numbers(self) -> list[int]:
-        """The laps."""
         return [int(number) for number in np.unique(self.laps.lap)]
 
     def frames(self, lap: int, begin: float | None, end: float | None) -> tuple[int, int, int]:
@@ -131,7 +130,6 @@ class LapAxis:
         return lap, float(along[start] - lap * self.length), float(end - lap * self.length)
 
     def in_words(self, index: int, start: int, stop: int) -> str:
-        """A stretch as one says it."""
         lap, begin, end = self.metres(index, start, stop)
         if end > self.length + 1:
             return f"lap {lap}, {begin:,.0f} m to lap {lap + 1}, {end - self.length:,.0f} m"

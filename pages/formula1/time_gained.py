@@ -189,7 +189,6 @@ def finding(found: Between, gains: Mapping[str, Gain]) -> str:
 
 
 def _part(share: float) -> str:
-    """How much of a gain that is."""
     if share > 1.1:
         return "more than all of it"
     if share > 0.85:

@@ -28,7 +28,6 @@ OTHER = "#a06bb0"
 
 @st.cache_resource(max_entries=64, show_spinner=False)
 def driver_runs(place: Place, code: str, fuel: float) -> tuple[Run, ...]:
-    """The long runs of a driver."""
     return runs(data.open_session(place), code, fuel)
 
 

@@ -73,7 +73,6 @@ def between_best(place: Place, codes: tuple[str, str]) -> Gain | None:
 
 
 def tab(view: View) -> None:
-    """Best laps of each part, the ideal lap, improvement."""
     session = data.open_session(race_of(view).pick.place)
     laps, ideal = best_laps(session), ideal_laps(session)
     if not laps:

@@ -127,7 +127,6 @@ def cells(recipe: Recipe, fit: Fit, title: str, link: str = "", install: str = I
 
 
 def script(recipe: Recipe, fit: Fit, title: str, link: str = "", install: str = INSTALL) -> str:
-    """A script that reproduces the view."""
     first, *rest = cells(recipe, fit, title, link, install)
     words = first[0].replace("\\", "\\\\").replace('"', '\\"')  # the title may hold the name of a visitor's file
     parts = [f'"""{words}"""\n\n{first[1]}']
@@ -136,7 +135,6 @@ def script(recipe: Recipe, fit: Fit, title: str, link: str = "", install: str = 
 
 
 def notebook(recipe: Recipe, fit: Fit, title: str, link: str = "", install: str = INSTALL) -> str:
-    """The script as a Jupyter notebook."""
     found: list[dict[str, Any]] = []
     for number, (words, code) in enumerate(cells(recipe, fit, title, link, install)):
         text = {"cell_type": "markdown", "id": f"words-{number}", "metadata": {}, "source": _lines(words)}

@@ -236,5 +236,4 @@ def apply(choice: Choice, wanted: Mapping[str, Any]) -> None:
 
 
 def are_set(choice: Choice, wanted: Mapping[str, Any]) -> bool:
-    """Whether the controls stand at these parameters."""
     return all(choice.config[name] == value for name, value in wanted.items() if name in choice.config)

@@ -57,7 +57,6 @@ def available() -> tuple[PageInfo, ...]:
 
 
 def info(folder: str) -> PageInfo:
-    """The entry of one page."""
     return next(entry for entry in REGISTRY if entry.folder == folder)
 
 

@@ -23,11 +23,9 @@ class Text:
     said: str = ""
 
     def message(self) -> dict[str, Any]:
-        """As the browser is told."""
         return {"html": self.html, "said": self.said, "options": {"key": self.key}}
 
     def same(self, other: Any) -> bool:
-        """Whether it would be drawn alike."""
         return self == other
 
     def draw(self) -> None:

@@ -60,7 +60,6 @@ async def _serve_page(request: Request) -> Response:
 
 @cache
 def plotly_address() -> str:
-    """Where the browser finds the plotting library."""
     return f"{PLOTLY_ROUTE}?v={version('plotly')}"
 
 
@@ -149,8 +148,6 @@ HEADERS = {
 
 
 class _Headers:
-    """Adds the headers to every answer of the server."""
-
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
