@@ -121,29 +121,28 @@ def beside(view: View) -> None:
     with shell.panel("won", f"Time won along the lap: {codes[0]} against {codes[1]}"):
         session = data.open_session(race.pick.place)
         looks = teams.looks(session, codes)
-        if not is_race(session):
+        if is_race(session):
+            found = time_gained.usual_of(race)
+            if found is None:
+                shell.quiet(_too_few("lap number", codes))
+                return
+            gain, kind, (whole, error) = found.gains[found.kind], found.kind, found.won.whole
+            said = (
+                f"Over the lap: {codes[0]} {whole:+.2f} ± {SURE * error:.2f} s. {len(found.won.pairs)} pairs of laps."
+            )
+        else:
             best = weekend.between_best(race.pick.place, codes)
             if best is None:
                 shell.quiet(f"{codes[0]} or {codes[1]} has no lap with official times and speeds to compare.")
                 return
-            figure = view.shown.once("won-beside", lambda: bars(codes, best, "minisector", looks), of=(best,))
-            plot(figure, key="won", still=True)
-            shell.quiet(
+            gain, kind = best, "minisector"
+            said = (
                 f"The best lap of each in the session: {codes[0]} {best.mean.sum():+.3f} s over the lap. One lap of each says "
                 "nothing of chance between laps; lines are what the clocks leave open."
             )
-            return
-        found = time_gained.usual_of(race)
-        if found is None:
-            shell.quiet(_too_few("lap number", codes))
-            return
-        drawn = partial(bars, codes, found.gains[found.kind], found.kind, looks)
-        figure = view.shown.once("won-beside", drawn, of=(found,))
-        plot(figure, key="won", still=True)
-        (whole, error) = found.won.whole
-        shell.quiet(
-            f"Over the lap: {codes[0]} {whole:+.2f} ± {SURE * error:.2f} s. {len(found.won.pairs)} pairs of laps."
-        )
+        drawn = partial(bars, codes, gain, kind, looks)
+        plot(view.shown.once("won-beside", drawn, of=(gain,)), key="won", still=True)
+        shell.quiet(said)
 
 
 def exported(view: View, drivers: Sequence[Driver], names: Sequence[str]) -> dict[str, Callable[[], Figure]]:
