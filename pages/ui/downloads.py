@@ -10,6 +10,7 @@ import logging
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from mimetypes import MimeTypes
 from pathlib import Path
 from urllib.parse import quote
 from weakref import WeakValueDictionary
@@ -24,15 +25,8 @@ from pages.ui.browser import renderer
 log = logging.getLogger(__name__)
 
 ROUTE = "/gdm/files"
-KINDS = {
-    "csv": "text/csv",
-    "html": "text/html",
-    "ipynb": "application/x-ipynb+json",
-    "json": "application/json",
-    "mp4": "video/mp4",
-    "py": "text/x-python",
-    "webm": "video/webm",
-}
+KINDS = MimeTypes()  # as Python knows them, whatever this machine says
+KINDS.add_type("application/x-ipynb+json", ".ipynb")
 GONE = "This page was away for too long. Reload it, and the file can be saved."
 _KEPT = "_downloads"  # the underscore: it stays when the visitor turns to another page
 
@@ -87,8 +81,8 @@ def serve(request: Request) -> Response:
     file = None if shelf is None else shelf.files.get(request.path_params["key"])
     if file is None:
         return PlainTextResponse(GONE, 410)
+    kind = KINDS.guess_type(file.name)[0] or "application/octet-stream"
     if file.path is not None:
-        kind = KINDS.get(file.path.suffix.lower().removeprefix("."), "application/octet-stream")
         return FileResponse(file.path, media_type=kind) if file.path.is_file() else PlainTextResponse(GONE, 410)
     try:
         content = file.make()
@@ -100,7 +94,6 @@ def serve(request: Request) -> Response:
         return PlainTextResponse(
             f"The file could not be made. The server's log tells more under the number {number}.", 500
         )
-    kind = KINDS.get(Path(file.name).suffix.removeprefix("."), "application/octet-stream")
     headers = {
         "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}",
         "Cache-Control": "no-store",
