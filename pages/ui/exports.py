@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -175,8 +176,7 @@ def link() -> str:
 
 def slug(name: str) -> str:
     """A name as a part of a file's: small letters and numbers with dashes between them."""
-    kept = "".join(letter if letter.isalnum() else "-" for letter in name.lower())
-    return "-".join(part for part in kept.split("-") if part) or "file"
+    return "-".join(re.findall(r"[^\W_]+", name.lower())) or "file"
 
 
 def install() -> str:
