@@ -13,9 +13,8 @@ import streamlit as st
 
 from gdm_studio.plot.figures import names_of
 from gdm_studio.seeds import more_seeds
-from pages.lab import live, pin, waiting
-from pages.lab.change import LastChange, Settled
-from pages.lab.finding import finding
+from pages.lab import live, pin, sentences
+from pages.lab.sentences import LastChange, Settled, finding
 from pages.lab.view import View, question_key
 from pages.ui import card, navigation, parts, shell
 from pages.ui.card import Score
@@ -118,7 +117,7 @@ def _told(view: View, rows_of: Rows, says: bool) -> Told:
         rows and not view.fit.watched and scored is not None and scored.train.fingerprint == view.data.train.fingerprint
     ):
         html = card.scores_html(
-            rows, earlier=waiting.earlier(view.setting, scored.where), meanwhile=_waiting(view, answer)
+            rows, earlier=sentences.earlier(view.setting, scored.where), meanwhile=_waiting(view, answer)
         )
     else:  # numbers of other data would mislead, and so would verdicts beside a fit that is watched from its start
         html = card.scores_html(rows, shown=False, status=_waiting(view, answer))
@@ -141,7 +140,7 @@ def _last_change(view: View, rows: Sequence[Score]) -> str:
         if shown.result is None
         else shown.result.key,  # taught words, it is another fit of the same settings
         (view.data.train.fingerprint, view.data.test.fingerprint),
-        {"model": choice.label} | {name: waiting.said(name, value) for name, value in choice.config.items()},
+        {"model": choice.label} | {name: sentences.said(name, value) for name, value in choice.config.items()},
         np.concatenate([states.argmax(axis=1) for states in shown.train]),
         tuple(names_of(shown.n_states)),
         rows[0] if rows else None,
@@ -219,16 +218,10 @@ def with_spread(rows: list[Score], others: list[list[Score]]) -> list[Score]:
 def rows_now(view: View, rows_of: Rows) -> list[Score]:
     """The rows of what stands, if they are known already: asks nothing."""
     found, wanted = view.fit.answers.latest("scores"), view.shown.wanted
-    mine = view.settled and found.about is not None and wanted is not None and _same(found.about, wanted)
+    mine = view.settled and found.about is not None and wanted is not None and found.about.number == wanted.number
     if not mine or found.about.where.measure != view.setting.measure:
         return []
     return with_spread(rows_of(found.value), [rows_of(one) for one in other_seeds(view, ask=False)])
-
-
-def _same(one: live.Wanted, other: live.Wanted) -> bool:
-    """Whether two fits are one, looked at through the same data."""
-    tests = [None if wanted.test is None else wanted.test.fingerprint for wanted in (one, other)]
-    return one.key == other.key and tests[0] == tests[1]
 
 
 def _waiting(view: View, answer: live.Answer) -> str:

@@ -12,19 +12,21 @@ import streamlit as st
 
 from gdm_core.analysis import bout_scores, teaching
 from gdm_core.analysis.bouts import BoutRule
+from gdm_core.units import unit_for
 from gdm_studio.plot import figures
 from pages import lab
-from pages.lab import Data, View, held, live, naming, pin, scores, tabs, trial_choice
+from pages.lab import Data, View, held, live, naming, pin, scores, tabs
 from pages.lab import figures as made
-from pages.lab.bout_rule import bout_controls, read_as_fitted, rule_words
-from pages.lab.labels import colour_key
-from pages.lab.poses import clips, player, videos
+from pages.lab.data import pick_trial, rule_words
+from pages.lab.naming import colour_key
+from pages.lab.poses import clips, player
 from pages.lab.teach import lessons, taught_fit
 from pages.lab.teach import panel as teach
 from pages.lab.teach.taught_fit import WithWords
 from pages.lab.view import Reading, Seen, Unread
 from pages.ui import model_controls, parts, settings, shell
 from pages.ui.card import Score
+from pages.ui.controls import slide
 from pages.ui.parts import Part, Text
 from pages.ui.plot import Picture
 
@@ -47,18 +49,16 @@ def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships
     with page.controls:
         choice = choose_model(page.folder, data, sees)
     untaught = lab.begin(page, data, choice, ships=ships)
-    followed = taught_fit.follow(untaught, data)
-    base, taught = followed.view, followed.fit
+    base, taught, switch = taught_fit.follow(untaught, data)
     with page.controls:
-        rate, labelled = data.train[0].rate_hz, data.expert_rule is not None
-        rule, moving = bout_controls(data.first_rule, data.unit, rate, data.bouts_of, labelled=labelled)
+        rule, moving = bout_controls(data)
         called, colours = _by_labels(data, base.fit, base.shown, choice.n_states)
         named = naming.controls(page.folder, choice.n_states, settings.of(data.key), called, colours, data.every_label)
     teaches = st.session_state.get("view", st.query_params.get("view")) == TEACH  # at first only the address says so
     with page.picture:
-        index = trial_choice.pick(data, marking=teaches)
+        index = pick_trial(data, marking=teaches)
         with st.container():  # always there: what stands below keeps its place, or players and timelines begin anew
-            followed.switch()
+            switch()
     read: dict[str, Any] = {"naming": named, "rule": rule, "moving": base.moving or moving}
     plain = _view(untaught, index, **read)
     view = plain if taught is None else _view(base, index, taught, **read)
@@ -179,6 +179,36 @@ def _judged(view: View) -> scores.Judged:
     return scores.Judged(answer.value if answer.fresh else None, own, view.unit)
 
 
+def bout_controls(data: Data) -> tuple[BoutRule, bool]:
+    """(how bouts are read from soft states, whether a slider of it is held)."""
+    start, labelled, most = data.first_rule, data.expert_rule is not None, data.longest
+    shell.section("Bouts")
+    if most * data.train[0].rate_hz < 2:
+        shell.quiet("As fitted: with so long from one sample to the next, there is nothing to smooth within seconds.")
+        return BoutRule(), False
+    unit, step = unit_for(0.0, data.unit), 1.0 if data.unit == "step" else 0.1
+    why = " Starts at half of the median bout in the expert's labels." if labelled else ""
+    if not labelled and not start.plain:
+        said = rule_words(start, data.unit)
+        shell.quiet(f"No labels say how long bouts are. At first they are {said}; 0 reads them as fitted.")
+    averaged = "Soft states are averaged over so long before the strongest counts. 0: as fitted."
+    offered = (
+        ("smooth", "Smooth over", start.smooth_s, averaged),
+        ("shortest", "Shortest bout", start.shortest_s, "Bouts below it go to their neighbours."),
+    )
+    (smooth, smoothing), (shortest, cutting) = (
+        slide(f"{what} ({unit.plural})", 0.0, most, at, step, key=key, of=data.bouts_of, live=True, help=said + why)
+        for key, what, at, said in offered
+    )
+    return BoutRule(smooth, shortest), smoothing or cutting
+
+
+def read_as_fitted(of: str) -> None:
+    """Set the controls so that bouts are those of the fit: for a button's `on_click`."""
+    for name in ("smooth", "shortest"):
+        st.session_state[settings.key(name, of)] = 0.0
+
+
 def choose_model(folder: str, data: Data, sees: str) -> model_controls.Choice:
     """The model's controls. K and D begin where a first look puts them; what visitors set themselves stays with the recording."""
     memory = f"_model-{folder}"
@@ -265,7 +295,7 @@ def _poses(view: View) -> None:
     found: dict[str, Any] = {}
     if not isinstance(here, Unread):
         found = {"states": here.states, "bouts": here.bouts, "names": here.names}
-    found |= {"words": view.data.words, "video": videos.choose(view.data, view.index)}
+    found |= {"words": view.data.words, "video": player.choose_video(view.data, view.index)}
     player.show_poses(pose, key="player", recording=f"{view.data.key}/{view.index}", **found)
 
 

@@ -1,4 +1,5 @@
-"""What a live page wants, and what it has to show for it. Plain values that are safe to keep between runs of a page."""
+"""What a live page wants, and what it has to show for it, in which colours, also while a fit is not done. Values are safe to keep
+between runs of a page."""
 
 from __future__ import annotations
 
@@ -11,10 +12,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.analysis.matching import Order
+from gdm_core.analysis.matching import Order, inverse, order_of, ordered
 from gdm_core.engine import FitRequest, FitResult, Snapshot
 from gdm_core.models.scaling import Scaler
 from gdm_core.trials import Trials
+from gdm_studio.plot import palette
 
 Array = npt.NDArray[np.float32]
 State = Literal["fresh", "preview", "stale", "running", "paused"]
@@ -141,7 +143,7 @@ class Shown:
     message     what went wrong, in words for the visitor
     notes       what happened to the fit on its way, such as a worker that was lost
     held        paused
-    fitting     a fit is under way; `busy` also while questions are answered
+    fitting     a fit is under way
     stopped     the visitor gave up the fit that was under way
     out_of_time  it has used the time that it was given, and stands where it is
     origin      of `train`, and of whatever the model behind it says of other data in the same order of colours
@@ -155,12 +157,10 @@ class Shown:
     step: int = 0
     total: int = 0
     curve: Curve = NOTHING_YET
-    seconds: float = 0.0
     message: str = ""
     notes: tuple[str, ...] = ()
     held: bool = False
     fitting: bool = False
-    busy: bool = False
     stopped: bool = False
     out_of_time: bool = False
     origin: Origin = field(default_factory=Origin)
@@ -217,7 +217,7 @@ def unpack(snapshot: Snapshot, trials: Trials) -> tuple[Array, ...]:
     return tuple(found)
 
 
-SAME = ("state", "order", "step", "held", "message", "notes", "fitting", "stopped", "out_of_time", "busy")
+SAME = ("state", "order", "step", "held", "message", "notes", "fitting", "stopped", "out_of_time")
 
 
 def alike(new: Shown, old: Shown) -> bool:
@@ -230,3 +230,54 @@ def alike(new: Shown, old: Shown) -> bool:
         and len(new.train) == len(old.train)
         and all(a is b or np.array_equal(a, b) for a, b in zip(new.train, old.train, strict=True))
     )
+
+
+class Colours:
+    """The orders of colours of one live fit: as a link says, as known states say, as in the picture before, or so that neighbouring
+    states are told apart."""
+
+    def __init__(self) -> None:
+        self._anchor: tuple[str, tuple[Array, ...]] | None = None
+        self.first: Order | None = None  # of a copied link, for the first fit
+
+    def follow(self, now: Shown) -> None:
+        """From now on, colours follow what stands on the screen at this moment."""
+        self._anchor = self._after(now)
+
+    def follows(self, after: Shown | None = None) -> tuple[Array, ...]:
+        """The states whose colours the next ones follow, () for none; `after` as in `order`."""
+        anchor = self._anchor if after is None else self._after(after)
+        return () if anchor is None else anchor[1]
+
+    def _after(self, now: Shown) -> tuple[str, tuple[Array, ...]] | None:
+        if now.train and now.wanted is not None:
+            return now.wanted.train.fingerprint, now.train
+        return self._anchor
+
+    def order(self, wanted: Wanted, raw: tuple[Array, ...], after: Shown | None = None) -> Order:
+        """Of the states `raw` of a fit of `wanted`: column j on the screen is column order[j] of the model.
+
+        raw    of all trials, or of the first ones
+        after  as if it were asked for while this stands
+        """
+        if not raw:
+            return ()
+        if self.first is not None and len(self.first) == raw[0].shape[1]:
+            return self.first
+        anchor = self._anchor if after is None else self._after(after)
+        here = anchor is not None and anchor[0] == wanted.train.fingerprint
+        before = anchor[1][: len(raw)] if here and anchor is not None else None
+        truth = None if wanted.truth is None else wanted.truth[: len(raw)]
+        return order_of(raw, truth, before, palette.DIFFERENCES)
+
+
+def is_plain(shown: Shown) -> bool:
+    """Whether anybody who opens the link gets these colours without being told."""
+    if shown.wanted is None or not shown.train:
+        return True
+    truth = shown.wanted.truth
+
+    def plain() -> Order:
+        return order_of(ordered(shown.train, inverse(shown.order)), truth, None, palette.DIFFERENCES)
+
+    return bool(shown.order == shown.once("plain-order", plain, of=shown.train))
