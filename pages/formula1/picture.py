@@ -19,10 +19,8 @@ from pages.formula1.choices import choose_one
 from pages.formula1.data import Circuit, Floats, Laps, along_lap
 from pages.formula1.driver_states import Driver, race_of, read, standing
 from pages.lab import Unread, held, live, pin
-from pages.ui import parts
 from pages.ui.controls import one_of, slide, switch
-from pages.ui.parts import Part
-from pages.ui.plot import Picture
+from pages.ui.plot import Part, Picture, by_key
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ def drawn(view: lab.View, now: live.Shown, options: Options, named: Mapping[str,
         states = tuple(driver.states for driver in drivers)
         made = now.once("strips", lambda: strips(circuit, drivers, codes, names), of=states, settings=(codes, names))
         along = replace(along, figure=made, state=drivers[-1].state)
-    return parts.by_key(track, along, area)
+    return by_key(track, along, area)
 
 
 def followed(view: lab.View, options: Options) -> held.Followed:
@@ -164,7 +162,7 @@ def pinned_parts(view: lab.View, pinned: lab.View, now: live.Shown, options: Opt
     circuit, which = race.circuit, options.which
     here = read(pinned, race.test if which == "test" else race.train, which, now)
     if isinstance(here, Unread):
-        return parts.by_key(Picture(None, "pinned-map", title=here.title, note=here.note))
+        return by_key(Picture(None, "pinned-map", title=here.title, note=here.note))
     plain = replace(options, badges=False)
 
     def small() -> Figure:
@@ -186,7 +184,7 @@ def pinned_parts(view: lab.View, pinned: lab.View, now: live.Shown, options: Opt
 
     made = now.once("pinned-strips", both, of=(states, None if there is None else there.states))
     along = Picture(made, "pinned-strips", here.state)
-    return parts.by_key(track, along, pin.more_colours(view, states.shape[1]))
+    return by_key(track, along, pin.more_colours(view, states.shape[1]))
 
 
 def track_map(circuit: Circuit, here: Driver, options: Options, names: Sequence[str] = ()) -> Figure:

@@ -23,7 +23,7 @@ from pages.lab.view import question_key
 from pages.ui import shell
 from pages.ui.card import Score
 from pages.ui.model_controls import Choice
-from pages.ui.parts import Part
+from pages.ui.plot import Part
 
 TESTED = "other driver"
 PAPER = "The paper's state accuracy"

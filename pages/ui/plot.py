@@ -4,12 +4,13 @@ plot(figure, key="track")                                  # draw, or update wha
 plot(figure, key="track", state="preview")                 # a first look while the fit still runs
 plot(figure, key="track", revision=dataset_name)           # another revision forgets the zoom
 
-What may move while no script runs is a `Picture`, drawn by `parts.draw_parts`: the same figure, or the words in its place.
+What may move while no script runs is a `Picture` or a `Text`, drawn by `draw_parts`: the same figure, or words in its place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, ParamSpec
@@ -119,3 +120,41 @@ def coming(key: str, words: str, height: int = 300) -> None:
 
 def _call(call: Callable[[Any], None], key: str, name: str) -> None:
     call((st.session_state.get(key) or {}).get(name))
+
+
+# ---- words in their place, and the parts of a page that may move while no script runs -------------------------------
+@dataclass(frozen=True)
+class Text:
+    """Some HTML in its place, made here and safe: whatever a visitor or a file said is escaped in it.
+
+    said  for those who listen instead of looking: read out, politely, whenever it changes
+    """
+
+    html: str
+    key: str
+    said: str = ""
+
+    def message(self) -> dict[str, Any]:
+        return {"html": self.html, "said": self.said, "options": {"key": self.key}}
+
+    def same(self, other: Any) -> bool:
+        return self == other
+
+    def draw(self) -> None:
+        """Draw them, or update in place what stands under their key."""
+        renderer("text")(key=self.key, data=self.message(), height="content")
+
+
+Part = Picture | Text
+
+
+def by_key(*parts: Part | None) -> dict[str, Part]:
+    """Those that are there, by their places."""
+    return {part.key: part for part in parts if part is not None}
+
+
+def draw_parts(parts: Mapping[str, Part], places: Mapping[str, Any] | None = None) -> None:
+    """Draw them in their places, the others one below the other."""
+    for key, part in parts.items():
+        with (places or {}).get(key) or nullcontext():
+            part.draw()
