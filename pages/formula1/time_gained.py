@@ -11,7 +11,7 @@ import streamlit as st
 
 from datasets import formula1
 from datasets.f1.time_won import By
-from datasets.formula1 import Session, TimeWon
+from datasets.formula1 import LapClock, Session, TimeWon
 from pages.formula1 import data
 from pages.formula1.data import Circuit, Looked, Place, Race
 from pages.formula1.driver_states import Driver, race_of
@@ -50,6 +50,31 @@ class Gain:
         """The part in which whoever gains over the lap (`side` is its sign) wins most, if that is told apart from chance."""
         ours = np.where(self.sure, self.mean * side, 0)
         return int(ours.argmax()) if len(ours) and ours.max() > 0 else None
+
+
+@dataclass(frozen=True, eq=False)
+class Gap:
+    """How far one lap is behind another, in seconds, at shares of the lap."""
+
+    one: LapClock
+    other: LapClock
+
+    def behind(self, share: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """[...] seconds that the other takes longer from the start line."""
+        return self.other.at(share) - self.one.at(share)
+
+    def deviation(self, first: npt.ArrayLike, last: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """[...] standard deviation of what the gap grows by from one share of the lap to another."""
+        found: npt.NDArray[np.float64] = np.sqrt(self.one.variance(first, last) + self.other.variance(first, last))
+        return found
+
+    def grown(self, first: float, last: float) -> tuple[float, float]:
+        """(seconds that the other loses between two shares of the lap, standard deviation); over the line if need be."""
+        if last < first:
+            (late, a), (early, b) = self.grown(first, 1.0), self.grown(0.0, last)
+            return late + early, float(np.hypot(a, b))
+        lost = self.behind([first, last])
+        return float(lost[1] - lost[0]), float(self.deviation(first, last))
 
 
 def minisectors(circuit: Circuit) -> Floats:

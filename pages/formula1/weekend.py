@@ -17,8 +17,7 @@ from pages.formula1 import data, teams, time_gained
 from pages.formula1.data import Place
 from pages.formula1.driver_states import race_of
 from pages.formula1.tables import clock, table_with_csv
-from pages.formula1.time_gained import Gain
-from pages.formula1.traces import Gap
+from pages.formula1.time_gained import Gain, Gap
 from pages.lab import View
 from pages.ui import shell
 from pages.ui.plot import plot

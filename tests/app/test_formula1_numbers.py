@@ -24,12 +24,12 @@ from pages.formula1 import (
     picture,
     tables,
     telemetry,
-    traces,
+    time_gained,
     tyres,
 )
 from pages.formula1.data import Looked, Pick, Place
 from pages.formula1.driver_states import Driver
-from pages.formula1.traces import trace
+from pages.formula1.telemetry import trace
 from pages.lab.live.pictures import Origin
 from tests.support.formula1 import LAP_S, ring_driver, ring_session
 from tests.support.formula1_page import PAPER, RING, ring_race, visit
@@ -116,7 +116,7 @@ def _clock(drift: float, *times: float) -> LapClock:
 def test_only_what_is_told_apart_from_chance_is_said_of_a_gap():
     circuit, _ = _laps()
     one = _clock(1e-4, 30.0, 30.0, 30.0)
-    gap = traces.Gap(one, _clock(1e-4, 30.0, 31.0, 29.5))
+    gap = time_gained.Gap(one, _clock(1e-4, 30.0, 31.0, 29.5))
     assert gap.behind(1.0) == pytest.approx(0.5)
     assert gap.grown(1 / 3, 2 / 3) == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-9))
     lost, deviation = gap.grown(0.9, 0.1)  # over the line
@@ -125,7 +125,7 @@ def test_only_what_is_told_apart_from_chance_is_said_of_a_gap():
     assert deviation == pytest.approx(np.sqrt(1e-4 * 0.7 * (9 + 9 + 9 + 8.85)))
     said = telemetry.time_words(circuit, ["AAA", "BBB"], gap)
     assert said.startswith("BBB took 0.500 s longer for the lap. Told apart from chance: +")
-    same = telemetry.time_words(circuit, ["AAA", "BBB"], traces.Gap(one, _clock(1e-4, 30.001, 30.0, 29.99)))
+    same = telemetry.time_words(circuit, ["AAA", "BBB"], time_gained.Gap(one, _clock(1e-4, 30.001, 30.0, 29.99)))
     assert same == "BBB took 0.009 s less for the lap; no single segment differs by more than the uncertainty."
 
 
