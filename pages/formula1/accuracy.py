@@ -15,7 +15,7 @@ from gdm_core.engine.bulk import BulkView
 from gdm_core.engine.records import Record
 from gdm_core.engine.sweep import Sweep, SweepJob
 from gdm_studio.plot import figures
-from pages.formula1.driver_states import race_of
+from pages.formula1.data import race_of
 from pages.formula1.scorecard import RivalScores, kind_of
 from pages.lab import View, live
 from pages.lab.live import background

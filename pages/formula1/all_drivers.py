@@ -17,8 +17,7 @@ from gdm_core.analysis.segments import drivers_along_lap, unlikeness
 from gdm_core.errors import GdmError
 from gdm_studio.plot.figures.base import names_of, numbered
 from pages.formula1 import data, state_names, teams
-from pages.formula1.data import Circuit, Laps, Looked
-from pages.formula1.driver_states import race_of
+from pages.formula1.data import Circuit, Laps, Looked, race_of
 from pages.formula1.tables import clock
 from pages.lab import View, live
 from pages.ui import shell

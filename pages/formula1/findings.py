@@ -11,8 +11,7 @@ from datasets.f1.driving import ACTIVITIES, BRAKING, MOSTLY, Driving, activities
 from gdm_core.text import listed
 from gdm_studio.plot.figures.base import numbered
 from pages.formula1 import data, state_names, time_gained, weekend
-from pages.formula1.data import Circuit, Laps
-from pages.formula1.driver_states import race_of, read
+from pages.formula1.data import Circuit, Laps, race_of, read
 from pages.lab import View
 
 PLACES = 3  # named for each

@@ -31,8 +31,7 @@ from gdm_studio.plot.figures.base import (
 from pages.formula1 import data, state_names, teams, time_gained, weekend
 from pages.formula1.choices import choose_one
 from pages.formula1.circuit_map import STATIONS, cursor
-from pages.formula1.data import Circuit
-from pages.formula1.driver_states import Driver, race_of, read, unanswered
+from pages.formula1.data import Circuit, Driver, race_of, read, unanswered
 from pages.formula1.teams import Look
 from pages.formula1.time_gained import SURE, SURE_OF_MANY, Gain
 from pages.lab import Unread, View

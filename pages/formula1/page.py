@@ -16,7 +16,6 @@ from pages.formula1 import (
     choices,
     controls,
     data,
-    driver_states,
     findings,
     gain_panel,
     loading,
@@ -123,15 +122,15 @@ with page.picture, st.container(key="formula1-remarks"):
         shell.quiet(remark)
     if not fitted.source.circuit.segments and not any("no corners" in remark for remark in session.notes):
         shell.quiet("The corner service had no corners for this circuit, so there are no segments and no state scores.")
-stands = driver_states.standing(view)
+stands = data.standing(view)
 stands = replace(stands, naming=state_names.naming(stands))
 called = () if stands.naming is None else stands.naming.names
 named = {} if view.shown.result is None else {view.shown.result.key: called}
 lab.picture(view, lambda now: picture.drawn(view, now, options, named))
 lab.follow(view, picture.followed(view, options))
 
-shown = driver_states.on_map(stands, options.which)
-race = driver_states.race_of(shown)
+shown = data.on_map(stands, options.which)
+race = data.race_of(shown)
 with legend, shell.of(view.made_for):
     n_states = max(2, view.shown.n_states or choice.n_states)
     shell.state_key(n_states, called or None)
@@ -141,9 +140,7 @@ with said_above, shell.of(view.made_for):
 with page.card:
     gain_panel.beside(shown)
 state_names.keep_in_address(view)
-tabs.show(
-    shown, driver_states.read(shown, race.test if options.which == "test" else race.train, options.which), options
-)
+tabs.show(shown, data.read(shown, race.test if options.which == "test" else race.train, options.which), options)
 show_card(view, lambda pinned, now: picture.pinned_parts(view, pinned, now, options))
 with page.card:
     explain(shown.choice, drives=race.pick.looked.drives)

@@ -16,8 +16,7 @@ from gdm_studio.plot.figures.base import Figure, names_of
 from pages import lab
 from pages.formula1 import circuit_map, telemetry
 from pages.formula1.choices import choose_one
-from pages.formula1.data import Circuit, Floats, Laps, along_lap
-from pages.formula1.driver_states import Driver, race_of, read, standing
+from pages.formula1.data import Circuit, Driver, Floats, Laps, along_lap, race_of, read, standing
 from pages.lab import Unread, held, live, pin
 from pages.ui.controls import one_of, slide, switch
 from pages.ui.plot import Part, Picture, by_key

@@ -15,7 +15,7 @@ from gdm_core.analysis.controls import taught_controls
 from gdm_core.analysis.metrics import majority_map
 from gdm_studio.plot import palette
 from pages import lab
-from pages.formula1.driver_states import race_of, read
+from pages.formula1.data import race_of, read
 from pages.lab import live
 from pages.lab import scores as rows
 from pages.lab.card import Rows

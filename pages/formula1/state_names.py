@@ -16,8 +16,7 @@ from gdm_core.analysis.metrics import majority_map
 from gdm_core.analysis.tables import harmless
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import numbered
-from pages.formula1.data import Race
-from pages.formula1.driver_states import Driver, race_of, read
+from pages.formula1.data import Driver, Race, race_of, read
 from pages.lab import Unread, View
 from pages.lab.naming import Naming
 from pages.ui import limits, settings, shell

@@ -27,8 +27,7 @@ from pages.formula1 import (
     tyres,
     weekend,
 )
-from pages.formula1.data import Circuit
-from pages.formula1.driver_states import Driver, race_of, read
+from pages.formula1.data import Circuit, Driver, race_of, read
 from pages.formula1.picture import Options, shares, strips, track_map
 from pages.formula1.scorecard import rows_of
 from pages.lab import Reading, Unread, View

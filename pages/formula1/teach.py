@@ -19,8 +19,7 @@ from gdm_core.trials import Trials
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import numbered
 from pages.formula1 import state_names
-from pages.formula1.data import Floats, Laps, Race
-from pages.formula1.driver_states import race_of
+from pages.formula1.data import Floats, Laps, Race, race_of
 from pages.lab import View, live
 from pages.lab.naming import colour_key
 from pages.lab.teach import agreement, lessons, marks_panel

@@ -32,8 +32,7 @@ from gdm_studio.plot.figures.base import (
 from gdm_studio.plot.figures.strips import numbered_colours
 from pages.formula1 import choices, circuit_map, data, gain_panel, state_names, teams, time_gained
 from pages.formula1.choices import choose_one
-from pages.formula1.data import CAR_CHANNELS, TELEMETRY, Circuit, Floats
-from pages.formula1.driver_states import Driver, race_of
+from pages.formula1.data import CAR_CHANNELS, TELEMETRY, Circuit, Driver, Floats, race_of
 from pages.formula1.tables import clock
 from pages.formula1.teams import Look
 from pages.formula1.time_gained import SURE, SURE_OF_MANY, Gap

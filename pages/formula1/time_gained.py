@@ -13,8 +13,7 @@ from datasets import formula1
 from datasets.f1.time_won import By
 from datasets.formula1 import LapClock, Session, TimeWon
 from pages.formula1 import data
-from pages.formula1.data import Circuit, Looked, Place, Race
-from pages.formula1.driver_states import Driver, race_of
+from pages.formula1.data import Circuit, Driver, Looked, Place, Race, race_of
 from pages.lab import Unread, View, together
 
 SURE = 1.96  # standard errors: 95 % of what laps leave open lies within

@@ -14,8 +14,7 @@ from datasets.formula1 import Session, lap_clock
 from gdm_core.text import listed
 from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, note, points, shape
 from pages.formula1 import data, teams, time_gained
-from pages.formula1.data import Place
-from pages.formula1.driver_states import race_of
+from pages.formula1.data import Place, race_of
 from pages.formula1.tables import clock, table_with_csv
 from pages.formula1.time_gained import Gain, Gap
 from pages.lab import View

@@ -12,8 +12,7 @@ from datasets.f1.driving import describe
 from datasets.f1.time_won import By, TimeWon
 from gdm_studio.plot.figures.base import untyped
 from pages.formula1 import data, findings, gain_panel, time_gained
-from pages.formula1.data import Looked, Place
-from pages.formula1.driver_states import Driver
+from pages.formula1.data import Driver, Looked, Place
 from pages.formula1.teams import Look
 from pages.formula1.time_gained import Between, Gain
 from tests.support.formula1_page import box, one_of, visit, words

@@ -27,8 +27,7 @@ from pages.formula1 import (
     time_gained,
     tyres,
 )
-from pages.formula1.data import Looked, Pick, Place
-from pages.formula1.driver_states import Driver
+from pages.formula1.data import Driver, Looked, Pick, Place
 from pages.formula1.telemetry import trace
 from pages.lab.live.pictures import Origin
 from tests.support.formula1 import LAP_S, ring_driver, ring_session

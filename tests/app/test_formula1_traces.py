@@ -12,8 +12,7 @@ import pytest
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import untyped
 from pages.formula1 import data, teams, telemetry
-from pages.formula1.data import Looked, Place
-from pages.formula1.driver_states import Driver
+from pages.formula1.data import Driver, Looked, Place
 from pages.ui import theme
 from tests.support.recording import reading_of
 
