@@ -27,7 +27,7 @@ from pages.lab.live.pictures import Origin
 from pages.lab.live.screen import BESIDE
 from pages.lab.naming import colour_key
 from pages.lab.view import Unread, View
-from pages.ui import limits, page_memory, shell, slider
+from pages.ui import limits, navigation, shell, slider
 from pages.ui.card import Score
 from pages.ui.model_controls import (
     D_RANGE,
@@ -44,7 +44,7 @@ from pages.ui.plot import Part, Picture, Text, by_key
 from pages.ui.streamlit_internals import this_run
 
 PIN = "pin"  # the parameter of a link
-KEPT = page_memory.stays("pinned-")
+KEPT = navigation.stays("pinned-")
 LONGEST = 80
 REFUSED = "-refused"
 PINNED, NOW = "pinned", "now"

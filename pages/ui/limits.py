@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
-from pages.ui import page_memory, shell
+from pages.ui import navigation, shell
 from pages.ui.streamlit_internals import release_address, take_finite_numbers, this_run
 
 Kind = Callable[[float], float]
@@ -105,7 +105,7 @@ def _say(key: str, text: str) -> None:
 def tell() -> None:
     """One line for each control of this page that still has the value which was taken in place of the link's, and one for
     names in the address that the page does not know, which are taken out: a mistyped one would be passed over in silence."""
-    here = page_memory.address_of_page()
+    here = navigation.address_of_page()
     foreign = {name for page, names in ONLY.items() if page != here for name in names.split()}
     known = NAMES if here is None else NAMES - foreign
     unread = [name for name in st.query_params if (re.match(r"[^\W\d]+", name) or [""])[0] not in known]

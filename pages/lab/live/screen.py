@@ -18,14 +18,14 @@ from pages.lab.live import session_cleanup
 from pages.lab.live.answers import Answer
 from pages.lab.live.pictures import Shown, Wanted, is_plain
 from pages.lab.live.session import Live
-from pages.ui import page_memory, shell, slider
+from pages.ui import navigation, shell, slider
 from pages.ui.plot import Part, Picture, Text, by_key, draw_parts
 from pages.ui.streamlit_internals import this_run
 
 LOOK_EVERY_S = 0.05
 LOOK_SELDOM_S = 1.0  # where many people's fits run: every look costs the server the same, and little has changed since
 LOOK_DEADLINE_S = 600.0  # of the exact states, for which most other questions wait: on a busy machine a minute is short
-LIVE = page_memory.stays("live-")
+LIVE = navigation.stays("live-")
 BESIDE = "-pinned"  # ends the name of a page's second fit, which no other page knows of
 COLOURS = "colours"  # the parameter of a link that names them
 
