@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 
 from gdm_core.errors import GdmError
-from pages.ui.browser import renderer
+from pages.ui.streamlit_internals import renderer
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,7 @@ import streamlit as st
 
 from pages.channel import ROUTE, channel
 from pages.ui import slider
-from pages.ui.browser import renderer
-from pages.ui.streamlit_internals import Address, StreamlitPage, release_address, this_run
+from pages.ui.streamlit_internals import Address, StreamlitPage, release_address, renderer, this_run
 
 ROOT = Path(__file__).resolve().parents[2]
 ALONE = "Live pictures cannot reach this browser (something on the way lets no WebSocket through): the page looks once a second."

@@ -18,8 +18,8 @@ from typing import Any, Literal, ParamSpec
 import streamlit as st
 
 from gdm_studio.plot.figures.base import Figure
-from pages.ui.browser import renderer
 from pages.ui.server import plotly_address
+from pages.ui.streamlit_internals import renderer
 from pages.ui.theme import TOKENS
 
 State = Literal["fresh", "preview", "stale", "running", "paused"]

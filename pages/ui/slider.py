@@ -21,8 +21,7 @@ from typing import Any, Literal, NamedTuple
 import streamlit as st
 
 from gdm_core.errors import ConfigError
-from pages.ui.browser import renderer
-from pages.ui.streamlit_internals import this_run
+from pages.ui.streamlit_internals import renderer, this_run
 
 _KNOWN = "sliders"  # in the session: what is known of each slider of the page
 _ALSO = "_address"
