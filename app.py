@@ -7,7 +7,7 @@ import streamlit as st
 
 from gdm_studio.seeds import more_seeds
 from pages.channel import route
-from pages.ui import headers, navigation, server, theme
+from pages.ui import navigation, server, theme
 from pages.ui.streamlit_internals import is_script
 
 if not is_script():
@@ -17,7 +17,7 @@ if not is_script():
     app = st.App(
         server.MAIN,
         routes=[*server.routes(), *route.routes()],
-        middleware=headers.middleware(),
+        middleware=server.MIDDLEWARE,
         on_script_error=server.show_error,
     )
 else:

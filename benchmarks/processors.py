@@ -32,7 +32,7 @@ TESTS = (
         "on_tracks", "recurrent", "mixture", "pdlds", "slds", "switching",
     )),
     *(f"tests/app/test_{name}.py" for name in (
-        "last_bits", "home", "nascar", "behaviour", "formula1_page", "exports_formula1", "paper",
+        "last_bits", "home", "nascar", "behaviour", "formula1_page", "paper",
     )),
 )  # fmt: skip
 SHOW = """

@@ -37,7 +37,7 @@ _channels: WeakValueDictionary[str, Channel] = WeakValueDictionary()  # by secre
 
 # ---- what moves ---------------------------------------------------------------------------------------------------
 class Part(Protocol):
-    """What stands in one place of the page: a figure (pages/ui/plot.py) or words (pages/ui/parts.py)."""
+    """What stands in one place of the page: a figure or words (pages/ui/plot.py)."""
 
     def message(self) -> dict[str, Any]:
         """As the browser is told."""

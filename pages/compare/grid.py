@@ -78,7 +78,7 @@ def _watch(source: Source, one: Chosen, against: str | None, job: CompareJob) ->
     name = pick("Measure", measures, "density", row=True, key="grid-measure")
     background.follow_fits("grid-progress", lambda: [job.poll()], job.estimate)
     with shell.panel("grid"):
-        clicked = plot(heat(first, against, name), key="grid", events=("click",)).click
+        clicked = plot(heat(first, against, name), key="grid", clicked=lambda _: None).click
         _lead(source, one, against, clicked)
 
 

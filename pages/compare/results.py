@@ -21,7 +21,6 @@ from pages.lab.live import background
 from pages.ui import shell
 from pages.ui.controls import one_of, tabs
 from pages.ui.downloads import download
-from pages.ui.exports import parquet
 from pages.ui.plot import plot
 from pages.ui.shell import Frame
 
@@ -205,7 +204,7 @@ def _export(found: Compared) -> None:
     files: list[tuple[str, Callable[[], bytes], str]] = [
         ("Scores (CSV)", lambda: csv(scores_table(found).reset_index(names="setting")), "compare-scores.csv"),
         ("Every block (CSV)", lambda: csv(blocks_table(found)), "compare-blocks.csv"),
-        ("Every block (Parquet)", lambda: parquet(blocks_table(found)), "compare-blocks.parquet"),
+        ("Every block (Parquet)", lambda: blocks_table(found).to_parquet(index=False), "compare-blocks.parquet"),
     ]
     for place, (label, make, name) in zip(st.columns(3, gap="small"), files, strict=True):
         with place:

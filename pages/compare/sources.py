@@ -13,7 +13,7 @@ from gdm_core.trials import Trials
 from pages.compare.settings import Chosen
 from pages.lab.card import OPEN_ON
 from pages.lab.data import open_on
-from pages.ui import navigation, page_memory, shell
+from pages.ui import navigation, shell
 from pages.ui import settings as ui_settings
 from pages.ui.controls import number, one_of
 from pages.ui.model_controls import MODELS
@@ -102,6 +102,6 @@ def _open(page: str) -> Source | None:
     if setting is None:
         return None
     data, choice = setting.data, setting.choice
-    n_latent, left = int(choice.config["n_latent"]), page_memory.left_at(navigation.info(page).url)
+    n_latent, left = int(choice.config["n_latent"]), navigation.left_at(navigation.info(page).url)
     k_key = ui_settings.key("K", choice.of)
     return Source(data.about, data.train, data.test, n_latent, data.unit, data.keep, page, left, k_key)

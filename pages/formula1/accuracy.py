@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,9 @@ import streamlit as st
 from gdm_core.analysis.controls import accuracy_controls
 from gdm_core.engine.jobs import Bulk, BulkView
 from gdm_core.engine.sweep import Record, Sweep
-from gdm_core.errors import GdmError
 from gdm_studio.plot import figures
-from pages.formula1.driver_states import race_of
-from pages.formula1.state_kinds import kind_of
+from pages.formula1.data import race_of
+from pages.formula1.scorecard import RivalScores, kind_of
 from pages.lab import View, live
 from pages.lab.live import background
 from pages.lab.view import question_key
@@ -35,13 +33,6 @@ RSLDS = {"transitions": "recurrent"}
 UNTRAINED, CLUSTERS, MAJORITY = "untrained", "best clusters", "majority class"
 
 Controls = dict[int, dict[str, dict[str, float]]]
-
-
-@dataclass(frozen=True)
-class RivalScores:
-    """For the card: what recurrent SLDS reaches, over seeds, at each number of states that the sweep has fitted."""
-
-    by_states: Mapping[int, list[float]]
 
 
 def sweeps(view: View, n_seeds: int, both: bool) -> dict[str, Sweep]:
@@ -81,29 +72,32 @@ def tab(view: View) -> None:
     said = "Under the same protocol; takes longer."
     both = switch("Beside recurrent SLDS", True, key="rslds", at=middle, help=said)
     wanted = sweeps(view, n_seeds, both)
-    engine, visitor = live.screen.engine(), this_run().session
+    engine = live.screen.engine()
+
+    def begin() -> None:
+        for one in wanted.values():
+            one.fits().start(engine, "formula1-sweep", one.key)
+            _visitors[one.key].add(this_run().session)
+
+    def stop() -> None:
+        """For this visitor; a sweep ends when nobody is left who asked for it."""
+        for one in wanted.values():
+            _visitors[one.key].discard(this_run().session)
+            if not _visitors[one.key] and (bulk := engine.bulk(one.key)) is not None:
+                bulk.cancel()
+
     jobs = {name: bulk for name, one in wanted.items() if (bulk := engine.bulk(one.key)) is not None}
     views = [job.poll() for job in jobs.values()]
     total, done = sum(len(one.cells()) for one in wanted.values()), sum(view.done for view in views)
-    mine = any(visitor in _visitors[one.key] for one in wanted.values())
+    mine = any(this_run().session in _visitors[one.key] for one in wanted.values())
     going = any(not view.finished for view in views)
     if going and mine:
-        if right.button("Stop", key="f1-sweep-stop"):
-            _leave(wanted.values(), visitor)
-            st.rerun()
+        right.button("Stop", key="f1-sweep-stop", on_click=stop)
     elif done < total or len(jobs) < len(wanted):
         again = any(view.cancelled for view in views) or going
-        if right.button(
-            f"Go on with {total - done} fits" if again else f"Fit {total} models", type="primary", key="f1-sweep"
-        ):
-            try:
-                for one in wanted.values():
-                    one.fits().start(engine, "formula1-sweep", one.key)
-                    _visitors[one.key].add(visitor)
-            except GdmError as error:
-                shell.error("The fits could not be started", str(error))
-                return
-            st.rerun()
+        label = f"Go on with {total - done} fits" if again else f"Fit {total} models"
+        refused = "The fits could not be started"
+        shell.begin_button(label, begin, refused, key="f1-sweep", at=right, type="primary")
         if going:
             shell.quiet(
                 "Somebody else's fits go on here: you see them come in. Go on with them, and they end when you both stop."
@@ -126,16 +120,6 @@ def tab(view: View) -> None:
 
 # By sweep, the visitors who have asked for it and not stopped it since. Those with the same wish share its fits.
 _visitors: defaultdict[str, set[str]] = defaultdict(set)
-
-
-def _leave(wanted: Iterable[Sweep], visitor: str) -> None:
-    """Stop a sweep for this visitor; it ends when nobody is left who asked for it."""
-    engine = live.screen.engine()
-    for one in wanted:
-        _visitors[one.key].discard(visitor)
-        bulk = engine.bulk(one.key)
-        if bulk is not None and not _visitors[one.key]:
-            bulk.cancel()
 
 
 def _watch(view: View, wanted: Mapping[str, Sweep], jobs: dict[str, Bulk], views: list[BulkView], n_seeds: int) -> None:

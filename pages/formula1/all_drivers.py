@@ -17,8 +17,7 @@ from gdm_core.analysis.segments import drivers_along_lap, unlikeness
 from gdm_core.errors import GdmError
 from gdm_studio.plot.figures.base import names_of, numbered
 from pages.formula1 import data, state_names, teams
-from pages.formula1.data import Circuit, Laps, Looked
-from pages.formula1.driver_states import race_of
+from pages.formula1.data import Circuit, Laps, Looked, race_of
 from pages.formula1.tables import clock
 from pages.lab import View, live
 from pages.ui import shell
@@ -46,7 +45,6 @@ class Asked:
 
 
 def tab(view: View) -> None:
-    """A button, then a table."""
     race = race_of(view)
     session = data.open_session(race.pick.place)
     codes = [driver.code for driver in session.drivers if driver.has_position and len(driver.laps)]
@@ -61,10 +59,13 @@ def tab(view: View) -> None:
             f"Applies the model of {race.pick.train} to all {len(codes)} drivers, as it is, and compares their states place "
             "by place with the winner's, over the racing laps that both drove.",
         )
-        if not st.button(f"Apply to {len(codes)} drivers", type="primary", key="f1-apply"):
-            _show_standings(session, {}, ())
-            return
-        view.fit.records.keep(Asked(), asked)
+
+        def apply() -> None:
+            view.fit.records.keep(Asked(), asked)
+
+        st.button(f"Apply to {len(codes)} drivers", type="primary", key="f1-apply", on_click=apply)
+        _show_standings(session, {}, ())
+        return
     looked = Looked("racing", race.pick.looked.channels)
     found: list[Laps] = []
     missing: list[str] = []
@@ -178,7 +179,6 @@ def standings(session: Session, usage: Usage, names: Sequence[str]) -> pd.DataFr
 
 
 def _show_standings(session: Session, usage: Usage, names: Sequence[str]) -> None:
-    """The table; teams in their colours."""
     known = names if usage else []
     table = standings(session, usage, known)
     colours = {driver.team: teams.readable(driver.colour) for driver in session.drivers}

@@ -45,7 +45,6 @@ class Waiting(Exception):
 
 
 def choose_place() -> Place:
-    """Which session."""
     shell.section("Data")
     source = choose_one(
         "Race",
@@ -148,7 +147,6 @@ def ready(place: Place) -> Session:
 
 
 def choose_drivers(place: Place, session: Session) -> Pick:
-    """Who is fitted, who is looked at, which laps and which channels."""
     there = [driver for driver in session.drivers if driver.has_position and len(driver.laps)]
     codes = [driver.code for driver in there]
     if not codes:

@@ -13,8 +13,7 @@ from datasets.f1.corners import MEASURED_IN, MEASURES, Corners, corners_of, diff
 from gdm_core.analysis.tables import csv
 from pages.formula1 import data, telemetry
 from pages.formula1.choices import choose_one
-from pages.formula1.data import Looked, Place
-from pages.formula1.driver_states import Driver, race_of
+from pages.formula1.data import Driver, Looked, Place, race_of
 from pages.formula1.tables import table_with_csv
 from pages.formula1.time_gained import SURE, SURE_OF_MANY
 from pages.lab import View
@@ -34,7 +33,6 @@ SHAPES = {"gear": "%.2f", "time": "%.3f"}  # of numbers, where not "%.1f"
 
 @st.cache_resource(max_entries=48, show_spinner=False)
 def corners(place: Place, code: str, looked: Looked) -> Corners:
-    """A driver's corners on the chosen laps."""
     return corners_of(data.open_session(place), code, np.unique(data.laps_of(place, code, looked).lap).tolist())
 
 

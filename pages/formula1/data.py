@@ -1,9 +1,9 @@
-"""What the page draws and fits: one circuit, and the chosen laps of two drivers on it."""
+"""What the page draws and fits: one circuit, the chosen laps of drivers on it, and their states."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,10 +15,15 @@ from datasets import formula1
 from datasets.f1.corners import between, in_driving_order
 from datasets.f1.driving import curvature
 from datasets.formula1 import Session
+from gdm_core.analysis import looks
+from gdm_core.engine import FitResult
 from gdm_core.errors import DataError
 from gdm_core.trials import Trials
 from pages.formula1 import loading
-from pages.lab import Data
+from pages.lab import Data, Reading, Unread, View, live
+from pages.lab.live.pictures import State
+from pages.lab.live.session import PREVIEW_HERE
+from pages.lab.view import question_key
 from pages.ui.exports import Recipe
 
 Floats = npt.NDArray[np.float32]
@@ -102,7 +107,6 @@ class WhichLaps:
 
     @property
     def about(self) -> str:
-        """In words."""
         span = f"{self.first} to {self.last}"
         known = {
             "all": "all laps",
@@ -146,7 +150,6 @@ class Looked:
         return found | ({"drop": RACING} if self.which.kind == "racing" else {})
 
     def options(self, session: Session, code: str) -> dict[str, object]:
-        """Arguments of `to_trials`."""
         found, which = self.same_for_all, self.which
         if which.where:
             found["laps"] = formula1.laps_where(session, code, **which.where)
@@ -200,7 +203,6 @@ class Circuit:
     length: float
     corners: tuple[tuple[str, float, float, float, float], ...]  # name, x, y, distance, angle of the label in degrees
     segments: tuple[str, ...]
-    simulated: bool
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
@@ -239,6 +241,11 @@ class Circuit:
         if not self.segments:
             return None
         return between(self.edges, distance)
+
+    def nearest_corner(self, distance: npt.ArrayLike) -> npt.NDArray[np.intp]:
+        """[...] the corner that is nearest along the lap, over the line too."""
+        apart = np.abs(np.asarray(distance)[..., None] - self.edges)
+        return np.minimum(apart, self.length - apart).argmin(axis=-1)
 
     def curvature_at(self, distance: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """[T] how the track turns at distances along the lap, one by metres; above 0 to the left."""
@@ -294,7 +301,6 @@ def turned(position: npt.ArrayLike, degrees: float) -> Floats:
 
 @st.cache_resource(max_entries=2, show_spinner="Simulating a race")
 def simulated(circuit: str) -> Session:
-    """A simulated race of twenty drivers."""
     return formula1.simulate_race(circuit)
 
 
@@ -312,7 +318,6 @@ def open_session(place: Place) -> Session:
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def circuit(place: Place) -> Circuit:
-    """The map of a session."""
     session = open_session(place)
     reference = session.reference
     points = np.vstack([reference.points, reference.points[:1]])
@@ -327,7 +332,6 @@ def circuit(place: Place) -> Circuit:
             for c, (x, y) in zip(corners, where, strict=True)
         ),
         formula1.segment_names(session.corners) if len(corners) > 1 else (),
-        session.simulated,
     )
 
 
@@ -409,3 +413,110 @@ def fitted_data(pick: Pick, session: Session, licences: tuple[str, ...]) -> Data
         called={} if pick.looked.channels else MIXTURES,
         alike=f"{session.title} {pick.looked.sees}",
     )
+
+
+# ---- the states of a driver's laps: those of the fitted one come with the fit, anybody else's by applying the model -
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Driver(Reading):
+    """All chosen laps of one driver, as a fit reads them: `states` have a row for each sample of `laps`."""
+
+    laps: Laps
+
+    def average(self, circuit: Circuit) -> Floats:
+        """[bins, K] mean states along the lap."""
+        return along_lap(self.laps.distance, self.states, circuit.n_bins, circuit.length)
+
+
+def race_of(view: View) -> Race:
+    """The drivers and the circuit behind a view."""
+    found: Race = view.data.source
+    return found
+
+
+def standing(view: View, now: live.Shown | None = None) -> View:
+    """The view of the race that the picture `now` is of: an earlier one stays until another is fitted."""
+    wanted = (now or view.shown).wanted
+    return view if wanted is None else replace(view, setting=wanted.where)
+
+
+def on_map(view: View, which: str) -> View:
+    """The view at the longest stretch of the fitted driver ("train") or of the other one."""
+    side, first = (view.data.test, len(view.data.train)) if which == "test" else (view.data.train, 0)
+    return view.at(first + max(range(len(side)), key=lambda i: side[i].n_samples))
+
+
+def read(view: View, laps: Laps, name: str, now: live.Shown | None = None) -> Driver | Unread:
+    """A driver's states in the picture `now`. They are asked for under `name`, and earlier ones of it stay meanwhile."""
+    now = now or view.shown
+    trial = max(laps.trials, key=lambda trial: trial.n_samples)
+
+    def driver(states: Floats, state: State) -> Driver:
+        return Driver(trial=trial, state=state, origin=now.origin, laps=laps, **view.named(now, name, states))
+
+    if laps.trials.fingerprint == view.data.train.fingerprint:
+        if now.train:
+            return driver(now.once("fitted", lambda: np.concatenate(now.train), of=now.train), now.state)
+        waits = view.at(0).read(now)
+        title = waits.title if isinstance(waits, Unread) else ""
+        return Unread(trial=trial, state=now.state, title=title, note=waits.note)
+    found = _applied(view, laps, name, now)
+    if found is not None:
+        return view.fit.records.keep(driver(*found), name)
+    earlier = view.fit.records.last(Driver, name)
+    if earlier is not None and earlier.laps.trials.fingerprint == laps.trials.fingerprint:
+        return replace(earlier, state="stale")
+    title, note = f"{laps.code} comes in a moment", "The fitted model is applied, nothing is learned anew."
+    if (view.asked if _tested(now, laps) else _exact(view, laps, name, now)).message:
+        title, note = f"{laps.code} could not be read", "Try again asks once more."
+    return Unread(trial=trial, state=now.state, title=title, note=note)
+
+
+def unanswered(view: View, laps: Laps, name: str) -> None:
+    """Say so where only a quick look at a driver is to be had, with a button to ask for the exact one again."""
+    live.unanswered(view.fit, _exact(view, laps, name, view.shown), f"{laps.code} could not be read exactly")
+
+
+def _tested(now: live.Shown, laps: Laps) -> bool:
+    """Whether the laps are the new trials of a fit, which are looked at together with the fitted ones."""
+    test = None if now.wanted is None else now.wanted.test
+    return test is not None and test.fingerprint == laps.trials.fingerprint
+
+
+def _exact(view: View, laps: Laps, name: str, now: live.Shown) -> live.Answer:
+    """The states of a driver whom the fit does not know, as the model reads states out."""
+    result = now.result
+    if result is None or result is not view.shown.result or not now.train:
+        return live.Answer()
+    if now.state == "preview" or _tested(now, laps):
+        return live.Answer()
+    return _ask(view, laps, f"{name}-exact", looks.soft_states, result)
+
+
+def _ask(
+    view: View, laps: Laps, name: str, function: Callable[..., Any], result: FitResult, here: bool = False
+) -> live.Answer:
+    key = question_key(result.key, function, (laps.trials,))
+    return view.fit.ask(name, key, function, result.model_bytes, laps.trials, deadline_s=120.0, watched=True, here=here)
+
+
+def _applied(view: View, laps: Laps, name: str, now: live.Shown) -> tuple[Floats, State] | None:
+    """The model applied to another driver: straight from its posterior first, then as it reads states out."""
+    result, wanted = now.result, now.wanted
+    if result is not view.shown.result or result is None or wanted is None or not now.train:
+        return None
+    raw, state = None, now.state
+    exact = _exact(view, laps, name, now)
+    if _tested(now, laps):
+        raw = None if view.look is None else view.look.test
+    elif exact.fresh:
+        raw = exact.value
+    if raw is None:
+        if wanted.family != "gdm" or exact.message:  # others have one way to read states
+            return None
+        here = laps.trials.n_samples * now.n_states <= PREVIEW_HERE
+        quick = _ask(view, laps, f"{name}-quick", looks.quick_states, result, here=here)
+        if not quick.fresh:
+            return None
+        raw, state = quick.value, "preview"
+    states: Floats = now.once(name, lambda: np.concatenate(live.in_order(raw, now.order)), of=(raw,))
+    return states, state

@@ -11,8 +11,7 @@ from datasets.f1.driving import ACTIVITIES, BRAKING, MOSTLY, Driving, activities
 from gdm_core.text import listed
 from gdm_studio.plot.figures.base import numbered
 from pages.formula1 import data, state_names, time_gained, weekend
-from pages.formula1.data import Circuit, Laps
-from pages.formula1.driver_states import race_of, read
+from pages.formula1.data import Circuit, Laps, race_of, read
 from pages.lab import View
 
 PLACES = 3  # named for each
@@ -65,9 +64,8 @@ def _places(circuit: Circuit, laps: Laps) -> dict[str, tuple[list[str], npt.NDAr
     if laps.segment is None:
         return {}
     corners = [f"T{corner[0]}" for corner in circuit.corners]
-    apart = np.abs(laps.distance[:, None] - circuit.edges)
     return {
         "braking": (corners, (laps.segment + 1) % len(corners)),
-        "cornering": (corners, np.minimum(apart, circuit.length - apart).argmin(axis=1)),
+        "cornering": (corners, circuit.nearest_corner(laps.distance)),
         "full throttle": (list(circuit.segments), laps.segment),
     }

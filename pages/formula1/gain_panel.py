@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import streamlit as st
 
 from datasets import formula1
 from datasets.f1.laps import is_race
-from datasets.f1.time_won import FEWEST_LAPS
+from datasets.f1.time_won import FEWEST_LAPS, By
 from datasets.formula1 import Session
 from gdm_studio.plot.figures.base import (
     FINE,
@@ -29,9 +30,8 @@ from gdm_studio.plot.figures.base import (
 )
 from pages.formula1 import data, state_names, teams, time_gained, weekend
 from pages.formula1.choices import choose_one
-from pages.formula1.data import Circuit
-from pages.formula1.driver_states import Driver, race_of, read, unanswered
-from pages.formula1.figures import STATIONS, cursor
+from pages.formula1.circuit_map import STATIONS, cursor
+from pages.formula1.data import Circuit, Driver, race_of, read, unanswered
 from pages.formula1.teams import Look
 from pages.formula1.time_gained import SURE, SURE_OF_MANY, Gain
 from pages.lab import Unread, View
@@ -85,7 +85,7 @@ def tab(view: View) -> None:
         with left:
             known = time_gained.usual(race.pick.place, codes, looked)
             usual = "tyre age" if known is None else known.won.by
-            by = choose_one("Pair laps by", "pair", PAIRED, usual, HOW_PAIRED, row=True)
+            by = cast(By, choose_one("Pair laps by", "pair", PAIRED, usual, HOW_PAIRED, row=True))
         first = session.driver(codes[0]).laps
         stints = {f"{stint.number}": f"{stint.number} · {stint.compound.lower() or 'unknown tyres'}, laps {stint.first} to "
                   f"{stint.last}" for stint in formula1.stints(first)}  # fmt: skip
@@ -96,7 +96,7 @@ def tab(view: View) -> None:
         with right:
             kind = choose_one("Time won by", "won-by", time_gained.KINDS, "segment", row=True)
         number = int(stint) if stint.isdigit() else 0
-        found = time_gained.between(race.pick.place, codes, looked, time_gained.as_by(by), number)
+        found = time_gained.between(race.pick.place, codes, looked, by, number)
         if found is None:
             shell.quiet(_too_few(by, codes))
             return
@@ -120,29 +120,28 @@ def beside(view: View) -> None:
     with shell.panel("won", f"Time won along the lap: {codes[0]} against {codes[1]}"):
         session = data.open_session(race.pick.place)
         looks = teams.looks(session, codes)
-        if not is_race(session):
+        if is_race(session):
+            found = time_gained.usual_of(race)
+            if found is None:
+                shell.quiet(_too_few("lap number", codes))
+                return
+            gain, kind, (whole, error) = found.gains[found.kind], found.kind, found.won.whole
+            said = (
+                f"Over the lap: {codes[0]} {whole:+.2f} ± {SURE * error:.2f} s. {len(found.won.pairs)} pairs of laps."
+            )
+        else:
             best = weekend.between_best(race.pick.place, codes)
             if best is None:
                 shell.quiet(f"{codes[0]} or {codes[1]} has no lap with official times and speeds to compare.")
                 return
-            figure = view.shown.once("won-beside", lambda: bars(codes, best, "minisector", looks), of=(best,))
-            plot(figure, key="won", still=True)
-            shell.quiet(
+            gain, kind = best, "minisector"
+            said = (
                 f"The best lap of each in the session: {codes[0]} {best.mean.sum():+.3f} s over the lap. One lap of each says "
                 "nothing of chance between laps; lines are what the clocks leave open."
             )
-            return
-        found = time_gained.usual_of(race)
-        if found is None:
-            shell.quiet(_too_few("lap number", codes))
-            return
-        drawn = partial(bars, codes, found.gains[found.kind], found.kind, looks)
-        figure = view.shown.once("won-beside", drawn, of=(found,))
-        plot(figure, key="won", still=True)
-        (whole, error) = found.won.whole
-        shell.quiet(
-            f"Over the lap: {codes[0]} {whole:+.2f} ± {SURE * error:.2f} s. {len(found.won.pairs)} pairs of laps."
-        )
+        drawn = partial(bars, codes, gain, kind, looks)
+        plot(view.shown.once("won-beside", drawn, of=(gain,)), key="won", still=True)
+        shell.quiet(said)
 
 
 def exported(view: View, drivers: Sequence[Driver], names: Sequence[str]) -> dict[str, Callable[[], Figure]]:
@@ -158,7 +157,6 @@ def exported(view: View, drivers: Sequence[Driver], names: Sequence[str]) -> dic
 
 
 def _too_few(by: str, codes: tuple[str, str]) -> str:
-    """Why there is nothing to say about where time is won."""
     return (
         f"{codes[0]} and {codes[1]} have fewer than {FEWEST_LAPS} undisturbed laps "
         + ("on tyres of the same compound and age, or the feed does not know the tyres; pair laps by number instead, or "
@@ -200,7 +198,6 @@ def _said(codes: tuple[str, str], gain: Gain) -> list[str]:
 
 
 def key(codes: tuple[str, str]) -> str:
-    """How to read the colours."""
     return (
         f"In the team's colour whoever wins time there: {codes[0]} solid, {codes[1]} dashed; grey: within what chance gives among "
         f"so many ({SURE_OF_MANY:.0f} standard errors)."

@@ -89,8 +89,10 @@ def others_under_way(*key: Any) -> list[tuple[str, Work]]:
 
 
 def again(*key: Any) -> None:
-    """Forget a load that went wrong, so that the next look starts it again."""
+    """Begin to load, anew where it went wrong: a session now, a calendar at the next look."""
     _loads.forget(key)
+    if key[0] == "session":
+        session(*key[1:])
 
 
 def explain(error: GdmError) -> tuple[str, str]:

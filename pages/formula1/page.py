@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import NoReturn
 
 import streamlit as st
@@ -15,31 +16,24 @@ from pages.formula1 import (
     choices,
     controls,
     data,
-    driver_states,
     findings,
     gain_panel,
     loading,
     picture,
-    state_kinds,
     state_names,
     tabs,
 )
-from pages.formula1.scorecard import show_card
+from pages.formula1.scorecard import explain, show_card
 from pages.lab.live import background
 from pages.ui import limits, model_controls, shell
-from pages.ui.styles import style
+from pages.ui.theme import ASSETS
 
 MODELS = ("gdm", "gdm-rnn", "slds-sticky", "rslds-sticky", "rslds-ro", "arhmm-sticky")
 FEED = "Formula 1 data through FastF1; unofficial and not associated with Formula 1."
 SIMULATED = "Simulated laps by invented drivers; circuits are approximate."
 
-style("formula1.css")
+st.html(ASSETS / "formula1.css")
 page = shell.frame("formula1", card_share=0.36)
-
-
-def fetch(year: int, event: str, session: str) -> None:
-    """Begin to fetch a session."""
-    loading.session(year, event, session)
 
 
 def waiting(wait: controls.Waiting) -> NoReturn:
@@ -54,19 +48,13 @@ def waiting(wait: controls.Waiting) -> NoReturn:
             )
             st.button(
                 "Load this session", type="primary", key="f1-load", icon=":material/download:",
-                on_click=fetch, args=wait.key[1:],
+                on_click=loading.again, args=wait.key,
             )  # fmt: skip
         elif load is None:
             shell.empty(wait.title, wait.advice)
         elif load.done and load.error is not None:
             title, text = loading.explain(load.error)
-
-            def again() -> None:
-                loading.again(*wait.key)
-                if wait.key[0] == "session":
-                    loading.session(*wait.key[1:])
-
-            shell.error(title, wait.advice or text, retry="f1-retry", again=again)
+            shell.error(title, wait.advice or text, retry="f1-retry", again=partial(loading.again, *wait.key))
         else:
             shell.empty(wait.title, "A first load takes some ten seconds; after that the session opens at once.")
             background.follow("f1-loading", lambda: load.said, lambda: load.done, load.done)
@@ -134,15 +122,15 @@ with page.picture, st.container(key="formula1-remarks"):
         shell.quiet(remark)
     if not fitted.source.circuit.segments and not any("no corners" in remark for remark in session.notes):
         shell.quiet("The corner service had no corners for this circuit, so there are no segments and no state scores.")
-stands = driver_states.standing(view)
+stands = data.standing(view)
 stands = replace(stands, naming=state_names.naming(stands))
 called = () if stands.naming is None else stands.naming.names
 named = {} if view.shown.result is None else {view.shown.result.key: called}
 lab.picture(view, lambda now: picture.drawn(view, now, options, named))
 lab.follow(view, picture.followed(view, options))
 
-shown = driver_states.on_map(stands, options.which)
-race = driver_states.race_of(shown)
+shown = data.on_map(stands, options.which)
+race = data.race_of(shown)
 with legend, shell.of(view.made_for):
     n_states = max(2, view.shown.n_states or choice.n_states)
     shell.state_key(n_states, called or None)
@@ -152,10 +140,8 @@ with said_above, shell.of(view.made_for):
 with page.card:
     gain_panel.beside(shown)
 state_names.keep_in_address(view)
-tabs.show(
-    shown, driver_states.read(shown, race.test if options.which == "test" else race.train, options.which), options
-)
+tabs.show(shown, data.read(shown, race.test if options.which == "test" else race.train, options.which), options)
 show_card(view, lambda pinned, now: picture.pinned_parts(view, pinned, now, options))
 with page.card:
-    state_kinds.explain(shown.choice, drives=race.pick.looked.drives)
+    explain(shown.choice, drives=race.pick.looked.drives)
 lab.end(view)

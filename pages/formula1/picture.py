@@ -14,16 +14,12 @@ from gdm_core.analysis.segments import composition
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure, names_of
 from pages import lab
-from pages.formula1 import badges, telemetry
-from pages.formula1 import figures as f1_figures
+from pages.formula1 import circuit_map, telemetry
 from pages.formula1.choices import choose_one
-from pages.formula1.data import Circuit, Floats, Laps, along_lap
-from pages.formula1.driver_states import Driver, race_of, read, standing
+from pages.formula1.data import Circuit, Driver, Floats, Laps, along_lap, race_of, read, standing
 from pages.lab import Unread, held, live, pin
-from pages.ui import parts
 from pages.ui.controls import one_of, slide, switch
-from pages.ui.parts import Part
-from pages.ui.plot import Picture
+from pages.ui.plot import Part, Picture, by_key
 
 
 @dataclass(frozen=True)
@@ -85,7 +81,7 @@ def choose_options(train: str, test: str) -> Options:
             "Complementary states in grey", False, key="badge-grey",
             help="Also those that are present less often, down to 5 % of samples (the paper's appendix).",
         )  # fmt: skip
-    return Options(which, drawn == "mean", on, badges.MOST if every else 1, weight / 100, presence / 100, grey)
+    return Options(which, drawn == "mean", on, circuit_map.MOST if every else 1, weight / 100, presence / 100, grey)
 
 
 def drawn(view: lab.View, now: live.Shown, options: Options, named: Mapping[str, Sequence[str]]) -> dict[str, Part]:
@@ -119,7 +115,7 @@ def drawn(view: lab.View, now: live.Shown, options: Options, named: Mapping[str,
         states = tuple(driver.states for driver in drivers)
         made = now.once("strips", lambda: strips(circuit, drivers, codes, names), of=states, settings=(codes, names))
         along = replace(along, figure=made, state=drivers[-1].state)
-    return parts.by_key(track, along, area)
+    return by_key(track, along, area)
 
 
 def followed(view: lab.View, options: Options) -> held.Followed:
@@ -134,9 +130,9 @@ def followed(view: lab.View, options: Options) -> held.Followed:
         return {**lap, whole: lap[options.which][_around(circuit)] if options.averaged else soft[options.which]}
 
     where = circuit.at(_middles(circuit)) if options.averaged else laps.place
-    dots = len(where) > f1_figures.DOTS_ABOVE
+    dots = len(where) > circuit_map.DOTS_ABOVE
     seen = held.places(
-        whole, where, line=0 if dots else f1_figures.LINE, dot=f1_figures.DOT if dots else 0, fades=["badge"]
+        whole, where, line=0 if dots else circuit_map.LINE, dot=circuit_map.DOT if dots else 0, fades=["badge"]
     )
     rows = {race.train.code: "train", race.test.code: "test"}
     figures = {
@@ -165,7 +161,7 @@ def pinned_parts(view: lab.View, pinned: lab.View, now: live.Shown, options: Opt
     circuit, which = race.circuit, options.which
     here = read(pinned, race.test if which == "test" else race.train, which, now)
     if isinstance(here, Unread):
-        return parts.by_key(Picture(None, "pinned-map", title=here.title, note=here.note))
+        return by_key(Picture(None, "pinned-map", title=here.title, note=here.note))
     plain = replace(options, badges=False)
 
     def small() -> Figure:
@@ -187,13 +183,12 @@ def pinned_parts(view: lab.View, pinned: lab.View, now: live.Shown, options: Opt
 
     made = now.once("pinned-strips", both, of=(states, None if there is None else there.states))
     along = Picture(made, "pinned-strips", here.state)
-    return parts.by_key(track, along, pin.more_colours(view, states.shape[1]))
+    return by_key(track, along, pin.more_colours(view, states.shape[1]))
 
 
 def track_map(circuit: Circuit, here: Driver, options: Options, names: Sequence[str] = ()) -> Figure:
-    """The map of one driver."""
     laps, states = here.laps, here.states
-    marks: tuple[badges.Badge, ...] = ()
+    marks: tuple[circuit_map.Badge, ...] = ()
     if laps.segment is not None and options.badges:
         parts = composition(
             states,
@@ -203,12 +198,12 @@ def track_map(circuit: Circuit, here: Driver, options: Options, names: Sequence[
             presence=options.presence,
             complementary=0.05,
         )
-        marks = badges.badges(circuit, parts, all_of_them=options.complementary, most=options.most)
+        marks = circuit_map.badges(circuit, parts, all_of_them=options.complementary, most=options.most)
     what = f"{laps.code}, {laps.n_laps} lap{'s' * (laps.n_laps > 1)}"
     if options.averaged:
         what, laps, states = f"{what}, averaged", _averaged(circuit, laps), here.average(circuit)[_around(circuit)]
     caption = map_caption(options, circuit, marks)
-    return f1_figures.circuit_map(circuit, laps, states, badges=marks, title=what, caption=caption, names=names)
+    return circuit_map.circuit_map(circuit, laps, states, badges=marks, title=what, caption=caption, names=names)
 
 
 def _averaged(circuit: Circuit, laps: Laps) -> Laps:
@@ -221,14 +216,13 @@ def _averaged(circuit: Circuit, laps: Laps) -> Laps:
     )  # fmt: skip
 
 
-def map_caption(options: Options, circuit: Circuit, marks: Sequence[badges.Badge]) -> str:
-    """How to read the map."""
+def map_caption(options: Options, circuit: Circuit, marks: Sequence[circuit_map.Badge]) -> str:
     what = "The mean state at each place of the lap" if options.averaged else "Each dot is one sample"
     what += ", in the mixed colour of its states; faint ones are undecided."
     if not marks:
         return what
     rest = "; the rest in grey" if options.complementary else ""
-    left_out = badges.without_room(circuit, marks)
+    left_out = circuit_map.without_room(circuit, marks)
     lacking = [f"{', '.join(names)} below {wider} px" for names, wider in
                zip(left_out.values(), [*list(left_out)[1:], "any"], strict=True) if names]  # fmt: skip
     said = (

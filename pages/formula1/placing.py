@@ -272,9 +272,7 @@ class _Board:
 
 def _sums(blocked: Flags) -> npt.NDArray[np.int64]:
     """[X + 1, Y + 1] sums over everything below and to the left: a box's content in four looks."""
-    found = np.zeros((blocked.shape[0] + 1, blocked.shape[1] + 1), np.int64)
-    found[1:, 1:] = blocked.cumsum(axis=0).cumsum(axis=1)
-    return found
+    return np.pad(blocked.cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0)))
 
 
 @lru_cache(maxsize=32)

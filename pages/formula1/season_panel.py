@@ -14,8 +14,7 @@ from gdm_core.analysis.tables import csv
 from gdm_core.errors import GdmError
 from pages.formula1 import data, loading
 from pages.formula1.choices import choose_one
-from pages.formula1.data import Place
-from pages.formula1.driver_states import race_of
+from pages.formula1.data import Place, race_of
 from pages.formula1.tables import table_with_csv
 from pages.lab import View
 from pages.lab.live import background
@@ -28,7 +27,6 @@ FEWEST = 3  # rows from which an interval is told
 
 @st.cache_resource(max_entries=2 * MOST, show_spinner="Measuring every driver's laps")
 def measured(place: Place, by: str) -> SeasonRows:
-    """The rows of one session."""
     return study_rows([data.open_session(place)], by)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
@@ -16,8 +16,7 @@ from gdm_core.analysis.metrics import majority_map
 from gdm_core.analysis.tables import harmless
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import numbered
-from pages.formula1.data import Laps, Race
-from pages.formula1.driver_states import Driver, race_of, read
+from pages.formula1.data import Driver, Race, race_of, read
 from pages.lab import Unread, View
 from pages.lab.naming import Naming
 from pages.ui import limits, settings, shell
@@ -144,7 +143,7 @@ def tab(view: View) -> None:
             disabled=[str(name) for name in table if name != "Name"],
             height=35 * (len(table) + 1) + 4,
             placeholder="–",
-            column_config={name: st.column_config.NumberColumn(name, format=shape) for name, shape in shapes.items()}
+            column_config=_numbers(shapes)
             | {"Name": st.column_config.TextColumn("Name", max_chars=LONGEST, width="medium")},
         )
         shell.quiet(
@@ -152,8 +151,22 @@ def tab(view: View) -> None:
             "proposed from these numbers; double-click one to change it, empty it to have the proposal back. They stand in "
             "the legend, under the pointer, in the link and in exports."
         )
-    if (agreed := agreement(view)) is not None:
-        _agreement_panel(view, agreed)
+    if (agreed := agreement(view)) is None:
+        return
+    race = race_of(view)
+    with shell.panel("state-agreement", "Do states say what a car does?"):
+        shapes = {"Told rightly": "%.0f %%"} | dict.fromkeys(agreed.columns[2:], "%.2f")
+        st.dataframe(agreed, hide_index=True, column_config=_numbers(shapes))
+        shell.quiet(
+            f"Each state stands for what {race.train.code} does most in it, and is held against what {race.test.code} does, "
+            "as pedals and track say. Under each activity: 1 where every moment of it is told, and nothing else for it (F1)."
+            + (" This model sees the pedals themselves." if "brake" in view.data.train[0].channels else "")
+        )
+
+
+def _numbers(shapes: Mapping[str, str]) -> dict[str, Any]:
+    """Columns of numbers, by how they are written."""
+    return {name: st.column_config.NumberColumn(name, format=shape) for name, shape in shapes.items()}
 
 
 def in_numbers(found: Sequence[Driving], named: Sequence[str]) -> pd.DataFrame:
@@ -187,83 +200,45 @@ def in_words(one: Driving) -> str:
     return ", ".join([f"{one.use:.0%} of the time", *(text for value, text in parts if np.isfinite(value))])
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """How well states say what a car does, beside guesses that need no model: the states first.
-
-    right   (name, share of the other driver's samples that are told rightly)
-    f1      [activities] for each of them: 1 where every moment of an activity is told, and nothing else for it
-    """
-
-    right: tuple[tuple[str, float], ...]
-    f1: tuple[tuple[float, ...], ...]
-
-
-def agreement(view: View) -> Agreement | None:
-    """Each state stands for what the fitted driver does most in it, and is held against what the other one does."""
+def agreement(view: View) -> pd.DataFrame | None:
+    """Whether states say what a car does, as measured from its pedals and the track, beside guesses that need no model. Each state
+    stands for what the fitted driver does most in it, and is held against what the other one does."""
     race = race_of(view)
     ours, theirs = read(view, race.train, "train"), read(view, race.test, "test")
-    if (
-        isinstance(theirs, Unread)
-        or isinstance(ours, Unread)
-        or ours.origin is not theirs.origin
-        or ours.state != "fresh"
-    ):
+    if isinstance(theirs, Unread) or isinstance(ours, Unread):
         return None
-    found: Agreement | None = view.shown.once(
+    if ours.origin is not theirs.origin or ours.state != "fresh":
+        return None
+    found: pd.DataFrame | None = view.shown.once(
         "agreement", lambda: _agreement(race, ours, theirs), of=(ours.states, theirs.states, race.train, race.test)
     )
     return found
 
 
-def _agreement(race: Race, ours: Driver, theirs: Driver) -> Agreement | None:
-    learned, seen = (_done(race, laps) for laps in (race.train, race.test))
+def _agreement(race: Race, ours: Driver, theirs: Driver) -> pd.DataFrame | None:
+    """A row for each way to tell: the share of samples that are told rightly, and F1 of each activity, which is 1 where every
+    moment of it is told, and nothing else for it."""
+    both = (race.train, race.test)
+    learned, seen = (activities(laps.car, race.circuit.curvature_at(laps.distance)) for laps in both)
     if learned is None or seen is None or not ((learned >= 0).any() and (seen >= 0).any()):
         return None
     k = ours.states.shape[1]
     known, known_seen = learned >= 0, seen >= 0
-    stretches = [
-        np.clip(laps.distance / race.circuit.length * k, 0, k - 1).astype(np.int64) for laps in (race.train, race.test)
-    ]
-    once = [np.zeros(len(part), np.int64) for part in (learned, seen)]
+    true = seen[known_seen]
+    stretches = [np.clip(laps.distance / race.circuit.length * k, 0, k - 1).astype(np.int64) for laps in both]
     ways = {
-        "the states": (ours.bouts, theirs.bouts, k),
+        "The states": (ours.bouts, theirs.bouts, k),
         f"{k} equal stretches of the lap": (stretches[0], stretches[1], k),
-        "one answer always": (once[0], once[1], 1),
+        "One answer always": (np.zeros_like(learned), np.zeros_like(seen), 1),
     }
-    right, f1 = [], []
+    rows = []
     for name, (fitted, applied, n) in ways.items():
         told = majority_map(fitted[known], learned[known], n)[applied[known_seen]]
-        right.append((name, float((told == seen[known_seen]).mean())))
-        f1.append(tuple(_f1(told == a, seen[known_seen] == a) for a in range(len(ACTIVITIES))))
-    return Agreement(tuple(right), tuple(f1))
+        f1 = {activity.capitalize(): _f1(told == a, true == a) for a, activity in enumerate(ACTIVITIES)}
+        rows.append({"": name, "Told rightly": 100 * float((told == true).mean())} | f1)
+    return pd.DataFrame(rows)
 
 
 def _f1(told: npt.NDArray[np.bool_], true: npt.NDArray[np.bool_]) -> float:
     both = float((told & true).sum())
     return 2 * both / float(told.sum() + true.sum()) if told.any() or true.any() else float("nan")
-
-
-def _done(race: Race, laps: Laps) -> npt.NDArray[np.int64] | None:
-    return activities(laps.car, race.circuit.curvature_at(laps.distance))
-
-
-def _agreement_panel(view: View, agreed: Agreement) -> None:
-    """Whether states say what a car does, as measured from its pedals and the track."""
-    race = race_of(view)
-    table = pd.DataFrame(
-        {
-            "": [name.capitalize() for name, _ in agreed.right],
-            "Told rightly": [100 * value for _, value in agreed.right],
-        }
-        | {name.capitalize(): [row[index] for row in agreed.f1] for index, name in enumerate(ACTIVITIES)}
-    )
-    shapes = {"Told rightly": "%.0f %%"} | {name.capitalize(): "%.2f" for name in ACTIVITIES}
-    with shell.panel("state-agreement", "Do states say what a car does?"):
-        columns = {name: st.column_config.NumberColumn(name, format=shape) for name, shape in shapes.items()}
-        st.dataframe(table, hide_index=True, column_config=columns)
-        shell.quiet(
-            f"Each state stands for what {race.train.code} does most in it, and is held against what {race.test.code} does, "
-            "as pedals and track say. Under each activity: 1 where every moment of it is told, and nothing else for it (F1)."
-            + (" This model sees the pedals themselves." if "brake" in view.data.train[0].channels else "")
-        )

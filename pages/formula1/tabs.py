@@ -27,14 +27,12 @@ from pages.formula1 import (
     tyres,
     weekend,
 )
-from pages.formula1.data import Circuit
-from pages.formula1.driver_states import Driver, race_of, read
+from pages.formula1.data import Circuit, Driver, race_of, read
 from pages.formula1.picture import Options, shares, strips, track_map
 from pages.formula1.scorecard import rows_of
 from pages.lab import Reading, Unread, View
 from pages.lab.figures import matrix
-from pages.ui import shell
-from pages.ui.exports import legend
+from pages.ui import legend, shell
 from pages.ui.plot import plot
 
 FIRST_LAPS = 3
@@ -111,7 +109,6 @@ def _by_segment(circuit: Circuit, here: Driver) -> Figure:
 
 
 def stays(view: View, reading: Reading) -> None:
-    """How long states last, and what follows what."""
     left, right = st.columns(2, gap="small")
     with left:
         lab.stays(view, reading)
@@ -120,7 +117,6 @@ def stays(view: View, reading: Reading) -> None:
 
 
 def prediction(view: View, reading: Reading) -> None:
-    """One prediction with its envelope."""
     if not race_of(view).pick.looked.channels:
         shell.quiet(
             "The model sees ten random mixtures of X and Y, as in the paper, and predicts those. Choose what the car does at "

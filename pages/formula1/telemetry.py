@@ -6,27 +6,229 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
-from datasets.formula1 import Session
+from datasets.formula1 import UNITS, LapClock, Session, lap_clock
 from gdm_core.errors import GdmError
-from gdm_studio.plot import figures
-from gdm_studio.plot.figures.base import numbered
-from pages.formula1 import choices, data, gain_panel, lap_player, state_names, teams, time_gained, traces
+from gdm_studio.plot import figures, palette
+from gdm_studio.plot.figures import base
+from gdm_studio.plot.figures.base import (
+    FINE,
+    TIME_MARGIN,
+    Dict,
+    Figure,
+    axis,
+    note,
+    numbered,
+    points,
+    time_cursor,
+    typed,
+)
+from gdm_studio.plot.figures.strips import numbered_colours
+from pages.formula1 import choices, circuit_map, data, gain_panel, state_names, teams, time_gained
 from pages.formula1.choices import choose_one
-from pages.formula1.data import Circuit
-from pages.formula1.driver_states import Driver, race_of
+from pages.formula1.data import CAR_CHANNELS, TELEMETRY, Circuit, Driver, Floats, race_of
 from pages.formula1.tables import clock
-from pages.formula1.time_gained import SURE, SURE_OF_MANY
-from pages.formula1.traces import STEP_M, Gap, Trace, trace
+from pages.formula1.teams import Look
+from pages.formula1.time_gained import SURE, SURE_OF_MANY, Gap
 from pages.lab import Unread, View, together
 from pages.lab.live.pictures import State
 from pages.ui import shell
+from pages.ui.exports import slug
+from pages.ui.player import RECORDER, player
 from pages.ui.plot import plot
 
+STEP_M = 10.0
+FEWEST = 20  # samples of a lap
+BEHIND = 0.34  # opacity of the states behind the lines
+GAP = "gap"
+# Parts of the figure's height, in pixels.
+PANELS = {"speed": 170, "throttle": 75, "brake": 45, "gear": 70, "rpm": 70, "drs": 45, GAP: 90}
+STEPPED = ("brake", "gear", "drs")
+SWITCHES = {"brake": ["off", "on"], "drs": ["shut", "open"]}
+UNITS_SHOWN = {"speed": "km/h", "throttle": "%", GAP: "s"}
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """One lap of one driver on an even grid of D distances.
+
+    seconds   [D] since the start line: as the clock says, or else the feed's own times of positions
+    clock     pinned to official times; None where the lap's times or speeds are not known well enough
+    """
+
+    name: str
+    code: str
+    distance: Floats  # [D] metres
+    seconds: npt.NDArray[np.float64]
+    clock: LapClock | None
+    states: Floats  # [D, K]
+    car: Mapping[str, Floats]  # each [D]
+
+
+def trace(session: Session, circuit: Circuit, here: Driver, lap: int) -> Trace | None:
+    """A lap on the grid, or None where too little of it was driven with positions."""
+    laps = here.laps
+    part = np.flatnonzero(laps.lap == lap)
+    if len(part) < FEWEST:
+        return None
+    # A step back (the line itself, or noise while standing) has no place on the grid.
+    distance = np.unwrap(laps.distance[part].astype(np.float64), period=circuit.length)
+    distance -= circuit.length * round((np.median(distance) - circuit.length / 2) / circuit.length)
+    ahead = np.append(True, np.diff(np.maximum.accumulate(distance)) > 0) & (distance > 0) & (distance < circuit.length)
+    part, distance = part[ahead], distance[ahead]
+    if len(part) < FEWEST:
+        return None
+    grid = np.arange(0, circuit.length, STEP_M)
+    nearest = np.abs(distance[:, None] - grid).argmin(axis=0)
+    clock = lap_clock(session, laps.code, lap)
+    seconds = laps.seconds[part]
+    return Trace(
+        f"{laps.code} lap {lap}",
+        laps.code,
+        grid.astype(np.float32),
+        np.interp(grid, distance, seconds - seconds[0]) if clock is None else clock.at(grid / circuit.length),
+        clock,
+        np.column_stack([np.interp(grid, distance, column) for column in here.states[part].T]).astype(np.float32),
+        {
+            name: (values[part][nearest] if name in STEPPED else _between(grid, distance, values[part])).astype(
+                np.float32
+            )
+            for name, values in laps.car.items()
+        },
+    )
+
+
+def _between(grid: npt.NDArray[np.float64], distance: npt.NDArray[np.float64], values: Floats) -> Floats:
+    """Values on the grid, NaN where none is known."""
+    known = np.isfinite(values)
+    if known.sum() < 2:
+        return np.full(len(grid), np.nan, np.float32)
+    return np.interp(grid, distance[known], values[known]).astype(np.float32)
+
+
+def gap(one: Trace, other: Trace) -> Gap | None:
+    """The gap between two laps; None where one lacks what pins its clock."""
+    return Gap(one.clock, other.clock) if one.clock is not None and other.clock is not None else None
+
+
+def laid_over(
+    circuit: Circuit, shown: Sequence[Trace], looks: Sequence[Look], zoom: tuple[float, float] | None = None
+) -> Figure:
+    """A panel for each channel that a driver's car has sent, and one for the gap to the first lap. Behind the lines each lap's
+    states have a row, the first one on top.
+
+    zoom   metres from and to which the lap is shown; all of it unless given
+    """
+    channels = [name for name in TELEMETRY if any(np.isfinite(one.car.get(name, np.nan)).any() for one in shown)]
+    gaps = [gap(shown[0], one) for one in shown]
+    if len(shown) > 1 and any(one is not None for one in gaps[1:]):
+        channels.append(GAP)
+    share = shown[0].distance / circuit.length
+    behind = [np.asarray(np.nan * share if one is None else one.behind(share), np.float32) for one in gaps]
+    total = sum(PANELS[name] for name in channels)
+    between = 10 / total
+    buckets = palette.quantise(np.concatenate([one.states for one in shown]), limit=60)
+    coloured = numbered_colours(buckets.css)
+    cells = buckets.index.reshape(len(shown), -1)[::-1]  # the first driver on top
+    traces: list[Dict] = []
+    axes: Dict = {}
+    marks: list[Dict] = []
+    top = 1.0
+    for number, channel in enumerate(channels, start=1):
+        suffix = "" if number == 1 else str(number)
+        nothing = np.full(len(shown[0].distance), np.nan, np.float32)
+        values = behind if channel == GAP else [one.car.get(channel, nothing) for one in shown]
+        low, high = _range(channel, values)
+        low_at = top - PANELS[channel] / total
+        bottom = max(0.0, low_at + between * (number < len(channels)))
+        axes[f"yaxis{suffix}"] = axis(
+            range=[low, high], domain=[bottom, top], fixedrange=True, showgrid=False, automargin=False, nticks=4
+        )
+        if channel in SWITCHES:
+            axes[f"yaxis{suffix}"] |= {"tickvals": [0, 1], "ticktext": SWITCHES[channel]}
+        rows = len(shown)
+        states: Dict = {
+            "type": "heatmap", "x0": 0, "dx": STEP_M, "y0": low + (high - low) / rows / 2, "dy": (high - low) / rows,
+            "z": typed(cells, "u1"), "opacity": BEHIND, "hoverinfo": "skip", "yaxis": f"y{suffix}",
+        }  # fmt: skip
+        traces.append(states | coloured)
+        if channel == GAP and len(shown) == 2 and gaps[1] is not None:
+            wide = SURE * gaps[1].deviation(np.zeros_like(share), share)
+            for edge, fill in ((behind[1] - wide, {}), (behind[1] + wide, {"fill": "tonexty", "fillcolor": "$band"})):
+                traces.append(points("lines", shown[0].distance, edge, yaxis=f"y{suffix}", line={"width": 0}, **fill))
+        unit = UNITS.get(channel, "s")
+        for one, known, look in zip(shown, values, looks, strict=True):
+            turns = "hv" if channel in STEPPED else "linear"
+            drawn = {"color": look.colour, "width": 2, "dash": look.dash, "shape": turns}
+            says = f"%{{x:.0f}} m · {one.name}<br>{channel} %{{y:.4~g}} {unit}"
+            traces.append(points("lines", one.distance, known, says, yaxis=f"y{suffix}", line=drawn))
+        called = channel.upper() if channel == "drs" else channel
+        shown_unit = f", {UNITS_SHOWN[channel]}" if channel in UNITS_SHOWN else ""
+        marks.append(
+            note(
+                f"{called}{shown_unit}", 0, (bottom + top) / 2, xref="paper", yref="paper", xanchor="center", yanchor="middle",
+                xshift=-54, textangle=-90, font=FINE,
+            )
+        )  # fmt: skip
+        top = low_at
+    last = max(1, len(shown) - 1)
+    for number, (one, look) in enumerate(zip(shown, looks, strict=True)):
+        dashed = "" if look.dash == "solid" else f" ({look.dash})"
+        side = "left" if not number else "right" if number == last else "center"
+        marks.append(
+            note(
+                f"{one.name}{dashed}", number / last, 1, xref="paper", yref="paper", xanchor=side, yanchor="bottom",
+                font={"size": 11, "color": look.colour},
+            )
+        )  # fmt: skip
+    ticks: Dict = {"tickvals": [t for t, _ in circuit.ticks], "ticktext": [s for _, s in circuit.ticks]}
+    lowest = f"y{'' if len(channels) == 1 else len(channels)}"
+    axes["xaxis"] = axis(showgrid=True, range=list(zoom or (0, circuit.length)), anchor=lowest, **ticks)
+    caption = (
+        "What the cars do along the lap. Behind the lines the states of each lap, from above: "
+        f"{', '.join(one.name for one in shown)}. Lines have the colours of the teams. Point at it: the map follows."
+    )
+    if GAP in channels:
+        band = "; the true gap lies within the band at 95 % of places." if len(shown) == 2 else "."
+        caption += (
+            f" Gap: behind {shown[0].name} at the same place; speeds, integrated between the official times at the line and at "
+            f"both sector lines{band}"
+        )
+    place: Dict = {"annotations": marks, "margin": TIME_MARGIN | {"t": 20}}
+    return base.figure(traces, caption, _alt(channels, shown), 40 + total, cursor=time_cursor(), **axes, **place)
+
+
+def _range(channel: str, values: Sequence[Floats]) -> tuple[float, float]:
+    """What the axis of a channel spans: all of it where that is known, with some room around what moves."""
+    if channel == "throttle":
+        return -4.0, 104.0
+    if channel in SWITCHES:
+        return -0.15, 1.15
+    if channel == "gear":
+        return 0.5, 8.5
+    known = np.concatenate([one[np.isfinite(one)] for one in values])
+    low, high = float(known.min()), float(known.max())
+    room = 0.06 * max(high - low, 0.1)
+    return low - room, high + room
+
+
+def _alt(channels: Sequence[str], shown: Sequence[Trace]) -> str:
+    parts = []
+    for one in shown:
+        speed = one.car.get("speed", np.zeros(0))
+        known = speed[np.isfinite(speed)]
+        if len(known):
+            parts.append(f"{one.name}: {known.min():.0f} to {known.max():.0f} km/h")
+    return f"{', '.join(channels)} along the lap. {'; '.join(parts)}."
+
+
+# ---- the tab ----------------------------------------------------------------------------------------------------------
 TAB = "Telemetry"
 WHOLE = "lap"
 BEFORE_M, AFTER_M = 250.0, 200.0  # of a corner: from braking to flat out
@@ -73,8 +275,7 @@ def clicked(circuit: Circuit, point: Mapping[str, object] | None) -> None:
     place = int(np.argmin(np.linalg.norm(circuit.line - np.array([x, y]), axis=1)))
     at = place / (len(circuit.line) - 1) * circuit.length
     if circuit.corners:
-        apart = np.abs(circuit.edges - at)
-        zoom_to(f"T{circuit.corners[int(np.minimum(apart, circuit.length - apart).argmin())][0]}")
+        zoom_to(f"T{circuit.corners[int(circuit.nearest_corner(at))][0]}")
     else:
         zoom_to(next(name for name, (low, high) in zooms(circuit).items() if low <= at <= high))
 
@@ -152,7 +353,7 @@ def _draw(
     names = [name if name not in names[:i] else f"{name} again ({i + 1})" for i, name in enumerate(names)]
     looks = teams.looks(session, [one.code for one in laps])
     with shell.panel("telemetry"):
-        draw = partial(traces.figure, circuit, laps, looks, zoom)
+        draw = partial(laid_over, circuit, laps, looks, zoom)
         plot(
             view.shown.once("telemetry", draw, of=tuple(laps), settings=zoom),
             key="telemetry",
@@ -180,9 +381,8 @@ def _draw(
         with st.container():
             _words(circuit, names, laps)
     with shell.panel("lap-player", "The laps on the map"):
-        played = partial(lap_player.played, circuit, laps, looks, called)
-        sent = view.shown.once("lap-player", played, of=tuple(laps), settings=tuple(called))
-        lap_player.show(key="lap-player", data=sent)
+        sent = partial(played, circuit, laps, looks, called)
+        play(key="lap-player", data=view.shown.once("lap-player", sent, of=tuple(laps), settings=tuple(called)))
         shell.quiet(
             "All start at the line at the same moment. Space plays and pauses, arrows step; trails and dots have the colours of "
             "the states, rings those of the teams."
@@ -201,8 +401,8 @@ def _words(circuit: Circuit, names: list[str], laps: Sequence[Trace]) -> None:
     top = np.argsort(-differ)[:3]
     listed = ", ".join(f"{circuit.segments[c]} ({differ[c]:.0%} of the states)" for c in top)
     shell.quiet(f"Most unlike between {names[0]} and {names[1]}: {listed}.")
-    if (gap := traces.gap(laps[0], laps[1])) is not None:
-        shell.quiet(time_words(circuit, names, gap))
+    if (between := gap(laps[0], laps[1])) is not None:
+        shell.quiet(time_words(circuit, names, between))
 
 
 def time_words(circuit: Circuit, names: list[str], gap: Gap) -> str:
@@ -219,3 +419,80 @@ def time_words(circuit: Circuit, names: list[str], gap: Gap) -> str:
         return f"{total}; no single segment differs by more than the uncertainty."
     listed = ", ".join(f"{mean:+.2f} ± {SURE * sd:.2f} s in {name}" for mean, sd, name in sure)
     return f"{total}. Told apart from chance: {listed} (+ is lost by the second; ± 95 %)."
+
+
+# ---- a lap of cars on the map, played in real time: where each is, what it does, and which state it is in -----------
+HEIGHT = 320  # pixels of the picture
+
+_CSS = """
+.player { font-variant-numeric: tabular-nums; }
+canvas { height: 320px; }
+.cars { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 17rem), 1fr)); gap: 0.25rem 1.2rem; }
+.car { display: flex; flex-wrap: wrap; gap: 0.15rem 0.7rem; align-items: baseline; min-height: 2.7rem; }
+.car b { white-space: nowrap; }
+.car .line { width: 1.4rem; border-top: 3px solid; align-self: center; }
+.car span { white-space: nowrap; color: var(--gdm-muted); }
+.car .state { color: inherit; flex-basis: 100%; }
+.wraps { flex-wrap: wrap; }
+[data-role=said] { color: var(--gdm-muted); }
+.car i { display: inline-block; width: 0.75rem; height: 0.75rem; border-radius: 3px; margin-right: 0.35rem; }
+[data-role=play] { min-width: 4.6rem; }
+@media (max-width: 640px) { canvas { height: 250px; } }
+"""
+play = player(  # draws what `played` gives; it shares the page's cursor
+    "gdm_lap_player",
+    RECORDER,
+    Path(__file__).parent / "lap_player.js",
+    label="Seconds since the start line",
+    speeds=(0.5, 1, 2, 4),
+    step=0.1,
+    above='<div data-role="cars" class="cars"></div>',
+    below='<div class="row wraps"><button type="button" data-role="save">Save as video</button>'
+    '<span data-role="said" role="status">Played once at the speed chosen, with gap and states.</span></div>',
+    css=_CSS,
+)
+
+
+def played(circuit: Circuit, shown: Sequence[Trace], looks: Sequence[Look], names: Sequence[str]) -> dict[str, Any]:
+    """What the browser is sent: the circuit once, and each car at even distances; `names` of the states as in the legend."""
+    n_states = shown[0].states.shape[1]
+    # Numbers stand clear of the track at the scale they were placed for and at any larger one.
+    numbers = [circuit_map.places(circuit, width, HEIGHT, 0)[0] for width in (0, 450, 700)]
+    called = [corner[0] for corner in circuit.corners]
+    closed = np.append(shown[0].distance, np.float32(circuit.length))
+    return {
+        "lap": " / ".join(one.name for one in shown),
+        "file": f"formula1-{slug(circuit.title)}-{slug(' '.join(one.name for one in shown))}",
+        "length": float(circuit.length),
+        "step": float(shown[0].distance[1] - shown[0].distance[0]),
+        "line": typed(circuit.at(closed)),  # [D + 1, 2]
+        "corners": [
+            {
+                "scale": at.scale,
+                "marks": [[name, *map(float, xy)] for name, xy in zip(called, at.numbers, strict=True)],
+            }
+            for at in numbers
+        ],
+        "names": list(names) or [f"S{k + 1}" for k in range(n_states)],
+        "colours": palette.colours(n_states),
+        "group": "page",
+        "cars": [_car(one, look) for one, look in zip(shown, looks, strict=True)],
+        "alt": f"{' and '.join(one.name for one in shown)} on {circuit.title}, from the start line. Space plays, arrows step.",
+    }
+
+
+def _car(one: Trace, look: Look) -> dict[str, Any]:
+    rgb, opacity = palette.mix(one.states)
+    strongest = one.states.argmax(axis=1)
+    return {
+        "name": one.name,
+        "code": one.code,
+        "colour": look.colour,
+        "dash": look.dash,
+        "seconds": typed(one.seconds),
+        "rgb": typed(rgb, "u1"),
+        "strength": typed(np.round(opacity * 255), "u1"),
+        "state": typed(strongest, "u1"),
+        "share": typed(np.round(100 * np.take_along_axis(one.states, strongest[:, None], 1)[:, 0]), "u1"),
+        "car": {name: typed(values) for name, values in one.car.items() if name in CAR_CHANNELS},
+    }

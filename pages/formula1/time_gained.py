@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +11,9 @@ import streamlit as st
 
 from datasets import formula1
 from datasets.f1.time_won import By
-from datasets.formula1 import Session, TimeWon
+from datasets.formula1 import LapClock, Session, TimeWon
 from pages.formula1 import data
-from pages.formula1.data import Circuit, Looked, Place, Race
-from pages.formula1.driver_states import Driver, race_of
+from pages.formula1.data import Circuit, Driver, Looked, Place, Race, race_of
 from pages.lab import Unread, View, together
 
 SURE = 1.96  # standard errors: 95 % of what laps leave open lies within
@@ -51,6 +49,31 @@ class Gain:
         """The part in which whoever gains over the lap (`side` is its sign) wins most, if that is told apart from chance."""
         ours = np.where(self.sure, self.mean * side, 0)
         return int(ours.argmax()) if len(ours) and ours.max() > 0 else None
+
+
+@dataclass(frozen=True, eq=False)
+class Gap:
+    """How far one lap is behind another, in seconds, at shares of the lap."""
+
+    one: LapClock
+    other: LapClock
+
+    def behind(self, share: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """[...] seconds that the other takes longer from the start line."""
+        return self.other.at(share) - self.one.at(share)
+
+    def deviation(self, first: npt.ArrayLike, last: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """[...] standard deviation of what the gap grows by from one share of the lap to another."""
+        found: npt.NDArray[np.float64] = np.sqrt(self.one.variance(first, last) + self.other.variance(first, last))
+        return found
+
+    def grown(self, first: float, last: float) -> tuple[float, float]:
+        """(seconds that the other loses between two shares of the lap, standard deviation); over the line if need be."""
+        if last < first:
+            (late, a), (early, b) = self.grown(first, 1.0), self.grown(0.0, last)
+            return late + early, float(np.hypot(a, b))
+        lost = self.behind([first, last])
+        return float(lost[1] - lost[0]), float(self.deviation(first, last))
 
 
 def minisectors(circuit: Circuit) -> Floats:
@@ -190,7 +213,6 @@ def finding(found: Between, gains: Mapping[str, Gain]) -> str:
 
 
 def _part(share: float) -> str:
-    """How much of a gain that is."""
     if share > 1.1:
         return "more than all of it"
     if share > 0.85:
@@ -234,8 +256,3 @@ def about_laps(found: Between) -> str:
         f"of this session a lap time changes by {trend.lap:+.3f} s with each lap of the race (fuel, track) and by "
         f"{trend.age:+.3f} s with each lap of the tyres."
     )
-
-
-def as_by(text: str) -> By:
-    """A choice of the page as the library takes it."""
-    return cast(By, text if text in ("tyre age", "lap number") else "tyre age")

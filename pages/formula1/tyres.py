@@ -13,8 +13,7 @@ from gdm_core.errors import GdmError
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, key_above, note, plain, points, typed
 from pages.formula1 import data, teams, weekend
-from pages.formula1.data import Place
-from pages.formula1.driver_states import Driver, race_of, read
+from pages.formula1.data import Driver, Place, race_of, read
 from pages.formula1.tables import table_with_csv
 from pages.formula1.time_gained import SURE
 from pages.lab import View, together
@@ -28,7 +27,6 @@ OTHER = "#a06bb0"
 
 @st.cache_resource(max_entries=64, show_spinner=False)
 def driver_runs(place: Place, code: str, fuel: float) -> tuple[Run, ...]:
-    """The long runs of a driver."""
     return runs(data.open_session(place), code, fuel)
 
 

@@ -14,11 +14,9 @@ from datasets.formula1 import Session, lap_clock
 from gdm_core.text import listed
 from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, note, points, shape
 from pages.formula1 import data, teams, time_gained
-from pages.formula1.data import Place
-from pages.formula1.driver_states import race_of
+from pages.formula1.data import Place, race_of
 from pages.formula1.tables import clock, table_with_csv
-from pages.formula1.time_gained import Gain
-from pages.formula1.traces import Gap
+from pages.formula1.time_gained import Gain, Gap
 from pages.lab import View
 from pages.ui import shell
 from pages.ui.plot import plot
@@ -73,7 +71,6 @@ def between_best(place: Place, codes: tuple[str, str]) -> Gain | None:
 
 
 def tab(view: View) -> None:
-    """Best laps of each part, the ideal lap, improvement."""
     session = data.open_session(race_of(view).pick.place)
     laps, ideal = best_laps(session), ideal_laps(session)
     if not laps:

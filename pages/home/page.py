@@ -10,7 +10,7 @@ from pages.home.pictures import animation, strip_svg, track_svg
 from pages.home.words import score_line
 from pages.ui import navigation, shell
 from pages.ui.result_files import Card, load_card
-from pages.ui.styles import style
+from pages.ui.theme import ASSETS
 
 CARDS = (
     (
@@ -86,6 +86,6 @@ def results() -> list[str]:
     return licences
 
 
-style("home.css")
+st.html(ASSETS / "home.css")
 introduction()
 shell.footer(results())

@@ -16,10 +16,10 @@ from gdm_studio.seeds import more_seeds
 from pages.lab import live, pin, sentences
 from pages.lab.sentences import LastChange, Settled, finding
 from pages.lab.view import View, question_key
-from pages.ui import card, navigation, parts, shell
+from pages.ui import card, navigation, shell
 from pages.ui.card import Score
 from pages.ui.model_controls import SEED_RANGE
-from pages.ui.parts import Part, Text
+from pages.ui.plot import Part, Text, by_key
 
 OPEN_ON = "What is open on: {}"  # how the Compare page calls the data of another one, in its address, too
 FIT = "-fit"  # ends the name of the question for the fit of another seed
@@ -71,7 +71,7 @@ def honest_card(view: View, rows_of: Rows, *, says: bool = False, beside: pin.Be
         answers.collect()
         if latest[0] != answers.news:  # another look at the same answers says the same
             latest = answers.news, _told(view, rows_of, says)
-        return parts.by_key(Text(latest[1].html, "honest-card"))
+        return by_key(Text(latest[1].html, "honest-card"))
 
     with view.frame.card:
         live.region(view.fit, scores)

@@ -22,11 +22,21 @@ from pages.lab.card import Rows, rows_now
 from pages.lab.data import Data, Setting, rule_words
 from pages.lab.naming import Naming
 from pages.lab.view import Reading, Seen, Unread, View
-from pages.ui import exports, shell
+from pages.ui import legend, shell
 from pages.ui.downloads import download
-from pages.ui.exports import install, legend, link, save_picture, slug
-from pages.ui.exports.code import Fit, Recipe, notebook, script
-from pages.ui.exports.pictures import figure_html, plain_score, report_html
+from pages.ui.exports import (
+    Fit,
+    Recipe,
+    figure_html,
+    install,
+    link,
+    notebook,
+    plain_score,
+    report_html,
+    save_picture,
+    script,
+    slug,
+)
 from pages.ui.plot import coming, plot
 
 MODEL = "model.safetensors"
@@ -301,10 +311,10 @@ def files_of(data: Data, here: Reading | Unread) -> list[File]:
     """States, bouts and features of one trial, and which column is which state."""
     if isinstance(here, Unread):
         return []
-    words, name = data.every_label if data.recorded else (), exports.slug(here.trial.name)
+    words, name = data.every_label if data.recorded else (), slug(here.trial.name)
     return [
         ("States (CSV)", lambda: csv(named_states(here, words)), f"{name}-states.csv"),
-        ("States (Parquet)", lambda: exports.parquet(named_states(here, words)), f"{name}-states.parquet"),
+        ("States (Parquet)", lambda: named_states(here, words).to_parquet(index=False), f"{name}-states.parquet"),
         (
             "Bouts (CSV, as in BORIS)",
             lambda: csv(bouts_of(here, data.observation(here.trial), data.subject)),

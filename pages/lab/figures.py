@@ -18,7 +18,7 @@ from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, framed, not
 from gdm_studio.plot.figures.states import plain
 from pages.lab.naming import Known
 from pages.lab.view import Reading, Unread
-from pages.ui.exports import legend
+from pages.ui import legend
 
 HIGHEST = 0.9  # of the shares' axis: a name further up would be cut by the edge of the figure
 BEFORE = 40  # samples of the past beside a prediction

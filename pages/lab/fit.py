@@ -13,7 +13,7 @@ from pages.lab.view import View
 from pages.ui import limits, shell
 from pages.ui.controls import switch
 from pages.ui.model_controls import Choice
-from pages.ui.parts import Part
+from pages.ui.plot import Part
 
 NOT_THEN = "This model cannot say what was known then"
 NO_LOOK = "The exact states could not be worked out"

@@ -28,9 +28,9 @@ from pages.lab.live import Answer, Wanted
 from pages.lab.live.pictures import unpack
 from pages.lab.view import View, question_key
 from pages.ui import settings
-from pages.ui.browser import renderer
 from pages.ui.model_controls import GAMMA_RANGE, K_RANGE, TAU_RANGE
 from pages.ui.plot import BADGES
+from pages.ui.streamlit_internals import renderer
 
 Array = npt.NDArray[np.float32]
 States = tuple[Array, ...]

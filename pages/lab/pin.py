@@ -27,7 +27,7 @@ from pages.lab.live.pictures import Origin
 from pages.lab.live.screen import BESIDE
 from pages.lab.naming import colour_key
 from pages.lab.view import Unread, View
-from pages.ui import limits, page_memory, parts, shell, slider
+from pages.ui import limits, navigation, shell, slider
 from pages.ui.card import Score
 from pages.ui.model_controls import (
     D_RANGE,
@@ -40,12 +40,11 @@ from pages.ui.model_controls import (
     Choice,
     choice_of,
 )
-from pages.ui.parts import Part, Text
-from pages.ui.plot import Picture
+from pages.ui.plot import Part, Picture, Text, by_key
 from pages.ui.streamlit_internals import this_run
 
 PIN = "pin"  # the parameter of a link
-KEPT = page_memory.stays("pinned-")
+KEPT = navigation.stays("pinned-")
 LONGEST = 80
 REFUSED = "-refused"
 PINNED, NOW = "pinned", "now"
@@ -207,7 +206,7 @@ def strips(view: View, beside: View, now: live.Shown, said: str) -> dict[str, Pa
     is one."""
     here, there = view.read(), beside.read(now)
     if isinstance(there, Unread):
-        return parts.by_key(Picture(None, "pinned-strips", title=there.title, note=there.note))
+        return by_key(Picture(None, "pinned-strips", title=there.title, note=there.note))
     both = {PINNED: there} | ({} if isinstance(here, Unread) else {NOW: here})
     of = tuple(one.states for one in both.values())
 
@@ -230,12 +229,12 @@ def strips(view: View, beside: View, now: live.Shown, said: str) -> dict[str, Pa
         made = now.once("pinned-bouts", bouts, of=(*of, *(one.bouts for one in both.values())), settings=said)
         shown.insert(0, replace(shown[0], figure=made, key="pinned-bouts"))
         key = Text(colour_key("pinned states", there.names, there.used), "pinned-key")
-        return parts.by_key(*shown, key)
+        return by_key(*shown, key)
     if (position := view.trial.position) is not None:
         track = partial(figures.track, position, there.states, title="pinned", height=190, caption="")
         made = now.once("pinned-track", track, of=(there.states, position))
         shown.insert(0, Picture(made, "pinned-track", there.state))
-    return parts.by_key(*shown, more_colours(view, len(there.names)))
+    return by_key(*shown, more_colours(view, len(there.names)))
 
 
 def _compared(pinned: Sequence[Score], now: Sequence[Score]) -> None:

@@ -24,11 +24,10 @@ from pages.lab.teach import lessons, taught_fit
 from pages.lab.teach import panel as teach
 from pages.lab.teach.taught_fit import WithWords
 from pages.lab.view import Reading, Seen, Unread
-from pages.ui import model_controls, parts, settings, shell
+from pages.ui import model_controls, settings, shell
 from pages.ui.card import Score
 from pages.ui.controls import slide
-from pages.ui.parts import Part, Text
-from pages.ui.plot import Picture
+from pages.ui.plot import Part, Picture, Text, by_key
 
 MODELS = ("gdm", "gdm-rnn", "gdm-mixture", "rslds-sticky", "rslds-ro", "slds-sticky", "arhmm-sticky", "arhmm", "pdlds")
 BY_LABEL = "A state has the colour of the label that it mostly stands for in the fitted trials."
@@ -313,7 +312,7 @@ def strips(view: View, now: live.Shown, judged: scores.Judged) -> dict[str, Part
     revision = f"{view.data.key}/{view.index}"
     if not rows:
         title = here.title if isinstance(here, Unread) else ""
-        return parts.by_key(Picture(None, "strips", revision=revision, title=title, note=here.note))
+        return by_key(Picture(None, "strips", revision=revision, title=title, note=here.note))
     text = caption(here, rows, view.data.pose(view.index) is not None)
     drawn = now.once(
         "strips",
@@ -322,7 +321,7 @@ def strips(view: View, now: live.Shown, judged: scores.Judged) -> dict[str, Part
         settings=(here.trial.fingerprint, tuple(rows), view.naming, view.rule),
     )
     state = here.state if found is not None else "running"
-    return parts.by_key(Picture(drawn, "strips", state, revision), Text(legend(view, here), "strips-legend"))
+    return by_key(Picture(drawn, "strips", state, revision), Text(legend(view, here), "strips-legend"))
 
 
 def as_labels(view: View, here: Reading, order: Sequence[int], mapping: Sequence[int]) -> npt.NDArray[np.int64]:

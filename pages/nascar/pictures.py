@@ -14,9 +14,8 @@ from gdm_core.trials import Trial
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure
 from pages.lab import Reading, Unread, View, held, live
-from pages.ui import exports, parts
-from pages.ui.parts import Part
-from pages.ui.plot import BADGES, Picture
+from pages.ui import legend
+from pages.ui.plot import BADGES, Part, Picture, by_key
 
 SIDE_BY_SIDE, STACKED = (310, 190), (195, 110)  # heights of a track and of the strips
 DOTS = "Grey dots: where the channels alone put it, noise and all, which is what the model gets."
@@ -91,7 +90,7 @@ def drawn(view: View, reading: Reading | Unread, now: live.Shown, revision: str,
         inferred = Picture(made, "inferred-track", reading.state, revision)
     rows = {"true": truth} | ({} if states is None else {"inferred": states})
     seen = stands.once(("channels", which), lambda: figures.channel_strip(trial.y, height=90), of=(trial,))
-    return parts.by_key(
+    return by_key(
         Picture(true, "true-track", revision=revision, still=True),
         inferred,
         *_strips(view, reading, now, rows, low, revision, close),
@@ -166,10 +165,8 @@ def seen_places(trial: Trial) -> Array | None:
 def tracks(reading: Reading) -> dict[str, Callable[[], Figure | None]]:
     """The two tracks, for files: with a legend, since a picture in a paper has no page around it."""
     (position, truth), states = driven(reading.trial), reading.states
-    key = {"states": exports.legend.states(max(truth.shape[1], states.shape[1]))}
+    key = {"states": legend.states(max(truth.shape[1], states.shape[1]))}
     return {
-        "Inferred states": lambda: exports.legend.with_key(
-            figures.track(position, states, title="inferred states"), key
-        ),
-        "True states": lambda: exports.legend.with_key(figures.track(position, truth, title="true states"), key),
+        "Inferred states": lambda: legend.with_key(figures.track(position, states, title="inferred states"), key),
+        "True states": lambda: legend.with_key(figures.track(position, truth, title="true states"), key),
     }

@@ -14,7 +14,7 @@ from gdm_studio.plot.figures.base import Figure
 from pages.playground import gumbel
 from pages.ui import exports, shell
 from pages.ui.downloads import download
-from pages.ui.exports.code import INSTALL, installed
+from pages.ui.exports import INSTALL, installed
 
 PICTURE_WIDTH = 640  # a triangle is as high as it is wide
 

@@ -7,9 +7,9 @@ import streamlit as st
 from pages.lab import live
 from pages.study import answer, bring, look, names, questions, tabs, words
 from pages.ui import limits, shell
-from pages.ui.styles import style
+from pages.ui.theme import ASSETS
 
-style("study.css")
+st.html(ASSETS / "study.css")
 page = shell.frame("study", card_share=0.34)
 live.release_when_gone()
 brought = bring.choose(page)

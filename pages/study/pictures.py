@@ -32,7 +32,7 @@ from gdm_studio.plot.figures.states import state_strips
 from pages.lab.figures import states_on_a_circle
 from pages.lab.tabs import shortened
 from pages.study.questions import MEASURES, Answers, Asked
-from pages.ui.exports import legend
+from pages.ui import legend
 
 STRIP_COLUMNS = 400  # of a strip: more than its few pixels of height let an eye tell apart
 LABELLED_ROWS = 26  # strips whose recordings are named at their left; of more, groups are

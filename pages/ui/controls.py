@@ -79,7 +79,6 @@ def pick(
 
 
 def switch(label: str, start: bool, *, key: str, of: str = "", at: Any = st, **more: Any) -> bool:
-    """On or off."""
     return bool(at.toggle(label, start, key=settings.key(key, of), bind=IN_ADDRESS, **more))
 
 
@@ -92,7 +91,6 @@ def several(
 
 
 def text(label: str, start: str = "", *, key: str, of: str = "", at: Any = st, **more: Any) -> str:
-    """A line to type into."""
     return (at.text_input(label, start, key=settings.key(key, of), bind=IN_ADDRESS, **more) or "").strip()
 
 

@@ -10,6 +10,7 @@ import logging
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from mimetypes import MimeTypes
 from pathlib import Path
 from urllib.parse import quote
 from weakref import WeakValueDictionary
@@ -19,20 +20,13 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 
 from gdm_core.errors import GdmError
-from pages.ui.browser import renderer
+from pages.ui.streamlit_internals import renderer
 
 log = logging.getLogger(__name__)
 
 ROUTE = "/gdm/files"
-KINDS = {
-    "csv": "text/csv",
-    "html": "text/html",
-    "ipynb": "application/x-ipynb+json",
-    "json": "application/json",
-    "mp4": "video/mp4",
-    "py": "text/x-python",
-    "webm": "video/webm",
-}
+KINDS = MimeTypes()  # as Python knows them, whatever this machine says
+KINDS.add_type("application/x-ipynb+json", ".ipynb")
 GONE = "This page was away for too long. Reload it, and the file can be saved."
 _KEPT = "_downloads"  # the underscore: it stays when the visitor turns to another page
 
@@ -59,17 +53,19 @@ _shelves: WeakValueDictionary[str, Shelf] = WeakValueDictionary()
 
 def download(label: str, make: Callable[[], bytes], name: str, *, key: str) -> None:
     """A button that saves what `make` returns as the file `name`. The page does not run again for it."""
-    shelf = _shelf()
-    shelf.files[key] = File(name, make)
-    address = f"{ROUTE}/{shelf.token}/{quote(key, safe='')}"
-    data = {"label": label, "name": name, "address": address}
+    data = {"label": label, "name": name, "address": _offered(key, File(name, make))}
     renderer("download")(key=key, data=data, width="stretch", height="content")
 
 
 def address_of(path: Path, *, key: str) -> str:
     """Where this visitor's browser finds a file of the disk, of which it may ask for any part."""
+    return _offered(key, File(path.name, path.read_bytes, path))
+
+
+def _offered(key: str, file: File) -> str:
+    """The address of a file that this visitor is offered from now on."""
     shelf = _shelf()
-    shelf.files[key] = File(path.name, path.read_bytes, path)
+    shelf.files[key] = file
     return f"{ROUTE}/{shelf.token}/{quote(key, safe='')}"
 
 
@@ -85,8 +81,8 @@ def serve(request: Request) -> Response:
     file = None if shelf is None else shelf.files.get(request.path_params["key"])
     if file is None:
         return PlainTextResponse(GONE, 410)
+    kind = KINDS.guess_type(file.name)[0] or "application/octet-stream"
     if file.path is not None:
-        kind = KINDS.get(file.path.suffix.lower().removeprefix("."), "application/octet-stream")
         return FileResponse(file.path, media_type=kind) if file.path.is_file() else PlainTextResponse(GONE, 410)
     try:
         content = file.make()
@@ -98,7 +94,6 @@ def serve(request: Request) -> Response:
         return PlainTextResponse(
             f"The file could not be made. The server's log tells more under the number {number}.", 500
         )
-    kind = KINDS.get(Path(file.name).suffix.removeprefix("."), "application/octet-stream")
     headers = {
         "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}",
         "Cache-Control": "no-store",

@@ -15,23 +15,18 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
-from pages.ui import page_memory, shell
+from pages.ui import navigation, shell
 from pages.ui.streamlit_internals import release_address, take_finite_numbers, this_run
 
 Kind = Callable[[float], float]
 N = TypeVar("N", int, float)
-# What the names in an address begin with, up to a digit or what names a recording: K, K-1a2b3c, K-A, name3, badge-weight.
-_NAMES = (
-    "D K T about adaptive and animals apart badge badges between blocks change channel channels circuit colours correct "
-    "clips columns corner counted covariates data dice drawn driver effect even event example features file fill fitted "
-    "flips found fps frames fuel gamma grid hold horizon hue into is kept lap laps logit measure measured mice model moment "
-    "name names nclips noise ntest ntrain on other outliers pair panel path pin places posed protocol rate rslds said score "
-    "row seed seeds sees session setting settings shortest smooth soft soft_appendix softness sort source standard "
-    "standard_appendix stay stint swaps tau test then track train trial tyres unit values variable_speed "
-    "variable_speed_appendix view watch where who within won year zoom"
+# What the names in an address begin with, up to a digit or what names a recording (K, K-1a2b3c, K-A, name3, badge-weight), on every
+# page, and by the address of a page those that it alone knows.
+EVERYWHERE = (
+    "D K adaptive and blocks channel clips colours columns correct counted covariates data dice features fill flips "
+    "gamma horizon hue into is kept measured model moment name names nclips outliers path pin rate score seed seeds "
+    "sees settings shortest smooth sort source stay swaps tau then track trial values view where"
 )
-NAMES = frozenset(_NAMES.split())
-# Those that one page alone knows, by its address; all others are known to every page.
 ONLY = {
     "nascar": "T setting soft soft_appendix standard standard_appendix variable_speed variable_speed_appendix",
     "formula1": "badge badges channels circuit corner drawn driver event fuel lap laps pair rslds session stint test train tyres "
@@ -43,6 +38,7 @@ ONLY = {
     "playground": "about logit noise other softness",
     "paper": "on panel protocol",
 }
+NAMES = frozenset(EVERYWHERE.split()).union(*(names.split() for names in ONLY.values()))
 _SAID = "_out_of_range"  # by the control's key
 
 
@@ -109,7 +105,7 @@ def _say(key: str, text: str) -> None:
 def tell() -> None:
     """One line for each control of this page that still has the value which was taken in place of the link's, and one for
     names in the address that the page does not know, which are taken out: a mistyped one would be passed over in silence."""
-    here = page_memory.address_of_page()
+    here = navigation.address_of_page()
     foreign = {name for page, names in ONLY.items() if page != here for name in names.split()}
     known = NAMES if here is None else NAMES - foreign
     unread = [name for name in st.query_params if (re.match(r"[^\W\d]+", name) or [""])[0] not in known]

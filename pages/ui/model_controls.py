@@ -129,7 +129,7 @@ def choose(
         if soft
         else f"{MODELS[name]} has hard states: there is no softness to set.",
     )
-    learn, gamma, gamma_moves = _stay(soft, name)
+    stays, gamma_moves = _stay(soft, name)
     choice = one_of(
         "States are made of",
         {"moves": "Moves", "places": "Places"},
@@ -143,7 +143,6 @@ def choose(
     )
     d, seed = _more(n_channels, n_latent, of)
     moving = k_moves or tau_moves or gamma_moves
-    stays: float | Literal["learn"] = "learn" if learn else gamma
     return choice_of(name, min(k, most), tau, stays, SEES[choice], d, seed, of, moving)
 
 
@@ -168,8 +167,8 @@ def choice_of(
     return Choice(name, family, config | fixed, MODELS.get(name, name), of, moving)
 
 
-def _stay(soft: bool, name: str) -> tuple[bool, float, bool]:
-    """(whether gamma is learned, its value otherwise, whether its slider is held)."""
+def _stay(soft: bool, name: str) -> tuple[float | Literal["learn"], bool]:
+    """(gamma, whether its slider is held)."""
     mode = one_of(
         "How long to stay (γ)",
         STAY,
@@ -180,10 +179,9 @@ def _stay(soft: bool, name: str) -> tuple[bool, float, bool]:
         if soft
         else f"{MODELS[name]} learns from the data how long it stays.",
     )
-    learn = mode == "learn"
-    if learn or not soft:
-        return learn, STAY_START, False
-    gamma, moving = slide(
+    if mode == "learn" or not soft:
+        return "learn", False
+    return slide(
         "Stickiness (γ)",
         *GAMMA_RANGE,
         STAY_START,
@@ -192,7 +190,6 @@ def _stay(soft: bool, name: str) -> tuple[bool, float, bool]:
         help="0: each moment is decided anew. Towards 1: a state goes on until something speaks against it.",
         live=True,
     )
-    return learn, gamma, moving
 
 
 def _more(n_channels: int, n_latent: int, of: str) -> tuple[int, int]:
@@ -236,5 +233,4 @@ def apply(choice: Choice, wanted: Mapping[str, Any]) -> None:
 
 
 def are_set(choice: Choice, wanted: Mapping[str, Any]) -> bool:
-    """Whether the controls stand at these parameters."""
     return all(choice.config[name] == value for name, value in wanted.items() if name in choice.config)

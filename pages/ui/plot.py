@@ -1,26 +1,25 @@
 """A figure on the page that updates in place: the drawing node, the zoom and the hover survive every change.
 
 plot(figure, key="track")                                  # draw, or update what stands there under this key
-events = plot(figure, key="strip", events=("click",))      # events.click is {"x", "y", "curve", "point", "customdata"}
 plot(figure, key="track", state="preview")                 # a first look while the fit still runs
 plot(figure, key="track", revision=dataset_name)           # another revision forgets the zoom
 
-What may move while no script runs is a `Picture`, drawn by `parts.draw_parts`: the same figure, or the words in its place.
+What may move while no script runs is a `Picture` or a `Text`, drawn by `draw_parts`: the same figure, or words in its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, ParamSpec
 
 import streamlit as st
 
-from gdm_core.errors import ConfigError
 from gdm_studio.plot.figures.base import Figure
-from pages.ui.browser import renderer
 from pages.ui.server import plotly_address
+from pages.ui.streamlit_internals import renderer
 from pages.ui.theme import TOKENS
 
 State = Literal["fresh", "preview", "stale", "running", "paused"]
@@ -31,7 +30,6 @@ BADGES: dict[str, str] = {
     "running": "fitting",
     "paused": "paused",
 }
-EVENTS = ("click", "select", "range")
 P = ParamSpec("P")
 
 
@@ -42,11 +40,10 @@ class Picture:
     state       whether this is the result ('fresh'), a first look, an earlier result, or one still being fitted
     revision    zoom is kept as long as this stays the same
     still       it shows nothing of the fit, and does not fade while a slider moves on
-    clicked     called with the point that was clicked, {"x", "y", ...}, before the page runs; `selected` with what was
-                selected, so that no run that is overtaken loses it
+    clicked     called with the point that was clicked, {"x", "y", "curve", "point", "customdata"}, before the page runs; `selected`
+                with what was selected, so that no run that is overtaken loses it
     height      pixels, when not the figure's own
     group       figures of one group share a time cursor
-    events      which of 'click', 'select', 'range' rerun the page; read them from what `plot` returns
     filename    of the PNG or SVG that the visitor saves
     module      what draws it in the browser: another one of components/ may change the figure by itself, and is given `more`
     """
@@ -62,7 +59,6 @@ class Picture:
     selected: Callable[[Any], None] | None = None
     height: int | None = None
     group: str = "page"
-    events: Sequence[str] = ()
     filename: str | None = None
     module: str = "plot"
     more: Mapping[str, Any] | None = None
@@ -70,11 +66,8 @@ class Picture:
     @property
     def _heard(self) -> dict[str, Callable[[], None]]:
         """What the browser tells of, with what is called then."""
-        heard = dict.fromkeys(self.events, _ignore)
-        for name, call in (("click", self.clicked), ("select", self.selected)):
-            if call is not None:
-                heard[name] = partial(_call, call, self.key, name)
-        return heard
+        calls = {"click": self.clicked, "select": self.selected}
+        return {name: partial(_call, call, self.key, name) for name, call in calls.items() if call is not None}
 
     def message(self) -> dict[str, Any]:
         """What the browser is given, by a script or over the live channel."""
@@ -106,10 +99,7 @@ class Picture:
 
     def draw(self) -> Any:
         """Draw it, or update in place what stands under its key."""
-        heard = self._heard
-        if unknown := [name for name in heard if name not in EVENTS]:
-            raise ConfigError(f"Unknown plot event {unknown[0]!r}; known are {', '.join(EVENTS)}.")
-        callbacks = {f"on_{name}_change": call for name, call in heard.items()}
+        callbacks = {f"on_{name}_change": call for name, call in self._heard.items()}
         return renderer(self.module)(key=self.key, data=self.message() | dict(self.more or {}), **callbacks)
 
 
@@ -132,5 +122,39 @@ def _call(call: Callable[[Any], None], key: str, name: str) -> None:
     call((st.session_state.get(key) or {}).get(name))
 
 
-def _ignore() -> None:
-    """A trigger has to name a callback for its value to be returned."""
+# ---- words in their place, and the parts of a page that may move while no script runs -------------------------------
+@dataclass(frozen=True)
+class Text:
+    """Some HTML in its place, made here and safe: whatever a visitor or a file said is escaped in it.
+
+    said  for those who listen instead of looking: read out, politely, whenever it changes
+    """
+
+    html: str
+    key: str
+    said: str = ""
+
+    def message(self) -> dict[str, Any]:
+        return {"html": self.html, "said": self.said, "options": {"key": self.key}}
+
+    def same(self, other: Any) -> bool:
+        return self == other
+
+    def draw(self) -> None:
+        """Draw them, or update in place what stands under their key."""
+        renderer("text")(key=self.key, data=self.message(), height="content")
+
+
+Part = Picture | Text
+
+
+def by_key(*parts: Part | None) -> dict[str, Part]:
+    """Those that are there, by their places."""
+    return {part.key: part for part in parts if part is not None}
+
+
+def draw_parts(parts: Mapping[str, Part], places: Mapping[str, Any] | None = None) -> None:
+    """Draw them in their places, the others one below the other."""
+    for key, part in parts.items():
+        with (places or {}).get(key) or nullcontext():
+            part.draw()

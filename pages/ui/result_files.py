@@ -6,7 +6,6 @@ Arrays are called <part>.<name>; states are kept in eight bits, 255 for 1. Scrip
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -114,7 +113,5 @@ def write(name: str, part: str, arrays: Arrays, words: Mapping[str, Any]) -> Non
         with np.load(arrays_path, allow_pickle=False) as file:
             whole = {key: file[key] for key in file.files if not key.startswith(f"{part}.")}
         every = json.loads(words_path.read_text(encoding="utf-8"))
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **whole | {f"{part}.{key}": value for key, value in arrays.items()})
-    arrays_path.write_bytes(buffer.getvalue())
+    np.savez_compressed(arrays_path, **whole | {f"{part}.{key}": value for key, value in arrays.items()})
     words_path.write_text(json.dumps(every | {part: words}, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -15,14 +15,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 import streamlit as st
 
 from gdm_core.errors import ConfigError
-from pages.ui.browser import renderer
-from pages.ui.streamlit_internals import this_run
+from pages.ui.streamlit_internals import renderer, this_run
 
 _KNOWN = "sliders"  # in the session: what is known of each slider of the page
 _ALSO = "_address"
@@ -62,8 +61,8 @@ def number(value: Any) -> float | None:
 class _Scale:
     """Range and steps of a slider, and how a value is written."""
 
-    low: float
-    high: float
+    min: float
+    max: float
     step: float
     whole: bool
     before: str
@@ -72,7 +71,7 @@ class _Scale:
 
     def fit(self, value: float) -> float:
         """The nearest value within the range. The page and an address may stand between two steps."""
-        inside = min(max(value, self.low), self.high)
+        inside = min(max(value, self.min), self.max)
         return round(inside) if self.whole else round(float(inside), 10)
 
     def read(self, text: str | None) -> float | None:
@@ -139,14 +138,7 @@ def slider(
         "live": live,
         "value": at,
         "heard": memory.heard,
-        "scale": {
-            "min": scale.low,
-            "max": scale.high,
-            "step": scale.step,
-            "before": scale.before,
-            "digits": scale.digits,
-            "after": scale.after,
-        },
+        "scale": asdict(scale),
     }
     renderer("slider")(key=element, data=data, on_moved_change=take)
     return Position(at, memory.held and not disabled)

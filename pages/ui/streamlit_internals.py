@@ -5,7 +5,7 @@ take_every_event    a click or a key that comes just before another request
 is_connected, end_session    what Streamlit keeps of a session, until it is told to let go of it
 page_source         its page, which asks its server at the address that we say
 take_finite_numbers, take_any_upload, share_uploads    three defects of its controls
-register_components modules of this folder as components, without a package of their own
+renderer            modules of components/ as components, without a package of their own
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,6 +22,7 @@ from urllib.parse import parse_qs
 
 import streamlit as st
 from streamlit import runtime
+from streamlit.components.v2 import component
 from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
 from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
 from streamlit.elements.widgets import file_uploader
@@ -39,8 +40,8 @@ __all__ = [
     "is_connected",
     "is_script",
     "page_source",
-    "register_components",
     "release_address",
+    "renderer",
     "share_uploads",
     "take_any_upload",
     "take_every_event",
@@ -190,15 +191,21 @@ def take_any_upload() -> None:
 
 
 # ---- components ---------------------------------------------------------------------------------------------------
+COMPONENTS = ("plot", "slider", "simplex", "held", "history", "download", "channel", "text")
 _registering = threading.Lock()  # two first visitors at once
 
 
-def register_components(package: str, names: Sequence[str], folder: Path) -> bool:
-    """Have the modules of `folder`/components known to the server that runs this script; whether they were not yet."""
+def renderer(name: str) -> Callable[..., Any]:
+    """The component of components/<name>.js, registered with the server that runs this script (each test brings its own)."""
     manager = get_bidi_component_manager()
     with _registering:
-        if manager.get_component_asset_root(f"{package}.{names[0]}") is not None:
-            return False
-        manifest = ComponentManifest(package, "1", [ComponentConfig(each, "components") for each in names])
-        manager.register_from_manifest(manifest, folder)
-    return True
+        if manager.get_component_asset_root("gdm.plot") is None:
+            manifest = ComponentManifest("gdm", "1", [ComponentConfig(each, "components") for each in COMPONENTS])
+            manager.register_from_manifest(manifest, Path(__file__).parent)
+            _component.cache_clear()
+    return _component(name)
+
+
+@cache
+def _component(name: str) -> Callable[..., Any]:
+    return component(f"gdm.{name}", js=f"{name}.js", isolate_styles=False)

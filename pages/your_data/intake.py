@@ -21,11 +21,11 @@ from datasets.splits import split_trials
 from datasets.tables import Role, Table
 from pages.lab import Data, live
 from pages.lab.data import from_trials
-from pages.ui import page_memory, settings
+from pages.ui import navigation, settings
 from pages.ui.exports import Recipe
 from pages.your_data import example
 
-KEPT = page_memory.stays("your-data")
+KEPT = navigation.stays("your-data")
 PIECE_BYTES = 1 << 20
 SOURCE = f"{KEPT}-source"  # the file as it was sent: it outlives the control, which another page takes away
 EXAMPLE_ON = f"{KEPT}-example"  # the visitor tries the page with the example

@@ -29,7 +29,7 @@ from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures import entropy_of
 from pages.lab import Data
 from pages.lab.export import files_of
-from pages.ui import exports, navigation
+from pages.ui import exports, legend, navigation
 from pages.ui.card import Score
 from tests.support.engine_requests import PATIENCE_S
 from tests.support.offered import offered
@@ -151,16 +151,16 @@ def test_a_report_of_a_track_weighs_less_than_two_megabytes():
 
 def test_a_legend_names_every_colour_and_makes_room_for_itself():
     plain = figures.state_strips({"a": STATES, "b": STATES})
-    states = exports.legend.states(3, ["rest", "run", "turn"], [0, 2])
-    keyed = exports.legend.with_key(plain, {"states": states, "expert": []})
+    states = legend.states(3, ["rest", "run", "turn"], [0, 2])
+    keyed = legend.with_key(plain, {"states": states, "expert": []})
     shown = [(trace["name"], trace["marker"]["color"]) for trace in keyed["data"] if trace.get("showlegend")]
     assert shown == [("rest", palette.colours(3)[0]), ("turn", palette.colours(3)[2])]
     assert keyed["height"] > plain["height"]
-    many = exports.legend.with_key(plain, {"states": states, "expert": [(f"label {i}", "#000000") for i in range(9)]})
+    many = legend.with_key(plain, {"states": states, "expert": [(f"label {i}", "#000000") for i in range(9)]})
     assert many["height"] > keyed["height"]
     assert many["phone_height"] > many["height"]
     assert [t["name"] for t in many["data"] if t.get("showlegend")][1:3] == ["states: turn", "expert: label 0"]
-    assert exports.legend.with_key(plain, {}) == plain
+    assert legend.with_key(plain, {}) == plain
 
 
 # ---- script and notebook ------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from pages.formula1.accuracy import CLUSTERS, MAJORITY, STATES, UNTRAINED
 from tests.support.formula1_page import PAPER, visit, words
 
 pytestmark = pytest.mark.usefixtures("feed")
+LINK = {"source": "real", "view": "Accuracy against K"} | PAPER
 KNOWN = {"untrained model": 0.8, "k-means on steps": 0.4, "Gaussian HMM on steps": 0.45, "majority class": 0.2}
 
 
@@ -35,21 +36,15 @@ def test_the_best_clusters_and_the_untrained_model_are_lines_at_each_number_of_s
 def test_the_tab_shows_what_has_to_be_beaten_beside_the_fits(feed, monkeypatch):
     drawn = {}
     monkeypatch.setattr(accuracy, "plot", lambda figure, key, **more: drawn.update({key: figure}))
-    app = visit(source="real", view="Accuracy against K", **PAPER, seeds="1", rslds="false")
-    feed.auto = False
-    _press(app, "Fit 9 models")
-    _end_fits(feed, 8)
-    _end_fits(feed, 1)
+    app = _fitted(feed)
     for _ in STATES:
         app.run()
         for job in feed.waiting():
             job.succeed({name: dict.fromkeys(accuracy.SCORES, value) for name, value in KNOWN.items()})
     app.run()
     figure = drawn["against-paper_accuracy"]
-    labels = [mark["text"] for mark in figure["layout"]["annotations"]]
-    assert any(UNTRAINED in text for text in labels)
-    assert any(CLUSTERS in text for text in labels)
-    assert any(MAJORITY in text for text in labels)
+    labels = " ".join(mark["text"] for mark in figure["layout"]["annotations"])
+    assert all(name in labels for name in (UNTRAINED, CLUSTERS, MAJORITY)), labels
     curves = [untyped(trace["y"]) for trace in figure["data"] if trace.get("mode") == "lines+markers"]
     assert len(curves) == 3
     assert all(np.isfinite(curve).all() for curve in curves)
@@ -57,11 +52,7 @@ def test_the_tab_shows_what_has_to_be_beaten_beside_the_fits(feed, monkeypatch):
 
 def test_what_has_to_be_beaten_and_cannot_be_known_is_said_and_asked_for_again(feed, monkeypatch):
     monkeypatch.setattr(accuracy, "plot", lambda figure, key, **more: None)
-    app = visit(source="real", view="Accuracy against K", **PAPER, seeds="1", rslds="false")
-    feed.auto = False
-    _press(app, "Fit 9 models")
-    _end_fits(feed, 8)
-    _end_fits(feed, 1)
+    app = _fitted(feed)
     app.run()
     (job,) = feed.waiting()
     job.fail(FitError("It was given up after 120 s."))
@@ -77,11 +68,21 @@ def test_what_has_to_be_beaten_and_cannot_be_known_is_said_and_asked_for_again(f
     assert job.work.deadline_s == 240.0
 
 
+def _fitted(feed) -> AppTest:
+    """The tab with all fits of one seed, whose lines to beat are still to come."""
+    app = visit(**LINK, seeds="1", rslds="false")
+    feed.auto = False
+    _press(app, "Fit 9 models")
+    _end_fits(feed, 8)
+    _end_fits(feed, 1)
+    return app
+
+
 # ---- starting and stopping them -------------------------------------------------------------------------------------
 def test_the_tab_starts_the_fits_only_when_asked(feed, monkeypatch):
     asked = []
     monkeypatch.setattr(feed, "bulk", lambda key: asked.append(key))
-    app = visit(source="real", view="Accuracy against K", **PAPER)
+    app = visit(**LINK)
     assert len(set(asked)) == 2, "it looks whether they run already, for both models"
     assert any(button.label == "Fit 54 models" for button in app.button)
 
@@ -105,7 +106,7 @@ def _press(app: AppTest, label: str) -> AppTest:
 
 
 def test_a_stopped_sweep_says_so_and_goes_on_where_it_was(feed):
-    app = visit(source="real", view="Accuracy against K", **PAPER, seeds="2", rslds="false")
+    app = visit(**LINK, seeds="2", rslds="false")
     feed.auto = False
     _press(app, "Fit 18 models")
     _end_fits(feed, 5)
@@ -122,8 +123,7 @@ def test_a_stopped_sweep_says_so_and_goes_on_where_it_was(feed):
 
 
 def test_nobody_stops_the_sweep_of_somebody_else(feed, monkeypatch):
-    link = {"source": "real", "view": "Accuracy against K", "seeds": "1", "rslds": "false"} | PAPER
-    app, other = visit(**link), visit(**link)
+    app, other = (visit(**LINK, seeds="1", rslds="false") for _ in range(2))
     feed.auto = False
 
     def of(name: str) -> None:

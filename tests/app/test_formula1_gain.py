@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from datasets.f1.driving import describe
-from datasets.f1.time_won import TimeWon
+from datasets.f1.time_won import By, TimeWon
 from gdm_studio.plot.figures.base import untyped
 from pages.formula1 import data, findings, gain_panel, time_gained
-from pages.formula1.data import Looked, Place
-from pages.formula1.driver_states import Driver
+from pages.formula1.data import Driver, Looked, Place
 from pages.formula1.teams import Look
 from pages.formula1.time_gained import Between, Gain
 from tests.support.formula1_page import box, one_of, visit, words
@@ -28,9 +27,9 @@ pytestmark = pytest.mark.usefixtures("feed")
 LOOKS = (Look("#2f6fd0", "solid"), Look("#d9771e", "dash"))
 
 
-def _between(first: int = 0, second: int = -1, by: str = "tyre age") -> Between:
+def _between(first: int = 0, second: int = -1, by: By = "tyre age") -> Between:
     codes = data.open_session(PLACE).codes
-    found = time_gained.between(PLACE, (codes[first], codes[second]), Looked(), time_gained.as_by(by), 0)
+    found = time_gained.between(PLACE, (codes[first], codes[second]), Looked(), by, 0)
     assert found is not None
     return found
 

@@ -12,21 +12,15 @@ from datasets import formula1
 from datasets.formula1 import FeedError, Reason
 from pages.formula1 import loading
 from pages.lab.live.background import Works
-from tests.support.formula1 import ring_driver, ring_session
-from tests.support.formula1_page import RING, box, ring_race, visit, words
+from tests.support.formula1 import ring_driver
+from tests.support.formula1_page import RING, box, driven_by, fails, ring_race, visit, words
 
 pytestmark = pytest.mark.usefixtures("feed")
 
 
 @pytest.mark.parametrize("reason", list(Reason))
 def test_every_failure_has_a_message_and_a_way_on(monkeypatch, reason):
-    tries = []
-
-    def fail(*where, **more):
-        tries.append(where)
-        raise FeedError(reason, f"It went wrong ({reason.value}).")
-
-    monkeypatch.setattr(formula1, "load_session", fail)
+    tries = fails(monkeypatch, "load_session", FeedError(reason, f"It went wrong ({reason.value})."))
     app = visit(source="real")
     text = words(app)
     assert text.count('role="alert"') == 1
@@ -41,11 +35,7 @@ def test_every_failure_has_a_message_and_a_way_on(monkeypatch, reason):
 
 def test_with_no_network_and_nothing_stored_the_year_is_the_last_that_is_over(monkeypatch):
     """The running season's calendar cannot be read, and least of all is it kept in a cache."""
-
-    def fail(year, **more):
-        raise FeedError(Reason.NO_NETWORK, "No way out.")
-
-    monkeypatch.setattr(formula1, "schedule", fail)
+    fails(monkeypatch, "schedule", FeedError(Reason.NO_NETWORK, "No way out."))
     monkeypatch.setattr(formula1, "stored_sessions", lambda: ())
     app = visit(source="real")
     app.run()
@@ -63,11 +53,7 @@ def test_nothing_is_called_stored_where_nothing_is_marked_as_such(monkeypatch, s
 
 def test_the_account_is_explained_and_no_password_asked_for(monkeypatch):
     monkeypatch.delenv("F1_PASSWORD", raising=False)
-
-    def fail(*where, **more):
-        raise FeedError(Reason.ACCOUNT, "The timing service wants an account.")
-
-    monkeypatch.setattr(formula1, "load_session", fail)
+    fails(monkeypatch, "load_session", FeedError(Reason.ACCOUNT, "The timing service wants an account."))
     app = visit(source="real")
     assert "F1_USERNAME and F1_PASSWORD" in words(app)
     assert not app.text_input
@@ -95,7 +81,7 @@ def test_a_load_under_way_says_how_far_it_is_and_can_be_cancelled(monkeypatch):
 
 
 def test_an_error_that_nobody_foresaw_does_not_hang_the_page(monkeypatch):
-    monkeypatch.setattr(formula1, "load_session", lambda *where, **more: {}["boom"])
+    fails(monkeypatch, "load_session", KeyError("boom"))
     load = loading.session(RING.year, RING.event, RING.name)
     assert load.wait(5)
     assert load.error.reason is Reason.CRASHED
@@ -115,29 +101,20 @@ def test_a_driver_without_positions_is_left_out_and_named(monkeypatch):
     empty = ring_driver("NIL")
     object.__setattr__(empty, "time", empty.time[:0])
     object.__setattr__(empty, "position", empty.position[:0])
-    monkeypatch.setattr(
-        formula1, "load_session", lambda *where, **more: ring_session(ring_driver("AAA"), empty, ring_driver("BBB"))
-    )
+    driven_by(monkeypatch, ring_driver("AAA"), empty, ring_driver("BBB"))
     app = visit(source="real")
     assert box(app, "Fit on (train)").options == ["AAA · Driver AAA", "BBB · Driver BBB"]
     assert any("NIL" in caption.value for caption in app.caption)
 
 
 def test_a_session_without_corners_is_drawn_without_segments(monkeypatch):
-    monkeypatch.setattr(
-        formula1,
-        "load_session",
-        lambda *where, **more: ring_session(ring_driver("AAA"), ring_driver("BBB"), corners=()),
-    )
+    driven_by(monkeypatch, ring_driver("AAA"), ring_driver("BBB"), corners=())
     app = visit(source="real")
     assert "no segments and no state scores" in words(app)
 
 
 def test_a_season_without_a_calendar_still_opens_what_is_stored(monkeypatch):
-    def none(year, **more):
-        raise FeedError(Reason.NO_NETWORK, "no calendar service answered")
-
-    monkeypatch.setattr(formula1, "schedule", none)
+    fails(monkeypatch, "schedule", FeedError(Reason.NO_NETWORK, "no calendar service answered"))
     app = visit(source="real")
     assert any("Only stored sessions are listed: no network" in caption.value for caption in app.caption)
     assert "fitted on AAA" in words(app)
@@ -148,7 +125,7 @@ def test_what_is_wanting_in_the_chosen_laps_is_said_above_the_picture(monkeypatc
     silent = replace(silent, laps=replace(silent.laps, seconds=np.full(len(silent.laps), np.nan)))
     deleted = ring_driver("AAA")
     deleted.laps.deleted[1] = True
-    monkeypatch.setattr(formula1, "load_session", lambda *where, **more: ring_session(deleted, silent))
+    driven_by(monkeypatch, deleted, silent)
     for view in ("Telemetry", "Drivers compared", "Corners"):
         app = visit(source="real", view=view)
         assert "BBB set no time" in words(app)

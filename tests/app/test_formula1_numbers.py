@@ -18,18 +18,17 @@ from pages import lab
 from pages.formula1 import (
     accuracy,
     all_drivers,
+    circuit_map,
     data,
-    figures,
     loading,
     picture,
     tables,
     telemetry,
-    traces,
+    time_gained,
     tyres,
 )
-from pages.formula1.data import Looked, Pick, Place
-from pages.formula1.driver_states import Driver
-from pages.formula1.traces import trace
+from pages.formula1.data import Driver, Looked, Pick, Place
+from pages.formula1.telemetry import trace
 from pages.lab.live.pictures import Origin
 from tests.support.formula1 import LAP_S, ring_driver, ring_session
 from tests.support.formula1_page import PAPER, RING, ring_race, visit
@@ -39,7 +38,7 @@ from tests.support.recording import reading_of
 pytestmark = pytest.mark.usefixtures("feed")
 
 
-def _laps(monkeypatch, code: str = "AAA", looked: Looked | None = None) -> tuple[data.Circuit, data.Laps]:
+def _laps(code: str = "AAA", looked: Looked | None = None) -> tuple[data.Circuit, data.Laps]:
     load = loading.session(RING.year, RING.event, RING.name)
     assert load.wait(10)
     return data.circuit(RING), data.laps_of(RING, code, looked or Looked())
@@ -59,17 +58,17 @@ def test_presence_and_weight_follow_the_definition_of_the_paper():
 
 
 def test_the_map_holds_every_sample_once_and_says_where_it_is(monkeypatch):
-    circuit, laps = _laps(monkeypatch)
+    circuit, laps = _laps()
     states = np.eye(4, dtype=np.float32)[laps.segment]
-    monkeypatch.setattr(figures, "DOTS_ABOVE", 100)
-    figure = figures.circuit_map(circuit, laps, states)
+    monkeypatch.setattr(circuit_map, "DOTS_ABOVE", 100)
+    figure = circuit_map.circuit_map(circuit, laps, states)
     dots = figure["data"][1:]
     assert sum(len(untyped(trace["x"])) for trace in dots) == len(laps.lap)
     tips = np.concatenate([untyped(trace["customdata"]) for trace in dots])
     places = np.concatenate([np.column_stack([untyped(t["x"]), untyped(t["y"])]) for t in dots])
     # The station that a hover points at lies where the sample is.
     stations = np.column_stack([untyped(figure["cursor"]["x"]), untyped(figure["cursor"]["y"])])
-    assert np.linalg.norm(stations[tips[:, 0]] - places, axis=1).max() < circuit.length / figures.STATIONS
+    assert np.linalg.norm(stations[tips[:, 0]] - places, axis=1).max() < circuit.length / circuit_map.STATIONS
     np.testing.assert_array_equal(tips[:, 2].astype(int) * 10 + tips[:, 3], 113)
     np.testing.assert_array_equal(tips[:, 5], tips[:, 4], "the state of a corner's segment, by construction")
 
@@ -80,7 +79,7 @@ def test_a_race_on_the_map_stays_within_its_weight():
     place = Place(circuit="shanghai")
     circuit, laps = data.circuit(place), data.laps_of(place, "FLT", Looked())
     states = np.random.default_rng(0).dirichlet(np.full(8, 0.15), len(laps.lap)).astype(np.float32)
-    figure = figures.circuit_map(circuit, laps, states)
+    figure = circuit_map.circuit_map(circuit, laps, states)
     assert len(laps.lap) > 20_000
     assert len(json.dumps(figure)) < 700_000
 
@@ -93,8 +92,8 @@ def test_the_average_lap_is_the_mean_at_each_place():
     assert 5.0 < mean[4, 0] < 7.0, "an empty stretch takes what lies beside it"
 
 
-def test_a_lap_driven_evenly_has_an_even_clock(monkeypatch):
-    circuit, laps = _laps(monkeypatch)
+def test_a_lap_driven_evenly_has_an_even_clock():
+    circuit, laps = _laps()
     states = np.eye(4, dtype=np.float32)[laps.segment]
     here = reading_of(laps.trials[0], states, kind=Driver, laps=laps)
     session = ring_race()
@@ -113,10 +112,10 @@ def _clock(drift: float, *times: float) -> LapClock:
     return LapClock(pins, pins, np.linspace(0, 1, len(pins)), drift)
 
 
-def test_only_what_is_told_apart_from_chance_is_said_of_a_gap(monkeypatch):
-    circuit, _ = _laps(monkeypatch)
+def test_only_what_is_told_apart_from_chance_is_said_of_a_gap():
+    circuit, _ = _laps()
     one = _clock(1e-4, 30.0, 30.0, 30.0)
-    gap = traces.Gap(one, _clock(1e-4, 30.0, 31.0, 29.5))
+    gap = time_gained.Gap(one, _clock(1e-4, 30.0, 31.0, 29.5))
     assert gap.behind(1.0) == pytest.approx(0.5)
     assert gap.grown(1 / 3, 2 / 3) == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-9))
     lost, deviation = gap.grown(0.9, 0.1)  # over the line
@@ -125,13 +124,13 @@ def test_only_what_is_told_apart_from_chance_is_said_of_a_gap(monkeypatch):
     assert deviation == pytest.approx(np.sqrt(1e-4 * 0.7 * (9 + 9 + 9 + 8.85)))
     said = telemetry.time_words(circuit, ["AAA", "BBB"], gap)
     assert said.startswith("BBB took 0.500 s longer for the lap. Told apart from chance: +")
-    same = telemetry.time_words(circuit, ["AAA", "BBB"], traces.Gap(one, _clock(1e-4, 30.001, 30.0, 29.99)))
+    same = telemetry.time_words(circuit, ["AAA", "BBB"], time_gained.Gap(one, _clock(1e-4, 30.001, 30.0, 29.99)))
     assert same == "BBB took 0.009 s less for the lap; no single segment differs by more than the uncertainty."
 
 
-def test_states_of_two_fits_cannot_be_put_into_one_picture(monkeypatch):
-    circuit, laps = _laps(monkeypatch)
-    _, other = _laps(monkeypatch, "BBB")
+def test_states_of_two_fits_cannot_be_put_into_one_picture():
+    circuit, laps = _laps()
+    _, other = _laps("BBB")
     eight, nine = Origin(), Origin()
     many, fewer = (np.full((len(one.lap), k), 1 / k, np.float32) for one, k in ((laps, 9), (other, 8)))
     ours = reading_of(laps.trials[0], many, kind=Driver, state="preview", origin=nine, laps=laps)
@@ -149,8 +148,8 @@ def test_lap_times_read_as_on_a_timing_screen():
     assert tables.clock(60.0) == "1:00.000"
 
 
-def test_who_drives_unlike_the_winner_is_found_where_it_happens(monkeypatch):
-    circuit, laps = _laps(monkeypatch)
+def test_who_drives_unlike_the_winner_is_found_where_it_happens():
+    circuit, laps = _laps()
     n = 40
     rng = np.random.default_rng(0)
     base = rng.dirichlet(np.ones(3), n)
@@ -173,9 +172,9 @@ def test_who_drives_unlike_the_winner_is_found_where_it_happens(monkeypatch):
     assert set(columns) <= set(circuit.segments)
 
 
-def test_who_drove_few_laps_is_not_most_unlike_for_that(monkeypatch):
+def test_who_drove_few_laps_is_not_most_unlike_for_that():
     """All drive alike but for one; the one who retired has the noisiest mean and therefore the largest distance."""
-    circuit, laps = _laps(monkeypatch)
+    circuit, laps = _laps()
     rng = np.random.default_rng(1)
     style = rng.dirichlet(np.ones(3), 40)
     other = style.copy()
@@ -198,19 +197,19 @@ def test_who_drove_few_laps_is_not_most_unlike_for_that(monkeypatch):
     assert table["Driver"].iloc[-1][-1] == "d"
 
 
-def test_the_script_makes_the_same_trials(monkeypatch):
+def test_the_script_makes_the_same_trials():
     chosen = [Looked("stint=1"), Looked("compound=SOFT"), Looked("age=1-2", ("X", "Y")), Looked("part=all")]
     for looked in (Looked(), Looked("racing", ("X", "Y", "speed")), Looked("2-3", ("X", "Y")), *chosen):
         pick = Pick(RING, "AAA", "BBB", looked)
-        _, laps = _laps(monkeypatch, "AAA", looked)
+        _, laps = _laps("AAA", looked)
         scope: dict[str, object] = {"formula1": formula1}
         exec("\n".join(pick.calls), scope)
         assert scope["train"].fingerprint == laps.trials.fingerprint
 
 
-def test_laps_beyond_the_race_are_refused(monkeypatch):
+def test_laps_beyond_the_race_are_refused():
     with pytest.raises(DataError, match="no lap from 90 to 99"):
-        _laps(monkeypatch, "AAA", Looked("90-99"))
+        _laps("AAA", Looked("90-99"))
 
 
 # ---- many fits ----------------------------------------------------------------------------------------------------
@@ -229,9 +228,9 @@ def test_the_curve_holds_each_fit_in_its_place_and_leaves_the_rest_open():
     assert np.isfinite(found).sum() == 2
 
 
-def test_the_accuracy_of_a_sweep_is_that_of_the_full_evaluation(monkeypatch):
-    _, train = _laps(monkeypatch, "AAA")
-    _, test = _laps(monkeypatch, "BBB")
+def test_the_accuracy_of_a_sweep_is_that_of_the_full_evaluation():
+    _, train = _laps("AAA")
+    _, test = _laps("BBB")
     model = Sketch(n_states=4).fit(train.trials)
     ours = state_accuracy(model, train.trials, test.trials)
     whole = evaluate(model, train.trials, test.trials)
@@ -239,9 +238,9 @@ def test_the_accuracy_of_a_sweep_is_that_of_the_full_evaluation(monkeypatch):
     assert ours["majority_map_accuracy"] == pytest.approx(whole.majority_map_accuracy)
 
 
-def test_a_model_applied_to_many_drivers_gives_each_its_own_profile(monkeypatch):
-    circuit, laps = _laps(monkeypatch, "AAA")
-    _, other = _laps(monkeypatch, "BBB")
+def test_a_model_applied_to_many_drivers_gives_each_its_own_profile():
+    circuit, laps = _laps("AAA")
+    _, other = _laps("BBB")
     model = Sketch(n_states=3).fit(laps.trials)
     n = circuit.n_bins // 5
     stations = [all_drivers.stations_of(circuit, one) for one in (laps, other)]
@@ -253,10 +252,10 @@ def test_a_model_applied_to_many_drivers_gives_each_its_own_profile(monkeypatch)
     np.testing.assert_array_equal(found[1, 1], found[0, 0], "the first driver on the laps that both drove: here all")
 
 
-def test_only_laps_that_both_drove_are_compared(monkeypatch):
+def test_only_laps_that_both_drove_are_compared():
     """Who retires early is held against the winner's early laps, not against what he did when the tank was empty."""
-    circuit, laps = _laps(monkeypatch, "AAA")
-    _, other = _laps(monkeypatch, "BBB", Looked("1-2"))
+    circuit, laps = _laps("AAA")
+    _, other = _laps("BBB", Looked("1-2"))
     model, n = Sketch(n_states=3).fit(laps.trials), circuit.n_bins // 5
     stations = [all_drivers.stations_of(circuit, one) for one in (laps, other)]
     found = drivers_along_lap(model.to_bytes(), stations, n, laps.trials, other.trials)

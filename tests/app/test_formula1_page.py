@@ -8,15 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import streamlit as st
+import torch
 
 from datasets import formula1
 from datasets.formula1 import FeedError, Reason
+from gdm_core import GDM
 from gdm_core.engine import FitRequest
 from pages.formula1 import choices, data, loading
 from pages.formula1.data import Looked, Place
 from pages.lab import shipped
 from pages.lab.live import session as live_session
-from tests.support.formula1_page import FUTURE, PAPER, RING, WEEKEND, box, one_of, ring_race, visit, words
+from tests.support.formula1_page import FUTURE, PAPER, RING, WEEKEND, box, fails, one_of, ring_race, visit, words
+from tests.support.scripts import run_script
 from tests.support.sliders import Slider, slider, sliders
 
 pytestmark = pytest.mark.usefixtures("feed")
@@ -296,10 +299,7 @@ def test_what_was_downloaded_opens_without_a_question(monkeypatch):
 
 
 def test_without_a_network_the_simulated_race_is_a_click_away(monkeypatch):
-    def fail(*where, **more):
-        raise FeedError(Reason.NO_NETWORK, "A long story about hosts.")
-
-    monkeypatch.setattr(formula1, "load_session", fail)
+    fails(monkeypatch, "load_session", FeedError(Reason.NO_NETWORK, "A long story about hosts."))
     app = visit(source="real")
     assert "A long story" not in words(app)
     app.button(key="f1-simulated").click().run()
@@ -336,3 +336,48 @@ def test_laps_and_channels_change_what_is_fitted(feed):
     assert fits[0].trials.n_channels == 10
     assert whole is not feed.jobs[-1]
     assert app.query_params["channels"] in ("X-Y", ["X-Y"])
+
+
+# ---- what the page lets go of ---------------------------------------------------------------------------------------
+@pytest.mark.bulk
+def test_every_figure_of_the_panel_can_be_made():
+    app = visit(view="Export & reproduce", K="4")  # that of the first visit ships with the app
+    for _ in range(4):
+        app.run()
+    names = app.selectbox(key="formula1-export-figure").options
+    assert {"What follows what", "Prediction", "States along the lap"} < set(names)
+    for name in names:
+        app.selectbox(key="formula1-export-figure").set_value(name).run()
+    assert "being worked out" not in words(app)
+
+
+@pytest.mark.bulk
+def test_the_script_of_the_first_visit_loads_the_fit_that_ships(tmp_path):
+    """Fitted anew on another machine it would be another fit: the page says which one stands, and the script reads it."""
+    app = visit(view="Export & reproduce").run().run()
+    assert "ships with the app" in words(app)
+    shown = app.session_state["live-formula1"].poll()
+    (tmp_path / "formula1-model.safetensors").write_bytes(shown.result.model_bytes)
+    assert "fitting anew" not in run_script(app.code[0].value, tmp_path)
+    with np.load(tmp_path / "states.npz") as file:
+        ours, theirs = file["trial_0"], file["new_trial_0"]
+    np.testing.assert_allclose(ours, shown.train[0], atol=0.02, err_msg="what is drawn has eight bits")
+    kept = shipped.load(data.SHIPPED).look.test[0]
+    np.testing.assert_allclose(theirs, kept[:, list(shown.order)], atol=0.02)
+
+
+@pytest.mark.bulk
+def test_what_ships_is_what_a_fit_gives_here_but_for_the_machine():
+    """Processors round differently, and a fit of hundreds of steps carries that on; another code or data would do more."""
+    found = shipped.load(data.SHIPPED)
+    place = Place(circuit=data.FIRST_CIRCUIT)
+    codes = data.open_session(place).codes
+    laps, other = (
+        data.laps_of(place, code, Looked("racing", data.CAR_CHANNELS)) for code in (codes[0], codes[data.FIFTH])
+    )
+    assert shipped.both(laps.trials, other.trials) == found.fingerprint
+    torch.set_num_threads(1)
+    model = GDM(**data.FIRST_CONFIG).fit(laps.trials)
+    assert model.elbo_ == pytest.approx(found.result.elbo, rel=1e-3)  # 0.0002 apart on a processor without AVX
+    states, *_ = model.predict_proba(laps.trials)
+    assert (np.asarray(states).argmax(axis=1) == found.look.train[0].argmax(axis=1)).mean() > 0.9

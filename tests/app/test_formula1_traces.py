@@ -11,9 +11,8 @@ import pytest
 
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import untyped
-from pages.formula1 import data, lap_player, teams, telemetry, traces
-from pages.formula1.data import Looked, Place
-from pages.formula1.driver_states import Driver
+from pages.formula1 import data, teams, telemetry
+from pages.formula1.data import Driver, Looked, Place
 from pages.ui import theme
 from tests.support.recording import reading_of
 
@@ -37,7 +36,7 @@ def race():
 @pytest.fixture(scope="module")
 def pair(race):
     session, circuit, drivers = race
-    found = [traces.trace(session, circuit, driver, 4) for driver in drivers]
+    found = [telemetry.trace(session, circuit, driver, 4) for driver in drivers]
     assert None not in found
     return found
 
@@ -54,19 +53,19 @@ def test_a_trace_is_what_the_car_did_at_each_place(race, pair):
     assert one.seconds[-1] < session.driver(one.code).laps.seconds[3]
     slow = one.car["speed"] < 170
     assert one.states[slow, 0].mean() > 0.9
-    assert traces.trace(session, circuit, drivers[0], 99) is None
+    assert telemetry.trace(session, circuit, drivers[0], 99) is None
 
 
 def test_every_channel_and_the_gap_have_a_panel_with_both_drivers_over_both_their_states(race, pair):
     session, circuit, _ = race
-    figure = traces.figure(circuit, pair, teams.looks(session, [one.code for one in pair]))
+    figure = telemetry.laid_over(circuit, pair, teams.looks(session, [one.code for one in pair]))
     go.Figure(theme.resolve({"data": figure["data"], "layout": figure["layout"]}), skip_invalid=False)
     panels = [name for name in figure["layout"] if name.startswith("yaxis")]
     assert len(panels) == 6, "speed, throttle, brake, gear, rpm and the gap; simulated cars send no DRS"
     behind = [trace for trace in figure["data"] if trace["type"] == "heatmap"]
     lines = [trace for trace in figure["data"] if trace["type"] == "scatter"]
     assert (len(behind), len(lines)) == (6, 14), "two of the lines are the edges of the band around the gap"
-    gap = traces.gap(*pair)
+    gap = telemetry.gap(*pair)
     assert gap is not None
     np.testing.assert_allclose(untyped(lines[-1]["y"]), gap.behind(pair[0].distance / circuit.length), atol=1e-5)
     assert not untyped(lines[-2]["y"]).any(), "the first lap is not behind itself"
@@ -92,10 +91,10 @@ def test_a_channel_that_no_car_sent_has_no_panel(race, pair):
         replace(one, car={"speed": one.car["speed"], "gear": np.full_like(one.car["gear"], np.nan)}) for one in pair
     ]
     bare = [replace(one, clock=None) for one in bare]
-    figure = traces.figure(circuit, bare, looks)
+    figure = telemetry.laid_over(circuit, bare, looks)
     assert [name for name in figure["layout"] if name.startswith("yaxis")] == ["yaxis"], "nor has a gap without clocks"
     half = [bare[0], replace(bare[1], car={})]
-    figure = traces.figure(circuit, half, looks)
+    figure = telemetry.laid_over(circuit, half, looks)
     assert np.isnan(untyped(figure["data"][-1]["y"])).all(), "who sent nothing has an empty line"
 
 
@@ -128,7 +127,7 @@ def test_the_colour_of_every_team_is_seen_on_both_themes(colour):
 
 def test_the_player_is_sent_each_lap_once_and_small(race, pair):
     session, circuit, _ = race
-    sent = lap_player.played(circuit, pair, teams.looks(session, [one.code for one in pair]), [])
+    sent = telemetry.played(circuit, pair, teams.looks(session, [one.code for one in pair]), [])
     assert sent["names"] == ["S1", "S2", "S3"]
     assert [len(size["marks"]) for size in sent["corners"]] == [16] * 3
     assert [size["scale"] for size in sent["corners"]] == sorted(size["scale"] for size in sent["corners"])
@@ -145,9 +144,9 @@ def test_the_player_is_sent_each_lap_once_and_small(race, pair):
 
 def test_four_laps_are_laid_over_each_other_and_a_corner_is_zoomed_to(race, pair):
     session, circuit, drivers = race
-    four = [*pair, *(traces.trace(session, circuit, driver, 5) for driver in drivers)]
+    four = [*pair, *(telemetry.trace(session, circuit, driver, 5) for driver in drivers)]
     span = telemetry.zooms(circuit)["T6"]
-    figure = traces.figure(circuit, four, teams.looks(session, [one.code for one in four]), span)
+    figure = telemetry.laid_over(circuit, four, teams.looks(session, [one.code for one in four]), span)
     go.Figure(theme.resolve({"data": figure["data"], "layout": figure["layout"]}), skip_invalid=False)
     assert figure["layout"]["xaxis"]["range"] == list(span)
     speeds = [one for one in figure["data"] if one["type"] == "scatter" and one["yaxis"] == "y"]

@@ -293,9 +293,9 @@ def _progress() -> None:
     import streamlit as st
 
     from pages.lab.live import screen
-    from pages.ui import parts
+    from pages.ui.plot import draw_parts
 
-    parts.draw_parts(screen.progress(st.session_state["shown"]))
+    draw_parts(screen.progress(st.session_state["shown"]))
 
 
 def told(shown) -> tuple[str, int]:

@@ -14,14 +14,16 @@ from starlette.applications import Starlette
 from streamlit.testing.v1 import AppTest
 
 from gdm_core import __version__
-from gdm_core.errors import ConfigError, DataError
+from gdm_core.errors import DataError
 from pages.lab.live import screen
 from pages.ui import card, navigation, result_files, server, streamlit_internals
 from pages.ui.card import Score
 from pages.ui.result_files import Card, load_card, write_card
 from tests.support.asgi import ask
+from tests.support.compared import lines, made_up
+from tests.support.page import APP, turned
+from tests.support.sliders import slider
 
-APP = str(navigation.ROOT / "app.py")
 GET_READY = server.get_ready  # before tests are kept from starting workers
 
 
@@ -147,21 +149,6 @@ def test_scores_of_an_earlier_result_are_dim_and_named():
     assert "Matches" in second
     assert "0.993" not in second
     assert "chance" not in second
-
-
-def _bad_event() -> None:
-    import numpy as np
-
-    from gdm_studio.plot import figures
-    from pages.ui.plot import plot
-
-    plot(figures.usage(np.eye(2)), key="a", events=("hover",))
-
-
-def test_an_unknown_plot_event_is_named(exceptions):
-    app = AppTest.from_function(_bad_event).run()
-    assert "Unknown plot event 'hover'" in app.exception[0].message
-    assert issubclass(ConfigError, ValueError)
 
 
 def _track(states) -> Card:
@@ -310,3 +297,46 @@ def test_garbage_collection_leaves_loaded_modules_alone(monkeypatch):
         assert server.keep_modules(), "more libraries were loaded"
     finally:
         gc.unfreeze()
+
+
+# ---- turning from page to page: none meets the settings of another (that each keeps its own: tests/browser/test_turning.py)
+@pytest.fixture
+def app(engine, monkeypatch) -> AppTest:
+    # Compare fits nine models when it is entered; what it makes of them is in test_compare.py.
+    monkeypatch.setattr("gdm_core.engine.compare.fitted_cell", made_up)
+    monkeypatch.setattr("gdm_core.engine.compare.lines_to_beat", lines)
+    return AppTest.from_file(APP).run()
+
+
+def test_another_page_starts_with_its_own_settings(app):
+    turned(app, "nascar")
+    slider(app, "K").set_value(9).run()
+    app.segmented_control(key="stay").set_value("fix").run()
+    for folder, n_states in (("formula1", 3), ("behaviour", 5)):
+        turned(app, folder)
+        assert slider(app, "K").value == n_states
+        assert app.segmented_control(key="stay").value == "learn"
+
+
+@pytest.mark.bulk
+def test_every_page_can_be_entered_from_every_other(app):
+    """Also with one key of different meaning on both, which `stay` is on the playground."""
+    folders = [entry.folder for entry in navigation.available()]
+    turned(app, "nascar")
+    app.segmented_control(key="stay").set_value("fix").run()
+    turned(app, "playground")
+    slider(app, "stay").set_value(0.6).run()
+    for k, first in enumerate(folders):
+        turned(app, first)
+        for second in folders[k + 1 :]:
+            turned(app, second)
+            turned(app, first)
+
+
+def test_a_link_brings_its_own_settings_and_not_those_left_before(app):
+    turned(app, "nascar")
+    slider(app, "K").set_value(9).run()
+    turned(app, "home")
+    turned(app, "nascar", T="400")
+    assert slider(app, "T").value == 400
+    assert slider(app, "K").value == 4

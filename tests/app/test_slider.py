@@ -127,7 +127,7 @@ def test_a_thumb_that_moves_after_its_visitor_has_left_the_page_moves_nothing(mo
     state["slider-K"] = {"moved": {"value": 7, "held": False, "number": 1}}
     heard[0]()
     assert state["K"] == 7
-    state.clear()  # as turning to another page leaves it (pages/ui/page_memory.py)
+    state.clear()  # as turning to another page leaves it (pages/ui/navigation.py)
     heard[0]()
     assert state == {}
 

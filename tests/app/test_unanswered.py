@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from pages.formula1 import driver_states
+from pages.formula1 import data
 from pages.lab.teach.lessons import Entry
 from tests.support import formula1_page, nascar_page, teach_page
 from tests.support.offered import offered
@@ -125,7 +125,7 @@ def test_what_cannot_be_taught_is_said_and_asked_for_again(engine, name, title):
 def test_a_driver_who_cannot_be_read_is_named(monkeypatch, tmp_path):
     engine = formula1_page.arrange(monkeypatch, tmp_path, formula1_page.driven_race)
     engine.unable |= {"ask-look": WHY, "ask-test-quick": WHY}
-    monkeypatch.setattr(driver_states, "PREVIEW_HERE", 0)  # laps that are too many to be read in the server
+    monkeypatch.setattr(data, "PREVIEW_HERE", 0)  # laps that are too many to be read in the server
     app = formula1_page.visit(source="real")
     app.query_params["who"] = "test"
     settled(app)

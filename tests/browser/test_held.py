@@ -12,7 +12,7 @@ from playwright.sync_api import Page
 
 from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures.base import typed
-from pages.formula1 import figures as f1_figures
+from pages.formula1 import circuit_map
 from pages.formula1.data import Circuit
 from pages.lab import held
 from pages.ui import theme
@@ -142,12 +142,12 @@ def test_what_the_browser_draws_over_a_figure_looks_as_if_the_server_had_drawn_i
     angle = np.linspace(0, 6, n)
     where = np.column_stack([2 * np.cos(angle), np.sin(angle)]).astype(np.float32)
     even = np.full((n, n_states), 1 / n_states, np.float32)
-    ring = Circuit("Ring", where, 10.0, (), (), True)
+    ring = Circuit("Ring", where, 10.0, (), ())
     how = {
         "track": held.track("it"),
         "shares": held.areas("it"),
-        "average lap": held.places("it", where, line=f1_figures.LINE),
-        "every sample": held.places("it", where, dot=f1_figures.DOT),
+        "average lap": held.places("it", where, line=circuit_map.LINE),
+        "every sample": held.places("it", where, dot=circuit_map.DOT),
     }.get(what, held.strips({"inferred": "it"}, 1.0, opacity=0.86))
     how.pop("badge", None)  # the figure that it is compared with has none
 
@@ -159,7 +159,7 @@ def test_what_the_browser_draws_over_a_figure_looks_as_if_the_server_had_drawn_i
             shares["layout"]["annotations"] = []  # which fade
             return shares
         if what in ("average lap", "every sample"):
-            return f1_figures.circuit_map(ring, one_lap(where, np.zeros(len(states))), states)
+            return circuit_map.circuit_map(ring, one_lap(where, np.zeros(len(states))), states)
         # As a strip in question is drawn, without the word.
         rows, marks = {"above": even, "inferred": states, "below": even}, {"inferred": ("", 0.86)}
         made = figures.state_strips(rows, columns=50, marks=marks)

@@ -19,12 +19,11 @@ from pages.formula1 import data, loading, time_gained
 from pages.formula1.data import Place
 from pages.lab import live
 from pages.lab.live.background import Works
-from pages.ui import navigation
 from tests.support import drawn
 from tests.support.formula1 import LAP_S, ring_driver, ring_session
 from tests.support.live_engine import QuickEngine
+from tests.support.page import opened
 
-APP = str(navigation.ROOT / "app.py")
 RING = Place(year=2024, event="Ring Grand Prix", name="Race")
 WEEKEND = Event(
     2024, 1, "Ring Grand Prix", "Ringland", "Ringtown", "2024-03-10",
@@ -67,6 +66,23 @@ def arrange(monkeypatch: pytest.MonkeyPatch, folder: Path, race: Callable[[], Se
     return engine
 
 
+def driven_by(monkeypatch: pytest.MonkeyPatch, *drivers: Driver, **more: Any) -> None:
+    """Whatever session is loaded, these drove in it."""
+    monkeypatch.setattr(formula1, "load_session", lambda *where, **_: ring_session(*drivers, **more))
+
+
+def fails(monkeypatch: pytest.MonkeyPatch, what: str, error: Exception) -> list[Any]:
+    """Have a function of the library fail; what it was asked for."""
+    asked: list[Any] = []
+
+    def fail(*where: Any, **more: Any) -> None:
+        asked.append(where)
+        raise error
+
+    monkeypatch.setattr(formula1, what, fail)
+    return asked
+
+
 def one_lap(place: np.ndarray, distance: np.ndarray) -> SimpleNamespace:
     """What a map needs to know of a lap: [T, 2] places and [T] metres."""
     lap = np.ones(len(place), np.int64)
@@ -78,10 +94,7 @@ PAPER = {"watch": "paper", "laps-of": "all"}  # ten mixtures of X and Y of all l
 
 def visit(**query: str) -> AppTest:
     """The page, opened with an address: on the simulated race unless that says else, though there is a stored one."""
-    app = AppTest.from_file(APP)
-    for name, value in ({"source": "simulated"} | query).items():
-        app.query_params[name] = value
-    app.run().switch_page(str(navigation.info("formula1").path)).run()
+    app = opened("formula1", **({"source": "simulated"} | query))
     # What is stored opens within the moment that a page waits for it, but not on a machine with much else to do.
     if late := loading._loads.under_way():
         for load in late.values():

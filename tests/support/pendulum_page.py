@@ -9,11 +9,10 @@ from gdm_core.trials import Trial, Trials
 from gdm_studio.plot import figures
 from pages import lab
 from pages.lab import live, scores
-from pages.ui import model_controls, parts, shell
+from pages.ui import model_controls, shell
 from pages.ui.card import Score
 from pages.ui.exports import Recipe
-from pages.ui.parts import Part
-from pages.ui.plot import Picture
+from pages.ui.plot import Part, Picture, by_key
 
 CODE = """\
 def swing(seed, n=400, every=80):
@@ -66,11 +65,11 @@ def drawn(now: live.Shown) -> dict[str, Part]:
     """The states over time."""
     reading = view.read(now)
     if isinstance(reading, lab.Unread):
-        return parts.by_key(Picture(None, "strips", title=reading.title, note=reading.note))
+        return by_key(Picture(None, "strips", title=reading.title, note=reading.note))
     made = now.once(
         "strips", lambda: figures.state_strips({"states": reading.states}, step=0.1, unit="s"), of=(reading.states,)
     )
-    return parts.by_key(Picture(made, "strips", reading.state))
+    return by_key(Picture(made, "strips", reading.state))
 
 
 lab.picture(view, drawn)

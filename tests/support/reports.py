@@ -7,7 +7,7 @@ import zlib
 
 
 def sources_in(html: str) -> list[str]:
-    """The scripts of a file that `pages.ui.exports.packed` made: the drawing library, then what draws."""
+    """The scripts of a file that `pages.ui.exports` made: the drawing library, then what draws."""
     found = []
     for part in html.split('<script type="text/plain" data-bytes="')[1:]:
         size, text = part.split("</script>", 1)[0].split('">', 1)

@@ -18,7 +18,7 @@ from streamlit import config
 from gdm_core.errors import DataError
 from pages.ui import downloads, server
 from pages.ui.downloads import File, Shelf
-from pages.ui.headers import HEADERS, POLICY, middleware
+from pages.ui.server import HEADERS, MIDDLEWARE, POLICY
 from tests.support.asgi import ask
 
 
@@ -95,7 +95,7 @@ def test_files_lie_below_the_path_that_the_app_was_put_under(shelf, monkeypatch)
 
 
 # ---- headers of every answer ----------------------------------------------------------------------------------------
-SMALL = Starlette(routes=[Route("/", lambda _: PlainTextResponse("hello"))], middleware=middleware())
+SMALL = Starlette(routes=[Route("/", lambda _: PlainTextResponse("hello"))], middleware=MIDDLEWARE)
 
 
 @pytest.mark.parametrize(("path", "status"), [("/", 200), ("/nothing", 404)])

@@ -215,7 +215,7 @@ def test_stored_files_that_fastf1_cannot_use_are_kept_and_told(log, home):
     assert "speed, throttle, brake, gear could not be used" in log.notes[0]
 
 
-def test_fastf1_says_what_is_listened_for(log, home, monkeypatch):
+def test_fastf1_says_what_is_listened_for(log, home):
     """The words the listener waits for are FastF1's own; a new version may change them."""
     heard = []
     log.progress = lambda share, text: heard.append(text)

@@ -179,7 +179,6 @@ def test_every_name_that_a_control_has_in_the_address_is_known_as_one():
 
 def test_no_page_has_a_control_whose_name_only_another_page_knows():
     own = {page: set(names.split()) for page, names in address.ONLY.items()}
-    assert set().union(*own.values()) <= address.NAMES, "else it is known nowhere"
     for folder in (path for path in (ROOT / "pages").iterdir() if path.is_dir()):
         sources = [ast.parse(path.read_text(encoding="utf-8")) for path in folder.rglob("*.py")]
         calls = [node for source in sources for node in ast.walk(source) if isinstance(node, ast.Call)]

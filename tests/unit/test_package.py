@@ -23,7 +23,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from datasets import nascar
-from pages.ui.exports.code import Fit, Recipe, script
+from pages.ui.exports import Fit, Recipe, script
 from tests.support.engine_requests import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]

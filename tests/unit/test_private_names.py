@@ -183,7 +183,7 @@ def test_streamlit_still_has_what_is_used_of_it():
     assert UploadedFileRec._fields == ("file_id", "name", "type", "data"), gone + "share_uploads"
     assert "_file_urls" in inspect.getsource(UploadedFile), gone + "share_uploads"
     manager = set(dir(BidiComponentManager))
-    assert {"register_from_manifest", "get_component_asset_root"} <= manager, gone + "register_components"
+    assert {"register_from_manifest", "get_component_asset_root"} <= manager, gone + "renderer"
 
 
 @pytest.mark.parametrize("package", BOUNDED)

@@ -15,8 +15,8 @@ import streamlit as st
 from gdm_core.engine.estimate import Estimate
 from gdm_core.errors import FitError, GdmError
 from pages.channel import Moving, channel
-from pages.ui import parts, shell
-from pages.ui.parts import Text
+from pages.ui import shell
+from pages.ui.plot import Part, Text, by_key, draw_parts
 
 
 class Polled(Protocol):
@@ -76,14 +76,14 @@ def follow(key: str, progress: Callable[[], tuple[str, float]], come_in: Callabl
         return
     before, began = come_in(), time.monotonic()
 
-    def drawn() -> dict[str, parts.Part]:
-        return parts.by_key(Text(shell.running_html(*progress()), key))
+    def drawn() -> dict[str, Part]:
+        return by_key(Text(shell.running_html(*progress()), key))
 
     def settled() -> str:
         return "results" if time.monotonic() - began >= NEWS_EVERY_S and come_in() != before else ""
 
     now = drawn()
-    parts.draw_parts(now)
+    draw_parts(now)
     channel().scene.moving.append(Moving(drawn, lambda: True, settled, now))
 
 

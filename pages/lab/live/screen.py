@@ -18,15 +18,14 @@ from pages.lab.live import session_cleanup
 from pages.lab.live.answers import Answer
 from pages.lab.live.pictures import Shown, Wanted, is_plain
 from pages.lab.live.session import Live
-from pages.ui import page_memory, parts, shell, slider
-from pages.ui.parts import Part, Text
-from pages.ui.plot import Picture
+from pages.ui import navigation, shell, slider
+from pages.ui.plot import Part, Picture, Text, by_key, draw_parts
 from pages.ui.streamlit_internals import this_run
 
 LOOK_EVERY_S = 0.05
 LOOK_SELDOM_S = 1.0  # where many people's fits run: every look costs the server the same, and little has changed since
 LOOK_DEADLINE_S = 600.0  # of the exact states, for which most other questions wait: on a busy machine a minute is short
-LIVE = page_memory.stays("live-")
+LIVE = navigation.stays("live-")
 BESIDE = "-pinned"  # ends the name of a page's second fit, which no other page knows of
 COLOURS = "colours"  # the parameter of a link that names them
 
@@ -108,7 +107,7 @@ def region(
         return "fit" if (fitting and not live.running) or live.out_of_time != stands else ""
 
     now = drawn()
-    parts.draw_parts(now, places)
+    draw_parts(now, places)
     channel().scene.moving.append(Moving(drawn, lambda: live.running, settled, now, lambda: pace(live.jobs_about)))
 
 
@@ -200,7 +199,7 @@ def progress(shown: Shown) -> dict[str, Part]:
     lines += [shell.quiet_html(note) for note in shown.notes]
     curve = shown.curve
     if len(curve.elbos) < 2:
-        return parts.by_key(Text("".join(lines), "fit-progress"))
+        return by_key(Text("".join(lines), "fit-progress"))
     if not shown.fitting and figures.dips(curve.elbos):
         lines.append(
             shell.quiet_html(
@@ -208,7 +207,7 @@ def progress(shown: Shown) -> dict[str, Part]:
             )
         )
     drawn = shown.once("bound", lambda: figures.bound(curve.steps, curve.elbos, total=curve.total, faded=curve.earlier))
-    return parts.by_key(Text("".join(lines), "fit-progress"), Picture(drawn, "elbo"))
+    return by_key(Text("".join(lines), "fit-progress"), Picture(drawn, "elbo"))
 
 
 def _at_rest(shown: Shown) -> str:

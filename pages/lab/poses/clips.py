@@ -20,7 +20,7 @@ from pages.lab.view import Reading, View
 from pages.ui import player as players
 from pages.ui import shell
 from pages.ui.controls import number, one_of
-from pages.ui.exports.address import slug
+from pages.ui.exports import slug
 
 MOST, START, LONGEST_S, SHORTEST_S = 24, 9, 3.0, 0.3
 _HTML = """

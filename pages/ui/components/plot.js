@@ -128,11 +128,6 @@ function fitting(figure, width) {
   return figure.widths?.findLast(({ least }) => width >= least);
 }
 
-function layoutFor(view, figure, options, tokens) {
-  view.width ??= view.plot.clientWidth;
-  return layoutAt(view.width, figure, options, tokens);
-}
-
 function layoutAt(width, figure, options, tokens) {
   const fit = fitting(figure, width);
   const layout = withColours({ ...figure.layout, ...fit?.layout }, tokens);
@@ -155,12 +150,6 @@ function listen(view) {
   plot.on("plotly_selected", (selection) => {
     const range = selection?.range && { ...selection.range, revision: view.options.revision };
     if (view.events.includes("select")) view.send("select", range ?? null);
-  });
-  plot.on("plotly_relayout", (change) => {
-    const from = change["xaxis.range[0]"];
-    if (view.events.includes("range") && from !== undefined) {
-      view.send("range", [from, change["xaxis.range[1]"]]);
-    }
   });
   plot.on("plotly_afterplot", () => view.waits?.());
   plot.on("plotly_hover", ({ points }) => announce(view, timeOf(view, points[0])));
@@ -260,7 +249,8 @@ function showCursor(view, time) {
 async function draw(Plotly, view, figure, options, tokens) {
   const { plot } = view;
   const coloured = withColours(figure.data, tokens);
-  const layout = layoutFor(view, figure, options, tokens);
+  view.width ??= plot.clientWidth;
+  const layout = layoutAt(view.width, figure, options, tokens);
   // What a picture of another width has to change: nothing where the figure says nothing of widths, its height alone
   // where the same layout fits.
   const refit = (width) => {

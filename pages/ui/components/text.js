@@ -1,4 +1,4 @@
-// Words that a script or the live channel says, in a place that stays (pages/ui/parts.py makes them safe).
+// Words that a script or the live channel says, in a place that stays (pages/ui/plot.py makes them safe).
 
 import { hear } from "../gdm.channel/channel.js"; // under the address at which Streamlit loads it, so that it is one module
 
