@@ -12,7 +12,7 @@ from gdm_core.study import Power
 from gdm_core.study.comparing import in_unit
 from gdm_core.study.sheet import RECORDING
 from gdm_core.study.states import OF_STATES, SHARES
-from pages.study import answer, leave, look, names, pictures, questions, words, work
+from pages.study import answer, leave, pictures, questions, words, work
 from pages.study.bring import Brought
 from pages.study.questions import Answers, Asked
 from pages.study.work import Say
@@ -174,7 +174,7 @@ def _frames(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
 
 def _clips(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
     table = None if answers is None else answers.table
-    words.panel(
+    words.teach(
         brought, asked, _state(brought, "Clips of", 0 if table is None else _surest(table, len(brought.study.states)))
     )
 
@@ -189,7 +189,7 @@ def _recordings(brought: Brought, asked: Asked | None, answers: Answers | None) 
     table.insert(3, "unlike the rest", [study.flagged.get(name, "") for name in table[RECORDING]])
     if not study.flagged:
         table = table.drop(columns="unlike the rest")
-    for note in dict.fromkeys([*look.left_out(brought), *study.notes]):
+    for note in dict.fromkeys([*answer.left_out(brought), *study.notes]):
         shell.quiet(note)
     two = {"minutes with a state": st.column_config.NumberColumn(format="%.2f")}
     show_table(table, 460, "study-sheet-table", column_config=two)
@@ -204,7 +204,7 @@ OF_AN_ANSWER: dict[str, Callable[[Brought, Asked, pd.DataFrame], None]] = {
 OTHERS: dict[str, Callable[[Brought, Asked | None, Answers | None], None]] = {
     "Changes": _changes,
     "Clips and words": _clips,
-    "Names": lambda brought, asked, _: names.panel(brought, asked),
+    "Names": lambda brought, asked, _: words.name_states(brought, asked),
     "Recordings": _recordings,
     "Take along": leave.panel,
 }

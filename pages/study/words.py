@@ -1,8 +1,8 @@
-"""A state by its clips from several animals; and words: moments that are named in some animals, found in all of them."""
+"""Names of states, given blind to groups; and words: moments that are named in some animals by their clips, and found in all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -19,20 +19,101 @@ from gdm_core.study.sheet import RECORDING
 from pages.lab import live
 from pages.lab.live import screen
 from pages.lab.poses.clips import clip, clip_grid
-from pages.study import fits, pictures, work
+from pages.study import bring, pictures, work
 from pages.study.bring import Brought
-from pages.study.pictures import word
+from pages.study.pictures import GROUP, with_groups, word
 from pages.study.questions import Asked
 from pages.study.work import KEPT, Say
 from pages.ui import settings, shell
 from pages.ui.controls import one_of
 from pages.ui.plot import plot
 
-LONGEST = 30  # letters of a word
+LONGEST, LONGEST_NAME = 30, 40  # letters of a word, and of the name of a state
+_NAMED = "/named "
 TEACHABLE = "GDM"
 SAID = {"states": "States", "words": "Words"}
 
 
+def _typed(cells: Iterable[Any]) -> list[str]:
+    """What was written into the cells of an editor, "" where nothing was."""
+    return [cell.strip() if isinstance(cell, str) else "" for cell in cells]
+
+
+# ---- names of states ------------------------------------------------------------------------------------------------
+def named(brought: Brought) -> Brought:
+    """The study with the names that were given on this page, under a key that says so: its answers speak of them."""
+    given: dict[int, str] = st.session_state.get(_names_of(brought), {})
+    if not given:
+        return brought
+    return replace(brought, study=brought.study.with_names(given), key=f"{brought.key}{_NAMED}{sorted(given.items())}")
+
+
+def _names_of(brought: Brought) -> str:
+    return f"{KEPT}names-{settings.of(brought.key.partition(_NAMED)[0])}"
+
+
+def name_states(brought: Brought, asked: Asked | None) -> None:
+    """A row a state, to be named; a switch shows the groups."""
+    study = brought.study
+    shell.quiet(
+        "A name is better given before one knows who has more of it: the table speaks of all animals together. Names travel with "
+        "the study, its tables and figures."
+    )
+    table = _like(study)
+    if asked is not None and st.toggle(
+        "Show which group has how much of it", key=settings.key("unblinded", brought.of)
+    ):
+        table = table.join(_by_group(study, asked))
+    first = table.map(lambda cell: harmless(cell) if isinstance(cell, str) else cell).rename(columns=harmless)
+    edited = st.data_editor(
+        first, key=f"{_names_of(brought)}-editor", hide_index=True, width="stretch",
+        disabled=[str(c) for c in first if c != "name"], height="content" if len(first) < 16 else 560,
+        column_config={"name": st.column_config.TextColumn("name", help="Click to write", max_chars=LONGEST_NAME)},
+    )  # fmt: skip
+    if st.button("Use these names", type="primary", key="study-use-names"):
+        kept = {state: name for state, name in zip(study.states, _typed(edited["name"]), strict=True) if name}
+        if len(set(kept.values())) < len(kept):
+            shell.error("Two states have one name", "Give each a name of its own, or leave it out.")
+            return
+        st.session_state[_names_of(brought)] = kept
+        st.rerun()
+
+
+def _like(study: Study) -> pd.DataFrame:
+    """What each state is like, over all recordings."""
+    counts = study.counts
+    changes = counts.changes.sum(axis=0)
+    before, after = changes.argmax(axis=0), changes.argmax(axis=1)
+    called = [study.called(state) for state in study.states]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        usage = np.nanmean(counts.usage, axis=0)
+        rate = np.nanmean(counts.of_states("bouts_per_min"), axis=0)
+        length = counts.seconds.sum(axis=0) / np.maximum(1, counts.of_states("bouts").sum(axis=0))
+    seen = changes.sum(axis=0) + changes.sum(axis=1) > 0
+    return pd.DataFrame(
+        {
+            "state": [str(state) for state in study.states],
+            "name": [study.names.get(state, "") for state in study.states],
+            "share of the time": [f"{share:.1%}" for share in usage],
+            "bouts a minute": [f"{value:.1f}" for value in rate],
+            "mean bout (s)": [f"{value:.2f}" for value in length],
+            "mostly after": [called[i] if yes else "–" for i, yes in zip(before, seen, strict=True)],
+            "mostly before": [called[i] if yes else "–" for i, yes in zip(after, seen, strict=True)],
+        }
+    )
+
+
+def _by_group(study: Study, asked: Asked) -> pd.DataFrame:
+    """Mean usage of each group, animals counting once."""
+    frame = study.conditions
+    whole = with_groups(asked, frame.dropna(subset=list(asked.between)))
+    unit = study.sheet.animal or RECORDING
+    usage = pd.DataFrame(study.counts.usage, index=frame.index).loc[whole.index]
+    each = usage.groupby([whole[GROUP], whole[unit]]).mean().groupby(level=0).mean()
+    return pd.DataFrame({f"in {group}": [f"{share:.1%}" for share in row] for group, row in each.iterrows()})
+
+
+# ---- words for moments ----------------------------------------------------------------------------------------------
 def marks_of(brought: Brought) -> list[Mark]:
     """What is marked, by the visitor or in the study that was opened."""
     mine: list[Mark] | None = st.session_state.get(_place(brought))
@@ -78,9 +159,9 @@ def _taught(brought: Brought, marks: list[Mark]) -> Callable[[Say], Study]:
         kept = {name: trials[name] for name in study.sheet.names}
         train, *named = fitting.lesson(kept, study.sheet.animals, marks, notes)
         asked = (study.model.to_bytes(), train, None, *named)
-        job = engine.call(taught_fit, *asked, session=session, deadline_s=fits.FIT_S)
-        model = fits.waited(job, say, "Teaching these words").model_bytes
-        read, scores = fits.read_all(engine, model, kept, session, say)
+        job = engine.call(taught_fit, *asked, session=session, deadline_s=bring.FIT_S)
+        model = bring.waited(job, say, "Teaching these words").model_bytes
+        read, scores = bring.read_all(engine, model, kept, session, say)
         part = replace(study.sheet, notes=(*study.sheet.notes, *notes))
         return replace(Study.of_read(model_from_bytes(model), read, fitting.far_below(scores), part), marks=marks)
 
@@ -88,7 +169,7 @@ def _taught(brought: Brought, marks: list[Mark]) -> Callable[[Say], Study]:
 
 
 # ---- the tab --------------------------------------------------------------------------------------------------------
-def panel(brought: Brought, asked: Asked | None, place: int) -> None:
+def teach(brought: Brought, asked: Asked | None, place: int) -> None:
     """Clips of a state, each of another animal, and a word for each."""
     study, state = brought.study, brought.study.states[place]
     clips = study.clips(state)
@@ -164,7 +245,7 @@ def _words(brought: Brought, clips: pd.DataFrame, names: list[str], open_: bool,
     if not able:
         shell.quiet("Words can be taught where a Gumbel Dynamical Model was fitted to the recordings here.")
         return
-    words = [str(said).strip() if isinstance(said, str) else "" for said in edited["word"]]
+    words = _typed(edited["word"])
     left, right = st.columns([0.3, 0.7], gap="medium", vertical_alignment="center")
     same = words == [known.get(key, "") for key in keys]
     if left.button("Keep these words", key="study-keep-words", width="stretch", disabled=same):
