@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gdm_core.engine.compare import Comparison
 from gdm_core.errors import GdmError
-from pages.compare import job, results, settings, sources
+from pages.compare import results, settings, sources
 from pages.ui import limits, shell
 from pages.ui.controls import number
 
@@ -34,7 +34,7 @@ with frame.picture:
     if repeated:
         shell.quiet(repeated)
 try:
-    asked = job.current(frame, comparison)
+    asked = results.current(frame, comparison)
 except GdmError as error:
     asked = None
     with frame.picture:

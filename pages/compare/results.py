@@ -1,4 +1,4 @@
-"""What a comparison has found: the states side by side, the verdict, and tables, differences and moments below."""
+"""What a comparison has found, of whose fits the latest wish wins: the states side by side, the verdict, and what stands below."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import streamlit as st
 from gdm_core.analysis import consensus
 from gdm_core.analysis.comparisons import MEASURES
 from gdm_core.analysis.tables import csv
-from gdm_core.engine.compare import Compared, CompareJob
+from gdm_core.engine.compare import Compared, CompareJob, Comparison
 from gdm_core.text import mean_and_spread
 from gdm_studio.plot import figures
 from pages.compare import grid, pictures
 from pages.compare.settings import Chosen
 from pages.compare.sources import Source
-from pages.lab.live import background
+from pages.lab import live
+from pages.lab.live import background, screen
 from pages.ui import shell
 from pages.ui.controls import one_of, tabs
 from pages.ui.downloads import download
@@ -26,6 +27,7 @@ from pages.ui.plot import plot
 from pages.ui.shell import Frame
 
 MOST_MOMENTS = 12
+AT_ONCE = 60_000  # samples of all fits together: more than some 20 s of work is started by a button
 SAID = ("states", "density", "ten")  # in words; the error of the next sample is in its density already
 SCORES = {
     "coverage_90": "90 % band as calibrated holds (ten ahead)",
@@ -38,6 +40,27 @@ DENSITY = (
     "that models with and without soft states compete on equal terms. The log-likelihood a step on a lab's card is another "
     "number: a bound on all that the model itself says of the new trials, with states read from those very samples."
 )
+
+
+def current(frame: Frame, comparison: Comparison) -> CompareJob | None:
+    """The job of these settings, started if it is small or the button was pressed; None while it waits for that."""
+    about = (comparison.key, tuple(comparison.settings))  # the same fits under other names are another comparison
+    known: CompareJob | None = background.begun("compare", about)
+    if known is not None:
+        return known
+    work = comparison.n_fits * comparison.train.n_samples
+    if work > AT_ONCE:
+        with frame.picture:
+            shell.empty(
+                f"{comparison.n_fits} fits of {comparison.train.n_samples:,} samples",
+                f"That takes {live.beforehand(comparison.usual_s)}. It goes on when you leave the page, and finished fits are "
+                "kept.",
+            )
+            if not st.button("Compare", type="primary", key="compare-start"):
+                return None
+    return background.begin(
+        "compare", about, lambda: CompareJob(comparison, screen.engine(), f"{live.visitor()}/compare")
+    )
 
 
 def show_results(frame: Frame, source: Source, chosen: list[Chosen], job: CompareJob) -> None:
@@ -128,7 +151,7 @@ def _differences(found: Compared) -> None:
 
 def _disagreement(source: Source, found: Compared) -> None:
     """The moments that two settings see differently."""
-    firsts = {label: next(iter(cells.values())) for label, cells in found.cells.items() if cells}
+    firsts = pictures.firsts(found)
     if len(firsts) < 2:
         shell.empty("One setting alone", "Add a second one to see where the two differ.")
         return

@@ -19,7 +19,6 @@ from pages.ui import navigation, shell
 from pages.ui.controls import switch
 from pages.ui.downloads import download
 from pages.your_data import check, example, intake, pose_check, poses, visit
-from pages.your_data.label_check import label_panel
 
 KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5", "slp"]
 LABEL_KINDS = ["annot", "txt", "csv", "tsv"]
@@ -203,7 +202,7 @@ else:
         page.header(file.name)
         if data is not None:
             with page.picture:
-                label_panel(data)
+                check.label_panel(data)
         with page.card:
             st.html('<p class="gdm-panel-title">Next</p>')
             if data is None:

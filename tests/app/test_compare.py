@@ -135,7 +135,7 @@ def test_links_that_ask_for_what_is_not_offered_say_so():
 
 
 def test_much_work_waits_for_a_button(monkeypatch):
-    monkeypatch.setattr("pages.compare.job.AT_ONCE", 100)
+    monkeypatch.setattr("pages.compare.results.AT_ONCE", 100)
     app = opened("compare")
     assert "9 fits of 240 samples" in text(app)
     assert "That takes about 5 s" in text(app)

@@ -16,7 +16,7 @@ import pytest
 from datasets import keypoints, mice, tables
 from gdm_core.errors import DataError
 from gdm_studio.plot.figures.base import untyped
-from pages.your_data import intake, pose_check, pose_pictures
+from pages.your_data import intake, pose_check
 from pages.your_data.intake import OpenFile
 from pages.your_data.poses import PoseOptions, chosen, from_poses
 from tests.support.controls import control
@@ -100,20 +100,20 @@ def test_each_problem_is_found_where_it_is():
     xy[50:90, 0, :, 2] = np.nan
     scores[100:150, 1, 4] = 0.1
     xy[200, 1, :, 0] += 400
-    codes = pose_pictures.problems_in(replace(table, xy=xy, scores=scores), 0.3)
+    codes = pose_check.problems_in(replace(table, xy=xy, scores=scores), 0.3)
     assert (codes[50:90, 0, 2] == 1).all()
     assert (codes[100:150, 1, 4] == 2).all()
     assert codes[200, 1, 0] == 3
-    assert (pose_pictures.problems_in(replace(table, xy=xy, scores=scores), 0.0)[100:150, 1, 4] != 2).all()
-    figure = pose_pictures.problem_picture(codes, table)
+    assert (pose_check.problems_in(replace(table, xy=xy, scores=scores), 0.0)[100:150, 1, 4] != 2).all()
+    figure = pose_check.problem_picture(codes, table)
     cells = untyped(figure["data"][0]["z"])
     assert cells.shape == (14, 200)
     assert (cells[2, 25:45] == 1 + 0 * 3 + 2).all(), "not tracked at all, in its strongest colour"
     assert (cells[7 + 4, 50:75] == 1 + 1 * 3 + 2).all()
     assert cells[7, 100] in (1 + 2 * 3 + 1, 1 + 2 * 3 + 2)
     assert "not tracked" in figure["alt"]
-    assert list(pose_pictures.problem_shares(codes)) == [
-        word for kind, (word, _) in pose_pictures.KINDS.items() if (codes == kind).any()
+    assert list(pose_check.problem_shares(codes)) == [
+        word for kind, (word, _) in pose_check.KINDS.items() if (codes == kind).any()
     ]
 
 
@@ -288,11 +288,11 @@ def test_the_sketch_takes_a_pose_with_all_parts_apart():
     xy[20, 1] = [[0, 0.1, 0.2], [0, 0, 0]]
     xy[30, 1] = [[0, 5, 10], [0, 5, 0]]
     table = keypoints.KeypointTable(xy, ("a", "b"), ("p", "<i>", "r"))
-    assert pose_pictures.clearest(table) == (30, 1)
-    figure = pose_pictures.sketch(table, 30, 1)
+    assert pose_check.clearest(table) == (30, 1)
+    figure = pose_check.sketch(table, 30, 1)
     assert "<i>" not in str(figure["layout"])
     assert figure["layout"]["xaxis"]["range"] == [0, 10], "the pose fills the figure"
     low, high = figure["layout"]["yaxis"]["range"]
     assert low > high, "down is up in an image"
     lost = keypoints.KeypointTable(np.full((4, 1, 2, 2), np.nan, np.float32), ("a",), ("p", "q"))
-    assert pose_pictures.sketch(lost, *pose_pictures.clearest(lost))["layout"]["annotations"] == []
+    assert pose_check.sketch(lost, *pose_check.clearest(lost))["layout"]["annotations"] == []
