@@ -39,52 +39,41 @@ class Settings:
         return self.logits / self.noise, self.softness / self.noise
 
 
-def _slider(label: str, low: float, high: float, value: float, step: float, key: str, help: str | None = None) -> float:
-    return slide(label, low, high, value, step, key=key, help=help, live=True).value
+# Key: (label, least, most, start, step, help), below their headings.
+SLIDERS: dict[str, dict[str, tuple[str, float, float, float, float, str | None]]] = {
+    "Evidence": {
+        "logit1": (
+            "For state 1 (π₁)", *EVIDENCE, 0.4, 0.05,
+            "Before any noise. Only differences count: adding the same amount to all three changes nothing.",
+        ),
+        "logit2": ("For state 2 (π₂)", *EVIDENCE, 0.0, 0.05, None),
+        "logit3": ("For state 3 (π₃)", *EVIDENCE, -0.2, 0.05, None),
+    },
+    "Draw": {
+        "softness": ("Softness (τ)", 0.05, 3.0, 0.2, 0.05, "Low: nearly one state alone. High: all states blend."),
+        "noise": ("Noise (β)", 0.25, 3.0, 0.3, 0.05, "How much chance decides. The model fixes it at 1, see the second tab."),
+        "dice": ("Dice (seed)", 0, 20, 0, 1, "Another seed throws other dice; the picture's shape stays."),
+    },
+    "Staying": {
+        "stay": ("How long to stay (γ)", 0.0, 1.0, 0.8, 0.1, "How much of the state before flows into the next one."),
+    },
+    "Compare with (hollow dots)": {
+        "other1": ("State 1 (φ₁)", *EVIDENCE, -0.2, 0.05, None),
+        "other2": ("State 2 (φ₂)", *EVIDENCE, 0.2, 0.05, None),
+        "other3": ("State 3 (φ₃)", *EVIDENCE, 0.2, 0.05, None),
+    },
+}  # fmt: skip
 
 
 def controls() -> Settings:
     """The sliders, in a user's words with the symbol in brackets."""
-    shell.section("Evidence")
-    logits = [
-        _slider(
-            f"For state {i} (π{'₁₂₃'[i - 1]})",
-            *EVIDENCE,
-            start,
-            0.05,
-            f"logit{i}",
-            "Before any noise. Only differences count: adding the same amount to all three changes nothing."
-            if i == 1
-            else None,
-        )
-        for i, start in ((1, 0.4), (2, 0.0), (3, -0.2))
-    ]
-    shell.section("Draw")
-    softness = _slider(
-        "Softness (τ)", 0.05, 3.0, 0.2, 0.05, "softness", "Low: nearly one state alone. High: all states blend."
-    )
-    noise = _slider(
-        "Noise (β)",
-        0.25,
-        3.0,
-        0.3,
-        0.05,
-        "noise",
-        "How much chance decides. The model fixes it at 1, see the second tab.",
-    )
-    seed = int(
-        _slider("Dice (seed)", 0, 20, 0, 1, "dice", "Another seed throws other dice; the picture's shape stays.")
-    )
-    shell.section("Staying")
-    stay = _slider(
-        "How long to stay (γ)", 0.0, 1.0, 0.8, 0.1, "stay", "How much of the state before flows into the next one."
-    )
-    shell.section("Compare with (hollow dots)")
-    other = [
-        _slider(f"State {i} (φ{'₁₂₃'[i - 1]})", *EVIDENCE, start, 0.05, f"other{i}")
-        for i, start in ((1, -0.2), (2, 0.2), (3, 0.2))
-    ]
-    return Settings(np.array(logits), softness, noise, np.array(other), stay, seed)
+    at: dict[str, Any] = {}
+    for heading, sliders in SLIDERS.items():
+        shell.section(heading)
+        for key, (label, low, high, start, step, said) in sliders.items():
+            at[key] = slide(label, low, high, start, step, key=key, help=said, live=True).value
+    logits, other = (np.array([at[f"{name}{i}"] for i in (1, 2, 3)]) for name in ("logit", "other"))
+    return Settings(logits, at["softness"], at["noise"], other, at["stay"], int(at["dice"]))
 
 
 def dots(s: Settings) -> tuple[gumbel.Array, gumbel.Array]:
