@@ -22,8 +22,7 @@ with page.controls:
 if data is None:
     page.header("no recording")
     with page.picture:
-        if shell.error("This recording cannot be used", trouble, retry="behaviour-again"):
-            st.rerun()
+        shell.error("This recording cannot be used", trouble, retry="behaviour-again")
     with page.card:
         st.html('<p class="gdm-panel-title">Where to get recordings</p>')
         shell.quiet(WHERE_TO_GET)

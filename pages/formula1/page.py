@@ -60,11 +60,13 @@ def waiting(wait: controls.Waiting) -> NoReturn:
             shell.empty(wait.title, wait.advice)
         elif load.done and load.error is not None:
             title, text = loading.explain(load.error)
-            if shell.error(title, wait.advice or text, retry="f1-retry"):
+
+            def again() -> None:
                 loading.again(*wait.key)
                 if wait.key[0] == "session":
                     loading.session(*wait.key[1:])
-                st.rerun()
+
+            shell.error(title, wait.advice or text, retry="f1-retry", again=again)
         else:
             shell.empty(wait.title, "A first load takes some ten seconds; after that the session opens at once.")
             background.follow("f1-loading", lambda: load.said, lambda: load.done, load.done)

@@ -25,9 +25,8 @@ from pages.lab import View, live
 from pages.lab.labels import colour_key
 from pages.lab.teach import agreement, lessons, marks_panel
 from pages.lab.teach.lessons import Vocabulary
-from pages.lab.teach.proposals import proposals
 from pages.lab.teach.taught_fit import TEACHABLE, ready
-from pages.lab.teach.taught_model import AnyTeaching, ask, found_in
+from pages.lab.teach.taught_model import AnyTeaching, ask, found_in, proposals
 from pages.ui import settings, shell
 from pages.ui.downloads import download
 from pages.ui.plot import State, plot

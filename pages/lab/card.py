@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -12,9 +13,8 @@ import streamlit as st
 
 from gdm_studio.plot.figures import names_of
 from gdm_studio.seeds import more_seeds
-from pages.lab import live, pin, waiting
-from pages.lab.change import LastChange, Settled
-from pages.lab.finding import finding
+from pages.lab import live, pin, sentences
+from pages.lab.sentences import LastChange, Settled, finding
 from pages.lab.view import View, question_key
 from pages.ui import card, navigation, parts, shell
 from pages.ui.card import Score
@@ -75,11 +75,9 @@ def honest_card(view: View, rows_of: Rows, *, says: bool = False, beside: pin.Be
 
     with view.frame.card:
         live.region(view.fit, scores)
-        if told.message and shell.error(
-            "The scores could not be worked out", told.message, retry=f"{view.page}-rescore"
-        ):
-            answers.again("scores")
-            st.rerun()
+        if told.message:
+            again = partial(answers.again, "scores")
+            shell.error("The scores could not be worked out", told.message, retry=f"{view.page}-rescore", again=again)
         if view.came and view.current:
             shell.quiet(SHIPPED)
         st.page_link(
@@ -119,7 +117,7 @@ def _told(view: View, rows_of: Rows, says: bool) -> Told:
         rows and not view.fit.watched and scored is not None and scored.train.fingerprint == view.data.train.fingerprint
     ):
         html = card.scores_html(
-            rows, earlier=waiting.earlier(view.setting, scored.where), meanwhile=_waiting(view, answer)
+            rows, earlier=sentences.earlier(view.setting, scored.where), meanwhile=_waiting(view, answer)
         )
     else:  # numbers of other data would mislead, and so would verdicts beside a fit that is watched from its start
         html = card.scores_html(rows, shown=False, status=_waiting(view, answer))
@@ -142,7 +140,7 @@ def _last_change(view: View, rows: Sequence[Score]) -> str:
         if shown.result is None
         else shown.result.key,  # taught words, it is another fit of the same settings
         (view.data.train.fingerprint, view.data.test.fingerprint),
-        {"model": choice.label} | {name: waiting.said(name, value) for name, value in choice.config.items()},
+        {"model": choice.label} | {name: sentences.said(name, value) for name, value in choice.config.items()},
         np.concatenate([states.argmax(axis=1) for states in shown.train]),
         tuple(names_of(shown.n_states)),
         rows[0] if rows else None,

@@ -15,10 +15,9 @@ from datasets.keypoints import KeypointTable
 from datasets.preview import PcaPreview, Suggestion, principal_components, suggest
 from datasets.splits import is_part, usable
 from gdm_core.analysis import looks
-from gdm_core.analysis.bouts import BoutRule, like_expert
+from gdm_core.analysis.bouts import LONGEST_S, BoutRule, like_expert
 from gdm_core.trials import Trial, Trials
 from gdm_core.units import Unit, unit_for
-from pages.lab.bout_rule import longest
 from pages.lab.labels import Words, words_of
 from pages.lab.live import screen
 from pages.lab.live.pictures import Wanted, previewed
@@ -29,6 +28,20 @@ from pages.ui.model_controls import Choice
 MOST_LATENT = model_controls.D_RANGE[1]
 OF_ANIMALS = BoutRule(1.0, 0.5)
 FEW_SAMPLES = 3
+LONGEST_STEPS = 50.0  # that bouts are smoothed over
+
+
+def longest(counted: str) -> float:
+    """The most that bouts are smoothed over."""
+    return LONGEST_STEPS if counted == "step" else LONGEST_S
+
+
+def rule_words(rule: BoutRule, counted: str) -> str:
+    """How bouts are read, as a part of a sentence."""
+    if rule.plain:
+        return "as fitted"
+    unit = "steps" if counted == "step" else "s"
+    return f"smoothed over {rule.smooth_s:g} {unit}, none below {rule.shortest_s:g} {unit}"
 
 
 @dataclass(frozen=True, eq=False)

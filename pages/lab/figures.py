@@ -1,4 +1,5 @@
-"""Figures that every lab shows, of one trial as a fit reads it, named and coloured as on the page; for tabs and for files."""
+"""Figures that every lab shows, of one trial as a fit reads it, named and coloured as on the page, and those of
+recordings with experts; for tabs and for files."""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ from gdm_core.analysis.bouts import runs, transition_shares
 from gdm_core.analysis.envelopes import Envelope
 from gdm_core.analysis.planes import PlaneMap
 from gdm_core.trials import Trial
-from gdm_studio.plot import figures
-from gdm_studio.plot.figures.base import Figure
-from pages.lab.analysis_figures import transition_graph
+from gdm_studio.plot import figures, palette
+from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, framed, note, points, rows_axis, shape
+from gdm_studio.plot.figures.states import plain
 from pages.lab.labels import Known
 from pages.lab.view import Reading, Unread
 from pages.ui.exports import legend
@@ -146,3 +147,155 @@ def prediction(
         unit=unit,
         channel=name or trial.channels[channel],
     )
+
+
+COLUMNS = (
+    ("train", "r2", "fitted trials<br>R²", "persistence"),
+    ("test", "r2", "new trials<br>R²", "persistence"),
+    ("test", "paper_accuracy", "paper's<br>accuracy", "majority"),
+    ("test", "balanced_accuracy", "balanced<br>accuracy", "majority_balanced"),
+    ("test", "macro_f1", "macro-F1", "majority_f1"),
+)
+
+
+def trial_scores(found: Mapping[str, Any]) -> Figure:
+    """Each trial a dot in each column, beside the line that it has to beat in the same trial."""
+    traces: list[Dict] = []
+    marks: list[Dict] = []
+    shown: list[str] = []
+    lowest = 0.0
+    for side, field, title, line in COLUMNS:
+        rows = [row for row in found[side] if row.get(field) is not None]
+        if not rows:
+            continue
+        at = len(shown)
+        shown.append(title)
+        values = np.array([row[field] for row in rows], float)
+        jitter = np.linspace(-0.16, 0.0, len(rows)) if len(rows) > 1 else np.array([-0.08])
+        names = [row["name"] for row in rows]
+        traces.append(_dots(at + jitter, values, names, "$accent", "the model"))
+        lowest = min(lowest, float(values.min()))
+        marks.append(_median(at - 0.24, at + 0.04, float(np.median(values)), "$ink"))
+        if line is not None and all(row.get(line) is not None for row in rows):
+            known = np.array([row[line] for row in rows], float)
+            lowest = min(lowest, float(known.min()))
+            traces.append(_dots(at + 0.16 + jitter * 0.6 + 0.06, known, names, "$faint", "to beat"))
+            marks.append(_median(at + 0.1, at + 0.32, float(np.median(known)), "$muted"))
+    along = rows_axis(shown, range=[-0.5, max(len(shown), 1) - 0.5]) | {"tickfont": {"size": 11, "color": "$ink"}}
+    up = axis(range=[max(-0.5, lowest - 0.04), 1.03], fixedrange=True, tickvals=[-0.5, 0, 0.25, 0.5, 0.75, 1])
+    caption = (
+        "Each dot is one trial, each bar a median. Beside them in grey, on the same trial: the sample before "
+        "(R²) and always naming the most common behaviour (accuracies, macro-F1)."
+    )
+    alt = f"Scores of {len(found['test'])} new and {len(found['train'])} fitted trials."
+    return figure(traces, caption, alt, 300, shapes=marks, xaxis=along, yaxis=up)
+
+
+def _dots(x: npt.ArrayLike, y: npt.ArrayLike, names: Sequence[str], colour: str, who: str) -> Dict:
+    look = {"color": colour, "size": 7, "opacity": 0.8}
+    said = [plain(name) for name in names]
+    return points("markers", x, y, f"%{{customdata}}<br>{who} %{{y:.3f}}", customdata=said, marker=look)
+
+
+def _median(x0: float, x1: float, y: float, colour: str) -> Dict:
+    return shape("line", (x0, x1), (y, y), line={"color": colour, "width": 2})
+
+
+def transition_graph(
+    matrix: npt.ArrayLike, usage: npt.ArrayLike, names: Sequence[str], columns: Sequence[int]
+) -> Figure:
+    """States on a circle, as large as they are used; arrows as thick as the share of moves from one to the next.
+
+    matrix [K, K], usage [K] and names belong to all columns; `columns` are those to draw.
+    """
+    shares = np.nan_to_num(np.asarray(matrix, float))
+    weight, kept, colours = np.nan_to_num(np.asarray(usage, float)), list(columns), palette.colours(len(shares))
+    moves = [(i, j, shares[a, b], colours[a]) for i, a in enumerate(kept) for j, b in enumerate(kept)
+             if i != j and shares[a, b] >= 0.05]  # fmt: skip
+    said = [f"{names[k]} {weight[k]:.0%}" for k in kept]
+    told = ", ".join(
+        f"{names[a]} to {names[b]} {shares[a, b]:.0%}" for a in kept for b in kept if a != b and shares[a, b] >= 0.25
+    )
+    caption = (
+        "Circles are as large as their state is used. An arrow takes the colour of the state that is left; "
+        "the thicker, the more of its bouts go that way (5 % and more)."
+    )
+    alt = f"Graph of transitions between {len(kept)} states. Most moves: {told or 'none'}."
+    drawn = states_on_a_circle(weight[kept], [colours[k] for k in kept], said, moves)
+    return figure([], caption, alt, 340, phone_height=300, **drawn)
+
+
+def states_on_a_circle(
+    usage: npt.NDArray[Any], colours: Sequence[str], said: Sequence[str], arrows: Sequence[tuple[int, int, float, str]]
+) -> Dict:
+    """What is in the layout of a graph: states as large as they are used, with what is said beside each.
+
+    arrows   (from, to, share from 0 to 1 that it is as thick as, colour)
+    """
+    n = len(usage)
+    angle = np.pi / 2 - 2 * np.pi * np.arange(n) / max(1, n)
+    where = np.column_stack([np.cos(angle), np.sin(angle)])
+    radius = 0.10 + 0.15 * np.sqrt(usage / max(usage.max(initial=0), 1e-9))
+    places = list(zip(where.tolist(), radius.tolist(), strict=True))
+    at: Dict = {"xref": "x", "yref": "y"}
+    circles = [
+        shape("circle", (x - r, x + r), (y - r, y + r), fillcolor=colour, **at)
+        for ((x, y), r), colour in zip(places, colours, strict=True)
+    ]
+    words = [
+        note(
+            plain(text), x * (1.05 + r), y * (1.08 + r), yanchor="middle", **at,
+            xanchor="left" if x > 0.1 else "right" if x < -0.1 else "center",
+        )
+        for ((x, y), r), text in zip(places, said, strict=True)
+    ]  # fmt: skip
+    drawn = [_arrow(where[a], where[b], radius[a], radius[b], share, colour) for a, b, share, colour in arrows]
+    return {"shapes": circles, "annotations": [*drawn, *words]} | framed((-1.8, 1.8), (-1.5, 1.5))
+
+
+def _arrow(start: npt.NDArray[Any], end: npt.NDArray[Any], r0: float, r1: float, share: float, colour: str) -> Dict:
+    """Beside the line from circle to circle, so that there and back do not cover each other."""
+    along = end - start
+    unit = along / float(np.hypot(*along))
+    beside = 0.05 * np.array([-unit[1], unit[0]])
+    tail = (start + unit * (r0 + 0.03) + beside).tolist()
+    head = (end - unit * (r1 + 0.05) + beside).tolist()
+    return note(
+        "", *head, ax=tail[0], ay=tail[1], xref="x", yref="y", axref="x", ayref="y", showarrow=True, arrowhead=2,
+        arrowsize=0.9 if share > 0.4 else 1.2, arrowwidth=1 + 4.5 * float(share), arrowcolor=colour,
+        opacity=0.35 + 0.6 * float(share),
+    )  # fmt: skip
+
+
+def variance_held(shares: npt.ArrayLike, chosen: int, start: int) -> Figure:
+    """How much of the variance the first components hold, with the dimensions in use marked."""
+    held = np.asarray(shares, float)[:30]
+    number = np.arange(1, len(held) + 1)
+    line: Dict = {"line": {"color": "$accent", "width": 1.8}, "marker": {"size": 6, "color": "$accent"}}
+    curve = points("lines+markers", number, held, "first %{x}: %{y:.1%}", **line)
+    along = axis("components (D)", showgrid=False, dtick=max(1, len(held) // 10), range=[0.5, len(held) + 0.5])
+    up = axis(range=[0, 1.04], tickformat=".0%", tickvals=[0, 0.5, 0.9, 1], fixedrange=True)
+    marks = [
+        shape("line", (d, d), (0, 1.04), line={"color": colour, "width": 1.5, "dash": dash})
+        for d, colour, dash in ((chosen, "$ink", "solid"), (start, "$faint", "dot"))
+    ]
+    caption = (
+        "Share of the variance of the standardised channels. The line: dimensions in use; dotted: where they start."
+    )
+    alt = f"The first {chosen} components hold {held[min(chosen, len(held)) - 1]:.0%} of the variance."
+    return figure([curve], caption, alt, 220, xaxis=along, yaxis=up, shapes=marks)
+
+
+def scatter(scores: npt.ArrayLike, states: npt.ArrayLike | None) -> Figure:
+    """Samples on their first two components [T, 2], in mixed colours where there are states."""
+    xy = np.asarray(scores, np.float32)
+    stride = max(1, -(-len(xy) // 3000))
+    xy = xy[::stride]
+    groups: list[tuple[npt.NDArray[np.bool_], str]] = [(np.ones(len(xy), bool), "$accent")]
+    if states is not None:
+        buckets = palette.quantise(np.asarray(states)[::stride], limit=24)
+        groups = [(buckets.index == b, colour) for b, colour in enumerate(buckets.css)]
+    dots = [points("markers", *xy[of].T, marker={"size": 4, "color": colour}) for of, colour in groups if of.any()]
+    axes: Dict = {"xaxis": axis("first component", showgrid=False), "yaxis": axis("second", showgrid=False)}
+    caption = "Each dot is a moment of the trial, placed by its two strongest components."
+    return figure(dots, caption, f"{len(xy)} moments on their first two principal components.", 260, **axes)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gdm_core.analysis.looks import known_then
-from pages.lab import live, pin, shipped, waiting
+from pages.lab import live, pin, sentences, shipped
 from pages.lab.data import Data, Setting
 from pages.lab.view import View
 from pages.ui import limits, shell
@@ -41,7 +41,7 @@ def begin(frame: shell.Frame, data: Data, choice: Choice, *, ships: Sequence[str
         view = View(frame, setting, fit, shown, asked.value, asked, came=came, moving=moving, number=wanted.number)
     # First of all: what this run is overtaken before it comes to has faded by then.
     facts = [("model", choice.label), *choice.facts]
-    frame.header(data.about, facts, wanted=view.number, waits=waiting.what_for(view))
+    frame.header(data.about, facts, wanted=view.number, waits=sentences.what_for(view))
     with frame.controls:
         live.transport(fit, page)
     return view

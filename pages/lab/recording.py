@@ -12,19 +12,21 @@ import streamlit as st
 
 from gdm_core.analysis import bout_scores, teaching
 from gdm_core.analysis.bouts import BoutRule
+from gdm_core.units import unit_for
 from gdm_studio.plot import figures
 from pages import lab
 from pages.lab import Data, View, held, live, naming, pin, scores, tabs, trial_choice
 from pages.lab import figures as made
-from pages.lab.bout_rule import bout_controls, read_as_fitted, rule_words
+from pages.lab.data import longest, rule_words
 from pages.lab.labels import colour_key
-from pages.lab.poses import clips, player, videos
+from pages.lab.poses import clips, player
 from pages.lab.teach import lessons, taught_fit
 from pages.lab.teach import panel as teach
 from pages.lab.teach.taught_fit import WithWords
 from pages.lab.view import Reading, Seen, Unread
 from pages.ui import model_controls, parts, settings, shell
 from pages.ui.card import Score
+from pages.ui.controls import slide
 from pages.ui.parts import Part, Text
 from pages.ui.plot import Picture
 
@@ -179,6 +181,47 @@ def _judged(view: View) -> scores.Judged:
     return scores.Judged(answer.value if answer.fresh else None, own, view.unit)
 
 
+def bout_controls(start: BoutRule, counted: str, rate_hz: float, of: str, *, labelled: bool) -> tuple[BoutRule, bool]:
+    """(how bouts are read from soft states, whether a slider of it is held).
+
+    start, labelled  how they are read at first, and whether an expert's labels say so
+    counted, of      "s" or "step", and what the controls belong to
+    """
+    shell.section("Bouts")
+    if longest(counted) * rate_hz < 2:
+        shell.quiet("As fitted: with so long from one sample to the next, there is nothing to smooth within seconds.")
+        return BoutRule(), False
+    unit, most, step = unit_for(0.0, counted), longest(counted), 1.0 if counted == "step" else 0.1
+    why = " Starts at half of the median bout in the expert's labels." if labelled else ""
+    if not labelled and not start.plain:
+        shell.quiet(
+            f"No labels say how long bouts are. At first they are {rule_words(start, counted)}; 0 reads them as fitted."
+        )
+    said = "Soft states are averaged over so long before the strongest counts. 0: as fitted."
+    smooth, smoothing = slide(
+        f"Smooth over ({unit.plural})", 0.0, most, start.smooth_s, step, key="smooth", of=of, live=True, help=said + why
+    )
+    said = "Bouts below it go to their neighbours."
+    shortest, cutting = slide(
+        f"Shortest bout ({unit.plural})",
+        0.0,
+        most,
+        start.shortest_s,
+        step,
+        key="shortest",
+        of=of,
+        live=True,
+        help=said + why,
+    )
+    return BoutRule(smooth, shortest), smoothing or cutting
+
+
+def read_as_fitted(of: str) -> None:
+    """Set the controls so that bouts are those of the fit: for a button's `on_click`."""
+    for name in ("smooth", "shortest"):
+        st.session_state[settings.key(name, of)] = 0.0
+
+
 def choose_model(folder: str, data: Data, sees: str) -> model_controls.Choice:
     """The model's controls. K and D begin where a first look puts them; what visitors set themselves stays with the recording."""
     memory = f"_model-{folder}"
@@ -265,7 +308,7 @@ def _poses(view: View) -> None:
     found: dict[str, Any] = {}
     if not isinstance(here, Unread):
         found = {"states": here.states, "bouts": here.bouts, "names": here.names}
-    found |= {"words": view.data.words, "video": videos.choose(view.data, view.index)}
+    found |= {"words": view.data.words, "video": player.choose_video(view.data, view.index)}
     player.show_poses(pose, key="player", recording=f"{view.data.key}/{view.index}", **found)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import streamlit as st
 
 from gdm_core.analysis.suggestions import Probe
 from gdm_core.engine.suggest import Question, Suggestion, SuggestJob, SuggestView
-from gdm_core.errors import GdmError
 from gdm_studio.plot import figures
 from pages.lab import live
 from pages.lab.live import background
@@ -18,6 +18,7 @@ from pages.ui import model_controls, shell
 from pages.ui.plot import plot
 
 MOST_KEPT = 4  # suggestions of a page that a visitor finds again
+NONE_FOUND = "No settings could be suggested"
 ONE_STATE = "One state needs no model of switching: pages draw two or more, so there is nothing to set here."
 APART = ("n_states", "n_latent", "seed")  # of a configuration: asked for by name, or what results are averaged over
 
@@ -39,10 +40,13 @@ def suggest(view: View, reading: Reading) -> None:
         return
     found = job.poll()
     left, right = st.columns([0.75, 0.25], gap="medium")
-    if not found.finished and right.button("Stop", key=f"suggest-stop-{view.page}", width="stretch"):
-        job.cancel()
-        del kept[question.key]
-        st.rerun()
+    if not found.finished:
+
+        def stop() -> None:
+            job.cancel()
+            kept.pop(question.key, None)
+
+        right.button("Stop", key=f"suggest-stop-{view.page}", width="stretch", on_click=stop)
     if found.suggestion is not None and found.suggestion.settings["n_states"] < model_controls.K_RANGE[0]:
         right.caption(ONE_STATE)
     elif found.suggestion is not None:
@@ -57,11 +61,9 @@ def suggest(view: View, reading: Reading) -> None:
         )
     with left:
         _watch(job, found)
-    if found.message and shell.error(
-        "No settings could be suggested", found.message, retry=f"suggest-again-{view.page}"
-    ):
-        del kept[question.key]
-        st.rerun()
+    if found.message:
+        forget = partial(kept.pop, question.key, None)
+        shell.error(NONE_FOUND, found.message, retry=f"suggest-again-{view.page}", again=forget)
 
 
 def _question(view: View) -> Question:
@@ -78,20 +80,13 @@ def _offer(view: View, question: Question, kept: dict[str, SuggestJob]) -> None:
         f"and finished fits are kept. {question.note}"
     )
     shell.empty("Which settings do these data speak for?", text)
-    refused = f"_suggest-refused-{view.page}"
 
     def begin() -> None:
-        try:
-            kept[question.key] = SuggestJob(question, live.screen.engine(), f"suggest-{view.page}")
-        except GdmError as error:
-            st.session_state[refused] = str(error)
+        kept[question.key] = SuggestJob(question, live.screen.engine(), f"suggest-{view.page}")
         while len(kept) > MOST_KEPT:
             kept.pop(next(iter(kept))).cancel()
 
-    # Before the run, since one that another overtakes never comes down to here, and the click would be lost.
-    st.button("Suggest settings", type="primary", key=f"suggest-{view.page}", on_click=begin)
-    if why := st.session_state.pop(refused, ""):
-        shell.error("No settings could be suggested", why)
+    shell.begin_button("Suggest settings", begin, NONE_FOUND, type="primary", key=f"suggest-{view.page}")
 
 
 def _watch(job: SuggestJob, first: SuggestView) -> None:

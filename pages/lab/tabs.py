@@ -16,12 +16,12 @@ from gdm_core.analysis.planes import plane_map
 from gdm_core.analysis.tables import harmless
 from gdm_core.trials import Trial
 from gdm_studio.plot import figures
-from pages.lab import analysis_figures, live
 from pages.lab import figures as made
-from pages.lab.bout_rule import rule_words
+from pages.lab import live
+from pages.lab.data import rule_words
+from pages.lab.export import bouts_of
 from pages.lab.live.pictures import State
 from pages.lab.scores import Judged
-from pages.lab.tables import bouts_of
 from pages.lab.view import Reading, Unread, View
 from pages.ui import card, shell
 from pages.ui.controls import one_of, slide, switch, tabs
@@ -296,7 +296,7 @@ def trials(view: View, measured: Mapping[str, Any] | None) -> None:
         return
     left, right = st.columns([0.58, 0.42], gap="small")
     with left, shell.panel("trial-scores", "Trial by trial"):
-        plot(analysis_figures.trial_scores(measured), key="trial-scores")
+        plot(made.trial_scores(measured), key="trial-scores")
     with right, shell.panel("trial-table", "In numbers"):
         table = trial_table(measured)
         show_table(table, 300, "trial-rows")
@@ -360,7 +360,7 @@ def features(view: View, here: Reading | Unread) -> None:
     left, right = st.columns(2, gap="small")
     with left, shell.panel("variance", "Components of the features"):
         plot(
-            analysis_figures.variance_held(data.components.variance_held, int(dims), start),
+            made.variance_held(data.components.variance_held, int(dims), start),
             key="variance",
         )
         shell.quiet(
@@ -372,7 +372,7 @@ def features(view: View, here: Reading | Unread) -> None:
         scaled = np.nan_to_num((here.trial.y - pca.center) / pca.scale) @ pca.components[:2].T
         if scaled.shape[1] > 1:
             states = None if isinstance(here, Unread) else here.states
-            plot(analysis_figures.scatter(scaled, states), key="components", state=here.state)
+            plot(made.scatter(scaled, states), key="components", state=here.state)
         else:
             shell.quiet("One channel has one component.")
     with shell.panel("channels", "Channels"):

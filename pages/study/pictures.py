@@ -29,7 +29,7 @@ from gdm_studio.plot.figures.base import (
     typed,
 )
 from gdm_studio.plot.figures.strips import state_strips
-from pages.lab.analysis_figures import states_on_a_circle
+from pages.lab.figures import states_on_a_circle
 from pages.lab.tabs import shortened
 from pages.study.questions import MEASURES, Answers, Asked
 from pages.ui.exports import legend

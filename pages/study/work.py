@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import partial
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -53,13 +54,11 @@ def outcome(
     if work.error is None:
         value: T = work.value
         return value
+    again = partial(st.session_state[_WORKS].forget, key)
     if work.stopping.is_set():
         was = work.said[0]
         shell.empty(f"{what.capitalize()} was stopped", f"It was {was[:1].lower()}{was[1:]}. {kept}".strip())
-        again = st.button("Go on", key=f"{name}-again", icon=":material/refresh:")
+        st.button("Go on", key=f"{name}-again", icon=":material/refresh:", on_click=again)
     else:
-        again = shell.error(failed, str(work.error), retry=f"{name}-again")
-    if again:
-        st.session_state[_WORKS].forget(key)
-        st.rerun()
+        shell.error(failed, str(work.error), retry=f"{name}-again", again=again)
     return None

@@ -25,6 +25,7 @@ import streamlit as st
 from streamlit.components.v2 import component
 
 from gdm_core import __version__
+from gdm_core.errors import GdmError
 from gdm_studio.plot import palette
 from pages.ui import navigation
 
@@ -203,10 +204,27 @@ def empty(title: str, what_to_do: str) -> None:
     st.html(f'<div class="gdm-message"><strong>{escape(title)}</strong>{escape(what_to_do)}</div>')
 
 
-def error(title: str, message: str, *, retry: str | None = None) -> bool:
-    """What went wrong and what to do. With a key in `retry` there is a button; True when it was just pressed."""
+def error(title: str, message: str, *, retry: str = "", again: Callable[[], Any] | None = None) -> None:
+    """What went wrong and what to do. With a key in `retry` a button beside it calls `again`, and has the page run once more."""
     st.html(f'<div class="gdm-message error" role="alert"><strong>{escape(title)}</strong>{escape(message)}</div>')
-    return st.button("Try again", key=retry, icon=":material/refresh:") if retry else False
+    if retry:
+        st.button("Try again", key=retry, icon=":material/refresh:", on_click=again)
+
+
+def begin_button(label: str, begin: Callable[[], Any], refused: str, *, key: str, at: Any = st, **more: Any) -> None:
+    """A button that begins something before the page runs: a run that another overtakes never comes down to here, and a click that
+    is read by what its button gives would be lost. Where `begin` raises a GdmError, that is said below it under `refused`."""
+    why = f"_refused-{key}"
+
+    def pressed() -> None:
+        try:
+            begin()
+        except GdmError as error:
+            st.session_state[why] = str(error)
+
+    at.button(label, key=key, on_click=pressed, **more)
+    if said := st.session_state.pop(why, ""):
+        error(refused, said)
 
 
 def running_html(text: str, share: float) -> str:

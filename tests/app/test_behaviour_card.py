@@ -17,7 +17,7 @@ from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import Trial, Trials
 from gdm_core.units import unit_for, unit_of_stays
 from pages.behaviour import recordings
-from pages.lab import analysis_figures, naming, scores, shipped
+from pages.lab import figures, naming, scores, shipped
 from pages.lab.card import with_spread
 from pages.lab.naming import Naming, arrange
 from pages.lab.tabs import label_counts, shortened, trial_table
@@ -175,8 +175,8 @@ def test_what_figures_write_is_not_taken_for_markup(sketch):
     data, _, content = sketch
     found = bout_scores.measure(content, data.train, data.test, 0.0, 0.0)
     found["test"][0]["name"] = "<b>one</b>"
-    assert "<b>" not in str(analysis_figures.trial_scores(found)["data"])
-    graph = analysis_figures.transition_graph(np.eye(2), [0.5, 0.5], ["<i>a</i>", "b"], [0, 1])
+    assert "<b>" not in str(figures.trial_scores(found)["data"])
+    graph = figures.transition_graph(np.eye(2), [0.5, 0.5], ["<i>a</i>", "b"], [0, 1])
     assert "<i>" not in str(graph["layout"])
 
 
@@ -196,7 +196,7 @@ def test_every_score_against_labels_stands_beside_its_majority_class(sketch):
     found = bout_scores.measure(content, data.train, data.test, 0.0, 0.0)
     for row, trial in zip(found["test"], data.test, strict=True):
         assert row["majority_balanced"] == pytest.approx(1 / len(np.unique(trial.labels)))
-    figure = analysis_figures.trial_scores(found)
+    figure = figures.trial_scores(found)
     at = figure["layout"]["xaxis"]["ticktext"].index("balanced<br>accuracy")
     bars = [shape for shape in figure["layout"]["shapes"] if at - 0.5 < shape["x0"] < at + 0.5]
     assert len(bars) == 2

@@ -28,7 +28,7 @@ from gdm_core.units import STEPS
 from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures import entropy_of
 from pages.lab import Data
-from pages.lab.tables import files_of
+from pages.lab.export import files_of
 from pages.ui import exports, navigation
 from pages.ui.card import Score
 from tests.support.engine_requests import PATIENCE_S

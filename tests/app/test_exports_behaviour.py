@@ -22,7 +22,7 @@ from gdm_core.analysis.tables import csv, harmless
 from gdm_core.trials import Trial, Trials
 from gdm_studio.plot import figures, palette
 from pages.behaviour import recordings
-from pages.lab import Data, Setting, live, recording, scores, tables
+from pages.lab import Data, Setting, export, live, recording, scores
 from pages.lab import export as lab_export
 from pages.lab import figures as made
 from pages.lab import tabs as lab_tabs
@@ -86,9 +86,9 @@ def offered(view, monkeypatch) -> lab_export.Export:
 def test_files_of_the_held_out_part_go_on_where_the_fitted_part_ends(view, data):
     here = view.read()
     times = FIT_S + np.arange(120) / 30
-    np.testing.assert_allclose(tables.named_states(here)["time"], times)
-    np.testing.assert_allclose(tables.features_of(here)["time"], times)
-    bouts = tables.bouts_of(here)
+    np.testing.assert_allclose(export.named_states(here)["time"], times)
+    np.testing.assert_allclose(export.features_of(here)["time"], times)
+    bouts = export.bouts_of(here)
     assert bouts["Start (s)"].iloc[0] == pytest.approx(FIT_S)
     assert bouts["Stop (s)"].iloc[-1] == pytest.approx(300 / 30)
 
@@ -117,7 +117,7 @@ def test_the_experts_labels_have_their_names_beside_their_codes(view, data):
     expert = np.array(here.expert)
     expert[:5] = -1
     marked = replace(here, trial=replace(here.trial, labels=expert))
-    table = tables.named_states(marked, data.every_label)
+    table = export.named_states(marked, data.every_label)
     assert list(table["expert_code"]) == list(expert)
     assert list(table["expert"][:5]) == [""] * 5
     assert [data.label_names.index(word) for word in table["expert"][5:]] == list(expert[5:])
@@ -155,7 +155,7 @@ def test_what_a_merger_emptied_has_no_row_and_others_keep_their_colours(view):
 
 def test_a_colour_that_no_state_has_counts_neither_in_the_picture_of_the_shares_nor_in_the_table(view):
     here = replace(view, naming=arrange([""] * 3, [0, 1, 2], start=[5, 0, 3])).read()
-    table = tables.named_states(here)
+    table = export.named_states(here)
     mean = float(table["entropy"].mean())
     assert f"on average {mean:.2f}." in made.entropy(here)["alt"]
     assert mean == pytest.approx(float(figures.entropy_of(view.read().states).mean()), abs=1e-6)
@@ -190,9 +190,9 @@ def test_a_name_with_markup_stands_everywhere_as_it_was_typed(view, data, monkey
     named = "Bremsen <b>A&B"
     marked = replace(view, naming=arrange([named, "", ""], [0, 1, 2]))
     given, here = offered(marked, monkeypatch), marked.read()
-    assert named in set(tables.named_states(here)["bout"])
-    assert named in set(tables.bouts_of(here)["Behavior"])
-    assert tables.key_of(here)["name"][0] == named
+    assert named in set(export.named_states(here)["bout"])
+    assert named in set(export.bouts_of(here)["Behavior"])
+    assert export.key_of(here)["name"][0] == named
     assert repr(named) in "\n".join(given.recipe.after)
     assert dict(given.facts)["names"].startswith(named)
     for name, make in given.figures.items():
@@ -213,7 +213,7 @@ def test_transitions_are_among_the_figures(merged):
 
 def test_a_row_of_the_table_of_bouts_leads_to_its_moment(view, monkeypatch):
     here, asked, shown = view.read(), [], []
-    table = tables.bouts_of(here)
+    table = export.bouts_of(here)
 
     def clicked(frame, most, key, **more):
         shown.append(frame)
@@ -253,7 +253,7 @@ def test_the_script_reproduces_the_bouts_of_the_page(named, tmp_path):
     found = pd.read_csv(tmp_path / "bouts.csv")
     expected = pd.concat(
         [
-            tables.bouts_of(view.at(i).read(), data.observation(data.trials[i]), data.subject)
+            export.bouts_of(view.at(i).read(), data.observation(data.trials[i]), data.subject)
             for i in range(len(data.trials))
         ],
         ignore_index=True,
@@ -273,15 +273,15 @@ def test_exported_bouts_are_the_named_and_merged_ones_on_the_page():
     named = arrange(["", "walk", ""], [0, 1, 1])
     states = named.apply(soft)
     here = replace(reading_of(trial, states), naming=named)
-    bouts = tables.bouts_of(here)
+    bouts = export.bouts_of(here)
     assert list(bouts["Behavior"]) == ["S1", "walk", "S1"]
     assert list(bouts["Stop (s)"]) == [3.0, 9.0, 10.0]
     assert (bouts["Mean share"] == 1).all()
-    table = tables.named_states(here)
+    table = export.named_states(here)
     assert [name for name in table if name.startswith("p_")] == ["p_1", "p_2"]
     assert list(table["bout"][[0, 40, 99]]) == ["S1", "walk", "S1"]
     assert set(table["state"]) == {1, 2}
-    assert list(tables.features_of(here)) == ["time", "frame", "y1", "y2"]
+    assert list(export.features_of(here)) == ["time", "frame", "y1", "y2"]
 
 
 @pytest.mark.parametrize("features", ["egocentric", "keypoints"])
@@ -308,20 +308,20 @@ def test_the_script_of_a_tracking_file_makes_the_same_trials(engine, tmp_path):
 # ---- other programs ------------------------------------------------------------------------------------------------
 def test_bouts_name_the_recording_and_its_animals_and_count_frames(view, data):
     here = view.read()
-    table = tables.bouts_of(here, data.observation(here.trial), data.subject)
+    table = export.bouts_of(here, data.observation(here.trial), data.subject)
     assert set(table["Observation id"]) == {data.train.name}
     assert "last 40" not in table["Observation id"].iloc[0]
     assert set(table["Subject"]) == {", ".join(data.poses[0].animals)}
     assert table["Image index start"].iloc[0] == 180
     assert table["Image index stop"].iloc[-1] == 300
     assert set(table["FPS"]) == {30.0}
-    assert list(tables.named_states(here)["frame"]) == list(range(180, 300))
+    assert list(export.named_states(here)["frame"]) == list(range(180, 300))
 
 
 def test_the_key_says_which_column_is_which_state(merged):
     here = merged.read()
-    key = tables.key_of(here)
-    states = tables.named_states(here)
+    key = export.key_of(here)
+    states = export.named_states(here)
     assert list(key["column"]) == [name for name in states if name.startswith("p_")] == ["p_1", "p_2"]
     assert list(key["name"]) == ["rest", "S2"]
     assert list(key["colour"]) == [palette.colours(3)[column] for column in here.used]

@@ -106,7 +106,7 @@ def test_a_fit_begun_ahead_that_comes_to_nothing_is_not_begun_again(engine, live
         engine.cache.results.clear()
     assert not live.look_ahead([five])
     assert not engine.waiting()
-    assert live.prefetch.known(five) is None
+    assert live.other_fits.known(five) is None
     live.want(five)
     assert [job.slot for job in engine.waiting()] == ["main"], "who asks for it gets it"
 

@@ -10,7 +10,7 @@ import pytest
 from gdm_core.analysis import matching
 from gdm_studio.plot import palette
 from pages.lab.live import Live, Shown, Wanted, pictures, session
-from pages.lab.live.colours import is_plain
+from pages.lab.live.pictures import is_plain
 from tests.support.live_fit import CONFIG, TEST, TRAIN, wanted
 
 

@@ -14,7 +14,7 @@ from gdm_core.trials import Trials
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import untyped
 from pages.lab.live import Live, Wanted, session
-from pages.lab.live.fit_deadline import STILL_S, FitDeadline
+from pages.lab.live.session import STILL_S, FitDeadline
 from tests.support.drawn import words
 from tests.support.live_engine import QuickEngine, ended
 from tests.support.live_fit import CONFIG, TRAIN, wanted

@@ -13,7 +13,7 @@ from gdm_core.errors import FitError
 from gdm_core.models.gdm.model import GDM
 from gdm_core.models.loading import model_from_bytes
 from gdm_studio.plot import figures
-from pages.lab import change, shipped
+from pages.lab import sentences, shipped
 from pages.lab.fit import NOT_THEN
 from pages.lab.view import KNOWN_THEN, Looked
 from pages.nascar import scorecard, simulator
@@ -254,7 +254,7 @@ def test_every_tab_opens_by_its_link(engine, view):
 
 # ---- what a change did ----------------------------------------------------------------------------------------------
 def test_a_settled_change_says_what_it_did(engine, monkeypatch):
-    monkeypatch.setattr(change, "states_change", lambda before, after, names, n: f"makes {n} of {len(names)}")
+    monkeypatch.setattr(sentences, "states_change", lambda before, after, names, n: f"makes {n} of {len(names)}")
     app = opened()
     assert 'class="gdm-change"' not in text(app), "nothing stood before"
     engine.auto = False
@@ -265,7 +265,7 @@ def test_a_settled_change_says_what_it_did(engine, monkeypatch):
     engine.run_all()
     settled(app.run())
     assert '<p class="gdm-change">K\u00a06 makes 6 of 4' in text(app)
-    last = live_of(app).records.last(change.LastChange)
+    last = live_of(app).records.last(sentences.LastChange)
     np.testing.assert_array_equal(last.now.labels, live_of(app).poll().train[0].argmax(axis=1))
     app.query_params["trial"] = "test"
     settled(app.run())

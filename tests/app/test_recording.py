@@ -18,8 +18,8 @@ from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
 from gdm_studio.plot.figures.base import untyped
 from pages.behaviour import recordings
-from pages.lab import analysis_figures, live, recording, scores, tabs
 from pages.lab import data as lab_data
+from pages.lab import figures, live, recording, scores, tabs
 from pages.lab.data import MOST_LATENT
 from pages.lab.live import screen
 from pages.lab.live.pictures import PREVIEW_SAMPLES, Wanted, previewed
@@ -73,7 +73,7 @@ def test_recordings_without_labels_are_measured_without_them(sketch):
 
 def test_the_figure_of_trials_draws_every_trial_beside_its_line(sketch):
     data, _, content = sketch
-    figure = analysis_figures.trial_scores(bout_scores.measure(content, data.train, data.test, 0.0, 0.0))
+    figure = figures.trial_scores(bout_scores.measure(content, data.train, data.test, 0.0, 0.0))
     assert len(figure["layout"]["xaxis"]["ticktext"]) == 5
     assert sum(len(trace["customdata"]) for trace in figure["data"]) >= 2 * len(data.train)
 
@@ -82,7 +82,7 @@ def test_transitions_count_bouts_and_the_graph_draws_the_likely_ones():
     matrix = transition_shares(np.repeat([0, 1, 0, 2, 0, 1], 5), 4)
     np.testing.assert_allclose(matrix[0, :3], [0, 2 / 3, 1 / 3])
     assert np.isnan(matrix[3]).all()
-    figure = analysis_figures.transition_graph(matrix, [0.5, 0.3, 0.2, 0.0], ["a", "b", "c", "d"], [0, 1, 2])
+    figure = figures.transition_graph(matrix, [0.5, 0.3, 0.2, 0.0], ["a", "b", "c", "d"], [0, 1, 2])
     arrows = [a for a in figure["layout"]["annotations"] if a.get("showarrow")]
     assert len(arrows) == 4
     assert "b to a 100%" in figure["alt"]

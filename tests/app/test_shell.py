@@ -55,13 +55,23 @@ def test_no_page_can_be_taken_for_an_old_style_one():
 
 
 def _broken() -> None:
+    import streamlit as st
+
+    from gdm_core.errors import FitError
     from pages.ui import shell
+
+    def done(what):
+        if what in st.session_state:
+            raise FitError("It goes on already.")
+        st.session_state[what] = True
 
     page = shell.frame("home", title="Broken")
     page.header("about <b>", [("states K", "4")])
     with page.picture:
         shell.empty("Nothing yet", "Choose a file.")
-        if shell.error("No network", "Try later & often.", retry="again"):
+        shell.error("No network", "Try later & often.", retry="again", again=lambda: done("tried"))
+        shell.begin_button("Begin", lambda: done("begun"), "Not begun", key="begin")
+        if "tried" in st.session_state:
             shell.quiet("tried again")
         shell.say(shell.running_html("fitting", 1.7))
     shell.footer(["CC BY 4.0"])
@@ -78,6 +88,11 @@ def test_empty_error_and_running_states_say_what_to_do():
     assert "tried again" not in text
     app.button(key="again").click().run()
     assert "tried again" in _html(app)
+    app.button(key="begin").click().run()
+    assert "Not begun" not in _html(app)
+    app.button(key="begin").click().run()
+    assert "It goes on already." in _html(app)
+    assert "It goes on already." not in _html(app.run()), "what is refused is said once"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pages import lab
 from pages.behaviour import recordings
 from pages.lab import Data, View, live
 from pages.lab.live.pictures import Origin
-from pages.lab.live.records import Records
+from pages.lab.live.session import Records
 from pages.lab.naming import Naming
 from pages.lab.view import R, Reading
 from pages.ui.shell import Frame

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pages.lab.change import LastChange, Settled, score_change, states_change
+from pages.lab.sentences import LastChange, Settled, score_change, states_change
 from pages.ui.card import Score
 
 NAMES = ("S1", "S2", "S3")

@@ -1,20 +1,22 @@
-"""What a live page wants, and what it has to show for it. Plain values that are safe to keep between runs of a page."""
+"""What a live page wants, and what it has to show for it, in which colours, also while a fit is not done. Values are safe to keep
+between runs of a page."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.analysis.matching import Order
-from gdm_core.engine import FitRequest, FitResult, Snapshot
+from gdm_core.analysis.matching import Order, inverse, order_of, ordered
+from gdm_core.engine import FitRequest, FitResult, JobStatus, JobView, Snapshot
 from gdm_core.models.scaling import Scaler
 from gdm_core.trials import Trials
+from gdm_studio.plot import palette
 
 Array = npt.NDArray[np.float32]
 State = Literal["fresh", "preview", "stale", "running", "paused"]
@@ -230,3 +232,146 @@ def alike(new: Shown, old: Shown) -> bool:
         and len(new.train) == len(old.train)
         and all(a is b or np.array_equal(a, b) for a, b in zip(new.train, old.train, strict=True))
     )
+
+
+class Colours:
+    """The orders of colours of one live fit: as a link says, as known states say, as in the picture before, or so that neighbouring
+    states are told apart."""
+
+    def __init__(self) -> None:
+        self._anchor: tuple[str, tuple[Array, ...]] | None = None
+        self.first: Order | None = None  # of a copied link, for the first fit
+
+    def follow(self, now: Shown) -> None:
+        """From now on, colours follow what stands on the screen at this moment."""
+        self._anchor = self._after(now)
+
+    def follows(self, after: Shown | None = None) -> tuple[Array, ...]:
+        """The states whose colours the next ones follow, () for none; `after` as in `order`."""
+        anchor = self._anchor if after is None else self._after(after)
+        return () if anchor is None else anchor[1]
+
+    def _after(self, now: Shown) -> tuple[str, tuple[Array, ...]] | None:
+        if now.train and now.wanted is not None:
+            return now.wanted.train.fingerprint, now.train
+        return self._anchor
+
+    def order(self, wanted: Wanted, raw: tuple[Array, ...], after: Shown | None = None) -> Order:
+        """Of the states `raw` of a fit of `wanted`: column j on the screen is column order[j] of the model.
+
+        raw    of all trials, or of the first ones
+        after  as if it were asked for while this stands
+        """
+        if not raw:
+            return ()
+        if self.first is not None and len(self.first) == raw[0].shape[1]:
+            return self.first
+        anchor = self._anchor if after is None else self._after(after)
+        here = anchor is not None and anchor[0] == wanted.train.fingerprint
+        before = anchor[1][: len(raw)] if here and anchor is not None else None
+        truth = None if wanted.truth is None else wanted.truth[: len(raw)]
+        return order_of(raw, truth, before, palette.DIFFERENCES)
+
+
+def is_plain(shown: Shown) -> bool:
+    """Whether anybody who opens the link gets these colours without being told."""
+    if shown.wanted is None or not shown.train:
+        return True
+    truth = shown.wanted.truth
+
+    def plain() -> Order:
+        return order_of(ordered(shown.train, inverse(shown.order)), truth, None, palette.DIFFERENCES)
+
+    return bool(shown.order == shown.once("plain-order", plain, of=shown.train))
+
+
+RIPE = 0.3  # of its steps: before, a fit from the start says less than the picture that stands
+
+
+@dataclass(frozen=True)
+class FitUnderWay:
+    """What is under way, and how it is watched.
+
+    told                  what a picture of it says whatever there is to see, by the fields of `Shown`
+    main, warm, preview   the jobs' views, None for one that is not under way
+    first                 states that were there before any of them: as an earlier fit reads the data
+    playing, watched      it is slowed down; somebody looks at how it learns
+    moving                a slider is still held
+    """
+
+    told: Mapping[str, Any]
+    main: JobView | None
+    warm: JobView | None
+    preview: JobView | None
+    first: tuple[Array, ...] | None
+    playing: bool
+    watched: bool
+    moving: bool
+
+    @property
+    def running(self) -> bool:
+        """Whether a fit is under way, or about to be."""
+        return bool(self.told["fitting"])
+
+    def picture(self, wanted: Wanted | None, now: Shown, colours: Colours) -> Shown:
+        """What to show of the fit of `wanted`, after `now`."""
+        raw, followed, result = self._best_look(wanted, now)
+        progress = self._progress(wanted, now, followed)
+        if wanted is not None and raw is not None:
+            order = colours.order(wanted, raw)
+            return Shown(self._state(followed), wanted, ordered(raw, order), order, result, **progress)
+        if not now.train:
+            return Shown("running", wanted, **progress)
+        state: State = "stale"
+        if now.wanted is not None and wanted is not None and now.wanted.key == wanted.key:
+            # It is done, runs anew, or went wrong on the way: what was seen of this very fit says most.
+            state = now.state if self.running or now.state == "fresh" else "stale"
+        return replace(now, state=state, **progress, _kept=now._kept)
+
+    def _best_look(
+        self, wanted: Wanted | None, now: Shown
+    ) -> tuple[tuple[Array, ...] | None, JobView | None, FitResult | None]:
+        """(states, the job whose progress is shown, a result): warm before main, any of the two before a forward pass."""
+        main, warm, preview = self.main, self.warm, self.preview
+        followed = main or warm
+        if wanted is None:
+            return None, followed, None
+        if warm is not None and warm.status is JobStatus.DONE and warm.result.snapshot is not None:
+            return unpack(warm.result.snapshot, wanted.train), followed, warm.result
+        if warm is not None and warm.snapshot is not None and not warm.status.final:
+            return unpack(warm.snapshot, wanted.train), warm, None
+        if main is not None and main.snapshot is not None and self._ripe(main, now):
+            return unpack(main.snapshot, wanted.train), followed, None
+        if preview is not None and preview.status is JobStatus.DONE:
+            return preview.result, followed, None
+        return self.first, followed, None
+
+    def _ripe(self, main: JobView, now: Shown) -> bool:
+        """Whether a look at the fit from the start says more than what stands; one that is watched always does."""
+        return not now.train or self.watched or main.step >= RIPE * main.total
+
+    def _state(self, followed: JobView | None) -> State:
+        if self.moving:
+            return "preview"
+        if not self.running:
+            return "stale"
+        if followed is not None and followed.held:
+            return "paused"
+        alone = self.warm is None and self.preview is None  # nothing is refitted: a first fit, or one that is watched
+        return "running" if alone or self.playing else "preview"
+
+    def _progress(self, wanted: Wanted | None, now: Shown, followed: JobView | None) -> dict[str, Any]:
+        """How far it is. What was there before stays in its place until there is enough to draw."""
+        curve = replace(now.curve, earlier=now.curve.earlier or self.running)
+        found: dict[str, Any] = {**self.told, "held": False, "curve": curve}
+        if followed is not None and wanted is not None:
+            found |= {
+                "step": followed.step,
+                "total": followed.total,
+                "seconds": followed.seconds,
+                "notes": (self.main or followed).notes,
+                "held": followed.held and not self.playing,  # a slowed-down fit stands between two looks, but goes on
+            }
+            if len(followed.elbos) > 1:
+                found["curve"] = curve_of(wanted, followed.steps, followed.elbos, followed.total)
+        return found

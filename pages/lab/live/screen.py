@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -15,8 +16,7 @@ from gdm_studio.plot import figures
 from pages.channel import Moving, channel
 from pages.lab.live import session_cleanup
 from pages.lab.live.answers import Answer
-from pages.lab.live.colours import is_plain
-from pages.lab.live.pictures import Shown, Wanted
+from pages.lab.live.pictures import Shown, Wanted, is_plain
 from pages.lab.live.session import Live
 from pages.ui import page_memory, parts, shell, slider
 from pages.ui.parts import Part, Text
@@ -184,9 +184,7 @@ def problem(live: Live, shown: Shown, page: str) -> None:
     if not shown.message:
         return
     title = "The fit was stopped" if "cancel" in shown.message.lower() else "The fit did not work out"
-    if shell.error(title, shown.message, retry=f"{page}-retry"):
-        live.retry()
-        st.rerun()
+    shell.error(title, shown.message, retry=f"{page}-retry", again=partial(live.pressed.append, live.retry))
 
 
 def unanswered(live: Live, answer: Answer, title: str, *, where: str = "page") -> bool:
@@ -197,9 +195,8 @@ def unanswered(live: Live, answer: Answer, title: str, *, where: str = "page") -
     if not answer.message:
         return False
     page = live.session.rpartition("/")[-1]
-    if shell.error(title, answer.message, retry=f"{page}-again-{answer.name}-{where}"):
-        live.answers.again(answer.name)
-        st.rerun()
+    retry = f"{page}-again-{answer.name}-{where}"
+    shell.error(title, answer.message, retry=retry, again=partial(live.answers.again, answer.name))
     return True
 
 

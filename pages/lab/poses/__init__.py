@@ -1,1 +1,1 @@
-"""Poses on the screen: player, clips and videos, and tracking files as data."""
+"""Poses on the screen: player with its video, clips, and tracking files as data."""

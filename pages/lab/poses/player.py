@@ -8,12 +8,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import streamlit as st
 
 from datasets.calms21 import EDGES, PARTS
 from datasets.keypoints import KeypointTable
+from datasets.storage import data_dir, files_below
+from datasets.tables import path_within
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import Dict, typed
+from pages.lab.data import Data
 from pages.lab.labels import Words
+from pages.ui import downloads, settings
 from pages.ui import player as players
 
 MAX_FRAMES = 8_000  # sent to the browser; a longer recording is thinned, and drawn in between by straight lines
@@ -163,3 +168,21 @@ def show_poses(
 def codes(labels: npt.NDArray[Any]) -> Dict:
     """Labels as bytes, 255 where there is none."""
     return typed(np.where((labels < 0) | (labels > 254), 255, labels), "u1")
+
+
+ENDINGS = (".mp4", ".webm")
+
+
+def choose_video(data: Data, index: int) -> dict[str, str] | None:
+    """The address and the name of the video that the visitor has chosen for a trial; None for none."""
+    known = files_below(ENDINGS)
+    if not known:
+        return None
+    key = settings.key(f"video-{index}", data.of)
+    name = st.selectbox(
+        "Video of this trial", known, index=None, key=key, placeholder="none of those in the data folder",
+        help="MP4 and WebM below the data folder. One of your own disk can be opened under the player.",
+    )  # fmt: skip
+    if name not in known:
+        return None
+    return {"name": name, "address": downloads.address_of(path_within(data_dir(), name), key=f"video-{name}")}

@@ -1,4 +1,4 @@
-"""What the last change of settings did, in a sentence: which states it split or joined, and whether the first score moved."""
+"""A fit in words: its settings, what the page waits for, what was found, and what the last change of settings did."""
 
 from __future__ import annotations
 
@@ -9,8 +9,95 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.analysis.bouts import median_bout
+from gdm_core.analysis.suggestions import NUMBERS
 from gdm_core.text import listed
-from pages.ui.card import Score
+from gdm_core.units import STEPS
+from pages.lab.data import Setting
+from pages.lab.view import Reading, Unread, View
+from pages.ui.card import Score, explained
+
+# How the settings of a fit are called where two fits are told apart, and the words of their values.
+WORDS = {
+    "n_states": "K",
+    "temperature": "softness τ",
+    "stickiness": "stay γ",
+    "posterior": "states made of",
+    "n_latent": "D",
+    "seed": "seed",
+}
+VALUES = {"window": "moves", "linear": "places", "learn": "learned"}
+
+
+def what_for(view: View) -> str:
+    """What the picture waits for to be of what the controls ask for; "" where it is."""
+    if view.current:
+        return ""
+    shown = view.shown
+    before: Setting | None = None if shown.wanted is None or not shown.train else shown.wanted.where
+    if before is None:
+        what = "the first fit"
+    elif before.data.train.fingerprint != view.data.train.fingerprint:
+        what = "a fit of these data"
+    else:
+        what = ", ".join(changed(view.setting, before)) or "the fit"
+    return f"waiting for {what}" if view.fit.running or view.moving else f"{what} is not there yet"
+
+
+def changed(one: Setting, other: Setting) -> list[str]:
+    """The settings of `one` that the other has not, in words."""
+    ours, theirs = one.choice, other.choice
+    if ours.label != theirs.label:
+        return [ours.label, f"K\u00a0{ours.n_states}"]
+    return [said(name, value) for name, value in ours.config.items() if theirs.config.get(name) != value]
+
+
+def earlier(now: Setting, before: Setting) -> str:
+    """What the earlier result was fitted with, as far as it is not what the controls ask for now."""
+    another = before.measure.words if before.measure != now.measure else ""
+    return ", ".join(changed(before, now)) or another or "the finished fit of the same settings"
+
+
+def said(name: str, value: Any) -> str:
+    """A setting and its value."""
+    shown = VALUES.get(value, value) if isinstance(value, str) else f"{value:g}"
+    return f"{WORDS.get(name, name)}\u00a0{shown}"
+
+
+IDLE = 0.01  # of the time: below, a state is called unused
+WORTH = {
+    "beats": "{name}: ahead of {line}.",
+    "level": "{line} does as well.",
+    "below": "{line} does better.",
+    "unknown": "{name}: ahead of {line} in this one fit.",
+    "short": "There is too little data to say what that is worth.",
+}
+
+
+def finding(reading: Reading | Unread, of: str, rows: Sequence[Score]) -> str:
+    """In words; "" while there are no states.
+
+    of   what the trial is called in a sentence
+    """
+    if isinstance(reading, Unread):
+        return ""
+    share = reading.states.mean(axis=0)
+    n_states, most = len(share), int(share.argmax())
+    used = int((share >= IDLE).sum())
+    counted = NUMBERS.get(n_states, f"{n_states} states")
+    idle = f", {n_states - used} of them hardly used" if used < n_states else ""
+    timing = reading.lengths(reading.bouts)
+    stay = median_bout([reading.bouts]) * timing["step"]
+    lasts = f"{stay:.3g} {timing['unit']}" if reading.unit is not STEPS else f"{stay:.0f} step{'s' * (stay >= 1.5)}"
+    held = f"{reading.names[most]} holds {100 * share[most]:.0f} % of {of}"
+    said = [f"{counted.capitalize()}{idle}. {held}; half of all stays last {lasts} or less."]
+    first = next((row for row in rows if row.verdict is not None and np.isfinite(row.value)), None)
+    if first is not None and first.verdict is not None:
+        line = explained(first.line_name)[0]
+        begins = first.verdict in ("level", "below")
+        said.append(WORTH[first.verdict].format(name=first.name, line=line[:1].upper() + line[1:] if begins else line))
+    return " ".join(said)
+
 
 MINE = 0.7  # of a state's moments that come from (or go to) one other: then it is a part of that one
 PART = 0.15  # of the whole that a part has to be
