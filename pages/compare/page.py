@@ -38,7 +38,7 @@ try:
 except GdmError as error:
     asked = None
     with frame.picture:
-        shell.error("These settings cannot be compared", str(error))
+        shell.error(results.REFUSED, str(error))
 if asked is not None:
     results.show_results(frame, source, chosen, asked)
 shell.footer(["What is fitted here is measured on trials that no model has seen."])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from html import escape
 
 import pandas as pd
@@ -18,7 +19,7 @@ from pages.compare import grid, pictures
 from pages.compare.settings import Chosen
 from pages.compare.sources import Source
 from pages.lab import live
-from pages.lab.live import background, screen
+from pages.lab.live import background
 from pages.ui import shell
 from pages.ui.controls import one_of, tabs
 from pages.ui.downloads import download
@@ -27,6 +28,7 @@ from pages.ui.plot import plot
 from pages.ui.shell import Frame
 
 MOST_MOMENTS = 12
+REFUSED = "These settings cannot be compared"
 AT_ONCE = 60_000  # samples of all fits together: more than some 20 s of work is started by a button
 SAID = ("states", "density", "ten")  # in words; the error of the next sample is in its density already
 SCORES = {
@@ -48,19 +50,16 @@ def current(frame: Frame, comparison: Comparison) -> CompareJob | None:
     known: CompareJob | None = background.begun("compare", about)
     if known is not None:
         return known
-    work = comparison.n_fits * comparison.train.n_samples
-    if work > AT_ONCE:
-        with frame.picture:
-            shell.empty(
-                f"{comparison.n_fits} fits of {comparison.train.n_samples:,} samples",
-                f"That takes {live.beforehand(comparison.usual_s)}. It goes on when you leave the page, and finished fits are "
-                "kept.",
-            )
-            if not st.button("Compare", type="primary", key="compare-start"):
-                return None
-    return background.begin(
-        "compare", about, lambda: CompareJob(comparison, screen.engine(), f"{live.visitor()}/compare")
-    )
+    if comparison.n_fits * comparison.train.n_samples <= AT_ONCE:
+        return grid.begin("compare", about, comparison)
+    with frame.picture:
+        shell.empty(
+            f"{comparison.n_fits} fits of {comparison.train.n_samples:,} samples",
+            f"That takes {live.beforehand(comparison.usual_s)}. It goes on when you leave the page, and finished fits are kept.",
+        )
+        start = partial(grid.begin, "compare", about, comparison)
+        shell.begin_button("Compare", start, REFUSED, type="primary", key="compare-start")
+    return None
 
 
 def show_results(frame: Frame, source: Source, chosen: list[Chosen], job: CompareJob) -> None:
@@ -189,8 +188,13 @@ def _disagreement(source: Source, found: Compared) -> None:
 def _moment(of: str, count: int) -> int | None:
     """Which moment is looked at: none at first, then one after the other, with a button or its key."""
     kept: dict[str, int] = st.session_state.setdefault("_compare-moment", {})
-    if count and st.button("Next moment", shortcut="n", key="disagree-next", help="The weightiest first; key N."):
+
+    def on() -> None:
         kept[of] = (kept.get(of, -1) + 1) % count
+
+    if count:
+        said = "The weightiest first; key N."
+        st.button("Next moment", shortcut="n", key="disagree-next", help=said, on_click=on)
     at = kept.get(of)
     return at if at is not None and at < count else None
 

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -313,12 +314,10 @@ def _fitted(
                 f"One model is fitted to all animals, none outweighing another, blind to the sheet: {live.beforehand(seconds)}. "
                 "It goes on while you look at other pages.",
             )
-            if not st.button("Fit one model to all" if on is None else f"Fit one model to {len(on)} of them", type="primary",
-                             key="study-fit"):  # fmt: skip
-                _suggest(key, recordings, known, choice)
-                return None
-            st.session_state[_GO] = its_own
-            st.rerun()
+            label = "Fit one model to all" if on is None else f"Fit one model to {len(on)} of them"
+            shell.begin_button(label, partial(_set, _GO, its_own), type="primary", key="study-fit")
+            _suggest(key, recordings, known, choice)
+            return None
         do = _fit(recordings, known, choice, on, keep=not private)
         study = work.outcome("study-fit", ("fit", its_own), do, "It could not be fitted", what="the fit")
     if study is None:
@@ -331,6 +330,10 @@ def _fitted(
          f"study = Study.fit(recordings, sheet, model{'' if on is None else f', on={on!r}'})"],
         trials=lambda: recordings, **more,
     )  # fmt: skip
+
+
+def _set(name: str, value: Any) -> None:
+    st.session_state[name] = value
 
 
 def _some(known: Sheet, of: str) -> list[str] | None:
@@ -373,9 +376,9 @@ def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Ch
         return now.suggestion
 
     about = ("suggest", key, choice.name, json.dumps(fixed, sort_keys=True), choice.config["n_latent"])
-    if not (st.button("Suggest settings", key="study-suggest") or st.session_state.get(_SUGGESTED) == about):
+    shell.begin_button("Suggest settings", partial(_set, _SUGGESTED, about), key="study-suggest")
+    if st.session_state.get(_SUGGESTED) != about:
         return
-    st.session_state[_SUGGESTED] = about
     found = work.outcome("study-suggest", about, do, "No settings could be suggested", what="the search")
     if found is None:
         return

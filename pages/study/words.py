@@ -12,6 +12,7 @@ import streamlit as st
 
 from gdm_core.analysis.tables import harmless
 from gdm_core.analysis.teaching import taught_fit
+from gdm_core.errors import DataError
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.study import Study, fitting
 from gdm_core.study.fitting import Mark
@@ -34,8 +35,11 @@ TEACHABLE = "GDM"
 SAID = {"states": "States", "words": "Words"}
 
 
-def _typed(cells: Iterable[Any]) -> list[str]:
-    """What was written into the cells of an editor, "" where nothing was."""
+def _typed(editor: str, column: str, drawn: Iterable[Any]) -> list[str]:
+    """What an editor holds in a column that it was drawn with, "" where nothing was written. A click is heard before the page runs,
+    so its state is asked, and not what the run before was given."""
+    edits = st.session_state.get(editor, {}).get("edited_rows", {})
+    cells = [edits.get(i, {}).get(column, cell) for i, cell in enumerate(drawn)]
     return [cell.strip() if isinstance(cell, str) else "" for cell in cells]
 
 
@@ -65,18 +69,21 @@ def name_states(brought: Brought, asked: Asked | None) -> None:
     ):
         table = table.join(_by_group(study, asked))
     first = table.map(lambda cell: harmless(cell) if isinstance(cell, str) else cell).rename(columns=harmless)
-    edited = st.data_editor(
-        first, key=f"{_names_of(brought)}-editor", hide_index=True, width="stretch",
+    place = _names_of(brought)
+    st.data_editor(
+        first, key=f"{place}-editor", hide_index=True, width="stretch",
         disabled=[str(c) for c in first if c != "name"], height="content" if len(first) < 16 else 560,
         column_config={"name": st.column_config.TextColumn("name", help="Click to write", max_chars=LONGEST_NAME)},
     )  # fmt: skip
-    if st.button("Use these names", type="primary", key="study-use-names"):
-        kept = {state: name for state, name in zip(study.states, _typed(edited["name"]), strict=True) if name}
+
+    def use() -> None:
+        names = zip(study.states, _typed(f"{place}-editor", "name", first["name"]), strict=True)
+        kept = {state: name for state, name in names if name}
         if len(set(kept.values())) < len(kept):
-            shell.error("Two states have one name", "Give each a name of its own, or leave it out.")
-            return
-        st.session_state[_names_of(brought)] = kept
-        st.rerun()
+            raise DataError("Give each a name of its own, or leave it out.")
+        st.session_state[place] = kept
+
+    shell.begin_button("Use these names", use, "Two states have one name", type="primary", key="study-use-names")
 
 
 def _like(study: Study) -> pd.DataFrame:
@@ -232,10 +239,12 @@ def _words(brought: Brought, clips: pd.DataFrame, names: list[str], open_: bool,
         table[RECORDING] = [harmless(name) for name in clips[RECORDING]]
     table["from (s)"] = np.round(clips["bout_first"] / rates, 2)
     table["seconds"] = np.round((clips["bout_after"] - clips["bout_first"]) / rates, 2)
-    table["word"] = pd.array([known.get(key, "") for key in keys], dtype="string")
+    drawn = [known.get(key, "") for key in keys]
+    table["word"] = pd.array(drawn, dtype="string")
+    editor = f"{_place(brought)}-{state}-{open_}-{settings.of(marks)}"
     able = brought.trials is not None and _teachable(study)
-    edited = st.data_editor(
-        table, key=f"{_place(brought)}-{state}-{open_}-{settings.of(marks)}", hide_index=True, width="stretch",
+    st.data_editor(
+        table, key=editor, hide_index=True, width="stretch",
         disabled=True if not able else [str(c) for c in table if c != "word"], height="content",
         column_config={
             "word": st.column_config.TextColumn("word", help="Click to write what it is", max_chars=LONGEST),
@@ -245,12 +254,13 @@ def _words(brought: Brought, clips: pd.DataFrame, names: list[str], open_: bool,
     if not able:
         shell.quiet("Words can be taught where a Gumbel Dynamical Model was fitted to the recordings here.")
         return
-    words = _typed(edited["word"])
+
+    def keep() -> None:
+        said = dict(zip(keys, _typed(editor, "word", drawn), strict=True))
+        st.session_state[_place(brought)] = with_words(marks, said)
+
     left, right = st.columns([0.3, 0.7], gap="medium", vertical_alignment="center")
-    same = words == [known.get(key, "") for key in keys]
-    if left.button("Keep these words", key="study-keep-words", width="stretch", disabled=same):
-        st.session_state[_place(brought)] = with_words(marks, dict(zip(keys, words, strict=True)))
-        st.rerun()
+    left.button("Keep these words", key="study-keep-words", width="stretch", on_click=keep)
     of = {study.sheet.animals[mark[0]] for mark in marks if mark[0] in study.sheet.animals}
     words_of = pd.Series([mark[3] for mark in marks], dtype=str).value_counts()
     count = "".join(f"; {word} {n}" for word, n in words_of.items())

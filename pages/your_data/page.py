@@ -217,9 +217,8 @@ else:
                     f"It starts with K {k} and D {d}, from a first look: {data.suggestion.why_states}; {data.why_latent}. "
                     "Which K the data speak for is asked after the fit, under Suggest settings."
                 )
-            if st.button("Fit it", type="primary", key="fit", disabled=data is None, width="stretch"):
-                intake.fit_it(file)
-                st.rerun()
+            st.button("Fit it", type="primary", key="fit", disabled=data is None, width="stretch", on_click=intake.fit_it,
+                      args=(file,))  # fmt: skip
 
 if data is not None and file is not None and intake.is_fitted(file):
     recording_page(page, data, sees="places" if file.tracked else "moves")

@@ -219,7 +219,7 @@ def test_stays_are_cut_right():
 LOADED = """
 import sys
 from pages.playground import gumbel, pictures
-from pages.paper import panels, run
+from pages.paper import panels
 from pages.compare import results, settings, sources
 drawn = set(sys.modules)
 from pages.formula1 import tabs
