@@ -7,7 +7,6 @@ import streamlit as st
 from gdm_core.errors import GdmError
 from pages import lab
 from pages.nascar import pictures, simulator
-from pages.nascar.scorecard import score_rows
 from pages.ui import model_controls, shell
 from pages.ui.controls import one_of
 
@@ -43,7 +42,7 @@ with frame.picture:
 
 def export(view: lab.View, reading: lab.Reading) -> None:
     """Everything to take along."""
-    lab.offer(view, reading, score_rows, pictures.tracks)
+    lab.offer(view, reading, pictures.score_rows, pictures.tracks)
 
 
 with frame.picture:
@@ -64,5 +63,5 @@ lab.show_tabs(
     early=["Suggest settings"],
 )
 # Last: what the open tab asks is answered before the scores, which take longest.
-lab.honest_card(view, score_rows, says=True)
+lab.honest_card(view, pictures.score_rows, says=True)
 lab.end(view)

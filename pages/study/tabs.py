@@ -57,8 +57,6 @@ def _changes(brought: Brought, asked: Asked | None, answers: Answers | None) -> 
 
 
 def _over_time(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
-    from scipy import stats
-
     study = brought.study
     place = _state(brought, "Usage of", _surest(table, len(study.states)))
     counts, frame = study.counts, study.conditions
@@ -76,12 +74,9 @@ def _over_time(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
             its = {name: frame.iloc[row][name] for name in {unit, *asked.between}}
             parts.append(pd.DataFrame({"minute": minutes, "usage": usage[:, place], **its}))
     whole = pictures.with_groups(asked, pd.concat(parts, ignore_index=True))
-    each = whole.groupby([pictures.GROUP, unit, "minute"], as_index=False, sort=False)["usage"].mean()
-    drawn = each.groupby([pictures.GROUP, "minute"], as_index=False)["usage"].agg(["mean", "std", "count"])
-    drawn = drawn[drawn["count"] >= drawn["count"].max() / 2].copy()  # at the end only the longest recordings are left
-    n = drawn["count"].to_numpy()
-    quantile = np.where(n > 1, stats.t.ppf(0.975, np.maximum(n - 1, 1)), np.nan)
-    drawn["half"] = quantile * drawn["std"] / np.sqrt(n)
+    each = whole.groupby([pictures.GROUP, unit, "minute"], sort=False)["usage"].mean().reset_index()
+    drawn = pictures.intervals(each, [pictures.GROUP, "minute"], "usage").reset_index()
+    drawn = drawn[drawn["count"] >= drawn["count"].max() / 2]  # at the end only the longest recordings are left
     words = f"{study.called(study.states[place])}, share of the time"
     plot(
         pictures.over_time(drawn, pictures.groups_of(table), words),

@@ -16,7 +16,7 @@ from gdm_studio.plot import figures
 from pages.lab import sentences, shipped
 from pages.lab.fit import NOT_THEN
 from pages.lab.view import KNOWN_THEN, Looked
-from pages.nascar import scorecard, simulator
+from pages.nascar import pictures, simulator
 from pages.nascar.pictures import driven
 from pages.ui.card import WORDS
 from tests.support.drawn import record
@@ -373,7 +373,7 @@ def test_the_card_names_the_best_line_to_beat():
             "untrained model": {"matched_accuracy": 0.95, "paper_accuracy": 0.2},
         },
     }  # fmt: skip
-    rows = {row.name: row for row in scorecard.score_rows(scores)}
+    rows = {row.name: row for row in pictures.score_rows(scores)}
     first = rows["Matches the true states"]
     assert (first.line_name, first.line) == ("majority class", 0.75)
     assert ("untrained model", 0.95) in first.others
