@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 
+from gdm_core.analysis.tables import csv
 from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures import Figure
 from pages.playground import export, gumbel, pictures
 from pages.ui import exports, limits, shell
 from pages.ui.controls import slide, tabs
+from pages.ui.downloads import download
 from pages.ui.plot import plot
 
+PICTURE_WIDTH = 640  # a triangle is as high as it is wide
 SHOWN, COMPARED, COUNTED, SAMPLED = 500, 150, 20_000, 8_000
 SOFTNESSES = np.array([0.1, 0.2, 0.5, 1.0, 2.0])
 NAMES = ("S1", "S2", "S3")
@@ -135,11 +140,12 @@ def divergence(s: Settings) -> tuple[Figure, pd.DataFrame]:
     """The divergence from the second distribution, exactly and by chance."""
     first, second = s.logits / s.noise, s.other / s.noise
     exact = gumbel.exact_kl(first, second)
-    sampled = gumbel.sampled_kl(first, second, SOFTNESSES, SAMPLED, s.seed + 1)
+    sampled, error = gumbel.sampled_kl(first, second, SOFTNESSES, SAMPLED, s.seed + 1)
     st.html('<p class="gdm-panel-title">How far from the hollow dots</p>')
-    figure = pictures.kl_against_softness(sampled, exact)
+    figure = pictures.kl_against_softness(SOFTNESSES, sampled, error, exact)
     plot(figure, key="divergence")
-    return figure, export.divergence_table(sampled, exact)
+    columns = {"softness": SOFTNESSES, "sampled": sampled, "standard_error": error, "exact": exact}
+    return figure, pd.DataFrame(columns)
 
 
 def staying(s: Settings) -> None:
@@ -210,16 +216,37 @@ with page.card:
     divergence_figure, divergences = divergence(settings)
 
 
+def file(label: str, make: Callable[[], bytes], name: str) -> None:
+    download(label, make, name, key=f"download-{name}")
+
+
 def take_along(s: Settings) -> None:
     """Files of what the page shows."""
     code = export.script(
         s.logits, s.other, s.softness, s.noise, s.seed, SHOWN, COMPARED, exports.link(), exports.install()
     )
-    shown = {
-        "Draws on the triangle": ("triangle", triangle_figure),
-        "How far from the hollow dots": ("divergence", divergence_figure),
-    }
-    export.tab(shown, {"Draws": export.draws_table(*dots(s)), "Divergence": divergences}, code)
+    figures_here = (
+        ("Draws on the triangle", "triangle", triangle_figure),
+        ("How far from the hollow dots", "divergence", divergence_figure),
+    )
+    left, right = st.columns([0.5, 0.5], gap="small")
+    with left, shell.panel("playground-figures", "Figures"):
+        for name, key, figure in figures_here:
+            st.markdown(name)
+            stem = f"playground-{key}"
+            first, second = st.columns(2, gap="small")
+            with first:
+                file("HTML", partial(exports.figure_html, figure, name), f"{stem}.html")
+            with second:
+                exports.save_picture(key, stem, figure, least=PICTURE_WIDTH)
+        shell.quiet("SVG and PNG are saved as the figures stand here, theme included.")
+    with right, shell.panel("playground-numbers", "Numbers"):
+        for name, table in (("Draws", export.draws_table(*dots(s))), ("Divergence", divergences)):
+            file(f"{name} (CSV)", partial(csv, table), f"playground-{name.lower()}.csv")
+        file("Python script", code.encode, "playground.py")
+        shell.quiet("The script throws the same dice: its draws are the dots of the page.")
+    with st.expander("The script", icon=":material/code:"):
+        st.code(code, language="python")
 
 
 with page.below:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import Dict, Figure, axis, bare, figure, note, points, shape, typed
-from pages.playground.gumbel import SampledKl, Stays
+from pages.playground.gumbel import Array, Stays
 
 
 def winners(
@@ -40,13 +40,12 @@ def winners(
     return figure([bars, ticks], caption, alt, 104, xaxis=across, yaxis=down, annotations=said)
 
 
-def kl_against_softness(sampled: SampledKl, exact: float) -> Figure:
+def kl_against_softness(tau: Array, sampled: Array, error: Array, exact: float) -> Figure:
     """The sampled divergence at several softnesses around the exact one."""
-    tau = sampled.temperatures
-    reach = max(float(np.max(np.abs(sampled.mean - exact) + 2 * sampled.error)), 0.05 * max(exact, 0.1))
-    spread: Dict = {"array": typed(2 * sampled.error), "color": "$muted", "thickness": 1.2, "width": 4}
+    reach = max(float(np.max(np.abs(sampled - exact) + 2 * error)), 0.05 * max(exact, 0.1))
+    spread: Dict = {"array": typed(2 * error), "color": "$muted", "thickness": 1.2, "width": 4}
     dots = points(
-        "markers", tau, sampled.mean, "τ %{x:.2~g}: %{y:.4f} nats", marker={"color": "$ink", "size": 7}, error_y=spread
+        "markers", tau, sampled, "τ %{x:.2~g}: %{y:.4f} nats", marker={"color": "$ink", "size": 7}, error_y=spread
     )
     line = shape("line", (0, 1), (exact, exact), xref="paper", line={"color": "$accent", "width": 2})
     across = axis("softness τ (logarithmic)", type="log", tickvals=tau.tolist(), showgrid=False)
