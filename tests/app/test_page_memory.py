@@ -1,5 +1,5 @@
 """Turning from page to page: none meets the settings of another. That each keeps its own needs an address, and so a
-browser: tests/browser/test_turning.py."""
+browser: tests/browser/test_frame.py."""
 
 from __future__ import annotations
 
