@@ -23,6 +23,7 @@ from gdm_core.engine import Engine, FitRequest, Job
 from gdm_core.engine.messages import JobStatus
 from gdm_core.engine.suggest import MOST_READ, MOST_READ_OF_OTHERS, Question, Suggestion, SuggestJob
 from gdm_core.errors import FitError, GdmError
+from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.registry import FAMILIES
 from gdm_core.study import Study, fitting
 from gdm_core.study.sheet import RECORDING, Sheet, checked, in_words
@@ -403,36 +404,28 @@ def _fit(
         kept, aside = fitting.prepared({name: recordings[name] for name in known.names}, notes)
         chosen = kept if on is None else {name: kept[name] for name in on if name in kept}
         trials = Study.training(chosen, known, notes)
-        request = FitRequest(choice.family, choice.config, trials, preview=(), deadline_s=FIT_S, use_cache=keep)
-        result = waited(engine.submit(request, session=session), say, "Fitting one model to all")
-        read, scores = read_all(engine, result.model_bytes, kept, session, say)
-        odd = fitting.far_below(scores)
         part = replace(known, set_aside={**known.set_aside, **aside}, notes=(*known.notes, *notes))
-        return Study.of_read(result.model(), read, odd, part)
+        request = FitRequest(choice.family, choice.config, trials, preview=(), deadline_s=FIT_S, use_cache=keep)
+        job = engine.submit(request, session=session)
+        return studied(engine, job, "Fitting one model to all", kept, part, session, say)
 
     return do
 
 
-def waited(job: Job, say: Say, words: str) -> Any:
-    """What a job gives; it ends with whoever waits for it."""
+def studied(
+    engine: Engine, job: Job, words: str, recordings: Mapping[str, Trial], sheet: Sheet, session: str, say: Say
+) -> Study:
+    """The study of recordings as the model of a fit reads each of them, a few at a time. What is under way ends with who waits."""
     try:
         while not job.wait(LOOK_EVERY_S):
             view = job.poll()
             waits = ", waiting for a worker" if view.status is JobStatus.QUEUED else ""
             say(f"{words}{waits}", OF_A_FIT * view.step / view.total if view.total else 0.0)
-        return job.result(0)
     except Stopped:
         job.cancel()
         raise
-
-
-def read_all(
-    engine: Engine, model: bytes, recordings: Mapping[str, Trial], session: str, say: Say
-) -> tuple[dict[str, Recording], dict[str, float]]:
-    """Every recording read with the model, a few at a time, and how well it explains each."""
-    rule = fitting.STEADY
-    found: dict[str, Recording] = {}
-    scores: dict[str, float] = {}
+    model, rule = job.result(0).model_bytes, fitting.STEADY
+    found: dict[str, tuple[Recording, float]] = {}
     left, under_way = list(recordings), dict[str, Job]()
     try:
         while left or under_way:
@@ -442,10 +435,11 @@ def read_all(
                 under_way[name] = engine.call(fitting.read_by, *asked, session=session, deadline_s=READ_S)
             next(iter(under_way.values())).wait(LOOK_EVERY_S)
             for name in [name for name, job in under_way.items() if job.poll().status.final]:
-                found[name], scores[name] = under_way.pop(name).result(0)
+                found[name] = under_way.pop(name).result(0)
             share = OF_A_FIT + (1 - OF_A_FIT) * len(found) / len(recordings)
             say(f"Reading recordings with it, {len(found)} of {len(recordings)}", share)
     finally:
         for job in under_way.values():
             job.cancel()
-    return {name: found[name] for name in recordings}, {name: scores[name] for name in recordings}
+    odd = fitting.far_below({name: found[name][1] for name in recordings})
+    return Study.of_read(model_from_bytes(model), {name: found[name][0] for name in recordings}, odd, sheet)

@@ -13,7 +13,6 @@ import streamlit as st
 from gdm_core.analysis.tables import harmless
 from gdm_core.analysis.teaching import taught_fit
 from gdm_core.errors import DataError
-from gdm_core.models.loading import model_from_bytes
 from gdm_core.study import Study, fitting
 from gdm_core.study.fitting import Mark
 from gdm_core.study.sheet import RECORDING
@@ -166,11 +165,9 @@ def _taught(brought: Brought, marks: list[Mark]) -> Callable[[Say], Study]:
         kept = {name: trials[name] for name in study.sheet.names}
         train, *named = fitting.lesson(kept, study.sheet.animals, marks, notes)
         asked = (study.model.to_bytes(), train, None, *named)
-        job = engine.call(taught_fit, *asked, session=session, deadline_s=bring.FIT_S)
-        model = bring.waited(job, say, "Teaching these words").model_bytes
-        read, scores = bring.read_all(engine, model, kept, session, say)
         part = replace(study.sheet, notes=(*study.sheet.notes, *notes))
-        return replace(Study.of_read(model_from_bytes(model), read, fitting.far_below(scores), part), marks=marks)
+        job = engine.call(taught_fit, *asked, session=session, deadline_s=bring.FIT_S)
+        return replace(bring.studied(engine, job, "Teaching these words", kept, part, session, say), marks=marks)
 
     return do
 

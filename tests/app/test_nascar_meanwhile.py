@@ -29,6 +29,14 @@ def drawn(monkeypatch):
     return record(monkeypatch)
 
 
+@pytest.fixture
+def app(engine) -> AppTest:
+    """A page with its first result; from here on workers do what they are told to alone."""
+    found = opened()
+    engine.auto = False
+    return found
+
+
 def card(app: AppTest) -> str:
     """The card's scores and the line below them."""
     return next(body for body in pieces(app) if '<div class="gdm-scores">' in body)
@@ -79,9 +87,7 @@ def test_scores_of_a_link_that_was_open_before_are_there_at_once(engine):
     assert not engine.waiting("ask-scores")
 
 
-def test_scores_of_a_fit_that_has_just_ended_are_on_their_way(engine):
-    app = opened()
-    engine.auto = False
+def test_scores_of_a_fit_that_has_just_ended_are_on_their_way(engine, app):
     for change in (lambda: app.number_input(key="track").set_value(7), lambda: slider(app, "T").set_value(300)):
         change()
         app.run()
@@ -154,9 +160,7 @@ def test_whatever_is_not_of_what_the_controls_say_fades_until_it_is(engine):
     assert 'class="gdm-waiting"' not in text(app)
 
 
-def test_a_run_that_is_overtaken_has_said_by_then_which_settings_are_wanted(engine, monkeypatch):
-    app = opened()
-    engine.auto = False
+def test_a_run_that_is_overtaken_has_said_by_then_which_settings_are_wanted(engine, monkeypatch, app):
     monkeypatch.setattr("pages.lab.picture", lambda *given: st.stop())
     app.number_input(key="track").set_value(7)
     app.run()
@@ -171,9 +175,7 @@ def test_a_picture_that_moves_is_the_result_of_no_settings(engine, moving):
 
 
 # ---- a hand comes near a slider -----------------------------------------------------------------------------------
-def test_states_for_a_held_thumb_are_asked_for_once_a_hand_comes_near_and_never_before(engine):
-    app = opened()
-    engine.auto = False
+def test_states_for_a_held_thumb_are_asked_for_once_a_hand_comes_near_and_never_before(engine, app):
     before = len(engine.jobs)
     app.run()
     offered = offers(app)
@@ -197,9 +199,7 @@ def test_states_for_a_held_thumb_are_asked_for_once_a_hand_comes_near_and_never_
 
 
 @pytest.mark.parametrize("said", ["", "temperature", "T", "tau " * 1000])
-def test_nothing_is_worked_out_for_a_slider_that_is_none(engine, said):
-    app = opened()
-    engine.auto = False
+def test_nothing_is_worked_out_for_a_slider_that_is_none(engine, said, app):
     assert tables(app, said, 0.5)["tables"] == []
     assert not engine.waiting()
 
@@ -215,9 +215,7 @@ def _ahead(engine) -> list[int]:
     return [job.work.config["n_states"] for job in jobs]
 
 
-def test_fits_beside_the_one_that_stands_are_begun_once_a_hand_comes_near_the_slider(engine):
-    app = opened()
-    engine.auto = False
+def test_fits_beside_the_one_that_stands_are_begun_once_a_hand_comes_near_the_slider(engine, app):
     app.run()
     assert _ahead(engine) == []
     _near(app, "K")
@@ -253,9 +251,7 @@ def test_states_that_come_while_k_is_held_are_those_of_the_fit_that_is_shown_onc
 
 
 @pytest.mark.parametrize("begun", [True, False])
-def test_a_fit_that_was_asked_for_ahead_goes_on_when_somebody_waits_for_it(engine, begun):
-    app = opened()
-    engine.auto = False
+def test_a_fit_that_was_asked_for_ahead_goes_on_when_somebody_waits_for_it(engine, begun, app):
     _near(app, "K")
     three, five = [job for job in engine.waiting() if job.slot.startswith("prefetch-")]
     if begun:
@@ -269,9 +265,7 @@ def test_a_fit_that_was_asked_for_ahead_goes_on_when_somebody_waits_for_it(engin
     assert live_of(app).poll().result.key == five.work.key
 
 
-def test_what_is_fitted_ahead_is_given_up_when_another_setting_moves(engine):
-    app = opened()
-    engine.auto = False
+def test_what_is_fitted_ahead_is_given_up_when_another_setting_moves(engine, app):
     _near(app, "K")
     ahead = engine.waiting()
     slider(app, "tau").set_value(0.3).run()
@@ -280,9 +274,7 @@ def test_what_is_fitted_ahead_is_given_up_when_another_setting_moves(engine):
     assert _ahead(engine) == [], "not beside a fit that somebody waits for"
 
 
-def test_nothing_is_fitted_ahead_where_fits_take_long(engine, monkeypatch):
-    app = opened()
-    engine.auto = False
+def test_nothing_is_fitted_ahead_where_fits_take_long(engine, monkeypatch, app):
     monkeypatch.setattr(session, "AHEAD_S", -1.0)
     monkeypatch.setattr(held, "SOON_S", -1.0)
     _near(app, "K")
@@ -323,9 +315,7 @@ def test_noise_is_seen_under_the_track(engine, drawn):
 
 
 # ---- the new trial ------------------------------------------------------------------------------------------------
-def test_a_new_trial_that_no_fit_has_read_says_when_it_will_be(engine):
-    app = opened()
-    engine.auto = False
+def test_a_new_trial_that_no_fit_has_read_says_when_it_will_be(engine, app):
     app.number_input(key="track").set_value(7)
     app.run()
     (main,) = engine.waiting("main")
@@ -346,9 +336,7 @@ def test_a_new_trial_that_no_fit_has_read_says_when_it_will_be(engine):
     assert live_of(app).records.last(Looked).content == (wanted.train.fingerprint, wanted.test.fingerprint)
 
 
-def test_a_paused_fit_shows_the_new_trial_as_it_was_read_before(engine, drawn):
-    app = opened()
-    engine.auto = False
+def test_a_paused_fit_shows_the_new_trial_as_it_was_read_before(engine, drawn, app):
     app.button(key="nascar-reset").click()
     app.run()
     (main,) = engine.waiting("main")
@@ -361,9 +349,7 @@ def test_a_paused_fit_shows_the_new_trial_as_it_was_read_before(engine, drawn):
     assert "The fit is paused" in figure["caption"]
 
 
-def test_what_is_true_is_never_marked_as_out_of_date(engine, drawn):
-    app = opened()
-    engine.auto = False
+def test_what_is_true_is_never_marked_as_out_of_date(engine, drawn, app):
     slider(app, "K").set_value(6)
     app.run()
     assert live_of(app).poll().state == "stale"
