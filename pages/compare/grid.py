@@ -14,8 +14,7 @@ from gdm_core.analysis.comparisons import MEASURES
 from gdm_core.engine.compare import Compared, CompareJob, Comparison
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure, note
-from pages.compare.settings import STAYS, Chosen
-from pages.compare.sources import Source
+from pages.compare.settings import STAYS, Chosen, Source
 from pages.lab import live
 from pages.lab.live import background, screen
 from pages.ui import navigation, shell

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gdm_core.engine.compare import Comparison
 from gdm_core.errors import GdmError
-from pages.compare import results, settings, sources
+from pages.compare import results, settings
 from pages.ui import limits, shell
 from pages.ui.controls import number
 
@@ -12,7 +12,7 @@ SEEDS = (1, 5)
 
 frame = shell.frame("compare", card_share=0.34)
 with frame.controls:
-    source = sources.choose()
+    source = settings.choose_data()
     if source is None:
         frame.header("nothing to compare on yet")
         with frame.picture:

@@ -14,7 +14,7 @@ from gdm_core.engine.compare import Compared
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import TIME_MARGIN, Dict, Figure, axis, figure, points, time_cursor, typed
 from gdm_studio.plot.figures.strips import averaged
-from pages.compare.sources import Source
+from pages.compare.settings import Source
 from pages.ui import shell
 from pages.ui.plot import plot
 

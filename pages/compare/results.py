@@ -16,8 +16,7 @@ from gdm_core.engine.compare import Compared, CompareJob, Comparison
 from gdm_core.text import mean_and_spread
 from gdm_studio.plot import figures
 from pages.compare import grid, pictures
-from pages.compare.settings import Chosen
-from pages.compare.sources import Source
+from pages.compare.settings import Chosen, Source
 from pages.lab import live
 from pages.lab.live import background
 from pages.ui import shell

@@ -14,7 +14,7 @@ import streamlit as st
 from gdm_core.analysis.tables import csv
 from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures import Figure
-from pages.playground import export, gumbel, pictures
+from pages.playground import gumbel, pictures
 from pages.ui import exports, limits, shell
 from pages.ui.controls import slide, tabs
 from pages.ui.downloads import download
@@ -222,7 +222,7 @@ def file(label: str, make: Callable[[], bytes], name: str) -> None:
 
 def take_along(s: Settings) -> None:
     """Files of what the page shows."""
-    code = export.script(
+    code = pictures.script(
         s.logits, s.other, s.softness, s.noise, s.seed, SHOWN, COMPARED, exports.link(), exports.install()
     )
     figures_here = (
@@ -241,7 +241,7 @@ def take_along(s: Settings) -> None:
                 exports.save_picture(key, stem, figure, least=PICTURE_WIDTH)
         shell.quiet("SVG and PNG are saved as the figures stand here, theme included.")
     with right, shell.panel("playground-numbers", "Numbers"):
-        for name, table in (("Draws", export.draws_table(*dots(s))), ("Divergence", divergences)):
+        for name, table in (("Draws", pictures.draws_table(*dots(s))), ("Divergence", divergences)):
             file(f"{name} (CSV)", partial(csv, table), f"playground-{name.lower()}.csv")
         file("Python script", code.encode, "playground.py")
         shell.quiet("The script throws the same dice: its draws are the dots of the page.")

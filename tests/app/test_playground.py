@@ -16,7 +16,7 @@ from gdm_core.maths.relaxed import gumbel_softmax_kl
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import untyped
 from gdm_studio.plot.figures.simplex import barycentric
-from pages.playground import export, gumbel
+from pages.playground import gumbel, pictures
 from pages.ui import navigation
 from tests.support.drawn import record, words
 from tests.support.offered import offered
@@ -65,7 +65,7 @@ def test_the_script_draws_the_dots_of_the_page(tmp_path):
         "Python script",
     }
     printed = run_script(app.code[0].value, tmp_path)
-    table = export.draws_table(
+    table = pictures.draws_table(
         gumbel.draws(np.array([1.5, 0.0, -0.2]), 0.6, gumbel.noise(500, 3, 3), 0.3),
         gumbel.draws(np.array([-0.2, 0.2, 0.2]), 0.6, gumbel.noise(150, 3, 5), 0.3),
     )
@@ -220,7 +220,7 @@ LOADED = """
 import sys
 from pages.playground import gumbel, pictures
 from pages.paper import panels
-from pages.compare import results, settings, sources
+from pages.compare import results, settings
 drawn = set(sys.modules)
 from pages.formula1 import tabs
 from pages.lab import recording

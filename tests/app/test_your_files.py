@@ -18,7 +18,7 @@ import pytest
 from datasets import keypoints, mice, splits, tables
 from gdm_core.errors import DataError, GdmError
 from gdm_studio.plot.figures.base import untyped
-from pages.your_data import check, intake, pose_check
+from pages.your_data import check, intake, poses
 from pages.your_data.intake import OpenFile, TableOptions
 from pages.your_data.poses import PoseOptions, chosen, from_poses
 from tests.support.controls import control
@@ -167,11 +167,11 @@ def flat_csv(n: int = 120) -> bytes:
 def test_the_editor_says_what_is_kept_and_under_which_name(session):
     table = pair()
     file = OpenFile("pair.npz", "d", table)
-    everything = pose_check.edited_names(file)
+    everything = poses.edited_names(file)
     assert everything == (tuple(enumerate(table.animals)), tuple(enumerate(table.parts)))
     rows = {0: {"name": " resident "}, 1: {"use": False}, 2: {"name": ""}, 2 + 1: {"use": False}}
     session[f"your-data-parts-{file.digest}"] = {"edited_rows": rows}
-    animals, parts = pose_check.edited_names(file)
+    animals, parts = poses.edited_names(file)
     assert animals == ((0, "resident"),)
     assert parts == tuple((i, name) for i, name in enumerate(table.parts) if i != 1)
 
@@ -207,7 +207,7 @@ def test_the_script_leaves_out_and_renames_the_same(session, features):
 
 
 def test_nothing_left_cannot_be_fitted_and_says_so(engine, monkeypatch):
-    monkeypatch.setattr(pose_check, "edited_names", lambda file: ((), ((0, "nose"),)))
+    monkeypatch.setattr(poses, "edited_names", lambda file: ((), ((0, "nose"),)))
     app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
     assert "at least one animal" in html(app)
     assert app.button(key="fit").disabled
@@ -220,20 +220,20 @@ def test_each_problem_is_found_where_it_is():
     xy[50:90, 0, :, 2] = np.nan
     scores[100:150, 1, 4] = 0.1
     xy[200, 1, :, 0] += 400
-    codes = pose_check.problems_in(replace(table, xy=xy, scores=scores), 0.3)
+    codes = poses.problems_in(replace(table, xy=xy, scores=scores), 0.3)
     assert (codes[50:90, 0, 2] == 1).all()
     assert (codes[100:150, 1, 4] == 2).all()
     assert codes[200, 1, 0] == 3
-    assert (pose_check.problems_in(replace(table, xy=xy, scores=scores), 0.0)[100:150, 1, 4] != 2).all()
-    figure = pose_check.problem_picture(codes, table)
+    assert (poses.problems_in(replace(table, xy=xy, scores=scores), 0.0)[100:150, 1, 4] != 2).all()
+    figure = poses.problem_picture(codes, table)
     cells = untyped(figure["data"][0]["z"])
     assert cells.shape == (14, 200)
     assert (cells[2, 25:45] == 1 + 0 * 3 + 2).all(), "not tracked at all, in its strongest colour"
     assert (cells[7 + 4, 50:75] == 1 + 1 * 3 + 2).all()
     assert cells[7, 100] in (1 + 2 * 3 + 1, 1 + 2 * 3 + 2)
     assert "not tracked" in figure["alt"]
-    assert list(pose_check.problem_shares(codes)) == [
-        word for kind, (word, _) in pose_check.KINDS.items() if (codes == kind).any()
+    assert list(poses.problem_shares(codes)) == [
+        word for kind, (word, _) in poses.KINDS.items() if (codes == kind).any()
     ]
 
 
@@ -408,11 +408,11 @@ def test_the_sketch_takes_a_pose_with_all_parts_apart():
     xy[20, 1] = [[0, 0.1, 0.2], [0, 0, 0]]
     xy[30, 1] = [[0, 5, 10], [0, 5, 0]]
     table = keypoints.KeypointTable(xy, ("a", "b"), ("p", "<i>", "r"))
-    assert pose_check.clearest(table) == (30, 1)
-    figure = pose_check.sketch(table, 30, 1)
+    assert poses.clearest(table) == (30, 1)
+    figure = poses.sketch(table, 30, 1)
     assert "<i>" not in str(figure["layout"])
     assert figure["layout"]["xaxis"]["range"] == [0, 10], "the pose fills the figure"
     low, high = figure["layout"]["yaxis"]["range"]
     assert low > high, "down is up in an image"
     lost = keypoints.KeypointTable(np.full((4, 1, 2, 2), np.nan, np.float32), ("a",), ("p", "q"))
-    assert pose_check.sketch(lost, *pose_check.clearest(lost))["layout"]["annotations"] == []
+    assert poses.sketch(lost, *poses.clearest(lost))["layout"]["annotations"] == []
