@@ -20,7 +20,7 @@ from datasets.formula1 import Event, LapTable, Session
 from pages.formula1 import data, loading, weekend
 from pages.formula1.choices import choose_one, choose_range, choose_several
 from pages.formula1.data import FIFTH, Looked, Pick, Place
-from pages.lab.live.work import Work
+from pages.lab.live.background import Work
 from pages.ui import shell
 
 SOURCES = {"real": "Real sessions", "simulated": "Simulated"}

@@ -12,7 +12,7 @@ from typing import Any
 from datasets import formula1
 from datasets.formula1 import Event, FeedError, Reason, Session
 from gdm_core.errors import GdmError
-from pages.lab.live.work import Work, Works
+from pages.lab.live.background import Work, Works
 
 MAX_KEPT = 6
 DEADLINE_S = 180.0

@@ -22,11 +22,10 @@ from pages.formula1.data import Floats, Race
 from pages.formula1.driver_states import race_of
 from pages.formula1.lap_axis import LapAxis
 from pages.lab import View, live
-from pages.lab.labels import colour_key
+from pages.lab.naming import colour_key
 from pages.lab.teach import agreement, lessons, marks_panel
 from pages.lab.teach.lessons import Vocabulary
-from pages.lab.teach.taught_fit import TEACHABLE, ready
-from pages.lab.teach.taught_model import AnyTeaching, ask, found_in, proposals
+from pages.lab.teach.taught_fit import TEACHABLE, AnyTeaching, ask, found_in, proposals, ready
 from pages.ui import settings, shell
 from pages.ui.downloads import download
 from pages.ui.plot import State, plot
@@ -265,7 +264,7 @@ def _strips(taught: LapTeaching, said: dict[str, Named]) -> None:
     plot(figure, key="teach-strips", state=state, revision=revision, selected=take)
     if taught.words.words:
         used = [word for word in taught.words.words if word in taught.marks.words] or list(taught.words.words)
-        st.html(colour_key("words", names, [taught.words.columns[taught.words.words.index(word)] for word in used]))
+        st.html(colour_key("words", names, map(taught.words.column, used)))
     missing = [driver for driver, one in said.items() if not one.axis.trials_of(lap)]
     if missing:
         shell.quiet(f"{' and '.join(missing)} has no lap {lap} among those chosen.")

@@ -218,16 +218,10 @@ def with_spread(rows: list[Score], others: list[list[Score]]) -> list[Score]:
 def rows_now(view: View, rows_of: Rows) -> list[Score]:
     """The rows of what stands, if they are known already: asks nothing."""
     found, wanted = view.fit.answers.latest("scores"), view.shown.wanted
-    mine = view.settled and found.about is not None and wanted is not None and _same(found.about, wanted)
+    mine = view.settled and found.about is not None and wanted is not None and found.about.number == wanted.number
     if not mine or found.about.where.measure != view.setting.measure:
         return []
     return with_spread(rows_of(found.value), [rows_of(one) for one in other_seeds(view, ask=False)])
-
-
-def _same(one: live.Wanted, other: live.Wanted) -> bool:
-    """Whether two fits are one, looked at through the same data."""
-    tests = [None if wanted.test is None else wanted.test.fingerprint for wanted in (one, other)]
-    return one.key == other.key and tests[0] == tests[1]
 
 
 def _waiting(view: View, answer: live.Answer) -> str:

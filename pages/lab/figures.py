@@ -17,7 +17,7 @@ from gdm_core.trials import Trial
 from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, framed, note, points, rows_axis, shape
 from gdm_studio.plot.figures.states import plain
-from pages.lab.labels import Known
+from pages.lab.naming import Known
 from pages.lab.view import Reading, Unread
 from pages.ui.exports import legend
 

@@ -32,13 +32,11 @@ def begin(frame: shell.Frame, data: Data, choice: Choice, *, ships: Sequence[str
     fit = live.fit(page, wanted, moving=moving)
     shown = fit.poll()
     came = any((found := shipped.load(name)) is not None and found.stands(shown.result) for name in ships)
-    if ready is not None and ready.stands(shown.result):
-        view = View(
-            frame, setting, fit, shown, ready.look, shipped=ready, came=came, moving=moving, number=wanted.number
-        )
-    else:
-        asked = live.states_of(fit, shown)
-        view = View(frame, setting, fit, shown, asked.value, asked, came=came, moving=moving, number=wanted.number)
+    if ready is not None and not ready.stands(shown.result):
+        ready = None
+    asked = live.Answer(ready.look) if ready is not None else live.states_of(fit, shown)
+    told: dict[str, Any] = {"shipped": ready, "came": came, "moving": moving, "number": wanted.number}
+    view = View(frame, setting, fit, shown, asked.value, asked, **told)
     # First of all: what this run is overtaken before it comes to has faded by then.
     facts = [("model", choice.label), *choice.facts]
     frame.header(data.about, facts, wanted=view.number, waits=sentences.what_for(view))

@@ -208,29 +208,21 @@ def _digest(*parts: Any) -> str:
 
 
 # ---- one question to a worker -------------------------------------------------------------------------------------------
-@dataclass(frozen=True, eq=False)
 class _Sweep:
-    """What a worker is asked for: the name of the answer, what it is asked under, and the arguments of `looks.sweep`."""
+    """Asks a worker for the states of some trials at some values of a setting; `name` is that of what it answers."""
 
-    name: str
-    under: str
-    arguments: tuple[Any, ...]
-    values: Sequence[float]
+    def __init__(
+        self, view: View, under: str, fitted: FitResult, which: Sequence[int], setting: str, values: Sequence[float]
+    ) -> None:
+        asked = (view.data.train, view.data.test, tuple(which), setting, list(values))
+        self.name, self.values = question_key(fitted.key, looks.sweep, asked), values
+        self._answers, self._under, self._asked = view.fit.held_answers, under, (fitted.model_bytes, *asked)
 
-    def answer(self, view: View) -> Answer:
-        answers = view.fit.held_answers
-        found = answers.ask(self.under, self.name, looks.sweep, *self.arguments)
+    def answer(self) -> Answer:
+        found = self._answers.ask(self._under, self.name, looks.sweep, *self._asked)
         if found.fresh:
-            answers.keep_latest(self.under)
+            self._answers.keep_latest(self._under)
         return found
-
-
-def _asked(
-    view: View, under: str, fitted: FitResult, which: Sequence[int], name: str, values: Sequence[float]
-) -> _Sweep:
-    arguments = (view.data.train, view.data.test, tuple(which), name, list(values))
-    key = question_key(fitted.key, looks.sweep, arguments)
-    return _Sweep(key, under, (fitted.model_bytes, *arguments), values)
 
 
 def _way(family: str, setting: str) -> str:
@@ -260,13 +252,13 @@ def _sweeps(view: View, followed: Followed, setting: str) -> list[_Sweep]:
     else:
         rounds = [values]
     return [
-        _asked(view, f"sweep-{setting}-{i}", fitted, followed.trials, setting, part) for i, part in enumerate(rounds)
+        _Sweep(view, f"sweep-{setting}-{i}", fitted, followed.trials, setting, part) for i, part in enumerate(rounds)
     ]
 
 
 def _sweep(view: View, followed: Followed, asked: Sequence[_Sweep]) -> Tables:
     fit, order = view.fit, view.shown.order
-    answers = [one.answer(view) for one in asked]
+    answers = [one.answer() for one in asked]
     fresh = [(one, answer.value) for one, answer in zip(asked, answers, strict=True) if answer.fresh]
     more = any(answer.pending for answer in answers)
     found = {value: soft for one, every in fresh for value, soft in zip(one.values, every, strict=True)}
@@ -334,8 +326,8 @@ class _Beside:
         model = result or (self._stands if begun else None)
         if model is None:
             return None
-        asked = _asked(view, f"beside-{n_states}", model, missing, "n_states", [n_states])
-        answer = asked.answer(view)
+        asked = _Sweep(view, f"beside-{n_states}", model, missing, "n_states", [n_states])
+        answer = asked.answer()
         self.waits |= answer.pending
         if not answer.fresh:
             return None

@@ -23,9 +23,9 @@ from gdm_studio.plot import figures
 from gdm_studio.plot.figures.strips import MAX_COLUMNS
 from pages.lab import live
 from pages.lab.data import Data, Setting
-from pages.lab.labels import colour_key
 from pages.lab.live.pictures import Origin
 from pages.lab.live.screen import BESIDE
+from pages.lab.naming import colour_key
 from pages.lab.view import Unread, View
 from pages.ui import limits, page_memory, parts, shell, slider
 from pages.ui.card import Score

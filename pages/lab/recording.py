@@ -15,10 +15,10 @@ from gdm_core.analysis.bouts import BoutRule
 from gdm_core.units import unit_for
 from gdm_studio.plot import figures
 from pages import lab
-from pages.lab import Data, View, held, live, naming, pin, scores, tabs, trial_choice
+from pages.lab import Data, View, held, live, naming, pin, scores, tabs
 from pages.lab import figures as made
-from pages.lab.data import longest, rule_words
-from pages.lab.labels import colour_key
+from pages.lab.data import longest, pick_trial, rule_words
+from pages.lab.naming import colour_key
 from pages.lab.poses import clips, player
 from pages.lab.teach import lessons, taught_fit
 from pages.lab.teach import panel as teach
@@ -49,8 +49,7 @@ def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships
     with page.controls:
         choice = choose_model(page.folder, data, sees)
     untaught = lab.begin(page, data, choice, ships=ships)
-    followed = taught_fit.follow(untaught, data)
-    base, taught = followed.view, followed.fit
+    base, taught, switch = taught_fit.follow(untaught, data)
     with page.controls:
         rate, labelled = data.train[0].rate_hz, data.expert_rule is not None
         rule, moving = bout_controls(data.first_rule, data.unit, rate, data.bouts_of, labelled=labelled)
@@ -58,9 +57,9 @@ def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships
         named = naming.controls(page.folder, choice.n_states, settings.of(data.key), called, colours, data.every_label)
     teaches = st.session_state.get("view", st.query_params.get("view")) == TEACH  # at first only the address says so
     with page.picture:
-        index = trial_choice.pick(data, marking=teaches)
+        index = pick_trial(data, marking=teaches)
         with st.container():  # always there: what stands below keeps its place, or players and timelines begin anew
-            followed.switch()
+            switch()
     read: dict[str, Any] = {"naming": named, "rule": rule, "moving": base.moving or moving}
     plain = _view(untaught, index, **read)
     view = plain if taught is None else _view(base, index, taught, **read)
@@ -197,21 +196,14 @@ def bout_controls(start: BoutRule, counted: str, rate_hz: float, of: str, *, lab
         shell.quiet(
             f"No labels say how long bouts are. At first they are {rule_words(start, counted)}; 0 reads them as fitted."
         )
-    said = "Soft states are averaged over so long before the strongest counts. 0: as fitted."
-    smooth, smoothing = slide(
-        f"Smooth over ({unit.plural})", 0.0, most, start.smooth_s, step, key="smooth", of=of, live=True, help=said + why
+    averaged = "Soft states are averaged over so long before the strongest counts. 0: as fitted."
+    offered = (
+        ("smooth", "Smooth over", start.smooth_s, averaged),
+        ("shortest", "Shortest bout", start.shortest_s, "Bouts below it go to their neighbours."),
     )
-    said = "Bouts below it go to their neighbours."
-    shortest, cutting = slide(
-        f"Shortest bout ({unit.plural})",
-        0.0,
-        most,
-        start.shortest_s,
-        step,
-        key="shortest",
-        of=of,
-        live=True,
-        help=said + why,
+    (smooth, smoothing), (shortest, cutting) = (
+        slide(f"{what} ({unit.plural})", 0.0, most, at, step, key=key, of=of, live=True, help=said + why)
+        for key, what, at, said in offered
     )
     return BoutRule(smooth, shortest), smoothing or cutting
 

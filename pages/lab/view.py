@@ -19,9 +19,8 @@ from gdm_core.units import SECONDS, STEPS, Unit, unit_of_stays
 from gdm_studio.plot import palette
 from pages.lab import live
 from pages.lab.data import Data, Setting
-from pages.lab.labels import Known, Words
 from pages.lab.live.pictures import Origin, State
-from pages.lab.naming import Naming
+from pages.lab.naming import Known, Naming, Words
 from pages.lab.shipped import Shipped
 from pages.ui.exports import slug
 from pages.ui.model_controls import Choice

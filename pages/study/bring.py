@@ -32,7 +32,7 @@ from gdm_core.study.study import RESERVED
 from gdm_core.trials import Trial, Trials
 from pages.lab import live
 from pages.lab.live import screen
-from pages.lab.live.work import Stopped
+from pages.lab.live.background import Stopped
 from pages.lab.suggest import APART, verdicts
 from pages.study import files, work
 from pages.study.work import KEPT, Say

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import streamlit as st
 
 from pages.lab.live import background
-from pages.lab.live.work import Work, Works
+from pages.lab.live.background import Work, Works
 from pages.ui import page_memory, shell
 
 KEPT = page_memory.stays("study-")

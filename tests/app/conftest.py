@@ -17,7 +17,8 @@ from streamlit.testing.v1.local_script_runner import LocalScriptRunner
 
 from gdm_studio.seeds import SEEDS_VARIABLE
 from pages.behaviour import recordings
-from pages.lab import Data, trial_choice
+from pages.lab import Data
+from pages.lab import data as lab_data
 from pages.lab.live import Live, screen
 from pages.lab.live import session as live_session
 from pages.ui import server
@@ -124,7 +125,7 @@ def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> QuickEngine:
 def real(engine: QuickEngine, monkeypatch: pytest.MonkeyPatch) -> QuickEngine:
     """The same, which fits the models themselves. What a page leads to is drawn at once."""
     engine.real = True
-    monkeypatch.setattr(trial_choice, "DRAWN_S", 0.0)
+    monkeypatch.setattr(lab_data, "DRAWN_S", 0.0)
     return engine
 
 

@@ -10,8 +10,7 @@ from streamlit.testing.v1 import AppTest
 from gdm_core.analysis.bouts import BoutRule, like_expert, median_bout, smoothed, without_short
 from gdm_core.errors import ConfigError
 from pages.lab import naming
-from pages.lab.labels import OTHERS, Words
-from pages.lab.naming import arrange
+from pages.lab.naming import OTHERS, Words, arrange
 from tests.support.drawn import words
 from tests.support.page import opened
 

@@ -26,9 +26,8 @@ from pages.lab import Data, Setting, export, live, recording, scores
 from pages.lab import export as lab_export
 from pages.lab import figures as made
 from pages.lab import tabs as lab_tabs
-from pages.lab.labels import colour_key
 from pages.lab.live import Wanted, screen
-from pages.lab.naming import Naming, arrange
+from pages.lab.naming import Naming, arrange, colour_key
 from pages.lab.poses import player
 from pages.lab.poses.tracking import from_recordings
 from pages.lab.view import View

@@ -11,7 +11,7 @@ import pytest
 from datasets import formula1
 from datasets.formula1 import FeedError, Reason
 from pages.formula1 import loading
-from pages.lab.live.work import Works
+from pages.lab.live.background import Works
 from tests.support.formula1 import ring_driver, ring_session
 from tests.support.formula1_page import RING, box, ring_race, visit, words
 

@@ -99,7 +99,7 @@ def setting(label: str = "GDM", **changes) -> lab.Setting:
     ],
 )
 def test_the_earlier_result_is_told_by_every_setting_that_changed(before, words):
-    from pages.lab.waiting import earlier
+    from pages.lab.sentences import earlier
 
     assert earlier(setting(), before) == words
 

@@ -51,7 +51,7 @@ def test_a_failed_fit_is_not_under_way_while_questions_are_answered(engine, live
     engine.run_all()
     live.ask("n", "1", max, 1, 2)
     shown = live.poll()
-    assert shown.busy
+    assert live.answers.pending
     assert not shown.fitting
 
 

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from datasets.marks import Mark, Marks
 from gdm_core.errors import DataError
-from pages.lab import trial_choice
+from pages.lab import data as lab_data
 from pages.lab.teach import desk, lessons
 from pages.lab.teach.desk import entries_of
 from pages.lab.teach.lessons import keys_of, with_key, with_word
@@ -149,7 +149,7 @@ def test_something_is_asked_while_the_model_has_no_answer_yet_and_never_twice(en
 def test_a_browser_that_still_sends_the_trial_before_does_not_lead_away_from_where_the_page_went(
     engine, table, monkeypatch
 ):
-    monkeypatch.setattr(trial_choice, "DRAWN_S", 600.0)
+    monkeypatch.setattr(lab_data, "DRAWN_S", 600.0)
     app = opened()
     assert trial(app) == 0, "it opens where marking is allowed"
     table.send(app, {"kind": "look", "recording": "trial 2"})

@@ -18,7 +18,7 @@ from datasets.formula1 import Event, SessionSlot
 from pages.formula1 import data, loading, time_gained
 from pages.formula1.data import Place
 from pages.lab import live
-from pages.lab.live.work import Works
+from pages.lab.live.background import Works
 from pages.ui import navigation
 from tests.support import drawn
 from tests.support.formula1 import LAP_S, ring_driver, ring_session

@@ -17,8 +17,7 @@ from starlette.applications import Starlette
 
 from gdm_core.errors import DataError
 from pages.channel import messages, route, visitor
-from pages.channel.scene import Moving, Tables
-from pages.channel.visitor import ROUTE, Channel
+from pages.channel.visitor import ROUTE, Channel, Moving, Tables
 from tests.support.asgi import Line
 
 COMPONENTS = Path(__file__).resolve().parents[2] / "pages" / "ui" / "components"

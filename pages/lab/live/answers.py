@@ -37,23 +37,15 @@ class Answer:
     queued: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class _Known:
-    """An answer and what it is about."""
-
-    value: Any = None
-    about: Any = None
-
-
 class Answers:
     """The questions of one page and one visitor; of each name, the latest wins."""
 
     def __init__(self, engine: Engine, session: str) -> None:
         self._engine, self._session = engine, session
-        self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], Answer] = OrderedDict()
         self._failed: dict[tuple[str, str], str] = {}
         self._jobs: dict[str, tuple[str, Job, Any]] = {}
-        self._latest: dict[str, _Known] = {}
+        self._latest: dict[str, Answer] = {}
         self._patience: dict[str, float] = {}  # how many times its deadline a question is given
         self._heard: dict[str, Any] = {}  # what was last known of those that come by and by
         self._owed: set[str] = set()  # names of questions whose asker was told to ask again later
@@ -132,8 +124,8 @@ class Answers:
         if question in self._known:
             self._drop(name, unless=key)
             self._known.move_to_end(question)
-            self._latest[name] = found = self._known[question]
-            return Answer(found.value, fresh=True, about=found.about, name=name)
+            self._latest[name] = self._known[question]
+            return self._known[question]
         if question in self._failed:
             return replace(self.latest(name), message=self._failed[question])
         if name not in self._jobs or self._jobs[name][0] != key:
@@ -171,12 +163,11 @@ class Answers:
 
     def latest(self, name: str) -> Answer:
         """The newest answer of that name, for a page that has nothing to ask at the moment."""
-        found = self._latest.get(name, _Known())
-        return Answer(found.value, about=found.about, name=name)
+        return replace(self._latest.get(name, Answer(name=name)), fresh=False)
 
     def learn(self, name: str, value: Any, about: Any = None) -> None:
         """Take in what is known from elsewhere, to be shown as an earlier answer while a new one is worked out."""
-        self._latest[name] = _Known(value, about)
+        self._latest[name] = Answer(value, about=about, name=name)
 
     def keep_latest(self, name: str) -> None:
         """Of all answers of that name, keep the newest alone: for those that weigh megabytes."""
@@ -218,7 +209,7 @@ class Answers:
                 self._failed[name, key] = view.message
 
     def _take_in(self, name: str, key: str, value: Any, about: Any) -> None:
-        self._known[name, key] = _Known(value, about)
+        self._known[name, key] = Answer(value, fresh=True, about=about, name=name)
         while len(self._known) > MAX_KEPT:
             self._known.popitem(last=False)
 

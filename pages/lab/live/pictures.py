@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis.matching import Order, inverse, order_of, ordered
-from gdm_core.engine import FitRequest, FitResult, JobStatus, JobView, Snapshot
+from gdm_core.engine import FitRequest, FitResult, Snapshot
 from gdm_core.models.scaling import Scaler
 from gdm_core.trials import Trials
 from gdm_studio.plot import palette
@@ -143,7 +143,7 @@ class Shown:
     message     what went wrong, in words for the visitor
     notes       what happened to the fit on its way, such as a worker that was lost
     held        paused
-    fitting     a fit is under way; `busy` also while questions are answered
+    fitting     a fit is under way
     stopped     the visitor gave up the fit that was under way
     out_of_time  it has used the time that it was given, and stands where it is
     origin      of `train`, and of whatever the model behind it says of other data in the same order of colours
@@ -157,12 +157,10 @@ class Shown:
     step: int = 0
     total: int = 0
     curve: Curve = NOTHING_YET
-    seconds: float = 0.0
     message: str = ""
     notes: tuple[str, ...] = ()
     held: bool = False
     fitting: bool = False
-    busy: bool = False
     stopped: bool = False
     out_of_time: bool = False
     origin: Origin = field(default_factory=Origin)
@@ -219,7 +217,7 @@ def unpack(snapshot: Snapshot, trials: Trials) -> tuple[Array, ...]:
     return tuple(found)
 
 
-SAME = ("state", "order", "step", "held", "message", "notes", "fitting", "stopped", "out_of_time", "busy")
+SAME = ("state", "order", "step", "held", "message", "notes", "fitting", "stopped", "out_of_time")
 
 
 def alike(new: Shown, old: Shown) -> bool:
@@ -283,95 +281,3 @@ def is_plain(shown: Shown) -> bool:
         return order_of(ordered(shown.train, inverse(shown.order)), truth, None, palette.DIFFERENCES)
 
     return bool(shown.order == shown.once("plain-order", plain, of=shown.train))
-
-
-RIPE = 0.3  # of its steps: before, a fit from the start says less than the picture that stands
-
-
-@dataclass(frozen=True)
-class FitUnderWay:
-    """What is under way, and how it is watched.
-
-    told                  what a picture of it says whatever there is to see, by the fields of `Shown`
-    main, warm, preview   the jobs' views, None for one that is not under way
-    first                 states that were there before any of them: as an earlier fit reads the data
-    playing, watched      it is slowed down; somebody looks at how it learns
-    moving                a slider is still held
-    """
-
-    told: Mapping[str, Any]
-    main: JobView | None
-    warm: JobView | None
-    preview: JobView | None
-    first: tuple[Array, ...] | None
-    playing: bool
-    watched: bool
-    moving: bool
-
-    @property
-    def running(self) -> bool:
-        """Whether a fit is under way, or about to be."""
-        return bool(self.told["fitting"])
-
-    def picture(self, wanted: Wanted | None, now: Shown, colours: Colours) -> Shown:
-        """What to show of the fit of `wanted`, after `now`."""
-        raw, followed, result = self._best_look(wanted, now)
-        progress = self._progress(wanted, now, followed)
-        if wanted is not None and raw is not None:
-            order = colours.order(wanted, raw)
-            return Shown(self._state(followed), wanted, ordered(raw, order), order, result, **progress)
-        if not now.train:
-            return Shown("running", wanted, **progress)
-        state: State = "stale"
-        if now.wanted is not None and wanted is not None and now.wanted.key == wanted.key:
-            # It is done, runs anew, or went wrong on the way: what was seen of this very fit says most.
-            state = now.state if self.running or now.state == "fresh" else "stale"
-        return replace(now, state=state, **progress, _kept=now._kept)
-
-    def _best_look(
-        self, wanted: Wanted | None, now: Shown
-    ) -> tuple[tuple[Array, ...] | None, JobView | None, FitResult | None]:
-        """(states, the job whose progress is shown, a result): warm before main, any of the two before a forward pass."""
-        main, warm, preview = self.main, self.warm, self.preview
-        followed = main or warm
-        if wanted is None:
-            return None, followed, None
-        if warm is not None and warm.status is JobStatus.DONE and warm.result.snapshot is not None:
-            return unpack(warm.result.snapshot, wanted.train), followed, warm.result
-        if warm is not None and warm.snapshot is not None and not warm.status.final:
-            return unpack(warm.snapshot, wanted.train), warm, None
-        if main is not None and main.snapshot is not None and self._ripe(main, now):
-            return unpack(main.snapshot, wanted.train), followed, None
-        if preview is not None and preview.status is JobStatus.DONE:
-            return preview.result, followed, None
-        return self.first, followed, None
-
-    def _ripe(self, main: JobView, now: Shown) -> bool:
-        """Whether a look at the fit from the start says more than what stands; one that is watched always does."""
-        return not now.train or self.watched or main.step >= RIPE * main.total
-
-    def _state(self, followed: JobView | None) -> State:
-        if self.moving:
-            return "preview"
-        if not self.running:
-            return "stale"
-        if followed is not None and followed.held:
-            return "paused"
-        alone = self.warm is None and self.preview is None  # nothing is refitted: a first fit, or one that is watched
-        return "running" if alone or self.playing else "preview"
-
-    def _progress(self, wanted: Wanted | None, now: Shown, followed: JobView | None) -> dict[str, Any]:
-        """How far it is. What was there before stays in its place until there is enough to draw."""
-        curve = replace(now.curve, earlier=now.curve.earlier or self.running)
-        found: dict[str, Any] = {**self.told, "held": False, "curve": curve}
-        if followed is not None and wanted is not None:
-            found |= {
-                "step": followed.step,
-                "total": followed.total,
-                "seconds": followed.seconds,
-                "notes": (self.main or followed).notes,
-                "held": followed.held and not self.playing,  # a slowed-down fit stands between two looks, but goes on
-            }
-            if len(followed.elbos) > 1:
-                found["curve"] = curve_of(wanted, followed.steps, followed.elbos, followed.total)
-        return found

@@ -148,26 +148,16 @@ def transport(live: Live, page: str) -> None:
     """Reset, play or pause, step, stop: to watch a fit learn, and to give up one that takes too long."""
     running, held = live.running, live.held
     going = running and (live.playing or not held)
+    play = ("Pause", live.pause) if going else ("Play", live.play)
     buttons = (
-        (
-            "Reset",
-            "reset",
-            live.reset,
-            "Begins anew from the same seed, and stands still before the first step.",
-            False,
-        ),
-        (
-            "Pause" if going else "Play",
-            "play",
-            live.pause if going else live.play,
-            "Watch the fit learn, in five seconds. Without it, fits run as fast as they can.",
-            False,
-        ),
-        ("Step", "step", live.step, "Ten steps of the fit, then stand still.", False),
-        ("Stop", "stop", live.stop, "Gives up the fit under way. The earlier result stays.", not running),
+        ("reset", "Reset", live.reset, "Begins anew from the same seed, and stands still before the first step."),
+        ("play", *play, "Watch the fit learn, in five seconds. Without it, fits run as fast as they can."),
+        ("step", "Step", live.step, "Ten steps of the fit, then stand still."),
+        ("stop", "Stop", live.stop, "Gives up the fit under way. The earlier result stays."),
     )
     with st.container(key=f"gdm-transport-{page}"):
-        for place, (label, name, act, about, off) in zip(st.columns(4, gap="xxsmall"), buttons, strict=True):
+        for place, (name, label, act, about) in zip(st.columns(4, gap="xxsmall"), buttons, strict=True):
+            off = name == "stop" and not running
             # Who changes a setting and presses Reset at once means the fit of the new one: what is pressed waits for `fit`.
             press: dict[str, Any] = {"on_click": live.pressed.append, "args": (act,)}
             place.button(label, key=f"{page}-{name}", help=about, width="stretch", disabled=off, **press)

@@ -25,7 +25,7 @@ from gdm_core.engine import Engine, FitRequest, FitResult, Job, JobStatus, JobVi
 from gdm_core.errors import GdmError
 from pages.lab.live.answers import Answers
 from pages.lab.live.other_fits import WARM_CHANGES, FitHistory, Prefetch
-from pages.lab.live.pictures import Array, Colours, FitUnderWay, Shown, Wanted, alike, curve_of, unpack
+from pages.lab.live.pictures import Array, Colours, Shown, State, Wanted, alike, curve_of, unpack
 
 SETTLE_S = 0.25  # a key held down repeats: only where it comes to rest is fitted
 HURRY_S = 0.4  # changes closer together than this are one movement
@@ -35,6 +35,7 @@ AHEAD_S = 2.0  # a fit that takes longer here is not begun before somebody asks 
 PREVIEW_WAIT_S = 0.15
 GLIMPSE_WAIT_S = 1.0  # while a slider is held the page has nothing else to do
 STEPS_A_CLICK = 10
+RIPE = 0.3  # of its steps: before, a fit from the start says less than the picture that stands, unless it is watched
 PLAY_S = 5.0  # by the clock, from the picture before the first step to the last one
 
 
@@ -46,7 +47,7 @@ class Live:
     """
 
     def __init__(self, engine: Engine, session: str) -> None:
-        self._engine, self._session = engine, session
+        self._engine, self.session = engine, session  # under which name the engine knows its jobs and data
         self.answers, self.held_answers = Answers(engine, session), Answers(engine, session)
         self.ask = self.answers.ask
         self.prefetch = Prefetch(engine, session)
@@ -61,7 +62,7 @@ class Live:
         self.history = FitHistory()
         self._shown = Shown("running")
         self._colours = Colours()
-        self._playing = False
+        self.playing = False
         self._hold_next = False
         self._stopped = False
         self._moving = False
@@ -81,7 +82,7 @@ class Live:
         released, self._moving = self._moving, moving
         hurried = now - self._changed_at < HURRY_S and not released  # a slider that is let go has come to rest
         self._changed_at = now
-        self._hold_next = self.held and not (self._playing or self.out_of_time)
+        self._hold_next = self.held and not (self.playing or self.out_of_time)
         self._stop()
         if self._wanted is None:
             self._colours.first = first_order
@@ -132,13 +133,13 @@ class Live:
         if not self.running:
             self.reset()
         self._deadline.give_time()
-        self._playing = True
+        self.playing = True
         if (job := self._jobs.get("main")) is not None:
             job.play(PLAY_S)
 
     def pause(self) -> None:
         """Stand still between two steps."""
-        self._playing = False
+        self.playing = False
         self._end("preview", "warm")
         if (job := self._jobs.get("main")) is not None:
             job.pause()
@@ -148,7 +149,7 @@ class Live:
         if not self.running:
             self.reset()
         self._deadline.give_time()
-        self._playing = False
+        self.playing = False
         if (job := self._jobs.get("main")) is not None:
             job.step(STEPS_A_CLICK)
 
@@ -161,27 +162,22 @@ class Live:
     def stop(self) -> None:
         """Give up what runs. What was fitted before stands, that of the same settings as if nothing had happened."""
         self._stop()
-        self._failure = ""
-        if self._good is None or self._stale:
+        self._failure, good = "", self._good
+        if good is None or self._wanted is None or good[0].key != self._wanted.key:
             self._stopped = True
         else:
-            self._shown = self._result(*self._good)
+            self._shown = self._result(*good)
 
     @property
     def setting(self) -> Any:
         """The page's own settings behind what was last asked for; None before."""
         return None if self._wanted is None else self._wanted.where
 
-    @property
-    def session(self) -> str:
-        """Under which name the engine knows its jobs and data."""
-        return self._session
-
     def close(self) -> None:
         """End all jobs, and have the workers let go of the data."""
         self._stop()
         self.prefetch.give_up()
-        self._engine.forget(self._session)
+        self._engine.forget(self.session)
 
     # ---- what the page sees -------------------------------------------------------------------------------------
     @property
@@ -201,10 +197,6 @@ class Live:
         return info.waiting + len(info.out)
 
     @property
-    def playing(self) -> bool:
-        return self._playing
-
-    @property
     def held(self) -> bool:
         """Whether the fit was told to stand still, or moves a few steps at a time."""
         job = self._jobs.get("main")
@@ -213,16 +205,12 @@ class Live:
     @property
     def watched(self) -> bool:
         """Whether somebody looks at how it learns: played, step by step, or standing."""
-        return self._playing or self.held
+        return self.playing or self.held
 
     @property
     def out_of_time(self) -> bool:
         """Whether the fit under way has used its time, and waits for somebody to say that it should go on."""
         return self._deadline.out_of_time
-
-    @property
-    def _stale(self) -> bool:
-        return self._good is None or self._wanted is None or self._good[0].key != self._wanted.key
 
     def poll(self) -> Shown:
         """Take in what has happened; what to draw now: the same object as before when nothing has changed."""
@@ -263,7 +251,7 @@ class Live:
         try:
             for role, request in requests.items():
                 bulk = len(requests) > 1 and role == "main"
-                self._jobs[role] = self._engine.submit(request, session=self._session, slot=role, bulk=bulk)
+                self._jobs[role] = self._engine.submit(request, session=self.session, slot=role, bulk=bulk)
         except GdmError as error:
             self._failure = str(error)
             return
@@ -317,7 +305,7 @@ class Live:
             self._first = looks.first_look(*question)
             return
         try:
-            job = self._engine.call(looks.first_look, *question, session=self._session, slot="preview")
+            job = self._engine.call(looks.first_look, *question, session=self.session, slot="preview")
         except GdmError:  # no room for one more job: the fit itself says so, and may still find room
             return
         self._jobs["preview"] = job
@@ -330,7 +318,7 @@ class Live:
 
     def _stop(self) -> None:
         self._due, self._first = None, None
-        self._playing, self._deadline = False, FitDeadline()
+        self.playing, self._deadline = False, FitDeadline()
         self._end(*list(self._jobs))
 
     # ---- taking in ----------------------------------------------------------------------------------------------
@@ -341,7 +329,7 @@ class Live:
             self._end("preview", "warm")
             self._jobs.pop("main", None)
             self._first = None
-            self._playing, self._deadline = False, FitDeadline()
+            self.playing, self._deadline = False, FitDeadline()
             if main.status is JobStatus.DONE:
                 assert self._wanted is not None
                 self._good = (self._wanted, main.result)
@@ -357,12 +345,58 @@ class Live:
         if main is not None and (trouble := self._deadline.complaint(main, on_hold)):
             self._stop()
             self._failure, main, warm, preview = trouble, None, None, None
-        told = {
-            "message": self._failure, "fitting": self.running, "busy": self.busy, "stopped": self._stopped,
-            "out_of_time": self.out_of_time,
+        return self._under_way(main, warm, preview)
+
+    def _under_way(self, main: JobView | None, warm: JobView | None, preview: JobView | None) -> Shown:
+        """The picture of a fit that is not done: the best look at it that there is, and how far it is. What was there before stays
+        in its place until there is enough to draw."""
+        wanted, now, running = self._wanted, self._shown, self.running
+        told: dict[str, Any] = {
+            "message": self._failure, "fitting": running, "stopped": self._stopped,
+            "out_of_time": self.out_of_time, "held": False, "curve": replace(now.curve, earlier=now.curve.earlier or running),
         }  # fmt: skip
-        run = FitUnderWay(told, main, warm, preview, self._first, self._playing, self.watched, self._moving)
-        return run.picture(self._wanted, self._shown, self._colours)
+        if wanted is None:
+            return Shown("running", **told)
+        followed, raw, result = main or warm, self._first, None  # whose progress is shown, states, what they are of
+        ripe = main is not None and (self.watched or not now.train or main.step >= RIPE * main.total)
+        # Warm before main, any of the two before a forward pass.
+        if warm is not None and warm.status is JobStatus.DONE and warm.result.snapshot is not None:
+            raw, result = unpack(warm.result.snapshot, wanted.train), warm.result
+        elif warm is not None and warm.snapshot is not None and not warm.status.final:
+            raw, followed = unpack(warm.snapshot, wanted.train), warm
+        elif main is not None and main.snapshot is not None and ripe:
+            raw = unpack(main.snapshot, wanted.train)
+        elif preview is not None and preview.status is JobStatus.DONE:
+            raw = preview.result
+        if followed is not None:
+            told |= {
+                "step": followed.step,
+                "total": followed.total,
+                "notes": (main or followed).notes,
+                "held": followed.held and not self.playing,  # a slowed-down fit stands between two looks, but goes on
+            }
+            if len(followed.elbos) > 1:
+                told["curve"] = curve_of(wanted, followed.steps, followed.elbos, followed.total)
+        if raw is not None:
+            order = self._colours.order(wanted, raw)
+            refitted = warm is not None or preview is not None  # else it is a first fit, or one that is watched
+            state = self._state(followed, refitted)
+            return Shown(state, wanted, ordered(raw, order), order, result, **told)
+        if not now.train:
+            return Shown("running", wanted, **told)
+        # Of this very fit, which is done, runs anew, or went wrong on the way, what was seen says most.
+        same = now.wanted is not None and now.wanted.key == wanted.key and (running or now.state == "fresh")
+        return replace(now, state=now.state if same else "stale", **told, _kept=now._kept)
+
+    def _state(self, followed: JobView | None, refitted: bool) -> State:
+        """That of a picture of states that still move."""
+        if self._moving:
+            return "preview"
+        if not self.running:
+            return "stale"
+        if followed is not None and followed.held:
+            return "paused"
+        return "preview" if refitted and not self.playing else "running"
 
     def _result(self, wanted: Wanted, result: FitResult, notes: tuple[str, ...] = ()) -> Shown:
         raw = unpack(result.snapshot, wanted.train) if result.snapshot is not None else ()
@@ -377,9 +411,7 @@ class Live:
             step=end,
             total=end,
             curve=curve_of(wanted, result.steps, result.elbos, end),
-            seconds=result.seconds,
             notes=notes,
-            busy=self.busy,
         )
 
 

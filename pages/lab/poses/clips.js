@@ -84,14 +84,8 @@ function draw(view) {
 function cell(pen, { poses }, film, frame, wide, inks) {
   let toScreen = fitted(poses.box, wide, CELL, 8);
   if (film?.readyState >= 2) {
-    const scale = Math.min(wide / film.videoWidth, CELL / film.videoHeight);
-    const [w, h] = [film.videoWidth * scale, film.videoHeight * scale];
-    const [x0, y0] = [(wide - w) / 2, (CELL - h) / 2];
-    pen.drawImage(film, x0, y0, w, h);
-    if (!poses.pixels) return;
-    const { low, unit, image } = poses.pixels;
-    const size = image ? w / image[0] : scale;
-    toScreen = ([x, y]) => [x0 + (low[0] + unit * x) * size, y0 + (low[1] + unit * y) * size];
+    toScreen = picture(pen, film, poses.pixels, 0, 0, wide, CELL);
+    if (!toScreen) return;
     inks = ["#ffffff", "#ffd27f"];
   }
   skeletons(pen, poses, frame, toScreen, ...inks);

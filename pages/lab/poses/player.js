@@ -27,7 +27,7 @@ function draw(view) {
   const there = still(view);
   if (there) {
     const on = view.over.checked && data.pixels;
-    const mapped = picture(pen, view, 0, 0, on ? width : width / 2, height);
+    const mapped = picture(pen, view.video, data.pixels, 0, 0, on ? width : width / 2, height);
     const beside = fitted(data.box, width / 2, height);
     toScreen = on ? mapped : (point) => [beside(point)[0] + width / 2, beside(point)[1]];
   }

@@ -17,7 +17,7 @@ from datasets.tables import path_within
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import Dict, typed
 from pages.lab.data import Data
-from pages.lab.labels import Words
+from pages.lab.naming import Words
 from pages.ui import downloads, settings
 from pages.ui import player as players
 

@@ -72,3 +72,15 @@ function skeleton(pen, data, frame, toScreen, animal, colour, dash) {
     else pen.fill();
   });
 }
+
+// Draws a video into a box, and gives where a point of the poses lies on it; null where poses are in no pixels.
+function picture(pen, video, pixels, left, top, width, height) {
+  const scale = Math.min(width / video.videoWidth, height / video.videoHeight);
+  const [w, h] = [video.videoWidth * scale, video.videoHeight * scale];
+  const [x0, y0] = [left + (width - w) / 2, top + (height - h) / 2];
+  pen.drawImage(video, x0, y0, w, h);
+  if (!pixels) return null;
+  const { low, unit, image } = pixels;
+  const size = image ? w / image[0] : scale;
+  return ([x, y]) => [x0 + (low[0] + unit * x) * size, y0 + (low[1] + unit * y) * size];
+}

@@ -161,16 +161,3 @@ function still(view) {
   }
   return video.readyState >= 2;
 }
-
-// Draws the picture into a box, and gives where a point of the poses lies on it; null where poses are in no pixels.
-function picture(pen, view, left, top, width, height) {
-  const { video, data } = view;
-  const scale = Math.min(width / video.videoWidth, height / video.videoHeight);
-  const [w, h] = [video.videoWidth * scale, video.videoHeight * scale];
-  const [x0, y0] = [left + (width - w) / 2, top + (height - h) / 2];
-  pen.drawImage(video, x0, y0, w, h);
-  if (!data.pixels) return null;
-  const { low, unit, image } = data.pixels;
-  const size = image ? w / image[0] : scale;
-  return ([x, y]) => [x0 + (low[0] + unit * x) * size, y0 + (low[1] + unit * y) * size];
-}

@@ -17,8 +17,7 @@ from gdm_core.analysis.teaching import Overview, Taught, Trust
 from gdm_core.trials import Trial
 from gdm_studio.plot import figures
 from pages.lab import live
-from pages.lab.teach.taught_fit import TEACHABLE, ready
-from pages.lab.teach.taught_model import AnyTeaching, Teaching, found_in
+from pages.lab.teach.taught_fit import TEACHABLE, AnyTeaching, Teaching, found_in, ready
 from pages.ui import shell
 from pages.ui.downloads import download
 from pages.ui.plot import plot

@@ -10,8 +10,6 @@ const WINDOW_S = 20; // of the timeline, to begin with
 const LEAST_S = 1;
 const DOUBT = 0.6 * 255; // the likeliest word below it is in doubt
 const TYPING = "input:not([type=range]):not([type=checkbox]), textarea, select, [contenteditable=true], [role=dialog] *";
-const ROLES = ["line", "play", "now", "wider", "closer", "window", "whole", "doubt", "differs", "bare", "on", "ask", "loop", "question",
-  "skip", "stop", "words", "undo", "redo", "begin", "from", "to", "word", "name", "add", "said"];
 const JUMPS = {
   n: ["doubt", (view, f) => view.model && view.sure[f] < DOUBT],
   d: ["differs", (view, f) => view.model && view.model[f] !== 255 && [view.expert?.[f], view.marked[f]].some((z) => ![255, undefined, view.model[f]].includes(z))],
@@ -22,7 +20,7 @@ const NONE = { doubt: "Nothing is in doubt here", differs: "Nothing disagrees he
 function build(parent) {
   const view = { parent, at: null, open: null, playing: false, queue: [], number: 0, again: 0, span: null, asking: false, clip: "" };
   view.token = `${Date.now().toString(36)}${Math.random().toString(36).slice(2, 8)}`;
-  const place = Object.fromEntries(ROLES.map((role) => [role, parent.querySelector(`[data-role=${role}]`)]));
+  const place = Object.fromEntries([...parent.querySelectorAll("[data-role]")].map((one) => [one.dataset.role, one]));
   Object.assign(view, { place, line: place.line });
   const clicks = {
     play: () => setPlaying(view, !view.playing),
@@ -41,22 +39,18 @@ function build(parent) {
   for (const [name, does] of Object.entries(clicks)) place[name].onclick = does;
   for (const field of [place.from, place.to]) field.oninput = () => draw(view);
   for (const [kind, does] of Object.entries(POINTER)) view.line.addEventListener(kind, (event) => does(view, event));
-  view.heard = ({ detail }) => {
+  const cursor = ({ detail }) => {
     if (detail.group !== view.data.group || detail.from === view || detail.time === null) return;
     if (detail.follow) setPlaying(view, false);
     if (view.playing) return;
     view.at = inside(view, detail.time);
     draw(view);
   };
-  view.key = (event) => press(view, event);
-  view.stored = ({ key, oldValue, newValue }) => {
+  const storage = ({ key, oldValue, newValue }) => {
     if (key === STORE(view.data.of) && newValue !== null && join(view, newValue, oldValue)) refresh(view);
   };
-  window.addEventListener(ANNOUNCE, view.heard);
-  window.addEventListener("keydown", view.key);
-  window.addEventListener("storage", view.stored);
-  view.ran = () => ran(view);
-  window.addEventListener(RUN, view.ran);
+  view.listens = { [ANNOUNCE]: cursor, storage, keydown: (event) => press(view, event), [RUN]: () => ran(view) };
+  for (const [name, hears] of Object.entries(view.listens)) window.addEventListener(name, hears);
   view.resize = new ResizeObserver(() => draw(view));
   view.resize.observe(view.line);
   return view;
@@ -516,9 +510,6 @@ function tearDown(view, parentElement) {
   view.playing = false;
   clearTimeout(view.timer);
   view.resize.disconnect();
-  window.removeEventListener(ANNOUNCE, view.heard);
-  window.removeEventListener("keydown", view.key);
-  window.removeEventListener("storage", view.stored);
-  window.removeEventListener(RUN, view.ran);
+  for (const [name, hears] of Object.entries(view.listens)) window.removeEventListener(name, hears);
   delete parentElement.gdmDesk;
 }

@@ -19,11 +19,11 @@ from gdm_core.analysis.teaching import Taught
 from gdm_core.trials import Stretch
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import typed
+from pages.lab.data import go_to
 from pages.lab.poses import player
 from pages.lab.teach import lessons
 from pages.lab.teach.lessons import Entry
-from pages.lab.teach.taught_model import Teaching
-from pages.lab.trial_choice import go_to
+from pages.lab.teach.taught_fit import Teaching
 from pages.ui import player as players
 
 KEY = "teach-desk"
@@ -122,19 +122,16 @@ def show(taught: Teaching, found: Taught | None, clips: Sequence[Stretch]) -> No
     clips  stretches that are asked about
     """
     view, lesson = taught.view, taught.lesson
-    clock, train = taught.clock(view.index), view.data.train
-    begin, end = clock.times(0, clock.trial.n_samples)
+    trial, train, axis = view.trial, view.data.train, taught.axis(view.index)
     data = {
         "of": taught.of,
         "recording": f"{taught.of}/{view.index}",
-        "trial": clock.trial.name,
+        "trial": trial.name,
         "fitted": not view.is_new,
-        "begin": begin,
-        "end": end,
-        "step": clock.step,
-        "n": clock.trial.n_samples,
-        "unit": clock.unit,
-        "perSecond": (end - begin) / clock.trial.n_samples * clock.trial.rate_hz if view.data.unit == "s" else 30.0,
+        **axis,
+        "end": axis["begin"] + axis["step"] * trial.n_samples,
+        "n": trial.n_samples,
+        "perSecond": axis["step"] * trial.rate_hz if view.data.unit == "s" else 30.0,
         "group": "page",
         "player": view.data.pose(view.index) is not None,
         "words": list(taught.words.words),
@@ -149,7 +146,7 @@ def show(taught: Teaching, found: Taught | None, clips: Sequence[Stretch]) -> No
         "lengths": {trial.name: trial.n_samples for trial in train},
         **_seen(taught, found),
     }
-    _desk(key=KEY, data=data, on_keyed_change=partial(_hear, taught))
+    _desk(key=KEY, data=data, on_keyed_change=partial(hear, taught))
 
 
 def _clip(taught: Teaching, clip: Stretch) -> dict[str, Any]:
@@ -186,13 +183,9 @@ def _seen(taught: Teaching, found: Taught | None) -> dict[str, Any]:
     }
 
 
-def _hear(taught: Teaching) -> None:
-    hear(taught, (st.session_state.get(KEY) or {}).get("keyed"))
-
-
-def hear(taught: Teaching, sent: Any) -> None:
-    """Take all entries of a message that are new, in their order."""
-    token, entries = entries_of(sent)
+def hear(taught: Teaching) -> None:
+    """Take all entries of its message that are new, in their order."""
+    token, entries = entries_of((st.session_state.get(KEY) or {}).get("keyed"))
     known, last = lessons.lesson(taught.of).heard
     new = [(number, entry) for number, entry in entries if known != token or number > last]
     if not new:

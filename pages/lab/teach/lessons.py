@@ -15,7 +15,7 @@ import streamlit as st
 from datasets.marks import Mark, Marks, from_labels
 from gdm_core.errors import DataError, GdmError
 from gdm_core.models.gdm.labels import check_labels
-from gdm_core.trials import Stretch, Trial, Trials, labels_of
+from gdm_core.trials import Stretch, Trials, labels_of
 from gdm_studio.plot import figures, palette
 from pages import lab
 from pages.lab import Data
@@ -197,20 +197,6 @@ def _place(of: str) -> str:
 
 
 # ---- what a mark says ---------------------------------------------------------------------------------------------
-@dataclass(frozen=True, eq=False)
-class Clock:
-    """The time axis of a trial's strips: frame 0 is at `start`, and each takes `step`."""
-
-    trial: Trial
-    start: float
-    step: float
-    unit: str
-
-    def times(self, start: int, stop: int) -> tuple[float, float]:
-        """(begin, end) of frames on the axis."""
-        return self.start + self.step * start, self.start + self.step * stop
-
-
 def with_mark(marks: Marks, mark: Mark, trials: Trials) -> Marks:
     """With one more; refused, with a sentence, where it contradicts another, lies outside or is too short."""
     if mark.stop - mark.start < 2:
@@ -273,13 +259,9 @@ def not_yet(marks: Marks, trials: Trials, n_states: int) -> str:
 # ---- words and their colours --------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Vocabulary:
-    """All words that are on the page, each with a colour: the expert's with theirs.
-
-    columns   the colour of each, as a column of the palette
-    """
+    """All words that are on the page, each with a colour: the expert's with theirs."""
 
     words: tuple[str, ...]
-    columns: tuple[int, ...]
 
     @classmethod
     def of(cls, data: Data, marks: Marks, added: Sequence[str] = ()) -> Vocabulary:
@@ -289,27 +271,27 @@ class Vocabulary:
     @classmethod
     def among(cls, words: Sequence[str]) -> Vocabulary:
         """Each of these once, in this order."""
-        once = tuple(dict.fromkeys(words))
-        return cls(once, tuple(min(k, palette.MAX_STATES - 1) for k in range(len(once))))
+        return cls(tuple(dict.fromkeys(words)))
 
     @property
     def names(self) -> list[str]:
         """Of the columns, as figures take them."""
-        found = [""] * (max(self.columns, default=-1) + 1)
-        for word, column in zip(self.words, self.columns, strict=True):
-            found[column] = found[column] or word
-        return found
+        return list(self.words[: palette.MAX_STATES])
+
+    def column(self, word: str) -> int:
+        """The colour of a word, as a column of the palette: those beyond its end share the last."""
+        return min(self.words.index(word), palette.MAX_STATES - 1)
 
     def spread(self, proba: npt.NDArray[np.float32], words: Sequence[str]) -> npt.NDArray[np.float32]:
         """[T, columns] of probabilities [T, words]."""
         found = np.zeros((len(proba), len(self.names)), np.float32)
         for j, word in enumerate(words):
-            found[:, self.columns[self.words.index(word)]] += proba[:, j]
+            found[:, self.column(word)] += proba[:, j]
         return found
 
     def hot(self, labels: npt.NDArray[np.int64], words: Sequence[str]) -> npt.NDArray[np.float32]:
         """[T, columns] of the numbers of `words`, missing where nothing is marked."""
-        at = np.array([*(self.columns[self.words.index(word)] for word in words), -1])
+        at = np.array([*map(self.column, words), -1])
         return figures.one_hot(at[labels], max(1, len(self.names)))
 
 

@@ -15,7 +15,7 @@ from gdm_core.errors import DataError, GdmError
 from gdm_core.trials import labels_of
 from pages.lab.teach import lessons
 from pages.lab.teach.lessons import Entry
-from pages.lab.teach.taught_model import CLIP_S, AnyTeaching
+from pages.lab.teach.taught_fit import CLIP_S, AnyTeaching
 from pages.lab.view import View
 from pages.ui import settings, shell
 from pages.ui.downloads import download

@@ -8,11 +8,10 @@ import streamlit as st
 
 from gdm_studio.plot import figures
 from pages.lab import live
+from pages.lab.data import go_to
 from pages.lab.teach import agreement, desk, lessons, marks_panel
 from pages.lab.teach.lessons import Vocabulary
-from pages.lab.teach.taught_fit import TEACHABLE, ready
-from pages.lab.teach.taught_model import Teaching, ask, found_in, keep_some
-from pages.lab.trial_choice import go_to
+from pages.lab.teach.taught_fit import TEACHABLE, Teaching, ask, found_in, keep_some, ready
 from pages.lab.view import Seen, View
 from pages.ui import settings, shell
 from pages.ui.plot import plot
