@@ -84,19 +84,10 @@ def _oval(n: int) -> npt.NDArray[np.float64]:
     straight = width - 2 * pad - 2 * radius
     arc = np.pi * radius
     s = np.linspace(0, 2 * (straight + arc), n, endpoint=False)
-    left, right, middle = pad + radius, pad + radius + straight, height / 2
-    second = s - straight - arc
-    x = np.select(
-        [s < straight, s < straight + arc, s < 2 * straight + arc],
-        [left + s, right + radius * np.sin((s - straight) / radius), right - second],
-        left - radius * np.sin((second - straight) / radius),
-    )
-    y = np.select(
-        [s < straight, s < straight + arc, s < 2 * straight + arc],
-        [middle - radius, middle - radius * np.cos((s - straight) / radius), middle + radius],
-        middle + radius * np.cos((second - straight) / radius),
-    )
-    return np.column_stack([x, y])
+    left = pad + radius
+    turned = (np.clip(s - straight, 0, arc) + np.clip(s - 2 * straight - arc, 0, arc)) / radius
+    x = left + np.clip(s, 0, straight) - np.clip(s - straight - arc, 0, straight) + radius * np.sin(turned)
+    return np.column_stack([x, height / 2 - radius * np.cos(turned)])
 
 
 def soft_lap(n: int, softness: float) -> npt.NDArray[np.float32]:
