@@ -25,17 +25,11 @@ def _image(svg: str, alt: str, css_class: str = "") -> str:
     return f'<img class="{css_class}" alt="{escape(alt)}" src="data:image/svg+xml;base64,{packed}">'
 
 
-def _thinned(
-    position: npt.NDArray[np.floating], states: npt.NDArray[np.float32]
-) -> tuple[npt.NDArray[np.floating], ...]:
-    """Every n-th sample with the mean state around it, so that a race becomes a small picture."""
-    soft, width = averaged(states, MAX_POINTS)
-    return position[width // 2 :: width][: len(soft)], soft[: len(position[width // 2 :: width])]
-
-
 def track_svg(position: npt.NDArray[np.floating], states: npt.NDArray[np.float32], alt: str) -> str:
-    """A path in mixed colours."""
-    where, soft = _thinned(position, states)
+    """A path in mixed colours: every n-th sample with the mean state around it, so that a race becomes a small picture."""
+    soft, step = averaged(states, MAX_POINTS)
+    where = position[step // 2 :: step][: len(soft)]
+    soft = soft[: len(where)]
     low, high = np.nanmin(where, axis=0), np.nanmax(where, axis=0)
     width, height, pad = 400, 230, 14
     scale = float(
@@ -61,15 +55,20 @@ def track_svg(position: npt.NDArray[np.floating], states: npt.NDArray[np.float32
     return _image(svg, alt)
 
 
+def _stops(places: npt.NDArray[np.floating], states: npt.NDArray[np.float32]) -> str:
+    """A gradient through the mixed colours of states, each at its share of the width."""
+    colours, opacity = palette.mix(states)
+    return "".join(
+        f'<stop offset="{at:.4f}" stop-color="{c}" stop-opacity="{o:.2f}"/>'
+        for at, c, o in zip(places, palette.hex_colours(colours), opacity, strict=True)
+    )
+
+
 def strip_svg(states: npt.NDArray[np.float32], alt: str) -> str:
     """The same states as a strip over time."""
     soft, _ = averaged(states, STRIP_COLUMNS)
-    colours, opacity = palette.mix(soft)
     n, height = len(soft), 14
-    stops = "".join(
-        f'<stop offset="{(i + 0.5) / n:.4f}" stop-color="{c}" stop-opacity="{o:.2f}"/>'
-        for i, (c, o) in enumerate(zip(palette.hex_colours(colours), opacity, strict=True))
-    )
+    stops = _stops((np.arange(n) + 0.5) / n, soft)
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {n} {height}" preserveAspectRatio="none"><defs>'
         f'<linearGradient id="g">{stops}</linearGradient></defs><rect width="{n}" height="{height}" fill="url(#g)"/></svg>'
@@ -110,12 +109,8 @@ def _road_svg(softness: float, alt: str) -> str:
     else:  # the two sides of each jump are enough
         jump = np.flatnonzero(np.diff(lap[order, 0]))
         order = order[np.sort(np.concatenate([[0], jump, jump + 1, [len(order) - 1]]))]
-    colours, opacity = palette.mix(lap[order])
     left, right = position[:, 0].min(), position[:, 0].max()
-    stops = "".join(
-        f'<stop offset="{(position[i, 0] - left) / (right - left):.4f}" stop-color="{c}" stop-opacity="{o:.2f}"/>'
-        for i, c, o in zip(order, palette.hex_colours(colours), opacity, strict=True)
-    )
+    stops = _stops((position[order, 0] - left) / (right - left), lap[order])
     d = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in _oval(96)) + "Z"
     svg = (
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 300 118" width="300" height="118"><defs>'
