@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.analysis import consensus
-from gdm_core.analysis.comparisons import MEASURES
+from gdm_core.analysis.comparisons import MEASURES, Cell
 from gdm_core.analysis.tables import csv
 from gdm_core.engine.compare import Compared, CompareJob, Comparison
 from gdm_core.text import mean_and_spread
@@ -110,29 +110,18 @@ def _scores(found: Compared) -> None:
 
 def scores_table(found: Compared) -> pd.DataFrame:
     """One row a setting, then one for each line to beat; text, as it is printed."""
-    rows: dict[str, dict[str, str]] = {}
-    for label, cells in found.cells.items():
-        if not cells:
-            continue
-        row = {
-            words: mean_and_spread([c.mean(name) for c in cells.values()], digits)
-            for name, (words, digits) in MEASURES.items()
-        }
-        row |= {
-            words: mean_and_spread([c.scores[name] for c in cells.values() if name in c.scores], 3)
-            for name, words in SCORES.items()
-        }
-        one = next(iter(cells.values()))
-        row |= {
-            "parameters": f"{one.parameters:,}",
-            "seconds a fit": mean_and_spread([c.seconds for c in cells.values()], 2),
-        }
-        rows[label] = row
-    for name, cell in found.lines.items():
-        rows[name] = {words: mean_and_spread([cell.mean(m)], digits) for m, (words, digits) in MEASURES.items()}
-        rows[name] |= {
-            words: mean_and_spread([cell.scores[m]] if m in cell.scores else [], 3) for m, words in SCORES.items()
-        }
+
+    def measured(cells: list[Cell]) -> dict[str, str]:
+        of_blocks = {words: mean_and_spread([c.mean(m) for c in cells], n) for m, (words, n) in MEASURES.items()}
+        given = {words: [c.scores[name] for c in cells if name in c.scores] for name, words in SCORES.items()}
+        return of_blocks | {words: mean_and_spread(values, 3) for words, values in given.items()}
+
+    rows = {}
+    for label, by_seed in found.cells.items():
+        if cells := list(by_seed.values()):
+            seconds = mean_and_spread([c.seconds for c in cells], 2)
+            rows[label] = measured(cells) | {"parameters": f"{cells[0].parameters:,}", "seconds a fit": seconds}
+    rows |= {name: measured([cell]) for name, cell in found.lines.items()}
     table = pd.DataFrame.from_dict(rows, orient="index").fillna("")
     return table.loc[:, (table != "").any()]
 
