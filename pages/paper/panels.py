@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from gdm_core.analysis.segments import composition
 from gdm_core.engine.compare import Compared, CompareJob
 from gdm_core.engine.estimate import Estimate
 from gdm_core.text import mean_and_spread
-from gdm_core.trials import UNLABELLED, Trials
+from gdm_core.trials import UNLABELLED, Trials, labels_of
 from gdm_studio import paper
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure
@@ -196,11 +197,11 @@ def nascar(material: Material) -> None:
         plot(_ranges(found), key="paper-ranges")
 
 
-def _ranges(found: dict[str, object]) -> Figure:
+def _ranges(found: Mapping[str, Any]) -> Figure:
     mean, wide = (np.asarray(found[name], np.float32) for name in ("mean", "spread"))
-    time = np.arange(len(mean)) + int(str(found["from"]))
-    seen = np.array([np.nan if value is None else value for value in found["observed"]], np.float32)  # type: ignore[attr-defined]
-    held = 100 * float(str(found["held"]))
+    time = np.arange(len(mean)) + found["from"]
+    held = 100 * found["held"]
+    seen = np.array(found["observed"], np.float32)  # NaN where there is none
     return figures.envelope(
         time,
         mean,
@@ -260,8 +261,7 @@ def formula1(material: Material) -> None:
 
 def _by_segment(test: Trials, cells: Mapping[str, Cell]) -> None:
     """Which states each segment is made of, by the paper's rule: more than 1 % of the weight in more than 20 % of its samples."""
-    known = [np.full(t.n_samples, UNLABELLED) if t.labels is None else np.asarray(t.labels) for t in test]
-    labels = np.concatenate(known)
+    labels = np.concatenate(labels_of(test))
     columns = {}
     for model, cell in cells.items():
         segment = labels[:: cell.stride]
@@ -352,9 +352,7 @@ def _beside_the_expert(test: Trials, cells: dict[str, Cell]) -> None:
     if not cells:
         return
     stride = next(iter(cells.values())).stride
-    said = np.concatenate([np.full(t.n_samples, -1) if t.labels is None else np.asarray(t.labels) for t in test])[
-        ::stride
-    ]
+    said = np.concatenate(labels_of(test))[::stride]
     truth = figures.one_hot(said, int(said.max()) + 1)
     rows = {"expert": truth} | {
         label: consensus.like(cell.states, np.nan_to_num(truth)) for label, cell in cells.items()
