@@ -46,14 +46,8 @@ def table_options(file: OpenFile) -> TableOptions:
     unit: TimeUnit = "auto"
     clock = next((name for name, role in roles.items() if role == Role.TIME), None)
     if clock is not None and is_numeric(table.frame[clock]):
-        chosen = one_of(
-            "Time is in",
-            UNITS,
-            key="unit",
-            of=of,
-            help=f"Guessed from the name and the size of {clock!r}; the rate that follows stands under What was found.",
-        )
-        unit = chosen
+        said = f"Guessed from the name and the size of {clock!r}; the rate that follows stands under What was found."
+        unit = one_of("Time is in", UNITS, key="unit", of=of, help=said)
     said = "As found in the time column; without one, samples are counted."
     rate = number("Samples a second (0: as found)", 0.0, 1e6, 0.0, key="rate", of=of, help=said)
     timed = _is_timed(table, roles, unit, rate)
@@ -65,15 +59,7 @@ def table_options(file: OpenFile) -> TableOptions:
     resample = clock is not None and switch("Even clock", False, key="even", of=of, help=said)
     said = "Whether x and y are channels as well."
     place = Role.POSITION not in roles.values() or switch("Explain positions too", True, key="places", of=of, help=said)
-    return TableOptions(
-        tuple(roles.items()),
-        rate_hz=rate or None,
-        unit=unit,
-        resample_to_fixed_step=resample,
-        fill_seconds=fill,
-        drop_outliers=outliers,
-        position_is_channel=place,
-    )
+    return TableOptions(tuple(roles.items()), rate or None, unit, resample, fill, outliers, place)
 
 
 def _is_timed(table: Table, roles: dict[str, str], unit: TimeUnit, rate: float) -> bool:

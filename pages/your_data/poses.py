@@ -189,14 +189,7 @@ def pose_options(file: OpenFile) -> PoseOptions:
     )
     said = "As columns such as recording and animal tell them apart. Without it, all rows are one recording."
     apart = not table.recordings or switch("Each recording a trial", True, key="apart", of=file.of, help=said)
-    return PoseOptions(
-        rate,
-        features,
-        tuple(cleaning(file.of).items()),
-        animals,
-        parts,
-        apart,
-    )
+    return PoseOptions(rate, features, tuple(cleaning(file.of).items()), animals, parts, apart)
 
 
 def edited_names(file: OpenFile) -> tuple[Picked, Picked]:
@@ -271,15 +264,9 @@ def pose_panel(file: OpenFile, options: PoseOptions) -> bool:
         codes = remembered(repr(named), lambda: problems_in(kept, least), "problems")
         if codes.any():
             plot(problem_picture(codes, kept), key="problems")
-            present, colours = (
-                problem_shares(codes),
-                {word: colour for word, colour in KINDS.values()},
-            )
-            st.html(
-                shell.key_html(
-                    "Problems", ((colours[word], f"{word} {_share(share)}") for word, share in present.items())
-                )
-            )
+            colours = dict(KINDS.values())
+            told = ((colours[word], f"{word} {_share(share)}") for word, share in problem_shares(codes).items())
+            st.html(shell.key_html("Problems", told))
     return True
 
 
