@@ -34,11 +34,6 @@ FEW_SAMPLES = 3
 LONGEST_STEPS = 50.0  # that bouts are smoothed over
 
 
-def longest(counted: str) -> float:
-    """The most that bouts are smoothed over."""
-    return LONGEST_STEPS if counted == "step" else LONGEST_S
-
-
 def rule_words(rule: BoutRule, counted: str) -> str:
     """How bouts are read, as a part of a sentence."""
     if rule.plain:
@@ -122,12 +117,17 @@ class Data:
         most = max((int(np.max(t.labels, initial=-1)) for t in self.trials if t.labels is not None), default=-1)
         return () if most < 0 else words_of(self.label_names, most + 1)
 
+    @property
+    def longest(self) -> float:
+        """The most that bouts are smoothed over."""
+        return LONGEST_STEPS if self.unit == "step" else LONGEST_S
+
     @cached_property
     def expert_rule(self) -> BoutRule | None:
         """How to read bouts, as the labels of the fitted trials suggest; None without labels."""
         known = [np.asarray(trial.labels) for trial in self.train if trial.labels is not None]
         whole = {"unit": 1.0} if self.unit == "step" else {}
-        return like_expert(known, self.train[0].rate_hz, longest=longest(self.unit), **whole)
+        return like_expert(known, self.train[0].rate_hz, longest=self.longest, **whole)
 
     @cached_property
     def first_rule(self) -> BoutRule:
@@ -138,7 +138,7 @@ class Data:
         if self.poses:
             return OF_ANIMALS
         step = 1.0 if self.unit == "step" else 0.1
-        few = min(round(round(FEW_SAMPLES / self.train[0].rate_hz / step) * step, 6), longest(self.unit))
+        few = min(round(round(FEW_SAMPLES / self.train[0].rate_hz / step) * step, 6), self.longest)
         return BoutRule(few, few)
 
     @property

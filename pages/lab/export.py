@@ -69,7 +69,6 @@ class Export:
         return live.unanswered(view.fit, answer, "This could not be worked out", where="export")
 
     def file(self, label: str, make: Callable[[], bytes], name: str) -> None:
-        """A button."""
         download(label, make, f"{self.view.stem}-{name}", key=f"{self.view.page}-export-{label}")
 
 

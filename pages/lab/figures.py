@@ -50,7 +50,6 @@ def strips(reading: Reading, cut: bool) -> Figure:
 
 
 def shares(reading: Reading) -> Figure:
-    """Stacked shares over time."""
     figure = figures.proportions(reading.shares, labels=reading.naming.short, **reading.looks, **reading.timing)
     for mark in figure["layout"]["annotations"]:
         mark["y"] = float(np.clip(mark["y"], 1 - HIGHEST, HIGHEST))

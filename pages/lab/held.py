@@ -126,7 +126,6 @@ def places(
 
 
 def player(states: str, bouts: str) -> dict[str, Any]:
-    """The pose player."""
     return {"kind": "player", "part": states, "bouts": bouts}
 
 

@@ -127,7 +127,8 @@ def show_pinned(view: View, rows: Sequence[Score], page: Beside) -> None:
 
     with view.frame.card:
         text = _pinned(name)
-        here = text_of(_stands(view))
+        wanted = view.shown.wanted  # of the result on the screen, which is the one before while another is fitted
+        here = text_of(view.choice if wanted is None else wanted.where.choice)
         if text:
             st.button("Unpin", key=f"{name}-unpin", icon=":material/keep_off:", on_click=turn, args=("",))
         else:
@@ -156,13 +157,6 @@ def show_pinned(view: View, rows: Sequence[Score], page: Beside) -> None:
         live.unanswered(beside.fit, beside.asked, "The exact states of what is pinned could not be worked out")
         live.region(beside.fit, lambda found: drawn(now, _matched(found, view)))
         _compared(page.rows(now), rows)
-
-
-def _stands(view: View) -> Choice:
-    """The settings of the result on the screen, which is the one before while another is fitted."""
-    wanted = view.shown.wanted
-    found: Choice = view.choice if wanted is None else wanted.where.choice
-    return found
 
 
 def watch(view: View) -> None:

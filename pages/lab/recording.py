@@ -17,7 +17,7 @@ from gdm_studio.plot import figures
 from pages import lab
 from pages.lab import Data, View, held, live, naming, pin, scores, tabs
 from pages.lab import figures as made
-from pages.lab.data import longest, pick_trial, rule_words
+from pages.lab.data import pick_trial, rule_words
 from pages.lab.naming import colour_key
 from pages.lab.poses import clips, player
 from pages.lab.teach import lessons, taught_fit
@@ -51,8 +51,7 @@ def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships
     untaught = lab.begin(page, data, choice, ships=ships)
     base, taught, switch = taught_fit.follow(untaught, data)
     with page.controls:
-        rate, labelled = data.train[0].rate_hz, data.expert_rule is not None
-        rule, moving = bout_controls(data.first_rule, data.unit, rate, data.bouts_of, labelled=labelled)
+        rule, moving = bout_controls(data)
         called, colours = _by_labels(data, base.fit, base.shown, choice.n_states)
         named = naming.controls(page.folder, choice.n_states, settings.of(data.key), called, colours, data.every_label)
     teaches = st.session_state.get("view", st.query_params.get("view")) == TEACH  # at first only the address says so
@@ -180,29 +179,25 @@ def _judged(view: View) -> scores.Judged:
     return scores.Judged(answer.value if answer.fresh else None, own, view.unit)
 
 
-def bout_controls(start: BoutRule, counted: str, rate_hz: float, of: str, *, labelled: bool) -> tuple[BoutRule, bool]:
-    """(how bouts are read from soft states, whether a slider of it is held).
-
-    start, labelled  how they are read at first, and whether an expert's labels say so
-    counted, of      "s" or "step", and what the controls belong to
-    """
+def bout_controls(data: Data) -> tuple[BoutRule, bool]:
+    """(how bouts are read from soft states, whether a slider of it is held)."""
+    start, labelled, most = data.first_rule, data.expert_rule is not None, data.longest
     shell.section("Bouts")
-    if longest(counted) * rate_hz < 2:
+    if most * data.train[0].rate_hz < 2:
         shell.quiet("As fitted: with so long from one sample to the next, there is nothing to smooth within seconds.")
         return BoutRule(), False
-    unit, most, step = unit_for(0.0, counted), longest(counted), 1.0 if counted == "step" else 0.1
+    unit, step = unit_for(0.0, data.unit), 1.0 if data.unit == "step" else 0.1
     why = " Starts at half of the median bout in the expert's labels." if labelled else ""
     if not labelled and not start.plain:
-        shell.quiet(
-            f"No labels say how long bouts are. At first they are {rule_words(start, counted)}; 0 reads them as fitted."
-        )
+        said = rule_words(start, data.unit)
+        shell.quiet(f"No labels say how long bouts are. At first they are {said}; 0 reads them as fitted.")
     averaged = "Soft states are averaged over so long before the strongest counts. 0: as fitted."
     offered = (
         ("smooth", "Smooth over", start.smooth_s, averaged),
         ("shortest", "Shortest bout", start.shortest_s, "Bouts below it go to their neighbours."),
     )
     (smooth, smoothing), (shortest, cutting) = (
-        slide(f"{what} ({unit.plural})", 0.0, most, at, step, key=key, of=of, live=True, help=said + why)
+        slide(f"{what} ({unit.plural})", 0.0, most, at, step, key=key, of=data.bouts_of, live=True, help=said + why)
         for key, what, at, said in offered
     )
     return BoutRule(smooth, shortest), smoothing or cutting

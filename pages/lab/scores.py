@@ -179,7 +179,6 @@ class Judged:
     unit: Unit
 
     def rows_of(self, found: Scores) -> list[Score]:
-        """The rows of the card."""
         return bout_rows(found, self.unit, self.own)
 
 

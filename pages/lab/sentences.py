@@ -59,7 +59,6 @@ def earlier(now: Setting, before: Setting) -> str:
 
 
 def said(name: str, value: Any) -> str:
-    """A setting and its value."""
     shown = VALUES.get(value, value) if isinstance(value, str) else f"{value:g}"
     return f"{WORDS.get(name, name)}\u00a0{shown}"
 

@@ -101,7 +101,6 @@ def write(
     result: FitResult,
     more: Mapping[str, Any],
 ) -> Shipped:
-    """Save a result for a page."""
     assert result.snapshot is not None
     if unknown := [trial.name for trial in (*train, *test) if not trial.recipe]:
         raise DataError(

@@ -110,7 +110,6 @@ def transitions(view: View, reading: Reading) -> None:
 
 
 def _map(view: View, reading: Reading) -> None:
-    """Which state wins where."""
     with shell.panel("map", "Which state wins where"):
         answer = view.ask(f"map-{view.index}", plane_map, reading.trial)
         if answer.value is not None:  # the last one stays until there is another

@@ -296,23 +296,13 @@ def test_jobs_of_others_count_too(engine, live):
     assert live.jobs_about == len(engine.waiting()) >= 2
 
 
-def test_streamlit_is_told_not_to_walk_over_all_objects_after_every_look():
+def test_streamlit_is_set_up_for_pages_that_run_often():
     from streamlit import config
 
-    assert config.get_option("runner.postScriptGC") is False
-
-
-def test_runs_of_one_visitor_follow_one_another():
-    """Two at once share a session and no lock: a moved slider met "dictionary changed size during iteration"."""
-    from streamlit import config
-
+    assert config.get_option("runner.postScriptGC") is False, "no walk over all objects after every run"
+    # Two runs at once share a session and no lock: a moved slider met "dictionary changed size during iteration".
     assert config.get_option("runner.fastReruns") is False
-
-
-def test_browsers_keep_messages_for_a_chain_of_runs():
-    """What a browser holds is said once for all runs of a chain: two, as Streamlit has it, are fewer than a chain has."""
-    from streamlit import config
-
+    # What a browser holds is said once for all runs of a chain: two, as Streamlit has it, are fewer than a chain has.
     assert config.get_option("global.maxCachedMessageAge") >= 24
 
 

@@ -65,6 +65,18 @@ def run(channel: Channel, fit: Fit, tables: Callable[[str, bool, float], Tables]
     channel.end_run()
 
 
+@pytest.fixture
+def fit() -> Fit:
+    return Fit()
+
+
+@pytest.fixture
+def channel(fit) -> Channel:
+    made = stage(fit)
+    visitor._channels[made.token] = made
+    return made
+
+
 def told(channel: Channel) -> list[dict[str, Any]]:
     return [json.loads(text) for text in channel.look().texts]
 
@@ -112,9 +124,7 @@ def test_a_message_that_the_file_does_not_know_is_a_defect():
 
 # ---- what moves ---------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("looked", [True, False])
-def test_only_what_changed_since_the_script_drew_is_sent(looked):
-    fit = Fit()
-    channel = stage(fit)
+def test_only_what_changed_since_the_script_drew_is_sent(fit, channel, looked):
     if looked:
         assert told(channel) == []
     fit.step = 1
@@ -139,10 +149,8 @@ def test_what_a_script_drew_over_is_sent_again():
 
 
 @pytest.mark.parametrize("drawn", [0, 2])
-def test_what_a_run_draws_is_sent_once_more_where_something_came_in_between(drawn):
+def test_what_a_run_draws_is_sent_once_more_where_something_came_in_between(fit, channel, drawn):
     """That may still be on its way. And Streamlit's page leaves a place as it is where the script says the same of it twice."""
-    fit = Fit()
-    channel = stage(fit)
     fit.step = 1
     (sent,) = told(channel)
     channel.hear("drawn", {"number": sent["number"]})
@@ -153,9 +161,7 @@ def test_what_a_run_draws_is_sent_once_more_where_something_came_in_between(draw
     assert again["number"] > sent["number"]
 
 
-def test_pictures_are_left_out_while_the_browser_draws_and_time_is_not():
-    fit = Fit()
-    channel = stage(fit)
+def test_pictures_are_left_out_while_the_browser_draws_and_time_is_not(fit, channel):
     channel.look()
     fit.step = 1
     (first,) = told(channel)
@@ -166,9 +172,7 @@ def test_pictures_are_left_out_while_the_browser_draws_and_time_is_not():
     assert next_one["parts"] == {"picture": {"text": "step 8"}}
 
 
-def test_a_browser_that_never_says_that_it_has_drawn_is_sent_pictures_all_the_same(monkeypatch):
-    fit = Fit()
-    channel = stage(fit)
+def test_a_browser_that_never_says_that_it_has_drawn_is_sent_pictures_all_the_same(fit, channel, monkeypatch):
     channel.look()
     fit.step = 1
     channel.look()
@@ -177,9 +181,7 @@ def test_a_browser_that_never_says_that_it_has_drawn_is_sent_pictures_all_the_sa
     assert told(channel)[0]["parts"] == {"picture": {"text": "step 2"}}
 
 
-def test_the_script_is_asked_to_run_once_when_something_is_settled(monkeypatch):
-    fit = Fit()
-    channel = stage(fit)
+def test_the_script_is_asked_to_run_once_when_something_is_settled(fit, channel, monkeypatch):
     fit.moves, fit.settled = False, "fit"
     assert [message["type"] for message in told(channel)] == ["run"]
     assert told(channel) == []
@@ -203,18 +205,14 @@ def test_a_reason_to_run_stands_until_the_script_has_run(monkeypatch):
     assert not channel.scene.goes_on
 
 
-def test_while_a_script_runs_nothing_is_looked_at():
-    fit = Fit()
-    channel = stage(fit)
+def test_while_a_script_runs_nothing_is_looked_at(fit, channel):
     channel.begin_run()
     looks, fit.step = fit.looks, 5
     assert channel.look() == visitor.Said()
     assert fit.looks == looks
 
 
-def test_a_connection_that_comes_back_is_told_everything_that_moves():
-    fit = Fit()
-    channel = stage(fit)
+def test_a_connection_that_comes_back_is_told_everything_that_moves(fit, channel):
     channel.look()
     channel.hear("present", {})
     (message,) = told(channel)
@@ -292,18 +290,6 @@ def conversation(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...
         asyncio.run(asyncio.wait_for(test(**given), PATIENCE_S))
 
     return held
-
-
-@pytest.fixture
-def fit() -> Fit:
-    return Fit()
-
-
-@pytest.fixture
-def channel(fit) -> Channel:
-    made = stage(fit)
-    visitor._channels[made.token] = made
-    return made
 
 
 def said(kind: str, **fields: Any) -> str:

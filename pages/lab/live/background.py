@@ -190,7 +190,6 @@ class Works:
             return key in self._kept
 
     def under_way(self) -> dict[Any, Work]:
-        """What has not ended."""
         with self._lock:
             return {key: work for key, work in self._kept.items() if not work.done}
 

@@ -64,7 +64,6 @@ class Prefetch:
         return job
 
     def give_up(self, besides: Collection[str] = ()) -> None:
-        """Cancel what is under way."""
         for key in [key for key in self._jobs if key not in besides]:
             self._jobs.pop(key).cancel()
 

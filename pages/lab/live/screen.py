@@ -174,7 +174,7 @@ def problem(live: Live, shown: Shown, page: str) -> None:
     if not shown.message:
         return
     title = "The fit was stopped" if "cancel" in shown.message.lower() else "The fit did not work out"
-    shell.error(title, shown.message, retry=f"{page}-retry", again=partial(live.pressed.append, live.retry))
+    shell.error(title, shown.message, retry=f"{page}-retry", again=live.retry)
 
 
 def unanswered(live: Live, answer: Answer, title: str, *, where: str = "page") -> bool:

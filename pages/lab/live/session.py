@@ -138,7 +138,6 @@ class Live:
             job.play(PLAY_S)
 
     def pause(self) -> None:
-        """Stand still between two steps."""
         self.playing = False
         self._end("preview", "warm")
         if (job := self._jobs.get("main")) is not None:
@@ -430,7 +429,6 @@ class Records:
         return record
 
     def last(self, kind: type[T], name: str = "") -> T | None:
-        """The last record of that type."""
         found: T | None = self._last.get((kind, name))
         return found
 

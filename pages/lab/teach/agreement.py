@@ -136,7 +136,6 @@ def _draw(points: list[Trust]) -> None:
 
 
 def states(taught: Teaching, answer: live.Answer) -> None:
-    """Which word each state stands for now."""
     found = found_in(taught, taught.view.trial, answer)
     if found is None:
         shell.quiet(NO_STATES)
