@@ -54,7 +54,7 @@ def _all_figures() -> dict[str, figures.Figure]:
         "simplex": figures.simplex(states[:, :3] / states[:, :3].sum(1, keepdims=True)),
         "survival": pictures.survival(stays, 1, 10),
         "mean_stay": pictures.mean_stay(stays, 1),
-        "divergence": pictures.kl_against_softness(kl, 0.5),
+        "divergence": pictures.kl_against_softness(np.array([0.5, 1.0]), *kl, 0.5),
     }
 
 
