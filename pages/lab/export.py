@@ -21,7 +21,7 @@ from pages.lab import live
 from pages.lab.card import Rows, rows_now
 from pages.lab.data import Data, Setting, rule_words
 from pages.lab.naming import Naming
-from pages.lab.view import Reading, Unread, View
+from pages.lab.view import Reading, Seen, Unread, View
 from pages.ui import exports, shell
 from pages.ui.downloads import download
 from pages.ui.exports import install, legend, link, save_picture, slug
@@ -322,7 +322,7 @@ def named_states(here: Reading, words: Sequence[str] = ()) -> pd.DataFrame:
             merger left empty are left out.
     """
     kept = here.used
-    table = _timed(states_table(here.states[:, kept], here.trial), here)
+    table = timed(states_table(here.states[:, kept], here.trial), here)
     table["bout"] = [here.names[k] for k in here.bouts]
     if (expert := here.expert) is not None:
         table["expert"] = [words[z] if 0 <= z < len(words) else "" for z in expert]
@@ -351,10 +351,10 @@ def bouts_of(here: Reading, observation: str = "", subject: str = "") -> pd.Data
 
 def features_of(here: Reading) -> pd.DataFrame:
     """Time, frame, and every channel that the model saw."""
-    return _timed(pd.DataFrame(here.trial.y, columns=list(here.trial.channels)), here)
+    return timed(pd.DataFrame(here.trial.y, columns=list(here.trial.channels)), here)
 
 
-def _timed(table: pd.DataFrame, here: Reading) -> pd.DataFrame:
+def timed(table: pd.DataFrame, here: Seen) -> pd.DataFrame:
     """The table with frames after its time, which is left out where nobody said how long a frame takes."""
     made = table.drop(columns="time", errors="ignore")
     made.insert(0, "frame", first_frame(here.trial) + np.arange(len(table)))
