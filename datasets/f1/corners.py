@@ -202,13 +202,8 @@ def _braking(along: Floats, brake: Floats, apex: float, start: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """By how much one driver's corners differ from another's: [C] mean and standard error, and whether chance does as much.
+    """By how much one driver's corners differ from another's: [C] mean and standard error, and whether chance does as much."""
 
-    measure   of `MEASURES`
-    mean      of the first less the second, with its `error`
-    """
-
-    measure: str
     mean: Floats
     error: Floats
 
@@ -220,4 +215,4 @@ class Difference:
 def differences(one: Corners, other: Corners, measure: str) -> Difference:
     """The first driver less the second."""
     (a, ea), (b, eb) = one.mean(measure), other.mean(measure)
-    return Difference(measure, a - b, np.hypot(ea, eb))
+    return Difference(a - b, np.hypot(ea, eb))

@@ -150,7 +150,7 @@ def _unit_of(values: npt.NDArray[np.float64], name: str) -> str:
 
 def resample(
     seconds: npt.NDArray[np.float64], values: npt.NDArray[np.float32], rate_hz: float, max_gap: float
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float32]]:
+) -> npt.NDArray[np.float32]:
     """`values` [T, N] on a clock of fixed step: straight lines between samples, NaN inside gaps longer than `max_gap`."""
     grid = _grid(seconds, rate_hz)
     out = np.empty((len(grid), values.shape[1]), dtype=np.float32)
@@ -166,7 +166,7 @@ def resample(
         outside = (grid < at[0]) | (grid > at[-1])
         gap = at[np.minimum(after, len(at) - 1)] - at[before]
         out[outside | (gap > max_gap), j] = np.nan
-    return grid, out
+    return out
 
 
 def nearest(seconds: npt.NDArray[np.float64], rate_hz: float) -> npt.NDArray[np.int64]:
