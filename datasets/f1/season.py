@@ -16,8 +16,7 @@ import numpy.typing as npt
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.trials import UNLABELLED
 
-from .corners import corners_of
-from .driving import ACTIVITIES, CORNER, FAST_KMH, SLOW_KMH, curvature
+from .driving import ACTIVITIES, CORNER, FAST_KMH, SLOW_KMH, corners_of, curvature
 from .laps import QUICK
 from .session import Driver, LapClock, Session, lap_clock
 from .time_won import clean_laps

@@ -16,8 +16,7 @@ import numpy.typing as npt
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trial, Trials, made_by
 
-from .corners import lap_distance, segment_labels, segment_names
-from .driving import ACTIVITIES, activities, curvature
+from .driving import ACTIVITIES, activities, curvature, lap_distance, segment_labels, segment_names
 from .extract import STEPPED, interpolate
 from .session import CHANNELS, Driver, FeedError, Reason, Session
 

@@ -17,8 +17,16 @@ import pytest
 from datasets import formula1
 from datasets.f1 import cache, remarks
 from datasets.f1.cache import read_session, write_session
-from datasets.f1.corners import MEASURES, corners_of, differences
-from datasets.f1.driving import ACTIVITIES, activities, curvature, describe, proposed_names
+from datasets.f1.driving import (
+    ACTIVITIES,
+    MEASURES,
+    activities,
+    corners_of,
+    curvature,
+    describe,
+    differences,
+    proposed_names,
+)
 from datasets.f1.extract import car_channels, lap_table, spells_of
 from datasets.f1.laps import best_laps, ideal_laps, is_qualifying, no_time, parts_of
 from datasets.f1.season import KINDS, joined, study_rows
