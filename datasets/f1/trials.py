@@ -16,8 +16,9 @@ import numpy.typing as npt
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trial, Trials, made_by
 
+from ..readers.timing import interpolate
 from .driving import ACTIVITIES, activities, curvature, lap_distance, segment_labels, segment_names
-from .extract import STEPPED, interpolate
+from .extract import STEPPED
 from .session import CHANNELS, Driver, FeedError, Reason, Session
 
 STEP_S = 0.25
@@ -233,7 +234,7 @@ def _at(driver: Driver, name: str, part: slice, time: npt.NDArray[np.float64]) -
     known = np.isfinite(sent)
     if not known.any():
         return np.full(time.size, np.nan, np.float32)
-    return interpolate(time, driver.time[part][known], sent[known], LARGEST_GAP_S, name in STEPPED)
+    return interpolate(time, driver.time[part][known], sent[known], LARGEST_GAP_S, LARGEST_GAP_S, name in STEPPED)
 
 
 def _labels(
