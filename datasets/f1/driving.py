@@ -79,6 +79,12 @@ def curvature(line: npt.ArrayLike, length: float, distance: npt.ArrayLike) -> Fl
     return np.interp(np.asarray(distance, float), grid, angle / REACH_M, period=length)
 
 
+def curvature_along(session: Session, distance: npt.ArrayLike) -> Floats:
+    """[T] how the track turns at distances along the lap, one by metres; above 0 to the left."""
+    reference = session.reference
+    return curvature(np.vstack([reference.points, reference.points[:1]]), reference.length, distance)
+
+
 def describe(states: npt.ArrayLike, channels: Mapping[str, npt.ArrayLike], turn: npt.ArrayLike) -> list[Driving]:
     """Each of K states [T, K] in numbers, from the car's channels [T] and the curvature [T]."""
     soft, bend = np.asarray(states, np.float64), np.asarray(turn, np.float64)

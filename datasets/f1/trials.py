@@ -17,7 +17,7 @@ from gdm_core.errors import ConfigError
 from gdm_core.trials import Trial, Trials, made_by
 
 from ..readers.timing import interpolate
-from .driving import ACTIVITIES, activities, curvature, lap_distance, segment_labels, segment_names
+from .driving import ACTIVITIES, activities, curvature_along, lap_distance, segment_labels, segment_names
 from .extract import STEPPED
 from .session import CHANNELS, Driver, FeedError, Reason, Session
 
@@ -253,9 +253,3 @@ def _labels(
     if len(session.corners) < 2:
         return None
     return segment_labels(session, position, lap)
-
-
-def curvature_along(session: Session, distance: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """[T] how the track turns at distances along the lap, one by metres; above 0 to the left."""
-    reference = session.reference
-    return curvature(np.vstack([reference.points, reference.points[:1]]), reference.length, distance)
