@@ -109,16 +109,15 @@ def teach(options: argparse.Namespace) -> int:
 
 def _marks(path: Path) -> Any:
     """Marks of a JSON file or of a table."""
+    from datasets.cohort_files import read_sheet
     from datasets.marks import Marks
-    from datasets.readers.formats import read_frame
-    from datasets.readers.source import open_source
 
     if path.suffix.lower() == ".json":
         try:
             return Marks.from_json(path.read_text())
         except UnicodeDecodeError as error:
             raise DataError(f"{path} is no text, so it holds no marks.") from error
-    frame = read_frame(open_source(path)).frame
+    frame = read_sheet(path)
     if lacking := [name for name in _COLUMNS if name not in frame.columns]:
         raise DataError(
             f"{path} has no column {' and no column '.join(lacking)}; marks need recording, start, stop and word."
