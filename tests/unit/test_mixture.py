@@ -14,7 +14,7 @@ from gdm_core.maths.rows import Rows, make_rows
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.mixture import readout
-from gdm_core.models.mixture.model import mixture_steps
+from gdm_core.models.mixture.model import GDMMixtureConfig, mixture_steps
 from gdm_core.models.mixture.module import (
     MixtureModule,
     bound,
@@ -384,7 +384,7 @@ def test_windows_of_a_trial_estimate_its_bound():
     module = some_module()
     y = np.random.default_rng(1).normal(size=(1200, 3))
     rows = make_rows([y], CPU, torch.float64)
-    steps = list(mixture_steps(module, rows, 0.9, 2, 1, 1100, 0))
+    steps = list(mixture_steps(module, rows, GDMMixtureConfig(temperature=0.9, n_steps=2, batch_size=1100)))
     assert len(steps) == 2
     assert all(step.finite for step in steps)
     whole = bound(some_module(), rows, 0.9, n_samples=4) / 1200

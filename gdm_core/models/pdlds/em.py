@@ -22,7 +22,7 @@ from gdm_core.maths.gaps import interpolated
 from gdm_core.maths.gaussian import LOG_2PI, GaussianPath, joint_moments
 from gdm_core.maths.pca import ComponentScores
 from gdm_core.models.base import Array
-from gdm_core.models.climbing import Climb, best_of, settled
+from gdm_core.models.climbing import Climb, ClimbingConfig, best_of, settled
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
@@ -35,6 +35,7 @@ CARRY_STRENGTH = 1.0  # Gaussian on (rho - 1, m)
 DRIFT_SHAPE, DRIFT_RATE = 10.0, 1e-6  # inverse-gamma of S: slow beside the dynamics
 _PLACE_WEIGHTS = (0.0, 0.7, 0.3)  # of the position beside the move, one clustering each in turn
 _MAX_CLUSTERED = 20_000
+_SHORT_RUN = 10  # iterations that each start is given before the best is chosen
 _RIDGE = 1e-3  # share of a cluster's samples that its operator's entries are worth at zero
 _DYNAMICS_SHARE = 0.02  # of what the clusters leave unexplained, put down to noise of the dynamics at the start
 _FIRST_DRIFT = 1e-6  # next to nothing: the offset comes in where the data ask for it
@@ -459,11 +460,9 @@ def from_coefficients(series: Series, member: Float, prior: Prior, drifts: bool)
 
 
 def best_start(
-    observed: Observed, series: Series, prior: Prior, drifts: bool, k: int, attempts: int, seed: int, n_iter: int
+    observed: Observed, series: Series, prior: Prior, drifts: bool, c: ClimbingConfig
 ) -> tuple[Parameters, Posterior]:
     """Several starts, a few iterations each; the one with the highest objective."""
-    starts = (
-        from_coefficients(series, clustered(series, k, attempt, seed), prior, drifts) for attempt in range(attempts)
-    )
-    climbs = (iterate(observed, start, prior, n_iter) for start in starts)
-    return best_of(climbs, prior)
+    guesses = (clustered(series, c.n_states, attempt, c.seed) for attempt in range(c.n_restarts))
+    starts = (from_coefficients(series, guess, prior, drifts) for guess in guesses)
+    return best_of((iterate(observed, one, prior, min(_SHORT_RUN, c.n_iter)) for one in starts), prior)

@@ -27,7 +27,6 @@ from gdm_core.models.pdlds import filtering as decomposed_filter
 from gdm_core.models.pdlds.em import Parameters, Posterior, Prior, Series, positive_shares
 from gdm_core.trials import TrialsLike
 
-_SHORT_RUN = 10  # iterations that each start is given before the best is chosen
 _FAR = 1e30  # of a latent of about unit variance; float32 ends soon after
 _PLAIN = ("operators", "noise", "drift", "carry", "level", "step", "jump")
 
@@ -89,10 +88,7 @@ class PDLDS(ClimbingModel[Posterior]):
             parameters = previous._adapted(observed, series, prior, c)
             start = em.infer(observed, parameters, prior)
         else:
-            short = min(_SHORT_RUN, c.n_iter)
-            parameters, start = em.best_start(
-                observed, series, prior, self._drifts, c.n_states, c.n_restarts, c.seed, short
-            )
+            parameters, start = em.best_start(observed, series, prior, self._drifts, c)
         climb = em.iterate(observed, parameters, prior, c.n_iter, start)
         yield from self._climb(climb, prior, len(observed.y), lambda p, now: self._keep(p.oriented(now.c.mean), prior))
 

@@ -26,9 +26,6 @@ from gdm_core.models.switching import arhmm_em as em
 from gdm_core.models.switching.base import SwitchingModel
 from gdm_core.models.switching.filtering import ArhmmReader, roll
 
-_SHORT_RUN = 15  # iterations that each start is given before the best is chosen
-
-
 Kind = Literal["stationary", "sticky", "recurrent_only"]
 
 
@@ -58,11 +55,6 @@ class ARHMM(SwitchingModel[em.EStep]):
     def __init__(self, config: ARHMMConfig) -> None:
         super().__init__(config)
 
-    @property
-    def min_samples(self) -> int:
-        """Samples that a trial needs at the least."""
-        return self.config.lags + 1
-
     # ---- fitting ------------------------------------------------------------------------------------------------
     def _steps(self, ys: list[Array]) -> Iterator[Progress]:
         c = self.config
@@ -74,9 +66,7 @@ class ARHMM(SwitchingModel[em.EStep]):
         if previous is not None:
             parameters = previous._adapted(series, scores, prior, c)
         else:
-            parameters = em.best_start(
-                series, scores, prior, c.transitions, c.n_states, c.n_restarts, c.seed, min(_SHORT_RUN, c.n_iter)
-            )
+            parameters = em.best_start(series, scores, prior, c.transitions, c)
         climb = em.iterate(series, parameters, scores, prior, c.n_iter)
         yield from self._climb(climb, prior, len(series.x), lambda found, _: self._keep(found, scores))
 
