@@ -23,7 +23,7 @@ from gdm_core.models.mixture.module import (
     precision_blocks,
     solve_path,
 )
-from gdm_core.models.mixture.rollout import filtered
+from gdm_core.models.mixture.readout import filtered
 from tests.support.gdm import CPU, generator, gradients_are_right
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")

@@ -28,8 +28,7 @@ from gdm_core.models.gdm.model import SoftModel, first_fit
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.start import start_random
 from gdm_core.models.mixture.module import MixtureModule, bound, determined_path, mixture_elbo
-from gdm_core.models.mixture.readout import settled_belief, smoothed, weighed_states
-from gdm_core.models.mixture.rollout import mixture_paths, mixture_sample
+from gdm_core.models.mixture.readout import mixture_paths, mixture_sample, settled_belief, smoothed, weighed_states
 from gdm_core.models.parameters import one_of, parameter, parameters_of, whole
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 
