@@ -22,8 +22,7 @@ from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.fit import REPORT_EVERY, Step
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.online import GdmReader
-from gdm_core.models.gdm.readout import bound, posterior_mean, soft_states
-from gdm_core.models.gdm.rollout import generate, sample_paths
+from gdm_core.models.gdm.readout import bound, generate, posterior_mean, sample_paths, soft_states
 from gdm_core.models.gdm.start import resize_states, start, start_random, start_words
 from gdm_core.models.gdm.streaming import (
     DataParts,
