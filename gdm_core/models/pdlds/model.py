@@ -9,7 +9,7 @@ lower bound: see `gdm_core.models.pdlds.em`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
@@ -116,10 +116,10 @@ class PDLDS(ClimbingModel[Posterior]):
         resized = resized_states(now.c.shares(), errors, config.n_states)
         return em.from_coefficients(series, resized, prior, self._drifts)
 
-    def _keep_random(self, ys: list[Array], random: Callable[[int], npt.NDArray[np.float64]]) -> None:
+    def _keep_states(self, ys: list[Array], states: npt.NDArray[np.float64]) -> None:
         series = Series.prepare(ys, self.config.n_latent, Observed.prepare(ys))
         prior = self._prior_for(series)
-        self._keep(em.from_coefficients(series, random(len(series.x)), prior, self._drifts), prior)
+        self._keep(em.from_coefficients(series, states, prior, self._drifts), prior)
 
     # ---- parameters as arrays -----------------------------------------------------------------------------------
     def _keep(self, p: Parameters, prior: Prior) -> None:

@@ -8,7 +8,7 @@ entries: the inputs carry the last observed value forward, the likelihood is the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
@@ -83,11 +83,11 @@ class ARHMM(SwitchingModel[em.EStep]):
         resized = hmm.resized_states(states, errors, config.n_states)
         return em.from_states(series, resized, config.transitions, prior)
 
-    def _keep_random(self, ys: list[Array], random: Callable[[int], npt.NDArray[np.float64]]) -> None:
+    def _keep_states(self, ys: list[Array], states: npt.NDArray[np.float64]) -> None:
         scores = ComponentScores.fitted(ys, self.config.n_latent)
         series = em.ScoreSeries.prepare(ys, scores, self.config.lags)
         prior = em.prior_for(series, self.config.lags)
-        self._keep(em.from_states(series, random(len(series.x)), self.config.transitions, prior), scores)
+        self._keep(em.from_states(series, states, self.config.transitions, prior), scores)
 
     # ---- parameters as arrays -----------------------------------------------------------------------------------
     def _keep(self, parameters: em.ARParameters, scores: ComponentScores) -> None:

@@ -8,7 +8,7 @@ of several starts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
@@ -99,11 +99,11 @@ class SLDS(SwitchingModel[em.SLDSPosterior]):
         transitions = blank.fitted(chain, observed.starts, mean, now.x.variance, steps=8)[0]
         return em.SLDSParameters(p.emission, dynamics, transitions, p.start_mean, p.start_covariance)
 
-    def _keep_random(self, ys: list[Array], random: Callable[[int], npt.NDArray[np.float64]]) -> None:
+    def _keep_states(self, ys: list[Array], states: npt.NDArray[np.float64]) -> None:
         scores = ComponentScores.fitted(ys, self.config.n_latent)
         series = ar.ScoreSeries.prepare(ys, scores, lags=1)
         prior = ar.prior_for(series, lags=1)
-        start = ar.from_states(series, random(len(series.x)), self.config.transitions, prior)
+        start = ar.from_states(series, states, self.config.transitions, prior)
         self._keep(from_autoregression(ys, scores, start))
 
     # ---- parameters as arrays -----------------------------------------------------------------------------------
