@@ -85,24 +85,15 @@ class PDLDS(ClimbingModel[Posterior]):
         ys = in_fixed_order(ys)
         observed = Observed.prepare(ys)
         series = Series.prepare(ys, c.n_latent, observed)
-        prior = self._prior_for(series)
+        prior = self._prior_with(series.noise_scale)
         previous = self._start_from()
         if previous is not None:
             parameters = previous._adapted(observed, series, prior, c)
             start = em.infer(observed, parameters, prior)
         else:
-            parameters, start = em.best_start(observed, series, prior, self._drifts, c)
+            parameters, start = em.best_start(observed, series, prior, c)
         climb = em.iterate(observed, parameters, prior, c.n_iter, start)
         yield from self._climb(climb, prior, len(observed.y), lambda p, now: self._keep(p.oriented(now.c.mean), prior))
-
-    @property
-    def _drifts(self) -> bool:
-        return self.config.offset != "operators"
-
-    def _prior_for(self, series: Series) -> Prior:
-        c = self.config
-        carry = None if c.smoothness == "learn" else float(c.smoothness)
-        return em.prior_for(series, 1 / c.sparsity, carry, c.offset != "drift")
 
     def _adapted(self, observed: Observed, series: Series, prior: Prior, config: PDLDSConfig) -> Parameters:
         """This model's parameters, or after a change of K those that its operators, split or merged, imply."""
@@ -114,12 +105,12 @@ class PDLDS(ClimbingModel[Posterior]):
         inputs = np.concatenate([series.before, np.ones((len(series.before), 1))], axis=1)
         errors = series.moves - (moved @ inputs[:, :, None])[:, :, 0]
         resized = resized_states(now.c.shares(), errors, config.n_states)
-        return em.from_coefficients(series, resized, prior, self._drifts)
+        return em.from_coefficients(series, resized, prior)
 
     def _keep_states(self, ys: list[Array], states: npt.NDArray[np.float64]) -> None:
         series = Series.prepare(ys, self.config.n_latent, Observed.prepare(ys))
-        prior = self._prior_for(series)
-        self._keep(em.from_coefficients(series, states, prior, self._drifts), prior)
+        prior = self._prior_with(series.noise_scale)
+        self._keep(em.from_coefficients(series, states, prior), prior)
 
     # ---- parameters as arrays -----------------------------------------------------------------------------------
     def _keep(self, p: Parameters, prior: Prior) -> None:
@@ -133,10 +124,14 @@ class PDLDS(ClimbingModel[Posterior]):
         emission = Emission(p["emission_loadings"], p["emission_offset"], p["emission_noise"])
         return Parameters(emission, **{name: p[name] for name in _PLAIN})
 
+    def _prior_with(self, noise_scale: Float) -> Prior:
+        c = self.config
+        carry = None if c.smoothness == "learn" else float(c.smoothness)
+        return Prior(noise_scale, 1 / c.sparsity, carry, c.offset != "drift", c.offset != "operators")
+
     @property
     def _prior(self) -> Prior:
-        c = self.config
-        return Prior(np.asarray(self.params_["noise_scale"], np.float64), 1 / c.sparsity, None, c.offset != "drift")
+        return self._prior_with(np.asarray(self.params_["noise_scale"], np.float64))
 
     # ---- one trial ----------------------------------------------------------------------------------------------
     def _posterior(self, y: Array) -> Posterior:
