@@ -28,7 +28,7 @@ from torch import Tensor
 from gdm_core.maths.relaxed import gumbel, log_sample, moments
 from gdm_core.maths.rows import Rows, row_products
 from gdm_core.models.gdm.config import GDMConfig
-from gdm_core.models.gdm.module import GdmModule, View, elbo
+from gdm_core.models.gdm.module import GdmModule, View, elbo, roles
 
 _PIECE_ELEMENTS = 2_000_000  # of [S, R, S], held for one piece of rows at a time
 _HALO = 24  # rows of overlap; a sweep's error shrinks by more than half per row
@@ -87,7 +87,7 @@ def posterior_mean(module: GdmModule, rows: Rows, temperature: float) -> Tensor:
     if not module.posterior.sequential:
         return moments(view.posterior, temperature).mean
     noise = gumbel((64, len(rows), module.n_states), torch.Generator(device=rows.y.device).manual_seed(0))
-    noise = noise[..., module.roles()]
+    noise = noise[..., roles(module.dynamics)]
     return module.sample_posterior(view, rows, noise, temperature)[0].exp().mean(0)
 
 
@@ -111,7 +111,7 @@ def read_out(
     """Both, with noise that is moved by [R, K] from row to row (uniform numbers make it a bound);
     without `states` the bound alone, which looks into the past and not into the future."""
     view = module.view(rows)
-    role = module.roles().cpu()
+    role = roles(module.dynamics).cpu()
     n_samples = n_samples or n_candidates(len(rows))
     points = even_points(n_samples, module.n_states)[:, role]
     piece = max(_HALO, _PIECE_ELEMENTS // n_samples**2)
@@ -133,7 +133,7 @@ def read_out(
 
 def same_noise(module: GdmModule) -> Tensor:
     """[1, K, S] what the candidates of every row are drawn with, as many as `read_out` takes of a short recording."""
-    points = even_points(n_candidates(1), module.n_states)[:, module.roles().cpu()]
+    points = even_points(n_candidates(1), module.n_states)[:, roles(module.dynamics).cpu()]
     return _exponential(points, points.new_zeros(1, module.n_states), module.initial)
 
 

@@ -24,6 +24,7 @@ from gdm_core.maths.gru import starts_anew
 from gdm_core.maths.relaxed import gumbel, log_sample, moments
 from gdm_core.maths.rows import Rows, shift
 from gdm_core.maths.side_by_side import run_ups, steps_to
+from gdm_core.models.gdm.module import roles
 from gdm_core.models.gdm.readout import even_points
 from gdm_core.models.mixture.module import Drive, MixtureModule, SampleInformation, precision_blocks
 
@@ -140,7 +141,7 @@ def weigh(module: MixtureModule, rows: Rows, posterior: Tensor, belief: Belief |
         cavity = cavities(rows, found)
         prior = module.prior_logits(found.mean[None], belief.states[None], rows)[0]
         x = found.mean
-    noise = _even_noise(module.n_states)[:, module.roles()].to(module.dynamics)[:, None]
+    noise = _even_noise(module.n_states)[:, roles(module.dynamics)].to(module.dynamics)[:, None]
     new, before = starts_anew(rows), shift(x, 1)
     parts = []
     for begin in range(0, len(rows), _CHUNK_ROWS):
