@@ -147,8 +147,8 @@ class StateModel(ABC):
 
     @property
     def min_samples(self) -> int:
-        """Samples that a trial needs at the least."""
-        return 2
+        """Samples that a trial needs at the least: more than the dynamics look back at."""
+        return int(getattr(self.config, "lags", 1)) + 1
 
     def _check_trials(self, trials: Trials | FitData) -> None:
         """Refuse data that this configuration cannot be fitted to. Families add their own."""

@@ -111,8 +111,8 @@ class ClimbingModel(StateModel, Generic[Posterior]):
         return self._infer(y).elbo
 
     @abstractmethod
-    def _keep_random(self, ys: list[Array], random: Callable[[int], npt.NDArray[np.float64]]) -> None:
-        """Make those parameters the model's that `random(samples)` states [T, K] of the trials imply."""
+    def _keep_states(self, ys: list[Array], states: npt.NDArray[np.float64]) -> None:
+        """Make those parameters the model's that `states` [T, K] of the trials, end to end, imply."""
 
     def untrained(self, trials: TrialsLike, seed: int = 0) -> Self:
         """The control beside every score: random states, and the parameters that they imply.
@@ -123,9 +123,9 @@ class ClimbingModel(StateModel, Generic[Posterior]):
         data = as_trials(trials)
         model = type(self).from_config(self.config)
         model.scaler_ = Scaler.from_trials(data)
-        rng, even = np.random.default_rng(seed), np.ones(self.config.n_states)
         ys = [model.scaler_.apply(trial.y) for trial in data]
-        model._keep_random(ys, lambda n_samples: rng.dirichlet(even, size=n_samples))
+        even = np.ones(self.config.n_states)
+        model._keep_states(ys, np.random.default_rng(seed).dirichlet(even, size=data.n_samples))
         model.status_ = Status.MAX_STEPS
         return model
 

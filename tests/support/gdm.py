@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 
@@ -51,6 +53,26 @@ def random_module(
             elif name == "first_log_noise":
                 buffer.copy_(scale * torch.randn(buffer.shape, generator=g))
     return module.to(dtype)
+
+
+def gradients_are_right(module: torch.nn.Module, value: Callable[[], torch.Tensor], **how: float) -> bool:
+    """Whether differences of a value confirm its gradient by every parameter of the module that learns."""
+
+    class Held(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = module
+
+        def forward(self) -> torch.Tensor:
+            return value()
+
+    named = {name: p.detach().clone().requires_grad_() for name, p in module.named_parameters() if p.requires_grad}
+
+    def at(*given: torch.Tensor) -> torch.Tensor:
+        renamed = {f"inner.{name}": part for name, part in zip(named, given, strict=True)}
+        return torch.func.functional_call(Held(), renamed, ())
+
+    return torch.autograd.gradcheck(at, tuple(named.values()), fast_mode=True, **how)
 
 
 def relabelled_module(module: GdmModule, config: GDMConfig, order: list[int]) -> GdmModule:

@@ -34,9 +34,7 @@ def integrate(module: GdmModule, rows: Rows, temperature: float) -> Exact:
     pairs = torch.stack([first, second], 1)  # [S, 2, K]
     view = module.view(rows)
     prior = module.prior_logits(view.context, pairs.exp(), rows)
-    posterior = view.posterior.expand_as(pairs)
-    if module.posterior.sequential:
-        posterior = module.posterior.logits_given(rows, view.posterior, pairs.exp())
+    posterior = module.posterior.logits_given(rows, view.posterior, pairs.exp())
     log_p = log_density(pairs, prior, temperature).sum(-1)
     log_q = log_density(pairs, posterior, temperature).sum(-1)
     joint = module.log_likelihood(pairs.exp(), view.design, rows).sum(-1) + log_p

@@ -14,7 +14,7 @@ from gdm_core.maths.rows import Rows, make_rows
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.mixture import readout
-from gdm_core.models.mixture.model import mixture_steps
+from gdm_core.models.mixture.model import GDMMixtureConfig, mixture_steps
 from gdm_core.models.mixture.module import (
     MixtureModule,
     bound,
@@ -23,8 +23,8 @@ from gdm_core.models.mixture.module import (
     precision_blocks,
     solve_path,
 )
-from gdm_core.models.mixture.rollout import filtered
-from tests.support.gdm import CPU, generator
+from gdm_core.models.mixture.readout import filtered
+from tests.support.gdm import CPU, generator, gradients_are_right
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -263,23 +263,12 @@ def test_bound_lies_below_the_likelihood(deterministic):
 def test_every_parameter_learns_and_gradients_are_right(deterministic):
     module, rows = some_module(deterministic=deterministic), some_rows(5, 4, gaps=True)
     noise = gumbel((2, 9, 3), generator(4), torch.float64)
-    names = [name for name, _ in module.named_parameters()]
 
-    class Bound(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.module = module
+    def value() -> torch.Tensor:
+        return mixture_elbo(module, rows, noise, 0.7, generator(6), exact=False)
 
-        def forward(self):
-            return mixture_elbo(self.module, rows, noise, 0.7, generator(6), exact=False)
-
-    def value(*parameters):
-        given = {f"module.{name}": parameter for name, parameter in zip(names, parameters, strict=True)}
-        return torch.func.functional_call(Bound(), given, ())
-
-    start = tuple(parameter.detach().clone().requires_grad_() for parameter in module.parameters())
-    assert torch.autograd.gradcheck(value, start, fast_mode=True)
-    Bound()().backward()
+    assert gradients_are_right(module, value)
+    value().backward()
     for name, parameter in module.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().max() > 0, name
@@ -384,7 +373,7 @@ def test_windows_of_a_trial_estimate_its_bound():
     module = some_module()
     y = np.random.default_rng(1).normal(size=(1200, 3))
     rows = make_rows([y], CPU, torch.float64)
-    steps = list(mixture_steps(module, rows, 0.9, 2, 1, 1100, 0))
+    steps = list(mixture_steps(module, rows, GDMMixtureConfig(temperature=0.9, n_steps=2, batch_size=1100)))
     assert len(steps) == 2
     assert all(step.finite for step in steps)
     whole = bound(some_module(), rows, 0.9, n_samples=4) / 1200

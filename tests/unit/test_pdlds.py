@@ -14,9 +14,9 @@ from gdm_core.errors import FitError
 from gdm_core.maths.emission import Emission, Observed
 from gdm_core.models.base import Status
 from gdm_core.models.loading import model_from_bytes
-from gdm_core.models.pdlds import em, filtering
+from gdm_core.models.pdlds import em
 from gdm_core.models.pdlds.em import Parameters, Prior, positive_shares
-from gdm_core.models.pdlds.model import PDLDS
+from gdm_core.models.pdlds.model import PDLDS, blank, filtered, predicted, roll, updated
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +50,13 @@ def test_filtering_side_by_side_forgets_the_seams(fitted, pair):
     model, (train, _) = fitted, pair
     y = model.scaler_.apply(train.y)
     origins = np.array([130, 200, 255])
-    together = filtering.filtered(origins, y, model._parameters)
+    together = filtered(origins, y, model._parameters)
     for i, t in enumerate(origins):
-        alone = filtering.blank(1, model._parameters)
+        alone = blank(1, model._parameters)
         information, linear = model._parameters.emission.information(Observed.prepare([y]))
         for step in range(t + 1):
-            alone = filtering.predicted(alone, model._parameters) if step else alone
-            alone = filtering.updated(alone, information[step : step + 1], linear[step : step + 1], model._parameters)
+            alone = predicted(alone, model._parameters) if step else alone
+            alone = updated(alone, information[step : step + 1], linear[step : step + 1], model._parameters)
         d = model._parameters.reach.shape[1]
         gap = np.abs(model._parameters.reach @ (together.mean[i, :d] - alone.mean[0, :d]))
         assert gap.max() < 1e-2
@@ -359,7 +359,7 @@ def test_filter_is_exact_without_operators(rng):
     y[7:9] = np.nan
     y[4, 1] = np.nan
     for t in (0, 5, 29):
-        belief = filtering.filtered(np.array([t]), y, p)
+        belief = filtered(np.array([t]), y, p)
         observed = Observed.prepare([y[: t + 1]])
         path = em.path_given_coefficients(observed, p, np.zeros((t + 1, K)), np.zeros((t + 1, K, K)))
         size = p.reach.shape[1]
@@ -377,7 +377,7 @@ def test_noise_free_futures_are_matrix_powers():
         level=np.zeros(K),
     )
     start = np.array([0.3, -0.4, 0.1, 0.2, 0.5, -0.2, 0.7])
-    paths, c = filtering.roll(p, 3.0, start, 6, np.random.default_rng(0))
+    paths, c = roll(p, 3.0, start, 6, np.random.default_rng(0))
     whole = p.mean_operator(start[2 * D :])
     step = np.block([[np.eye(D) + whole[:, :D], whole[:, D:]], [np.zeros((1, D)), np.ones((1, 1))]])
     for h in range(6):

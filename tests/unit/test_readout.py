@@ -9,7 +9,7 @@ import torch
 from gdm_core.maths.relaxed import log_density, log_sample, moments
 from gdm_core.models.gdm import readout
 from gdm_core.models.gdm.config import GDMConfig
-from gdm_core.models.gdm.module import GdmModule, elbo
+from gdm_core.models.gdm.module import GdmModule, elbo, roles
 from gdm_core.models.gdm.readout import log_bound, read_out
 from tests.support.gdm import generator, random_module, random_rows, relabelled_module
 from tests.support.quadrature import integrate
@@ -72,7 +72,7 @@ def test_states_are_the_posterior_mean():
 
 def by_hand(module: GdmModule, n: int) -> torch.Tensor:
     """[S, 1, K] the noise that states are read with."""
-    points = readout.even_points(n, module.n_states)[:, module.roles()]
+    points = readout.even_points(n, module.n_states)[:, roles(module.dynamics)]
     exponential = readout._exponential(points, points.new_zeros(1, module.n_states), module.dynamics)
     return -exponential.log().permute(2, 0, 1)
 

@@ -22,8 +22,7 @@ from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.fit import REPORT_EVERY, Step
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.online import GdmReader
-from gdm_core.models.gdm.readout import bound, posterior_mean, soft_states
-from gdm_core.models.gdm.rollout import generate, sample_paths
+from gdm_core.models.gdm.readout import bound, generate, posterior_mean, sample_paths, soft_states
 from gdm_core.models.gdm.start import resize_states, start, start_random, start_words
 from gdm_core.models.gdm.streaming import (
     DataParts,
@@ -240,11 +239,6 @@ class GDM(SoftModel[GdmModule]):
         steps = self._climbed(module, data.steps(module, scaler, self.params_), self.config.steps)
         yield from self._run(on_one_thread(steps), ys, finish)
 
-    @property
-    def min_samples(self) -> int:
-        """Samples that a trial needs at the least."""
-        return self.config.lags + 1
-
     def _fit(self, ys: list[Array]) -> Iterator[Progress]:
         return on_one_thread(self._all_fits(ys))  # a step is small: threads would only wait for each other
 
@@ -433,7 +427,6 @@ class GDM(SoftModel[GdmModule]):
 
     @classmethod
     def from_file(cls, tensors: dict[str, Array], header: dict[str, Any]) -> Self:
-        """A model from `tensors` and `header` of a file; `load_model` finds the family by itself."""
         model = super().from_file(tensors, header)
         kept = {k.removeprefix("evidence."): value for k, value in tensors.items() if k.startswith("evidence.")}
         if kept:
@@ -442,7 +435,6 @@ class GDM(SoftModel[GdmModule]):
 
     # ---- recordings that stay in their files ------------------------------------------------------------------------
     def score(self, data: TrialsLike, y: Any = None) -> float:
-        """ELBO per time step of `data` in nats, in its units: a lower bound on its log-likelihood. `y` is ignored, as in `fit`."""
         return self._reader(data).score() if isinstance(data, StreamedTrials) else super().score(data, y)
 
     def predict_blocks(self, data: StreamedTrials) -> Iterator[StateBlock]:

@@ -68,12 +68,6 @@ class GdmModule(nn.Module):
     def n_states(self) -> int:
         return int(self.initial.shape[0])
 
-    def roles(self) -> Tensor:
-        """[K] which column of fixed noise each state gets: by what it does and not by its number, so that renaming
-        states is harmless."""
-        key = self.dynamics.detach().flatten(1).double()
-        return torch.argsort(torch.argsort(key.sum(1) + 1e-3 * key[:, 0]))
-
     def view(self, rows: Rows) -> View:
         x = rows.past @ self.projection.T
         ready = (rows.age >= self.lags).to(x.dtype)[:, None]
@@ -178,6 +172,13 @@ class GdmModule(nn.Module):
         return self.posterior.sample_log(rows, view.posterior, noise, temperature)
 
 
+def roles(dynamics: Tensor) -> Tensor:
+    """[K] which column of fixed noise each state of some dynamics [K, ...] gets: by what it does and not by its number, so that
+    renaming states is harmless."""
+    key = dynamics.detach().flatten(1).double()
+    return torch.argsort(torch.argsort(key.sum(1) + 1e-3 * key[:, 0]))
+
+
 def _gaussian(residual: Tensor, factor: Tensor, known: Tensor | None) -> Tensor:
     """Log-density [..., R] of N(0, L L') at residual [..., R, N], over each row's observed channels."""
     if known is None:
@@ -245,7 +246,7 @@ def _sampled_bound(module: GdmModule, rows: Rows, view: View, temperature: float
     parts, before = [], torch.full((n_samples, 1, k), 1 / k, dtype=view.x.dtype, device=view.x.device)
     for begin, end in pieces:
         here, look = rows.piece(begin, end), view.piece(begin, end)
-        noise = gumbel((n_samples, end - begin, k), generator, view.x.dtype)[..., module.roles()]
+        noise = gumbel((n_samples, end - begin, k), generator, view.x.dtype)[..., roles(module.dynamics)]
         log_z, posterior = module.sample_posterior(look, here, noise, temperature)
         z = log_z.exp()
         prior = module.prior_logits(look.context, z, here, before)

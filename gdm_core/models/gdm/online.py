@@ -11,7 +11,7 @@ from gdm_core.errors import ConfigError
 from gdm_core.maths.relaxed import gumbel, moments
 from gdm_core.maths.rows import Rows, as_numpy
 from gdm_core.models.gdm.config import GDMConfig
-from gdm_core.models.gdm.module import GdmModule, View
+from gdm_core.models.gdm.module import GdmModule, View, roles
 from gdm_core.models.gdm.readout import candidates_of_last_row, same_noise
 from gdm_core.models.gdm.word_model import WordModel
 from gdm_core.models.online import Arrays, Candidates
@@ -142,4 +142,4 @@ class GdmReader:
 def sticky_noise(module: GdmModule, age: int) -> Tensor:
     """[draws, K] what sample number `age` of a recording is drawn with."""
     generator = torch.Generator(device=module.initial.device).manual_seed(age)
-    return gumbel((_STICKY_DRAWS, module.n_states), generator)[:, module.roles()]
+    return gumbel((_STICKY_DRAWS, module.n_states), generator)[:, roles(module.dynamics)]

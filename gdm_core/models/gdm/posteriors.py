@@ -162,10 +162,11 @@ class WindowPosterior(PosteriorNetwork):
 
     def forward(self, rows: Rows, x: Tensor) -> Tensor:
         features = step_features(x, rows, self.move_scale)
-        # The networks first: in which order autograd adds up the gradients of features, a fit keeps its last bits.
-        hidden = None if self.out is None else torch.tanh(self.inner(features, rows))
-        logits = torch.addmm(self.bias, features, self.weight)
-        return logits if self.out is None or hidden is None else torch.addmm(logits, hidden, self.out)
+        if self.out is None:
+            return torch.addmm(self.bias, features, self.weight)
+        # First: autograd adds up the gradients of features in the order of their uses, and a fit keeps its last bits.
+        hidden = torch.tanh(self.inner(features, rows))
+        return torch.addmm(torch.addmm(self.bias, features, self.weight), hidden, self.out)
 
     def inner(self, features: Tensor, rows: Rows) -> Tensor:
         """[R, M] what goes into the tanh units."""

@@ -28,8 +28,7 @@ from gdm_core.models.gdm.model import SoftModel, first_fit
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.start import start_random
 from gdm_core.models.mixture.module import MixtureModule, bound, determined_path, mixture_elbo
-from gdm_core.models.mixture.readout import settled_belief, smoothed, weighed_states
-from gdm_core.models.mixture.rollout import mixture_paths, mixture_sample
+from gdm_core.models.mixture.readout import mixture_paths, mixture_sample, settled_belief, smoothed, weighed_states
 from gdm_core.models.parameters import one_of, parameter, parameters_of, whole
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 
@@ -127,25 +126,23 @@ def start_from_two_levels(module: MixtureModule, two: GdmModule, rows: Rows, tem
         module.log_step.copy_((_FIRST_STEP * left).log().expand_as(module.log_step))
 
 
-def mixture_steps(
-    module: MixtureModule, rows: Rows, temperature: float, total: int, n_samples: int, batch_size: int, seed: int
-) -> Iterator[Step]:
+def mixture_steps(module: MixtureModule, rows: Rows, c: GDMMixtureConfig) -> Iterator[Step]:
     """Climb the ELBO; a step that is not finite is reported and not applied."""
-    generator = torch.Generator().manual_seed(seed)
+    generator, total = torch.Generator().manual_seed(c.seed), c.own_steps
     slow = [module.dynamics, *module.transition.parameters()]
     held = {id(parameter) for parameter in slow}
     free = [parameter for parameter in module.parameters() if id(parameter) not in held]
     groups = [{"params": free, "share": 1.0}, {"params": slow, "share": _SLOW}]
     optimiser = torch.optim.Adam(groups, lr=PEAK_RATE, betas=(0.9, 0.99))
     sampler = None
-    if len(rows) > batch_size:
-        sampler = WindowSampler(rows, _WINDOW, max(1, batch_size // (_WINDOW + 1)), 1, generator)
+    if len(rows) > c.batch_size:
+        sampler = WindowSampler(rows, _WINDOW, max(1, c.batch_size // (_WINDOW + 1)), 1, generator)
     for index in range(total):
         batch = rows if sampler is None else sampler.draw()
         n_rows = max(1, int((batch.age >= 0).sum()))
-        noise = gumbel((n_samples, len(batch), module.n_states), generator, torch.float64)
+        noise = gumbel((c.n_samples, len(batch), module.n_states), generator, torch.float64)
         with one_torch_thread():
-            value = mixture_elbo(module, batch, noise, temperature, generator, exact=False) / n_rows
+            value = mixture_elbo(module, batch, noise, c.temperature, generator, exact=False) / n_rows
             optimiser.zero_grad(set_to_none=True)
             (-value).backward()
             seen = value.item()
@@ -213,10 +210,7 @@ class GDMMixture(SoftModel[MixtureModule]):
                 return
             done = _START_STEPS
         self._keep(module)
-        steps = mixture_steps(
-            module, rows, config.temperature, config.own_steps, config.n_samples, config.batch_size, config.seed
-        )
-        yield from self._climbed(module, steps, done + config.own_steps, done)
+        yield from self._climbed(module, mixture_steps(module, rows, config), done + config.own_steps, done)
 
     def _judge(self, objectives: list[float], total: int) -> Status:
         """CONVERGED when the bound no longer moved over the last quarter of the steps."""

@@ -26,6 +26,7 @@ from gdm_core.maths.gru import starts_anew
 from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl, log_sample, sampled_kl
 from gdm_core.maths.rows import Rows, shift
 from gdm_core.models.gdm.config import GDMConfig
+from gdm_core.models.gdm.module import roles
 from gdm_core.models.gdm.posteriors import POSTERIORS
 from gdm_core.models.gdm.transitions import LinearTransition
 
@@ -138,12 +139,6 @@ class MixtureModule(nn.Module):
     @property
     def n_latent(self) -> int:
         return int(self.emission.shape[1])
-
-    def roles(self) -> Tensor:
-        """[K] which column of fixed noise each state gets: by what it does and not by its number, so that renaming
-        states is harmless."""
-        key = self.dynamics.detach().flatten(1)
-        return torch.argsort(torch.argsort(key.sum(1) + 1e-3 * key[:, 0]))
 
     def noise_precision(self) -> Tensor:
         """[N] diagonal of R^-1."""
@@ -300,6 +295,6 @@ def bound(module: MixtureModule, rows: Rows, temperature: float, n_samples: int 
     generator = torch.Generator().manual_seed(seed)
     total = 0.0
     for _ in range(n_samples):
-        noise = gumbel((1, len(rows), module.n_states), generator, torch.float64)[..., module.roles()]
+        noise = gumbel((1, len(rows), module.n_states), generator, torch.float64)[..., roles(module.dynamics)]
         total += float(mixture_elbo(module, rows, noise, temperature, generator, exact=True))
     return total / n_samples

@@ -4,6 +4,9 @@ q(z_t) must be a Gumbel-Softmax of what the network sees. For each row, draws of
 what is known before the row (a Gaussian of x_{t-1}) to what is known from it on (one of x_t): the factor of row t is
 taken out of q(x | z), and each draw's own factor is put in its place. Nothing is optimised; every row uses the same
 noise, so smooth paths stay smooth. The same weights train the model (`gdm_core.models.mixture.model`).
+
+Where a future begins, x is known from the past only: a Kalman filter runs for each of several draws of the states (their
+posterior reads nothing later).
 """
 
 from __future__ import annotations
@@ -12,15 +15,18 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from gdm_core.maths.gaussian import GaussianPath
 from gdm_core.maths.gru import starts_anew
-from gdm_core.maths.relaxed import log_sample, moments
+from gdm_core.maths.relaxed import gumbel, log_sample, moments
 from gdm_core.maths.rows import Rows, shift
+from gdm_core.maths.side_by_side import run_ups, steps_to
+from gdm_core.models.gdm.module import roles
 from gdm_core.models.gdm.readout import even_points
-from gdm_core.models.mixture.module import Drive, MixtureModule, precision_blocks
+from gdm_core.models.mixture.module import Drive, MixtureModule, SampleInformation, precision_blocks
 
 _SWEEPS = 3
 _DRAWS = 64
@@ -28,6 +34,8 @@ _CHUNK_ROWS = 4_000
 # The noise of x is learned while z is a broad draw of q, whose breadth it takes for its own. Here doubt about z is
 # counted apart, and half of the learned deviation recovers states best (soft and standard tracks, docs/recurrent.md).
 _OWN_SHARE = 0.5
+_STATE_DRAWS = 8  # that a future may begin from
+_RUN_UP = 48
 _VAGUE = 1e-4  # precision that stands in for a direction of which nothing is known
 
 
@@ -133,7 +141,7 @@ def weigh(module: MixtureModule, rows: Rows, posterior: Tensor, belief: Belief |
         cavity = cavities(rows, found)
         prior = module.prior_logits(found.mean[None], belief.states[None], rows)[0]
         x = found.mean
-    noise = _even_noise(module.n_states)[:, module.roles()].to(module.dynamics)[:, None]
+    noise = _even_noise(module.n_states)[:, roles(module.dynamics)].to(module.dynamics)[:, None]
     new, before = starts_anew(rows), shift(x, 1)
     parts = []
     for begin in range(0, len(rows), _CHUNK_ROWS):
@@ -173,3 +181,105 @@ def settled_belief(module: MixtureModule, rows: Rows, posterior: Tensor, tempera
         belief = weigh(module, rows, posterior, belief, temperature)
     assert belief is not None
     return belief
+
+
+# ---- futures, and whole trials from the model alone -----------------------------------------------------------------
+
+
+@torch.no_grad()
+def mixture_paths(
+    module: MixtureModule,
+    rows: Rows,
+    origins: npt.NDArray[np.int64],
+    horizon: int,
+    n_paths: int,
+    temperature: float,
+    seed: int,
+) -> Tensor:
+    """[P, O, H, N] futures with observation noise; the path from origin t sees y[..t] only."""
+    generator = torch.Generator().manual_seed(seed)
+    draws = min(_STATE_DRAWS, n_paths)
+    # Row by row, from a generator of its own: later rows then change nothing before them.
+    noise = gumbel((len(rows), draws, module.n_states), torch.Generator().manual_seed(seed + 1), rows.y.dtype)
+    noise = noise.transpose(0, 1)
+    states = log_sample(module.posterior_logits(rows), temperature, noise).exp()  # [S, R, K]
+    mean, covariance = filtered(module.drive(states, rows), module.information(rows), origins, draws)  # [S, O, D(, D)]
+    which = torch.arange(n_paths) % draws
+    root = torch.linalg.cholesky(covariance + 1e-12 * torch.eye(module.n_latent, dtype=mean.dtype))
+    z = states[:, torch.as_tensor(origins)][which]  # [P, O, K]
+    normal = _normal((*z.shape[:-1], module.n_latent), generator)
+    x = mean[which] + (root[which] @ normal[..., None])[..., 0]
+    steps = []
+    for _ in range(horizon):
+        z, x = _advance(module, z, x, temperature, generator)
+        steps.append(_emit(module, x, generator))
+    return torch.stack(steps, 2)
+
+
+def filtered(
+    drive: Drive, samples: SampleInformation, origins: npt.NDArray[np.int64], draws: int
+) -> tuple[Tensor, Tensor]:
+    """Mean [S, O, D] and covariance [S, O, D, D] of x at each origin from the rows up to it, for S draws of states."""
+    d = drive.offset.shape[-1]
+    matrix, offset = drive.matrix.reshape(draws, -1, d, d), drive.offset.reshape(draws, -1, d)
+    variance = torch.diag_embed(1 / drive.precision).reshape(draws, -1, d, d)
+    first = torch.as_tensor(run_ups(origins, _RUN_UP))
+    eye = torch.eye(d, dtype=offset.dtype)
+    mean = offset.new_zeros(draws, len(first), d)
+    covariance = (100.0 * eye).expand(draws, len(first), d, d)  # of nothing known, where a run-up begins mid-trial
+    means, covariances = offset.new_zeros(draws, len(origins), d), offset.new_zeros(draws, len(origins), d, d)
+    for step, seen in enumerate(steps_to(origins, _RUN_UP)):
+        now, here, stretch = map(torch.as_tensor, seen)
+        a = matrix[:, now]
+        if step == 0:
+            begins = (first == 0)[:, None]
+            mean = torch.where(begins, offset[:, now], mean)
+            covariance = torch.where(begins[..., None], variance[:, now], covariance)
+        else:
+            mean = (a @ mean[..., None])[..., 0] + offset[:, now]
+            covariance = a @ covariance @ a.transpose(-1, -2) + variance[:, now]
+        information = samples.information[now]
+        covariance = torch.linalg.solve(eye + covariance @ information, covariance)
+        covariance = (covariance + covariance.transpose(-1, -2)) / 2
+        surprise = samples.linear[now] - (information @ mean[..., None])[..., 0]
+        mean = mean + (covariance @ surprise[..., None])[..., 0]
+        means[:, here], covariances[:, here] = mean[:, stretch], covariance[:, stretch]
+    return means, covariances
+
+
+def _advance(
+    module: MixtureModule, z: Tensor, x: Tensor, temperature: float, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """One step of states [..., K] and latents [..., D]."""
+    logits = module.transition.logits(x @ module.transition.weight + module.transition.bias, z)
+    z = log_sample(logits, temperature, gumbel(logits.shape, generator, logits.dtype)).exp()
+    ready = torch.cat([x, torch.ones_like(x[..., :1]), torch.zeros_like(x[..., :1])], -1)  # [..., D + 2]
+    mean = (z[..., :, None] * ready[..., None, :]).flatten(-2) @ module.dynamics.flatten(0, 1)
+    return z, mean + module.step_deviation(z) * _normal(x.shape, generator)
+
+
+def _emit(module: MixtureModule, x: Tensor, generator: torch.Generator) -> Tensor:
+    mean = x @ module.emission.T + module.offset
+    return mean + _normal(mean.shape, generator) / module.noise_precision().sqrt()
+
+
+def _normal(shape: tuple[int, ...] | torch.Size, generator: torch.Generator) -> Tensor:
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+@torch.no_grad()
+def mixture_sample(
+    module: MixtureModule, n_samples: int, temperature: float, seed: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(y [T, N], z [T, K], x [T, D]): each sample needs the one before it."""
+    generator = torch.Generator().manual_seed(seed)
+    noise = gumbel((module.n_states,), generator, torch.float64)
+    z = log_sample(module.initial, temperature, noise).exp()
+    x = z @ module.dynamics[:, -1] + module.step_deviation(z) * _normal((module.n_latent,), generator)
+    zs, xs = [z], [x]
+    for _ in range(n_samples - 1):
+        z, x = _advance(module, z, x, temperature, generator)
+        zs.append(z)
+        xs.append(x)
+    path = torch.stack(xs)
+    return _emit(module, path, generator), torch.stack(zs), path

@@ -22,7 +22,7 @@ from gdm_core.maths.gaps import interpolated
 from gdm_core.maths.gaussian import LOG_2PI, GaussianPath, joint_moments
 from gdm_core.maths.pca import ComponentScores
 from gdm_core.models.base import Array
-from gdm_core.models.climbing import Climb, best_of, settled
+from gdm_core.models.climbing import Climb, ClimbingConfig, best_of, settled
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
@@ -35,6 +35,7 @@ CARRY_STRENGTH = 1.0  # Gaussian on (rho - 1, m)
 DRIFT_SHAPE, DRIFT_RATE = 10.0, 1e-6  # inverse-gamma of S: slow beside the dynamics
 _PLACE_WEIGHTS = (0.0, 0.7, 0.3)  # of the position beside the move, one clustering each in turn
 _MAX_CLUSTERED = 20_000
+_SHORT_RUN = 10  # iterations that each start is given before the best is chosen
 _RIDGE = 1e-3  # share of a cluster's samples that its operator's entries are worth at zero
 _DYNAMICS_SHARE = 0.02  # of what the clusters leave unexplained, put down to noise of the dynamics at the start
 _FIRST_DRIFT = 1e-6  # next to nothing: the offset comes in where the data ask for it
@@ -48,6 +49,7 @@ class Prior:
     freedom: float  # of the Student-t steps
     carry: float | None  # rho, where it is given and not learned
     constants: bool  # whether operators have constant terms a_k
+    drifts: bool = True  # whether the path has a slow offset b
 
     def noise_power(self, operators: Float) -> float:
         """The power of 1 / det(Q)^(1/2) in the priors of operators and of Q together."""
@@ -418,10 +420,10 @@ class Series:
     def moves(self) -> Float:
         return self.x - self.before
 
-
-def prior_for(series: Series, freedom: float, carry: float | None, constants: bool) -> Prior:
-    step_variance = (series.moves[series.inside] ** 2).mean(axis=0)
-    return Prior(np.diag(1e-3 * np.maximum(step_variance, 1e-6)), freedom, carry, constants)
+    @property
+    def noise_scale(self) -> Float:
+        """[D, D] of the prior of Q, a thousandth of the moves' variance."""
+        return np.diag(1e-3 * np.maximum((self.moves[self.inside] ** 2).mean(axis=0), 1e-6))
 
 
 def clustered(series: Series, n_states: int, attempt: int, seed: int) -> Float:
@@ -435,7 +437,7 @@ def clustered(series: Series, n_states: int, attempt: int, seed: int) -> Float:
     return np.eye(n_states)[fitted.predict(features)]
 
 
-def from_coefficients(series: Series, member: Float, prior: Prior, drifts: bool) -> Parameters:
+def from_coefficients(series: Series, member: Float, prior: Prior) -> Parameters:
     """The parameters that coefficients [T, K], one cluster's or random ones, imply."""
     inside = series.inside
     c, before, moves = member[inside], series.before[inside], series.moves[inside]
@@ -454,16 +456,12 @@ def from_coefficients(series: Series, member: Float, prior: Prior, drifts: bool)
     carry = np.full(k, 0.9 if prior.carry is None else prior.carry)
     loadings = series.scores.basis * series.scores.scale / series.scores.weight[:, None]
     emission = Emission(loadings, series.scores.center, series.noise)
-    drift = np.full(d, _FIRST_DRIFT) if drifts else np.zeros(0)
+    drift = np.full(d, _FIRST_DRIFT) if prior.drifts else np.zeros(0)
     return Parameters(emission, operators, noise, drift, carry, (1 - carry) * c.mean(axis=0), 0.5 * jump, jump)
 
 
-def best_start(
-    observed: Observed, series: Series, prior: Prior, drifts: bool, k: int, attempts: int, seed: int, n_iter: int
-) -> tuple[Parameters, Posterior]:
+def best_start(observed: Observed, series: Series, prior: Prior, c: ClimbingConfig) -> tuple[Parameters, Posterior]:
     """Several starts, a few iterations each; the one with the highest objective."""
-    starts = (
-        from_coefficients(series, clustered(series, k, attempt, seed), prior, drifts) for attempt in range(attempts)
-    )
-    climbs = (iterate(observed, start, prior, n_iter) for start in starts)
-    return best_of(climbs, prior)
+    guesses = (clustered(series, c.n_states, attempt, c.seed) for attempt in range(c.n_restarts))
+    starts = (from_coefficients(series, guess, prior) for guess in guesses)
+    return best_of((iterate(observed, one, prior, min(_SHORT_RUN, c.n_iter)) for one in starts), prior)

@@ -9,7 +9,7 @@ lower bound: see `gdm_core.models.pdlds.em`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
@@ -19,15 +19,17 @@ import numpy.typing as npt
 from gdm_core.errors import FitError
 from gdm_core.maths.emission import Emission, Observed
 from gdm_core.maths.hmm import resized_states
+from gdm_core.maths.side_by_side import run_ups, steps_to
 from gdm_core.models.base import Array, Progress
 from gdm_core.models.climbing import ClimbingConfig, ClimbingModel, in_fixed_order
 from gdm_core.models.parameters import number, one_of, parameter, parameters_of, whole
 from gdm_core.models.pdlds import em
-from gdm_core.models.pdlds import filtering as decomposed_filter
 from gdm_core.models.pdlds.em import Parameters, Posterior, Prior, Series, positive_shares
 from gdm_core.trials import TrialsLike
 
-_SHORT_RUN = 10  # iterations that each start is given before the best is chosen
+Float = npt.NDArray[np.float64]
+
+RUN_UP = 64
 _FAR = 1e30  # of a latent of about unit variance; float32 ends soon after
 _PLAIN = ("operators", "noise", "drift", "carry", "level", "step", "jump")
 
@@ -83,27 +85,15 @@ class PDLDS(ClimbingModel[Posterior]):
         ys = in_fixed_order(ys)
         observed = Observed.prepare(ys)
         series = Series.prepare(ys, c.n_latent, observed)
-        prior = self._prior_for(series)
+        prior = self._prior_with(series.noise_scale)
         previous = self._start_from()
         if previous is not None:
             parameters = previous._adapted(observed, series, prior, c)
             start = em.infer(observed, parameters, prior)
         else:
-            short = min(_SHORT_RUN, c.n_iter)
-            parameters, start = em.best_start(
-                observed, series, prior, self._drifts, c.n_states, c.n_restarts, c.seed, short
-            )
+            parameters, start = em.best_start(observed, series, prior, c)
         climb = em.iterate(observed, parameters, prior, c.n_iter, start)
         yield from self._climb(climb, prior, len(observed.y), lambda p, now: self._keep(p.oriented(now.c.mean), prior))
-
-    @property
-    def _drifts(self) -> bool:
-        return self.config.offset != "operators"
-
-    def _prior_for(self, series: Series) -> Prior:
-        c = self.config
-        carry = None if c.smoothness == "learn" else float(c.smoothness)
-        return em.prior_for(series, 1 / c.sparsity, carry, c.offset != "drift")
 
     def _adapted(self, observed: Observed, series: Series, prior: Prior, config: PDLDSConfig) -> Parameters:
         """This model's parameters, or after a change of K those that its operators, split or merged, imply."""
@@ -115,12 +105,12 @@ class PDLDS(ClimbingModel[Posterior]):
         inputs = np.concatenate([series.before, np.ones((len(series.before), 1))], axis=1)
         errors = series.moves - (moved @ inputs[:, :, None])[:, :, 0]
         resized = resized_states(now.c.shares(), errors, config.n_states)
-        return em.from_coefficients(series, resized, prior, self._drifts)
+        return em.from_coefficients(series, resized, prior)
 
-    def _keep_random(self, ys: list[Array], random: Callable[[int], npt.NDArray[np.float64]]) -> None:
+    def _keep_states(self, ys: list[Array], states: npt.NDArray[np.float64]) -> None:
         series = Series.prepare(ys, self.config.n_latent, Observed.prepare(ys))
-        prior = self._prior_for(series)
-        self._keep(em.from_coefficients(series, random(len(series.x)), prior, self._drifts), prior)
+        prior = self._prior_with(series.noise_scale)
+        self._keep(em.from_coefficients(series, states, prior), prior)
 
     # ---- parameters as arrays -----------------------------------------------------------------------------------
     def _keep(self, p: Parameters, prior: Prior) -> None:
@@ -134,10 +124,14 @@ class PDLDS(ClimbingModel[Posterior]):
         emission = Emission(p["emission_loadings"], p["emission_offset"], p["emission_noise"])
         return Parameters(emission, **{name: p[name] for name in _PLAIN})
 
+    def _prior_with(self, noise_scale: Float) -> Prior:
+        c = self.config
+        carry = None if c.smoothness == "learn" else float(c.smoothness)
+        return Prior(noise_scale, 1 / c.sparsity, carry, c.offset != "drift", c.offset != "operators")
+
     @property
     def _prior(self) -> Prior:
-        c = self.config
-        return Prior(np.asarray(self.params_["noise_scale"], np.float64), 1 / c.sparsity, None, c.offset != "drift")
+        return self._prior_with(np.asarray(self.params_["noise_scale"], np.float64))
 
     # ---- one trial ----------------------------------------------------------------------------------------------
     def _posterior(self, y: Array) -> Posterior:
@@ -167,16 +161,16 @@ class PDLDS(ClimbingModel[Posterior]):
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
         rng = np.random.default_rng(seed)
         p = self._parameters
-        belief = decomposed_filter.filtered(origins, y, p)
-        path, _ = decomposed_filter.roll(p, self._prior.freedom, belief.sample(n_paths, rng), horizon, rng)
+        belief = filtered(origins, y, p)
+        path, _ = roll(p, self._prior.freedom, belief.sample(n_paths, rng), horizon, rng)
         return p.emission.sample(path @ p.reach.T, rng)
 
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
         rng = np.random.default_rng(seed)
         p = self._parameters
-        first = decomposed_filter.blank(1, p).sample(1, rng)[0, 0]
+        first = blank(1, p).sample(1, rng)[0, 0]
         with np.errstate(over="ignore", invalid="ignore"):
-            path, c = decomposed_filter.roll(p, self._prior.freedom, first, n_samples - 1, rng)
+            path, c = roll(p, self._prior.freedom, first, n_samples - 1, rng)
         # Nothing in this model holds a path back: operators may amplify it for as long as they are on.
         if (far := ~(np.abs(path) < _FAR).all(axis=1)).any():
             raise FitError(
@@ -187,3 +181,102 @@ class PDLDS(ClimbingModel[Posterior]):
         x = np.concatenate([first[None, :size], path]) @ p.reach.T
         c = np.concatenate([first[None, size:], c])
         return p.emission.sample(x, rng), positive_shares(c, np.zeros_like(c)).astype(np.float32), x.astype(np.float32)
+
+
+# ---- what the past alone says of path and coefficients, and futures from there ----------------------------------------
+@dataclass(frozen=True)
+class PathBelief:
+    """Gaussians over [s, c] of B moments, s = (l, b) having S dimensions and c having K."""
+
+    mean: Float  # [B, S + K]
+    covariance: Float  # [B, S + K, S + K]
+
+    def sample(self, n: int, rng: np.random.Generator) -> Float:
+        """[n, B, S + K]."""
+        factor = np.linalg.cholesky(self.covariance + 1e-12 * np.eye(self.mean.shape[1]))
+        noise = rng.standard_normal((n, *self.mean.shape))
+        result: Float = self.mean + (factor @ noise[..., None])[..., 0]
+        return result
+
+
+def blank(n: int, p: Parameters) -> PathBelief:
+    """Before the first sample of a recording."""
+    size = p.reach.shape[1] + len(p.operators)
+    return PathBelief(np.zeros((n, size)), np.tile(np.eye(size), (n, 1, 1)))
+
+
+def filtered(origins: npt.NDArray[np.int64], y: npt.NDArray[np.float32], p: Parameters) -> PathBelief:
+    """What samples 0..t of y [T, N] say at moment t, for each origin t.
+
+    The dynamics multiply path and coefficients, so this is an extended Kalman filter over both at once; the mean of
+    the product is kept exactly.
+    """
+    observed = Observed.prepare([y[: int(origins.max()) + 1]])
+    information, linear = p.emission.information(observed)  # of l + b
+    belief = blank(len(run_ups(origins, RUN_UP)), p)
+    size = belief.mean.shape[1]
+    result = PathBelief(np.empty((len(origins), size)), np.empty((len(origins), size, size)))
+    for step, (now, here, stretch) in enumerate(steps_to(origins, RUN_UP)):
+        if step:
+            belief = predicted(belief, p)
+        belief = updated(belief, information[now], linear[now], p)
+        result.mean[here] = belief.mean[stretch]
+        result.covariance[here] = belief.covariance[stretch]
+    return result
+
+
+def predicted(belief: PathBelief, p: Parameters) -> PathBelief:
+    """One step ahead: coefficients first, then the path that they move."""
+    k, d, _ = p.operators.shape
+    size = p.reach.shape[1]
+    mean, covariance = belief.mean.copy(), belief.covariance.copy()
+    mean[:, size:] = p.carry * mean[:, size:] + p.level
+    covariance[:, size:] *= p.carry[:, None]
+    covariance[:, :, size:] *= p.carry
+    own = np.arange(size, size + k)
+    covariance[:, own, own] += p.jump
+    matrices, constants = p.operators[:, :, :d], p.operators[:, :, d]
+    pushes = np.einsum("kij,bj->bik", matrices, mean[:, :d]) + constants.T  # [B, D, K] what each operator does to l
+    whole = np.eye(size + k)
+    jacobian = np.tile(whole, (len(mean), 1, 1))
+    jacobian[:, :d, :d] += p.mean_operator(mean[:, size:])[:, :, :d]
+    jacobian[:, :d, size:] = pushes
+    move = (pushes @ mean[:, size:, None])[:, :, 0] + np.einsum("kij,bjk->bi", matrices, covariance[:, :d, size:])
+    mean[:, :d] += move
+    covariance = jacobian @ covariance @ np.swapaxes(jacobian, 1, 2)
+    covariance[:, :d, :d] += p.noise
+    drifting = np.arange(d, size)
+    covariance[:, drifting, drifting] += p.drift
+    return PathBelief(mean, covariance)
+
+
+def updated(belief: PathBelief, information: Float, linear: Float, p: Parameters) -> PathBelief:
+    """After seeing a sample; an all-missing one has zero information and changes nothing."""
+    d, size = p.reach.shape
+    across = belief.covariance[:, :, :size] @ p.reach.T  # [B, S + K, D] covariance with l + b
+    system = np.eye(d) + information @ (p.reach @ across[:, :size])
+    gain = across @ np.linalg.solve(system, information)
+    covariance = belief.covariance - gain @ np.swapaxes(across, 1, 2)
+    covariance = (covariance + np.swapaxes(covariance, 1, 2)) / 2
+    surprise = linear - (information @ (belief.mean[:, :size] @ p.reach.T)[:, :, None])[:, :, 0]
+    after = covariance[:, :, :size] @ p.reach.T
+    return PathBelief(belief.mean + (after @ surprise[:, :, None])[:, :, 0], covariance)
+
+
+def roll(p: Parameters, freedom: float, state: Float, horizon: int, rng: np.random.Generator) -> tuple[Float, Float]:
+    """Sample on from [s, c] in [..., S + K]: paths s [..., H, S] and coefficients [..., H, K].
+
+    The loop is over the horizon, each step being drawn from the one before.
+    """
+    d, size = p.reach.shape
+    factor = np.linalg.cholesky(p.noise)
+    s, c = state[..., :size].copy(), state[..., size:]
+    paths, coefficients = np.empty((*s.shape[:-1], horizon, size)), np.empty((*c.shape[:-1], horizon, c.shape[-1]))
+    for step in range(horizon):
+        c = p.carry * c + p.level + np.sqrt(p.step) * rng.standard_t(freedom, c.shape)
+        operator = p.mean_operator(c)
+        move = (operator[..., :d] @ s[..., :d, None])[..., 0] + operator[..., d]
+        s[..., :d] += move + rng.standard_normal(move.shape) @ factor.T
+        s[..., d:] += rng.standard_normal(s[..., d:].shape) * np.sqrt(p.drift)
+        paths[..., step, :], coefficients[..., step, :] = s, c
+    return paths, coefficients

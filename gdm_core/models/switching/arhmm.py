@@ -8,7 +8,7 @@ entries: the inputs carry the last observed value forward, the likelihood is the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
@@ -25,9 +25,6 @@ from gdm_core.models.parameters import one_of, parameter, parameters_of, whole
 from gdm_core.models.switching import arhmm_em as em
 from gdm_core.models.switching.base import SwitchingModel
 from gdm_core.models.switching.filtering import ArhmmReader, roll
-
-_SHORT_RUN = 15  # iterations that each start is given before the best is chosen
-
 
 Kind = Literal["stationary", "sticky", "recurrent_only"]
 
@@ -58,11 +55,6 @@ class ARHMM(SwitchingModel[em.EStep]):
     def __init__(self, config: ARHMMConfig) -> None:
         super().__init__(config)
 
-    @property
-    def min_samples(self) -> int:
-        """Samples that a trial needs at the least."""
-        return self.config.lags + 1
-
     # ---- fitting ------------------------------------------------------------------------------------------------
     def _steps(self, ys: list[Array]) -> Iterator[Progress]:
         c = self.config
@@ -74,9 +66,7 @@ class ARHMM(SwitchingModel[em.EStep]):
         if previous is not None:
             parameters = previous._adapted(series, scores, prior, c)
         else:
-            parameters = em.best_start(
-                series, scores, prior, c.transitions, c.n_states, c.n_restarts, c.seed, min(_SHORT_RUN, c.n_iter)
-            )
+            parameters = em.best_start(series, scores, prior, c.transitions, c)
         climb = em.iterate(series, parameters, scores, prior, c.n_iter)
         yield from self._climb(climb, prior, len(series.x), lambda found, _: self._keep(found, scores))
 
@@ -93,11 +83,11 @@ class ARHMM(SwitchingModel[em.EStep]):
         resized = hmm.resized_states(states, errors, config.n_states)
         return em.from_states(series, resized, config.transitions, prior)
 
-    def _keep_random(self, ys: list[Array], random: Callable[[int], npt.NDArray[np.float64]]) -> None:
+    def _keep_states(self, ys: list[Array], states: npt.NDArray[np.float64]) -> None:
         scores = ComponentScores.fitted(ys, self.config.n_latent)
         series = em.ScoreSeries.prepare(ys, scores, self.config.lags)
         prior = em.prior_for(series, self.config.lags)
-        self._keep(em.from_states(series, random(len(series.x)), self.config.transitions, prior), scores)
+        self._keep(em.from_states(series, states, self.config.transitions, prior), scores)
 
     # ---- parameters as arrays -----------------------------------------------------------------------------------
     def _keep(self, parameters: em.ARParameters, scores: ComponentScores) -> None:

@@ -18,13 +18,14 @@ from gdm_core.maths.emission import stretches
 from gdm_core.maths.gaps import carried_forward, moving_mean
 from gdm_core.maths.gaussian import LOG_2PI
 from gdm_core.maths.pca import ComponentScores, PartialRows
-from gdm_core.models.climbing import Climb, best_of
+from gdm_core.models.climbing import Climb, ClimbingConfig, best_of
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior, weighted_moments
 from gdm_core.models.switching.transitions import Transitions
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 _START_SAMPLES = 8_000
+_SHORT_RUN = 15  # iterations that each start is given before the best is chosen
 
 
 @dataclass(frozen=True)
@@ -244,19 +245,10 @@ def excerpt(series: ScoreSeries, n_samples: int) -> ScoreSeries:
 
 
 def best_start(
-    series: ScoreSeries,
-    scores: ComponentScores,
-    prior: DynamicsPrior,
-    kind: str,
-    n_states: int,
-    attempts: int,
-    seed: int,
-    n_iter: int,
+    series: ScoreSeries, scores: ComponentScores, prior: DynamicsPrior, kind: str, c: ClimbingConfig
 ) -> ARParameters:
     """Several starts, a few iterations each on an excerpt of a long recording; the one with the highest objective."""
     series = excerpt(series, _START_SAMPLES)
-    starts = (
-        from_states(series, first_states(series, n_states, attempt, seed), kind, prior) for attempt in range(attempts)
-    )
-    climbs = (iterate(series, start, scores, prior, n_iter) for start in starts)
-    return best_of(climbs, prior)[0]
+    guesses = (first_states(series, c.n_states, attempt, c.seed) for attempt in range(c.n_restarts))
+    starts = (from_states(series, guess, kind, prior) for guess in guesses)
+    return best_of((iterate(series, one, scores, prior, min(_SHORT_RUN, c.n_iter)) for one in starts), prior)[0]

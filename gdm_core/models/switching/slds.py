@@ -8,7 +8,7 @@ of several starts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
@@ -30,7 +30,6 @@ from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior
 from gdm_core.models.switching.filtering import SldsReader, filtered, roll
 from gdm_core.models.switching.transitions import Transitions
 
-_SHORT_RUN = 15  # iterations that each start is given before the best is chosen
 _LONG_RUN = 10  # iterations of the chosen start
 _START_EXCERPT = 4_000  # samples that starts are compared on: an AR-HMM, which is all there is of its fit, takes more
 _EXCERPT = 8_000  # samples that a long recording is climbed on before all of them are looked at
@@ -100,11 +99,11 @@ class SLDS(SwitchingModel[em.SLDSPosterior]):
         transitions = blank.fitted(chain, observed.starts, mean, now.x.variance, steps=8)[0]
         return em.SLDSParameters(p.emission, dynamics, transitions, p.start_mean, p.start_covariance)
 
-    def _keep_random(self, ys: list[Array], random: Callable[[int], npt.NDArray[np.float64]]) -> None:
+    def _keep_states(self, ys: list[Array], states: npt.NDArray[np.float64]) -> None:
         scores = ComponentScores.fitted(ys, self.config.n_latent)
         series = ar.ScoreSeries.prepare(ys, scores, lags=1)
         prior = ar.prior_for(series, lags=1)
-        start = ar.from_states(series, random(len(series.x)), self.config.transitions, prior)
+        start = ar.from_states(series, states, self.config.transitions, prior)
         self._keep(from_autoregression(ys, scores, start))
 
     # ---- parameters as arrays -----------------------------------------------------------------------------------
@@ -153,10 +152,8 @@ def first_parameters(
     ys: list[Array], scores: ComponentScores, series: ar.ScoreSeries, prior: DynamicsPrior, c: SLDSConfig
 ) -> em.SLDSParameters:
     """From an autoregressive HMM with the same kind of transitions."""
-    short, long = min(_SHORT_RUN, c.n_iter), min(_LONG_RUN, c.n_iter)
-    where = ar.excerpt(series, _START_EXCERPT)
-    start = ar.best_start(where, scores, prior, c.transitions, c.n_states, c.n_restarts, c.seed, short)
-    fitted = list(ar.iterate(ar.excerpt(series, _EXCERPT), start, scores, prior, long))[-1][0]
+    start = ar.best_start(ar.excerpt(series, _START_EXCERPT), scores, prior, c.transitions, c)
+    fitted = list(ar.iterate(ar.excerpt(series, _EXCERPT), start, scores, prior, min(_LONG_RUN, c.n_iter)))[-1][0]
     return from_autoregression(ys, scores, fitted)
 
 
