@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
-from gdm_core.analysis import consensus
+from gdm_core.analysis import comparisons
 from gdm_core.analysis.comparisons import MEASURES, Verdict
 from gdm_core.engine.compare import Compared
 from gdm_studio.plot import figures
@@ -63,7 +63,7 @@ def states_side_by_side(source: Source, found: Compared) -> dict[str, npt.NDArra
     if all(trial.states is not None for trial in source.test):
         truth = np.concatenate([np.asarray(trial.states, np.float32) for trial in source.test])[::stride]
     reference = next(iter(firsts.values())).states if truth is None else truth
-    rows = {label: consensus.like(cell.states, reference) for label, cell in firsts.items()}
+    rows = {label: comparisons.like(cell.states, reference) for label, cell in firsts.items()}
     return rows if truth is None else {"true": truth, **rows}
 
 
