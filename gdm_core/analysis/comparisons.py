@@ -3,6 +3,8 @@
 Every setting is fitted from several seeds and measured in the same blocks of time. Two settings are compared block by
 block, since some moments are hard for everybody; what seeds change is counted as well. A difference is called one only
 if its interval, widened for the number of pairs looked at, leaves out zero.
+
+Fits of one trial can also be laid beside each other moment by moment, with what they agree on.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis import baselines
+from gdm_core.analysis.bouts import stays
 from gdm_core.analysis.looks import fitted
+from gdm_core.analysis.matching import overlap
 from gdm_core.analysis.metrics import (
     HORIZON,
     MAX_ORIGINS,
@@ -37,11 +41,14 @@ from gdm_core.text import listed
 from gdm_core.trials import UNLABELLED, Trial, Trials, labels_of
 
 Array = npt.NDArray[np.float64]
+States = npt.NDArray[np.float32]
+Shares = npt.NDArray[np.float32]
 
 N_BLOCKS = 12
 FEWEST_BLOCKS = 4
 MAX_SHOWN = 4_000  # samples of states that travel, evenly spaced
 CONFIDENCE = 0.95
+APART = 0.5  # of all weight in other states: from here on two fits say different things
 # What is measured in every block, more being better: name -> (words, digits).
 MEASURES = {
     "states": ("matches the labels", 3),
@@ -324,3 +331,58 @@ def _difference(first: str, second: str, a: Array, b: Array, n_pairs: int) -> Di
     freedom = total**2 / sum(variance**2 / df for variance, df in parts)  # Welch and Satterthwaite
     level = 1 - (1 - CONFIDENCE) / (2 * max(1, n_pairs))  # Bonferroni: all pairs hold at once
     return Difference(first, second, float(by_block.mean()), float(t.ppf(level, freedom) * np.sqrt(total)))
+
+
+# ---- fits beside each other, moment by moment: states matched one to one -------------------------------------------------
+@dataclass(frozen=True)
+class Consensus:
+    """states [T, K] mean of all fits; apart [T] how far a fit is from it on average (0: all say the same, 1: nothing shared)."""
+
+    states: States
+    apart: Shares
+
+    @property
+    def share(self) -> float:
+        """How much of all weight is where the fits agree."""
+        return float(1 - self.apart.mean())
+
+
+def like(states: States, reference: States) -> States:
+    """`states` [T, K] in the columns of `reference` [T, R] that they share most with; what has no like comes after them."""
+    from scipy.optimize import linear_sum_assignment
+
+    if len(states) != len(reference):
+        raise DataError(f"Fits of {len(states)} and {len(reference)} samples cannot be compared; take the same trial.")
+    rows, columns = linear_sum_assignment(overlap(reference, states), maximize=True)
+    rest = [k for k in range(states.shape[1]) if k not in set(columns.tolist())]
+    made = np.zeros((len(states), reference.shape[1] + len(rest)), np.float32)
+    made[:, rows] = states[:, columns]
+    made[:, reference.shape[1] :] = states[:, rest]
+    return made
+
+
+def distance(first: States, second: States) -> Shares:
+    """[T] what part of the weight two fits put into different states, the second's matched to the first's."""
+    moved = like(second, first)
+    padded = np.zeros_like(moved)
+    padded[:, : first.shape[1]] = first
+    found: Shares = (0.5 * np.abs(padded - moved).sum(axis=1)).astype(np.float32)
+    return found
+
+
+def consensus(fits: Sequence[States]) -> Consensus:
+    """Of fits with the same number of states, matched to the one that is nearest to all others."""
+    if not fits:
+        raise DataError("There is no fit to agree with.")
+    if len({fit.shape for fit in fits}) > 1:
+        raise DataError("A consensus needs fits of one trial with the same number of states.")
+    nearest = min(fits, key=lambda one: sum(float(distance(one, other).mean()) for other in fits))
+    moved = np.stack([like(fit, nearest) for fit in fits])  # [S, T, K]
+    mean = moved.mean(axis=0)
+    return Consensus(mean, (0.5 * np.abs(moved - mean).sum(axis=2)).mean(axis=0).astype(np.float32))
+
+
+def moments(apart: Shares, least: float = APART, shortest: int = 3) -> list[tuple[int, int]]:
+    """Stretches (first, past the last) on which two fits say different things, the weightiest first."""
+    found = [(a, b) for a, b in stays(apart >= least).tolist() if apart[a] >= least and b - a >= shortest]
+    return sorted(found, key=lambda span: -float(apart[span[0] : span[1]].sum()))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -122,15 +123,10 @@ class Design:
 
     def part(self, kept: npt.NDArray[np.bool_]) -> Design:
         """The same with some units only."""
-        return replace(
-            self,
-            rows=tuple(rows for rows, yes in zip(self.rows, kept, strict=True) if yes),
-            units=tuple(unit for unit, yes in zip(self.units, kept, strict=True) if yes),
-            levels=self.levels[kept],
-            subjects=self.subjects[kept],
-            strata=self.strata[kept],
-            covariates=self.covariates[kept],
-        )
+        arrays: dict[str, Any] = {
+            name: getattr(self, name)[kept] for name in ("levels", "subjects", "strata", "covariates")
+        }
+        return replace(self, rows=tuple(compress(self.rows, kept)), units=tuple(compress(self.units, kept)), **arrays)
 
 
 def design_of(question: Question, sheet: Sheet, names: Sequence[str], empty: npt.NDArray[np.bool_]) -> Design:

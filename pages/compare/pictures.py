@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
-from gdm_core.analysis import consensus
+from gdm_core.analysis import comparisons
 from gdm_core.analysis.comparisons import MEASURES, Cell, Verdict
 from gdm_core.engine.compare import Compared
 from gdm_studio.plot import figures
@@ -66,10 +66,8 @@ def states_side_by_side(source: Source, found: Compared) -> dict[str, npt.NDArra
     reference, truth = next(iter(cells.values())), None
     if all(trial.states is not None for trial in source.test):
         truth = np.concatenate([np.asarray(trial.states, np.float32) for trial in source.test])[:: reference.stride]
-    rows = {
-        label: consensus.like(cell.states, reference.states if truth is None else truth)
-        for label, cell in cells.items()
-    }
+    columns = reference.states if truth is None else truth
+    rows = {label: comparisons.like(cell.states, columns) for label, cell in cells.items()}
     return rows if truth is None else {"true": truth, **rows}
 
 

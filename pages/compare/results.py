@@ -9,7 +9,7 @@ from html import escape
 import pandas as pd
 import streamlit as st
 
-from gdm_core.analysis import consensus
+from gdm_core.analysis import comparisons
 from gdm_core.analysis.comparisons import MEASURES, Cell
 from gdm_core.analysis.tables import csv
 from gdm_core.engine.compare import Compared, CompareJob, Comparison
@@ -146,10 +146,10 @@ def _disagreement(source: Source, found: Compared) -> None:
     one = left.selectbox("One", labels, 0, key="disagree-one")
     other = right.selectbox("The other", labels, 1, key="disagree-other")
     a, b = firsts[one if one in firsts else labels[0]], firsts[other if other in firsts else labels[1]]
-    apart = consensus.distance(a.states, b.states)
-    like = consensus.like(b.states, a.states)
+    apart = comparisons.distance(a.states, b.states)
+    like = comparisons.like(b.states, a.states)
     step = pictures.step_of(source, a.stride)
-    spans = consensus.moments(apart)[:MOST_MOMENTS]
+    spans = comparisons.moments(apart)[:MOST_MOMENTS]
     share = 100 * (1 - float(apart.mean()))
     said = f"They agree on {share:.0f} % of all weight, states matched one to one."
     at = _moment(f"{one}/{other}", len(spans))
@@ -193,7 +193,7 @@ def _seeds(source: Source, found: Compared) -> None:
         shell.empty("One seed alone", "With two seeds or more, this shows what they agree on.")
         return
     for label, cells in many.items():
-        agreed = consensus.consensus([cell.states for cell in cells.values()])
+        agreed = comparisons.consensus([cell.states for cell in cells.values()])
         step = pictures.step_of(source, next(iter(cells.values())).stride)
         with shell.panel(f"seeds-{label[0]}", f"{label} · {len(cells)} seeds agree on {100 * agreed.share:.1f} %"):
             plot(

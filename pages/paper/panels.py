@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from gdm_core.analysis import comparisons, consensus
+from gdm_core.analysis import comparisons
 from gdm_core.analysis.comparisons import Cell
 from gdm_core.analysis.envelopes import SPREADS
 from gdm_core.analysis.segments import composition
@@ -184,7 +184,7 @@ def nascar(material: Material) -> None:
     for label in ("GDM", "p-dLDS"):
         cell = material.shown(experiment, label)
         if cell is not None:
-            rows[label] = consensus.like(cell.states, truth)
+            rows[label] = comparisons.like(cell.states, truth)
     for place, (label, states) in zip(st.columns(len(rows), gap="small"), rows.items(), strict=True):
         with place:
             plot(
@@ -355,7 +355,7 @@ def _beside_the_expert(test: Trials, cells: dict[str, Cell]) -> None:
     said = np.concatenate(labels_of(test))[::stride]
     truth = figures.one_hot(said, int(said.max()) + 1)
     rows = {"expert": truth} | {
-        label: consensus.like(cell.states, np.nan_to_num(truth)) for label, cell in cells.items()
+        label: comparisons.like(cell.states, np.nan_to_num(truth)) for label, cell in cells.items()
     }
     made = figures.state_strips(rows, step=stride / test[0].rate_hz, unit="s", height=50 + 44 * len(rows))
     plot(made, key="paper-mice-strips")

@@ -6,6 +6,7 @@ import importlib
 import re
 import sys
 import threading
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -293,7 +294,7 @@ def test_settings_are_suggested_from_half_of_the_animals_and_judged_by_the_other
     def made_up(family, setting, trials, seeds):
         tried.append(trials)
         better = {1: 10.0, 2: 18.0, 3: 25.0}.get(setting["n_states"], 25.0)
-        return Probe(dict(setting), tuple(better + 0.01 * i for i in range(10)), 1.0, better, 0, 4.0, 10).to_dict()
+        return asdict(Probe(dict(setting), tuple(better + 0.01 * i for i in range(10)), 1.0, better, 0, 4.0, 10))
 
     monkeypatch.setattr("gdm_core.engine.suggest.probe", made_up)
     app = opened("study", animals="4", found="Found by a fit")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ def made_up(family: str, setting: dict[str, Any], trials: Any, seeds: Any) -> di
     """Three states are found; a temperature of 0.3 is better than the page's."""
     mean = LEVEL.get(setting["n_states"], 25.0) + (1.0 if setting["temperature"] == 0.3 else 0.0)
     held_out = tuple(mean + 0.01 * i for i in range(10))
-    return Probe(dict(setting), held_out, 1.0 / max(1, setting["n_states"] - 2), mean, 0, 4.0, 10).to_dict()
+    return asdict(Probe(dict(setting), held_out, 1.0 / max(1, setting["n_states"] - 2), mean, 0, 4.0, 10))
 
 
 @pytest.fixture

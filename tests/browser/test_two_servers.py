@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, expect
 
 from gdm_studio.seeds import SEEDS_VARIABLE
 from tests.support.browser_server import HOST, ROOT, Server, running_server
-from tests.support.local_cluster import running_cluster
+from tests.support.local_cluster import kept_cluster
 from tests.support.patience import patience_s, until
 
 pytestmark = [pytest.mark.browser, pytest.mark.bulk]
@@ -72,7 +72,7 @@ def test_each_visitor_stays_with_one_of_two_servers_and_both_use_one_cluster(bro
     (tmp_path / "proxy").mkdir()
     (tmp_path / "cluster").mkdir()
     with ExitStack() as stack:
-        scheduler = stack.enter_context(running_cluster(tmp_path / "cluster", 1))
+        scheduler = stack.enter_context(kept_cluster(tmp_path / "cluster", 1, dask=True)).address
         settings = {"GDM_SCHEDULER": scheduler, SEEDS_VARIABLE: "0"}
         servers = [stack.enter_context(running_server(tmp_path / name, "gdm", **settings)) for name in "ab"]
         url = stack.enter_context(running_proxy(servers, tmp_path / "proxy"))

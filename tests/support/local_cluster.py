@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
@@ -27,38 +26,10 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "GDM_CODE_VERSION": version, **more}
 
 
-@contextmanager
-def running_cluster(folder: Path, n_workers: int) -> Iterator[str]:
-    """The scheduler's address. Processes end with the block."""
-    notes = folder / "scheduler.json"
-    common = {"cwd": folder, "env": environment(), "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
-    worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(notes), "--nthreads", "1"]
-    worker += ["--host", "127.0.0.1", "--no-dashboard", "--local-directory", str(folder), "--nanny"]
-    processes = [subprocess.Popen([*scheduler, "--no-dashboard", "--scheduler-file", str(notes)], **common)]
-    try:
-        processes += [subprocess.Popen(worker, **common) for _ in range(n_workers)]
-        yield _address(notes)
-    finally:
-        for process in processes:  # workers leave with the nannies that watch over them
-            process.kill()
-            process.wait()
-
-
 def wait_for_workers(address: str, n_workers: int) -> None:
     """Until as many have come: on a starved machine they need longer than an engine would wait for the first."""
     with Client(address, timeout=patience_s(), set_as_default=False) as client:
         client.wait_for_workers(n_workers, timeout=patience_s())
-
-
-def _address(notes: Path) -> str:
-    until(
-        lambda: notes.is_file() and notes.read_text().rstrip().endswith("}"),
-        lambda: "The scheduler did not start.",
-        0.05,
-    )
-    address: str = json.loads(notes.read_text())["address"]
-    return address
 
 
 def children(process: psutil.Process) -> list[psutil.Process]:
@@ -137,6 +108,11 @@ class KeptCluster:
             return [child for nanny in nannies for child in children(nanny) if "spawn_main" in command(child)]
         return nannies
 
+    def listens(self) -> bool:
+        """Whether somebody answers where the scheduler is to be."""
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", int(self.address.rpartition(":")[2]))) == 0
+
     def close(self) -> None:
         self._leave.set()
         self._keeper.join()
@@ -150,6 +126,7 @@ def kept_cluster(folder: Path, n_workers: int, memory: str = "2 GiB", dask: bool
     """Processes end with the block."""
     cluster = KeptCluster(folder, n_workers, memory, dask)
     try:
+        until(cluster.listens, lambda: "The scheduler did not start.", 0.05)
         yield cluster
     finally:
         cluster.close()

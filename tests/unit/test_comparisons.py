@@ -9,8 +9,17 @@ import pytest
 
 from datasets import nascar
 from gdm_core.analysis import comparisons
-from gdm_core.analysis.comparisons import Cell, blocks_of, fitted_cell, lines_to_beat, verdict
-from gdm_core.analysis.consensus import consensus, distance, like, moments
+from gdm_core.analysis.comparisons import (
+    Cell,
+    blocks_of,
+    consensus,
+    distance,
+    fitted_cell,
+    like,
+    lines_to_beat,
+    moments,
+    verdict,
+)  # fmt: skip
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
 

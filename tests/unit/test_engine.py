@@ -16,7 +16,7 @@ from gdm_core.errors import FitError
 from gdm_core.trials import Trial, Trials
 from tests.support.engine_requests import PATIENCE_S, TRIALS, long_request, request, until
 from tests.support.fake_model import FakeModel
-from tests.support.local_cluster import running_cluster, wait_for_workers
+from tests.support.local_cluster import kept_cluster, wait_for_workers
 from tests.support.work import total
 
 
@@ -162,9 +162,9 @@ def test_no_scheduler_and_no_workers_say_what_to_do(monkeypatch: pytest.MonkeyPa
         with pytest.raises(FitError, match="No scheduler answers"):
             engine.submit(request(), session="a").result(PATIENCE_S)
         assert "No scheduler answers" in engine.info().trouble
-    with running_cluster(tmp_path, n_workers=0) as address:
+    with kept_cluster(tmp_path, n_workers=0, dask=True) as alone:
         monkeypatch.setattr(f"{cluster}.JOIN_TIMEOUT_S", 90.0)
-        monkeypatch.setenv("GDM_SCHEDULER", address)
+        monkeypatch.setenv("GDM_SCHEDULER", alone.address)
         with Engine(ResultCache(tmp_path)) as engine, pytest.raises(FitError, match=r"has no workers.*gdm workers"):
             engine.wait_ready(PATIENCE_S)
 
@@ -176,16 +176,16 @@ def test_a_lost_scheduler_is_told_and_the_next_one_used(monkeypatch: pytest.Monk
     hurry = tmp_path / "hurry"
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
-    with running_cluster(tmp_path / "second", n_workers=1) as next_address:
-        with running_cluster(tmp_path / "first", n_workers=1) as address:
-            wait_for_workers(address, 1)
-            wait_for_workers(next_address, 1)
-            monkeypatch.setenv("GDM_SCHEDULER", address)
+    with kept_cluster(tmp_path / "second", n_workers=1, dask=True) as second:
+        with kept_cluster(tmp_path / "first", n_workers=1, dask=True) as first:
+            for one in (first, second):
+                wait_for_workers(one.address, 1)
+            monkeypatch.setenv("GDM_SCHEDULER", first.address)
             engine = Engine(ResultCache(tmp_path / "fits"))
             engine.wait_ready(PATIENCE_S)
             job = engine.submit(long_request(hurry=str(hurry)), session="a")
             until(lambda: job.poll().step > 3)
-            monkeypatch.setenv("GDM_SCHEDULER", next_address)
+            monkeypatch.setenv("GDM_SCHEDULER", second.address)
         hurry.touch()
         with engine:
             assert job.result(300).fit_status == "converged"

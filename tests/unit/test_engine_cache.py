@@ -83,14 +83,6 @@ def test_memory_is_bounded_and_forgets_what_was_used_longest_ago(tmp_path: Path)
     assert [key for key in "abc" if cache.get(key)[0] is not None] == ["a", "c"]
 
 
-def test_a_disk_that_cannot_be_written_costs_a_note_alone(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    cache = ResultCache(tmp_path / "file" / "fits")
-    assert "could not be kept on disk" in cache.put(result("k"))
-    assert cache.get("k")[0] is not None
-    assert "could not be kept on disk" in cache.put_value("v", 1)
-
-
 def test_values_of_calls_are_kept_unless_damaged(tmp_path: Path) -> None:
     cache = ResultCache(tmp_path)
     assert cache.get_value("v") == (False, None)

@@ -67,34 +67,11 @@ def test_map_comes_back_to_what_runs_and_keeps_what_is_done(working: Engine) -> 
     assert again.poll().results["kept-7"] == [2, 1]  # as JSON holds it
 
 
-def test_a_fit_already_seen_is_not_done_again(working: Engine, tmp_path: Path) -> None:
-    diary = tmp_path / "diary"
-    wanted = request(seed=5, diary=str(diary))
-    first = working.submit(wanted, session="a").result(PATIENCE_S)
-    job = working.submit(request(seed=5, diary=str(diary)), session="b")
-    assert job.poll().status is JobStatus.DONE  # without waiting
-    assert job.result(0).from_cache
-    assert not first.from_cache
-    assert job.result(0).model_bytes == first.model_bytes
-    assert job.poll().snapshot.states().shape == (500, 2)
-    working.submit(request(seed=6, diary=str(diary)), session="a").result(PATIENCE_S)
-    assert len(diary.read_text().splitlines()) == 2
-
-
 def test_a_warm_start_travels(working: Engine) -> None:
     start = working.submit(request(n_steps=10), session="a").result(PATIENCE_S)
     job = working.submit(request(n_steps=5, n_states=3, warm_start=start.model_bytes), session="a")
     assert job.result(PATIENCE_S).model().params_["level"][0] == 15
     assert job.result(0).key != request(n_steps=5, n_states=3).key
-
-
-def test_a_diverged_fit_is_no_result(working: Engine) -> None:
-    job = working.submit(request(misbehave="diverge"), session="a")
-    with pytest.raises(FitError, match="diverged at step 5"):
-        job.result(PATIENCE_S)
-    assert job.poll().status is JobStatus.FAILED
-    assert job.poll().result is None
-    assert working.cache.get(request(misbehave="diverge").key) == (None, "")
 
 
 def test_errors_arrive_as_they_were_raised(working: Engine) -> None:
@@ -104,6 +81,9 @@ def test_errors_arrive_as_they_were_raised(working: Engine) -> None:
         working.submit(request(n_states=0), session="a").result(PATIENCE_S)
     with pytest.raises(FitError, match="unexpected KeyError: 'an oversight'"):
         working.submit(request(misbehave="bug"), session="a").result(PATIENCE_S)
+    with pytest.raises(FitError, match="diverged at step 5"):
+        working.submit(request(misbehave="diverge"), session="a").result(PATIENCE_S)
+    assert working.cache.get(request(misbehave="diverge").key) == (None, ""), "it is no result"
 
 
 def test_results_survive_a_restart_and_a_damaged_one_is_fitted_again(working: Engine, tmp_path: Path) -> None:
@@ -112,8 +92,11 @@ def test_results_survive_a_restart_and_a_damaged_one_is_fitted_again(working: En
     folder = working.cache.folder
     with Engine(ResultCache(folder)) as second:
         job = second.submit(wanted, session="a")
+        assert job.poll().status is JobStatus.DONE, "without waiting"
         assert job.result(0).from_cache
+        assert not fitted.from_cache
         assert job.result(0).model_bytes == fitted.model_bytes
+        assert job.poll().snapshot.states().shape == (500, 2)
     damaged = bytearray((folder / wanted.key).read_bytes())
     damaged[-9] ^= 1
     (folder / wanted.key).write_bytes(bytes(damaged))
