@@ -36,7 +36,7 @@ from pages.lab import shipped  # noqa: E402
 from pages.lab.card import with_spread  # noqa: E402
 from pages.lab.live.pictures import unpack  # noqa: E402
 from pages.nascar import simulator as lab  # noqa: E402
-from pages.nascar.scorecard import score_rows  # noqa: E402
+from pages.nascar.pictures import score_rows  # noqa: E402
 from pages.ui import result_files  # noqa: E402
 from pages.ui.card import Score  # noqa: E402
 from pages.ui.result_files import Card, write_card  # noqa: E402

@@ -12,10 +12,8 @@ from playwright.sync_api import Page
 from benchmarks.browser_recorder import FIGURE, SCRIPT, move, wait_for_rest
 from datasets import nascar
 from gdm_studio.plot import figures
-from pages.ui import theme
-from pages.ui.server import plotly_address
 from tests.support.browser_server import Server, Visitors, load_average, running_server
-from tests.support.plot_probe import PREPARE, RANGE, RUN, zoom_in
+from tests.support.plot_probe import RANGE, RUN, draw, zoom_in
 
 HOME_CARDS = ".gdm-result"
 
@@ -158,7 +156,7 @@ def live_updates(visitors: Visitors, rounds: int) -> dict[str, Any]:
     page.goto(f"{visitors.server.url}/playground")
     page.wait_for_selector(".gdm-figure[data-updates]", state="attached")
     page.wait_for_timeout(1_000)
-    page.evaluate(PREPARE, {"figures": scenes, "tokens": theme.TOKENS, "plotly": plotly_address()})
+    draw(page, *scenes)
     zoomed = zoom_in(page)
     spent = Spent(visitors.server, page)
     result = page.evaluate(RUN, rounds)

@@ -107,7 +107,7 @@ def uploads(n: int, rng: Rng) -> Found:
     """Files, read as each page reads them, and used."""
     found = Found()
     for i in range(n):
-        name, content = forged.file(rng) if i % 2 else forged.broken(rng)
+        name, content = forged.file(rng)
         reader = (keypoints.read_any, tables.read, keypoints.read)[i % 3]
 
         def use(name: str = name, content: bytes = content, reader: Callable[..., Any] = reader) -> None:

@@ -28,7 +28,7 @@ CALLED = {"Prescott": "Katmai", "Zen": "Haswell"}  # OpenBLAS as NumPy brings it
 TESTS = (
     "tests/contract/test_contract.py",
     *(f"tests/unit/test_{name}.py" for name in (
-        "recipes", "nascar", "mice", "lap_simulator", "features", "paper", "store", "gdm", "fused", "adaptation",
+        "recipes", "simulators", "lap_simulator", "features", "paper", "store", "gdm", "fused", "adaptation",
         "on_tracks", "recurrent", "mixture", "pdlds", "slds", "switching",
     )),
     *(f"tests/app/test_{name}.py" for name in (

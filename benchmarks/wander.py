@@ -116,7 +116,7 @@ def wander(server: Server, people: int, seconds: float) -> dict[str, Any]:
     """What everybody waited for, and what it cost the server."""
     wire = Wire()
     everybody = []
-    before = server.memory()
+    before, busy = server.memory(), server.busy()
     for number in range(people):
         mark = f"visitor-{number}-of-this-run"
         everybody.append(Person(number, WireVisitor(server.url, mark, MARKS), random.Random(number)))
@@ -136,6 +136,7 @@ def wander(server: Server, people: int, seconds: float) -> dict[str, Any]:
         for person in everybody:
             person.take_in(last=True)
         watch.weigh()
+        spent = [round(now - then, 1) for then, now in zip(busy, server.busy(), strict=True)]
         for person in everybody:
             wire.do(person.visitor.leave())
     wire.close()
@@ -157,6 +158,7 @@ def wander(server: Server, people: int, seconds: float) -> dict[str, Any]:
         "health_p95_ms": 1000 * quantile(watch.health, 0.95),
         "errors": [*(e for p in everybody for e in p.visitor.errors), *watch.failures, *server.complaints()],
         "strangers": sorted(name.decode() for p in everybody for name in p.visitor.foreign),
+        "processor_s": {"server": spent[0], "workers": spent[1]},
         "memory_before": before,
         "memory": watch.memory,
         "growth_last_third_mb": growth(watch.memory),

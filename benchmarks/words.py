@@ -24,10 +24,10 @@ from benchmarks.recordings import DATA, pairs
 from benchmarks.report import table, write
 from datasets import keypoints
 from gdm_core import GDM, Trials
-from gdm_core.analysis.agreement import reliability
 from gdm_core.analysis.metrics import macro_f1
 from gdm_core.analysis.proposals import propose
-from gdm_core.models.gdm.window_features import longest_gap, window_features, window_lengths
+from gdm_core.analysis.teaching import calibration_error
+from gdm_core.models.gdm.word_classifier import longest_gap, window_features, window_lengths
 from tests.support.individuals import simulate_individuals
 
 CLIP = 60
@@ -147,7 +147,7 @@ def score(case: Case, proba: Proba) -> dict[str, float]:
         truth, said = np.asarray(trial.labels), p.argmax(axis=1)
         common = np.full(len(truth), np.bincount(truth).argmax())
         bouts = (1 + np.count_nonzero(np.diff(truth))) / (1 + np.count_nonzero(np.diff(said)))
-        each.append((macro_f1(said, truth) - macro_f1(common, truth), reliability(p, truth).error, bouts))
+        each.append((macro_f1(said, truth) - macro_f1(common, truth), calibration_error(p, truth), bouts))
     above, error, ratio = np.array(each).T
     return {
         "above_majority": float(above.mean()),

@@ -6,14 +6,19 @@ plain arrays that opens in milliseconds. Nothing of the data set is part of this
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import IO, Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +26,102 @@ import numpy.typing as npt
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.trials import Trials
 
-from .readers.calms21_json import NOT_READABLE, open_official, raw_trials
 from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling
-from .readers.source import refuse_damage
+from .readers.source import Counted, refuse_damage
 from .storage import cache_dir
+
+_NOT_READABLE = (
+    "Expected the official task 1 layout: one object per annotator, holding one object per trial with keypoints, "
+    "scores and annotations."
+)
+_MAX_JSON_BYTES = 4 * 1024**3  # the largest official file has 1.2 GB
+_FIRST_KEY = re.compile(rb'\s*\{\s*"((?:[^"\\]|\\.)*)"\s*:\s*\{')
+_AGAIN = "Download it again."
+
+
+class _CountingStream:
+    """A binary file for the JSON parser: counts what was read, stops at a limit, and turns NaN, which Python writes
+    but JSON does not know, into null."""
+
+    def __init__(self, file: IO[bytes], path: Path, size: int) -> None:
+        refusal = f"{path} unpacks to more than {_MAX_JSON_BYTES:,} bytes; no CalMS21 file is that large."
+        self._file, self._path, self._ahead = Counted(file, _MAX_JSON_BYTES, refusal), path, b""
+        self._size = size
+
+    @property
+    def share(self) -> float:
+        """How much of it was read, 0 to 1."""
+        return min(self._file.count / max(self._size, 1), 0.99)
+
+    def peek(self) -> bytes:
+        """The beginning of the file, which `read` will still give."""
+        self._ahead = self._ahead or self._read(65536)
+        return self._ahead
+
+    def read(self, size: int = -1) -> bytes:
+        if size == 0:  # the parser's way to ask whether this is bytes or text
+            return b""
+        block, self._ahead = self._ahead or self._read(size), b""
+        while block.endswith((b"N", b"Na")):  # a NaN may be cut by the end of the block
+            more = self._read(3)
+            if not more:
+                break
+            block += more
+        return block.replace(b"NaN", b"null")
+
+    def _read(self, size: int) -> bytes:
+        with refuse_damage(f"{self._path} cannot be read after {self._file.count:,} bytes", _AGAIN):
+            return self._file.read(size) or b""
+
+
+def _member(archive: zipfile.ZipFile, path: Path, split: str) -> zipfile.ZipInfo:
+    wanted = [
+        info for info in archive.infolist() if info.filename.endswith(".json") and split in Path(info.filename).name
+    ]
+    wanted = [info for info in wanted if "task1" in info.filename] or wanted
+    wanted = [info for info in wanted if not Path(info.filename).name.startswith("._")]
+    if not wanted:
+        names = ", ".join(info.filename for info in archive.infolist()[:5]) or "nothing"
+        raise DataError(f"{path} holds no {split} JSON (it holds {names}). Use task1_classic_classification.zip.")
+    if wanted[0].file_size > _MAX_JSON_BYTES:
+        raise DataError(
+            f"{wanted[0].filename} in {path} declares {wanted[0].file_size:,} bytes; that is no CalMS21 file."
+        )
+    return wanted[0]
+
+
+@contextmanager
+def _open_official(path: Path, split: str) -> Iterator[_CountingStream]:
+    """The JSON of a split as a stream of bytes, which knows how many there are as far as it can be known beforehand."""
+    with refuse_damage(f"{path} cannot be read", _AGAIN, (OSError, EOFError, zlib.error, zipfile.BadZipFile)):
+        size = path.stat().st_size
+        if path.suffix == ".zip":
+            with refuse_damage(f"{path} is not a readable zip file", _AGAIN):
+                archive = zipfile.ZipFile(path)
+            with archive:
+                member = _member(archive, path, split)
+                with archive.open(member) as file:
+                    yield _CountingStream(file, path, member.file_size)
+        elif path.suffix == ".gz":
+            with gzip.open(path) as file:
+                yield _CountingStream(file, path, 10 * size)  # type: ignore[arg-type]  # keypoints as text pack about ten to one
+        else:
+            with path.open("rb") as file:
+                yield _CountingStream(file, path, size)
+
+
+def _raw_trials(stream: _CountingStream, path: Path) -> Iterator[tuple[str, Any]]:
+    """(name, record) of each trial of the first annotator (task 1 has one), one at a time, in the order of the file."""
+    import ijson
+
+    opening = _FIRST_KEY.match(stream.peek())
+    if opening is None:
+        raise DataError(f"{path} is not a CalMS21 file: it does not start with an annotator. {_NOT_READABLE}")
+    kinds = (ijson.JSONError, UnicodeDecodeError, json.JSONDecodeError)
+    with refuse_damage(f"{path} is not valid JSON", "It may be cut short: download it again.", kinds):
+        annotator = json.loads(b'"' + opening[1] + b'"')
+        yield from ijson.kvitems(stream, annotator, use_float=True)
+
 
 Split = Literal["train", "test"]
 ProgressCallback = Callable[[float, str], None]
@@ -33,8 +130,14 @@ LABEL_NAMES = ("attack", "investigation", "mount", "other")
 ANIMALS = ("resident", "intruder")  # mouse 0 is the black resident, mouse 1 the white intruder
 PARTS = ("nose", "left ear", "right ear", "neck", "left hip", "right hip", "tail base")
 EDGES = ((0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (3, 5), (4, 6), (5, 6), (1, 2))
-IMAGE_SIZE = (1024.0, 570.0)
-RATE_HZ = 30.0
+FRAMES = {
+    "keypoints": ("<f4", (2, 2, 7)),
+    "scores": ("<f2", (2, 7)),
+    "labels": ("i1", ()),
+}  # what is kept of each frame
+LAYOUT: dict[str, Any] = {  # of each recording, as a KeypointTable has it
+    "animals": ANIMALS, "parts": PARTS, "rate_hz": 30.0, "label_names": LABEL_NAMES, "edges": EDGES, "image_size": (1024.0, 570.0),
+}  # fmt: skip
 
 WHERE_TO_GET = (
     "CalMS21 is published by CaltechDATA as record s0vdx-0k302 (https://data.caltech.edu/records/s0vdx-0k302). Download "
@@ -95,24 +198,16 @@ def load_recordings(
     """
     cache = convert(source, split, cache_folder, progress)
     about = json.loads((cache / "about.json").read_text())
-    arrays = {
-        name: np.load(cache / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-        for name in ("keypoints", "scores", "labels", "offsets")
-    }
+    arrays = {name: np.load(cache / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in (*FRAMES, "offsets")}
     offsets = arrays["offsets"]
     tables = tuple(
         KeypointTable(
-            xy=arrays["keypoints"][start:stop],
-            animals=ANIMALS,
-            parts=PARTS,
-            rate_hz=RATE_HZ,
+            arrays["keypoints"][start:stop],
             scores=arrays["scores"][start:stop],
             labels=arrays["labels"][start:stop],
-            label_names=LABEL_NAMES,
-            edges=EDGES,
-            image_size=IMAGE_SIZE,
             name=name,
             notes=tuple(notes),
+            **LAYOUT,
         )
         for name, notes, start, stop in zip(about["names"], about["notes"], offsets[:-1], offsets[1:], strict=True)
     )
@@ -173,25 +268,20 @@ def _write_arrays(path: Path, split: Split, folder: Path, progress: ProgressCall
     names: list[str] = []
     notes: list[list[str]] = []
     offsets = [0]
-    raw = {name: folder / f"{name}.raw" for name in ("keypoints", "scores", "labels")}
-    with (
-        raw["keypoints"].open("wb") as keypoints,
-        raw["scores"].open("wb") as scores,
-        raw["labels"].open("wb") as labels,
-    ):
-        for name, xy, score, label, note in _trials_of(path, split, progress):
-            xy.tofile(keypoints)
-            score.tofile(scores)
-            label.tofile(labels)
+    raw = {name: folder / f"{name}.raw" for name in FRAMES}
+    with ExitStack() as opened:
+        files = [opened.enter_context(file.open("wb")) for file in raw.values()]
+        for name, arrays, note in _trials_of(path, split, progress):
+            for array, file in zip(arrays, files, strict=True):
+                array.tofile(file)
             names.append(name)
             notes.append(note)
-            offsets.append(offsets[-1] + len(xy))
+            offsets.append(offsets[-1] + len(arrays[0]))
     if not names:
         raise DataError(f"{path} holds no CalMS21 {split} trial. {WHERE_TO_GET}")
-    n, a, p = offsets[-1], len(ANIMALS), len(PARTS)
-    _with_header(raw["keypoints"], np.dtype("<f4"), (n, a, 2, p))
-    _with_header(raw["scores"], np.dtype("<f2"), (n, a, p))
-    _with_header(raw["labels"], np.dtype("i1"), (n,))
+    n = offsets[-1]
+    for name, (kind, shape) in FRAMES.items():
+        _with_header(raw[name], np.dtype(kind), (n, *shape))
     np.save(folder / "offsets.npy", np.asarray(offsets, dtype=np.int64))
     (folder / "about.json").write_text(json.dumps({"names": names, "notes": notes, "split": split}))
     if progress is not None:
@@ -207,12 +297,12 @@ def _with_header(raw: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Non
     raw.unlink()
 
 
-TrialArrays = tuple[str, npt.NDArray[np.float32], npt.NDArray[np.float16], npt.NDArray[np.int8], list[str]]
+TrialArrays = tuple[str, tuple[npt.NDArray[Any], ...], list[str]]  # name, one array for each of FRAMES, and notes
 
 
 def _trials_of(path: Path, split: Split, progress: ProgressCallback | None) -> Iterator[TrialArrays]:
-    with open_official(path, split) as stream:
-        for name, record in raw_trials(stream, path):
+    with _open_official(path, split) as stream:
+        for name, record in _raw_trials(stream, path):
             parts = name.split("/")
             if progress is not None:
                 progress(stream.share, f"reading {parts[-1]}")
@@ -225,7 +315,7 @@ def _arrays(name: str, record: Any, path: Path) -> TrialArrays:
     """One trial's record as arrays, with the odd cases of the published files set right and noted."""
     where = f"{path}: trial {name!r}"
     if not isinstance(record, dict) or "keypoints" not in record:
-        raise DataError(f"{where} has no keypoints. {NOT_READABLE}")
+        raise DataError(f"{where} has no keypoints. {_NOT_READABLE}")
     with refuse_damage(
         f"{where} is damaged: its arrays do not hold numbers of one shape", kinds=(TypeError, ValueError)
     ):
@@ -258,7 +348,7 @@ def _arrays(name: str, record: Any, path: Path) -> TrialArrays:
         notes.append(f"{len(annotations) - len(xy):,} labels past the last frame were dropped")
     elif len(annotations) < len(xy):
         notes.append(f"the last {len(xy) - len(annotations):,} frames have no label")
-    return name, xy, scores.astype("<f2"), labels, notes
+    return name, (xy, scores.astype("<f2"), labels), notes
 
 
 def _canonical(annotations: npt.NDArray[np.int64], metadata: Any, where: str) -> npt.NDArray[np.int8]:

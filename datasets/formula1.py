@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from .f1.cache import stored_sessions
 from .f1.corners import lap_distance, segment_labels, segment_names, segment_of
-from .f1.lap_clock import LapClock, SectorLines, lap_clock
 from .f1.laps import PARTS, Stint, laps_on_like_tyres, laps_where, stints
 from .f1.loader import is_stored, load_session, schedule, years
 from .f1.race import simulate_race
@@ -22,10 +21,13 @@ from .f1.session import (
     Driver,
     Event,
     FeedError,
+    LapClock,
     LapTable,
     Reason,
+    SectorLines,
     Session,
     SessionSlot,
+    lap_clock,
 )
 from .f1.time_won import LapTrend, TimeWon, lap_trend, time_won
 from .f1.trials import DROPS, STEP_S, LapInfo, chosen_laps, lap_list, paper_emission, to_trials

@@ -13,7 +13,7 @@ import pandas as pd
 from gdm_core.errors import ConfigError, DataError
 
 from .readers.annotations import Annotation, read_annotation
-from .readers.archives import open_archive
+from .readers.archives import open_archive, read_pose_arrays
 from .readers.deeplabcut import (
     flat_columns,
     looks_like_deeplabcut,
@@ -21,17 +21,23 @@ from .readers.deeplabcut import (
     read_deeplabcut_h5,
     read_flat,
 )
-from .readers.flips import identity_swaps, runs, side_flips, undo_swaps
+from .readers.delimited import sniff
 from .readers.formats import read_frame
-from .readers.hdf import open_hdf
-from .readers.layout import sniff
+from .readers.hdf import open_hdf, read_analysis, read_project
 from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, standardise, with_labels
-from .readers.pose_arrays import read_pose_arrays
-from .readers.quality import LOW_SCORE, QualityReport, channel_quality, fill_gaps, outlier_mask
-from .readers.roles import Role, guess_roles, having, is_numeric, telling_apart
-from .readers.sleap import is_analysis, is_project, read_analysis, read_project
+from .readers.quality import (
+    LOW_SCORE,
+    QualityReport,
+    channel_quality,
+    fill_gaps,
+    identity_swaps,
+    outlier_mask,
+    runs,
+    side_flips,
+    undo_swaps,
+)
+from .readers.roles import Role, guess_roles, having, is_numeric, telling_apart, word
 from .readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, Source, open_source
-from .readers.words import word
 from .tables import MOST_TRIALS, Table
 from .tables import read as read_table
 
@@ -74,8 +80,11 @@ def read(
 def _read(source: Source, rate_hz: float | None) -> KeypointTable:
     if source.suffix in (".h5", ".hdf5", ".hdf", ".slp") and not source.packed:
         with open_hdf(source) as file:
-            read = read_analysis if is_analysis(file) else read_project if is_project(file) else read_deeplabcut_h5
-            return read(file, source, rate_hz)
+            inside = set(file)
+            if {"tracks", "node_names"} <= inside:
+                return read_analysis(file, source, rate_hz)
+            sleap = {"frames", "instances", "pred_points"} <= inside
+            return (read_project if sleap else read_deeplabcut_h5)(file, source, rate_hz)
     if source.suffix == ".npz" and not source.packed:
         return read_pose_arrays(source, rate_hz)
     if source.suffix in (".csv", ".tsv", ".txt"):

@@ -30,10 +30,9 @@ from gdm_core.errors import ConfigError, DataError
 from gdm_core.streams import BLOCK_ROWS, RowFile, Span, StreamedTrials
 
 from .readers.archives import read_header
-from .readers.roles import Role, guess_roles, having
+from .readers.roles import Role, guess_roles, having, word
 from .readers.source import ProgressCallback, refuse_damage
 from .readers.timing import read_clock
-from .readers.words import word
 from .storage import data_dir
 
 READABLE = (".npy", ".parquet", ".pq", ".arrow", ".feather")

@@ -20,6 +20,7 @@ from .readers.annotations import read_annotation
 from .readers.source import Readable, brief
 
 _FIELDS = ("recording", "start", "stop", "word")
+CLIP_S = 2.0
 MOST_LETTERS, MOST_FRAMES, MOST_TEXT = 300, 1_000_000_000, 20_000_000
 
 
@@ -181,7 +182,8 @@ def _collected(marks: Iterable[Mark]) -> Marks:
         for other in ends:
             if other.word != mark.word and other.stop > mark.start:
                 Marks((other,)).add(mark)  # says what is wrong
-        latest[mark.recording] = _last_of_two_words([mark, *ends])
+        last, *others = sorted([mark, *ends], key=lambda one: one.stop, reverse=True)
+        latest[mark.recording] = [last, *[one for one in others if one.word != last.word][:1]]
     return made
 
 
@@ -192,10 +194,8 @@ def from_labels(
     *,
     at_random: bool = True,
     beside: Marks | None = None,
-    clip_seconds: float = 2.0,
-    seed: int = 0,
 ) -> Marks:
-    """A share of the labels that trials have, as marks: clips of `clip_seconds` until there are `seconds` of them.
+    """A share of the labels that trials have, as marks: clips of two seconds until there are `seconds` of them.
 
     names      of the labels
     at_random  clips from anywhere, the same ones first whatever `seconds` is; else from the beginning
@@ -208,10 +208,10 @@ def from_labels(
     clips = [
         (i, start, min(start + length, trial.n_samples))
         for i, trial in enumerate(trials)
-        for length in [max(2, round(clip_seconds * trial.rate_hz))]
+        for length in [max(2, round(CLIP_S * trial.rate_hz))]
         for start in range(0, trial.n_samples, length)
     ]
-    order = np.random.default_rng(seed).permutation(len(clips)) if at_random else np.arange(len(clips))
+    order = np.random.default_rng(0).permutation(len(clips)) if at_random else np.arange(len(clips))
     found: list[Mark] = []
     left = seconds
     for at in order:
@@ -231,8 +231,3 @@ def from_labels(
         frames[mark.word] += mark.stop - mark.start
     # Of a word that is marked for one frame in all nothing can be learned.
     return Marks(tuple(mark for mark in found if frames[mark.word] > 1 or mark.word in there))
-
-
-def _last_of_two_words(marks: Sequence[Mark]) -> list[Mark]:
-    ordered = sorted(marks, key=lambda one: one.stop, reverse=True)
-    return [ordered[0], *[one for one in ordered if one.word != ordered[0].word][:1]]

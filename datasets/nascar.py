@@ -68,11 +68,10 @@ class NascarParameters:
     noise: float = 0.01
 
     def __post_init__(self) -> None:
-        _positive("tau", self.tau)
-        _positive("transition_scale (c)", self.transition_scale)
-        _positive("transition_weight", self.transition_weight)
-        _positive("step", self.step)
-        _positive("turn", self.turn)
+        for name in ("tau", "transition_scale", "transition_weight", "step", "turn"):
+            value, called = getattr(self, name), {"transition_scale": "transition_scale (c)"}.get(name, name)
+            if not (math.isfinite(value) and value > 0):
+                raise ConfigError(f"{called} is {value}; it must be finite and above 0.")
         if not 0 <= self.gamma < 1:
             raise ConfigError(f"gamma is {self.gamma}; stickiness must be in [0, 1).")
         if not 0 < self.s_min <= 1:
@@ -106,11 +105,6 @@ class NascarParameters:
         """(W [K, 2], w [K]): the linear map from place to logits, with c and (1 - gamma) in it."""
         factor = (1 - self.gamma) * self.transition_scale * self.transition_weight
         return factor * _NORMALS, factor * _OFFSETS
-
-
-def _positive(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value > 0):
-        raise ConfigError(f"{name} is {value}; it must be finite and above 0.")
 
 
 _STANDARD = NascarParameters()

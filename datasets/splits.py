@@ -19,10 +19,7 @@ _FIRST, _LAST = f"first {round(100 * (1 - HELD_OUT))} %", f"last {round(100 * HE
 
 
 def split_recording(table: KeypointTable) -> tuple[KeypointSet, KeypointSet]:
-    """The first part of one recording to fit and the rest to test on; of several the first ones, and the last.
-
-    table   poses of a recording, or of several
-    """
+    """The first part of one recording to fit and the rest to test on; of several the first ones, and the last."""
     if table.recordings:
         tables, n = table.split(), _held_out(len(table.recordings))
         return KeypointSet(tables[:-n], table.name), KeypointSet(tables[-n:], table.name)
@@ -33,10 +30,7 @@ def split_recording(table: KeypointTable) -> tuple[KeypointSet, KeypointSet]:
 
 
 def split_trials(trials: Trials) -> tuple[Trials, Trials]:
-    """The first trials to fit and the last to test on; a single one is cut in time.
-
-    trials   all there are
-    """
+    """The first trials to fit and the last to test on; a single one is cut in time."""
     if len(trials) > 1:
         n = _held_out(len(trials))
         return replace(trials, trials=trials.trials[:-n]), replace(trials, trials=trials.trials[-n:])
@@ -54,10 +48,7 @@ def _held_out(n: int) -> int:
 
 
 def cut(n: int) -> int:
-    """Where to cut `n` samples.
-
-    n   how many there are
-    """
+    """Where to cut `n` samples."""
     if n < LEAST_SAMPLES:
         raise DataError(
             f"There are {n} samples; at least {LEAST_SAMPLES} are needed to fit on some and test on the rest."
@@ -66,19 +57,12 @@ def cut(n: int) -> int:
 
 
 def is_part(name: str) -> bool:
-    """Whether a trial of that name is a part of one recording.
-
-    name   of a trial
-    """
+    """Whether a trial of that name is a part of one recording."""
     return re.fullmatch(r"(first|last) \d+ %", name) is not None
 
 
 def usable(train: Trials, test: Trials) -> tuple[Trials, Trials, list[str]]:
-    """Both without channels that the fitted trials never show moving, and a sentence on these.
-
-    train   to be fitted
-    test    held out
-    """
+    """Both without channels that the fitted trials never show moving, and a sentence on these."""
     # The smallest and the largest known value of each channel; infinite where there is none.
     low = np.min([np.fmin.reduce(trial.y, axis=0, initial=np.inf) for trial in train], axis=0)
     high = np.max([np.fmax.reduce(trial.y, axis=0, initial=-np.inf) for trial in train], axis=0)
@@ -101,9 +85,5 @@ def usable(train: Trials, test: Trials) -> tuple[Trials, Trials, list[str]]:
 
 
 def with_channels(trial: Trial, kept: npt.NDArray[np.bool_]) -> Trial:
-    """The trial with some of its channels.
-
-    trial   any
-    kept    [N] whether a channel stays
-    """
+    """The trial with some of its channels."""
     return replace(trial, y=trial.y[:, kept], channels=tuple(np.array(trial.channels, dtype=object)[kept]))

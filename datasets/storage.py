@@ -22,6 +22,7 @@ from gdm_core.errors import ConfigError, DataError
 ENVIRONMENT_VARIABLE = "GDM_DATA_DIR"
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+MOST_FILES = 200  # that are listed
 CACHES = ("formula1", "fastf1", "calms21")
 
 
@@ -39,7 +40,7 @@ def cache_dir(name: str) -> Path:
     return _make_folder(data_dir() / name)
 
 
-def files_below(endings: tuple[str, ...], most: int = 200) -> list[str]:
+def files_below(endings: tuple[str, ...]) -> list[str]:
     """Names of the first files below the data folder that end so; the app's own caches and hidden ones are left out."""
     root, found = data_dir(), list[str]()
     for path in sorted(root.rglob("*")):
@@ -48,7 +49,7 @@ def files_below(endings: tuple[str, ...], most: int = 200) -> list[str]:
             continue
         if path.name.lower().endswith(endings):
             found.append(inside.as_posix())
-            if len(found) == most:
+            if len(found) == MOST_FILES:
                 break
     return found
 

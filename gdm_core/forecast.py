@@ -37,15 +37,10 @@ class Calibration:
 
     scale: Array  # [H, N, levels]
 
-    def factor(self, horizon: int, coverage: npt.NDArray[Any]) -> Array:
-        """[levels..., H, N] factors for central intervals of `coverage`; past the calibrated horizon the last one holds."""
+    def factor(self, horizon: int) -> Array:
+        """[levels, H, N] factors; past the calibrated horizon the last one holds."""
         steps = np.minimum(np.arange(horizon), self.scale.shape[0] - 1)
-        table = self.scale[steps]  # [H, N, levels]
-        position = np.clip(np.interp(coverage, LEVELS, np.arange(len(LEVELS))), 0, len(LEVELS) - 1)
-        low = np.floor(position).astype(int)
-        high = np.minimum(low + 1, len(LEVELS) - 1)
-        weight = (position - low).astype(np.float32)
-        return np.moveaxis(table[..., low] * (1 - weight) + table[..., high] * weight, -1, 0)
+        return np.moveaxis(self.scale[steps], -1, 0)
 
 
 @dataclass(frozen=True)
@@ -127,15 +122,13 @@ def forecast(
     if len(at) and (at.min() < 0 or at.max() >= len(y)):
         raise ConfigError(f"origins must lie in 0..{len(y) - 1}; got {at.min()}..{at.max()}.")
     n_channels = y.shape[1]
-    if len(at) * horizon * n_channels * (2 * len(LEVELS) + 3) > _MAX_RESULT_ELEMENTS * (2 * len(LEVELS) + 3):
+    if len(at) * horizon * n_channels > _MAX_RESULT_ELEMENTS:
         raise ConfigError(
             f"A forecast of {len(at)} origins x {horizon} steps x {n_channels} channels is too large. "
             "Pass fewer origins, for example origins=range(0, T, 10)."
         )
-    if calibration is not None:
-        factors = calibration.factor(horizon, LEVELS)
-    else:
-        factors = np.ones((len(LEVELS), horizon, n_channels), np.float32)
+    raw_width = np.ones((len(LEVELS), horizon, n_channels), np.float32)
+    factors = raw_width if calibration is None else calibration.factor(horizon)
     shape = (len(at), horizon, n_channels)
     mean, median, std = (np.full(shape, np.nan, np.float32) for _ in range(3))
     lower, upper = (np.full((len(LEVELS), *shape), np.nan, np.float32) for _ in range(2))
@@ -143,7 +136,7 @@ def forecast(
     chunk = max(1, _CHUNK_ELEMENTS // (n_paths * horizon * n_channels))
     for number, start in enumerate(range(0, len(usable), chunk)):
         rows = usable[start : start + chunk]
-        raw = summarise(sample(y, at[rows], horizon, n_paths, seed + 7919 * number))
+        raw = summarise(sample(y, at[rows], horizon, n_paths, seed + 7919 * number), at[rows])
         mean[rows], median[rows] = raw.mean, raw.mean + factors[0] * (raw.median - raw.mean)
         lower[:, rows] = raw.mean + factors[:, None] * (raw.lower - raw.mean)
         upper[:, rows] = raw.mean + factors[:, None] * (raw.upper - raw.mean)
@@ -151,17 +144,8 @@ def forecast(
     return Forecast(at, mean, lower, upper, median, std)
 
 
-@dataclass(frozen=True)
-class _Summary:
-    mean: Array
-    median: Array
-    std: Array
-    lower: Array
-    upper: Array
-
-
-def summarise(paths: Array) -> _Summary:
-    """Mean, spread and interval edges of sampled futures [P, O, H, N]."""
+def summarise(paths: Array, origins: npt.NDArray[np.int64]) -> Forecast:
+    """Mean, spread and interval edges of sampled futures [P, O, H, N], as they are."""
     n_paths, shape = len(paths), paths.shape[1:]
     levels = np.concatenate([(1 - LEVELS) / 2, [0.5], (1 + LEVELS) / 2])
     position = levels * (n_paths - 1)
@@ -181,10 +165,10 @@ def summarise(paths: Array) -> _Summary:
         ordered -= mean[part][..., None]
         std[part] = np.sqrt(np.einsum("...p,...p->...", ordered, ordered) / n_paths)
     n = len(LEVELS)
-    return _Summary(mean, edges[n], std, edges[:n], edges[n + 1 :])
+    return Forecast(origins, mean, edges[:n], edges[n + 1 :], edges[n], std)
 
 
-def calibrate(sample: Sampler, ys: Sequence[Array], min_samples: int, seed: int = 0) -> Calibration | None:
+def calibrate(sample: Sampler, ys: Sequence[Array], min_samples: int) -> Calibration | None:
     """Factors that make the central intervals cover their nominal share of the outcomes in the trials `ys`."""
     horizon = CALIBRATION_HORIZON
     scores: list[Array] = []
@@ -198,7 +182,7 @@ def calibrate(sample: Sampler, ys: Sequence[Array], min_samples: int, seed: int 
         wanted = max(1, round(CALIBRATION_ORIGINS * (last - min_samples) / total))
         at = np.unique(np.linspace(min_samples - 1, last - 1, wanted).astype(np.int64))
         start = int(max(0, at[0] - min_samples + 1))
-        raw = summarise(sample(y[start:], at - start, horizon, CALIBRATION_PATHS, seed))
+        raw = summarise(sample(y[start:], at - start, horizon, CALIBRATION_PATHS, 0), at)
         error = (outcomes(y, at, horizon) - raw.mean)[None]
         # How far, in units of the raw half-width on its own side, each outcome lies from the mean.
         side = np.where(error >= 0, np.maximum(raw.upper - raw.mean, 1e-9), np.maximum(raw.mean - raw.lower, 1e-9))

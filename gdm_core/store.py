@@ -24,16 +24,6 @@ def encoded(tensors: dict[str, npt.NDArray[Any]], header: dict[str, Any]) -> byt
     return save({k: np.ascontiguousarray(v) for k, v in tensors.items()}, metadata=metadata)
 
 
-def read_model_file(path: Path) -> bytes:
-    """What the file holds."""
-    if not path.is_file():
-        raise ModelFileError(f"There is no model file at {path}.")
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ModelFileError(f"{path} cannot be read ({error}).") from error
-
-
 def decoded(
     content: bytes, path: str | Path, families: tuple[str, ...]
 ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:

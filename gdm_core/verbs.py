@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gdm_core.engine.bulk import Progress
 from gdm_core.engine.compare import Compared, Comparison
 from gdm_core.engine.engine import Engine
-from gdm_core.engine.records import Records
+from gdm_core.engine.jobs import Progress
 from gdm_core.engine.suggest import MOST_STATES, SEEDS, Question, Suggestion
 from gdm_core.engine.suggest import suggest as _suggestions
-from gdm_core.engine.sweep import EVALUATE, Sweep, run
+from gdm_core.engine.sweep import EVALUATE, Records, Sweep, run
 from gdm_core.errors import ConfigError
 from gdm_core.models.base import StateModel
 from gdm_core.trials import TrialsLike, as_trials

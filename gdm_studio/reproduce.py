@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gdm_core.analysis.metrics import evaluate
-from gdm_core.analysis.scores import Scores, align
+from gdm_core.analysis.metrics import Scores, align, evaluate
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.maths.threads import one_thread, one_torch_thread
 from gdm_core.models.registry import available, build

@@ -125,14 +125,6 @@ def read_session(path: Path) -> Session:
         raise DataError(f"{path} cannot be read ({error}).") from error
 
 
-def read_if_sound(path: Path) -> Session | None:
-    """A stored session, or none where there is no file that can be read."""
-    try:
-        return read_session(path) if path.is_file() else None
-    except DataError:
-        return None
-
-
 def read_or_move_aside(path: Path) -> tuple[Session | None, str]:
     """A stored session, or none with a note that says where the damaged file now is."""
     if not path.is_file():

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from gdm_core.maths.gaps import known_mean, ratio
 
 from .driving import FAST_KMH, SLOW_KMH
-from .lap_clock import lap_clock
-from .session import Corner, Driver, Session
+from .session import Corner, Driver, Session, lap_clock
 
 Floats = npt.NDArray[np.float64]
 
@@ -60,10 +59,7 @@ def segment_of(corners: tuple[Corner, ...], distance: npt.ArrayLike) -> npt.NDAr
 
 
 def between(edges: npt.ArrayLike, distance: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """[T] after which of the places at `edges` along the lap each distance lies.
-
-    edges   in order
-    """
+    """[T] after which of the places at `edges` along the lap each distance lies."""
     # before the first corner the index is -1: the segment that came over the line
     found: npt.NDArray[np.int64] = np.mod(np.searchsorted(edges, distance, side="right") - 1, np.size(edges))
     return found
@@ -103,10 +99,7 @@ class Corners:
     values: dict[str, Floats]
 
     def mean(self, measure: str) -> tuple[Floats, Floats]:
-        """([C] mean, [C] standard error) over laps; NaN where too few are known.
-
-        measure   of `MEASURES`
-        """
+        """([C] mean, [C] standard error) over laps; NaN where too few are known."""
         values = self.values[measure]
         mean, n = known_mean(values), np.isfinite(values).sum(axis=0)
         return mean, np.sqrt(ratio(known_mean((values - mean) ** 2), n - 1))
@@ -122,8 +115,6 @@ class Corners:
 def stretches(session: Session) -> tuple[tuple[str, ...], Floats, Floats]:
     """(names, [C] metres of each corner, [C + 1] where the stretch of each begins): half-way between two corners; the first one
     begins half-way after the last.
-
-    session   as `load_session` or `simulate_race` gives it
     """
     ordered = in_driving_order(session.require_corners())
     apex = np.array([corner.distance for corner in ordered])
@@ -134,12 +125,7 @@ def stretches(session: Session) -> tuple[tuple[str, ...], Floats, Floats]:
 
 
 def corners_of(session: Session, code: str, laps: Iterable[int]) -> Corners:
-    """What a driver does in each corner on these laps; a lap with a hole in a corner says nothing of that corner.
-
-    session   as `load_session` or `simulate_race` gives it
-    code      three letters, such as VER
-    laps      numbers of laps
-    """
+    """What a driver does in each corner on these laps; a lap with a hole in a corner says nothing of that corner."""
     names, apex, edges = stretches(session)
     driver, length = session.driver(code), session.reference.length
     numbers = tuple(dict.fromkeys(int(n) for n in laps))
@@ -227,18 +213,11 @@ class Difference:
     error: Floats
 
     def sure(self, most: float = 3.0) -> npt.NDArray[np.bool_]:
-        """[C] where it is beyond so many standard errors: among some sixteen corners chance alone would name one at two.
-
-        most   standard errors
-        """
+        """[C] where it is beyond so many standard errors: among some sixteen corners chance alone would name one at two."""
         return np.asarray(np.abs(self.mean) > most * self.error, bool)
 
 
 def differences(one: Corners, other: Corners, measure: str) -> Difference:
-    """The first driver less the second.
-
-    one, other   on the same circuit
-    measure      of `MEASURES`
-    """
+    """The first driver less the second."""
     (a, ea), (b, eb) = one.mean(measure), other.mean(measure)
     return Difference(measure, a - b, np.hypot(ea, eb))

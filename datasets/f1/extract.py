@@ -13,8 +13,7 @@ import pandas as pd
 
 from ..readers.source import refuse_damage
 from ..storage import cache_dir
-from .laps import tyres_of
-from .session import CAR_CHANNELS, NEUTRALISED, Corner, Driver, LapTable, Session, Spell
+from .session import NEUTRALISED, Corner, Driver, LapTable, Session, Spell
 
 if TYPE_CHECKING:
     from .track import ReferenceLap
@@ -22,16 +21,11 @@ if TYPE_CHECKING:
 METRES_PER_UNIT = 0.1  # the feed's positions are tenths of a metre
 LARGEST_CAR_GAP_S = 2.0
 
-COLUMNS = {"speed": "Speed", "throttle": "Throttle", "brake": "Brake", "gear": "nGear", "rpm": "RPM", "drs": "DRS"}
-# outside these the feed has lost the car: throttle 104 is its mark for unknown
-PLAUSIBLE = {
-    "speed": (0, 450),
-    "throttle": (0, 100),
-    "brake": (0, 1),
-    "gear": (0, 8),
-    "rpm": (0, 20000),
-    "drs": (0, 14),
-}
+# what the feed calls a channel, and the most that it can be: beyond, the feed has lost the car (throttle 104 is its mark for that)
+COLUMNS = {
+    "speed": ("Speed", 450), "throttle": ("Throttle", 100), "brake": ("Brake", 1), "gear": ("nGear", 8), "rpm": ("RPM", 20000),
+    "drs": ("DRS", 14),
+}  # fmt: skip
 STATUS = {"2": "yellow", "4": "safety car", "5": "red flag", "6": "virtual safety car", "7": "virtual safety car"}
 STEPPED = frozenset({"brake", "gear", "drs"})
 DRS_OPEN = 10  # what the feed sends of an open wing: 10, 12 or 14; 8 says that it may be opened
@@ -97,7 +91,10 @@ def lap_table(rows: pd.DataFrame) -> LapTable:
     after = np.append(start[1:], np.nan)
     end = np.where(np.isfinite(end), end, after)
     keep = np.isfinite(start) & np.isfinite(end) & (end > start)
-    stint, tyre_age = tyres_of(rows)
+    stint, tyre_age = (
+        rows[name].to_numpy(float, na_value=np.nan) if name in rows else np.full(len(rows), np.nan)
+        for name in ("Stint", "TyreLife")
+    )
     part = rows["Part"].to_numpy(np.int64) if "Part" in rows else np.zeros(len(rows), np.int64)
     status = rows["TrackStatus"].fillna("").astype(str)
     return LapTable(
@@ -111,7 +108,7 @@ def lap_table(rows: pd.DataFrame) -> LapTable:
         neutralised=np.array([not NEUTRALISED.isdisjoint(codes) for codes in status], dtype=bool)[keep],
         accurate=rows["IsAccurate"].fillna(False).to_numpy(bool)[keep],
         compound=tuple(rows["Compound"].fillna("").astype(str).to_numpy()[keep]),
-        stint=stint[keep],
+        stint=np.nan_to_num(stint[keep]).astype(np.int64),
         tyre_age=tyre_age[keep],
         part=part[keep],
         deleted=(rows["Deleted"].eq(True).to_numpy(bool) if "Deleted" in rows else np.zeros(len(rows), bool))[keep],
@@ -156,12 +153,11 @@ def car_channels(table: pd.DataFrame | None, time: npt.NDArray[np.float64]) -> d
         return {}
     sent = _seconds(table["SessionTime"])
     channels = {}
-    for name in CAR_CHANNELS:
-        if COLUMNS[name] not in table:
+    for name, (column, most) in COLUMNS.items():
+        if column not in table:
             continue
-        values = table[COLUMNS[name]].to_numpy(float)
-        low, high = PLAUSIBLE[name]
-        good = np.isfinite(values) & (values >= low) & (values <= high)
+        values = table[column].to_numpy(float)
+        good = np.isfinite(values) & (values >= 0) & (values <= most)
         if name == "drs":
             values = (values >= DRS_OPEN).astype(float)
         if good.any():

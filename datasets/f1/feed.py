@@ -6,6 +6,7 @@ Runs in the loading process alone, because FastF1 has no time limits and may sto
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,25 +21,119 @@ from fastf1.mvapi import get_circuit_info
 from gdm_core.errors import DataError
 
 from ..readers.source import brief
-from ..storage import move_aside
-from .extract import (
-    corners_file,
-    corners_from,
-    corners_in_file,
-    driver_from,
-    in_order_of_result,
-    remarks_on_result,
-    spells_of,
-)
-from .feed_log import FeedLog, rate_limited, unavailable
-from .laps import parts_of
-from .qualifying import RACES
+from ..storage import cannot_write, is_of_storage, move_aside
+from . import extract
+from .laps import RACES, parts_of
 from .session import Corner, Event, FeedError, Reason, Session, SessionSlot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pandas as pd
+
+# what FastF1 announces while it loads, in its order: the share of the way that is then behind it
+STEPS = {
+    "session_info": (0.05, "session"),
+    "driver_info": (0.08, "drivers"),
+    "session_status_data": (0.11, "session status"),
+    "lap_count": (0.13, "lap count"),
+    "track_status_data": (0.15, "track status"),
+    "_extended_timing_data": (0.18, "lap times"),
+    "timing_app_data": (0.3, "tyres"),
+    "car_data": (0.4, "speed, throttle, brake, gear"),
+    "position_data": (0.6, "positions"),
+}
+DAMAGED = "Updating cache for "
+TIMING_HOST = "livetiming"  # the service and its mirror
+_UNREACHABLE = "the timing service cannot be reached"
+
+
+class FeedLog(logging.Handler):
+    """Listens to FastF1's log for progress, for hidden exceptions, and for cache files it could not use."""
+
+    def __init__(self, progress: Callable[[float, str], None]) -> None:
+        super().__init__(logging.DEBUG)
+        self._progress, self._furthest = progress, 0.0
+        self.errors: list[BaseException] = []
+        self.sign_in_failed = False
+        self.notes: list[str] = []
+        self.folder: Path | None = None
+        self.offline = False
+
+    def progress(self, share: float, text: str) -> None:
+        """How far the load is. What is stored is tried first and the network after it: the share never falls back."""
+        self._furthest = max(self._furthest, share)
+        self._progress(self._furthest, text)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.exc_info and record.exc_info[1] is not None:
+            self.errors.append(record.exc_info[1])
+        if text.startswith("Failed to authenticate"):
+            self.sign_in_failed = True
+        if text.startswith(DAMAGED):
+            self._rescue(text.removeprefix(DAMAGED).rstrip("."))
+        for step, (share, what) in STEPS.items():
+            if text.endswith((f"cached data for {step}", f"found for {step}. Loading data...")):
+                stored = "reading" if text.startswith("Using") else "downloading"
+                self.progress(share, f"{stored} {what}")
+
+    def _rescue(self, name: str) -> None:
+        """FastF1 is about to overwrite a file that it could not use: keep it."""
+        path = None if self.folder is None else self.folder / f"{name}.ff1pkl"
+        if path is not None and path.is_file():
+            aside = move_aside(path)
+            self.notes.append(
+                f"FastF1's stored {STEPS.get(name, (0, name))[1]} could not be used (damaged, or from another version); "
+                f"moved to {aside.name} and fetched again."
+            )
+
+    @property
+    def network_failed(self) -> bool:
+        """Whether the timing service could not be reached; other services matter less."""
+        return any(
+            isinstance(error, requests.ConnectionError | requests.Timeout)
+            and TIMING_HOST in str(getattr(error.request, "url", None) or TIMING_HOST)
+            for error in self.errors
+        )
+
+
+def rate_limited(where: str, error: Exception) -> FeedError:
+    return FeedError(
+        Reason.RATE_LIMIT,
+        f"Loading {where} was stopped by the data service's request limit ({error}). "
+        "Wait an hour; sessions that are stored already still open.",
+    )
+
+
+def unavailable(where: str, log: FeedLog, otherwise: Reason, why: str) -> FeedError:
+    """The likeliest cause of missing data: the network, then the account, then the feed itself."""
+    if full := next((error for error in log.errors if is_of_storage(error)), None):
+        return FeedError(Reason.STORAGE, f"{where} could not be loaded. {cannot_write(full)}")
+    if log.network_failed or log.offline:
+        return FeedError(
+            Reason.NO_NETWORK,
+            f"{where} could not be loaded: {'the network was not asked' if log.offline else _UNREACHABLE}, and the "
+            "session is not stored. "
+            "Check the network, then try again; simulated laps work without it.",
+        )
+    if log.sign_in_failed:
+        given = bool(os.environ.get("F1_USERNAME") and os.environ.get("F1_PASSWORD"))
+        return FeedError(
+            Reason.ACCOUNT,
+            f"{where} could not be loaded: the timing service wants a Formula 1 account"
+            + (
+                ", and refused the one in F1_USERNAME and F1_PASSWORD. Correct them"
+                if given
+                else ". Set the environment variables F1_USERNAME and F1_PASSWORD"
+            )
+            + " where the application is started, restart it, then try again.",
+        )
+    return FeedError(
+        otherwise,
+        f"{where}: {why}. It may not have been held, or may not be published yet. Try again later or choose another.",
+    )
+
 
 SENSELESS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)  # what garbage in tables becomes
 
@@ -142,16 +237,16 @@ def _extract(source: Any, year: int, event: str, where: str, log: FeedLog, offli
     dropped = 0
     drivers = []
     laps = laps.assign(Part=parts_of(laps))
-    classified = in_order_of_result(source.results)
+    classified = extract.in_order_of_result(source.results)
     for _, result in classified.iterrows():
-        driver, zeros = driver_from(result, laps, positions, cars)
+        driver, zeros = extract.driver_from(result, laps, positions, cars)
         dropped += zeros
         drivers.append(driver)
     if not any(driver.has_position for driver in drivers):
         raise unavailable(where, log, Reason.NO_POSITION, "no car position lies inside a lap")
     info = source.session_info or {}
     circuit = info.get("Meeting", {}).get("Circuit", {})
-    notes = [*log.notes, *(remarks_on_result(source.results) if source.name in RACES else ())]
+    notes = [*log.notes, *(extract.remarks_on_result(source.results) if source.name in RACES else ())]
     if dropped:
         notes.append(f"{dropped} samples at exactly (0, 0) were left out: the feed sends them for a car it has lost.")
     weather = _if_loaded(source, "weather_data")
@@ -166,7 +261,7 @@ def _extract(source: Any, year: int, event: str, where: str, log: FeedLog, offli
         corners=(),
         drivers=tuple(drivers),
         notes=tuple(notes),
-        spells=spells_of(_if_loaded(source, "track_status"), weather),
+        spells=extract.spells_of(_if_loaded(source, "track_status"), weather),
         track=(float(track[0]), float(track[-1])) if track else (),
     )
     log.progress(0.9, "reading the corners")
@@ -188,15 +283,15 @@ def _with_corners(session: Session, key: int | None, log: FeedLog, offline: bool
         found = None if key is None else _circuit(session.year, key, stored_only, log)
         if found is not None and len(found.corners):
             rotation = float(found.rotation)
-            corners = corners_from(found.corners, session.reference)
+            corners = extract.corners_from(found.corners, session.reference)
             break
     if not corners:
-        corners = corners_in_file(session)
+        corners = extract.corners_in_file(session)
     if not corners:
         note = (
             f"The corner service had no corners for {session.circuit}: there are no segments and no table of corners; time "
-            f"is shown in equal stretches. Whoever runs this server can put them into {corners_file(session).name} in the folder "
-            "formula1 of its data folder, with columns Number, X, Y and Angle."
+            "is shown in equal stretches. Whoever runs this server can put them into "
+            f"{extract.corners_file(session).name} in the folder formula1 of its data folder, with columns Number, X, Y and Angle."
         )
         return replace(session, notes=(*session.notes, note))
     return replace(session, rotation=rotation, corners=corners)

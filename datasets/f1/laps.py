@@ -1,18 +1,16 @@
-"""Laps by what is known of them: stint and tyres, part of a qualifying session, pace; and laps of two drivers on tyres alike."""
+"""Laps by what is known of them: stint and tyres, part of a qualifying session, pace; laps of two drivers on tyres alike; the best
+lap of each part of a qualifying session, and the ideal one of the best sectors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .session import FeedError, LapTable, Reason, Session
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 PARTS = ("Q1", "Q2", "Q3")
 QUICK = 1.07  # of the driver's own best: slower laps of a qualifying session prepare, or cool down after, a fast one
@@ -33,18 +31,6 @@ class Stint:
     first: int
     last: int
     age: float
-
-
-def tyres_of(rows: pd.DataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """([L] stint of each lap, 0 where unknown; [L] laps that its tyres have done at its end, NaN where unknown).
-
-    rows   a driver's laps as FastF1 has them, with `Stint` and `TyreLife` where it knows them
-    """
-    known = [
-        rows[name].to_numpy(np.float64, na_value=np.nan) if name in rows else np.full(len(rows), np.nan)
-        for name in ("Stint", "TyreLife")
-    ]
-    return np.nan_to_num(known[0]).astype(np.int64), known[1]
 
 
 def stints(laps: LapTable) -> tuple[Stint, ...]:
@@ -155,3 +141,99 @@ def parts_of(laps: Any) -> npt.NDArray[np.int64]:
         if part is not None:
             found[laps.index.isin(part.index)] = number
     return found
+
+
+Floats = npt.NDArray[np.float64]
+# ---- qualifying -----------------------------------------------------------------------------------------------------
+RACES = ("Race", "Sprint")
+
+
+@dataclass(frozen=True)
+class BestLap:
+    """A driver's fastest lap of one part of a session.
+
+    code      of the driver
+    part      of `PARTS`; "" for a session without parts
+    number    of the lap
+    seconds   its time
+    sectors   of it, NaN where one was not timed
+    """
+
+    code: str
+    part: str
+    number: int
+    seconds: float
+    sectors: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class IdealLap:
+    """A driver's best sectors put together.
+
+    code      of the driver
+    best      their fastest lap, in seconds
+    ideal     sum of their best sectors
+    sectors   the best time of each
+    laps      the lap that each was driven on
+    """
+
+    code: str
+    best: float
+    ideal: float
+    sectors: tuple[float, ...]
+    laps: tuple[int, ...]
+
+    @property
+    def left(self) -> float:
+        """Seconds that their best lap is slower than the ideal one."""
+        return self.best - self.ideal
+
+
+def is_qualifying(session: Session) -> bool:
+    """Whether laps of the session belong to Q1 to Q3."""
+    return any((driver.laps.part > 0).any() for driver in session.drivers)
+
+
+def is_race(session: Session) -> bool:
+    """Whether who crosses the line first wins, and not who drove the best lap."""
+    return session.name in RACES
+
+
+def best_laps(session: Session) -> tuple[BestLap, ...]:
+    """The fastest lap that stood of every driver in every part, the parts in order and the fastest first; who set no time is left
+    out.
+    """
+    found = []
+    for index, part in enumerate(PARTS if is_qualifying(session) else ("",), start=1):
+        rows = []
+        for driver in session.drivers:
+            laps = driver.laps
+            timed = laps.timed & ~laps.deleted & ((laps.part == index) if part else np.True_)
+            if timed.any():
+                row = int(np.flatnonzero(timed)[np.argmin(laps.seconds[timed])])
+                number, sectors = int(laps.number[row]), tuple(map(float, laps.sectors[row]))
+                rows.append(BestLap(driver.code, part, number, float(laps.seconds[row]), sectors))
+        found += sorted(rows, key=lambda one: one.seconds)
+    return tuple(found)
+
+
+def ideal_laps(session: Session) -> tuple[IdealLap, ...]:
+    """Every driver's best sectors put together, the fastest first; of accurate laps, or of all where none is."""
+    found = []
+    for driver in session.drivers:
+        laps = driver.laps
+        timed = np.isfinite(laps.sectors).all(axis=1) & laps.timed & ~laps.deleted
+        timed = timed & laps.accurate if (timed & laps.accurate).any() else timed
+        if not timed.any():
+            continue
+        rows = np.flatnonzero(timed)
+        best = rows[np.argmin(laps.sectors[rows], axis=0)]
+        sectors = laps.sectors[best, range(3)]
+        seconds, numbers = float(laps.seconds[rows].min()), tuple(laps.number[best].tolist())
+        found.append(IdealLap(driver.code, seconds, float(sectors.sum()), tuple(sectors.tolist()), numbers))
+    return tuple(sorted(found, key=lambda one: one.ideal))
+
+
+def no_time(session: Session) -> tuple[str, ...]:
+    """Drivers who set no time at all."""
+    return tuple(driver.code for driver in session.drivers if not (driver.laps.timed & ~driver.laps.deleted).any())

@@ -111,7 +111,10 @@ def load_session(
         if progress is not None:
             progress(0.0, "waiting for another session to be loaded")
 
-    found, note = cache.read_if_sound(path), ""
+    found, note = None, ""
+    if path.is_file():
+        with suppress(DataError):  # damaged: it is moved aside in turn
+            found = cache.read_session(path)
     lock = cache_dir("formula1") / ".loading.lock"
     if found is None:
         with file_lock(lock, MAX_TURNS * deadline_s, "Loading another Formula 1 session", in_turn):
@@ -139,7 +142,6 @@ def _run(
     cancel: threading.Event | None,
 ) -> None:
     """Start the loading process, pass its progress on, end it at the deadline, and raise what it reports."""
-    until = time.monotonic() + deadline_s
     request = request | {"folder": str(cache_dir("fastf1")), "deadline_s": deadline_s}
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])}
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as complaints:
@@ -154,7 +156,7 @@ def _run(
             env=environment,
         )
         try:
-            answer = _listen(process, where, deadline_s, until, progress, cancel)
+            answer = _listen(process, where, deadline_s, progress, cancel)
         finally:
             process.kill()
             process.wait()
@@ -174,15 +176,20 @@ def _listen(
     process: subprocess.Popen[str],
     where: str,
     deadline_s: float,
-    until: float,
     progress: Progress | None,
     cancel: threading.Event | None,
 ) -> dict[str, Any] | None:
     """The final answer of the process, or none when it ended without one."""
     lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-    reader = threading.Thread(target=_read_lines, args=(process.stdout, lines), daemon=True)
-    reader.start()
-    latest = "starting"
+
+    def read() -> None:
+        with suppress(ValueError):  # the stream was closed because the load was stopped
+            for line in process.stdout or ():
+                lines.put(line)
+            lines.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    until, latest = time.monotonic() + deadline_s, "starting"
     while True:
         if cancel is not None and cancel.is_set():
             raise _cancelled(where)
@@ -209,15 +216,6 @@ def _listen(
 
 def _cancelled(where: str) -> FeedError:
     return FeedError(Reason.CANCELLED, f"Loading {where} was cancelled. Choose it again to load it.")
-
-
-def _read_lines(stream: IO[str], lines: queue.SimpleQueue[str | None]) -> None:
-    try:
-        for line in stream:
-            lines.put(line)
-    except ValueError:  # the stream was closed because the load was stopped
-        return
-    lines.put(None)
 
 
 def _last_line(complaints: IO[str]) -> str:

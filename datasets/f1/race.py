@@ -2,12 +2,17 @@
 
 Everything here is made up and says so in its name: circuits, drivers, times. A simulated session has the shape of a
 loaded one, so that a page shows either without a network.
+
+A lap is quasi-steady: how fast a car can go round, point by point, many laps at once. The tyres bear a limited force in all
+directions together (the grip circle), more of it at speed, where the wings press the car down. Corners bound the speed by
+sideways grip; between them the car accelerates by its power or its grip, whichever is less, and brakes as late as the next
+corner allows. The feed shows irregular samples of it, and rounded positions, pedals and gears.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -16,12 +21,181 @@ import numpy.typing as npt
 from gdm_core.errors import ConfigError
 from gdm_core.trials import made_by
 
-from .appearance import PIT_ENTRY_M, PIT_EXIT_M, DrivenLine, car_channels, feed_clock, positions, racing_line
-from .laptime import Car, bounded_lap, flying_lap, lap_times
-from .layouts import LAYOUTS, CircuitDrawing, centreline
+from .layouts import LAYOUTS, Centreline, CircuitDrawing, centreline, ease
 from .session import Corner, Driver, LapTable, Session
 
 FloatArray = npt.NDArray[np.float64]
+
+GRAVITY = 9.81
+SLOWEST = 3.0  # m/s, so that a standing start takes finite time
+TOP_SPEED = 105.0
+
+
+@dataclass(frozen=True, eq=False)
+class Car:
+    """What a car and its driver can do, one entry a lap [L]: tyres wear, fuel burns, nobody repeats a lap exactly."""
+
+    grip: FloatArray  # share of its weight that the car holds sideways, without wings
+    power: FloatArray  # W at the wheels
+    braking: FloatArray  # share of the grip that the driver uses under braking
+    traction: FloatArray  # share of the grip that the driven wheels put down
+    mass: FloatArray  # kg
+    downforce: float = 0.0031  # m/s2 of extra grip per (m/s)2
+    drag: float = 0.9  # N per (m/s)2
+
+    def hold(self, square: FloatArray) -> FloatArray:
+        """[L] acceleration in m/s2 that the tyres bear at a squared speed."""
+        return self.grip * (GRAVITY + self.downforce * square)
+
+    def pick(self, laps: npt.NDArray[np.intp]) -> Car:
+        """The same car on some of its laps."""
+        return Car(
+            self.grip[laps], self.power[laps], self.braking[laps], self.traction[laps], self.mass[laps],
+            self.downforce, self.drag,
+        )  # fmt: skip
+
+
+def corner_limit(curvature: FloatArray, car: Car) -> FloatArray:
+    """[M, L] squared speed at which all grip goes into staying on the road."""
+    bend = np.abs(curvature)[:, None]
+    spare = bend - car.grip * car.downforce  # where the wings outgrow the bend there is no limit
+    limit = np.where(spare > 0, car.grip * GRAVITY / np.maximum(spare, 1e-9), TOP_SPEED**2)
+    return np.clip(limit, SLOWEST**2, TOP_SPEED**2)
+
+
+def flying_lap(curvature: FloatArray, spacing: float, car: Car) -> FloatArray:
+    """[M, L] speed on a lap that begins as it ends."""
+    limit = corner_limit(curvature, car)
+    # the lap is solved from its slowest corner round to there: what the car brings back hardly depends on the start
+    first = int(limit.mean(axis=1).argmin())
+    limit, bend = np.roll(limit, -first, axis=0), np.roll(curvature, -first)
+    square = _driven(bend, limit, limit[0], limit[0], spacing, car)
+    brought = np.minimum(limit[0], _pushed(square[-1], abs(bend[-1]), spacing, car))
+    square = _driven(bend, limit, brought, brought, spacing, car)
+    return np.sqrt(np.roll(square, first, axis=0))
+
+
+def bounded_lap(
+    curvature: FloatArray, spacing: float, car: Car, cap: FloatArray, enter: FloatArray, leave: FloatArray
+) -> FloatArray:
+    """[M, L] speed on a lap under speed caps [M, L], with given speeds [L] at the line before and after it."""
+    limit = np.minimum(corner_limit(curvature, car), cap**2)
+    return np.sqrt(_driven(curvature, limit, enter**2, leave**2, spacing, car))
+
+
+def lap_times(speed: FloatArray, spacing: float, following: FloatArray) -> FloatArray:
+    """[M + 1, L] time at each point and at the line again; `following` [L] is the speed there."""
+    closed = np.vstack([speed, following])
+    steps = 2 * spacing / (closed[1:] + closed[:-1])
+    return np.vstack([np.zeros(speed.shape[1]), np.cumsum(steps, axis=0)])
+
+
+def _driven(
+    curvature: FloatArray, limit: FloatArray, enter: FloatArray, leave: FloatArray, spacing: float, car: Car
+) -> FloatArray:
+    """Squared speed [M, L]: forward as far as the engine takes it, then backward as far as the brakes hold it.
+
+    Each point needs the one before, so these loops run over places; all laps go round together.
+    """
+    bend = np.abs(curvature)
+    square = limit.copy()
+    square[0] = np.minimum(limit[0], np.maximum(enter, SLOWEST**2))
+    for i in range(len(square) - 1):
+        square[i + 1] = np.minimum(square[i + 1], _pushed(square[i], bend[i], spacing, car))
+    now = np.clip(leave, SLOWEST**2, TOP_SPEED**2)  # at the line, one step after the last point
+    for i in range(len(square) - 1, -1, -1):
+        ahead = bend[(i + 1) % len(bend)]
+        slow = car.braking * _left_over(car.hold(now), now * ahead) + car.drag * now / car.mass
+        now = square[i] = np.minimum(square[i], now + 2 * spacing * slow)
+    return square
+
+
+def _pushed(square: FloatArray, bend: float, spacing: float, car: Car) -> FloatArray:
+    """[L] squared speed one step on, with the engine pushing as hard as the tyres let it."""
+    engine = car.power / (car.mass * np.sqrt(square))
+    push = np.minimum(engine, car.traction * _left_over(car.hold(square), square * bend))
+    return np.maximum(square + 2 * spacing * (push - car.drag * square / car.mass), SLOWEST**2)
+
+
+def _left_over(hold: FloatArray, sideways: FloatArray) -> FloatArray:
+    """What the grip circle leaves along the road when some of the grip goes sideways."""
+    return np.sqrt(np.maximum(hold**2 - sideways**2, 0.0))
+
+
+# ---- what the feed would show ---------------------------------------------------------------------------------------
+PIT_ENTRY_M, PIT_EXIT_M, PIT_SIDE_M = 300.0, 330.0, 14.0
+LINE_WIDTH_M = 4.5
+# quantiles of the time between two samples of the real feed, which sends in steps of 20 ms
+FEED_SHARES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999, 1.0)
+FEED_STEPS_S = (0.02, 0.06, 0.14, 0.20, 0.24, 0.32, 0.42, 0.50, 1.12, 1.44)
+POSITION_NOISE_M = 0.05
+GEAR_SPEEDS = np.array([80.0, 108.0, 138.0, 178.0, 218.0, 258.0, 296.0])  # km/h at which the next gear is taken
+
+
+def racing_line(line: Centreline) -> Centreline:
+    """What is driven: the line swings out before a bend and cuts in at its middle, within the width of the road."""
+    narrow = ease(line.curvature, 25 / line.spacing)
+    wide = ease(line.curvature, 90 / line.spacing)
+    swing = 500.0 * (narrow - wide)  # metres to the left: towards the inside of a left-hand bend
+    offset = LINE_WIDTH_M * np.tanh(swing / LINE_WIDTH_M)
+    # the line bends less than the road: its radius is larger by about a tenth
+    bend = 0.9 * ease(line.curvature, 22 / line.spacing)
+    return replace(line, points=line.points + offset[:, None] * line.normals, curvature=bend)
+
+
+def feed_clock(count: int, rng: np.random.Generator) -> FloatArray:
+    """[count] times at which the feed sends, the same for every car."""
+    steps = np.interp(rng.random(count), FEED_SHARES, FEED_STEPS_S)
+    return np.cumsum(np.round(np.maximum(steps, 0.02) / 0.02) * 0.02)
+
+
+def positions(
+    track: Centreline,
+    along: FloatArray,
+    lap: npt.NDArray[np.intp],
+    pit_flags: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]],
+    rng: np.random.Generator,
+) -> FloatArray:
+    """[T, 2] places in metres: the racing line, the driver's habit, the lap's scatter, the pit lane, the feed's noise."""
+    length = track.length
+    grid = np.arange(len(track.points) + 1) * track.spacing
+    within = np.mod(along, length)
+
+    def on_lap(values: FloatArray) -> FloatArray:
+        return np.interp(within, grid, np.append(values, values[0]))
+
+    rough = ease(rng.standard_normal(len(track.points)), 20)
+    habit = 0.3 * (rough / rough.std())
+    knots = rng.normal(0, 0.2, int(along[-1] // 150) + 2)  # every 150 m of the whole race: no jump at the line
+    aside = on_lap(habit) + np.interp(along, 150.0 * np.arange(knots.size), knots)
+    into = pit_flags[0][lap] * np.clip((within - (length - PIT_ENTRY_M)) / 100, 0, 1)
+    out = pit_flags[1][lap] * np.clip((PIT_EXIT_M - within) / 100, 0, 1)
+    aside = aside - PIT_SIDE_M * np.maximum(into, out)  # the pit lane runs to the right of the straight
+    normal = track.normals
+    place = np.column_stack(
+        [on_lap(track.points[:, axis]) + aside * on_lap(normal[:, axis]) for axis in (0, 1)]
+    )  # [T, 2]
+    return np.round(place + rng.normal(0, POSITION_NOISE_M, place.shape), 1)  # the feed sends tenths of a metre
+
+
+def car_channels(
+    car: Car, speed: FloatArray, clock: FloatArray, time: FloatArray, lap: npt.NDArray[np.intp]
+) -> dict[str, npt.NDArray[np.float32]]:
+    """What the car would send: speed in whole km/h, pedals, gear and revolutions."""
+    driven = np.append(speed.T.ravel(), speed[-1, -1])  # along the odometer
+    pull = np.gradient(driven, np.maximum(clock, np.arange(clock.size) * 1e-9))  # m/s2
+    v, a = np.interp(time, clock, driven), np.interp(time, clock, pull)  # [T]
+    mass, power = car.mass[lap], car.power[lap]
+    drive = a + car.drag * v**2 / mass
+    share = np.clip(drive / (power / (mass * np.maximum(v, 10.0))), 0, 1)
+    throttle = np.where(share > 0.93, 100.0, np.round(100 * share))
+    kmh = np.round(3.6 * v)
+    gear = np.searchsorted(GEAR_SPEEDS, kmh, side="right") + 1
+    top = np.append(GEAR_SPEEDS, 340.0)[gear - 1]
+    rpm = np.round(np.clip(11800 * kmh / top, 4500, 12000))
+    channels = {"speed": kmh, "throttle": throttle, "brake": drive < -2.0, "gear": gear, "rpm": rpm}
+    return {name: np.asarray(values, dtype=np.float32) for name, values in channels.items()}
+
 
 # Raised with whatever changes a race or the trials that are made of it: what was stored of them is known by it.
 VERSION = 1
@@ -32,29 +206,20 @@ PIT_BOX_M = 120.0
 PIT_STOP_S = 2.4
 SAFETY_CAR_SPEED = 50.0
 SAFETY_CAR_SHARE = 0.65
-# code, name, team, colour: none of them, and none of their teams, exists
-DRIVERS = (
-    ("APX", "Alma Apex", "Amber", "#e1a100"),
-    ("BRK", "Bruno Brake", "Amber", "#e1a100"),
-    ("CHI", "Cleo Chicane", "Birch", "#4f9d69"),
-    ("DRF", "Dario Draft", "Birch", "#4f9d69"),
-    ("ESS", "Edda Esses", "Cobalt", "#2454c4"),
-    ("FLT", "Faro Flatout", "Cobalt", "#2454c4"),
-    ("GRV", "Gwen Gravel", "Delta", "#8a5a44"),
-    ("HPN", "Hugo Hairpin", "Delta", "#8a5a44"),
-    ("INL", "Ines Inlap", "Ember", "#c4342b"),
-    ("KRB", "Kato Kerb", "Ember", "#c4342b"),
-    ("LNE", "Lena Lane", "Fjord", "#2a9fb0"),
-    ("MRB", "Milo Marbles", "Fjord", "#2a9fb0"),
-    ("NTR", "Nora Neutral", "Garnet", "#a02c5d"),
-    ("OVR", "Otto Oversteer", "Garnet", "#a02c5d"),
-    ("PTB", "Petra Pitboard", "Harbour", "#5b6b8c"),
-    ("QLY", "Quinn Quali", "Harbour", "#5b6b8c"),
-    ("RGL", "Rosa Racingline", "Iris", "#7b52ab"),
-    ("SLK", "Samu Slick", "Iris", "#7b52ab"),
-    ("TYR", "Tilda Tyrewear", "Jade", "#159a82"),
-    ("UND", "Udo Undercut", "Jade", "#159a82"),
+# team, colour, and two drivers by code and name: none of them exists
+TEAMS = (
+    ("Amber", "#e1a100", ("APX", "Alma Apex"), ("BRK", "Bruno Brake")),
+    ("Birch", "#4f9d69", ("CHI", "Cleo Chicane"), ("DRF", "Dario Draft")),
+    ("Cobalt", "#2454c4", ("ESS", "Edda Esses"), ("FLT", "Faro Flatout")),
+    ("Delta", "#8a5a44", ("GRV", "Gwen Gravel"), ("HPN", "Hugo Hairpin")),
+    ("Ember", "#c4342b", ("INL", "Ines Inlap"), ("KRB", "Kato Kerb")),
+    ("Fjord", "#2a9fb0", ("LNE", "Lena Lane"), ("MRB", "Milo Marbles")),
+    ("Garnet", "#a02c5d", ("NTR", "Nora Neutral"), ("OVR", "Otto Oversteer")),
+    ("Harbour", "#5b6b8c", ("PTB", "Petra Pitboard"), ("QLY", "Quinn Quali")),
+    ("Iris", "#7b52ab", ("RGL", "Rosa Racingline"), ("SLK", "Samu Slick")),
+    ("Jade", "#159a82", ("TYR", "Tilda Tyrewear"), ("UND", "Udo Undercut")),
 )
+DRIVERS = tuple((*driver, team, colour) for team, colour, *two in TEAMS for driver in two)
 
 
 def simulate_race(
@@ -117,7 +282,7 @@ def _chosen(drivers: int | Sequence[str]) -> tuple[tuple[str, str, str, str], ..
 
 
 def _drive(
-    track: DrivenLine,
+    track: Centreline,
     layout: CircuitDrawing,
     n_laps: int,
     entry: tuple[str, str, str, str],
@@ -146,12 +311,13 @@ def _drive(
     end = SESSION_START_S + 0.2 + rng.exponential(0.15) + np.cumsum(seconds)
     start = end - seconds
     flags = np.isin(index, pits), np.isin(index, out)
+    lines = [round(share * (len(times) - 1)) for share in (0.0, *SECTOR_LINES, 1.0)]
     table = LapTable(
         number=index + 1,
         start=start,
         end=end,
         seconds=np.round(seconds, 3),
-        sectors=_sectors(times),
+        sectors=np.round(np.diff(times[lines], axis=0).T, 3),  # [L, 3]
         pit_in=flags[0],
         pit_out=flags[1],
         neutralised=neutral,
@@ -184,12 +350,6 @@ def _drive(
     )
 
 
-def _sectors(times: FloatArray) -> FloatArray:
-    """[L, 3] official sector times from the times [M + 1, L] at which each lap passes every point of the track."""
-    lines = [round(share * (len(times) - 1)) for share in (0.0, *SECTOR_LINES, 1.0)]
-    return np.round(np.diff(times[lines], axis=0).T, 3)
-
-
 def _pit_laps(n_laps: int, rng: np.random.Generator) -> npt.NDArray[np.intp]:
     """Indices of the laps that end in the pits: one or two in a full race, none in a short run."""
     if n_laps < 20:
@@ -212,9 +372,9 @@ def _car(layout: CircuitDrawing, age: npt.NDArray[np.intp], lap: npt.NDArray[np.
     )
 
 
-def _speeds(track: DrivenLine, car: Car, pits: npt.NDArray[np.intp], neutral: npt.NDArray[np.bool_]) -> FloatArray:
+def _speeds(track: Centreline, car: Car, pits: npt.NDArray[np.intp], neutral: npt.NDArray[np.bool_]) -> FloatArray:
     """[M, L] flying laps, and again under their limits those that start, stop or follow the safety car."""
-    speed = flying_lap(track.bend, track.spacing, car)
+    speed = flying_lap(track.curvature, track.spacing, car)
     n_points, n_laps = speed.shape
     special = np.zeros(n_laps, dtype=bool)
     special[0] = True
@@ -232,19 +392,19 @@ def _speeds(track: DrivenLine, car: Car, pits: npt.NDArray[np.intp], neutral: np
     enter[0] = 0.0  # a standing start
     enter[1:][neutral[:-1]] = np.minimum(enter[1:], SAFETY_CAR_SHARE * speed[0, 1:])[neutral[:-1]]
     after[:-1] = enter[1:]
-    speed[:, slow] = bounded_lap(track.bend, track.spacing, car.pick(slow), cap[:, slow], enter[slow], after[slow])
+    speed[:, slow] = bounded_lap(track.curvature, track.spacing, car.pick(slow), cap[:, slow], enter[slow], after[slow])
     return speed
 
 
-def _corners(track: DrivenLine, session: Session) -> tuple[Corner, ...]:
+def _corners(track: Centreline, session: Session) -> tuple[Corner, ...]:
     """Corner numbers at the middle of each arc, with the distance at which the session's reference lap passes them."""
     grid = np.arange(len(track.points) + 1) * track.spacing
     corners = []
-    for key, apex in track.line.corners:
+    for key, apex in track.corners:
         x, y = (float(np.interp(apex, grid, np.append(c, c[0]))) for c in track.points.T)
         i = int(apex / track.spacing)
         # labels stand on the outside of the bend
-        outwards = track.line.heading[i] - np.sign(track.line.curvature[i]) * np.pi / 2
+        outwards = track.heading[i] - np.sign(track.curvature[i]) * np.pi / 2
         distance = float(session.reference.distance([[x, y]])[0])
         corners.append(Corner(int(key), "", x, y, distance, float(np.rad2deg(outwards) % 360)))
     return tuple(corners)

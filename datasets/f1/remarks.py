@@ -20,10 +20,7 @@ HELD_UP = {
 
 
 def on_session(session: Session) -> tuple[str, ...]:
-    """A sentence each on red flags and rain.
-
-    session   as `load_session` or `simulate_race` gives it
-    """
+    """A sentence each on red flags and rain."""
     start = min((driver.laps.start.min() for driver in session.drivers if len(driver.laps)), default=0.0)
     said = []
     for what, words in HELD_UP.items():
@@ -35,12 +32,7 @@ def on_session(session: Session) -> tuple[str, ...]:
 
 
 def on_laps(session: Session, code: str, laps: Iterable[int]) -> tuple[str, ...]:
-    """A sentence each on what is wanting in these laps of a driver, with what can be seen all the same.
-
-    session   as `load_session` or `simulate_race` gives it
-    code      three letters, such as VER
-    laps      their numbers
-    """
+    """A sentence each on what is wanting in these laps of a driver, with what can be seen all the same."""
     driver, numbers = session.driver(code), list(laps)
     table = driver.laps
     there = np.isin(table.number, numbers)

@@ -18,9 +18,8 @@ from gdm_core.trials import UNLABELLED
 
 from .corners import corners_of
 from .driving import ACTIVITIES, CORNER, FAST_KMH, SLOW_KMH, curvature
-from .lap_clock import LapClock, lap_clock
 from .laps import QUICK
-from .session import Driver, Session
+from .session import Driver, LapClock, Session, lap_clock
 from .time_won import clean_laps
 from .trials import to_trials
 
@@ -51,9 +50,6 @@ def kinds_along(session: Session, clocks: Iterable[LapClock]) -> tuple[Floats, n
     """([M + 1] shares of the lap at which cells begin and end, [M] which of `KINDS` each is).
 
     A corner is a stretch that turns; it is slow or fast by the lowest speed in it, on average over the laps.
-
-    session   as `load_session` or `simulate_race` gives it
-    clocks    of laps from which speeds are told
     """
     reference = session.reference
     n = max(50, round(reference.length / CELL_M))
@@ -74,10 +70,7 @@ def kinds_along(session: Session, clocks: Iterable[LapClock]) -> tuple[Floats, n
 
 
 def quick_laps(driver: Driver) -> npt.NDArray[np.int64]:
-    """Numbers of undisturbed laps within 107 % of the driver's best: neither traffic nor cooling down.
-
-    driver   of a session
-    """
+    """Numbers of undisturbed laps within 107 % of the driver's best: neither traffic nor cooling down."""
     laps = driver.laps
     clean = clean_laps(laps)
     seconds = laps.seconds[np.isin(laps.number, clean)]
@@ -165,10 +158,7 @@ def _measured(
 
 
 def joined(parts: Sequence[SeasonRows]) -> SeasonRows:
-    """The rows of several such tables, each with sessions of its own.
-
-    parts   as `study_rows` gives them
-    """
+    """The rows of several such tables, each with sessions of its own."""
     states = {name: one for part in parts for name, one in part.states.items()}
     sheet = {column: [cell for part in parts for cell in part.sheet[column]] for column in parts[0].sheet}
     return SeasonRows(states, sheet, parts[0].rate_hz, parts[0].names)

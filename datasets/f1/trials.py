@@ -145,12 +145,31 @@ def to_trials(
     trials = []
     for number, (start, stop) in enumerate(_stretches(person, numbers)):
         time, lap, values = _sample(person, slice(start, stop), names, step_s)
-        if time.size >= FEWEST_SAMPLES:
-            trial = _trial(session, person, time, lap, values, *options, labels)
-            if session.recipe:
-                asked = (person.code, numbers, number, step_s, *options, *other)
-                trial = made_by(f"{session.recipe}, {asked}", trial)
-            trials.append(trial)
+        if time.size < FEWEST_SAMPLES:
+            continue
+        position = np.column_stack([values["X"], values["Y"]])  # [T, 2]
+        y = np.column_stack([values[name] for name in names]).astype(np.float64)  # [T, N]
+        if standardise or preset is not None:
+            scales = np.array([session.scaling[name] for name in names])  # [N, 2]
+            y = (y - scales[:, 0]) / scales[:, 1]
+        if preset == "paper":
+            # a stream of its own for each stretch: the noise of two drivers must not be the same
+            # rounded: what is cut off would make another stream of a last bit, and another noise
+            stream = (int(noise_seed), zlib.crc32(person.code.encode()), round(float(time[0]) * 1000))
+            noise = np.random.default_rng(stream).standard_normal((time.size, PAPER_DIMENSIONS))
+            y = y @ paper_emission(int(emission_seed)).T + PAPER_NOISE * noise  # [T, 10]
+        trial = Trial(
+            y=y.astype(np.float32),
+            rate_hz=float(1.0 / np.median(np.diff(time))),
+            channels=() if preset == "paper" else names,
+            labels=_labels(session, person, position, lap, time, labels),
+            position=position,
+            segments=lap,
+            name=f"{person.code} lap {lap[0]}" if lap[0] == lap[-1] else f"{person.code} laps {lap[0]}-{lap[-1]}",
+        )
+        if session.recipe:
+            trial = made_by(f"{session.recipe}, {(person.code, numbers, number, step_s, *options, *other)}", trial)
+        trials.append(trial)
     if not trials:
         raise FeedError(
             Reason.NO_POSITION,
@@ -216,42 +235,6 @@ def _at(driver: Driver, name: str, part: slice, time: npt.NDArray[np.float64]) -
     if not known.any():
         return np.full(time.size, np.nan, np.float32)
     return interpolate(time, driver.time[part][known], sent[known], LARGEST_GAP_S, name in STEPPED)
-
-
-def _trial(
-    session: Session,
-    driver: Driver,
-    time: npt.NDArray[np.float64],
-    lap: npt.NDArray[np.int64],
-    values: dict[str, npt.NDArray[np.float32]],
-    names: tuple[str, ...],
-    preset: str | None,
-    standardise: bool,
-    emission_seed: int,
-    noise_seed: int,
-    labels: str,
-) -> Trial:
-    position = np.column_stack([values["X"], values["Y"]])  # [T, 2]
-    y = np.column_stack([values[name] for name in names]).astype(np.float64)  # [T, N]
-    if standardise or preset is not None:
-        scales = np.array([session.scaling[name] for name in names])  # [N, 2]
-        y = (y - scales[:, 0]) / scales[:, 1]
-    if preset == "paper":
-        # a stream of its own for each stretch: the noise of two drivers must not be the same
-        # rounded: what is cut off would make another stream of a last bit, and another noise
-        stream = (noise_seed, zlib.crc32(driver.code.encode()), round(float(time[0]) * 1000))
-        noise = np.random.default_rng(stream).standard_normal((time.size, PAPER_DIMENSIONS))
-        y = y @ paper_emission(emission_seed).T + PAPER_NOISE * noise  # [T, 10]
-        names = ()
-    return Trial(
-        y=y.astype(np.float32),
-        rate_hz=float(1.0 / np.median(np.diff(time))),
-        channels=names,
-        labels=_labels(session, driver, position, lap, time, labels),
-        position=position,
-        segments=lap,
-        name=f"{driver.code} lap {lap[0]}" if lap[0] == lap[-1] else f"{driver.code} laps {lap[0]}-{lap[-1]}",
-    )
 
 
 def _labels(

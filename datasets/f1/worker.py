@@ -32,7 +32,7 @@ def main(argument: str) -> int:
 
     progress(0.0, "starting FastF1")
     try:
-        notes = _load(request, progress)
+        _load(request, progress)
     except FeedError as error:
         _say(answers, kind="error", reason=error.reason.value, message=str(error))
     except Exception as error:
@@ -41,11 +41,11 @@ def main(argument: str) -> int:
         said = str(error) if isinstance(error, StorageError) else cannot_write(error)
         _say(answers, kind="error", reason=Reason.STORAGE.value, message=said)
     else:
-        _say(answers, kind="done", notes=notes)
+        _say(answers, kind="done")
     return 0
 
 
-def _load(request: dict[str, Any], progress: Any) -> list[str]:
+def _load(request: dict[str, Any], progress: Any) -> None:
     # FastF1 takes half a second to import: after the first word of progress
     from . import cache, feed
 
@@ -53,11 +53,10 @@ def _load(request: dict[str, Any], progress: Any) -> list[str]:
     target = Path(request["target"])
     if request["task"] == "schedule":
         cache.write_schedule(feed.fetch_schedule(request["year"], log, request["offline"]), target)
-        return log.notes
+        return
     session = feed.fetch_session(request["year"], request["event"], request["session"], log, request["offline"])
     progress(0.95, "storing the extracted arrays")
     cache.write_session(session, target)
-    return []
 
 
 def _private_output() -> IO[str]:

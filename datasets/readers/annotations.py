@@ -15,10 +15,9 @@ import pandas as pd
 from gdm_core.errors import ConfigError, DataError
 
 from .delimited import read_delimited
-from .roles import numeric_values
+from .roles import numeric_values, word
 from .source import DEFAULT_LIMITS, Limits, Readable, Source, open_source
 from .timing import read_clock
-from .words import word
 
 _BOUT = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\S.*?)\s*$")
 _START = re.compile(r"^(start|onset|begin|from)", re.IGNORECASE)

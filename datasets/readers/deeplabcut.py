@@ -13,8 +13,8 @@ import pandas as pd
 
 from gdm_core.errors import DataError
 
-from .delimited import read_body
-from .layout import Layout, is_number, sniff, unique_names
+from .delimited import Layout, is_number, read_body, sniff, unique_names
+from .hdf import array, text
 from .pose import KeypointTable, finished
 from .roles import numeric_values
 from .source import Source
@@ -143,8 +143,6 @@ def assemble(columns: list[Column], arrays: list[npt.NDArray[Any]], rate_hz: flo
 
 def read_deeplabcut_h5(file: h5py.File, source: Source, rate_hz: float | None) -> KeypointTable:
     """A recording from an HDF5 that pandas wrote in its fixed format."""
-    from .hdf import array, text
-
     for key in file:
         group = file.get(key)
         if not isinstance(group, h5py.Group):

@@ -72,6 +72,7 @@ class Source:
 
     name: str
     limits: Limits
+    size: int  # bytes as given, before unpacking
     _content: Path | bytes | IO[bytes]
     progress: ProgressCallback | None = None
 
@@ -79,6 +80,21 @@ class Source:
         """How much is done, 0 to 1, and a sentence, to whoever wants to know."""
         if self.progress is not None:
             self.progress(share, text)
+
+    def check_size(self, rows: int = 0, columns: int = 1, unpacked: int = 0) -> None:
+        """Refuse a table beyond the limits, or one without a column."""
+        limits = self.limits
+        if columns == 0:
+            raise DataError(f"{self.name} has no column of plain values.")
+        if columns > limits.columns:
+            raise DataError(f"{self.name} has {columns:,} columns; the limit is {limits.columns:,}.")
+        if rows > limits.rows or rows * columns > limits.values:
+            raise DataError(
+                f"{self.name} has {rows:,} rows and {columns} columns; the limits are {limits.rows:,} rows and "
+                f"{limits.values:,} values. Keep each n-th row, or fewer columns, and save it again."
+            )
+        if unpacked > limits.unpacked_bytes:
+            raise DataError(f"{self.name} unpacks to {unpacked:,} bytes; the limit is {limits.unpacked_bytes:,}.")
 
     @property
     def suffix(self) -> str:
@@ -91,18 +107,6 @@ class Source:
     @property
     def packed(self) -> bool:
         return self.name.lower().endswith(".gz")
-
-    @property
-    def size(self) -> int:
-        """Bytes as given, before unpacking."""
-        if isinstance(self._content, Path):
-            return self._content.stat().st_size
-        if isinstance(self._content, bytes):
-            return len(self._content)
-        here = self._content.tell()
-        end = self._content.seek(0, os.SEEK_END)
-        self._content.seek(here)
-        return end
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
@@ -157,23 +161,26 @@ def open_source(
 ) -> Source:
     """A Source from a path, bytes, or an open binary file. Bytes and files need a `name`, for its ending. `progress` hears how
     much of it has been read."""
+    content: Path | bytes | IO[bytes]
     if isinstance(source, str | Path):
-        path = Path(source)
-        if not path.is_file():
-            raise DataError(f"There is no file at {path}.")
-        made = Source(name or path.name, limits, path, progress)
+        content = Path(source)
+        if not content.is_file():
+            raise DataError(f"There is no file at {content}.")
+        name, size = name or content.name, content.stat().st_size
     elif isinstance(source, bytes | bytearray | memoryview):
-        made = Source(_plain_name(name), limits, bytes(source), progress)
+        content = bytes(source)
+        name, size = _plain_name(name), len(content)
     else:
-        made = Source(_plain_name(name or getattr(source, "name", None)), limits, source, progress)
-    if made.size > limits.file_bytes:
+        content = source
+        name, size = _plain_name(name or getattr(source, "name", None)), source.seek(0, os.SEEK_END)
+    if size > limits.file_bytes:
         raise DataError(
-            f"{made.name} has {made.size:,} bytes; the limit is {limits.file_bytes:,}. "
+            f"{name} has {size:,} bytes; the limit is {limits.file_bytes:,}. "
             "Split it, or convert it to Parquet, which takes a fraction of the room."
         )
-    if made.size == 0:
-        raise DataError(f"{made.name} is empty.")
-    return made
+    if size == 0:
+        raise DataError(f"{name} is empty.")
+    return Source(name, limits, size, content, progress)
 
 
 def _plain_name(name: str | None) -> str:

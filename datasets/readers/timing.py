@@ -12,8 +12,7 @@ import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
 
-from .roles import numeric_values
-from .words import moments
+from .roles import moments, numeric_values
 
 TimeUnit = Literal["auto", "s", "ms", "us", "ns", "min", "h", "frames"]
 _IN_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}

@@ -107,7 +107,7 @@ def write_api() -> None:
     for name in MODULES:
         shared = ""
         if name == "gdm_core":  # the verbs of all models stand once, before the models
-            shared = ".. autoclass:: gdm_core.models.base.StateModel\n\n.. autoclass:: gdm_core.models.gdm.soft.SoftModel\n\n"
+            shared = ".. autoclass:: gdm_core.models.base.StateModel\n\n.. autoclass:: gdm_core.models.gdm.model.SoftModel\n\n"
         if name == "gdm_core.study":  # what the package is as a verb
             shared = "``gdm_core.study(...)`` is this call:\n\n.. automethod:: gdm_core.study.StudyVerb.__call__\n\n"
         again = "\n   :exclude-members: Study" if name == "gdm_core.study" else ""  # it stands with the models

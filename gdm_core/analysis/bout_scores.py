@@ -15,7 +15,7 @@ from gdm_core.analysis.bouts import BoutRule, median_bout
 from gdm_core.analysis.looks import last, under_way
 from gdm_core.analysis.metrics import balanced_accuracy, macro_f1, majority_map, neighbour_labels, persistence, r2
 from gdm_core.models.loading import model_from_bytes
-from gdm_core.trials import UNLABELLED, Trial, Trials, labels_of
+from gdm_core.trials import UNLABELLED, Trials, labels_of
 
 MAX_BASELINE_SAMPLES = 30_000
 MAX_KEPT = 8
@@ -63,7 +63,7 @@ def measure(
 def _parts(
     model_bytes: bytes, train: Trials, test: Trials, smooth_s: float, shortest_s: float, seed: int
 ) -> Iterator[dict[str, Any]]:
-    """First what the states say, then how well trials are explained, for which each is gone through again."""
+    """First what the states say, then how well trials are explained beside the sample before: each is gone through again."""
     model = model_from_bytes(model_bytes)
     rule = BoutRule(smooth_s, shortest_s)
     soft = [np.asarray(s, np.float32) for s in model.predict_proba(train)]
@@ -92,7 +92,10 @@ def _parts(
     yield found
     smooth = [[np.asarray(model.smooth(trial), np.float64) for trial in side] for side in (train, test)]
     sides = {
-        name: [row | _fit_of(trial, one) for row, trial, one in zip(found[name], side, ours, strict=True)]
+        name: [
+            row | {"r2": _number(r2(trial.y, one)), "persistence": _number(r2(trial.y, persistence(trial.y)))}
+            for row, trial, one in zip(found[name], side, ours, strict=True)
+        ]
         for name, side, ours in zip(("train", "test"), (train, test), smooth, strict=True)
     }
     yield found | sides | {"r2": _explained(smooth[1], test, pieces)}
@@ -176,14 +179,6 @@ def _kinds(labels: list[npt.NDArray[np.int64]]) -> int:
     """How many behaviours are labelled. With one alone, whoever names it is right, and a score says nothing."""
     joined = np.concatenate(labels)
     return len(np.unique(joined[joined != UNLABELLED]))
-
-
-def _fit_of(trial: Trial, smooth: npt.NDArray[np.float64]) -> dict[str, Any]:
-    """How well one trial is explained, beside the sample before."""
-    return {
-        "r2": _number(r2(trial.y, smooth)),
-        "persistence": _number(r2(trial.y, persistence(trial.y))),
-    }
 
 
 def _against_labels(

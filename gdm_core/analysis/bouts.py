@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.maths.gaps import ratio
-from gdm_core.maths.running import moving_mean
+from gdm_core.maths.gaps import moving_mean, ratio
 
 EXPERT_SHARE = 0.5
 LONGEST_S = 5.0

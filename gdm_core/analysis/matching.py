@@ -6,7 +6,7 @@ is column order[j] of the model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -121,13 +121,8 @@ def order_of(
     return match(states, references)
 
 
-def in_order(states: Mapping[int, Array] | tuple[Array, ...], order: Order) -> tuple[Array, ...]:
+def in_order(states: tuple[Array, ...], order: Order) -> tuple[Array, ...]:
     """States of the model in the order of colours."""
-    parts = states.values() if isinstance(states, Mapping) else states
-    return ordered(tuple(parts), order)
-
-
-def ordered(states: tuple[Array, ...], order: Order) -> tuple[Array, ...]:
     return tuple(part[:, list(order)] for part in states)
 
 

@@ -118,15 +118,13 @@ def propose(
 def unlike_taught(model: GDM, trials: TrialsLike) -> tuple[str | None, ...]:
     """For each recording None, or a sentence that says how unlike the taught ones it looks."""
     data = as_trials(trials)
-    sentences: list[str | None] = []
-    for trial, share in zip(data, model.unfamiliar_share(data), strict=True):
-        sentences.append(
-            f"{trial.name} looks unlike the recordings that were taught: {share:.0%} of its features lie outside of what those "
-            "hold (2 % would be usual). Mark a few moments in it before you rely on its words."
-            if share > _UNFAMILIAR_SHARE
-            else None
-        )
-    return tuple(sentences)
+    return tuple(
+        f"{trial.name} looks unlike the recordings that were taught: {share:.0%} of its features lie outside of what those "
+        "hold (2 % would be usual). Mark a few moments in it before you rely on its words."
+        if share > _UNFAMILIAR_SHARE
+        else None
+        for trial, share in zip(data, model.unfamiliar_share(data), strict=True)
+    )
 
 
 def _candidates(data: Trials, seconds: float) -> list[Clip]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -66,9 +66,6 @@ class Probe:
     @property
     def mean(self) -> float:
         return float(np.mean(self.held_out))
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__} | {"held_out": list(self.held_out)}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Probe:
@@ -134,7 +131,7 @@ def probe(
     """
     with one_thread(), one_torch_thread():  # on a busy machine threads wait for each other, and cost five times as much
         found = yield from _probe(family, setting, trials, seeds)
-    yield found.to_dict()
+    yield asdict(found)
 
 
 def _probe(

@@ -11,7 +11,7 @@ import pandas as pd
 
 from gdm_core.analysis.bouts import stays
 from gdm_core.errors import DataError
-from gdm_core.maths.running import running_sum
+from gdm_core.maths.gaps import running_sum
 from gdm_core.trials import Trial
 
 TIMES = ("time", "Start (s)", "Stop (s)", "Duration (s)")  # written to the microsecond, however late they are

@@ -19,21 +19,21 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis import bout_scores
-from gdm_core.analysis.agreement import held_out_agreement, reliability
 from gdm_core.analysis.bouts import clips_of
 from gdm_core.analysis.looks import Look, look
 from gdm_core.analysis.metrics import macro_f1
 from gdm_core.analysis.proposals import Clip, propose, unlike_taught
-from gdm_core.errors import FitError
+from gdm_core.errors import DataError, FitError
 from gdm_core.models.base import Status
 from gdm_core.models.loading import model_from_bytes
-from gdm_core.trials import UNLABELLED, Stretch, Trial, Trials, painted
+from gdm_core.trials import UNLABELLED, Stretch, Trial, Trials, TrialsLike, as_trials, painted
 
 if TYPE_CHECKING:
     from gdm_core.models.gdm.model import GDM  # loads torch, which first visits do not need
 
 Array = npt.NDArray[np.float32]
 MOST_KEPT = 2  # models that a worker remembers
+FOLDS = 4  # of marks that are held back in turn
 
 _kept: OrderedDict[str, GDM] = OrderedDict()
 
@@ -132,8 +132,29 @@ def _held_out(model: GDM) -> HeldOut | None:
     if kept is None or len(np.unique(kept[0])) < 2:
         return None
     marked, said = kept
-    majority = macro_f1(np.full_like(marked, np.bincount(marked).argmax()), marked)
-    return HeldOut(macro_f1(said, marked), majority, len(np.unique(marked)))
+    return HeldOut(*beside_commonest(said, marked, marked), len(np.unique(marked)))
+
+
+def beside_commonest(said: Any, truth: Any, marks: Any) -> tuple[float, float]:
+    """Macro-F1 of words, and that of always saying the commonest one of `marks`."""
+    commonest = np.bincount(marks[marks >= 0]).argmax()
+    return macro_f1(said, truth), macro_f1(np.full(len(truth), commonest), truth)
+
+
+def calibration_error(proba: npt.NDArray[Any], labels: npt.ArrayLike, bins: int = 10) -> float:
+    """How far probabilities [T, C] are from what they promise, on labels [T] (-1 left out): the mean distance, over all samples,
+    of how sure the likeliest word is and how often it is right, among those that are as sure (expected calibration error)."""
+    known = np.asarray(labels)
+    if len(known) != len(proba):
+        raise DataError(f"There are {len(proba)} probabilities for {len(known)} labels; give one label a sample.")
+    there = known != UNLABELLED
+    if not there.any():
+        raise DataError("No sample has a label (all are -1); reliability needs labels.")
+    p, truth = np.asarray(proba, np.float64)[there], known[there]
+    sure, right = p.max(axis=1), p.argmax(axis=1) == truth
+    which = np.minimum((sure * bins).astype(int), bins - 1)
+    filled = [which == i for i in range(bins) if (which == i).any()]
+    return float(sum(float(part.mean()) * abs(float(sure[part].mean()) - float(right[part].mean())) for part in filled))
 
 
 def overview(
@@ -171,6 +192,37 @@ def next_clips(
     return propose(model, train, labels, n=n, clip_seconds=clip_seconds, asked=before)
 
 
+def held_out_agreement(
+    model: GDM, trials: TrialsLike, labels: Sequence[npt.ArrayLike], clips: Sequence[npt.ArrayLike]
+) -> tuple[float, float] | None:
+    """Agreement of `model`'s configuration with marks, each part of them named by a fit that was taught the others: macro-F1, and
+    that of always saying the commonest word.
+
+    clips  [T] for each trial the number of the clip that a sample was marked with, -1 where unmarked: a clip is never split
+    None where the marks are too few to leave some out: a word would be missing.
+    """
+    data = as_trials(trials)
+    known, numbers = [np.asarray(part) for part in labels], [np.asarray(part) for part in clips]
+    ids = np.unique(np.concatenate(numbers))
+    ids = ids[ids >= 0]
+    truth, said = [], []
+    for fold in np.array_split(ids, min(FOLDS, len(ids))):
+        out = [np.isin(part, fold) for part in numbers]
+        kept = [np.where(gone, UNLABELLED, part) for part, gone in zip(known, out, strict=True)]
+        counts = np.unique(np.concatenate(kept), return_counts=True)
+        if len(counts[0][counts[0] >= 0]) < 2 or (counts[1][counts[0] >= 0] < 2).any():
+            continue
+        taught = model.warm_start()
+        for _ in taught.fit_iter(data, kept, finish=False):  # words need neither a score nor calibrated forecasts
+            pass
+        for part, gone, guess in zip(known, out, taught.predict_labels(data), strict=True):
+            truth.append(part[gone])
+            said.append(guess[gone])
+    if not truth:
+        return None
+    return beside_commonest(np.concatenate(said), np.concatenate(truth), np.concatenate(known))
+
+
 def trust(
     model_bytes: bytes,
     train: Trials,
@@ -186,7 +238,7 @@ def trust(
     labels = painted(train, stretches)
     agreed = held_out_agreement(_teachable(model_bytes), train, labels, clips_of([part >= 0 for part in labels]))
     seconds = sum(float((part >= 0).sum()) / trial.rate_hz for part, trial in zip(labels, train, strict=True))
-    held = Trust(seconds) if agreed is None else Trust(seconds, agreed.macro_f1, agreed.majority)
+    held = Trust(seconds, *(agreed or ()))
     found = by_expert(_taught(model_bytes, train, stretches, words), test, expert)
     return held if found is None else replace(held, expert=found["macro_f1"], expert_majority=found["majority"])
 
@@ -200,14 +252,10 @@ def by_expert(model: GDM, test: Trials, expert: Sequence[int]) -> dict[str, floa
     truth = np.concatenate([np.asarray(trial.labels, np.int64) for trial in known])
     proba = np.concatenate([model.predict_label_proba(trial) for trial in known])
     said = np.asarray(expert)[proba.argmax(axis=1)]
-    commonest = int(np.bincount(truth[truth >= 0]).argmax())
     number = {label: word for word, label in enumerate(expert) if label >= 0}
     as_words = np.array([UNLABELLED if z < 0 else number.get(int(z), len(expert)) for z in truth])
-    return {
-        "macro_f1": macro_f1(said, truth),
-        "majority": macro_f1(np.full(len(truth), commonest), truth),
-        "calibration_error": reliability(proba, as_words).error,
-    }
+    f1, majority = beside_commonest(said, truth, truth)
+    return {"macro_f1": f1, "majority": majority, "calibration_error": calibration_error(proba, as_words)}
 
 
 def taught_fit(

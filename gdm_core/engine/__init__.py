@@ -13,8 +13,8 @@ from importlib import import_module
 from typing import Any
 
 _HOME = {
-    "Bulk": "gdm_core.engine.bulk",
-    "BulkView": "gdm_core.engine.bulk",
+    "Bulk": "gdm_core.engine.jobs",
+    "BulkView": "gdm_core.engine.jobs",
     "Engine": "gdm_core.engine.engine",
     "EngineInfo": "gdm_core.engine.engine",
     "FitRequest": "gdm_core.engine.messages",

@@ -1,7 +1,7 @@
 """Finished results, in memory and on disk, both bounded. What is on disk survives a restart of the server.
 
-A fit is a model file and a JSON file beside it, which holds the rest and the digest of the model. A file that does not
-agree with its digest is moved aside, and the fit is done again.
+What is kept of a fit, or a call, is one file: a digest, and JSON. A file that does not agree with its digest is moved aside,
+and the work is done again.
 """
 
 from __future__ import annotations
@@ -59,60 +59,54 @@ class ResultCache:
             if key in self._memory:
                 self._memory.move_to_end(key)
                 return self._memory[key], ""
-        model_path, side_path = self._paths(key)
-        try:
-            side_text, model_bytes = side_path.read_text(), model_path.read_bytes()
-        except FileNotFoundError:
-            return None, ""
-        except (OSError, UnicodeDecodeError) as error:
-            return None, self._move_aside(key, str(error))
-        try:
-            result = _decode(key, json.loads(side_text), model_bytes)
-        except (ValueError, KeyError, TypeError) as error:
-            return None, self._move_aside(key, str(error))
+        known, plain, note = self._read(key)
+        if not known:
+            return None, note
+        result = _decode(plain)
         self._remember(result)
-        with suppress(OSError):  # a folder that may only be read, or another server has just removed them
-            os.utime(model_path)
-            os.utime(side_path)
         return result, ""
 
     def put(self, result: FitResult) -> str:
         """Keep a result; a note for the user when the disk would not have it."""
         self._remember(result)
-        model_path, side_path = self._paths(result.key)
-        try:
-            write_whole(model_path, result.model_bytes)
-            write_whole(side_path, json.dumps(_encode(result)).encode())
-            self._shrink()
-        except OSError as error:
-            return self._not_kept(error, "fitted")
-        return ""
+        return self._write(result.key, _encode(result), "fitted")
 
     # ---- results of calls ---------------------------------------------------------------------------------------
     def get_value(self, key: str) -> tuple[bool, Any]:
         """Whether a call's result is there, and it."""
-        path = self._paths(key)[1]
-        try:
-            stored = json.loads(path.read_text())
-            return True, stored["value"]
-        except FileNotFoundError:
-            return False, None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            logger.warning("%s", self._move_aside(key, str(error)))
-            return False, None
+        known, value, note = self._read(key)
+        if note:
+            logger.warning("%s", note)
+        return known, value
 
     def put_value(self, key: str, value: Any) -> str:
         """Keep a call's result, which JSON must be able to hold; a note when that fails."""
-        try:
-            write_whole(self._paths(key)[1], json.dumps({"value": value}).encode())
-            self._shrink()
-        except (OSError, TypeError, ValueError) as error:
-            return self._not_kept(error, "computed")
-        return ""
+        return self._write(key, value, "computed")
 
     # ---- inside -------------------------------------------------------------------------------------------------
-    def _paths(self, key: str) -> tuple[Path, Path]:
-        return self.folder / f"{key}.safetensors", self.folder / f"{key}.json"
+    def _read(self, key: str) -> tuple[bool, Any, str]:
+        """Whether it is there, what it is, and a note where a file could not be used."""
+        path = self.folder / key
+        try:
+            digest, _, text = path.read_text().partition("\n")
+            if digest != _digest(key, text):
+                raise ValueError("the file is not the one that was written")
+        except FileNotFoundError:
+            return False, None, ""
+        except (OSError, ValueError) as error:
+            return False, None, self._move_aside(path, str(error))
+        with suppress(OSError):  # a folder that may only be read, or another server has just removed it
+            os.utime(path)
+        return True, json.loads(text), ""
+
+    def _write(self, key: str, value: Any, how: str) -> str:
+        try:
+            text = json.dumps(value)
+            write_whole(self.folder / key, f"{_digest(key, text)}\n{text}".encode())
+            self._shrink()
+        except (OSError, TypeError, ValueError) as error:
+            return self._not_kept(error, how)
+        return ""
 
     def _remember(self, result: FitResult) -> None:
         with self._lock:
@@ -122,13 +116,11 @@ class ResultCache:
             while total > self.memory_bytes and len(self._memory) > 1:
                 total -= _size(self._memory.popitem(last=False)[1])
 
-    def _move_aside(self, key: str, why: str) -> str:
+    def _move_aside(self, path: Path, why: str) -> str:
         aside = self.folder / ASIDE
         try:
             aside.mkdir(exist_ok=True)
-            for path in self._paths(key):
-                if path.exists():
-                    path.replace(aside / path.name)
+            path.replace(aside / path.name)
         except OSError as error:
             return f"A kept result is damaged ({why}) and could not be moved aside ({error}). It was fitted again."
         return f"A kept result was damaged ({why}). It was moved to {aside} and fitted again."
@@ -171,6 +163,10 @@ def call_key(function: Callable[..., Any], name: str) -> str:
     return "call-" + hashlib.sha256(json.dumps([where, name, code_version()]).encode()).hexdigest()
 
 
+def _digest(key: str, text: str) -> str:
+    return hashlib.sha256(f"{key}\n{text}".encode()).hexdigest()
+
+
 def _size(result: FitResult) -> int:
     pictures = result.snapshot.n_bytes if result.snapshot else 0
     return len(result.model_bytes) + pictures + 64 * len(result.steps)
@@ -180,31 +176,12 @@ def _encode(result: FitResult) -> dict[str, Any]:
     snapshot = result.snapshot.encode() if result.snapshot else None
     if snapshot is not None:
         snapshot["levels"] = [base64.b64encode(raw).decode() for raw in snapshot["levels"]]
-    return {
-        "sha256": hashlib.sha256(result.model_bytes).hexdigest(),
-        "fit_status": result.fit_status,
-        "elbo": result.elbo,
-        "seconds": result.seconds,
-        "steps": list(result.steps),
-        "elbos": list(result.elbos),
-        "snapshot": snapshot,
-    }
+    return vars(result) | {"model_bytes": base64.b64encode(result.model_bytes).decode(), "snapshot": snapshot}
 
 
-def _decode(key: str, plain: dict[str, Any], model_bytes: bytes) -> FitResult:
-    if hashlib.sha256(model_bytes).hexdigest() != plain["sha256"]:
-        raise ValueError("the model file is not the one that was written")
+def _decode(plain: dict[str, Any]) -> FitResult:
     snapshot = plain["snapshot"]
     if snapshot is not None:
-        snapshot["levels"] = [base64.b64decode(text) for text in snapshot["levels"]]
-    return FitResult(
-        key,
-        model_bytes,
-        plain["fit_status"],
-        float(plain["elbo"]),
-        float(plain["seconds"]),
-        tuple(plain["steps"]),
-        tuple(plain["elbos"]),
-        None if snapshot is None else Snapshot.decode(snapshot),
-        from_cache=True,
-    )
+        snapshot = Snapshot.decode(snapshot | {"levels": [base64.b64decode(text) for text in snapshot["levels"]]})
+    read = {"model_bytes": base64.b64decode(plain["model_bytes"]), "snapshot": snapshot, "from_cache": True}
+    return FitResult(**plain | read | {name: tuple(plain[name]) for name in ("steps", "elbos")})

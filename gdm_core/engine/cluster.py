@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -24,7 +24,7 @@ from distributed import Client
 from distributed.system import MEMORY_LIMIT
 
 import gdm_core
-from gdm_core.engine.host import FAILED
+from gdm_core.engine.host import FAILED, Options
 from gdm_core.engine.messages import code_version
 from gdm_core.engine.worker import NICE_VARIABLE, warm_up
 from gdm_core.errors import ConfigError, FitError
@@ -227,7 +227,10 @@ def _start() -> Link:
     except (OSError, TimeoutError) as error:
         if host is not None:
             host.close(timeout=0)
-        raise FitError(_start_message(str(error))) from error
+        raise FitError(
+            f"The worker processes could not be started ({error}). The server's log has the reason. Free some memory, set "
+            f"{WORKERS_VARIABLE}=1, or point {SCHEDULER_VARIABLE} at a running Dask scheduler."
+        ) from error
     return Link(client, host)
 
 
@@ -238,12 +241,7 @@ class Host:
     """
 
     def __init__(self, n_workers: int, memory: int, scheduler: str = "") -> None:
-        options = {
-            "n_workers": n_workers,
-            "memory": memory,
-            "allowed_failures": ALLOWED_DEATHS,
-            "scheduler": scheduler,
-        }
+        options = asdict(Options(n_workers, memory, ALLOWED_DEATHS, scheduler))
         self._process = subprocess.Popen(
             [sys.executable, "-m", "gdm_core.engine.host", json.dumps(options)],
             env=_child_environment(),
@@ -281,13 +279,6 @@ class Host:
                 os.killpg(self._process.pid, how)
         self._process.kill()
         self._process.communicate()
-
-
-def _start_message(why: str) -> str:
-    return (
-        f"The worker processes could not be started ({why}). The server's log has the reason. Free some memory, set "
-        f"{WORKERS_VARIABLE}=1, or point {SCHEDULER_VARIABLE} at a running Dask scheduler."
-    )
 
 
 def _child_environment() -> dict[str, str]:

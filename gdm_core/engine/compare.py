@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 
 from gdm_core.analysis.comparisons import MEASURES, Cell, Verdict, fitted_cell, lines_to_beat, verdict
-from gdm_core.engine.bulk import BulkView
 from gdm_core.engine.engine import Engine
 from gdm_core.engine.estimate import Estimate
 from gdm_core.engine.grid import Grid, key_of, require_seeds
+from gdm_core.engine.jobs import BulkView
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trials
 

@@ -239,12 +239,17 @@ def controlled(control: Control) -> Iterator[Control]:
             _controls.pop(control.run, None)
 
 
+def current() -> Control | None:
+    """That of the job which runs in this thread; None outside the engine."""
+    return getattr(_local, "control", None)
+
+
 def checkpoint(step: int | None = None, total: int = 0) -> None:
     """For functions that run as jobs: call it between two pieces of work, so that the job can be stopped, held, and seen.
 
     Outside the engine it does nothing.
     """
-    control: Control | None = getattr(_local, "control", None)
+    control = current()
     if control is None:
         return
     reached = control.step + 1 if step is None else step

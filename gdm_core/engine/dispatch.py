@@ -5,25 +5,27 @@ All of its state belongs to that thread. Others put a word in its inbox and go o
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import Future as ThreadFuture
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from distributed import Future, KilledWorker
+from distributed.comm import CommClosedError
+
 from gdm_core.engine.cache import ResultCache
 from gdm_core.engine.cluster import ALLOWED_DEATHS, Link, connect
-from gdm_core.engine.cluster_calls import LINK_ERRORS, LOST_ERRORS, end_by_force, fetch_outcome, quietly
-from gdm_core.engine.control import ENDED, end_if_stopped, end_topic, set_control
-from gdm_core.engine.data_cache import DataCache
-from gdm_core.engine.fair_queue import FairQueue
-from gdm_core.engine.jobs import Job
-from gdm_core.engine.outcomes import TOO_BIG, finish_job, lost_its_data, unexpected_error
-from gdm_core.engine.sent_jobs import SentJob, launch
+from gdm_core.engine.control import ENDED, end_if_stopped, end_topic, kill_worker, set_control
+from gdm_core.engine.jobs import FairQueue, Job
+from gdm_core.engine.messages import FitRequest, JobStatus
+from gdm_core.engine.sent_jobs import DataCache, SentJob, launch
 from gdm_core.engine.worker import Outcome
 from gdm_core.errors import ConfigError, FitError
 
@@ -39,6 +41,15 @@ RETURN_LIMIT_S = 60.0
 # A cluster without a worker for this long is let go, and asked for anew.
 NO_WORKER_LIMIT_S = 60.0
 ORDER_LIMIT_S = 30.0
+FETCH_LIMIT_S = 30.0
+CANCEL_LIMIT_S = 30.0
+LINK_ERRORS = (OSError, TimeoutError, CommClosedError)
+# What a result that has gone with its worker comes to; Dask's own cancellation is a CancelledError.
+LOST_ERRORS = (*LINK_ERRORS, CancelledError, asyncio.CancelledError)
+TOO_BIG = (
+    "The worker died each time the job ran, most likely because it needs more memory than a worker has. Use less data or "
+    "a smaller model, or give workers more memory (docs/scaling.md)."
+)
 
 
 class Dispatcher:
@@ -48,7 +59,9 @@ class Dispatcher:
         self.ready = threading.Event()
         self.trouble: FitError | ConfigError | None = None
         self._waiting, self._cache = waiting, cache
-        self._inbox: queue.SimpleQueue[tuple[str, Any, Any]] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Callable[[], None] | None] = (
+            queue.SimpleQueue()
+        )  # what is to be done; None: leave
         self._runs: dict[str, Job] = {}  # jobs by the name of their latest try
         self._sent: dict[str, SentJob] = {}
         self._data_cache = DataCache()
@@ -68,13 +81,14 @@ class Dispatcher:
         return self._thread.is_alive()
 
     def wake(self) -> None:
-        self._inbox.put(("wake", None, None))
+        self._inbox.put(lambda: None)
 
     def orders_changed(self, job: Job) -> None:
-        self._inbox.put(("orders", job, None))
+        self._inbox.put(partial(self._send_orders, job))
 
     def forget(self, session: str) -> None:
-        self._inbox.put(("forget", session, None))
+        if self._link is not None:  # without a cluster there is nothing on it, and no need of one
+            self._inbox.put(partial(self._data_cache.forget, session))
 
     def workers(self) -> dict[str, int]:
         """Threads of each worker as last heard."""
@@ -86,14 +100,17 @@ class Dispatcher:
         return tuple(self._sent)
 
     def close(self, timeout: float = 20.0) -> None:
-        self._inbox.put(("stop", None, None))
+        self._inbox.put(None)
         self._thread.join(timeout)
 
     # ---- the thread ---------------------------------------------------------------------------------------------
     def _run(self) -> None:
         try:
-            if not self._wait_for_need():
-                return
+            with suppress(queue.Empty):  # until the first job, or a little while without one
+                first = self._inbox.get(timeout=START_AFTER_S)
+                if first is None:
+                    return
+                self._inbox.put(first)
             self._connect()
             while self._run_once():
                 pass
@@ -108,19 +125,6 @@ class Dispatcher:
             self._check_cluster()
         except LINK_ERRORS as error:
             self._drop_link(f"The connection to the cluster broke ({error}).")
-        return True
-
-    def _wait_for_need(self) -> bool:
-        """Until the first job, or a little while without one; False once told to stop."""
-        end = time.monotonic() + START_AFTER_S
-        while (left := end - time.monotonic()) > 0:
-            try:
-                message = self._inbox.get(timeout=left)
-            except queue.Empty:
-                break
-            if message[0] != "forget":
-                self._inbox.put(message)
-                return message[0] != "stop"
         return True
 
     def _shut_down(self) -> None:
@@ -138,27 +142,13 @@ class Dispatcher:
 
     def _read_inbox(self) -> bool:
         """Handle what has come in, waiting a little for the first; False once told to stop."""
-        try:
-            message = self._inbox.get(timeout=TICK_S)
-            while True:
-                kind, what, content = message
-                if kind == "stop":
-                    return False
-                if kind == "orders":
-                    self._send_orders(what)
-                elif kind == "forget":
-                    self._data_cache.forget(what)
-                elif kind == "event":
-                    self._on_job_event(what, content)
-                elif kind == "stray":
-                    self._end_stray(what, content)
-                elif kind == "ended":
-                    self._fetch(what, content)
-                elif kind == "fetched":
-                    self._on_fetched(what, *content)
-                message = self._inbox.get_nowait()
-        except queue.Empty:
-            return True
+        with suppress(queue.Empty):
+            todo = self._inbox.get(timeout=TICK_S)
+            while todo is not None:
+                todo()
+                todo = self._inbox.get_nowait()
+            return False
+        return True
 
     def _check_cluster(self) -> None:
         if self._link is not None and not self._link.alive:
@@ -194,7 +184,7 @@ class Dispatcher:
         link, self._link = self._link, None
         self._lost_since = time.monotonic()
         sent_jobs, self._sent = list(self._sent.values()), {}
-        self._data_cache.clear()
+        self._data_cache = DataCache()
         for sent in sent_jobs:
             self._requeue(sent.job, why, begun=sent.worker_known)
         if link is not None:
@@ -220,9 +210,9 @@ class Dispatcher:
         if job is not None:
             job.apply(event)
             if event["kind"] != "progress":
-                self._inbox.put(("event", job, event))
+                self._inbox.put(partial(self._on_job_event, job, event))
         elif event["kind"] == "started":
-            self._inbox.put(("stray", event["run"], event["worker"]))
+            self._inbox.put(partial(self._end_stray, event["run"], event["worker"]))
 
     # ---- sending out --------------------------------------------------------------------------------------------
     def _send_out(self, link: Link) -> None:
@@ -284,8 +274,8 @@ class Dispatcher:
             job.fail(FitError(f"The job cannot be sent to a worker ({error}). Give it a function of a module."))
             return True
         self._sent[job.id] = sent
-        run = job.run
-        sent.future.add_done_callback(lambda _: self._inbox.put(("ended", job, run)))
+        ended = partial(self._fetch, job, job.run)
+        sent.future.add_done_callback(lambda _: self._inbox.put(ended))
         return True
 
     # ---- under way ----------------------------------------------------------------------------------------------
@@ -382,7 +372,7 @@ class Dispatcher:
             return
         sent.ended = True
         fetching = self._fetchers.submit(fetch_outcome, sent.future)
-        fetching.add_done_callback(lambda brought: self._inbox.put(("fetched", job, (run, brought))))
+        fetching.add_done_callback(lambda brought: self._inbox.put(partial(self._on_fetched, job, run, brought)))
 
     def _on_fetched(self, job: Job, run: str, brought: ThreadFuture[Outcome | BaseException]) -> None:
         if job.id not in self._sent or job.run != run:
@@ -395,16 +385,71 @@ class Dispatcher:
             self._requeue_sent(job, f"The result was lost with its worker ({lost}).")
         elif isinstance(outcome, LINK_ERRORS) and type(outcome).__module__.startswith("distributed"):
             self._requeue_sent(job, f"A worker could not be reached ({outcome}).")
-        elif lost_its_data(outcome, self._sent[job.id].future.key):
+        elif isinstance(outcome, KilledWorker) and outcome.task != self._sent[job.id].future.key:
+            # Too many workers died that had not it, but its data at hand.
             self._requeue_sent(job, "The workers that had its data stopped.", last=TOO_BIG)
         else:
-            if isinstance(outcome, BaseException):
-                job.fail(unexpected_error(outcome))
-            else:
-                finish_job(job, outcome, self._cache)
+            self._finish(job, outcome)
             self._runs.pop(job.run, None)
             del self._sent[job.id]
+
+    def _finish(self, job: Job, outcome: Outcome | BaseException) -> None:
+        """End a job whose work came back, for better or worse."""
+        if isinstance(outcome, BaseException):  # what the library does not raise on purpose
+            said = f"The job ended with an unexpected {type(outcome).__name__}: {outcome}"
+            failure = FitError(TOO_BIG if isinstance(outcome, KilledWorker) else said)
+            failure.__cause__ = outcome
+            outcome = JobStatus.FAILED, failure
+        found: Any
+        status, found = outcome
+        if status is JobStatus.FAILED:
+            job.fail(found)
+        elif status is JobStatus.CANCELLED:
+            job.cancel()
+        else:
+            note = ""
+            if isinstance(job.work, FitRequest):
+                note = self._cache.put(found) if job.work.use_cache else ""
+            elif job.work.cache_key is not None:
+                note = self._cache.put_value(job.work.cache_key, found)
+            if note:
+                job.note(note)
+            job.succeed(found)
 
     def _requeue_sent(self, job: Job, why: str, last: str = "") -> None:
         self._requeue(job, why, last=last)
         del self._sent[job.id]
+
+
+# ---- calls that may wait, or find nobody: on threads of their own ------------------------------------------------------
+def fetch_outcome(future: Future) -> Outcome | BaseException:
+    """What the worker sent back, or what the job raised there. Raises one of LOST_ERRORS when there is nothing to be had."""
+    if future.status == "error":
+        raised: BaseException = future.exception(timeout=FETCH_LIMIT_S)
+        return raised
+    outcome: Outcome = future.result(timeout=FETCH_LIMIT_S)
+    return outcome
+
+
+def end_by_force(link: Link, sent: SentJob) -> None:
+    """Only a new process ends work that does not look up.
+
+    The scheduler must have let go of it by then: it would start it anew on another worker, which would stand as well.
+    """
+    sent.future.cancel()
+    if not sent.worker_known:
+        return
+    end = time.monotonic() + CANCEL_LIMIT_S
+    try:
+        while sent.future.key in link.taken_up() and time.monotonic() < end:
+            time.sleep(0.01)
+    finally:
+        link.client.run(kill_worker, workers=[sent.worker], nanny=True, on_error="ignore")
+
+
+def quietly(send: Callable[[], Any]) -> None:
+    """A message that no longer finds its worker is not worth more than a line in the log."""
+    try:
+        send()
+    except (*LINK_ERRORS, ValueError, RuntimeError) as error:
+        logger.info("A message to the cluster was not delivered: %s", error)

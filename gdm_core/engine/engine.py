@@ -9,13 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gdm_core.engine.bulk import Bulk, Progress
 from gdm_core.engine.cache import ResultCache, call_key
 from gdm_core.engine.dispatch import Dispatcher
-from gdm_core.engine.fair_queue import FairQueue, QueueClosed
-from gdm_core.engine.jobs import Call, Job
+from gdm_core.engine.jobs import Bulk, Call, FairQueue, Job, Progress, QueueClosed
 from gdm_core.engine.messages import FitRequest, QueueFull
-from gdm_core.engine.outcomes import fields_of_view
 from gdm_core.errors import FitError
 
 MAX_WAITING = 400
@@ -57,7 +54,6 @@ class Engine:
         self._dispatcher = Dispatcher(self._waiting, self.cache)
         self._lock = threading.Lock()
         self._slots: dict[tuple[str, str], Job] = {}
-        self._named: dict[str, Job] = {}
         self._bulks: OrderedDict[str, Bulk] = OrderedDict()
 
     # ---- one job ------------------------------------------------------------------------------------------------
@@ -75,7 +71,7 @@ class Engine:
                 if result.snapshot is not None and result.snapshot.preview != request.preview:
                     result = replace(result, snapshot=None)
                 result = replace(result, from_cache=True)
-                job.succeed(result, **fields_of_view(result))
+                job.succeed(result)
                 return job
         self._enqueue(job)
         return job
@@ -85,7 +81,6 @@ class Engine:
         function: Callable[..., Any],
         *args: Any,
         session: str = "",
-        key: str | None = None,
         slot: str | None = None,
         deadline_s: float = 60.0,
         bulk: bool = False,
@@ -94,27 +89,15 @@ class Engine:
     ) -> Job:
         """Run `function(*args)` on a worker and end it at the deadline, whatever it does.
 
-        Trials among the arguments travel once. A call whose `key` is running already is joined, not repeated. With
-        `kept_as`, which must name everything that the result depends on, a result that JSON can hold is kept on disk, and
-        the next call finds it there. An `idle` bulk call goes behind all others: nobody waits for it. A function that yields
-        tells what it has found by and by (`JobView.found`); the last of it is the result.
+        Trials among the arguments travel once. With `kept_as`, which must name everything that the result depends on, a
+        result that JSON can hold is kept on disk, and the next call finds it there. An `idle` bulk call goes behind all
+        others: nobody waits for it. A function that yields tells what it has found by and by (`JobView.found`); the last of
+        it is the result.
         """
         if not deadline_s > 0:
             raise FitError(f"deadline_s is {deadline_s}; it must be a positive number of seconds.")
-        with self._lock:
-            if key is not None and key in self._named:
-                return self._named[key]
-
-            def forget(job: Job) -> None:
-                with self._lock:
-                    if key is not None and self._named.get(key) is job:
-                        del self._named[key]
-                self._forget_slot(job)
-
-            call = Call(function, args, deadline_s, cache_key=call_key(function, kept_as) if kept_as else None)
-            job = Job(call, session, slot, bulk, self._dispatcher.orders_changed, forget, idle)
-            if key is not None:
-                self._named[key] = job
+        call = Call(function, args, deadline_s, cache_key=call_key(function, kept_as) if kept_as else None)
+        job = Job(call, session, slot, bulk, self._dispatcher.orders_changed, self._forget_slot, idle)
         self._take_slot(job)
         known, value = self.cache.get_value(call.cache_key) if call.cache_key else (False, None)
         if known:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from gdm_core.engine.bulk import Bulk, BulkView, Progress
 from gdm_core.engine.cache import ResultCache, call_key
 from gdm_core.engine.engine import Engine
+from gdm_core.engine.jobs import Bulk, BulkView, Progress
 from gdm_core.errors import ConfigError, GdmError
 
 DEADLINE_S = 600.0  # of one cell

@@ -1,20 +1,23 @@
-"""Jobs that are out on the cluster, and how one gets there."""
+"""Jobs that are out on the cluster, and how one gets there, with its data."""
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 import time
-from collections.abc import Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from distributed import Future
 
 from gdm_core.engine.cluster import Link
-from gdm_core.engine.data_cache import DataCache
+from gdm_core.engine.control import Control
 from gdm_core.engine.jobs import Job
 from gdm_core.engine.messages import FitRequest
-from gdm_core.engine.worker import FitTask, Ticket, run_call, run_fit
+from gdm_core.engine.worker import fit, run
 from gdm_core.trials import Trials
 
 # Time for a job to stop by itself at its deadline before its worker is restarted.
@@ -29,6 +32,9 @@ LATE_S = 0.5
 REPEAT_S = 5.0
 # One that has been told so often, by a worker that is there, does not hear.
 MOST_REPEATS = 6
+DATA_CACHE_BYTES = 512 * 2**20
+# What lies ready lies in every worker, beside half a gigabyte of libraries and the fit itself.
+WORKER_SHARE = 8
 NOT_STARTED = f"No worker took the job up within {START_LIMIT_S:g} s. Check that the cluster has running workers."
 NOT_BEGUN = (
     "A worker has the job, and has not begun it: the machine has too much else to do. Try again when it has less."
@@ -148,18 +154,72 @@ class SentJob:
         return ""
 
 
+class DataCache:
+    """Published trials by fingerprint; the ones used longest ago go when there are too many bytes.
+
+    Trials also go, from the scheduler and from every worker, when the last session that used them has left.
+
+    They are published as the result of a task whose argument the scheduler keeps: a worker that dies loses only its
+    copy, and the next one makes it anew without asking us.
+    """
+
+    def __init__(self) -> None:
+        self._lying: OrderedDict[str, tuple[Future, int]] = OrderedDict()
+        self._users: dict[str, set[str]] = {}
+        self._failed: Counter[str] = Counter()
+
+    def place(self, trials: Trials, link: Link, session: str) -> Future:
+        """The future of `trials` on the cluster, for a job of `session`."""
+        # Messages name trials, so the same numbers under other names are other data here.
+        names = repr((trials.name, [trial.name for trial in trials]))
+        name = f"{trials.fingerprint}-{hashlib.sha256(names.encode()).hexdigest()[:8]}"
+        self._users.setdefault(name, set()).add(session)
+        if name in self._lying and self._lying[name][0].status in ("pending", "finished"):
+            self._lying.move_to_end(name)
+            return self._lying[name][0]
+        before = self._lying.pop(name, None)
+        if before is not None and before[0].status == "error":
+            self._failed[name] += 1
+        payload = pickle.dumps(trials, protocol=5)
+        limit = min(DATA_CACHE_BYTES, link.memory // WORKER_SHARE) if link.memory else DATA_CACHE_BYTES
+        # The new ones come packed and are unpacked there, so they need their room twice, and before they are sent.
+        while self._lying and self.n_bytes + 2 * len(payload) > limit:
+            self._take_away(next(iter(self._lying)))
+        # Dask counts, for good, how many workers died beside a task, and gives it up after some: as another one it starts anew.
+        key = f"{link.topic}-trials-{name}" + (f"-{self._failed[name]}" if self._failed[name] else "")
+        future = link.client.submit(pickle.loads, payload, key=key)
+        self._lying[name] = (future, len(payload))
+        return future
+
+    def forget(self, session: str) -> None:
+        """Take away what nobody but `session` has used. A job that is under way keeps its data to its end."""
+        for name, users in list(self._users.items()):
+            users.discard(session)
+            if not users:
+                self._take_away(name)
+
+    def _take_away(self, name: str) -> None:
+        self._users.pop(name, None)
+        self._lying.pop(name, None)  # the last reference to its future: Dask lets the data go
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(size for _, size in self._lying.values())
+
+
 def launch(job: Job, link: Link, data_cache: DataCache, worker: str | None) -> SentJob:
     """Send `job` to `worker`, or wherever there is room should that one be gone; its data goes once."""
     work = job.work
-    ticket = Ticket(job.run, link.topic, job.orders, work.deadline_s, work.hold_limit_s)
-    where: dict[str, Any] = {"key": f"{link.topic}-{job.run}", "pure": False}
-    if worker is not None:
-        where |= {"workers": [worker], "allow_other_workers": True}
+    args: tuple[Any, ...]
     if isinstance(work, FitRequest):
-        task = FitTask(ticket, work.family, dict(work.config), work.preview, work.snapshot_every_s, work.warm_start)
-        future = link.client.submit(run_fit, task, data_cache.place(work.trials, link, job.session), **where)
+        function: Callable[..., Any] = fit
+        about = work.key, work.family, dict(work.config), work.preview, work.snapshot_every_s, work.warm_start
+        args = (work.trials, *about)
     else:
-        pickle.dumps(work.args)
-        args = [data_cache.place(arg, link, job.session) if isinstance(arg, Trials) else arg for arg in work.args]
-        future = link.client.submit(run_call, ticket, work.function, *args, **where)
+        function, args = work.function, work.args
+    pickle.dumps([arg for arg in args if not isinstance(arg, Trials)])
+    there = [data_cache.place(arg, link, job.session) if isinstance(arg, Trials) else arg for arg in args]
+    begin = partial(Control, job.run, link.topic, job.orders, work.deadline_s, work.hold_limit_s)
+    where: dict[str, Any] = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
+    future = link.client.submit(run, begin, function, *there, key=f"{link.topic}-{job.run}", pure=False, **where)
     return SentJob(job, future, worker or "", time.monotonic())

@@ -17,7 +17,7 @@ from distributed import Client
 
 from gdm_core.errors import ConfigError, FitError, GdmError
 from gdm_core.models.base import Progress
-from gdm_core.models.gdm.distributed import DataPart, DataParts, PartsInProcess
+from gdm_core.models.gdm.streaming import DataPart, DataParts, PartsInProcess
 from gdm_core.streams import StreamedTrials
 
 if TYPE_CHECKING:
@@ -75,21 +75,15 @@ def fit_spread(
 
 
 def fit_spread_iter(
-    model: GDM,
-    shares: Sequence[Opener],
-    client: Client | None = None,
-    workers: Sequence[str] | None = None,
-    *,
-    finish: bool = True,
+    model: GDM, shares: Sequence[Opener], client: Client | None = None, workers: Sequence[str] | None = None
 ) -> Iterator[Progress]:
     """`fit_spread` step by step. Closing the iterator early leaves a usable model with status CANCELLED.
 
     model, shares, client, workers   as for `fit_spread`
-    finish   whether there are a score and a calibration in the end
     """
     if not shares:
         raise ConfigError("There are no shares to fit to; give at least one.")
     if workers is not None and len(workers) != len(shares):
         raise ConfigError(f"{len(workers)} workers are named for {len(shares)} shares; name one for each.")
     held: DataParts = PartsInProcess(list(shares)) if client is None else PartsOnWorkers(shares, client, workers)
-    yield from model.fit_distributed(held, finish)
+    yield from model.fit_distributed(held)

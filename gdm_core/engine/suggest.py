@@ -14,11 +14,11 @@ from typing import Any
 import pandas as pd
 
 from gdm_core.analysis.suggestions import Probe, Recommendation, choose_states, choose_value, probe, thinned
-from gdm_core.engine.bulk import Bulk, BulkView, Progress
 from gdm_core.engine.cache import ResultCache
 from gdm_core.engine.engine import Engine
 from gdm_core.engine.estimate import Estimate
 from gdm_core.engine.grid import Grid, key_of
+from gdm_core.engine.jobs import Bulk, BulkView, Progress
 from gdm_core.errors import ConfigError, FitError, GdmError
 from gdm_core.models.registry import NAMED_MODELS, available, import_family
 from gdm_core.trials import Trials

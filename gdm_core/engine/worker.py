@@ -1,7 +1,7 @@
 """What runs on a worker: one fit or one function call, always ending in an outcome that says how it went.
 
-An outcome is a plain dictionary. Errors that the library raises on purpose come back in it with their message; any
-other exception is a bug and travels as itself.
+An outcome is how a job ended, with its value, or with the error that the library raised on purpose; any other exception is
+a bug and travels as itself.
 """
 
 from __future__ import annotations
@@ -9,19 +9,18 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-import pickle
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gdm_core.engine.control import Control, DeadlinePassed, JobCancelled, Orders, controlled
-from gdm_core.engine.messages import Snapshot, code_version, resolve_family
+from gdm_core import errors
+from gdm_core.engine.control import Control, DeadlinePassed, JobCancelled, controlled, current
+from gdm_core.engine.messages import FitResult, JobStatus, Snapshot, code_version, resolve_family
 from gdm_core.errors import FitError, GdmError
 from gdm_core.trials import Trials
 
@@ -37,55 +36,25 @@ ARENA_OPTIONS = {-1: 64 * 2**20, -3: 32 * 2**20}
 
 NICE_VARIABLE = "GDM_NICE"
 
-Outcome = dict[str, Any]
+Outcome = tuple[JobStatus, Any]
 
 
-@dataclass(frozen=True)
-class Ticket:
-    """What every job carries to its worker. `run` names this try of it: one that was given up may still go on somewhere."""
+def run(begin: Callable[[], Control], function: Callable[..., Any], *args: Any) -> Outcome:
+    """Any function, `fit` among them.
 
-    run: str
-    topic: str
-    orders: Orders
-    deadline_s: float
-    hold_limit_s: float
-
-    def control(self) -> Control:
-        return Control(self.run, self.topic, self.orders, self.deadline_s, self.hold_limit_s)
-
-
-@dataclass(frozen=True)
-class FitTask:
-    """A fit without its data, which waits on the cluster already."""
-
-    ticket: Ticket
-    family: str
-    config: dict[str, Any]
-    preview: tuple[int, ...]
-    snapshot_every_s: float
-    warm_start: bytes | None = field(default=None, repr=False)
-
-
-def decode_trials(payload: bytes) -> Trials:
-    """Data as it was published on the cluster."""
-    trials: Trials = pickle.loads(payload)
-    return trials
-
-
-def run_fit(task: FitTask, trials: Trials) -> Outcome:
-    """Fit, reporting steps and snapshots on the way."""
+    It may call `gdm_core.engine.checkpoint` to be steerable, or yield what it has found by and by.
+    """
     prepare()
     step_back()
-    with controlled(task.ticket.control()) as control:
-        return _ended(lambda: _fit(task, trials, control))
-
-
-def run_call(ticket: Ticket, function: Callable[..., Any], *args: Any) -> Outcome:
-    """Any function. It may call `gdm_core.engine.checkpoint` to be steerable, or yield what it has found by and by."""
-    prepare()
-    step_back()
-    with controlled(ticket.control()) as control:
-        return _ended(lambda: {"status": "done", "value": _whole(function(*args), control)})
+    with controlled(begin()) as control:
+        try:
+            return JobStatus.DONE, _whole(function(*args), control)
+        except JobCancelled:
+            return JobStatus.CANCELLED, None
+        except DeadlinePassed as error:
+            return JobStatus.FAILED, FitError(str(error))
+        except GdmError as error:  # as one that every server knows, with nothing but its message
+            return JobStatus.FAILED, getattr(errors, type(error).__name__, FitError)(str(error))
 
 
 def _whole(found: Any, control: Control) -> Any:
@@ -100,29 +69,28 @@ def _whole(found: Any, control: Control) -> Any:
     return value
 
 
-def _ended(work: Callable[[], Outcome]) -> Outcome:
-    try:
-        return work()
-    except JobCancelled:
-        return {"status": "cancelled"}
-    except DeadlinePassed as error:
-        return {"status": "failed", "error": "FitError", "message": str(error)}
-    except GdmError as error:
-        return {"status": "failed", "error": type(error).__name__, "message": str(error)}
-
-
-def _fit(task: FitTask, trials: Trials, control: Control) -> Outcome:
+def fit(
+    trials: Trials,
+    key: str,
+    family: str,
+    config: dict[str, Any],
+    preview: tuple[int, ...],
+    snapshot_every_s: float,
+    warm_start: bytes | None,
+) -> FitResult:
+    """What a `FitRequest` asks for, with steps and snapshots reported on the way. Its data waited on the cluster."""
     from gdm_core.models.base import Status
 
-    model = _build(task)
-    watch = _Watch(task, trials, model, control)
+    model, control = _build(family, config, warm_start), current()
+    assert control is not None
+    watch = _Watch(trials, preview, snapshot_every_s, model, control)
     steps = model.fit_iter(trials, start=True)
     finished = False
     try:
         for progress in steps:
             control.keep_pace(progress.step, progress.total)
             watch.see(progress)
-            control.checkpoint(progress.step, on_hold=watch.report_now)
+            control.checkpoint(progress.step, on_hold=watch.report)
         finished = True
     finally:
         if not finished:
@@ -133,42 +101,43 @@ def _fit(task: FitTask, trials: Trials, control: Control) -> Outcome:
             f"The fit diverged at step {watch.step}: its objective is no longer finite. Try another seed, fewer states, "
             "or data without extreme values."
         )
-    return {
-        "status": "done",
-        "model": model.to_bytes(),
-        "fit_status": str(model.status_),
-        "elbo": float(model.elbo_),
-        "seconds": float(model.seconds_),
-        "steps": watch.all_steps,
-        "elbos": watch.all_elbos,
-        "snapshot": Snapshot.take(model, trials, task.preview, watch.step).encode() if task.preview else None,
-    }
+    return FitResult(
+        key,
+        model.to_bytes(),
+        str(model.status_),
+        float(model.elbo_),
+        float(model.seconds_),
+        tuple(watch.steps),
+        tuple(watch.elbos),
+        Snapshot.take(model, trials, preview, watch.step) if preview else None,
+    )
 
 
-def _build(task: FitTask) -> StateModel:
-    family = resolve_family(task.family)
-    if task.warm_start is None:
-        return family(**task.config)
+def _build(name: str, config: dict[str, Any], warm_start: bytes | None) -> StateModel:
+    family = resolve_family(name)
+    if warm_start is None:
+        return family(**config)
     from gdm_core.models.loading import model_from_bytes
 
-    previous = model_from_bytes(task.warm_start)
+    previous = model_from_bytes(warm_start)
     if type(previous) is not family:
         raise FitError(
             f"A {family.__name__} cannot start from a fitted {type(previous).__name__}. Start it without one."
         )
-    return previous.warm_start(**task.config)
+    return previous.warm_start(**config)
 
 
 class _Watch:
     """Tells the engine about a fit: often enough to look live, seldom enough to cost little."""
 
-    def __init__(self, task: FitTask, trials: Trials, model: StateModel, control: Control) -> None:
-        self._task, self._trials, self._model, self._control = task, trials, model, control
-        self._fresh_steps: list[int] = []
-        self._fresh_elbos: list[float] = []
-        self.all_steps: list[int] = []
-        self.all_elbos: list[float] = []
-        self.step = self._total = 0
+    def __init__(
+        self, trials: Trials, preview: tuple[int, ...], every_s: float, model: StateModel, control: Control
+    ) -> None:
+        self._trials, self._preview, self._every_s = trials, preview, every_s
+        self._model, self._control = model, control
+        self.steps: list[int] = []
+        self.elbos: list[float] = []
+        self.step = self._total = self._n_told = 0
         self._next_report = self._next_snapshot = 0.0
 
     def see(self, progress: Progress) -> None:
@@ -176,39 +145,34 @@ class _Watch:
         elbo = float(progress.elbo)
         start = self.step == 0 and math.isnan(elbo)  # which has a picture, and no bound yet
         if not start:
-            self._fresh_steps.append(self.step)
-            self._fresh_elbos.append(elbo)
-            self.all_steps.append(self.step)
-            self.all_elbos.append(elbo)
+            self.steps.append(self.step)
+            self.elbos.append(elbo)
         now = time.monotonic()
         # After the last step the model is still scored and calibrated: the final picture need not wait for that.
         last = self.step == self._total
         if (now >= self._next_snapshot or last) and (start or math.isfinite(elbo)):
-            self._report(with_snapshot=bool(self._task.preview))
+            self.report()
         elif now >= self._next_report:
-            self._report(with_snapshot=False)
+            self.report(with_snapshot=False)
 
-    def report_now(self) -> None:
+    def report(self, with_snapshot: bool = True) -> None:
         """Everything up to this step, with a picture of it."""
-        self._report(with_snapshot=bool(self._task.preview))
-
-    def _report(self, with_snapshot: bool) -> None:
         snapshot = None
-        if with_snapshot:
+        if with_snapshot and self._preview:
             began = time.monotonic()
-            snapshot = Snapshot.take(self._model, self._trials, self._task.preview, self.step, rough=True).encode()
+            snapshot = Snapshot.take(self._model, self._trials, self._preview, self.step, rough=True).encode()
             cost = time.monotonic() - began
-            every = PLAYED_EVERY_S if self._control.playing else self._task.snapshot_every_s
+            every = PLAYED_EVERY_S if self._control.playing else self._every_s
             self._next_snapshot = time.monotonic() + max(every, cost / SNAPSHOT_SHARE)
         self._control.send(
             "progress",
             step=self.step,
             total=self._total,
-            steps=self._fresh_steps,
-            elbos=self._fresh_elbos,
+            steps=self.steps[self._n_told :],
+            elbos=self.elbos[self._n_told :],
             snapshot=snapshot,
         )
-        self._fresh_steps, self._fresh_elbos = [], []
+        self._n_told = len(self.steps)
         self._next_report = time.monotonic() + REPORT_EVERY_S
 
 
@@ -223,14 +187,6 @@ def keep_memory() -> bool:
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none, and no need of it
     return mallopt is not None and all(mallopt(option, size) == 1 for option, size in ARENA_OPTIONS.items())
-
-
-def use_one_thread() -> None:
-    """Fits are many small operations: a second thread only gets in the way of the other workers."""
-    import torch
-
-    if torch.get_num_threads() != 1:
-        torch.set_num_threads(1)
 
 
 def step_back() -> None:
@@ -254,9 +210,12 @@ def _nice_at_start() -> int:
 
 
 def prepare() -> None:
-    """What every job wants of its process."""
+    """What every job wants of its process. Fits are many small operations: a second thread only gets in the way of the others."""
+    import torch
+
     keep_memory()
-    use_one_thread()
+    if torch.get_num_threads() != 1:
+        torch.set_num_threads(1)
 
 
 @lru_cache(maxsize=1)

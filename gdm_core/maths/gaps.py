@@ -1,4 +1,4 @@
-"""Gaps: values for missing entries (NaN) of a recording [T, N], how long each gap is, and means of what is known."""
+"""Sums and means along a recording [T, N], and its gaps (NaN): values for missing entries, how long each gap is."""
 
 from __future__ import annotations
 
@@ -49,3 +49,18 @@ def known_mean(values: npt.NDArray[Any], axis: int = 0) -> Float:
     """Mean along an axis of what is known; NaN where nothing is."""
     known = np.isfinite(values)
     return ratio(np.where(known, values, 0).sum(axis=axis), known.sum(axis=axis))
+
+
+def running_sum(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """[T + 1, N] sums of everything before each sample of [T, N], and of all."""
+    total = np.zeros((len(values) + 1, values.shape[1]))
+    np.cumsum(values, axis=0, out=total[1:])
+    return total
+
+
+def moving_mean(values: npt.NDArray[Any], width: int) -> npt.NDArray[np.float64]:
+    """[T, N] averaged over `width` samples around each; fewer at the ends."""
+    total, at = running_sum(values), np.arange(len(values))
+    first, last = np.maximum(at - width // 2, 0), np.minimum(at - width // 2 + width, len(values))
+    mean: npt.NDArray[np.float64] = (total[last] - total[first]) / (last - first)[:, None]
+    return mean

@@ -23,10 +23,7 @@ _FEW = 8  # samples that are quicker one by one
 
 
 def joint_moments(mean: Float, variance: Float, cross: Float) -> Float:
-    """[T, M, M] second moments of [x_t, x_{t-1}, 1], M = 2D + 1; at a start only the x_t block counts.
-
-    cross  [T, D, D] covariance with the sample before
-    """
+    """[T, M, M] second moments of [x_t, x_{t-1}, 1], M = 2D + 1, from the covariances of each sample, and with the one before."""
     n, d = mean.shape
     joint = np.ones((n, 2 * d + 1))
     joint[:, :d] = mean
@@ -73,6 +70,21 @@ class GaussianPath:
     @property
     def entropy(self) -> float:
         return 0.5 * (self.linear.size * (1.0 + LOG_2PI) - self.log_determinant)
+
+    @property
+    def variance(self) -> Float:
+        """[T, D, D]."""
+        return self.covariances[0]
+
+    @property
+    def cross(self) -> Float:
+        """[T, D, D] covariance with the sample before."""
+        return self.covariances[1]
+
+    @cached_property
+    def moments(self) -> Float:
+        """[T, M, M] second moments of [x_t, x_{t-1}, 1], M = 2D + 1; at a start only the x_t block counts."""
+        return joint_moments(self.mean, *self.covariances)
 
     @cached_property
     def covariances(self) -> tuple[Float, Float]:

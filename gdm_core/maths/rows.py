@@ -35,59 +35,58 @@ class Rows:
     def device(self) -> torch.device:
         return self.y.device
 
+    def at(self, index: Tensor | slice, **changes: Any) -> Rows:
+        """The rows that `index` names, with `changes` to what is said of them."""
+        columns = {name: getattr(self, name) for name in ("y", "known", "past", "age", "scored", "words")}
+        chosen: dict[str, Any] = {name: part if part is None else part[index] for name, part in columns.items()}
+        return replace(self, **chosen | changes)
+
     def windows(self, index: Tensor, outside: Tensor, scored: Tensor) -> Rows:
         """Rows `index` [W, L], as W sequences; those `outside` [W, L] are padding."""
-        flat, padding = index.reshape(-1), outside.reshape(-1)
-        return replace(
-            self,
-            y=self.y[flat],
-            known=None if self.known is None else self.known[flat],
-            past=self.past[flat],
-            age=torch.where(padding, -1, self.age[flat]),
-            scored=scored,
-            n_scored=max(1, int(scored.sum())),
-            lengths=(index.shape[1],) * len(index),
-            words=None if self.words is None else self.words[flat],
-        )
+        flat = index.reshape(-1)
+        age, n_scored = torch.where(outside.reshape(-1), -1, self.age[flat]), max(1, int(scored.sum()))
+        return self.at(flat, age=age, scored=scored, n_scored=n_scored, lengths=(index.shape[1],) * len(index))
 
     def piece(self, begin: int, end: int) -> Rows:
         """Rows begin to end as one sequence."""
         if (begin, end) == (0, len(self)):
             return self
-        part = slice(begin, end)
-        return replace(
-            self,
-            y=self.y[part],
-            known=None if self.known is None else self.known[part],
-            past=self.past[part],
-            age=self.age[part],
-            scored=None if self.scored is None else self.scored[part],
-            n_scored=end - begin,
-            lengths=(end - begin,),
-            words=None if self.words is None else self.words[part],
+        return self.at(slice(begin, end), n_scored=end - begin, lengths=(end - begin,))
+
+    @classmethod
+    def of(
+        cls,
+        y: npt.NDArray[Any],
+        past: npt.NDArray[Any] | None,
+        age: npt.NDArray[np.int64],
+        lengths: tuple[int, ...],
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+    ) -> Rows:
+        """Rows of observations [..., N] with NaN where missing, all of which count. `past` is None where nothing is missing."""
+
+        def tensor(array: npt.NDArray[Any]) -> Tensor:
+            flat = np.ascontiguousarray(array.reshape(age.size, -1))
+            return torch.as_tensor(flat, dtype=dtype, device=device)
+
+        missing = np.isnan(y)
+        observed = tensor(y if past is None else np.where(missing, 0.0, y))
+        return cls(
+            y=observed,
+            known=None if past is None else tensor(~missing),
+            past=observed if past is None else tensor(past),
+            age=torch.as_tensor(age.reshape(-1), device=device),
+            scored=None,
+            n_scored=age.size,
+            lengths=lengths,
         )
 
 
 def make_rows(ys: list[npt.NDArray[Any]], device: torch.device, dtype: torch.dtype = torch.float32) -> Rows:
     """Rows of standardised trials [T, N] with NaN where missing."""
-
-    def tensor(array: npt.NDArray[Any]) -> Tensor:
-        return torch.as_tensor(np.ascontiguousarray(array), dtype=dtype, device=device)
-
-    joined = np.concatenate(ys)
-    missing = np.isnan(joined)
-    lengths = tuple(len(y) for y in ys)
-    gaps = bool(missing.any())
-    observed = tensor(np.where(missing, 0.0, joined) if gaps else joined)
-    return Rows(
-        y=observed,
-        known=tensor(~missing) if gaps else None,
-        past=tensor(np.concatenate([carried_forward(y) for y in ys])) if gaps else observed,
-        age=torch.as_tensor(np.concatenate([np.arange(n) for n in lengths]), device=device),
-        scored=None,
-        n_scored=len(joined),
-        lengths=lengths,
-    )
+    joined, lengths = np.concatenate(ys), tuple(len(y) for y in ys)
+    past = np.concatenate([carried_forward(y) for y in ys]) if np.isnan(joined).any() else None
+    return Rows.of(joined, past, np.concatenate([np.arange(n) for n in lengths]), lengths, device, dtype)
 
 
 def shift(values: Tensor, by: int) -> Tensor:
@@ -103,6 +102,11 @@ def row_products(left: Tensor, right: Tensor, out: Tensor | None = None) -> Tens
         return torch.matmul(left, right, out=out)
     found = np.matmul(left.numpy(), right.numpy(), out=None if out is None else out.numpy())
     return torch.from_numpy(found)
+
+
+def as_numpy(tensor: Tensor) -> npt.NDArray[np.float32]:
+    result: npt.NDArray[np.float32] = tensor.numpy(force=True).astype(np.float32, copy=False)
+    return result
 
 
 class RowSource(Protocol):

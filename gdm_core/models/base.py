@@ -24,10 +24,9 @@ from gdm_core import forecast as forecasting
 from gdm_core.adaptation import adapted
 from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_core.files import write_whole
-from gdm_core.models.checks import require_count
 from gdm_core.models.online import Online, SampleReader
-from gdm_core.models.pipeline import PipelineStep
-from gdm_core.models.scaling import FitData, Scaler, scaler_for
+from gdm_core.models.parameters import whole
+from gdm_core.models.scaling import FitData, Scaler
 from gdm_core.store import encoded
 from gdm_core.trials import Recording, Recordings, Trials, TrialsLike, as_trials, is_single
 
@@ -58,7 +57,7 @@ class Progress:
     objective: float
 
 
-class StateModel(PipelineStep, ABC):
+class StateModel(ABC):
     """A model of a time series with K states. Parameters in the constructor, learned values with a trailing underscore."""
 
     family: ClassVar[str]
@@ -182,8 +181,13 @@ class StateModel(PipelineStep, ABC):
         """The scale in which to fit to `data`, which is refused where this configuration cannot be fitted to it."""
         self._check_lengths(data)
         self._check_trials(data)
-        self.scaler_ = scaler_for(None if self._warm_from is None else self._warm_from._scaler, data)
-        return self.scaler_
+        scaler = Scaler.from_trials(data) if self._warm_from is None else self._warm_from._scaler
+        if len(scaler.center) != data.n_channels:
+            raise DataError(
+                f"The model to start from was fitted on {len(scaler.center)} channels, this data has {data.n_channels}."
+            )
+        self.scaler_ = scaler
+        return scaler
 
     def _run(self, steps: Iterator[Progress], ys: list[Array], finish: bool, start: bool = False) -> Iterator[Progress]:
         """The steps of a fit, timed and kept; to `finish` it, its score and calibrated forecasts, both on `ys`.
@@ -351,7 +355,7 @@ class StateModel(PipelineStep, ABC):
         resume  what `to_bytes` gave of another that followed the same recording up to here
         """
         self._require_fitted()
-        require_count("lag", lag, 0)
+        whole(0).require("lag", lag)
         online = Online(self._sample_reader(lag), self._scaler, self.config.n_states, lag)
         if resume is not None:
             online.resume(resume)
@@ -381,6 +385,55 @@ class StateModel(PipelineStep, ABC):
             raise ConfigError(f"n_samples is {n_samples}; at least {self.min_samples} samples must be generated.")
         y, z, x = self._generate(n_samples, seed)
         return self._scaler.undo(y), z, x
+
+    # ---- in the middle of a scikit-learn pipeline: soft states are what it makes of its input --------------------------
+    def transform(self, data: Any) -> Any:
+        """Soft states [T, K] of `data`, as `predict_proba` gives them; pandas after `set_output(transform="pandas")`."""
+        found: Any = self.predict_proba(data)
+        if getattr(self, "_sklearn_output_config", {}).get("transform") != "pandas" or isinstance(found, list):
+            return found
+        import pandas as pd
+
+        index = data.index if isinstance(data, pd.DataFrame) else None
+        return pd.DataFrame(found, index=index, columns=self.get_feature_names_out())
+
+    def fit_transform(self, data: Any, y: Any = None) -> Any:
+        """`fit`, then `transform`, both of `data`; `y` is ignored, as in `fit`."""
+        return self.fit(data).transform(data)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """What `transform` gives: "default" (NumPy) or "pandas"; None leaves it. The name under which scikit-learn keeps it is
+        theirs, so that `clone` takes it along."""
+        if transform not in (None, "default", "pandas"):
+            raise ConfigError(f"transform is {transform!r}; choose 'default' or 'pandas'.")
+        if transform is not None:
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Names of the columns that `transform` gives: S1, S2, ... `input_features` is there for scikit-learn."""
+        return np.array([f"S{k + 1}" for k in range(self.config.n_states)], dtype=np.object_)
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of an estimator: it needs no target, gaps may stay in the data, and it transforms."""
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(preserves_dtype=["float32"]),
+            input_tags=InputTags(allow_nan=True),
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return bool(self.params_)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Channels, under scikit-learn's name."""
+        if not self.params_:
+            raise AttributeError(f"This {type(self).__name__} is not fitted yet, so it has no n_features_in_.")
+        return self.n_channels
 
     # ---- saving -------------------------------------------------------------------------------------------------
     def save(self, path: str | Path) -> None:
@@ -466,24 +519,3 @@ class StateModel(PipelineStep, ABC):
         given = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items() if value != default[name])
         fitted = f" [{self.status_}, ELBO {self.elbo_:.3f}]" if self.params_ else ""
         return f"{type(self).__name__}({given}){fitted}"
-
-    def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks of an estimator: it needs no target, gaps may stay in the data, and it transforms."""
-        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
-
-        return Tags(
-            estimator_type=None,
-            target_tags=TargetTags(required=False),
-            transformer_tags=TransformerTags(preserves_dtype=["float32"]),
-            input_tags=InputTags(allow_nan=True),
-        )
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return bool(self.params_)
-
-    @property
-    def n_features_in_(self) -> int:
-        """Channels, under scikit-learn's name."""
-        if not self.params_:
-            raise AttributeError(f"This {type(self).__name__} is not fitted yet, so it has no n_features_in_.")
-        return self.n_channels

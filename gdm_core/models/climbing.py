@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.models.base import Array, Progress, StateModel, Status
-from gdm_core.models.checks import require_count
-from gdm_core.models.parameters import Configuration, parameter
+from gdm_core.models.parameters import Configuration, parameter, whole
 from gdm_core.models.scaling import Scaler
 from gdm_core.trials import TrialsLike, as_trials
 
@@ -24,29 +23,12 @@ CALM = 3
 class ClimbingConfig(Configuration):
     """What every model is told that climbs."""
 
-    n_states: int = parameter(4, "Number of states (K).")
-    n_latent: int = parameter(2, "Dimensions of the latent path (D).")
+    n_states: int = parameter(4, "Number of states (K).", whole(), "K")
+    n_latent: int = parameter(2, "Dimensions of the latent path (D).", whole(), "D")
     _: KW_ONLY
-    seed: int = parameter(0, "Where all randomness comes from.")
-    n_iter: int = parameter(100, "Iterations at the most.")
-    n_restarts: int = parameter(4, "Starts, of which the best is climbed from.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("n_states (K)", self.n_states)
-        require_count("n_latent (D)", self.n_latent)
-        require_count("n_iter", self.n_iter)
-        require_count("n_restarts", self.n_restarts)
-        require_count("seed", self.seed, 0)
-
-
-@dataclass(frozen=True)
-class Climb:
-    """One iteration: `keep()` makes its parameters the model's; both bounds in nats over all samples."""
-
-    keep: Callable[[], None]
-    elbo: float
-    objective: float
+    seed: int = parameter(0, "Where all randomness comes from.", whole(0))
+    n_iter: int = parameter(100, "Iterations at the most.", whole())
+    n_restarts: int = parameter(4, "Starts, of which the best is climbed from.", whole())
 
 
 def in_fixed_order(ys: Iterable[Array]) -> list[Array]:
@@ -55,19 +37,24 @@ def in_fixed_order(ys: Iterable[Array]) -> list[Array]:
 
 
 class Bounded(Protocol):
-    """A posterior with its bound, over all samples."""
+    """A posterior with its bound, in nats over all samples."""
 
     @property
     def elbo(self) -> float: ...
 
 
-Posterior = TypeVar("Posterior")
-BoundedPosterior = TypeVar("BoundedPosterior", bound=Bounded)
+class Weighed(Protocol):
+    """Parameters under a prior."""
+
+    def log_prior(self, prior: Any) -> float: ...
 
 
-def settled(
-    now: BoundedPosterior, better: Callable[[BoundedPosterior], BoundedPosterior], least: float
-) -> BoundedPosterior:
+Posterior = TypeVar("Posterior", bound=Bounded)
+Learned = TypeVar("Learned", bound=Weighed)
+Climb = Iterator[tuple[Learned, Posterior]]  # of iterations: parameters, and the posterior under them
+
+
+def settled(now: Posterior, better: Callable[[Posterior], Posterior], least: float) -> Posterior:
     """What `now` becomes in at most 30 rounds of `better`, the last of which gains less than `least`."""
     for _ in range(30):
         after = better(now)
@@ -78,12 +65,9 @@ def settled(
     return now
 
 
-Found = TypeVar("Found")
-
-
-def best_of(climbs: Iterable[Iterator[Found]], objective: Callable[[Found], float]) -> Found:
+def best_of(climbs: Iterable[Climb[Learned, Posterior]], prior: Any) -> tuple[Learned, Posterior]:
     """Where the climb ends that comes highest; the first of several."""
-    return max((list(climb)[-1] for climb in climbs), key=objective)
+    return max((list(climb)[-1] for climb in climbs), key=lambda end: end[1].elbo + end[0].log_prior(prior))
 
 
 class ClimbingModel(StateModel, Generic[Posterior]):
@@ -123,6 +107,9 @@ class ClimbingModel(StateModel, Generic[Posterior]):
     def _posterior(self, y: Array) -> Posterior:
         """What `_infer` works out and keeps."""
 
+    def _bound(self, y: Array) -> float:
+        return self._infer(y).elbo
+
     @abstractmethod
     def _keep_random(self, ys: list[Array], random: Callable[[int], npt.NDArray[np.float64]]) -> None:
         """Make those parameters the model's that `random(samples)` states [T, K] of the trials imply."""
@@ -142,17 +129,20 @@ class ClimbingModel(StateModel, Generic[Posterior]):
         model.status_ = Status.MAX_STEPS
         return model
 
-    def _climb(self, iterations: Iterable[Climb], n_samples: int) -> Iterator[Progress]:
-        """Keep every iteration; set `status_` at the end."""
+    def _climb(
+        self, climb: Climb[Learned, Posterior], prior: Any, n_samples: int, keep: Callable[[Learned, Posterior], None]
+    ) -> Iterator[Progress]:
+        """Keep every iteration, by `keep` of what it gives; set `status_` at the end."""
         best, calm = -np.inf, 0
-        for number, now in enumerate(iterations):
-            if not np.isfinite(now.objective):
+        for number, (learned, now) in enumerate(climb):
+            objective = now.elbo + learned.log_prior(prior)
+            if not np.isfinite(objective):
                 self.status_ = Status.DIVERGED
                 return
-            now.keep()
-            yield Progress(number, self.config.n_iter, now.elbo / n_samples, now.objective / n_samples)
-            calm = calm + 1 if now.objective - best < self.tolerance * n_samples else 0
-            best = max(best, now.objective)
+            keep(learned, now)
+            yield Progress(number, self.config.n_iter, now.elbo / n_samples, objective / n_samples)
+            calm = calm + 1 if objective - best < self.tolerance * n_samples else 0
+            best = max(best, objective)
             if calm == CALM:
                 self.status_ = Status.CONVERGED
                 return

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gdm_core.errors import ModelFileError
 from gdm_core.models.base import StateModel
 from gdm_core.models.registry import FAMILIES, import_family
-from gdm_core.store import decoded, read_model_file
+from gdm_core.store import decoded
 from gdm_core.text import shortened
 
 
@@ -21,7 +21,13 @@ def load_model(path: str | Path) -> StateModel:
 
     path   file that `save` wrote
     """
-    return model_from_bytes(read_model_file(Path(path)), str(path))
+    if not Path(path).is_file():
+        raise ModelFileError(f"There is no model file at {path}.")
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be read ({error}).") from error
+    return model_from_bytes(content, str(path))
 
 
 def model_from_bytes(content: bytes, path: str = "The model") -> StateModel:

@@ -48,6 +48,7 @@ class SampleReader(Protocol):
 
     def words(self, lag: int) -> npt.NDArray[np.float32] | None:
         """[C] probability of each word, `lag` samples ago; None where no words were taught. Asked once a sample, in order."""
+        return None
 
 
 @dataclass(frozen=True, eq=False)

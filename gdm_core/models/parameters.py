@@ -1,5 +1,5 @@
-"""Parameters once: the fields of a model's configuration are the signature of its constructor, and their one sentence
-each is its documentation."""
+"""Parameters once: the fields of a model's configuration are the signature of its constructor, their one sentence each is its
+documentation, and what each may be stands beside its default."""
 
 from __future__ import annotations
 
@@ -8,17 +8,59 @@ from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
 from functools import wraps
 from textwrap import fill
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, get_args
 
 import numpy as np
+
+from gdm_core.errors import ConfigError
 
 Value = TypeVar("Value")
 P = ParamSpec("P")
 
 
-def parameter(default: Value, about: str) -> Value:
-    """A field of a configuration: its default, and what it means in one sentence."""
-    return field(default=default, metadata={"about": about})
+@dataclass(frozen=True)
+class Allowed:
+    """What a value may be: whether it holds, and how a message puts it."""
+
+    holds: Callable[[Any], bool]
+    expected: str
+
+    def require(self, name: str, value: Any) -> None:
+        """Refuse another one, by its name."""
+        if not self.holds(value):
+            raise ConfigError(f"{name} is {value!r}; expected {self.expected}.")
+
+
+def whole(least: int = 1, most: int | None = None) -> Allowed:
+    def holds(value: Any) -> bool:
+        counts = isinstance(value, int) and not isinstance(value, bool)
+        return counts and value >= least and (most is None or value <= most)
+
+    return Allowed(
+        holds, f"a whole number of at least {least}" if most is None else f"a whole number from {least} to {most}"
+    )
+
+
+def number(holds: Callable[[float], bool], expected: str, word: str | None = None) -> Allowed:
+    """A number for which something holds, or the one `word`."""
+
+    def either(value: Any) -> bool:
+        counts = isinstance(value, int | float) and not isinstance(value, bool)
+        return holds(float(value)) if counts else word is not None and value == word
+
+    return Allowed(either, expected)
+
+
+def one_of(choices: Any) -> Allowed:
+    """Of the words of a `Literal`."""
+    options = get_args(choices)
+    return Allowed(options.__contains__, "one of " + ", ".join(repr(option) for option in options))
+
+
+def parameter(default: Value, about: str, allowed: Allowed | None = None, symbol: str = "") -> Value:
+    """A field of a configuration: its default, what it means in one sentence, what it may be beside that (None for anything), and
+    what formulas call it."""
+    return field(default=default, metadata={"about": about, "allowed": allowed, "symbol": symbol})
 
 
 @dataclass(frozen=True)
@@ -28,7 +70,10 @@ class Configuration:
     def __post_init__(self) -> None:
         for one in fields(self):
             if isinstance(value := getattr(self, one.name), np.generic):
-                object.__setattr__(self, one.name, value.item())
+                object.__setattr__(self, one.name, value := value.item())
+            allowed, symbol = one.metadata.get("allowed"), one.metadata.get("symbol")
+            if allowed is not None and not (value is None and one.default is None):
+                allowed.require(f"{one.name} ({symbol})" if symbol else one.name, value)
 
 
 def parameters_of(

@@ -74,14 +74,3 @@ class Scaler:
     def log_jacobian(self, y: npt.NDArray[Any]) -> float:
         """What the log-density of the observed entries of `y` loses by going back to the user's units."""
         return float((np.isfinite(y) * np.log(self.scale.astype(np.float64))).sum())
-
-
-def scaler_for(previous: Scaler | None, trials: Trials | FitData) -> Scaler:
-    """The scale to fit in: that of the model to start from, where there is one."""
-    if previous is None:
-        return Scaler.from_trials(trials)
-    if len(previous.center) != trials.n_channels:
-        raise DataError(
-            f"The model to start from was fitted on {len(previous.center)} channels, this data has {trials.n_channels}."
-        )
-    return previous

@@ -16,7 +16,7 @@ import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.maths.gaps import known_mean
-from gdm_core.study.permutation import Floats, Ints
+from gdm_core.study.permutation import Floats, Ints, smallest_p
 from gdm_core.study.sheet import ANIMAL, RECORDING, Sheet, column_of, counted, in_words, listed, selected
 
 FRAME = "frame"
@@ -36,6 +36,7 @@ _REFERENCE = (
     "wildtype",
 )
 MOST_GROUPS = 50
+LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -229,6 +230,13 @@ def _factor(frame: pd.DataFrame, name: str) -> Factor:
     return Factor(name, tuple(levels), numeric)
 
 
+def _torn(frame: pd.DataFrame, whose: str, column: str) -> list[Any]:
+    """Who has several values of a column."""
+    values = frame.groupby(whose, observed=True)[column].nunique()
+    found: list[Any] = values[values > 1].index.tolist()
+    return found
+
+
 def _check_units(
     frame: pd.DataFrame,
     firsts: pd.DataFrame,
@@ -241,29 +249,25 @@ def _check_units(
     """Nobody is in two groups or two blocks, unless measurements of one are paired."""
     if within is None:
         for factor in between:
-            torn = frame.groupby(unit, observed=True)[factor].nunique()
-            if len(found := torn[torn > 1].index.tolist()):
+            if found := _torn(frame, unit, factor):
                 same = f"within={word!r}" if len(between) == 1 else f"one column, within={word!r}"
                 raise DataError(
                     f"{counted(len(found), word)} in more than one group of {factor!r}: {listed(found)}. If its sessions are "
                     f"to be compared with each other, pair them: {same}. Else choose recordings with where."
                 )
-    elif len(between) == 1:
-        torn = frame.groupby(within, observed=True)[between[0]].nunique()
-        if (torn < 2).all():
-            raise DataError(
-                f"Nothing can be paired: each {within} has one value of {between[0]!r} only. Leave out within to compare "
-                f"groups, or name the column that says whose recordings belong together."
-            )
+    elif len(between) == 1 and not _torn(frame, within, between[0]):
+        raise DataError(
+            f"Nothing can be paired: each {within} has one value of {between[0]!r} only. Leave out within to compare "
+            f"groups, or name the column that says whose recordings belong together."
+        )
     if blocks is not None:
-        torn = frame.groupby(unit, observed=True)[blocks].nunique()
-        if len(found := torn[torn > 1].index.tolist()):
+        if found := _torn(frame, unit, blocks):
             raise DataError(
                 f"{counted(len(found), word)} in more than one block of {blocks!r}: {listed(found)}. A block holds whole "
                 f"{word}s; to pair the sessions of one, use within={word!r}."
             )
         for factor in between:
-            if within is None and (firsts.groupby(blocks, observed=True)[factor].nunique() < 2).all():
+            if within is None and not _torn(firsts, blocks, factor):
                 raise DataError(
                     f"Within each {blocks} all have one value of {factor!r}, so the two cannot be told apart. Leave out blocks, "
                     "and keep in mind that what differs may be either."
@@ -271,8 +275,7 @@ def _check_units(
 
 
 def _check_nested(frame: pd.DataFrame, unit: str, within: str) -> None:
-    torn = frame.groupby(unit, observed=True)[within].nunique()
-    if len(found := torn[torn > 1].index.tolist()):
+    if found := _torn(frame, unit, within):
         raise DataError(
             f"within={within!r} pairs wrongly: {counted(len(found), unit)} in several of its values ({listed(found)}). "
             f"within names whose recordings belong together, such as {unit!r}; what differs between them is `between`."
@@ -303,3 +306,88 @@ def _covariates(frame: pd.DataFrame, rows: list[Any], columns: list[str]) -> Flo
         shares = np.stack([column == word for word in words[1:]], axis=1).astype(np.float64)
         made.append(np.stack([shares[found].mean(axis=0) for found in rows]))
     return np.concatenate(made, axis=1) if made else np.zeros((len(rows), 0))
+
+
+# ---- what a design cannot say ---------------------------------------------------------------------------------------
+def check_sizes(design: Design) -> None:
+    word = design.unit_word
+    if not len(design.units):
+        raise DataError(f"No {word} has two of the values that are compared, so nothing can be paired.")
+    if design.paired:
+        if (n := len(np.unique(design.subjects))) < 2:
+            raise DataError(
+                f"Only one {word} can be paired; how much {word}s differ is unknown. At least 2 are needed."
+            )
+        return
+    for j, factor in enumerate(design.factors):
+        sizes = np.bincount(design.levels[:, j], minlength=len(factor.levels))
+        single = [words for words, n in zip(factor.words, sizes, strict=True) if n < 2]
+        if single and len(factor.levels) == 2:
+            raise DataError(
+                f"Of {factor.name} {single[0]!r} there is a single {word}, so how much {word}s of it differ is unknown and "
+                f"nothing can be said of the group. Add {word}s, or compare other groups with where."
+            )
+        if len(sizes) >= (n := int(sizes.sum())) and not (factor.numeric and n > 2):
+            raise DataError(
+                f"{factor.name!r} has {len(sizes)} groups of {n} {word}s: each group needs more than one {word}. Join groups, or "
+                "compare fewer with where."
+            )
+
+
+def limits_of(design: Design, trend: bool, n_permutations: int, n_rows: int) -> list[str]:
+    """What this design cannot say, in sentences."""
+    said: list[str] = []
+    if len(design.factors) > 1:
+        return said
+    factor, word = design.factors[0], design.unit_word
+    sizes = np.bincount(design.levels[:, 0], minlength=len(factor.levels))
+    single = [words for words, n in zip(factor.words, sizes, strict=True) if n == 1]
+    if single and not trend:
+        said.append(
+            f"A single {word} stands for {factor.name} {listed(single)}: of that group alone nothing can be said."
+        )
+    least, group = smallest_p(design.levels[:, 0], design.strata), _sizes(design)
+    if least >= LEVEL:
+        said += out_of_reach(design)
+    elif n_rows > 1 and least * n_rows >= LEVEL:
+        said.append(
+            f"With {group} the smallest p possible is {least:.2g}: corrected for {n_rows} rows (Holm) none can be below {LEVEL:g}. "
+            "Ask of fewer states or one measure."
+        )
+    if n_rows > 1 and n_rows / (n_permutations + 1) >= LEVEL:
+        said.append(
+            f"{n_permutations:,} permutations are too few for {n_rows} rows: corrected, no p can be below {LEVEL:g}."
+        )
+    if len(sizes) == 2 and not trend and min(sizes) > 1:
+        detectable = _detectable(sizes, design.paired)
+        said.append(
+            f"A difference below {detectable:.1f} standard deviations between {word}s would be missed more often than in one study "
+            "of five: no difference found does not mean none."
+        )
+    return said
+
+
+def out_of_reach(design: Design) -> list[str]:
+    """Why no p of this design can be below .05, in a sentence; none where one can."""
+    least = smallest_p(design.levels[:, 0], design.strata)
+    if least < LEVEL:
+        return []
+    return [f"This design cannot reach p < {LEVEL:g}: with {_sizes(design)} the smallest p possible is {least:.2g}."]
+
+
+def _sizes(design: Design) -> str:
+    if not design.paired:
+        sizes = np.bincount(design.levels[:, 0], minlength=len(design.factors[0].levels))
+        return f"{listed(sizes.tolist())} {design.unit_word}s in its groups"
+    n = len(np.unique(design.subjects))
+    return f"{n} pairs" if len(design.factors[0].levels) == 2 else f"{n} {design.unit_word}s"
+
+
+def _detectable(sizes: npt.NDArray[np.int64], paired: bool) -> float:
+    """The difference in standard deviations that a t test finds in four studies of five."""
+    from statsmodels.stats.power import TTestIndPower, TTestPower
+
+    asked = {"power": 0.8, "alpha": LEVEL}
+    if paired:
+        return float(TTestPower().solve_power(nobs=int(sizes[0]), **asked))
+    return float(TTestIndPower().solve_power(nobs1=int(sizes[0]), ratio=sizes[1] / sizes[0], **asked))

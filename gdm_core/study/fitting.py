@@ -157,9 +157,7 @@ def one_each(recordings: Mapping[str, Trial], animals: Mapping[str, str], most: 
 
 
 def fitted(model: StateModel, trials: Trials) -> StateModel:
-    """The model fitted to trials, the one given left as it is; one that is fitted already is taken as it stands."""
-    if model.params_:
-        return model
+    """The model fitted to trials, the one given left as it is."""
     made = type(model).from_config(model.config)
     made.fit(trials)
     if made.status_ is Status.DIVERGED:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.study.design import Design
-from gdm_core.study.limits import out_of_reach
+from gdm_core.study.design import Design, out_of_reach
 from gdm_core.study.permutation import Floats, orders
 
 

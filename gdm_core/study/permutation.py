@@ -87,11 +87,6 @@ class Model:
         with np.errstate(divide="ignore", invalid="ignore"):
             return (explained / self.effect.shape[1]) / (left / self.df_residual)
 
-    def observed(self, values: Floats) -> Floats:
-        """[m] F of each column of values."""
-        free = self.residuals(values)
-        return self.f(((self.effect.T @ free) ** 2).sum(axis=0), (free**2).sum(axis=0))
-
     def p(self, values: Floats, n_permutations: int, seed: int) -> Floats:
         """[m] share of re-labelled studies, this one among them, whose F is as large."""
         free = self.residuals(values)
@@ -110,16 +105,11 @@ class Model:
         return np.where(total > 0, (1 + more) / (1 + n_permutations), 1.0)
 
 
-def welch_t(values: Floats, second: npt.NDArray[np.bool_]) -> tuple[Floats, Floats, Floats, Floats]:
-    """Of two groups, [m] each: t, degrees of freedom, difference of means (second minus first), its standard error."""
-    parts = [
-        (values[mask].mean(axis=0), values[mask].var(axis=0, ddof=1), int(mask.sum())) for mask in (~second, second)
-    ]
-    (mean_a, var_a, n_a), (mean_b, var_b, n_b) = parts
-    a, b = var_a / n_a, var_b / n_b
-    error = np.sqrt(a + b)
+def welch_t(means: Floats, errors: Floats, sizes: Floats | Ints) -> tuple[Floats, Floats]:
+    """[m] t of two groups (second minus first) and its degrees of freedom, from [2, m] means and variances of these means."""
+    both = errors.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return (mean_b - mean_a) / error, (a + b) ** 2 / (a**2 / (n_a - 1) + b**2 / (n_b - 1)), mean_b - mean_a, error
+        return (means[1] - means[0]) / np.sqrt(both), both**2 / (errors**2 / (sizes - 1)).sum(axis=0)
 
 
 def p_of_two(values: Floats, second: npt.NDArray[np.bool_], n_permutations: int, seed: int) -> Floats:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.study.design import Design
-from gdm_core.study.limits import LEVEL
+from gdm_core.study.design import LEVEL, Design
 from gdm_core.study.permutation import Floats, Model, p_of_two
 
 N_STUDIES = 1_000

@@ -198,12 +198,8 @@ def _plain(name: str) -> str:
 
 
 def _known(frame: pd.DataFrame, role: str) -> str | None:
-    names = _ALSO.get(role, (role,))
-    for wanted in names:
-        for column in frame.columns:
-            if str(column).strip().casefold() == wanted:
-                return str(column)
-    return None
+    by_folded = {str(column).strip().casefold(): str(column) for column in reversed(frame.columns)}
+    return next((by_folded[name] for name in _ALSO.get(role, (role,)) if name in by_folded), None)
 
 
 def _is_yes(cell: Any, column: str) -> bool:

@@ -17,17 +17,18 @@ from gdm_core.errors import ConfigError, DataError, ModelFileError
 from gdm_core.files import write_whole
 from gdm_core.models.base import StateModel
 from gdm_core.study import comparing, files, fitting
-from gdm_core.study.classical import WHY_NOT, by_frames
-from gdm_core.study.counted import Counted
+from gdm_core.study.comparing import WHY_NOT, by_frames
 from gdm_core.study.design import FRAME, Design, Question, design_of
 from gdm_core.study.flow import Flow, flow_of
-from gdm_core.study.methods import methods_of
 from gdm_core.study.power import Power, power_of
 from gdm_core.study.sheet import ANIMAL, Sheet, checked, listed, near
 from gdm_core.study.states import (
     OF_CHANGES,
+    OF_RECORDINGS,
     OF_STATES,
     SHARES,
+    Counted,
+    Counts,
     Recording,
     as_names,
     recording_of,
@@ -37,6 +38,7 @@ from gdm_core.trials import Trial, Trials
 
 RESERVED = ("state", "name", "minute", "changes", "from_state", "to_state", *OF_STATES, *OF_CHANGES)
 Names = Mapping[int, str] | Sequence[str] | None
+_MEASURES = OF_STATES | OF_CHANGES | OF_RECORDINGS
 
 
 @dataclass(frozen=True, eq=False)
@@ -435,3 +437,63 @@ def _question(
     several = (between,) if isinstance(between, str) else tuple(between)
     along = (covariates,) if isinstance(covariates, str) else tuple(covariates)
     return Question(measure, several, unit, within, blocks, along, dict(where or {}))
+
+
+# ---- the methods paragraph: what was done, in the words, versions and numbers that a paper prints ------------------------
+def methods_of(sheet: Sheet, counts: Counts, model: StateModel | None, found: Sequence[pd.DataFrame | Flow]) -> str:
+    """One paragraph."""
+    minutes, rates = counts.labelled_minutes, counts.rates
+    rate = " to ".join(dict.fromkeys(f"{one:.4g}" for one in (rates.min(), rates.max())))
+    taking_part = sheet.frame["recording"].isin(sheet.names)
+    whose = f" of {sheet.frame.loc[taking_part, sheet.animal].nunique()} animals" if sheet.animal else ""
+    how = "as found by another tool"
+    if model is not None:
+        how = (
+            f"found by one model for all animals, blind to conditions ({model!r}; equally many samples of each animal)"
+        )
+    said = [
+        f"{len(counts.recordings)} recordings{whose} ({minutes.min():.1f} to {minutes.max():.1f} minutes with a state, "
+        f"{rate} Hz) were described by {len(counts.states)} states, {how}."
+    ]
+    if sheet.set_aside:
+        said.append(
+            f"{len(sheet.set_aside)} recordings were left out ({listed(sorted(set(sheet.set_aside.values())))})."
+        )
+    said += [_flow(one) if isinstance(one, Flow) else _comparison(one) for one in found]
+    said.append(f"Computed with GDM Studio {__version__}, {_versions()}.")
+    return " ".join(said)
+
+
+def _versions() -> str:
+    from importlib.metadata import version
+
+    return ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "statsmodels"))
+
+
+def _flow(found: Flow) -> str:
+    groups = ", ".join(f"{name} n = {n}" for name, n in found.sizes.items())
+    return (
+        f"Behavioural flow ({groups}) was compared by the Manhattan distance between mean matrices of changes from one state to "
+        f"another (von Ziegler et al. 2024), against {len(found.null):,} studies with animals re-labelled: distance "
+        f"{found.distance:.1f}, z = {found.z:.2f}, p = {found.p:.2g}."
+    )
+
+
+def _comparison(table: pd.DataFrame) -> str:
+    question: Question = table.attrs["question"]
+    if question.unit == "frame":
+        return "Frames were taken for units, which they are not: see the notes of this comparison."
+    said = [
+        f"The {_MEASURES.get(question.measure, question.measure)} was compared between {' and '.join(question.between)}"
+    ]
+    said += [f"where {name} is {listed(np.ravel(value).tolist())}" for name, value in question.where.items()]
+    for words, value in (("with sessions paired within", question.within), ("within blocks of", question.blocks)):
+        said += [f"{words} {value}"] if value else []
+    said += [f"adjusted for {listed(list(question.covariates))}"] if question.covariates else []
+    test = str(table["test"].iloc[0]).removeprefix("permutation, ")
+    return (
+        f"{' '.join(said)}, with one value per {question.unit} (n = {table['n'].max()}; its recordings under the same "
+        f"condition averaged). Differences were tested by {table.attrs['n_permutations']:,} permutations of {test}; p was "
+        f"corrected over {int(np.isfinite(table['p']).sum())} tests by Holm's method, and intervals hold 95 %. The "
+        f"classical test beside it is {test}."
+    )

@@ -12,15 +12,12 @@ from collections.abc import Sequence
 
 from gdm_core import __version__
 from gdm_core.errors import ConfigError, DataError, GdmError, ModelFileError
-from gdm_studio.cli.info import add_info
-from gdm_studio.cli.models import add_fit, add_predict
+from gdm_studio.cli.models import add_fit, add_info, add_predict
 from gdm_studio.cli.reproduce import add_reproduce
-from gdm_studio.cli.studio import add_studio
+from gdm_studio.cli.studio import add_studio, add_workers
 from gdm_studio.cli.study import add_study
-from gdm_studio.cli.suggest import add_suggest
-from gdm_studio.cli.sweep import add_sweep
+from gdm_studio.cli.sweep import add_suggest, add_sweep
 from gdm_studio.cli.teach import add_teach
-from gdm_studio.cli.workers import add_workers
 from gdm_studio.paths import find_app_code
 
 

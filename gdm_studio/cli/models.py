@@ -1,18 +1,18 @@
-"""`fit` and `predict`: a model from a file of recordings, states from a model."""
+"""`fit`, `predict` and `info`: a model from a file of recordings, states from a model, and what a model or the library is."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gdm_core.errors import ConfigError, FitError
-from gdm_studio.cli.data import add_data_options, model_parameters, read_trials
-from gdm_studio.cli.output import say
-from gdm_studio.cli.progress import Bar
+from gdm_studio.cli.shared import Bar, add_data_options, read_trials, say
 
 USUAL_LATENT = 2
 
@@ -37,7 +37,6 @@ def n_latent(asked: int | None, most: int, name: str) -> int:
 
 
 def add_fit(commands: Any) -> None:
-    """The command `fit`."""
     parser = commands.add_parser("fit", help="fit a model to a file and save it")
     add_data_options(parser)
     add_model_options(parser)
@@ -51,7 +50,6 @@ def add_fit(commands: Any) -> None:
 
 
 def add_predict(commands: Any) -> None:
-    """The command `predict`."""
     parser = commands.add_parser(
         "predict",
         help="soft states of a file under a saved model",
@@ -74,13 +72,13 @@ def fit(options: argparse.Namespace) -> int:
     from gdm_core.models.registry import build
 
     trials = read_trials(options)
-    model = build(
-        options.model,
-        options.states,
-        n_latent(options.latent, trials.n_channels, options.data.name),
-        options.seed,
-        **model_parameters(options),
-    )
+    latent = n_latent(options.latent, trials.n_channels, options.data.name)
+    asked = {
+        "temperature": options.temperature,
+        "stickiness": options.stickiness,
+    }  # a model keeps its own defaults for the rest
+    given = {name: value for name, value in asked.items() if value is not None}
+    model = build(options.model, options.states, latent, options.seed, **given)
     bar = Bar(f"Fitting {options.model}", 1)
     for progress in model.fit_iter(trials):
         bar.total = max(progress.total, 1)
@@ -139,4 +137,45 @@ def predict(options: argparse.Namespace) -> int:
         sys.stdout.write(csv(frame).decode())
     else:
         print(f"States of {trials.n_samples:,} samples: {options.out}")
+    return 0
+
+
+def add_info(commands: Any) -> None:
+    parser = commands.add_parser("info", help="the library, or a saved model")
+    parser.add_argument("model", type=Path, nargs="?", help="model file that `fit` saved")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=info)
+
+
+def info(options: argparse.Namespace) -> int:
+    """Versions and models, or what a model file holds."""
+    if options.model is None:
+        from gdm_core import __version__
+        from gdm_core.models.registry import available
+
+        packages = {name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")}
+        found: dict[str, Any] = {"version": __version__, "models": list(available()), "packages": packages}
+    else:
+        from gdm_core import load_model
+
+        model = load_model(options.model)
+        found = {
+            "family": model.family,
+            "config": asdict(model.config),
+            "status": str(model.status_),
+            "elbo_per_step": model.elbo_,
+            "seconds": model.seconds_,
+            "channels": model.n_channels,
+            "parameters": {name: list(value.shape) for name, value in model.params_.items()},
+        }
+    if options.json:
+        say(found)
+        return 0
+    for key, value in found.items():
+        if isinstance(value, dict):
+            print(key)
+            for name, item in value.items():
+                print(f"  {name}: {item}")
+        else:
+            print(f"{key}: {', '.join(value) if isinstance(value, list) else value}")
     return 0

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gdm_core.errors import FitError
-from gdm_studio.cli.data import names as listed_names
-from gdm_studio.cli.jobs import add_jobs_option, require_one, working
-from gdm_studio.cli.output import say, write_json
+from gdm_studio.cli.shared import add_jobs_option, require_one, say, working, write_json
+from gdm_studio.cli.shared import names as listed_names
 
 if TYPE_CHECKING:
     from gdm_studio.reproduce import ComparisonRun
@@ -20,7 +19,6 @@ _STDOUT = Path("-")
 
 
 def add_reproduce(commands: Any) -> None:
-    """The command `reproduce`."""
     parser = commands.add_parser(
         "reproduce",
         help="repeat the simulated comparison, or everything of the paper: every model, several seeds",

@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gdm_core.errors import ConfigError
-from gdm_studio.cli.data import add_recordings_options, names
 from gdm_studio.cli.models import add_model_options, n_latent
-from gdm_studio.cli.output import say
+from gdm_studio.cli.shared import add_recordings_options, names, say
 
 if TYPE_CHECKING:
     from gdm_core.study import Study
 
 
 def add_study(commands: Any) -> None:
-    """The command `study`."""
     parser = commands.add_parser(
         "study",
         help="does it differ between groups? Many recordings, their conditions on a sheet",

@@ -1,25 +1,25 @@
-"""`sweep`: a grid of K, tau, gamma over seeds on the engine that the dashboard uses, judged by samples held out."""
+"""Which settings suit a file. `sweep`: a grid of K, tau, gamma over seeds on the engine that the dashboard uses, judged by samples
+held out. `suggest`: how many states it has, and which tau, gamma and D suit them, as far as it tells."""
 
 from __future__ import annotations
 
 import argparse
 import io
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gdm_core.analysis.scores import align
+from gdm_core.analysis.metrics import align
 from gdm_core.errors import ConfigError, FitError
-from gdm_studio.cli.data import add_data_options, names, read_trials
-from gdm_studio.cli.jobs import add_jobs_option, require_one, working
 from gdm_studio.cli.models import add_model_options, n_latent, stickiness
-from gdm_studio.cli.output import say
+from gdm_studio.cli.shared import add_data_options, add_jobs_option, names, read_trials, require_one, say, working
 
 if TYPE_CHECKING:
-    from gdm_core.engine.records import Aggregate, Record
-    from gdm_core.engine.sweep import Sweep
+    from gdm_core.analysis.suggestions import Recommendation
+    from gdm_core.engine.sweep import Aggregate, Record, Sweep
     from gdm_core.trials import Trials
 
 JUDGE = "elbo_test"
@@ -28,7 +28,6 @@ SYMBOLS = {"n_states": "K", "temperature": "tau", "stickiness": "gamma"}
 
 
 def add_sweep(commands: Any) -> None:
-    """The command `sweep`."""
     parser = commands.add_parser(
         "sweep",
         help="fit a grid of K, tau, gamma over seeds, judged by held-out ELBO",
@@ -55,7 +54,7 @@ def add_sweep(commands: Any) -> None:
 def sweep(options: argparse.Namespace) -> int:
     """Fit the grid; a line a combination, the best of them marked."""
     from gdm_core.engine import sweep as sweeps
-    from gdm_core.engine.records import aggregate
+    from gdm_core.engine.sweep import aggregate
 
     require_one(jobs=options.jobs, seeds=options.seeds)
     wanted = _sweep_of(options, read_trials(options))
@@ -138,7 +137,8 @@ def _sweep_of(options: argparse.Namespace, trials: Trials) -> Sweep:
     if options.model not in available():
         raise ConfigError(f"There is no model {options.model!r}; choose one of {', '.join(available())}.")
     family, given = NAMED_MODELS[options.model]
-    grid = {name: values for name in SYMBOLS if (values := _given(options, name)) is not None}
+    asked = {"n_states": options.states, "temperature": options.temperature, "stickiness": options.stickiness}
+    grid = {name: values for name, values in asked.items() if values is not None}
     known = {field.name for field in fields(import_family(family).config_class)}
     if unknown := [name for name in grid if name not in known]:
         raise ConfigError(
@@ -147,11 +147,6 @@ def _sweep_of(options: argparse.Namespace, trials: Trials) -> Sweep:
     train, test = hold_out(trials, options.holdout)
     base = {**given, "n_latent": n_latent(options.latent, trials.n_channels, options.data.name)}
     return Sweep(family, base, grid, range(options.seeds), train, test, EVALUATE if options.scores else "")
-
-
-def _given(options: argparse.Namespace, name: str) -> list[Any] | None:
-    found: list[Any] | None = getattr(options, "states" if name == "n_states" else name)
-    return found
 
 
 def _table(groups: Sequence[Aggregate], winner: Aggregate | None) -> list[tuple[str, ...]]:
@@ -190,3 +185,78 @@ def _floats(text: str) -> list[float]:
 
 def _stickinesses(text: str) -> list[float | str]:
     return [stickiness(part) for part in names(text)]
+
+
+def add_suggest(commands: Any) -> None:
+    parser = commands.add_parser(
+        "suggest",
+        help="how many states there are, and which settings suit them",
+        description="Fits two halves of the data and judges each fit by the other half. Finished fits are kept, so that "
+        "a suggestion which was stopped goes on where it was.",
+    )
+    add_data_options(parser)
+    add_model_options(parser)
+    parser.add_argument(
+        "--states", type=counts, default=list(range(1, 10)), metavar="K", help="to try, as 1-9 or 2,4,8 (default: 1-9)"
+    )
+    parser.add_argument("--seeds", type=int, default=2, help="fits of each half and setting (default: 2)")
+    parser.add_argument("--states-only", action="store_true", help="only the number of states (K)")
+    add_jobs_option(parser)
+    parser.add_argument("--json", action="store_true", help="print verdicts and every number behind them as JSON")
+    parser.set_defaults(run=suggest)
+
+
+def suggest(options: argparse.Namespace) -> int:
+    """Three sentences a parameter, and the table they were decided from."""
+    from gdm_core.engine import suggest as suggesting
+
+    require_one(jobs=options.jobs, seeds=options.seeds)
+    trials = read_trials(options)
+    latent = n_latent(options.latent, trials.n_channels, options.data.name)
+    question = suggesting.Question(
+        options.model, trials, latent, states=options.states, seeds=tuple(range(options.seeds))
+    )
+    if question.note:
+        print(question.note, file=sys.stderr)
+    with working(f"Trying {options.model}", question.n_fits(), options.jobs) as (engine, told):
+        told(0, question.n_fits())
+        steps = suggesting.suggest(question, progress=told, engine=engine)
+        found = next(steps) if options.states_only else list(steps)[-1]  # each is the one before with a verdict more
+    if options.json:
+        verdicts = [
+            {
+                "parameter": v.name,
+                "value": v.value,
+                "runner_up": v.runner_up,
+                "sure": v.sure,
+                "sentences": v.sentences,
+                "tried": [asdict(p) for p in v.probes],
+            }
+            for v in found.verdicts
+        ]
+        say({"settings": found.settings, "note": found.note, "verdicts": verdicts})
+        return 0
+    for verdict in found.verdicts:
+        print("\n".join([*align(_tried(verdict)), *verdict.sentences, ""]))
+    if found.note:
+        print(found.note)
+    print("Settings: " + ", ".join(f"{name} {value}" for name, value in found.settings.items()))
+    return 0
+
+
+def _tried(verdict: Recommendation) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [
+        ("", SYMBOLS.get(verdict.name, "D"), "other half", "halves agree", "fitted", "idle states", "median stay")
+    ]
+    for tried in verdict.probes:
+        value = tried.setting.get(verdict.name)
+        mark = "*" if value == verdict.value else ""
+        numbers = (
+            f"{tried.mean:.3f}",
+            f"{tried.agreement:.0%}",
+            f"{tried.elbo:.3f}",
+            str(tried.idle),
+            f"{tried.stay:g}",
+        )
+        rows.append((mark, str(value), *numbers))
+    return rows

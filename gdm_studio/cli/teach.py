@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 
 from gdm_core.errors import ConfigError, DataError, FitError
-from gdm_studio.cli.data import add_recordings_options
 from gdm_studio.cli.models import n_latent
-from gdm_studio.cli.output import say
+from gdm_studio.cli.shared import add_recordings_options, say
 
 _COLUMNS = ("recording", "start", "stop", "word")
 
 
 def add_teach(commands: Any) -> None:
-    """The command `teach`."""
     parser = commands.add_parser(
         "teach",
         help="name a few moments: words for every moment of all recordings",

@@ -20,7 +20,7 @@ from gdm_core.errors import ConfigError, DataError
 from gdm_core.forecast import Forecast
 from gdm_core.trials import Trial
 from gdm_studio.plot import figures
-from gdm_studio.plot.tokens import TOKENS, resolve
+from gdm_studio.plot.palette import TOKENS, resolve
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

@@ -1,4 +1,4 @@
-"""The colours of states, and how soft states mix them.
+"""The colours of states, and how soft states mix them; and those of everything else in a figure, in light and dark.
 
 Twelve colours, told apart with normal, protan, deutan and tritan vision on both backgrounds. A soft state is drawn in
 its mixture of them, mixed in OKLab (where equal steps look equal), with an opacity equal to its largest proportion.
@@ -187,3 +187,52 @@ def ink_on(colour: str) -> str:
     """Black or white text, whichever reads better on `colour`."""
     luminance = float(to_linear(rgb([colour]))[0] @ np.array([0.2126, 0.7152, 0.0722]))
     return "#14151c" if (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05) else "#ffffff"
+
+
+# Figures name what is not a state as "$ink", "$grid" and so on; a browser fills in the theme of the moment, which may change under
+# an open page, and `resolve` does the same for a notebook or a file.
+TOKENS: dict[str, dict[str, str]] = {
+    "light": {
+        "ink": "#1d1f27",
+        "muted": "#5d6172",
+        "faint": "#9ba0ae",
+        "grid": "#e8eaf0",
+        "line": "#cfd3dd",
+        "surface": "#ffffff",
+        "ground": "#fafafc",
+        "accent": "#17789f",
+        "good": "#18794e",
+        "bad": "#b3372f",
+        "band": "rgba(23,120,159,0.18)",
+        "band2": "rgba(23,120,159,0.30)",
+        "band0": "rgba(23,120,159,0)",
+        "clear": "rgba(0,0,0,0)",
+    },
+    "dark": {
+        "ink": "#e8e9ee",
+        "muted": "#a3a8b8",
+        "faint": "#6c7284",
+        "grid": "#272b34",
+        "line": "#3b404c",
+        "surface": "#1a1d23",
+        "ground": "#14161b",
+        "accent": "#46a0b5",
+        "good": "#5cc596",
+        "bad": "#f0897f",
+        "band": "rgba(95,183,201,0.18)",
+        "band2": "rgba(95,183,201,0.32)",
+        "band0": "rgba(95,183,201,0)",
+        "clear": "rgba(0,0,0,0)",
+    },
+}
+
+
+def resolve(value: Any, theme: str = "light") -> Any:
+    """A copy of a figure (or any part of it) with theme colours filled in."""
+    if isinstance(value, str):
+        return TOKENS[theme].get(value[1:], value) if value.startswith("$") else value
+    if isinstance(value, dict):
+        return {k: resolve(v, theme) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [resolve(item, theme) for item in value]
+    return value

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,9 @@ import streamlit as st
 
 from gdm_core.analysis.comparisons import MEASURES
 from gdm_core.engine.compare import Compared, CompareJob, Comparison
-from gdm_core.errors import GdmError
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure, note
-from pages.compare.settings import STAYS, Chosen
-from pages.compare.sources import Source
+from pages.compare.settings import STAYS, Chosen, Source
 from pages.lab import live
 from pages.lab.live import background, screen
 from pages.ui import navigation, shell
@@ -39,16 +38,9 @@ def tab(source: Source, chosen: list[Chosen]) -> None:
     comparison = Comparison(settings_of(one, against), (0,), source.train, source.test, keep=source.keep)
     job: CompareJob | None = background.begun("compare-grid", comparison.key)
     if job is None:
-        if right.button(f"Fit {comparison.n_fits} models", type="primary", width="stretch", key="grid-start"):
-            session = f"{live.visitor()}/compare-grid"
-            try:
-                background.begin(
-                    "compare-grid", comparison.key, lambda: CompareJob(comparison, screen.engine(), session)
-                )
-            except GdmError as error:
-                shell.error("The fits could not be started", str(error))
-                return
-            st.rerun()
+        label, start = f"Fit {comparison.n_fits} models", partial(begin, "compare-grid", comparison.key, comparison)
+        refused = "The fits could not be started"
+        shell.begin_button(label, start, refused, at=right, type="primary", width="stretch", key="grid-start")
         shell.empty(
             f"{one.letter} with other numbers of states",
             f"{comparison.n_fits} fits of one seed each, in the background; finished fits are kept. One seed says where to look, "
@@ -56,6 +48,12 @@ def tab(source: Source, chosen: list[Chosen]) -> None:
         )
         return
     _watch(source, one, against, job)
+
+
+def begin(what: str, about: Hashable, comparison: Comparison) -> CompareJob:
+    """Begin these fits for this visitor, as work of that kind."""
+    session = f"{live.visitor()}/{what}"
+    return background.begin(what, about, lambda: CompareJob(comparison, screen.engine(), session))
 
 
 def _name(k: int, value: Any) -> str:

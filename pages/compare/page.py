@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gdm_core.engine.compare import Comparison
 from gdm_core.errors import GdmError
-from pages.compare import job, results, settings, sources
+from pages.compare import results, settings
 from pages.ui import limits, shell
 from pages.ui.controls import number
 
@@ -12,7 +12,7 @@ SEEDS = (1, 5)
 
 frame = shell.frame("compare", card_share=0.34)
 with frame.controls:
-    source = sources.choose()
+    source = settings.choose_data()
     if source is None:
         frame.header("nothing to compare on yet")
         with frame.picture:
@@ -34,11 +34,11 @@ with frame.picture:
     if repeated:
         shell.quiet(repeated)
 try:
-    asked = job.current(frame, comparison)
+    asked = results.current(frame, comparison)
 except GdmError as error:
     asked = None
     with frame.picture:
-        shell.error("These settings cannot be compared", str(error))
+        shell.error(results.REFUSED, str(error))
 if asked is not None:
     results.show_results(frame, source, chosen, asked)
 shell.footer(["What is fitted here is measured on trials that no model has seen."])

@@ -9,12 +9,12 @@ import numpy.typing as npt
 import streamlit as st
 
 from gdm_core.analysis import consensus
-from gdm_core.analysis.comparisons import MEASURES, Verdict
+from gdm_core.analysis.comparisons import MEASURES, Cell, Verdict
 from gdm_core.engine.compare import Compared
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import TIME_MARGIN, Dict, Figure, axis, figure, points, time_cursor, typed
-from gdm_studio.plot.figures.strips import averaged
-from pages.compare.sources import Source
+from gdm_studio.plot.figures.states import averaged
+from pages.compare.settings import Source
 from pages.ui import shell
 from pages.ui.plot import plot
 
@@ -29,7 +29,7 @@ def draw(source: Source, found: Compared) -> None:
     if not rows:
         shell.empty("The first fits are under way", "Each setting shows here as soon as one of its fits is done.")
         return
-    stride = next((c.stride for cells in found.cells.values() for c in cells.values()), 1)
+    stride = next(iter(firsts(found).values())).stride
     trial = source.test[0]
     position = trial.position if len(source.test) == 1 else None
     if position is not None:
@@ -48,6 +48,11 @@ def draw(source: Source, found: Compared) -> None:
     plot(made, key="compare-strips")
 
 
+def firsts(found: Compared) -> dict[str, Cell]:
+    """The fit of the first seed of each setting that has one."""
+    return {label: next(iter(cells.values())) for label, cells in found.cells.items() if cells}
+
+
 def step_of(source: Source, stride: int) -> float:
     """From one shown sample to the next, in the unit of the source."""
     return float(stride) if source.unit == "step" else stride / source.test[0].rate_hz
@@ -55,15 +60,16 @@ def step_of(source: Source, stride: int) -> float:
 
 def states_side_by_side(source: Source, found: Compared) -> dict[str, npt.NDArray[np.float32]]:
     """Label -> [T', K] states of the first seed, in the columns of the true states or of the first setting."""
-    firsts = {label: next(iter(cells.values())) for label, cells in found.cells.items() if cells}
-    if not firsts:
+    cells = firsts(found)
+    if not cells:
         return {}
-    stride = next(iter(firsts.values())).stride
-    truth = None
+    reference, truth = next(iter(cells.values())), None
     if all(trial.states is not None for trial in source.test):
-        truth = np.concatenate([np.asarray(trial.states, np.float32) for trial in source.test])[::stride]
-    reference = next(iter(firsts.values())).states if truth is None else truth
-    rows = {label: consensus.like(cell.states, reference) for label, cell in firsts.items()}
+        truth = np.concatenate([np.asarray(trial.states, np.float32) for trial in source.test])[:: reference.stride]
+    rows = {
+        label: consensus.like(cell.states, reference.states if truth is None else truth)
+        for label, cell in cells.items()
+    }
     return rows if truth is None else {"true": truth, **rows}
 
 
@@ -72,22 +78,19 @@ def differences(verdict: Verdict) -> Figure:
     words, digits = MEASURES[verdict.measure]
     pairs = [d for d in verdict.differences if np.isfinite([d.mean, d.half]).all()]
     names = [f"{_short(d.first)} − {_short(d.second)}" for d in pairs]
-    traces: list[Dict] = [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": typed([d.mean for d, one in zip(pairs, shown, strict=True) if one]),
-            "y": [n for n, one in zip(names, shown, strict=True) if one],
-            "error_x": {
-                "type": "data", "array": typed([d.half for d, one in zip(pairs, shown, strict=True) if one]),
-                "color": colour, "thickness": 2, "width": 5,
-            },
-            "marker": {"color": colour, "size": 9},
-            "hovertemplate": f"%{{y}}: %{{x:.{digits}f}}<extra></extra>",
-        }
-        for colour, shown in (("$accent", [d.is_one for d in pairs]), ("$faint", [not d.is_one for d in pairs]))
-        if any(shown)
-    ]  # fmt: skip
+    traces: list[Dict] = []
+    for colour, told in (("$accent", True), ("$faint", False)):
+        shown = [(name, d) for name, d in zip(names, pairs, strict=True) if bool(d.is_one) is told]
+        if shown:
+            either: Dict = {
+                "type": "data",
+                "array": typed([d.half for _, d in shown]),
+                "color": colour,
+                "thickness": 2,
+                "width": 5,
+            }
+            look: Dict = {"marker": {"color": colour, "size": 9}, "error_x": either, "y": [name for name, _ in shown]}
+            traces.append(points("markers", [d.mean for _, d in shown], (), f"%{{y}}: %{{x:.{digits}f}}") | look)
     rows = axis(type="category", categoryorder="array", categoryarray=names[::-1], showgrid=False)
     axes: Dict = {"xaxis": axis(words, zeroline=True, zerolinecolor="$muted"), "yaxis": rows}
     caption = (

@@ -1,22 +1,23 @@
-"""What a comparison has found: the states side by side, the verdict, and tables, differences and moments below."""
+"""What a comparison has found, of whose fits the latest wish wins: the states side by side, the verdict, and what stands below."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from html import escape
 
 import pandas as pd
 import streamlit as st
 
 from gdm_core.analysis import consensus
-from gdm_core.analysis.comparisons import MEASURES
+from gdm_core.analysis.comparisons import MEASURES, Cell
 from gdm_core.analysis.tables import csv
-from gdm_core.engine.compare import Compared, CompareJob
+from gdm_core.engine.compare import Compared, CompareJob, Comparison
 from gdm_core.text import mean_and_spread
 from gdm_studio.plot import figures
 from pages.compare import grid, pictures
-from pages.compare.settings import Chosen
-from pages.compare.sources import Source
+from pages.compare.settings import Chosen, Source
+from pages.lab import live
 from pages.lab.live import background
 from pages.ui import shell
 from pages.ui.controls import one_of, tabs
@@ -25,6 +26,8 @@ from pages.ui.plot import plot
 from pages.ui.shell import Frame
 
 MOST_MOMENTS = 12
+REFUSED = "These settings cannot be compared"
+AT_ONCE = 60_000  # samples of all fits together: more than some 20 s of work is started by a button
 SAID = ("states", "density", "ten")  # in words; the error of the next sample is in its density already
 SCORES = {
     "coverage_90": "90 % band as calibrated holds (ten ahead)",
@@ -37,6 +40,24 @@ DENSITY = (
     "that models with and without soft states compete on equal terms. The log-likelihood a step on a lab's card is another "
     "number: a bound on all that the model itself says of the new trials, with states read from those very samples."
 )
+
+
+def current(frame: Frame, comparison: Comparison) -> CompareJob | None:
+    """The job of these settings, started if it is small or the button was pressed; None while it waits for that."""
+    about = (comparison.key, tuple(comparison.settings))  # the same fits under other names are another comparison
+    known: CompareJob | None = background.begun("compare", about)
+    if known is not None:
+        return known
+    if comparison.n_fits * comparison.train.n_samples <= AT_ONCE:
+        return grid.begin("compare", about, comparison)
+    with frame.picture:
+        shell.empty(
+            f"{comparison.n_fits} fits of {comparison.train.n_samples:,} samples",
+            f"That takes {live.beforehand(comparison.usual_s)}. It goes on when you leave the page, and finished fits are kept.",
+        )
+        start = partial(grid.begin, "compare", about, comparison)
+        shell.begin_button("Compare", start, REFUSED, type="primary", key="compare-start")
+    return None
 
 
 def show_results(frame: Frame, source: Source, chosen: list[Chosen], job: CompareJob) -> None:
@@ -88,29 +109,18 @@ def _scores(found: Compared) -> None:
 
 def scores_table(found: Compared) -> pd.DataFrame:
     """One row a setting, then one for each line to beat; text, as it is printed."""
-    rows: dict[str, dict[str, str]] = {}
-    for label, cells in found.cells.items():
-        if not cells:
-            continue
-        row = {
-            words: mean_and_spread([c.mean(name) for c in cells.values()], digits)
-            for name, (words, digits) in MEASURES.items()
-        }
-        row |= {
-            words: mean_and_spread([c.scores[name] for c in cells.values() if name in c.scores], 3)
-            for name, words in SCORES.items()
-        }
-        one = next(iter(cells.values()))
-        row |= {
-            "parameters": f"{one.parameters:,}",
-            "seconds a fit": mean_and_spread([c.seconds for c in cells.values()], 2),
-        }
-        rows[label] = row
-    for name, cell in found.lines.items():
-        rows[name] = {words: mean_and_spread([cell.mean(m)], digits) for m, (words, digits) in MEASURES.items()}
-        rows[name] |= {
-            words: mean_and_spread([cell.scores[m]] if m in cell.scores else [], 3) for m, words in SCORES.items()
-        }
+
+    def measured(cells: list[Cell]) -> dict[str, str]:
+        of_blocks = {words: mean_and_spread([c.mean(m) for c in cells], n) for m, (words, n) in MEASURES.items()}
+        given = {words: [c.scores[name] for c in cells if name in c.scores] for name, words in SCORES.items()}
+        return of_blocks | {words: mean_and_spread(values, 3) for words, values in given.items()}
+
+    rows = {}
+    for label, by_seed in found.cells.items():
+        if cells := list(by_seed.values()):
+            seconds = mean_and_spread([c.seconds for c in cells], 2)
+            rows[label] = measured(cells) | {"parameters": f"{cells[0].parameters:,}", "seconds a fit": seconds}
+    rows |= {name: measured([cell]) for name, cell in found.lines.items()}
     table = pd.DataFrame.from_dict(rows, orient="index").fillna("")
     return table.loc[:, (table != "").any()]
 
@@ -127,7 +137,7 @@ def _differences(found: Compared) -> None:
 
 def _disagreement(source: Source, found: Compared) -> None:
     """The moments that two settings see differently."""
-    firsts = {label: next(iter(cells.values())) for label, cells in found.cells.items() if cells}
+    firsts = pictures.firsts(found)
     if len(firsts) < 2:
         shell.empty("One setting alone", "Add a second one to see where the two differ.")
         return
@@ -165,8 +175,13 @@ def _disagreement(source: Source, found: Compared) -> None:
 def _moment(of: str, count: int) -> int | None:
     """Which moment is looked at: none at first, then one after the other, with a button or its key."""
     kept: dict[str, int] = st.session_state.setdefault("_compare-moment", {})
-    if count and st.button("Next moment", shortcut="n", key="disagree-next", help="The weightiest first; key N."):
+
+    def on() -> None:
         kept[of] = (kept.get(of, -1) + 1) % count
+
+    if count:
+        said = "The weightiest first; key N."
+        st.button("Next moment", shortcut="n", key="disagree-next", help=said, on_click=on)
     at = kept.get(of)
     return at if at is not None and at < count else None
 

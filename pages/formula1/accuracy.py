@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import streamlit as st
 
 from gdm_core.analysis.controls import accuracy_controls
-from gdm_core.engine import sweep as engine_sweep
-from gdm_core.engine.bulk import BulkView
-from gdm_core.engine.records import Record
-from gdm_core.engine.sweep import Sweep, SweepJob
+from gdm_core.engine.jobs import Bulk, BulkView
+from gdm_core.engine.sweep import Record, Sweep
 from gdm_studio.plot import figures
 from pages.formula1.data import race_of
 from pages.formula1.scorecard import RivalScores, kind_of
@@ -78,7 +76,7 @@ def tab(view: View) -> None:
 
     def begin() -> None:
         for one in wanted.values():
-            engine_sweep.start(one, engine, "formula1-sweep")
+            one.fits().start(engine, "formula1-sweep", one.key)
             _visitors[one.key].add(this_run().session)
 
     def stop() -> None:
@@ -88,7 +86,7 @@ def tab(view: View) -> None:
             if not _visitors[one.key] and (bulk := engine.bulk(one.key)) is not None:
                 bulk.cancel()
 
-    jobs = {name: SweepJob(one, bulk) for name, one in wanted.items() if (bulk := engine.bulk(one.key)) is not None}
+    jobs = {name: bulk for name, one in wanted.items() if (bulk := engine.bulk(one.key)) is not None}
     views = [job.poll() for job in jobs.values()]
     total, done = sum(len(one.cells()) for one in wanted.values()), sum(view.done for view in views)
     mine = any(this_run().session in _visitors[one.key] for one in wanted.values())
@@ -117,17 +115,17 @@ def tab(view: View) -> None:
             "fits are kept.",
         )
         return
-    _watch(view, jobs, views, n_seeds)
+    _watch(view, wanted, jobs, views, n_seeds)
 
 
 # By sweep, the visitors who have asked for it and not stopped it since. Those with the same wish share its fits.
 _visitors: defaultdict[str, set[str]] = defaultdict(set)
 
 
-def _watch(view: View, jobs: dict[str, SweepJob], views: list[BulkView], n_seeds: int) -> None:
+def _watch(view: View, wanted: Mapping[str, Sweep], jobs: dict[str, Bulk], views: list[BulkView], n_seeds: int) -> None:
     first = next(iter(jobs.values()))
     background.follow_fits("accuracy-progress", lambda: [job.poll() for job in jobs.values()], first.estimate)
-    records = {name: job.records() for name, job in jobs.items()}
+    records = {name: wanted[name].records(job.poll()) for name, job in jobs.items()}
     _keep(view, records)
     ended = all(v.done == v.total for v in views)
     beaten, more = controls(view) if ended else ({}, live.Answer())  # after the fits that were asked for

@@ -24,7 +24,7 @@ from gdm_studio.plot.figures.base import (
     points,
     typed,
 )
-from gdm_studio.plot.figures.strips import top_two
+from gdm_studio.plot.figures.states import top_two
 from gdm_studio.plot.figures.track import bucket_lines
 from pages.formula1.data import Circuit, Floats, Laps
 from pages.formula1.placing import MARGIN, STANDOFF_PX, Places, place

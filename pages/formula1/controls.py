@@ -15,7 +15,7 @@ import numpy as np
 import streamlit as st
 
 from datasets import formula1
-from datasets.f1.qualifying import RACES, is_race
+from datasets.f1.laps import RACES, is_race
 from datasets.formula1 import Event, LapTable, Session
 from pages.formula1 import data, loading, weekend
 from pages.formula1.choices import choose_one, choose_range, choose_several

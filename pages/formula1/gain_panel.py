@@ -11,7 +11,7 @@ import numpy.typing as npt
 import streamlit as st
 
 from datasets import formula1
-from datasets.f1.qualifying import is_race
+from datasets.f1.laps import is_race
 from datasets.f1.time_won import FEWEST_LAPS, By
 from datasets.formula1 import Session
 from gdm_studio.plot.figures.base import (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from datasets.f1.qualifying import is_qualifying, is_race
+from datasets.f1.laps import is_qualifying, is_race
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure
 from pages import lab

@@ -29,7 +29,7 @@ from gdm_studio.plot.figures.base import (
     time_cursor,
     typed,
 )
-from gdm_studio.plot.figures.strips import numbered_colours
+from gdm_studio.plot.figures.states import numbered_colours
 from pages.formula1 import choices, circuit_map, data, gain_panel, state_names, teams, time_gained
 from pages.formula1.choices import choose_one
 from pages.formula1.data import CAR_CHANNELS, TELEMETRY, Circuit, Driver, Floats, race_of

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from datasets.f1.long_runs import FEWEST, Run, fading, fuel_effect, runs, shares_by_lap
+from datasets.f1.time_won import FEWEST, Run, fading, fuel_effect, runs, shares_by_lap
 from datasets.formula1 import Session, stints
 from gdm_core.errors import GdmError
 from gdm_studio.plot import palette

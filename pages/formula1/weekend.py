@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from datasets.f1.qualifying import BestLap, best_laps, ideal_laps, is_race, no_time
+from datasets.f1.laps import BestLap, best_laps, ideal_laps, is_race, no_time
 from datasets.f1.session import Spell
 from datasets.formula1 import Session, lap_clock
 from gdm_core.text import listed

@@ -6,8 +6,7 @@ from html import escape
 
 import streamlit as st
 
-from pages.home.pictures import animation, strip_svg, track_svg
-from pages.home.words import score_line
+from pages.home.pictures import animation, score_line, strip_svg, track_svg
 from pages.ui import navigation, shell
 from pages.ui.result_files import Card, load_card
 from pages.ui.theme import ASSETS

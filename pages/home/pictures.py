@@ -1,4 +1,5 @@
-"""Pictures on Home as plain SVG: they are there with the first paint, before any plotting library has loaded."""
+"""What Home shows of a result: pictures as plain SVG, there with the first paint before any plotting library has loaded, and scores
+in plain words."""
 
 from __future__ import annotations
 
@@ -9,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_studio.plot import palette
-from gdm_studio.plot.figures.strips import averaged
+from gdm_studio.plot.figures.states import averaged
 from gdm_studio.plot.figures.track import bucket_lines
+from pages.ui.card import Score, explained
 
 STRIP_COLUMNS = 240
 MAX_POINTS = 1_600
@@ -23,17 +25,11 @@ def _image(svg: str, alt: str, css_class: str = "") -> str:
     return f'<img class="{css_class}" alt="{escape(alt)}" src="data:image/svg+xml;base64,{packed}">'
 
 
-def _thinned(
-    position: npt.NDArray[np.floating], states: npt.NDArray[np.float32]
-) -> tuple[npt.NDArray[np.floating], ...]:
-    """Every n-th sample with the mean state around it, so that a race becomes a small picture."""
-    soft, width = averaged(states, MAX_POINTS)
-    return position[width // 2 :: width][: len(soft)], soft[: len(position[width // 2 :: width])]
-
-
 def track_svg(position: npt.NDArray[np.floating], states: npt.NDArray[np.float32], alt: str) -> str:
-    """A path in mixed colours."""
-    where, soft = _thinned(position, states)
+    """A path in mixed colours: every n-th sample with the mean state around it, so that a race becomes a small picture."""
+    soft, step = averaged(states, MAX_POINTS)
+    where = position[step // 2 :: step][: len(soft)]
+    soft = soft[: len(where)]
     low, high = np.nanmin(where, axis=0), np.nanmax(where, axis=0)
     width, height, pad = 400, 230, 14
     scale = float(
@@ -59,15 +55,20 @@ def track_svg(position: npt.NDArray[np.floating], states: npt.NDArray[np.float32
     return _image(svg, alt)
 
 
+def _stops(places: npt.NDArray[np.floating], states: npt.NDArray[np.float32]) -> str:
+    """A gradient through the mixed colours of states, each at its share of the width."""
+    colours, opacity = palette.mix(states)
+    return "".join(
+        f'<stop offset="{at:.4f}" stop-color="{c}" stop-opacity="{o:.2f}"/>'
+        for at, c, o in zip(places, palette.hex_colours(colours), opacity, strict=True)
+    )
+
+
 def strip_svg(states: npt.NDArray[np.float32], alt: str) -> str:
     """The same states as a strip over time."""
     soft, _ = averaged(states, STRIP_COLUMNS)
-    colours, opacity = palette.mix(soft)
     n, height = len(soft), 14
-    stops = "".join(
-        f'<stop offset="{(i + 0.5) / n:.4f}" stop-color="{c}" stop-opacity="{o:.2f}"/>'
-        for i, (c, o) in enumerate(zip(palette.hex_colours(colours), opacity, strict=True))
-    )
+    stops = _stops((np.arange(n) + 0.5) / n, soft)
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {n} {height}" preserveAspectRatio="none"><defs>'
         f'<linearGradient id="g">{stops}</linearGradient></defs><rect width="{n}" height="{height}" fill="url(#g)"/></svg>'
@@ -82,19 +83,10 @@ def _oval(n: int) -> npt.NDArray[np.float64]:
     straight = width - 2 * pad - 2 * radius
     arc = np.pi * radius
     s = np.linspace(0, 2 * (straight + arc), n, endpoint=False)
-    left, right, middle = pad + radius, pad + radius + straight, height / 2
-    second = s - straight - arc
-    x = np.select(
-        [s < straight, s < straight + arc, s < 2 * straight + arc],
-        [left + s, right + radius * np.sin((s - straight) / radius), right - second],
-        left - radius * np.sin((second - straight) / radius),
-    )
-    y = np.select(
-        [s < straight, s < straight + arc, s < 2 * straight + arc],
-        [middle - radius, middle - radius * np.cos((s - straight) / radius), middle + radius],
-        middle + radius * np.cos((second - straight) / radius),
-    )
-    return np.column_stack([x, y])
+    left = pad + radius
+    turned = (np.clip(s - straight, 0, arc) + np.clip(s - 2 * straight - arc, 0, arc)) / radius
+    x = left + np.clip(s, 0, straight) - np.clip(s - straight - arc, 0, straight) + radius * np.sin(turned)
+    return np.column_stack([x, height / 2 - radius * np.cos(turned)])
 
 
 def soft_lap(n: int, softness: float) -> npt.NDArray[np.float32]:
@@ -117,12 +109,8 @@ def _road_svg(softness: float, alt: str) -> str:
     else:  # the two sides of each jump are enough
         jump = np.flatnonzero(np.diff(lap[order, 0]))
         order = order[np.sort(np.concatenate([[0], jump, jump + 1, [len(order) - 1]]))]
-    colours, opacity = palette.mix(lap[order])
     left, right = position[:, 0].min(), position[:, 0].max()
-    stops = "".join(
-        f'<stop offset="{(position[i, 0] - left) / (right - left):.4f}" stop-color="{c}" stop-opacity="{o:.2f}"/>'
-        for i, c, o in zip(order, palette.hex_colours(colours), opacity, strict=True)
-    )
+    stops = _stops((position[order, 0] - left) / (right - left), lap[order])
     d = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in _oval(96)) + "Z"
     svg = (
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 300 118" width="300" height="118"><defs>'
@@ -163,3 +151,26 @@ def animation() -> str:
             f'<p class="gdm-quiet">{text}</p></div>'
         )
     return f"<style>{''.join(styles)}</style><div class='gdm-laps'>{''.join(panels)}</div>"
+
+
+# ---- scores, for somebody who has not met the measures ----------------------------------------------------------------
+# What was measured, for somebody who has not met the measure: what it says, and whether it is a share of the time.
+PLAIN = {
+    "Says what the car does": ("Says whether the car brakes, turns or pushes, without having been told", True),
+    "Matches the true states": ("Finds the true state", True),
+    "Macro-F1": ("Agrees with the expert, rare behaviours counting like common ones; 1 is always", False),
+}
+RIVALS = {"k-means": "sorting single moments into groups", "Gaussian HMM": "a classic model of hard switching"}
+
+
+def score_line(score: Score) -> str:
+    """A score and its line to beat in plain words, ticked where it is ahead by more than it varies."""
+    words, of_time = PLAIN.get(score.name, (score.name, False))
+
+    def number(value: float) -> str:
+        return f"{value:.0%} of the time" if of_time else f"{value:.2f}"
+
+    rival = RIVALS.get(score.line_name.partition(" on ")[0], explained(score.line_name)[0])
+    line = "" if score.line is None else f" · {escape(rival)}: {number(score.line)}"
+    mark = '<span class="good">✓</span> ' if score.verdict == "beats" else ""
+    return f"<li>{mark}{escape(words)}: <b>{number(score.value)}</b>{line}</li>"

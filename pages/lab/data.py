@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
+from datasets.features import PcaPreview, Suggestion, principal_components, suggest
 from datasets.keypoints import KeypointTable
-from datasets.preview import PcaPreview, Suggestion, principal_components, suggest
 from datasets.splits import is_part, usable
 from gdm_core.analysis import looks
 from gdm_core.analysis.bouts import LONGEST_S, BoutRule, like_expert

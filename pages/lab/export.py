@@ -12,7 +12,7 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.analysis.envelopes import envelope as envelope_from
-from gdm_core.analysis.planes import plane_map
+from gdm_core.analysis.envelopes import plane_map
 from gdm_core.analysis.tables import bouts_table, csv, first_frame, states_table
 from gdm_core.trials import Trial
 from gdm_studio.plot.figures.base import Figure
@@ -21,7 +21,7 @@ from pages.lab import live
 from pages.lab.card import Rows, rows_now
 from pages.lab.data import Data, Setting, rule_words
 from pages.lab.naming import Naming
-from pages.lab.view import Reading, Unread, View
+from pages.lab.view import Reading, Seen, Unread, View
 from pages.ui import legend, shell
 from pages.ui.downloads import download
 from pages.ui.exports import (
@@ -332,7 +332,7 @@ def named_states(here: Reading, words: Sequence[str] = ()) -> pd.DataFrame:
             merger left empty are left out.
     """
     kept = here.used
-    table = _timed(states_table(here.states[:, kept], here.trial), here)
+    table = timed(states_table(here.states[:, kept], here.trial), here)
     table["bout"] = [here.names[k] for k in here.bouts]
     if (expert := here.expert) is not None:
         table["expert"] = [words[z] if 0 <= z < len(words) else "" for z in expert]
@@ -361,10 +361,10 @@ def bouts_of(here: Reading, observation: str = "", subject: str = "") -> pd.Data
 
 def features_of(here: Reading) -> pd.DataFrame:
     """Time, frame, and every channel that the model saw."""
-    return _timed(pd.DataFrame(here.trial.y, columns=list(here.trial.channels)), here)
+    return timed(pd.DataFrame(here.trial.y, columns=list(here.trial.channels)), here)
 
 
-def _timed(table: pd.DataFrame, here: Reading) -> pd.DataFrame:
+def timed(table: pd.DataFrame, here: Seen) -> pd.DataFrame:
     """The table with frames after its time, which is left out where nobody said how long a frame takes."""
     made = table.drop(columns="time", errors="ignore")
     made.insert(0, "frame", first_frame(here.trial) + np.arange(len(table)))

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis.bouts import runs, transition_shares
-from gdm_core.analysis.envelopes import Envelope
-from gdm_core.analysis.planes import PlaneMap
+from gdm_core.analysis.envelopes import Envelope, PlaneMap
 from gdm_core.trials import Trial
 from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, framed, note, points, rows_axis, shape

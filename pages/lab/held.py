@@ -18,7 +18,7 @@ import numpy.typing as npt
 import streamlit as st
 
 from gdm_core.analysis import looks
-from gdm_core.analysis.matching import ordered
+from gdm_core.analysis.matching import in_order
 from gdm_core.engine import FitResult
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 from gdm_studio.plot import palette
@@ -267,7 +267,7 @@ def _sweep(view: View, followed: Followed, asked: Sequence[_Sweep]) -> Tables:
     kept = fit.records.last(HeldTables)
     if kept is None or kept.name != name:
         values = sorted(found)
-        parts = [followed.parts(ordered(tuple(map(_share, found[value])), order), None) for value in values]
+        parts = [followed.parts(in_order(tuple(map(_share, found[value])), order), None) for value in values]
         kept = fit.records.keep(HeldTables(name, {name: _table(values, parts)}))
     return Tables(name, kept.tables, _how(followed), more)
 
@@ -349,8 +349,8 @@ class _Beside:
                 continue
             fitted = tuple(soft[1][i] for i in range(self._first))
             order = fit.order_of(wanted, fitted)
-            shown = ordered(tuple(soft[1][i] for i in followed.trials), order)
-            found[source] = _table([n_states], [followed.parts(shown, ordered(fitted, order))])
+            shown = in_order(tuple(soft[1][i] for i in followed.trials), order)
+            found[source] = _table([n_states], [followed.parts(shown, in_order(fitted, order))])
         fit.records.keep(HeldTables(name, found, follows))
         return found
 

@@ -17,10 +17,10 @@ from typing import Any
 
 import streamlit as st
 
-from gdm_core.analysis.matching import order_of, ordered
+from gdm_core.analysis.matching import in_order, order_of
 from gdm_core.models.registry import available
 from gdm_studio.plot import figures
-from gdm_studio.plot.figures.strips import MAX_COLUMNS
+from gdm_studio.plot.figures.states import MAX_COLUMNS
 from pages.lab import live
 from pages.lab.data import Data, Setting
 from pages.lab.live.pictures import Origin
@@ -189,7 +189,7 @@ def _matched(pinned: live.Shown, view: View) -> live.Shown:
 
     def made() -> live.Shown:
         order = order_of(pinned.train, None, stands)
-        train, of_model = ordered(pinned.train, order), tuple(pinned.order[column] for column in order)
+        train, of_model = in_order(pinned.train, order), tuple(pinned.order[column] for column in order)
         return replace(pinned, train=train, order=of_model, origin=Origin(), _kept={})
 
     found: live.Shown = pinned.once("matched", made, of=stands)

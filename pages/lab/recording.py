@@ -295,7 +295,7 @@ def _poses(view: View) -> None:
     if not isinstance(here, Unread):
         found = {"states": here.states, "bouts": here.bouts, "names": here.names}
     found |= {"words": view.data.words, "video": player.choose_video(view.data, view.index)}
-    player.show_poses(pose, key="player", recording=f"{view.data.key}/{view.index}", **found)
+    player.show_poses(pose, f"{view.data.key}/{view.index}", **found)
 
 
 def strips(view: View, now: live.Shown, judged: scores.Judged) -> dict[str, Part]:

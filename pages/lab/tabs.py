@@ -11,8 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 import streamlit as st
 
-from gdm_core.analysis.envelopes import Envelope, envelope
-from gdm_core.analysis.planes import plane_map
+from gdm_core.analysis.envelopes import Envelope, envelope, plane_map
 from gdm_core.analysis.tables import harmless
 from gdm_core.trials import Trial
 from gdm_studio.plot import figures

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
 from gdm_core.errors import GdmError
 from pages import lab
 from pages.nascar import pictures, simulator
-from pages.nascar.scorecard import score_rows
 from pages.ui import model_controls, shell
 from pages.ui.controls import one_of
 
@@ -39,14 +40,6 @@ with frame.picture, st.container(key="nascar-head", horizontal=True, vertical_al
 view = view.at(1 if which == "test" else 0)
 with frame.picture:
     shown = lab.as_known_then(view)
-
-
-def export(view: lab.View, reading: lab.Reading) -> None:
-    """Everything to take along."""
-    lab.offer(view, reading, score_rows, pictures.tracks)
-
-
-with frame.picture:
     places = pictures.places(view.trial)
 close = pictures.flickers(view.read())
 lab.picture(shown, lambda now: pictures.drawn(shown, shown.read(now), now, revision=str(track), close=close), places)
@@ -59,10 +52,10 @@ lab.show_tabs(
         "Transitions": lab.transitions,
         "Prediction": lab.prediction,
         "Suggest settings": lab.suggest,
-        "Export & reproduce": export,
+        "Export & reproduce": partial(lab.offer, rows_of=pictures.score_rows, figures=pictures.tracks),
     },
     early=["Suggest settings"],
 )
 # Last: what the open tab asks is answered before the scores, which take longest.
-lab.honest_card(view, score_rows, says=True)
+lab.honest_card(view, pictures.score_rows, says=True)
 lab.end(view)

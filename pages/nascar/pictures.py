@@ -1,4 +1,5 @@
-"""The picture of the lab: the true track beside the inferred one, and both over time."""
+"""What the lab shows of a fit: the true track beside the inferred one and both over time; and the rows of its honest card, how
+close the states come to the true ones and how well the model knows what comes."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from gdm_core.trials import Trial
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure
 from pages.lab import Reading, Unread, View, held, live
+from pages.lab import scores as usual
 from pages.ui import legend
+from pages.ui.card import Score
 from pages.ui.plot import BADGES, Part, Picture, by_key
 
 SIDE_BY_SIDE, STACKED = (310, 190), (195, 110)  # heights of a track and of the strips
@@ -170,3 +173,32 @@ def tracks(reading: Reading) -> dict[str, Callable[[], Figure | None]]:
         "Inferred states": lambda: legend.with_key(figures.track(position, states, title="inferred states"), key),
         "True states": lambda: legend.with_key(figures.track(position, truth, title="true states"), key),
     }
+
+
+# ---- the honest card ------------------------------------------------------------------------------------------------
+TESTED = "new trial"
+_MATCHED = (
+    "Share of the new trial's steps whose strongest state is the true one. States are matched on the fitted trial; with "
+    "another number of states than four, each stands for its most frequent true state."
+)
+_PAPER = "Ten nearest neighbours from soft states to true states, learned on the fitted trial (the paper's measure)."
+
+
+def score_rows(scores: Mapping[str, Any]) -> list[Score]:
+    """Each score beside what it has to beat."""
+
+    def accuracy(field: str, name: str, help: str) -> Score | None:
+        small = ("untrained model", "k-means on steps")
+        return usual.accuracy_row(
+            scores, field, name, help, no_line=lambda base: base == "untrained model", beside=small
+        )
+
+    return usual.known(
+        [
+            accuracy("matched_accuracy", "Matches the true states", _MATCHED),
+            accuracy("paper_accuracy", "The paper's accuracy", _PAPER),
+            usual.forecast_row(scores, TESTED),
+            usual.coverage_row(scores, TESTED),
+            usual.bound_row(scores, TESTED),
+        ]
+    )

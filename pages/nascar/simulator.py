@@ -27,6 +27,26 @@ SETTINGS = {
 LENGTHS = (200, 5000, 100)
 SEEDS = (0, 9999)
 MAX_CHANNELS = 30
+# Field of the simulator, or part of one: (label, least, most, step, help). What is slid is followed while it is held.
+FIELDS: dict[str, tuple[str, float, float, float, str]] = {
+    "tau": ("Softness (τ)", 0.001, 5.0, 0.01, "Low: one state at a time. High: states blend."),
+    "gamma": ("Stickiness (γ)", 0.0, 0.95, 0.05, "How much of the last state flows into the next one."),
+    "transition_scale": ("Pull of the place (c)", 0.001, 10.0, 0.01, "How much the place decides against chance."),
+    "transition_weight": (
+        "Steepness of borders", 0.1, 1000.0, 10.0,
+        "How sharply one region of the plane ends and the next begins: 100 in the notebooks, 10 in the appendix.",
+    ),
+    "s_min": ("Slowest speed (s)", 0.05, 1.0, 0.05, "Speeds are drawn between this and 1."),
+    "turn": ("Turn a step (degrees)", 0.5, 60.0, 0.5, "On the rounded track's two ends."),
+    "upper": ("Upper step", 0.01, 1.0, 0.05, "Length of a move to the right."),
+    "lower": ("Lower step", 0.01, 1.0, 0.05, "Length of a move to the left."),
+    "step": ("Step", 0.005, 0.5, 0.01, "Length of a move on the square track."),
+    "n_channels": ("Channels (N)", 2, MAX_CHANNELS, 1, "A random mixture each."),
+    "noise": ("Noise (σ)", 0.0, 2.0, 0.01, "Standard deviation of the noise on every channel."),
+    "x": ("Start x", -5.0, 5.0, 0.05, "Where the car stands before the first step."),
+    "y": ("Start y", -5.0, 5.0, 0.05, ""),
+}  # fmt: skip
+SLID = ("gamma", "s_min", "n_channels", "noise")
 PLACES = {0: "right end", 1: "left end", 2: "upper straight", 3: "lower straight"}
 
 
@@ -127,33 +147,30 @@ def _parameters(setting: str) -> tuple[dict[str, Any], bool]:
     preset = PRESETS[setting]
     held: list[bool] = []
 
-    def held_slide(label: str, name: str, low: float, high: float, step: float, help: str) -> Any:
-        start = type(step)(getattr(preset, name))
-        found = slide(label, low, high, start, step, key=f"{setting}.{name}", help=help, live=True)
-        held.append(found.held)
-        return found.value
+    def field(name: str, start: float) -> Any:
+        label, low, high, step, said = FIELDS[name]
+        key = f"{setting}.{name}"
+        if name in SLID:
+            found = slide(label, low, high, type(step)(start), step, key=key, help=said, live=True)
+            held.append(found.held)
+            return found.value
+        said = f"{said} {low:g} to {high:g}.".strip()
+        typed = number(label, low, high, float(start), key=key, step=step, format="%.3g", help=said)
+        return start if math.isclose(typed, start, rel_tol=1e-9) else typed  # the field rounds what was not touched
 
-    def typed(label: str, name: str, low: float, high: float, step: float, help: str) -> float:
-        return _typed(label, f"{setting}.{name}", getattr(preset, name), low, high, help, step)
+    def pair(left: str, right: str, start: tuple[float, float]) -> tuple[float, float]:
+        first, second = st.columns(2, gap="small")
+        with first:
+            one = field(left, start[0])
+        with second:
+            return one, field(right, start[1])
 
-    values: dict[str, Any] = {}
+    def as_preset(*names: str) -> dict[str, Any]:
+        return {name: field(name, getattr(preset, name)) for name in names}
+
     with st.expander("Every parameter", icon=":material/tune:"):
         shell.section("Switching")
-        values["tau"] = typed("Softness (τ)", "tau", 0.001, 5.0, 0.01, "Low: one state at a time. High: states blend.")
-        values["gamma"] = held_slide(
-            "Stickiness (γ)", "gamma", 0.0, 0.95, 0.05, "How much of the last state flows into the next one."
-        )
-        values["transition_scale"] = typed(
-            "Pull of the place (c)", "transition_scale", 0.001, 10.0, 0.01, "How much the place decides against chance."
-        )
-        values["transition_weight"] = typed(
-            "Steepness of borders",
-            "transition_weight",
-            0.1,
-            1000.0,
-            10.0,
-            "How sharply one region of the plane ends and the next begins: 100 in the notebooks, 10 in the appendix.",
-        )
+        values = as_preset("tau", "gamma", "transition_scale", "transition_weight")
         shell.section("Driving")
         values["track"] = one_of(
             "Shape",
@@ -163,48 +180,19 @@ def _parameters(setting: str) -> tuple[dict[str, Any], bool]:
             key=f"{setting}.track",
             help="Rounded: the ends turn. Square: every state is a straight move.",
         )
-        values["s_min"] = held_slide(
-            "Slowest speed (s)", "s_min", 0.05, 1.0, 0.05, "Speeds are drawn between this and 1."
-        )
-        rounded = values["track"] != "square"
-        if rounded:
-            degrees, said = math.degrees(preset.turn), "On the rounded track's two ends."
-            turn = _typed("Turn a step (degrees)", f"{setting}.turn", degrees, 0.5, 60.0, said, step=0.5)
-            values["turn"] = math.radians(turn)
-            upper, lower = preset.straight_steps
-            left, right = st.columns(2, gap="small")
-            with left:
-                upper = _typed("Upper step", f"{setting}.upper", upper, 0.01, 1.0, "Length of a move to the right.")
-            with right:
-                lower = _typed("Lower step", f"{setting}.lower", lower, 0.01, 1.0, "Length of a move to the left.")
-            values["straight_steps"] = (upper, lower)
-            if math.isclose(values["turn"], preset.turn, rel_tol=1e-6):
-                values["turn"] = preset.turn
+        values |= as_preset("s_min")
+        if values["track"] == "square":
+            values |= as_preset("step")
         else:
-            values["step"] = typed("Step", "step", 0.005, 0.5, 0.01, "Length of a move on the square track.")
+            turn = math.radians(field("turn", math.degrees(preset.turn)))
+            values["turn"] = preset.turn if math.isclose(turn, preset.turn, rel_tol=1e-6) else turn
+            values["straight_steps"] = pair("upper", "lower", preset.straight_steps)
         shell.section("Seen through")
-        values["n_channels"] = held_slide("Channels (N)", "n_channels", 2, MAX_CHANNELS, 1, "A random mixture each.")
-        values["noise"] = held_slide(
-            "Noise (σ)", "noise", 0.0, 2.0, 0.01, "Standard deviation of the noise on every channel."
-        )
+        values |= as_preset("n_channels", "noise")
         shell.section("Start")
         places = {str(k): f"S{k + 1}, {place}" for k, place in PLACES.items()}
         values["start_state"] = int(
             one_of("First state", places, str(preset.start_state), key=f"{setting}.start_state")
         )
-        left, right = st.columns(2, gap="small")
-        with left:
-            x = _typed(
-                "Start x", f"{setting}.x", preset.start[0], -5.0, 5.0, "Where the car stands before the first step."
-            )
-        with right:
-            y = _typed("Start y", f"{setting}.y", preset.start[1], -5.0, 5.0, "")
-        values["start"] = (x, y)
+        values["start"] = pair("x", "y", preset.start)
     return values, any(held)
-
-
-def _typed(label: str, key: str, value: float, low: float, high: float, help: str, step: float = 0.05) -> float:
-    """A number whose field says what it takes; the field rounds, so one that was not touched stays as it is."""
-    said = f"{help} {low:g} to {high:g}.".strip()
-    found = number(label, low, high, float(value), key=key, step=step, format="%.3g", help=said)
-    return value if math.isclose(found, value, rel_tol=1e-9) else found

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
 from gdm_studio import paper
 from pages.lab import live
 from pages.lab.live import background
-from pages.paper import panels, run
+from pages.paper import panels
 from pages.ui import limits, shell
 from pages.ui.controls import number, one_of
 
@@ -35,14 +37,15 @@ with frame.controls:
     most = paper.N_SEEDS[experiment.split("/")[0]]
     n_seeds = number("Seeds", 1, most, min(2, most), key="seeds", help="Of a run anew.")
     asked = panels.own(experiment, n_seeds) or paper.experiment(experiment, n_seeds)
-    running = run.current(asked.name)
+    running = panels.running(asked.name)
     if running is None:
-        st.button(
-            f"Run it now: {asked.n_fits} fits", type="primary", on_click=run.start, args=(asked,), width="stretch"
+        label, refused = f"Run it now: {asked.n_fits} fits", "The fits could not be started"
+        shell.begin_button(
+            label, partial(panels.start, asked), refused, key="paper-run", type="primary", width="stretch"
         )
         shell.quiet(f"That takes {live.beforehand(asked.usual_s)}.")
     else:
-        st.button("Show what is stored", on_click=run.stop, width="stretch")
+        st.button("Show what is stored", on_click=background.end, args=("paper",), width="stretch")
 
 stored = paper.load()
 frame.header(PANELS[name][0])

@@ -1,9 +1,11 @@
-"""Each table and figure: drawn from the fits that are stored or that run, beside the paper's numbers."""
+"""Each table and figure, beside the paper's numbers: drawn from the fits that are stored, or from those of a run anew that one
+watches, which are kept like all others."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,22 +15,22 @@ from gdm_core.analysis import comparisons, consensus
 from gdm_core.analysis.comparisons import Cell
 from gdm_core.analysis.envelopes import SPREADS
 from gdm_core.analysis.segments import composition
-from gdm_core.engine.compare import Compared
+from gdm_core.engine.compare import Compared, CompareJob
+from gdm_core.engine.estimate import Estimate
 from gdm_core.text import mean_and_spread
-from gdm_core.trials import UNLABELLED, Trials
+from gdm_core.trials import UNLABELLED, Trials, labels_of
 from gdm_studio import paper
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure
+from pages.lab import live
 from pages.lab.data import open_on
+from pages.lab.live import background, screen
 from pages.paper import numbers
-from pages.paper.words import SENTENCES
 from pages.ui import navigation, shell
 from pages.ui.controls import one_of
 from pages.ui.plot import plot
 
 LAPS_SHOWN = 3
-
-
 OPEN = {"formula1": "formula1", "mice": "behaviour"}  # experiments that can be run on what is open on another page
 
 
@@ -46,6 +48,40 @@ def own(name: str, n_seeds: int) -> paper.Experiment | None:
     return paper.on(name, data.train, data.test, n_seeds, data.keep)
 
 
+# ---- run anew -------------------------------------------------------------------------------------------------------
+@dataclass
+class Run:
+    """The experiment that this visitor has asked for."""
+
+    jobs: list[CompareJob]
+    estimate: Estimate
+
+    def poll(self) -> list[Compared]:
+        return [job.poll() for job in self.jobs]
+
+    def cancel(self) -> None:
+        for job in self.jobs:
+            job.cancel()
+
+
+def running(name: str) -> Run | None:
+    """The run of this experiment, if it was asked for."""
+    kept: Run | None = background.begun("paper", name)
+    return kept
+
+
+def start(experiment: paper.Experiment) -> None:
+    """Run it; one that this visitor has asked for before ends."""
+
+    def run() -> Run:
+        engine, visitor = screen.engine(), f"{live.visitor()}/paper"
+        jobs = [CompareJob(one, engine, visitor) for one in experiment.comparisons]
+        return Run(jobs, Estimate(experiment.usual_s / max(1, len(engine.info().workers))))
+
+    background.begin("paper", experiment.name, run)
+
+
+# ---- what is drawn --------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class Material:
     """What a panel is drawn from: what is stored, and of the experiment that is asked for what has come in, if anything."""
@@ -161,11 +197,11 @@ def nascar(material: Material) -> None:
         plot(_ranges(found), key="paper-ranges")
 
 
-def _ranges(found: dict[str, object]) -> Figure:
+def _ranges(found: Mapping[str, Any]) -> Figure:
     mean, wide = (np.asarray(found[name], np.float32) for name in ("mean", "spread"))
-    time = np.arange(len(mean)) + int(str(found["from"]))
-    seen = np.array([np.nan if value is None else value for value in found["observed"]], np.float32)  # type: ignore[attr-defined]
-    held = 100 * float(str(found["held"]))
+    time = np.arange(len(mean)) + found["from"]
+    held = 100 * found["held"]
+    seen = np.array(found["observed"], np.float32)  # NaN where there is none
     return figures.envelope(
         time,
         mean,
@@ -225,8 +261,7 @@ def formula1(material: Material) -> None:
 
 def _by_segment(test: Trials, cells: Mapping[str, Cell]) -> None:
     """Which states each segment is made of, by the paper's rule: more than 1 % of the weight in more than 20 % of its samples."""
-    known = [np.full(t.n_samples, UNLABELLED) if t.labels is None else np.asarray(t.labels) for t in test]
-    labels = np.concatenate(known)
+    labels = np.concatenate(labels_of(test))
     columns = {}
     for model, cell in cells.items():
         segment = labels[:: cell.stride]
@@ -317,9 +352,7 @@ def _beside_the_expert(test: Trials, cells: dict[str, Cell]) -> None:
     if not cells:
         return
     stride = next(iter(cells.values())).stride
-    said = np.concatenate([np.full(t.n_samples, -1) if t.labels is None else np.asarray(t.labels) for t in test])[
-        ::stride
-    ]
+    said = np.concatenate(labels_of(test))[::stride]
     truth = figures.one_hot(said, int(said.max()) + 1)
     rows = {"expert": truth} | {
         label: consensus.like(cell.states, np.nan_to_num(truth)) for label, cell in cells.items()
@@ -332,5 +365,5 @@ def _beside_the_expert(test: Trials, cells: dict[str, Cell]) -> None:
 def say_why_numbers_differ(name: str) -> None:
     """Why the numbers differ, in a few sentences."""
     st.html('<p class="gdm-panel-title">What to make of it</p>')
-    for text in SENTENCES[name]:
+    for text in numbers.SENTENCES[name]:
         st.html(f"<p>{text}</p>")

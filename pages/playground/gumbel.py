@@ -69,17 +69,8 @@ def exact_kl(logits: Array, other: Array) -> float:
     return k * mixture - float(delta.sum())
 
 
-@dataclass(frozen=True)
-class SampledKl:
-    """A Monte-Carlo estimate of a divergence and its standard error, for each softness."""
-
-    temperatures: Array
-    mean: Array
-    error: Array
-
-
-def sampled_kl(first: Array, second: Array, temperatures: Array, n: int, seed: int) -> SampledKl:
-    """KL from GS(first) to GS(second) at several shared temperatures, each from draws of its own."""
+def sampled_kl(first: Array, second: Array, temperatures: Array, n: int, seed: int) -> tuple[Array, Array]:
+    """KL from GS(first) to GS(second) at several shared temperatures, each from draws of its own, and its standard error."""
     k = len(first)
     gumbel = noise(n * len(temperatures), k, seed).reshape(len(temperatures), n, k)
     tau = temperatures[:, None, None]
@@ -92,7 +83,7 @@ def sampled_kl(first: Array, second: Array, temperatures: Array, n: int, seed: i
         return result
 
     ratio = unnormalised(first) - unnormalised(second)  # [taus, n]
-    return SampledKl(temperatures, ratio.mean(1), ratio.std(1, ddof=1) / np.sqrt(n))
+    return ratio.mean(1), ratio.std(1, ddof=1) / np.sqrt(n)
 
 
 @dataclass(frozen=True)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 
+from gdm_core.analysis.tables import csv
 from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures import Figure
-from pages.playground import export, gumbel, pictures
+from pages.playground import gumbel, pictures
 from pages.ui import exports, limits, shell
 from pages.ui.controls import slide, tabs
+from pages.ui.downloads import download
 from pages.ui.plot import plot
 
+PICTURE_WIDTH = 640  # a triangle is as high as it is wide
 SHOWN, COMPARED, COUNTED, SAMPLED = 500, 150, 20_000, 8_000
 SOFTNESSES = np.array([0.1, 0.2, 0.5, 1.0, 2.0])
 NAMES = ("S1", "S2", "S3")
@@ -39,52 +44,41 @@ class Settings:
         return self.logits / self.noise, self.softness / self.noise
 
 
-def _slider(label: str, low: float, high: float, value: float, step: float, key: str, help: str | None = None) -> float:
-    return slide(label, low, high, value, step, key=key, help=help, live=True).value
+# Key: (label, least, most, start, step, help), below their headings.
+SLIDERS: dict[str, dict[str, tuple[str, float, float, float, float, str | None]]] = {
+    "Evidence": {
+        "logit1": (
+            "For state 1 (π₁)", *EVIDENCE, 0.4, 0.05,
+            "Before any noise. Only differences count: adding the same amount to all three changes nothing.",
+        ),
+        "logit2": ("For state 2 (π₂)", *EVIDENCE, 0.0, 0.05, None),
+        "logit3": ("For state 3 (π₃)", *EVIDENCE, -0.2, 0.05, None),
+    },
+    "Draw": {
+        "softness": ("Softness (τ)", 0.05, 3.0, 0.2, 0.05, "Low: nearly one state alone. High: all states blend."),
+        "noise": ("Noise (β)", 0.25, 3.0, 0.3, 0.05, "How much chance decides. The model fixes it at 1, see the second tab."),
+        "dice": ("Dice (seed)", 0, 20, 0, 1, "Another seed throws other dice; the picture's shape stays."),
+    },
+    "Staying": {
+        "stay": ("How long to stay (γ)", 0.0, 1.0, 0.8, 0.1, "How much of the state before flows into the next one."),
+    },
+    "Compare with (hollow dots)": {
+        "other1": ("State 1 (φ₁)", *EVIDENCE, -0.2, 0.05, None),
+        "other2": ("State 2 (φ₂)", *EVIDENCE, 0.2, 0.05, None),
+        "other3": ("State 3 (φ₃)", *EVIDENCE, 0.2, 0.05, None),
+    },
+}  # fmt: skip
 
 
 def controls() -> Settings:
     """The sliders, in a user's words with the symbol in brackets."""
-    shell.section("Evidence")
-    logits = [
-        _slider(
-            f"For state {i} (π{'₁₂₃'[i - 1]})",
-            *EVIDENCE,
-            start,
-            0.05,
-            f"logit{i}",
-            "Before any noise. Only differences count: adding the same amount to all three changes nothing."
-            if i == 1
-            else None,
-        )
-        for i, start in ((1, 0.4), (2, 0.0), (3, -0.2))
-    ]
-    shell.section("Draw")
-    softness = _slider(
-        "Softness (τ)", 0.05, 3.0, 0.2, 0.05, "softness", "Low: nearly one state alone. High: all states blend."
-    )
-    noise = _slider(
-        "Noise (β)",
-        0.25,
-        3.0,
-        0.3,
-        0.05,
-        "noise",
-        "How much chance decides. The model fixes it at 1, see the second tab.",
-    )
-    seed = int(
-        _slider("Dice (seed)", 0, 20, 0, 1, "dice", "Another seed throws other dice; the picture's shape stays.")
-    )
-    shell.section("Staying")
-    stay = _slider(
-        "How long to stay (γ)", 0.0, 1.0, 0.8, 0.1, "stay", "How much of the state before flows into the next one."
-    )
-    shell.section("Compare with (hollow dots)")
-    other = [
-        _slider(f"State {i} (φ{'₁₂₃'[i - 1]})", *EVIDENCE, start, 0.05, f"other{i}")
-        for i, start in ((1, -0.2), (2, 0.2), (3, 0.2))
-    ]
-    return Settings(np.array(logits), softness, noise, np.array(other), stay, seed)
+    at: dict[str, Any] = {}
+    for heading, sliders in SLIDERS.items():
+        shell.section(heading)
+        for key, (label, low, high, start, step, said) in sliders.items():
+            at[key] = slide(label, low, high, start, step, key=key, help=said, live=True).value
+    logits, other = (np.array([at[f"{name}{i}"] for i in (1, 2, 3)]) for name in ("logit", "other"))
+    return Settings(logits, at["softness"], at["noise"], other, at["stay"], int(at["dice"]))
 
 
 def dots(s: Settings) -> tuple[gumbel.Array, gumbel.Array]:
@@ -146,11 +140,12 @@ def divergence(s: Settings) -> tuple[Figure, pd.DataFrame]:
     """The divergence from the second distribution, exactly and by chance."""
     first, second = s.logits / s.noise, s.other / s.noise
     exact = gumbel.exact_kl(first, second)
-    sampled = gumbel.sampled_kl(first, second, SOFTNESSES, SAMPLED, s.seed + 1)
+    sampled, error = gumbel.sampled_kl(first, second, SOFTNESSES, SAMPLED, s.seed + 1)
     st.html('<p class="gdm-panel-title">How far from the hollow dots</p>')
-    figure = pictures.kl_against_softness(sampled, exact)
+    figure = pictures.kl_against_softness(SOFTNESSES, sampled, error, exact)
     plot(figure, key="divergence")
-    return figure, export.divergence_table(sampled, exact)
+    columns = {"softness": SOFTNESSES, "sampled": sampled, "standard_error": error, "exact": exact}
+    return figure, pd.DataFrame(columns)
 
 
 def staying(s: Settings) -> None:
@@ -221,16 +216,37 @@ with page.card:
     divergence_figure, divergences = divergence(settings)
 
 
+def file(label: str, make: Callable[[], bytes], name: str) -> None:
+    download(label, make, name, key=f"download-{name}")
+
+
 def take_along(s: Settings) -> None:
     """Files of what the page shows."""
-    code = export.script(
+    code = pictures.script(
         s.logits, s.other, s.softness, s.noise, s.seed, SHOWN, COMPARED, exports.link(), exports.install()
     )
-    shown = {
-        "Draws on the triangle": ("triangle", triangle_figure),
-        "How far from the hollow dots": ("divergence", divergence_figure),
-    }
-    export.tab(shown, {"Draws": export.draws_table(*dots(s)), "Divergence": divergences}, code)
+    figures_here = (
+        ("Draws on the triangle", "triangle", triangle_figure),
+        ("How far from the hollow dots", "divergence", divergence_figure),
+    )
+    left, right = st.columns([0.5, 0.5], gap="small")
+    with left, shell.panel("playground-figures", "Figures"):
+        for name, key, figure in figures_here:
+            st.markdown(name)
+            stem = f"playground-{key}"
+            first, second = st.columns(2, gap="small")
+            with first:
+                file("HTML", partial(exports.figure_html, figure, name), f"{stem}.html")
+            with second:
+                exports.save_picture(key, stem, figure, least=PICTURE_WIDTH)
+        shell.quiet("SVG and PNG are saved as the figures stand here, theme included.")
+    with right, shell.panel("playground-numbers", "Numbers"):
+        for name, table in (("Draws", pictures.draws_table(*dots(s))), ("Divergence", divergences)):
+            file(f"{name} (CSV)", partial(csv, table), f"playground-{name.lower()}.csv")
+        file("Python script", code.encode, "playground.py")
+        shell.quiet("The script throws the same dice: its draws are the dots of the page.")
+    with st.expander("The script", icon=":material/code:"):
+        st.code(code, language="python")
 
 
 with page.below:

@@ -1,4 +1,4 @@
-"""Figures that only the Playground needs."""
+"""Figures that only the Playground needs; and what it gives to take along, its dots in numbers and a script that draws the same."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import Dict, Figure, axis, bare, figure, note, points, shape, typed
-from pages.playground.gumbel import SampledKl, Stays
+from pages.playground import gumbel
+from pages.playground.gumbel import Array, Stays
+from pages.ui.exports import INSTALL, installed
 
 
 def winners(
@@ -40,13 +43,12 @@ def winners(
     return figure([bars, ticks], caption, alt, 104, xaxis=across, yaxis=down, annotations=said)
 
 
-def kl_against_softness(sampled: SampledKl, exact: float) -> Figure:
+def kl_against_softness(tau: Array, sampled: Array, error: Array, exact: float) -> Figure:
     """The sampled divergence at several softnesses around the exact one."""
-    tau = sampled.temperatures
-    reach = max(float(np.max(np.abs(sampled.mean - exact) + 2 * sampled.error)), 0.05 * max(exact, 0.1))
-    spread: Dict = {"array": typed(2 * sampled.error), "color": "$muted", "thickness": 1.2, "width": 4}
+    reach = max(float(np.max(np.abs(sampled - exact) + 2 * error)), 0.05 * max(exact, 0.1))
+    spread: Dict = {"array": typed(2 * error), "color": "$muted", "thickness": 1.2, "width": 4}
     dots = points(
-        "markers", tau, sampled.mean, "τ %{x:.2~g}: %{y:.4f} nats", marker={"color": "$ink", "size": 7}, error_y=spread
+        "markers", tau, sampled, "τ %{x:.2~g}: %{y:.4f} nats", marker={"color": "$ink", "size": 7}, error_y=spread
     )
     line = shape("line", (0, 1), (exact, exact), xref="paper", line={"color": "$accent", "width": 2})
     across = axis("softness τ (logarithmic)", type="log", tickvals=tau.tolist(), showgrid=False)
@@ -103,3 +105,50 @@ def mean_stay(stays: Stays, chosen: int) -> Figure:
     caption = "Mean stay at every stickiness, for the evidence, softness and noise chosen at the left."
     alt = f"Mean stay against stickiness; {mean[chosen]:.1f} steps at {stays.gammas[chosen]:.2f}."
     return figure(drawn, caption, alt, 260, xaxis=across, yaxis=axis("mean stay (steps)", rangemode="tozero"))
+
+
+# ---- to take along --------------------------------------------------------------------------------------------------
+PICTURE_WIDTH = 640  # a triangle is as high as it is wide
+
+
+def draws_table(z: gumbel.Array, other: gumbel.Array) -> pd.DataFrame:
+    """The dots: shares of each state, the strongest, and which distribution they are drawn from."""
+    table = pd.DataFrame(np.concatenate([z, other]), columns=["p_1", "p_2", "p_3"])
+    table["state"] = [f"S{k + 1}" for k in table.to_numpy().argmax(axis=1)]
+    table.insert(0, "drawn_from", ["evidence"] * len(z) + ["compared_with"] * len(other))
+    return table
+
+
+def script(
+    logits: gumbel.Array, other: gumbel.Array, softness: float, noise: float, seed: int, n: int, m: int,
+    link: str = "", install: str = INSTALL,
+) -> str:  # fmt: skip
+    """A script that draws the dots of the page again, and works out the divergence."""
+    where = f"\n{link}" if link else ""
+    lines = [
+        f'"""Soft states of three, as on the Playground. Needs GDM Studio: {install.replace(chr(34), chr(39))}{where}"""',
+        "",
+        *installed("from gdm_core.maths.relaxed import gumbel_softmax_kl", install),
+        "",
+        "import numpy as np",
+        "import torch",
+        "from scipy.special import softmax",
+        "",
+        f"evidence = np.array({logits.tolist()})",
+        f"other = np.array({other.tolist()})  # the hollow dots",
+        f"softness, noise = {softness!r}, {noise!r}",
+        "",
+        "",
+        "def draw(logits, n, seed):",
+        '    """[n, 3] soft states; the same seed throws the same dice."""',
+        "    dice = np.random.default_rng(seed).gumbel(size=(n, 3))",
+        "    return softmax((logits + noise * dice) / softness, axis=1)",
+        "",
+        "",
+        f"states = draw(evidence, {n}, {seed})",
+        f"hollow = draw(other, {m}, {seed + 2})",
+        "exact = float(gumbel_softmax_kl(torch.from_numpy(evidence / noise), torch.from_numpy(other / noise)))",
+        'print(f"divergence {exact:.4f} nats; which state wins: {softmax(evidence / noise).round(3)}")',
+        'np.savez("playground.npz", states=states, hollow=hollow)',
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,9 +1,14 @@
-"""Where a study comes from: simulated animals, files with a sheet, or a study that was saved."""
+"""Where a study comes from: simulated animals, files with a sheet, or a study that was saved; and one model fitted to all of its
+animals, on the engine and blind to the sheet, with every recording read with it there."""
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -13,12 +18,28 @@ from datasets.cohort_files import Given, read_poses
 from datasets.keypoints import KeypointTable
 from datasets.storage import data_dir
 from datasets.tables import path_within
-from gdm_core.errors import GdmError
-from gdm_core.study import Study
-from gdm_core.trials import Trial
-from pages.study import files, fits, work
-from pages.ui import exports, settings, shell
-from pages.ui.controls import number, one_of, text
+from gdm_core.analysis.suggestions import MANY_TRIALS
+from gdm_core.engine import Engine, FitRequest, Job
+from gdm_core.engine.messages import JobStatus
+from gdm_core.engine.suggest import MOST_READ, MOST_READ_OF_OTHERS, Question, Suggestion, SuggestJob
+from gdm_core.errors import FitError, GdmError
+from gdm_core.models.loading import model_from_bytes
+from gdm_core.models.registry import FAMILIES
+from gdm_core.study import Study, fitting
+from gdm_core.study.sheet import RECORDING, Sheet, checked, in_words
+from gdm_core.study.states import Recording
+from gdm_core.study.study import RESERVED
+from gdm_core.trials import Trial, Trials
+from pages.lab import live
+from pages.lab.live import screen
+from pages.lab.live.background import Stopped
+from pages.lab.suggest import APART, verdicts
+from pages.study import files, work
+from pages.study.work import KEPT, Say
+from pages.ui import exports, model_controls, settings, shell
+from pages.ui.controls import number, one_of, several, text
+from pages.ui.exports import Fit
+from pages.ui.model_controls import Choice
 from pages.ui.shell import Frame
 
 SOURCES = {
@@ -37,6 +58,13 @@ CHANGES = {
 }
 SEEDS, ANIMALS = (0, 9999), (2, 40)
 SESSIONS, MINUTES = 2, 4.0
+
+_GO, _SUGGESTED = f"{KEPT}go", f"{KEPT}suggested"
+MOST_VALUES = 12  # of a column whose values say what is fitted to
+FIT_S, READ_S = 1_800.0, 600.0
+AT_A_TIME = 4  # recordings on their way to workers and back
+LOOK_EVERY_S = 0.2
+OF_A_FIT = 0.8  # of all the work; the rest is reading
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,22 +134,16 @@ def _simulated(page: Frame) -> Brought | None:
     imports = ["import pandas as pd", "from gdm_core import Study", "from gdm_studio.datasets import cohort"]
     code = [f"animals = cohort.simulate({n}, change={said}, n_sessions={SESSIONS}, minutes={MINUTES:g}, seed={seed})"]
     about = f"simulated animals, {2 * n} of them in {2 * n * SESSIONS} recordings"
-    if found != "fitted":
-        code += [
-            "study = Study.of_states(animals.states, pd.DataFrame(animals.sheet), animals.rate_hz, cohort.BEHAVIOURS)"
-        ]
-        return Brought(key, "", "simulated-animals", about, _true_study(n, change, seed), False, imports, code,
-                       trials=lambda: _recordings(n, change, seed))  # fmt: skip
-    sheet = pd.DataFrame(_cohort(n, change, seed).sheet)
-    study, choice, on = fits.choose(page, fits.Wanted(key, _recordings(n, change, seed), sheet, keep=True), "study")
-    if study is None:
-        return None
-    code += ["recordings, sheet = animals.recordings(), pd.DataFrame(animals.sheet)", *fits.code(choice, on)]
-    return Brought(
-        f"{key}/{choice.family}/{sorted(choice.config.items())}/{on}", settings.of("fitted"), "simulated-animals-fitted",
-        f"{about}, {choice.n_states} states found by one model", study, False, [*imports, fits.imports(choice)], code,
-        trials=lambda: _recordings(n, change, seed),
-    )  # fmt: skip
+    if found == "fitted":
+        sheet = pd.DataFrame(_cohort(n, change, seed).sheet)
+        code += ["recordings, sheet = animals.recordings(), pd.DataFrame(animals.sheet)"]
+        return _fitted(
+            page, key, "study", settings.of("fitted"), "simulated-animals-fitted", about, _recordings(n, change, seed), sheet,
+            imports, code,
+        )  # fmt: skip
+    code += ["study = Study.of_states(animals.states, pd.DataFrame(animals.sheet), animals.rate_hz, cohort.BEHAVIOURS)"]
+    return Brought(key, "", "simulated-animals", about, _true_study(n, change, seed), False, imports, code,
+                   trials=lambda: _recordings(n, change, seed))  # fmt: skip
 
 
 @st.cache_resource(max_entries=4, show_spinner="Watching the animals")
@@ -257,16 +279,167 @@ def _studied(
             return None
         about = f"{len(found.states)} recordings, in states of another tool"
         return Brought(key, of, name, about, made, True, imports, code, notes)
-    study, choice, on = fits.choose(page, fits.Wanted(key, found.trials, sheet, keep=False), of)
+    code += [f"recordings = cohort_files.read_recordings(files, {options.rate_hz}, {options.features!r})"]
+    return _fitted(
+        page, key, of, of, name, f"{len(found.trials)} recordings", found.trials, sheet, imports, code, private=True,
+        notes=notes, poses=lambda one: read_poses(found.sources[one], one, options.rate_hz),
+    )  # fmt: skip
+
+
+# ---- one model for all animals ---------------------------------------------------------------------------------------------
+def _fitted(
+    page: Frame, key: str, model_of: str, of: str, name: str, about: str, recordings: Mapping[str, Trial], sheet: pd.DataFrame,
+    imports: Sequence[str], code: Sequence[str], *, private: bool = False, **more: Any,
+) -> Brought | None:  # fmt: skip
+    """Controls of the model and a button, or how far the fit is; the study, once there is one.
+
+    model_of     what the controls of the model belong to
+    code         how a script makes `recordings` and `sheet`
+    private      whether nothing that comes of it may stay on disk
+    """
+    known = checked(sheet, recordings, RESERVED)
+    first = next(iter(recordings.values()))
+    samples = sum(one.n_samples for one in recordings.values())
+    with page.controls:
+        choice = model_controls.choose(
+            n_channels=first.n_channels, n_samples=min(samples, fitting.MOST_SAMPLES), n_states=8,
+            n_latent=min(6, max(1, first.n_channels)), of=model_of,
+        )  # fmt: skip
+        on = _some(known, model_of)
+    its_own = f"{key}/{choice.family}/{json.dumps(dict(choice.config), sort_keys=True)}/{on}"
+    with page.picture:
+        if st.session_state.get(_GO) != its_own:
+            seconds = 0.5 + min(samples, fitting.MOST_SAMPLES) * 1.5e-4
+            shell.empty(
+                f"{len(recordings)} recordings, {samples:,} samples",
+                f"One model is fitted to all animals, none outweighing another, blind to the sheet: {live.beforehand(seconds)}. "
+                "It goes on while you look at other pages.",
+            )
+            label = "Fit one model to all" if on is None else f"Fit one model to {len(on)} of them"
+            shell.begin_button(label, partial(_set, _GO, its_own), type="primary", key="study-fit")
+            _suggest(key, recordings, known, choice)
+            return None
+        do = _fit(recordings, known, choice, on, keep=not private)
+        study = work.outcome("study-fit", ("fit", its_own), do, "It could not be fitted", what="the fit")
     if study is None:
         return None
-    code += [
-        f"recordings = cohort_files.read_recordings(files, {options.rate_hz}, {options.features!r})",
-        *fits.code(choice, on),
-    ]
+    module, family = FAMILIES[choice.family]
     return Brought(
-        f"{key}/{choice.family}/{sorted(choice.config.items())}/{on}", of, name,
-        f"{len(found.trials)} recordings, {choice.n_states} states found by one model", study, True,
-        [*imports, fits.imports(choice)], code, notes, lambda: found.trials,
-        lambda one: read_poses(found.sources[one], one, options.rate_hz),
+        its_own, of, name, f"{about}, {choice.n_states} states found by one model", study, private,
+        [*imports, f"from {module} import {family}"],
+        [*code, f"model = {Fit(choice.family, choice.config, ()).call}",
+         f"study = Study.fit(recordings, sheet, model{'' if on is None else f', on={on!r}'})"],
+        trials=lambda: recordings, **more,
     )  # fmt: skip
+
+
+def _set(name: str, value: Any) -> None:
+    st.session_state[name] = value
+
+
+def _some(known: Sheet, of: str) -> list[str] | None:
+    """The recordings that the model is fitted to; None for all."""
+    columns = [str(c) for c in known.frame if 1 < known.frame[c].nunique() <= MOST_VALUES or c == known.animal]
+    every = "all recordings"
+    said = "Or to some of them, which the others are then read with: what is unlike them is flagged."
+    column = one_of("Fitted to", [every, *columns], key="fitted-to", of=of, help=said)
+    if column not in columns:
+        return None
+    words = known.frame[column].map(in_words, na_action="ignore")
+    options = sorted(words.dropna().unique().tolist())
+    its = settings.key(of, settings.of(column))
+    chosen = several(f"where {column} is", options, options[:1], key="fitted-values", of=its)
+    return known.frame.loc[words.isin(chosen), RECORDING].tolist() or None
+
+
+def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Choice) -> None:
+    """Which K, tau and the rest the data speak for: half of the animals judge what was fitted to the others."""
+    fixed = {name: value for name, value in choice.config.items() if name not in APART}
+    most = MOST_READ.get(choice.name, MOST_READ_OF_OTHERS)
+    engine, session = screen.engine(), f"suggest-{live.visitor()}-study"
+
+    def do(say: Say) -> Suggestion:
+        kept, _ = fitting.prepared({name: recordings[name] for name in known.names}, [])
+        trials = fitting.one_each(kept, known.animals, most)
+        job = SuggestJob(Question(choice.name, trials, int(choice.config["n_latent"]), fixed), engine, session)
+        try:
+            while not (now := job.poll()).finished:
+                say(
+                    "Trying settings on half of the animals, and judging them by the others",
+                    now.done / max(1, now.total),
+                )
+                time.sleep(LOOK_EVERY_S)
+        except Stopped:
+            job.cancel()
+            raise
+        if now.suggestion is None:
+            raise FitError(now.message)
+        return now.suggestion
+
+    about = ("suggest", key, choice.name, json.dumps(fixed, sort_keys=True), choice.config["n_latent"])
+    shell.begin_button("Suggest settings", partial(_set, _SUGGESTED, about), key="study-suggest")
+    if st.session_state.get(_SUGGESTED) != about:
+        return
+    found = work.outcome("study-suggest", about, do, "No settings could be suggested", what="the search")
+    if found is None:
+        return
+    st.button(
+        "Use these settings", key="study-suggest-use", on_click=model_controls.apply, args=(choice, found.settings),
+        disabled=model_controls.are_set(choice, found.settings),
+    )  # fmt: skip
+    if len(set(known.animals.values())) < MANY_TRIALS:
+        shell.quiet(
+            f"Of fewer than {MANY_TRIALS} animals no half can be left out: stretches of time take turns instead."
+        )
+    verdicts(found)
+
+
+def _fit(
+    recordings: Mapping[str, Trial], known: Sheet, choice: Choice, on: list[str] | None, *, keep: bool
+) -> Callable[[Say], Study]:
+    engine, session = screen.engine(), f"{live.visitor()}/study"  # known to the script's thread alone
+
+    def do(say: Say) -> Study:
+        notes: list[str] = []
+        kept, aside = fitting.prepared({name: recordings[name] for name in known.names}, notes)
+        chosen = kept if on is None else {name: kept[name] for name in on if name in kept}
+        trials = Study.training(chosen, known, notes)
+        part = replace(known, set_aside={**known.set_aside, **aside}, notes=(*known.notes, *notes))
+        request = FitRequest(choice.family, choice.config, trials, preview=(), deadline_s=FIT_S, use_cache=keep)
+        job = engine.submit(request, session=session)
+        return studied(engine, job, "Fitting one model to all", kept, part, session, say)
+
+    return do
+
+
+def studied(
+    engine: Engine, job: Job, words: str, recordings: Mapping[str, Trial], sheet: Sheet, session: str, say: Say
+) -> Study:
+    """The study of recordings as the model of a fit reads each of them, a few at a time. What is under way ends with who waits."""
+    try:
+        while not job.wait(LOOK_EVERY_S):
+            view = job.poll()
+            waits = ", waiting for a worker" if view.status is JobStatus.QUEUED else ""
+            say(f"{words}{waits}", OF_A_FIT * view.step / view.total if view.total else 0.0)
+    except Stopped:
+        job.cancel()
+        raise
+    model, rule = job.result(0).model_bytes, fitting.STEADY
+    found: dict[str, tuple[Recording, float]] = {}
+    left, under_way = list(recordings), dict[str, Job]()
+    try:
+        while left or under_way:
+            while left and len(under_way) < AT_A_TIME:
+                name = left.pop(0)
+                asked = (model, Trials((recordings[name],)), rule.smooth_s, rule.shortest_s)
+                under_way[name] = engine.call(fitting.read_by, *asked, session=session, deadline_s=READ_S)
+            next(iter(under_way.values())).wait(LOOK_EVERY_S)
+            for name in [name for name, job in under_way.items() if job.poll().status.final]:
+                found[name] = under_way.pop(name).result(0)
+            share = OF_A_FIT + (1 - OF_A_FIT) * len(found) / len(recordings)
+            say(f"Reading recordings with it, {len(found)} of {len(recordings)}", share)
+    finally:
+        for job in under_way.values():
+            job.cancel()
+    odd = fitting.far_below({name: found[name][1] for name in recordings})
+    return Study.of_read(model_from_bytes(model), {name: found[name][0] for name in recordings}, odd, sheet)

@@ -14,7 +14,7 @@ from gdm_core.analysis.tables import csv
 from gdm_core.errors import DataError
 from gdm_core.study import Study
 from gdm_studio.plot.figures.base import Figure
-from pages.study import answer, files, look, pictures, words
+from pages.study import answer, files, pictures, words
 from pages.study.bring import Brought
 from pages.study.questions import N_PERMUTATIONS, SHORT, Answers, Asked
 from pages.ui import exports, shell
@@ -51,7 +51,7 @@ def panel(brought: Brought, asked: Asked | None, answers: Answers | None) -> Non
         for key, (words, made) in _figures(brought, asked, answers).items():
             shell.quiet(words)
             name = f"{brought.name}-{key.removeprefix('study-')}"
-            if key not in look.ON_THE_PAGE:  # what is saved is what the browser draws
+            if key not in answer.ON_THE_PAGE:  # what is saved is what the browser draws
                 plot(made, key=key, filename=name)
             exports.save_picture(key, name, made)
     with right:

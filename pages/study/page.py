@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.lab import live
-from pages.study import answer, bring, look, names, questions, tabs, words
+from pages.study import answer, bring, questions, tabs, words
 from pages.ui import limits, shell
 from pages.ui.theme import ASSETS
 
@@ -26,7 +26,7 @@ if brought is None:
         )
     shell.footer(["What you bring stays in this session."])
     shell.end_page()
-brought = names.named(brought)
+brought = words.named(brought)
 with page.controls:
     asked = questions.choose(brought)
 study = brought.study
@@ -43,7 +43,7 @@ if asked is not None:
         if answers is not None:
             answer.card(asked, answers)
 with page.picture:
-    look.draw(brought, asked, answers)
+    answer.draw(brought, asked, answers)
 with page.below:
     tabs.show(brought, asked, answers)
 shell.footer(["Animals are the unit everywhere: frames of one animal are no samples of their own."])

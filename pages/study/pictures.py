@@ -28,7 +28,7 @@ from gdm_studio.plot.figures.base import (
     shape,
     typed,
 )
-from gdm_studio.plot.figures.strips import state_strips
+from gdm_studio.plot.figures.states import state_strips
 from pages.lab.figures import states_on_a_circle
 from pages.lab.tabs import shortened
 from pages.study.questions import MEASURES, Answers, Asked
@@ -205,12 +205,12 @@ def dots(study: Study, asked: Asked, answers: Answers) -> Figure:
                 marker={"symbol": SYMBOLS[g % len(SYMBOLS)], "size": 7, "color": ink, "opacity": 0.75},
             )
         )  # fmt: skip
-        means, halves = _means(mine, measure, len(shown), at)
+        known = intervals(mine, "place", measure).reindex(shown)
         beside = np.arange(len(shown)) + (g - (len(groups) - 1) / 2) * width + width * 0.36
         traces.append(
             points(
-                "markers", beside, means, f"mean of {plain(group)}: %{{y:.3g}}", showlegend=False,
-                error_y={"type": "data", "array": typed(halves), "color": "$ink", "thickness": 1.6, "width": 0},
+                "markers", beside, known["mean"], f"mean of {plain(group)}: %{{y:.3g}}", showlegend=False,
+                error_y={"type": "data", "array": typed(known["half"]), "color": "$ink", "thickness": 1.6, "width": 0},
                 marker={"symbol": "line-ew", "size": 11, "line": {"color": "$ink", "width": 2.6}},
             )
         )  # fmt: skip
@@ -239,17 +239,13 @@ def label_of(study: Study, row: Any) -> str:
     return "whole recording" if row["state"] == "all" else study.called(row["state"])
 
 
-def _means(mine: pd.DataFrame, measure: str, n: int, at: Mapping[int, int]) -> tuple[Floats, Floats]:
+def intervals(table: pd.DataFrame, by: str | list[str], name: str) -> pd.DataFrame:
+    """The mean of a column for each group of rows, how many it is of, and `half` of its 95 % interval: NaN of a single one."""
     from scipy import stats
 
-    means, halves = np.full(n, np.nan), np.full(n, np.nan)
-    for place, i in at.items():
-        known = mine.loc[mine["place"] == place, measure].dropna().to_numpy(np.float64)
-        if len(known):
-            means[i] = known.mean()
-        if len(known) > 1:
-            halves[i] = stats.t.ppf(0.975, len(known) - 1) * known.std(ddof=1) / np.sqrt(len(known))
-    return means, halves
+    found = table.groupby(by)[name].agg(["mean", "std", "count"])
+    n = found["count"].to_numpy()
+    return found.assign(half=stats.t.ppf(0.975, np.maximum(n - 1, 1)) * found["std"] / np.sqrt(n))
 
 
 def _joined(table: pd.DataFrame, unit: str, measure: str) -> Dict:

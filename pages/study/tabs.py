@@ -12,7 +12,7 @@ from gdm_core.study import Power
 from gdm_core.study.comparing import in_unit
 from gdm_core.study.sheet import RECORDING
 from gdm_core.study.states import OF_STATES, SHARES
-from pages.study import answer, leave, look, names, pictures, questions, words, work
+from pages.study import answer, leave, pictures, questions, words, work
 from pages.study.bring import Brought
 from pages.study.questions import Answers, Asked
 from pages.study.work import Say
@@ -57,8 +57,6 @@ def _changes(brought: Brought, asked: Asked | None, answers: Answers | None) -> 
 
 
 def _over_time(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
-    from scipy import stats
-
     study = brought.study
     place = _state(brought, "Usage of", _surest(table, len(study.states)))
     counts, frame = study.counts, study.conditions
@@ -76,12 +74,9 @@ def _over_time(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
             its = {name: frame.iloc[row][name] for name in {unit, *asked.between}}
             parts.append(pd.DataFrame({"minute": minutes, "usage": usage[:, place], **its}))
     whole = pictures.with_groups(asked, pd.concat(parts, ignore_index=True))
-    each = whole.groupby([pictures.GROUP, unit, "minute"], as_index=False, sort=False)["usage"].mean()
-    drawn = each.groupby([pictures.GROUP, "minute"], as_index=False)["usage"].agg(["mean", "std", "count"])
-    drawn = drawn[drawn["count"] >= drawn["count"].max() / 2].copy()  # at the end only the longest recordings are left
-    n = drawn["count"].to_numpy()
-    quantile = np.where(n > 1, stats.t.ppf(0.975, np.maximum(n - 1, 1)), np.nan)
-    drawn["half"] = quantile * drawn["std"] / np.sqrt(n)
+    each = whole.groupby([pictures.GROUP, unit, "minute"], sort=False)["usage"].mean().reset_index()
+    drawn = pictures.intervals(each, [pictures.GROUP, "minute"], "usage").reset_index()
+    drawn = drawn[drawn["count"] >= drawn["count"].max() / 2]  # at the end only the longest recordings are left
     words = f"{study.called(study.states[place])}, share of the time"
     plot(
         pictures.over_time(drawn, pictures.groups_of(table), words),
@@ -174,7 +169,7 @@ def _frames(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
 
 def _clips(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
     table = None if answers is None else answers.table
-    words.panel(
+    words.teach(
         brought, asked, _state(brought, "Clips of", 0 if table is None else _surest(table, len(brought.study.states)))
     )
 
@@ -189,7 +184,7 @@ def _recordings(brought: Brought, asked: Asked | None, answers: Answers | None) 
     table.insert(3, "unlike the rest", [study.flagged.get(name, "") for name in table[RECORDING]])
     if not study.flagged:
         table = table.drop(columns="unlike the rest")
-    for note in dict.fromkeys([*look.left_out(brought), *study.notes]):
+    for note in dict.fromkeys([*answer.left_out(brought), *study.notes]):
         shell.quiet(note)
     two = {"minutes with a state": st.column_config.NumberColumn(format="%.2f")}
     show_table(table, 460, "study-sheet-table", column_config=two)
@@ -204,7 +199,7 @@ OF_AN_ANSWER: dict[str, Callable[[Brought, Asked, pd.DataFrame], None]] = {
 OTHERS: dict[str, Callable[[Brought, Asked | None, Answers | None], None]] = {
     "Changes": _changes,
     "Clips and words": _clips,
-    "Names": lambda brought, asked, _: names.panel(brought, asked),
+    "Names": lambda brought, asked, _: words.name_states(brought, asked),
     "Recordings": _recordings,
     "Take along": leave.panel,
 }

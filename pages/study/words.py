@@ -1,8 +1,8 @@
-"""A state by its clips from several animals; and words: moments that are named in some animals, found in all of them."""
+"""Names of states, given blind to groups; and words: moments that are named in some animals by their clips, and found in all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -12,27 +12,114 @@ import streamlit as st
 
 from gdm_core.analysis.tables import harmless
 from gdm_core.analysis.teaching import taught_fit
-from gdm_core.models.loading import model_from_bytes
+from gdm_core.errors import DataError
 from gdm_core.study import Study, fitting
 from gdm_core.study.fitting import Mark
 from gdm_core.study.sheet import RECORDING
 from pages.lab import live
 from pages.lab.live import screen
 from pages.lab.poses.clips import clip, clip_grid
-from pages.study import fits, pictures, work
+from pages.study import bring, pictures, work
 from pages.study.bring import Brought
-from pages.study.pictures import word
+from pages.study.pictures import GROUP, with_groups, word
 from pages.study.questions import Asked
 from pages.study.work import KEPT, Say
 from pages.ui import settings, shell
 from pages.ui.controls import one_of
 from pages.ui.plot import plot
 
-LONGEST = 30  # letters of a word
+LONGEST, LONGEST_NAME = 30, 40  # letters of a word, and of the name of a state
+_NAMED = "/named "
 TEACHABLE = "GDM"
 SAID = {"states": "States", "words": "Words"}
 
 
+def _typed(editor: str, column: str, drawn: Iterable[Any]) -> list[str]:
+    """What an editor holds in a column that it was drawn with, "" where nothing was written. A click is heard before the page runs,
+    so its state is asked, and not what the run before was given."""
+    edits = st.session_state.get(editor, {}).get("edited_rows", {})
+    cells = [edits.get(i, {}).get(column, cell) for i, cell in enumerate(drawn)]
+    return [cell.strip() if isinstance(cell, str) else "" for cell in cells]
+
+
+# ---- names of states ------------------------------------------------------------------------------------------------
+def named(brought: Brought) -> Brought:
+    """The study with the names that were given on this page, under a key that says so: its answers speak of them."""
+    given: dict[int, str] = st.session_state.get(_names_of(brought), {})
+    if not given:
+        return brought
+    return replace(brought, study=brought.study.with_names(given), key=f"{brought.key}{_NAMED}{sorted(given.items())}")
+
+
+def _names_of(brought: Brought) -> str:
+    return f"{KEPT}names-{settings.of(brought.key.partition(_NAMED)[0])}"
+
+
+def name_states(brought: Brought, asked: Asked | None) -> None:
+    """A row a state, to be named; a switch shows the groups."""
+    study = brought.study
+    shell.quiet(
+        "A name is better given before one knows who has more of it: the table speaks of all animals together. Names travel with "
+        "the study, its tables and figures."
+    )
+    table = _like(study)
+    if asked is not None and st.toggle(
+        "Show which group has how much of it", key=settings.key("unblinded", brought.of)
+    ):
+        table = table.join(_by_group(study, asked))
+    first = table.map(lambda cell: harmless(cell) if isinstance(cell, str) else cell).rename(columns=harmless)
+    place = _names_of(brought)
+    st.data_editor(
+        first, key=f"{place}-editor", hide_index=True, width="stretch",
+        disabled=[str(c) for c in first if c != "name"], height="content" if len(first) < 16 else 560,
+        column_config={"name": st.column_config.TextColumn("name", help="Click to write", max_chars=LONGEST_NAME)},
+    )  # fmt: skip
+
+    def use() -> None:
+        names = zip(study.states, _typed(f"{place}-editor", "name", first["name"]), strict=True)
+        kept = {state: name for state, name in names if name}
+        if len(set(kept.values())) < len(kept):
+            raise DataError("Give each a name of its own, or leave it out.")
+        st.session_state[place] = kept
+
+    shell.begin_button("Use these names", use, "Two states have one name", type="primary", key="study-use-names")
+
+
+def _like(study: Study) -> pd.DataFrame:
+    """What each state is like, over all recordings."""
+    counts = study.counts
+    changes = counts.changes.sum(axis=0)
+    before, after = changes.argmax(axis=0), changes.argmax(axis=1)
+    called = [study.called(state) for state in study.states]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        usage = np.nanmean(counts.usage, axis=0)
+        rate = np.nanmean(counts.of_states("bouts_per_min"), axis=0)
+        length = counts.seconds.sum(axis=0) / np.maximum(1, counts.of_states("bouts").sum(axis=0))
+    seen = changes.sum(axis=0) + changes.sum(axis=1) > 0
+    return pd.DataFrame(
+        {
+            "state": [str(state) for state in study.states],
+            "name": [study.names.get(state, "") for state in study.states],
+            "share of the time": [f"{share:.1%}" for share in usage],
+            "bouts a minute": [f"{value:.1f}" for value in rate],
+            "mean bout (s)": [f"{value:.2f}" for value in length],
+            "mostly after": [called[i] if yes else "–" for i, yes in zip(before, seen, strict=True)],
+            "mostly before": [called[i] if yes else "–" for i, yes in zip(after, seen, strict=True)],
+        }
+    )
+
+
+def _by_group(study: Study, asked: Asked) -> pd.DataFrame:
+    """Mean usage of each group, animals counting once."""
+    frame = study.conditions
+    whole = with_groups(asked, frame.dropna(subset=list(asked.between)))
+    unit = study.sheet.animal or RECORDING
+    usage = pd.DataFrame(study.counts.usage, index=frame.index).loc[whole.index]
+    each = usage.groupby([whole[GROUP], whole[unit]]).mean().groupby(level=0).mean()
+    return pd.DataFrame({f"in {group}": [f"{share:.1%}" for share in row] for group, row in each.iterrows()})
+
+
+# ---- words for moments ----------------------------------------------------------------------------------------------
 def marks_of(brought: Brought) -> list[Mark]:
     """What is marked, by the visitor or in the study that was opened."""
     mine: list[Mark] | None = st.session_state.get(_place(brought))
@@ -78,17 +165,15 @@ def _taught(brought: Brought, marks: list[Mark]) -> Callable[[Say], Study]:
         kept = {name: trials[name] for name in study.sheet.names}
         train, *named = fitting.lesson(kept, study.sheet.animals, marks, notes)
         asked = (study.model.to_bytes(), train, None, *named)
-        job = engine.call(taught_fit, *asked, session=session, deadline_s=fits.FIT_S)
-        model = fits.waited(job, say, "Teaching these words").model_bytes
-        read, scores = fits.read_all(engine, model, kept, session, say)
         part = replace(study.sheet, notes=(*study.sheet.notes, *notes))
-        return replace(Study.of_read(model_from_bytes(model), read, fitting.far_below(scores), part), marks=marks)
+        job = engine.call(taught_fit, *asked, session=session, deadline_s=bring.FIT_S)
+        return replace(bring.studied(engine, job, "Teaching these words", kept, part, session, say), marks=marks)
 
     return do
 
 
 # ---- the tab --------------------------------------------------------------------------------------------------------
-def panel(brought: Brought, asked: Asked | None, place: int) -> None:
+def teach(brought: Brought, asked: Asked | None, place: int) -> None:
     """Clips of a state, each of another animal, and a word for each."""
     study, state = brought.study, brought.study.states[place]
     clips = study.clips(state)
@@ -151,10 +236,12 @@ def _words(brought: Brought, clips: pd.DataFrame, names: list[str], open_: bool,
         table[RECORDING] = [harmless(name) for name in clips[RECORDING]]
     table["from (s)"] = np.round(clips["bout_first"] / rates, 2)
     table["seconds"] = np.round((clips["bout_after"] - clips["bout_first"]) / rates, 2)
-    table["word"] = pd.array([known.get(key, "") for key in keys], dtype="string")
+    drawn = [known.get(key, "") for key in keys]
+    table["word"] = pd.array(drawn, dtype="string")
+    editor = f"{_place(brought)}-{state}-{open_}-{settings.of(marks)}"
     able = brought.trials is not None and _teachable(study)
-    edited = st.data_editor(
-        table, key=f"{_place(brought)}-{state}-{open_}-{settings.of(marks)}", hide_index=True, width="stretch",
+    st.data_editor(
+        table, key=editor, hide_index=True, width="stretch",
         disabled=True if not able else [str(c) for c in table if c != "word"], height="content",
         column_config={
             "word": st.column_config.TextColumn("word", help="Click to write what it is", max_chars=LONGEST),
@@ -164,12 +251,13 @@ def _words(brought: Brought, clips: pd.DataFrame, names: list[str], open_: bool,
     if not able:
         shell.quiet("Words can be taught where a Gumbel Dynamical Model was fitted to the recordings here.")
         return
-    words = [str(said).strip() if isinstance(said, str) else "" for said in edited["word"]]
+
+    def keep() -> None:
+        said = dict(zip(keys, _typed(editor, "word", drawn), strict=True))
+        st.session_state[_place(brought)] = with_words(marks, said)
+
     left, right = st.columns([0.3, 0.7], gap="medium", vertical_alignment="center")
-    same = words == [known.get(key, "") for key in keys]
-    if left.button("Keep these words", key="study-keep-words", width="stretch", disabled=same):
-        st.session_state[_place(brought)] = with_words(marks, dict(zip(keys, words, strict=True)))
-        st.rerun()
+    left.button("Keep these words", key="study-keep-words", width="stretch", on_click=keep)
     of = {study.sheet.animals[mark[0]] for mark in marks if mark[0] in study.sheet.animals}
     words_of = pd.Series([mark[3] for mark in marks], dtype=str).value_counts()
     count = "".join(f"; {word} {n}" for word, n in words_of.items())

@@ -211,20 +211,25 @@ def error(title: str, message: str, *, retry: str = "", again: Callable[[], Any]
         st.button("Try again", key=retry, icon=":material/refresh:", on_click=again)
 
 
-def begin_button(label: str, begin: Callable[[], Any], refused: str, *, key: str, at: Any = st, **more: Any) -> None:
-    """A button that begins something before the page runs: a run that another overtakes never comes down to here, and a click that
-    is read by what its button gives would be lost. Where `begin` raises a GdmError, that is said below it under `refused`."""
-    why = f"_refused-{key}"
+def begin_button(
+    label: str, begin: Callable[[], Any], refused: str = "", *, key: str, at: Any = st, **more: Any
+) -> None:
+    """A button that begins something, of what the controls say by then; the page then runs once more.
 
-    def pressed() -> None:
-        try:
-            begin()
-        except GdmError as error:
-            st.session_state[why] = str(error)
-
-    at.button(label, key=key, on_click=pressed, **more)
-    if said := st.session_state.pop(why, ""):
-        error(refused, said)
+    A click is kept until a run comes down to here: one that another overtakes does not, and what `st.button` gives is lost with it.
+    Nor is it answered before the run, which alone knows what was set right before the click. Where `begin` raises a GdmError, that
+    is said below it under `refused`.
+    """
+    pressed = f"pressed-{key}"  # goes with the page: whoever turns to another one does not wait for it
+    at.button(label, key=key, on_click=st.session_state.update, args=({pressed: True},), **more)
+    if not st.session_state.pop(pressed, False):
+        return
+    try:
+        begin()
+    except GdmError as why:
+        error(refused, str(why))
+    else:
+        st.rerun()
 
 
 def running_html(text: str, share: float) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import streamlit as st
 
-from gdm_studio.plot.tokens import TOKENS as TOKENS
-from gdm_studio.plot.tokens import resolve as resolve
+from gdm_studio.plot.palette import TOKENS as TOKENS
+from gdm_studio.plot.palette import resolve as resolve
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 

@@ -1,4 +1,5 @@
-"""What was understood of a table, before any fit: roles, clock, gaps and outliers, each of which can be changed."""
+"""What was understood of a table, before any fit: roles, clock, gaps and outliers, each of which can be changed; and of labels, how
+much of the recording they cover, what was left out, and where they lie."""
 
 from __future__ import annotations
 
@@ -13,14 +14,16 @@ from datasets.readers.timing import TimeUnit
 from datasets.tables import Role, Table
 from gdm_core.analysis.tables import harmless
 from gdm_core.errors import GdmError
+from gdm_core.trials import labels_of
 from gdm_core.units import unit_for
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import FINE, Dict, Figure, axis, figure, note, points
-from gdm_studio.plot.figures.states import plain
+from gdm_studio.plot.figures.states import averaged, plain
+from pages.lab import Data
 from pages.ui import shell
 from pages.ui.controls import number, one_of, slide, switch
 from pages.ui.plot import plot
-from pages.ui.tables import rows_high
+from pages.ui.tables import rows_high, show_table
 from pages.your_data.intake import KEPT, OpenFile, TableOptions, edited, rate_of
 
 UNITS: dict[TimeUnit, str] = {
@@ -43,14 +46,8 @@ def table_options(file: OpenFile) -> TableOptions:
     unit: TimeUnit = "auto"
     clock = next((name for name, role in roles.items() if role == Role.TIME), None)
     if clock is not None and is_numeric(table.frame[clock]):
-        chosen = one_of(
-            "Time is in",
-            UNITS,
-            key="unit",
-            of=of,
-            help=f"Guessed from the name and the size of {clock!r}; the rate that follows stands under What was found.",
-        )
-        unit = chosen
+        said = f"Guessed from the name and the size of {clock!r}; the rate that follows stands under What was found."
+        unit = one_of("Time is in", UNITS, key="unit", of=of, help=said)
     said = "As found in the time column; without one, samples are counted."
     rate = number("Samples a second (0: as found)", 0.0, 1e6, 0.0, key="rate", of=of, help=said)
     timed = _is_timed(table, roles, unit, rate)
@@ -62,15 +59,7 @@ def table_options(file: OpenFile) -> TableOptions:
     resample = clock is not None and switch("Even clock", False, key="even", of=of, help=said)
     said = "Whether x and y are channels as well."
     place = Role.POSITION not in roles.values() or switch("Explain positions too", True, key="places", of=of, help=said)
-    return TableOptions(
-        tuple(roles.items()),
-        rate_hz=rate or None,
-        unit=unit,
-        resample_to_fixed_step=resample,
-        fill_seconds=fill,
-        drop_outliers=outliers,
-        position_is_channel=place,
-    )
+    return TableOptions(tuple(roles.items()), rate or None, unit, resample, fill, outliers, place)
 
 
 def _is_timed(table: Table, roles: dict[str, str], unit: TimeUnit, rate: float) -> bool:
@@ -166,7 +155,7 @@ def lines(y: Any, names: list[str], rate_hz: float | None = None, longest: int =
 
     longest  rows of the longest trial, which the unit of time suits; all of them if 0
     """
-    values, width = figures.strips.averaged(np.asarray(y, np.float32), MAX_POINTS)
+    values, width = averaged(np.asarray(y, np.float32), MAX_POINTS)
     low, high = np.nanmin(values, axis=0, initial=np.inf), np.nanmax(values, axis=0, initial=-np.inf)
     span = np.where(high > low, high - low, 1.0)
     unit = unit_for((longest or len(y)) / (rate_hz or 1.0), "step" if rate_hz is None else "s")
@@ -195,3 +184,54 @@ def lines(y: Any, names: list[str], rate_hz: float | None = None, longest: int =
 def _examples(column: pd.Series) -> str:
     seen = column.dropna()
     return ", ".join(f"{value:.5g}" if isinstance(value, float) else str(value)[:18] for value in seen.iloc[:3])
+
+
+def label_panel(data: Data) -> None:
+    """Counts, time, and a strip of the labels over the channels of the same moments; nothing where there are none."""
+    words = data.words
+    if words is None:
+        return
+    every = np.concatenate(labels_of(data.trials))
+    with shell.panel("labels", "Labels"):
+        shell.quiet(
+            f"{100 * (every >= 0).mean():.3g} % of {len(every):,} samples have a label. The fit does not see them: states are "
+            "scored against those of the trials kept aside."
+        )
+        for note in data.notes:
+            if note.startswith("labels: "):
+                shell.quiet(f"· {note.removeprefix('labels: ')}")
+        table = counted(data, every)
+        show_table(table, 260, "label-counts")
+        unit = data.time_unit
+        timing: dict[str, Any] = {"step": unit.of(data.step(data.trials[0])), "unit": unit.name}
+        strip = figures.state_strips(
+            {"expert": words.hot(every)},
+            **timing,
+            caption="The labels of all trials, one after the other: those to be fitted first. " + words.remark,
+            height=96,
+        )
+        plot(strip, key="label-strip")
+        signal = np.concatenate([trial.y for trial in data.trials])
+        plot(figures.channel_strip(signal, **timing, height=min(60 + 8 * signal.shape[1], 200)), key="label-signal")
+        st.html(shell.key_html("Labels", zip(words.colours, words.names, strict=True)))
+
+
+def counted(data: Data, every: np.ndarray) -> pd.DataFrame:
+    """A row for each behaviour: bouts, samples, time, and how much of it is kept aside as new."""
+    fitted = data.train.n_samples
+    starts = np.flatnonzero(np.diff(every, prepend=-2))
+    rows = []
+    for k, name in enumerate(data.every_label):
+        of = every == k
+        rows.append(
+            {
+                "behaviour": name,
+                "bouts": int((every[starts] == k).sum()),
+                "samples": int(of.sum()),
+                "seconds": round(float(of.sum()) / data.train[0].rate_hz, 1),
+                "share of the labelled": f"{100 * of.sum() / max((every >= 0).sum(), 1):.3g} %",
+                "of these new": f"{100 * of[fitted:].sum() / of.sum():.3g} %" if of.any() else "–",
+            }
+        )
+    table = pd.DataFrame(rows)
+    return table.drop(columns="seconds") if data.unit == "step" else table

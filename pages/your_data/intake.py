@@ -113,11 +113,7 @@ def labels() -> Any:
 
 
 def received_labels() -> None:
-    sent = st.session_state.get(MARKS)
-    if sent is None:
-        leave_labels()
-    else:
-        st.session_state[LABELS] = sent
+    st.session_state[LABELS] = st.session_state.get(MARKS)
 
 
 def leave_labels() -> None:

@@ -18,8 +18,7 @@ from pages.lab.recording import EXPORT, recording_page
 from pages.ui import navigation, shell
 from pages.ui.controls import switch
 from pages.ui.downloads import download
-from pages.your_data import check, example, intake, pose_check, poses, visit
-from pages.your_data.label_check import label_panel
+from pages.your_data import check, example, intake, poses, visit
 
 KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5", "slp"]
 LABEL_KINDS = ["annot", "txt", "csv", "tsv"]
@@ -130,11 +129,11 @@ def ask_how_to_read(file: intake.OpenFile) -> intake.OpenFile:
 def pose_data(file: intake.OpenFile) -> Data | None:
     """What can be fitted of a tracking file, and what was understood of it; None where that says why not. Raises why else."""
     with page.controls:
-        options = pose_check.pose_options(file)
+        options = poses.pose_options(file)
         labels, trouble = ask_for_labels(options.rate_hz)
     marks = "" if (sent := intake.labels()) is None else str(sent.name)
     with understood(file):
-        if not pose_check.pose_panel(file, options):
+        if not poses.pose_panel(file, options):
             return None
     if trouble:
         raise DataError(f"The labels cannot be read. {trouble}")
@@ -203,7 +202,7 @@ else:
         page.header(file.name)
         if data is not None:
             with page.picture:
-                label_panel(data)
+                check.label_panel(data)
         with page.card:
             st.html('<p class="gdm-panel-title">Next</p>')
             if data is None:
@@ -218,9 +217,8 @@ else:
                     f"It starts with K {k} and D {d}, from a first look: {data.suggestion.why_states}; {data.why_latent}. "
                     "Which K the data speak for is asked after the fit, under Suggest settings."
                 )
-            if st.button("Fit it", type="primary", key="fit", disabled=data is None, width="stretch"):
-                intake.fit_it(file)
-                st.rerun()
+            st.button("Fit it", type="primary", key="fit", disabled=data is None, width="stretch", on_click=intake.fit_it,
+                      args=(file,))  # fmt: skip
 
 if data is not None and file is not None and intake.is_fitted(file):
     recording_page(page, data, sees="places" if file.tracked else "moves")

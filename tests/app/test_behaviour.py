@@ -88,8 +88,7 @@ def test_the_strips_show_what_could_have_been_known_then(engine, monkeypatch):
 
 
 def test_calms21_that_is_not_there_says_where_to_get_it(engine):
-    app = opened("behaviour")
-    app.selectbox(key="source").set_value("calms21").run()
+    app = opened("behaviour", source="CalMS21, from a file")
     assert "s0vdx-0k302" in words(app)
     assert "licence" in words(app)
     app.selectbox(key="source").set_value("simulated").run()
@@ -102,24 +101,21 @@ def test_one_part_of_calms21_is_said_to_be_there_and_the_other_to_be_missing(eng
     content = {"annotator-id_0": {"task1/test/mouse070_task1_annotator1": trial}}
     (tmp_path / "calms21_task1_test.json").write_text(json.dumps(content))
     for path in ("calms21_task1_test.json", ""):
-        app = opened("behaviour")
-        app.selectbox(key="source").set_value("calms21").run()
+        app = opened("behaviour", source="CalMS21, from a file")
         app.text_input(key="path").set_value(path).run()
         assert "test trials of CalMS21, but the train trials are missing" in words(app), path
         assert "calms21_task1_train.json" in words(app)
 
 
 def test_a_path_that_leads_out_of_the_data_folder_is_refused(engine):
-    app = opened("behaviour")
-    app.selectbox(key="source").set_value("calms21").run()
+    app = opened("behaviour", source="CalMS21, from a file")
     app.text_input(key="path").set_value("../../etc/passwd").run()
     assert "outside the data folder" in words(app)
 
 
 def test_a_damaged_tracking_file_is_named_and_the_page_goes_on(engine, tmp_path):
     (tmp_path / "broken.h5").write_bytes(b"this is no HDF5 file")
-    app = opened("behaviour")
-    app.selectbox(key="source").set_value("file").run()
+    app = opened("behaviour", source="A tracking file")
     assert "broken.h5" in words(app)
     assert app.button(key="behaviour-again")
 
@@ -143,8 +139,7 @@ def test_a_link_to_a_file_that_is_not_there_opens_no_other_one(engine, tmp_path)
 def test_a_tracking_file_in_the_data_folder_is_fitted(engine, tmp_path):
     whole = mice.simulate_recordings(1, 300, seed=3)[0]
     np.savez(tmp_path / "pair.npz", keypoints=whole.xy, scores=whole.scores, labels=np.asarray(whole.labels, np.int64))
-    app = opened("behaviour")
-    app.selectbox(key="source").set_value("file").run()
+    app = opened("behaviour", source="A tracking file")
     assert "pair.npz" in words(app)
     assert "first 60 %" in str(control(app, "selectbox", "trial").options)
 

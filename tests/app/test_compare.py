@@ -8,7 +8,7 @@ import pytest
 
 from gdm_core.engine.compare import CompareJob, Comparison
 from gdm_core.errors import ConfigError
-from pages.compare import grid, settings, sources
+from pages.compare import grid, settings
 from pages.ui import navigation
 from tests.support.compared import fits, lines, made_up
 from tests.support.drawn import record
@@ -20,10 +20,10 @@ from tests.support.page import opened, pressed
 @pytest.fixture(autouse=True)
 def _made_up(engine, monkeypatch):
     fits.clear()
-    sources.simulated.clear()
+    settings.simulated.clear()
     monkeypatch.setattr("gdm_core.engine.compare.fitted_cell", made_up)
     monkeypatch.setattr("gdm_core.engine.compare.lines_to_beat", lines)
-    monkeypatch.setattr(sources, "T", 240)
+    monkeypatch.setattr(settings, "T", 240)
 
 
 def test_a_first_visit_finds_what_can_be_told_and_what_cannot():
@@ -101,7 +101,7 @@ def test_other_numbers_of_states_fill_a_map_where_a_failure_is_a_mark(engine):
     app = pressed(app, "Fit 6 models")
     app.run()
     asked = grid.settings_of(settings.Chosen("B", "pdlds", "pdlds", {"n_states": 4, "n_latent": 2}), None)
-    source = sources.simulated("nascar-soft", 0)
+    source = settings.simulated("nascar-soft", 0)
     made = grid.heat(CompareJob(Comparison(asked, (0,), source.train, source.test), engine, "one").poll(), None, "ten")
     assert [mark["text"] for mark in made["layout"]["annotations"]] == ["×"] * 6
 
@@ -115,7 +115,7 @@ def test_a_cell_of_the_map_leads_to_its_fit_on_the_page_of_the_data(engine):
     assert (cell.config["n_states"], cell.config["stickiness"]) == (6, 0.7)
     assert grid.cell_at(chosen, "stickiness", {"x": "6", "y": "none such"}) is None
     assert grid.cell_at(chosen, None, None) is None
-    source = sources.simulated("nascar-standard", 3)
+    source = settings.simulated("nascar-standard", 3)
     wanted = live_of(settled(opened("nascar", **source.query(cell) | {"T": "240"})))._wanted
     assert wanted.train.fingerprint == source.train.fingerprint
     assert {**wanted.config, "seed": 0} == {**cell.config, "posterior": "window", "seed": 0}
@@ -135,7 +135,7 @@ def test_links_that_ask_for_what_is_not_offered_say_so():
 
 
 def test_much_work_waits_for_a_button(monkeypatch):
-    monkeypatch.setattr("pages.compare.job.AT_ONCE", 100)
+    monkeypatch.setattr("pages.compare.results.AT_ONCE", 100)
     app = opened("compare")
     assert "9 fits of 240 samples" in text(app)
     assert "That takes about 5 s" in text(app)
@@ -165,7 +165,7 @@ def test_finished_fits_are_found_again_by_the_next_visitor():
 
 
 def test_what_was_uploaded_is_not_kept(engine):
-    source = sources.simulated("nascar-soft", 0)
+    source = settings.simulated("nascar-soft", 0)
     asked = Comparison({"A": ("gdm", {"n_states": 4})}, (0,), source.train, source.test, keep=False)
     CompareJob(asked, engine, "one")
     CompareJob(asked, engine, "another")
@@ -173,7 +173,7 @@ def test_what_was_uploaded_is_not_kept(engine):
 
 
 def test_impossible_comparisons_are_refused():
-    source = sources.simulated("nascar-soft", 0)
+    source = settings.simulated("nascar-soft", 0)
     sides = (source.train, source.test)
     with pytest.raises(ConfigError, match="no setting"):
         Comparison({}, (0,), *sides)

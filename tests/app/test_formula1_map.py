@@ -16,8 +16,8 @@ from pages.formula1.placing import STANDOFF_PX, crosses, crosses_box
 from pages.ui import legend
 from pages.ui.exports import figure_html
 from tests.support.formula1_page import one_lap
+from tests.support.real import recorded
 from tests.support.reports import sources_in
-from tests.unit.test_formula1 import SHARED
 
 TRACK_WIDTH = 13.0
 NUMBER_PX = (7.0, 11.0)  # of one character, as a browser draws it
@@ -25,9 +25,7 @@ NUMBER_PX = (7.0, 11.0)  # of one character, as a browser draws it
 
 def monza() -> Circuit:
     """The real circuit as the corner service sends it."""
-    if not (SHARED / "multiviewer_monza_2020.json").is_file():
-        pytest.skip(f"the recorded circuit is not in {SHARED}")
-    sent = json.loads((SHARED / "multiviewer_monza_2020.json").read_text())
+    sent = json.loads(recorded("f1/multiviewer_monza_2020.json").read_text())
     lap = ReferenceLap.from_points(np.column_stack([sent["x"], sent["y"]]) / 10)
     places = np.array([[c["trackPosition"]["x"], c["trackPosition"]["y"]] for c in sent["corners"]]) / 10
     corners = zip(sent["corners"], data.turned(places, sent["rotation"]), lap.distance(places), strict=True)
@@ -135,9 +133,7 @@ def test_files_have_the_layout_of_their_own_width():
 )
 def test_simulated_circuits_lie_as_the_real_ones(name, official):
     file, degrees = official
-    if not (SHARED / f"{file}.csv").is_file():
-        pytest.skip(f"the recorded corners are not in {SHARED}")
-    rows = np.loadtxt(SHARED / f"{file}.csv", delimiter=",", skiprows=1)
+    rows = np.loadtxt(recorded(f"f1/{file}.csv"), delimiter=",", skiprows=1)
     real = data.turned(rows[:, 1:3] / 10, degrees)
     drawn = np.array([corner[1:3] for corner in data.circuit(Place(circuit=name)).corners])
     apart = (drawn - drawn.mean(axis=0)) - (real - real.mean(axis=0))

@@ -214,7 +214,7 @@ def test_laps_beyond_the_race_are_refused():
 
 # ---- many fits ----------------------------------------------------------------------------------------------------
 def test_the_curve_holds_each_fit_in_its_place_and_leaves_the_rest_open():
-    from gdm_core.engine.records import Record
+    from gdm_core.engine.sweep import Record
 
     records = [
         Record({"n_states": 2}, 0, scores={"paper_accuracy": 0.4}),

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from datasets.f1.layouts import LAYOUTS
 from pages.formula1.data import turned
-from pages.home import words
+from pages.home import pictures
 from pages.lab import shipped
 from pages.lab.live import Live
 from pages.lab.view import Looked
@@ -103,5 +103,5 @@ def test_home_says_in_plain_words_what_was_measured():
     )
     for card in map(load_card, ("nascar-soft", "formula1", "behaviour")):
         for one in card.scores[:2]:
-            assert one.name in words.PLAIN
+            assert one.name in pictures.PLAIN
             assert one.name not in said

@@ -1,14 +1,16 @@
-"""The NASCAR lab while a fit or an answer is under way: what stands meanwhile, and what is said about it."""
+"""The NASCAR lab while a fit or an answer is under way, or a thumb is held: what stands meanwhile, and what is said about it."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from gdm_core.analysis import looks
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import untyped
 from pages.lab import card as lab_card
@@ -25,6 +27,14 @@ from tests.support.sliders import slider
 @pytest.fixture
 def drawn(monkeypatch):
     return record(monkeypatch)
+
+
+@pytest.fixture
+def app(engine) -> AppTest:
+    """A page with its first result; from here on workers do what they are told to alone."""
+    found = opened()
+    engine.auto = False
+    return found
 
 
 def card(app: AppTest) -> str:
@@ -77,9 +87,7 @@ def test_scores_of_a_link_that_was_open_before_are_there_at_once(engine):
     assert not engine.waiting("ask-scores")
 
 
-def test_scores_of_a_fit_that_has_just_ended_are_on_their_way(engine):
-    app = opened()
-    engine.auto = False
+def test_scores_of_a_fit_that_has_just_ended_are_on_their_way(engine, app):
     for change in (lambda: app.number_input(key="track").set_value(7), lambda: slider(app, "T").set_value(300)):
         change()
         app.run()
@@ -152,9 +160,7 @@ def test_whatever_is_not_of_what_the_controls_say_fades_until_it_is(engine):
     assert 'class="gdm-waiting"' not in text(app)
 
 
-def test_a_run_that_is_overtaken_has_said_by_then_which_settings_are_wanted(engine, monkeypatch):
-    app = opened()
-    engine.auto = False
+def test_a_run_that_is_overtaken_has_said_by_then_which_settings_are_wanted(engine, monkeypatch, app):
     monkeypatch.setattr("pages.lab.picture", lambda *given: st.stop())
     app.number_input(key="track").set_value(7)
     app.run()
@@ -169,9 +175,7 @@ def test_a_picture_that_moves_is_the_result_of_no_settings(engine, moving):
 
 
 # ---- a hand comes near a slider -----------------------------------------------------------------------------------
-def test_states_for_a_held_thumb_are_asked_for_once_a_hand_comes_near_and_never_before(engine):
-    app = opened()
-    engine.auto = False
+def test_states_for_a_held_thumb_are_asked_for_once_a_hand_comes_near_and_never_before(engine, app):
     before = len(engine.jobs)
     app.run()
     offered = offers(app)
@@ -195,9 +199,7 @@ def test_states_for_a_held_thumb_are_asked_for_once_a_hand_comes_near_and_never_
 
 
 @pytest.mark.parametrize("said", ["", "temperature", "T", "tau " * 1000])
-def test_nothing_is_worked_out_for_a_slider_that_is_none(engine, said):
-    app = opened()
-    engine.auto = False
+def test_nothing_is_worked_out_for_a_slider_that_is_none(engine, said, app):
     assert tables(app, said, 0.5)["tables"] == []
     assert not engine.waiting()
 
@@ -213,9 +215,7 @@ def _ahead(engine) -> list[int]:
     return [job.work.config["n_states"] for job in jobs]
 
 
-def test_fits_beside_the_one_that_stands_are_begun_once_a_hand_comes_near_the_slider(engine):
-    app = opened()
-    engine.auto = False
+def test_fits_beside_the_one_that_stands_are_begun_once_a_hand_comes_near_the_slider(engine, app):
     app.run()
     assert _ahead(engine) == []
     _near(app, "K")
@@ -251,9 +251,7 @@ def test_states_that_come_while_k_is_held_are_those_of_the_fit_that_is_shown_onc
 
 
 @pytest.mark.parametrize("begun", [True, False])
-def test_a_fit_that_was_asked_for_ahead_goes_on_when_somebody_waits_for_it(engine, begun):
-    app = opened()
-    engine.auto = False
+def test_a_fit_that_was_asked_for_ahead_goes_on_when_somebody_waits_for_it(engine, begun, app):
     _near(app, "K")
     three, five = [job for job in engine.waiting() if job.slot.startswith("prefetch-")]
     if begun:
@@ -267,9 +265,7 @@ def test_a_fit_that_was_asked_for_ahead_goes_on_when_somebody_waits_for_it(engin
     assert live_of(app).poll().result.key == five.work.key
 
 
-def test_what_is_fitted_ahead_is_given_up_when_another_setting_moves(engine):
-    app = opened()
-    engine.auto = False
+def test_what_is_fitted_ahead_is_given_up_when_another_setting_moves(engine, app):
     _near(app, "K")
     ahead = engine.waiting()
     slider(app, "tau").set_value(0.3).run()
@@ -278,9 +274,7 @@ def test_what_is_fitted_ahead_is_given_up_when_another_setting_moves(engine):
     assert _ahead(engine) == [], "not beside a fit that somebody waits for"
 
 
-def test_nothing_is_fitted_ahead_where_fits_take_long(engine, monkeypatch):
-    app = opened()
-    engine.auto = False
+def test_nothing_is_fitted_ahead_where_fits_take_long(engine, monkeypatch, app):
     monkeypatch.setattr(session, "AHEAD_S", -1.0)
     monkeypatch.setattr(held, "SOON_S", -1.0)
     _near(app, "K")
@@ -321,9 +315,7 @@ def test_noise_is_seen_under_the_track(engine, drawn):
 
 
 # ---- the new trial ------------------------------------------------------------------------------------------------
-def test_a_new_trial_that_no_fit_has_read_says_when_it_will_be(engine):
-    app = opened()
-    engine.auto = False
+def test_a_new_trial_that_no_fit_has_read_says_when_it_will_be(engine, app):
     app.number_input(key="track").set_value(7)
     app.run()
     (main,) = engine.waiting("main")
@@ -344,9 +336,7 @@ def test_a_new_trial_that_no_fit_has_read_says_when_it_will_be(engine):
     assert live_of(app).records.last(Looked).content == (wanted.train.fingerprint, wanted.test.fingerprint)
 
 
-def test_a_paused_fit_shows_the_new_trial_as_it_was_read_before(engine, drawn):
-    app = opened()
-    engine.auto = False
+def test_a_paused_fit_shows_the_new_trial_as_it_was_read_before(engine, drawn, app):
     app.button(key="nascar-reset").click()
     app.run()
     (main,) = engine.waiting("main")
@@ -359,9 +349,7 @@ def test_a_paused_fit_shows_the_new_trial_as_it_was_read_before(engine, drawn):
     assert "The fit is paused" in figure["caption"]
 
 
-def test_what_is_true_is_never_marked_as_out_of_date(engine, drawn):
-    app = opened()
-    engine.auto = False
+def test_what_is_true_is_never_marked_as_out_of_date(engine, drawn, app):
     slider(app, "K").set_value(6)
     app.run()
     assert live_of(app).poll().state == "stale"
@@ -373,3 +361,107 @@ def test_what_is_true_is_never_marked_as_out_of_date(engine, drawn):
     engine.run_all()
     settled(app.run())
     assert len(drawn["strips"][0]["data"]) == 1
+
+
+# ---- a thumb is held ------------------------------------------------------------------------------------------------
+def test_a_held_slider_of_the_track_shows_the_data_at_once(engine, monkeypatch):
+    drawn = record(monkeypatch)
+    app = opened()
+    jobs, before = len(engine.jobs), drawn["channels"][0]["data"][0]["z"]["bdata"]
+    address = dict(app.query_params)
+    slider(app, "standard.noise").hold(0.5).run()
+    assert drawn["channels"][0]["data"][0]["z"]["bdata"] != before
+    assert drawn["inferred-track"][1] == "preview"
+    assert len(engine.jobs) == jobs, "nothing is fitted before it is let go"
+    assert app.query_params == address
+    slider(app, "T").hold(400).run()
+    assert live_of(app).poll().wanted.train.n_samples == 400
+    assert drawn["true-track"][0]["alt"] != ""
+    slider(app, "T").set_value(400)
+    settled(slider(app, "standard.noise").set_value(0.5).run())
+    assert len(engine.jobs) > jobs
+    assert drawn["inferred-track"][1] == "fresh"
+    assert app.query_params["standard.noise"] == "0.5"
+
+
+# ---- what the browser draws by itself -------------------------------------------------------------------------------
+def test_a_held_softness_brings_the_states_of_the_standing_fit_at_all_values_once(engine):
+    app = opened(seed="1")
+    assert set(offers(app)) == {"K", "tau", "gamma"}
+    fitted, jobs = live_of(app).poll().result, len(engine.jobs)
+    sent = tables(app, "tau")
+    assert len(engine.jobs) == jobs + 1, "nobody pays for a slider that is not moved"
+    (table,) = sent["tables"]
+    states = shares(table["parts"]["states"])
+    assert states.shape == (len(table["values"]), 200, 4)
+    assert set(sent["figures"]) == {"inferred-track", "overview", "strips"}
+    shown = live_of(app).poll()
+    trials = live_of(app)._wanted.train
+    for i in (0, 20):
+        (exact,) = looks.first_look(fitted.model_bytes, trials, {"temperature": table["values"][i]})
+        np.testing.assert_allclose(states[i], exact[:, list(shown.order)], atol=0.003)
+    assert tables(app, "tau") == sent
+    assert len(engine.jobs) == jobs + 1, "asked once for a movement"
+    assert tables(app, "no such slider") == {"of": "", "tables": [], "more": False}, "anybody may send anything"
+
+
+def test_a_new_trial_follows_as_the_standing_fit_reads_it(engine):
+    app = opened(seed="1", trial="New trial")
+    fitted, trials = live_of(app).poll().result, live_of(app)._wanted.test
+    (table,) = tables(app, "tau")["tables"]
+    (exact,) = looks.first_look(fitted.model_bytes, trials, {"temperature": table["values"][20]})
+    order = list(live_of(app).poll().order)
+    np.testing.assert_allclose(shares(table["parts"]["states"])[20], exact[:, order], atol=0.003)
+
+
+def test_only_the_server_draws_what_is_too_much_to_read_at_every_value(engine, monkeypatch):
+    monkeypatch.setattr(held, "MOST_SAMPLES", 100)
+    assert offers(opened(seed="1")) == {}
+
+
+def test_a_long_trial_is_thinned_in_time_and_in_values(engine, monkeypatch):
+    monkeypatch.setattr(held, "MOST", 300)
+    monkeypatch.setattr(held, "FINE", 100)
+    app = opened(seed="1")
+    (table,) = tables(app, "tau")["tables"]
+    part = table["parts"]["states"]
+    assert (part["stride"], part["shape"]) == (3, [17, 67, 4])
+    assert [table["values"][0], table["values"][-1]] == [0.01, 3.0]
+    assert table["values"] == sorted(table["values"])
+
+
+def test_of_a_long_trial_some_values_come_first(engine, monkeypatch):
+    monkeypatch.setattr(held, "FINE", 100)
+    app = opened(seed="1")
+    engine.auto = False
+    assert tables(app, "tau")["more"]
+    some, rest = engine.waiting()
+    engine.run(some)
+    sent = tables(app, "tau")
+    assert (len(sent["tables"][0]["values"]), sent["more"]) == (5, True)
+    engine.run(rest)
+    whole = tables(app, "tau")
+    assert len(whole["tables"][0]["values"]) == 17
+    assert not whole["more"]
+    assert whole["of"] != sent["of"], "the browser throws the first ones away"
+
+
+def test_a_held_k_brings_the_first_steps_of_fits_that_would_take_long(engine, monkeypatch):
+    monkeypatch.setattr(session, "AHEAD_S", -1.0)
+    monkeypatch.setattr(held, "SOON_S", -1.0)
+    app = opened(seed="1")
+    fitted, trials = live_of(app).poll().result, live_of(app)._wanted.train
+    found = {table["values"][0]: table["parts"]["states"] for table in tables(app, "K")["tables"]}
+    assert {k: part["shape"] for k, part in found.items()} == {k: [1, 200, k] for k in range(2, 13)}
+    (begun,) = looks.first_look(fitted.model_bytes, trials, {"n_states": 6})
+    (sent,) = shares(found[6])
+    np.testing.assert_allclose(np.sort(sent.mean(axis=0)), np.sort(begun.mean(axis=0)), atol=0.003)
+    np.testing.assert_allclose(sent.max(axis=1), begun.max(axis=1), atol=0.003)
+    assert len(engine.waiting()) == 0
+    assert live_of(app).prefetch.known(replace(live_of(app)._wanted, config=fitted_with(app, 6))) is None, (
+        "nothing is fitted for it"
+    )
+
+
+def fitted_with(app, n_states):
+    return {**live_of(app)._wanted.config, "n_states": n_states}

@@ -97,6 +97,28 @@ def test_empty_error_and_running_states_say_what_to_do():
     assert "It goes on already." not in _html(app.run()), "what is refused is said once"
 
 
+def _overtaken() -> None:
+    import streamlit as st
+
+    from pages.ui import shell
+
+    number = st.number_input("Number", key="number")
+    if st.session_state.pop("overtaken", False):
+        st.stop()
+    shell.begin_button("Begin", lambda: st.session_state.update(begun=number), key="begin")
+
+
+def test_a_click_waits_for_the_run_that_comes_to_it_and_means_what_was_set_right_before():
+    app = AppTest.from_function(_overtaken).run()
+    app.session_state["overtaken"] = True
+    app.number_input(key="number").set_value(3)
+    app.button(key="begin").click().run()
+    assert "begun" not in app.session_state
+    assert app.run().session_state["begun"] == 3
+    app.number_input(key="number").set_value(4).run()
+    assert app.session_state["begun"] == 3, "once"
+
+
 @pytest.mark.parametrize(
     ("value", "line", "spread", "higher", "verdict"),
     [

@@ -11,37 +11,13 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from datasets import tables
-from gdm_studio.plot import figures
-from pages.ui import settings, theme
-from pages.ui.server import plotly_address
+from pages.ui import settings
 
 pytestmark = pytest.mark.browser
 
 PLAYER = "canvas[data-ready]"
 CURSOR = ".gdm-cursor-time:not([hidden])"
 UPLOADER = "[data-testid=stFileUploader]"
-
-# Draws two strip figures in turn with the plot component's own module; of how many parts each drawing is.
-REDRAW = """
-async ({ figures, tokens, plotly, rounds }) => {
-  const { default: draw } = await import("/_stcore/bidi-components/gdm.plot/plot.js");
-  const place = document.createElement("div");
-  place.style.cssText = "position:fixed;top:0;left:0;width:900px;z-index:9999999;background:white";
-  place.style.setProperty("--st-background-color", "#ffffff");
-  document.body.appendChild(place);
-  const common = { state: "fresh", badge: "", revision: "same", group: "g", events: [], filename: "f", plotly };
-  const parts = [];
-  for (let round = 0; round < rounds; round++) {
-    const figure = structuredClone(figures[round % 2]);
-    draw({ data: { figure, options: { ...common, height: figure.height }, tokens }, parentElement: place, setTriggerValue() {} });
-    await place.gdmView.job;
-    parts.push(place.querySelectorAll("*").length);
-  }
-  place.remove();
-  return parts;
-}
-"""
-
 
 # Shows a stretch of the strips; the moment of the cursor in them, -1 where it is out of sight.
 WINDOW = """range => window.Plotly.relayout(document.querySelector(".st-key-strips .gdm-plot"), { "xaxis.range": range })
@@ -104,20 +80,6 @@ def test_the_player_and_the_strips_point_at_the_same_moment(visit):
     page.locator("[data-role=play]").click()
     player = page.locator(PLAYER).element_handle()
     page.wait_for_function("([canvas, least]) => Number(canvas.dataset.frame) >= least", arg=[player, before + 10])
-
-
-def test_strips_of_24000_frames_are_few_parts_however_often_they_are_redrawn(shared):
-    """How long a redraw takes is measured by `make bench-app`; that depends on how much there is to draw."""
-    page = shared("/playground").ready()
-    pair = []
-    for seed in (0, 1):
-        rng = np.random.default_rng(seed)
-        soft = np.repeat(rng.dirichlet(np.full(5, 0.4), 400), 60, axis=0).astype(np.float32)  # [24000, 5]
-        hard = figures.one_hot(soft.argmax(axis=1), 5)
-        pair.append(figures.state_strips({"expert": hard, "bouts": hard, "states": soft}, step=1 / 30, unit="s"))
-    parts = page.evaluate(REDRAW, {"figures": pair, "tokens": theme.TOKENS, "plotly": plotly_address(), "rounds": 4})
-    assert 10 < parts[0] < 400
-    assert parts[2:] == parts[:2], "nothing of an earlier drawing is left over"
 
 
 @pytest.mark.bulk

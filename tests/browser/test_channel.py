@@ -24,6 +24,18 @@ def runs(page: Page) -> int:
     return int(page.evaluate("window.gdmChannel.runs"))
 
 
+def asked(page: Page) -> list[str]:
+    """Why the channel has asked for runs since this was called first."""
+    return page.evaluate("""() => window.asked ??= (() => {
+      const reasons = [];
+      window.gdmChannel.socket.addEventListener("message", ({ data }) => {
+        const { type, why } = JSON.parse(data);
+        if (type === "run") reasons.push(why);
+      });
+      return reasons;
+    })()""")
+
+
 def said(page: Page, words: str) -> None:
     expect(page.locator(".gdm-text", has_text=words).first).to_be_attached()
 
@@ -131,14 +143,16 @@ def test_formula_1_runs_as_seldom_and_not_while_a_thumb_is_held_beside_a_fit(vis
     settled = quiet(page)
     assert settled - before <= 3, "the wish, the end of its fit, the last of its answers"
 
+    assert asked(page) == []
     controls = page.get_by_test_id("stSidebar")
     controls.get_by_role("button", name="Play").click()
     expect(controls.get_by_role("button", name="Pause")).to_be_visible()
     page.wait_for_function(AT_REST)
-    playing = runs(page)
     drag(page, "Softness")
     expect(page.locator(".gdm-pill")).to_contain_text("waiting for Softness")
-    assert runs(page) - playing <= 1, "none for the thumb; the fit may have ended"
+    ran, reasons = runs(page) - settled, asked(page)
+    # On a busy machine the hand may hold the thumb for longer than the fit takes.
+    assert ran <= 1 + len(reasons) <= 3, f"one for Play, none for the thumb; the fit asked for {reasons}"
     page.mouse.up()
     expect(page.locator(".gdm-pill")).to_be_hidden()
 

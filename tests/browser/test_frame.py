@@ -1,9 +1,13 @@
-"""The frame in a real browser: links to any page, and pictures that live on."""
+"""The frame in a real browser: links to any page, turning from one to another, pictures that live on, and narrow windows, where a
+phone keeps the picture in view and a tablet shows every page in the menu."""
 
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
+
+from pages.ui import navigation
+from tests.browser.test_nascar import rested
 
 pytestmark = pytest.mark.browser
 
@@ -107,3 +111,97 @@ def test_the_link_can_be_copied(visit):
     page.get_by_role("button", name="Copy link").click()
     page.get_by_text("Link copied").wait_for()
     assert page.evaluate("navigator.clipboard.readText()").endswith("/playground?softness=2")
+
+
+# ---- narrow windows -------------------------------------------------------------------------------------------------
+
+
+def test_on_a_phone_the_picture_stays_in_view_while_a_slider_moves(visit):
+    opened = visit("/playground", size="phone")
+    page = opened.ready(".st-key-triangle figure[data-updates]")
+    button = page.get_by_test_id("stExpandSidebarButton")
+    said = button.evaluate("node => getComputedStyle(node, '::after').content")
+    assert "controls" in said, "two arrows alone say nothing"
+    button.tap()
+    slider = page.get_by_role("slider", name="For state 1")
+    expect(slider).to_be_in_viewport()
+    figure = page.locator(".st-key-triangle .gdm-plot")
+    expect(figure).to_be_in_viewport(ratio=0.9)
+    page.wait_for_function(
+        "() => { const box = document.querySelector('[data-testid=stSidebar]').getBoundingClientRect();"
+        " return box.top > 0.4 * innerHeight && box.width > 0.9 * innerWidth; }",
+    )
+    over = "document.querySelector('[data-testid=stSidebar]').getBoundingClientRect().top"
+    assert figure.evaluate(f"node => node.getBoundingClientRect().bottom - {over}") <= 0, (
+        "nothing lies over the picture"
+    )
+    drawn = page.locator(".st-key-triangle figure").get_attribute("data-updates")
+    slider.press("ArrowRight")
+    page.wait_for_function(
+        "before => document.querySelector('.st-key-triangle figure').dataset.updates !== before",
+        arg=drawn,
+    )
+    expect(figure).to_be_in_viewport(ratio=0.9)
+    page.get_by_test_id("stSidebarCollapseButton").get_by_role("button").tap()
+    expect(page.get_by_role("heading", name="Playground")).to_be_in_viewport()
+    assert opened.overflow() <= 0
+
+
+@pytest.mark.bulk
+def test_a_tablet_shows_every_page_in_the_menu_and_nothing_blinks(visit):
+    opened = visit("/playground")
+    page = opened.ready()
+    page.set_viewport_size({"width": 1024, "height": 768})
+    links = page.get_by_test_id("stTopNavLink")
+    for entry in navigation.available():
+        expect(links.get_by_text(entry.title, exact=True)).to_be_in_viewport()
+    # What waits for a running script is faded by Streamlit, which would make the header blink at every slider.
+    for part in (".gdm-head", ".gdm-quiet", ".gdm-foot"):
+        faded = page.locator(part).first.evaluate(
+            """(node) => {
+              const box = node.closest("[data-testid=stElementContainer]");
+              box.dataset.stale = "true";
+              box.style.opacity = 0.3;
+              return getComputedStyle(box).opacity;
+            }"""
+        )
+        assert faded == "1", part
+
+
+# ---- from page to page ----------------------------------------------------------------------------------------------
+
+
+def turn(page: Page, name: str, address: str) -> None:
+    page.get_by_role("link", name=name).first.click()
+    page.wait_for_url(address)
+
+
+def at(page: Page, n_states: int) -> None:
+    """Wait for the slider to stand there."""
+    page.wait_for_function("n => document.querySelector('.st-key-slider-K input')?.value === String(n)", arg=n_states)
+
+
+def test_each_page_has_its_own_settings_and_keeps_them(visit):
+    opened = visit("/nascar?T=200")
+    page = opened.page
+    at(page, 4)
+    page.get_by_role("slider", name="States (K)").focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url("**/nascar?*K=5*")
+    page.get_by_text("Set it", exact=True).first.click()
+    page.wait_for_url("**/nascar?*stay=Set*")
+    rested(page)  # what is pinned is the result that stands, on a busy machine still the one before
+    page.get_by_role("button", name="Pin this result").click()
+    page.wait_for_url("**/nascar?*pin=gdm_5_*")
+    turn(page, "Playground", "**/playground")
+    page.get_by_role("slider", name="Softness").first.wait_for()
+    turn(page, "Formula 1", "**/formula1*")  # which names its source: before or after it is turned to
+    at(page, 3)
+    page.get_by_role("button", name="Pin this result").wait_for()  # what is pinned elsewhere is not pinned here
+    assert "pin" not in page.url
+    turn(page, "NASCAR lab", "**/nascar?*K=5*")
+    at(page, 5)
+    assert "T=200" in page.url
+    assert "stay=Set" in page.url
+    page.get_by_role("button", name="Unpin").wait_for()
+    page.wait_for_url("**/nascar?*pin=gdm_5_*")

@@ -15,35 +15,18 @@ from gdm_studio.plot.figures.base import typed
 from pages.formula1 import circuit_map
 from pages.formula1.data import Circuit
 from pages.lab import held
-from pages.ui import theme
-from pages.ui.server import plotly_address
 from tests.browser.test_nascar import INFERRED, moved, rested
+from tests.support import plot_probe
 from tests.support.formula1_page import one_lap
 
 pytestmark = pytest.mark.browser
 
-# A figure of the page's own plot component, drawn without a script run in between.
-SHOW = """
-async ({ figure, tokens, plotly }) => {
-  const { default: draw } = await import("/_stcore/bidi-components/gdm.plot/plot.js");
-  let place = document.getElementById("held-test");
-  if (!place) {
-    place = Object.assign(document.createElement("div"), { id: "held-test" });
-    place.style.cssText = "position:fixed;top:0;left:0;width:800px;background:white;z-index:9999999";
-    place.style.setProperty("--st-background-color", "#ffffff");
-    document.body.appendChild(place);
-  }
-  const common = { state: "fresh", badge: "", revision: "same", group: "g", events: [], filename: "f", plotly };
-  draw({ data: { figure, options: { ...common, height: figure.height }, tokens }, parentElement: place, setTriggerValue() {} });
-  await place.gdmView.job;
-}
-"""
 OVER = """
 async ({ part, values, mixing, colours, value, how }) => {
   const { decode, statesAt } = await import("/_stcore/bidi-components/gdm.plot/colours.js");
   const { drawStates } = await import("/_stcore/bidi-components/gdm.plot/states_canvas.js");
   const states = statesAt({ ...part, states: decode(part.states) }, values, value);
-  const drawn = drawStates(document.getElementById("held-test").gdmView, how, () => ({ states, mixing, stride: 1 }), colours);
+  const drawn = drawStates(window.gdmTest.places[0].gdmView, how, () => ({ states, mixing, stride: 1 }), colours);
   return { drawn, states: [...states] };
 }
 """
@@ -113,7 +96,7 @@ def _soft(n: int, k: int, tau: float) -> np.ndarray:
 
 
 def _picture(page: Page) -> np.ndarray:
-    shot = page.locator("#held-test").screenshot(animations="disabled")
+    shot = page.evaluate_handle("window.gdmTest.places[0]").as_element().screenshot(animations="disabled")
     return np.asarray(Image.open(io.BytesIO(shot)).convert("RGB")).astype(int)
 
 
@@ -168,8 +151,8 @@ def test_what_the_browser_draws_over_a_figure_looks_as_if_the_server_had_drawn_i
         return made
 
     def show(states: np.ndarray) -> np.ndarray:
-        page.evaluate(SHOW, {"figure": figure(states), "tokens": theme.TOKENS, "plotly": plotly_address()})
-        assert page.locator("#held-test .gdm-states").count() == 0
+        page.evaluate("figure => window.gdmTest.show([figure])", figure(states))
+        assert page.evaluate("window.gdmTest.places[0].querySelectorAll('.gdm-states').length") == 0
         return _picture(page)
 
     sweep = np.rint(255 * np.stack([_soft(n, n_states, tau) for tau in values])).astype(np.uint8)
@@ -181,6 +164,7 @@ def test_what_the_browser_draws_over_a_figure_looks_as_if_the_server_had_drawn_i
         "mixing": palette.mixing(n_states),
         "colours": palette.colours(n_states),
     }
+    plot_probe.draw(page, [figure(_soft(n, n_states, 0.1))])
     for value, exact in ((0.2, sweep[1] / 255), (0.3, (sweep[1] / 255 + sweep[2] / 255) / 2)):
         before = show(_soft(n, n_states, 0.1))
         over = page.evaluate(OVER, given | {"value": value})
@@ -192,7 +176,7 @@ def test_what_the_browser_draws_over_a_figure_looks_as_if_the_server_had_drawn_i
         off = np.abs(ours - servers).max(axis=2)
         assert off.max() <= OFF.get(what, 255), value
         assert (off > 8).mean() < MANY.get(what, 0.01), value
-    page.evaluate("document.getElementById('held-test').remove()")
+    plot_probe.take_away(page)
 
 
 def test_a_track_follows_a_held_thumb_in_the_browser_and_is_the_servers_again_once_it_is_let_go(visit):

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
 
 from gdm_studio.plot import figures
-from pages.ui import theme
-from pages.ui.server import plotly_address
 from tests.browser.conftest import Visit
-from tests.support.plot_probe import PREPARE, RANGE, RUN, zoom_in
+from tests.support import plot_probe
+from tests.support.plot_probe import RANGE, RUN, zoom_in
 
 pytestmark = pytest.mark.browser
 
@@ -27,24 +26,27 @@ def _scene(n: int, n_states: int, seed: int) -> tuple[figures.Figure, figures.Fi
 
 
 @pytest.fixture
-def draw(shared) -> Iterator[Callable[[int], Visit]]:
-    """A page on which a track and a strip of the same run lie over all else."""
+def draw(shared) -> Iterator[Callable[..., Visit]]:
+    """A page on which figures lie over all else, the first of some sets that take turns."""
     opened = shared("/playground")
     page = opened.ready()
 
-    def drawn(n: int) -> Visit:
-        scenes = [_scene(n, 4, seed) for seed in range(2)]
-        page.evaluate(PREPARE, {"figures": scenes, "tokens": theme.TOKENS, "plotly": plotly_address()})
+    def drawn(*sets: Sequence[figures.Figure]) -> Visit:
+        plot_probe.draw(page, *sets)
         return opened
 
     yield drawn
-    page.evaluate("window.gdmTest.places.forEach((place) => place.remove())")
-    page.mouse.move(0, 0)
+    plot_probe.take_away(page)
+
+
+def _scenes(n: int) -> list[tuple[figures.Figure, figures.Figure]]:
+    """A track and a strip of the same run, twice."""
+    return [_scene(n, 4, seed) for seed in range(2)]
 
 
 @pytest.mark.parametrize("n", [1_000, pytest.param(23_000, marks=pytest.mark.bulk)])
 def test_updates_keep_node_and_zoom(draw, n):
-    opened = draw(n)
+    opened = draw(*_scenes(n))
     page = opened.page
     zoomed = zoom_in(page)
     result = page.evaluate(RUN, 4)
@@ -61,8 +63,35 @@ def test_a_whole_race_is_few_traces_of_little_weight():
     assert len(track["data"]) <= 41
 
 
+# Of how many parts each of some drawings in turn is.
+PARTS = """
+async (rounds) => {
+  const { show, figures, places } = window.gdmTest;
+  const parts = [];
+  for (let round = 0; round < rounds; round++) {
+    await show(figures[round % 2]);
+    parts.push(places[0].querySelectorAll("*").length);
+  }
+  return parts;
+}
+"""
+
+
+def test_strips_of_24000_frames_are_few_parts_however_often_they_are_redrawn(draw):
+    """How long a redraw takes is measured by `make bench-app`; that depends on how much there is to draw."""
+    pair = []
+    for seed in (0, 1):
+        rng = np.random.default_rng(seed)
+        soft = np.repeat(rng.dirichlet(np.full(5, 0.4), 400), 60, axis=0).astype(np.float32)  # [24000, 5]
+        hard = figures.one_hot(soft.argmax(axis=1), 5)
+        pair.append([figures.state_strips({"expert": hard, "bouts": hard, "states": soft}, step=1 / 30, unit="s")])
+    parts = draw(*pair).page.evaluate(PARTS, 4)
+    assert 10 < parts[0] < 400
+    assert parts[2:] == parts[:2], "nothing of an earlier drawing is left over"
+
+
 def test_what_is_remembered_of_the_schema_is_what_plotly_finds(draw):
-    page = draw(400).page
+    page = draw(*_scenes(400)).page
     traces = page.evaluate(
         """() => [...document.querySelectorAll(".gdm-plot")].flatMap((plot) => plot._fullData ?? []).map((trace) => {
           const { findArrayAttributes } = window.Plotly.PlotSchema;
@@ -75,7 +104,7 @@ def test_what_is_remembered_of_the_schema_is_what_plotly_finds(draw):
 
 
 def test_figures_of_a_group_point_at_the_same_moment(draw):
-    opened = draw(400)
+    opened = draw(*_scenes(400))
     page = opened.page
     shown = "window.gdmTest.places.map((place) => !place.querySelector('.gdm-cursor').hidden)"
     assert page.evaluate(shown) == [False, False]
@@ -96,7 +125,7 @@ def test_figures_of_a_group_point_at_the_same_moment(draw):
 
 
 def test_a_click_is_sent_with_what_was_hit(draw):
-    page = draw(400).page
+    page = draw(*_scenes(400)).page
     page.mouse.move(420, 470, steps=3)
     page.locator(".hoverlayer .hovertext").first.wait_for(state="attached")
     page.mouse.click(420, 470)

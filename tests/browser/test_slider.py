@@ -79,9 +79,9 @@ def _at(page: Page, name: str, value: float) -> tuple[float, float]:
     return box["x"] + thumb / 2 + (box["width"] - thumb) * value / 100, box["y"] + box["height"] / 2
 
 
-def _take_hold(page: Page, start: float, *values: float) -> None:
-    """Press where the first slider's thumb stands, and move it on."""
-    page.mouse.move(*_at(page, "First", start))
+def _drag(page: Page, *values: float) -> None:
+    """Take the first thumb, which stands at 50, and move it; it stays held."""
+    page.mouse.move(*_at(page, "First", 50))
     page.mouse.down()
     for value in values:
         page.mouse.move(*_at(page, "First", value))
@@ -92,7 +92,7 @@ def _answer(page: Page) -> None:
 
 
 def test_one_value_is_under_way_at_a_time_and_the_latest_goes_next(page):
-    _take_hold(page, 50, 51, 55, 60, 70)
+    _drag(page, 51, 55, 60, 70)
     page.wait_for_function("window.gdmTest.heard.at(-1).value === 70")
     first = _sent(page)
     assert [held for *_, held in first] == [True], "the server has not answered, so that nothing else goes out"
@@ -111,7 +111,7 @@ def test_one_value_is_under_way_at_a_time_and_the_latest_goes_next(page):
 def test_without_an_answer_it_speaks_again_after_a_while(visit):
     page = _alone(visit)
     page.clock.install()
-    _take_hold(page, 50, 60, 75)
+    _drag(page, 60, 75)
     page.wait_for_function("window.gdmTest.heard.at(-1).value === 75")
     page.clock.fast_forward(10_000)
     page.wait_for_function("window.gdmTest.sent.length === 2")
@@ -120,7 +120,7 @@ def test_without_an_answer_it_speaks_again_after_a_while(visit):
 
 
 def test_a_thumb_brought_back_is_confirmed_too(page):
-    _take_hold(page, 50, 60, 50)
+    _drag(page, 60, 50)
     page.mouse.up()
     page.wait_for_function("window.gdmTest.sent.at(-1)?.held === false")
     assert _sent(page)[-1] == ("first", 50, False)
@@ -134,7 +134,7 @@ def test_a_click_that_moves_nothing_says_nothing(page):
 
 def test_a_run_while_it_is_held_does_not_tear_the_thumb_from_the_finger(page):
     thumb = page.get_by_role("slider", name="First", exact=True)
-    _take_hold(page, 50, 70)
+    _drag(page, 70)
     page.evaluate("window.gdmTest.show(0, { value: 52, heard: window.gdmTest.sent[0].number })")
     expect(thumb).to_have_value("70")
     page.mouse.move(*_at(page, "First", 72))
@@ -149,7 +149,7 @@ def test_a_run_while_it_is_held_does_not_tear_the_thumb_from_the_finger(page):
 
 
 def test_a_slider_that_is_taken_away_under_the_finger_counts_as_let_go(page):
-    _take_hold(page, 50, 70)
+    _drag(page, 70)
     page.evaluate("(() => { const end = window.gdmTest.show(0); window.gdmTest.places[0].remove(); end(); })()")
     page.wait_for_function("window.gdmTest.sent.at(-1)?.held === false")
     assert _sent(page)[-1] == ("first", 70, False)
@@ -208,7 +208,7 @@ def test_keys_move_it_and_settle_where_they_come_to_rest(page):
 
 def test_a_quiet_slider_speaks_on_release_alone(page):
     page.evaluate("window.gdmTest.show(0, { live: false })")
-    _take_hold(page, 50, 65)
+    _drag(page, 65)
     page.wait_for_function("window.gdmTest.heard.length > 0")  # pictures in the browser follow all the same
     assert _sent(page) == []
     page.mouse.up()
@@ -227,7 +227,7 @@ def test_it_says_what_it_is(page):
     )
     page.evaluate("window.gdmTest.show(0, { disabled: true })")
     expect(thumb).to_be_disabled()
-    _take_hold(page, 50, 80)
+    _drag(page, 80)
     page.mouse.up()
     expect(thumb).to_have_value("50")
     assert _sent(page) == []

@@ -20,22 +20,20 @@ from gdm_core import Status, Trial, Trials, load_model
 from gdm_core.errors import ConfigError
 from gdm_core.forecast import coverage
 from gdm_core.models.base import StateModel
+from gdm_core.models.gdm.start import STATE_AXES
 from gdm_core.models.registry import FAMILIES
 from gdm_core.trials import as_trials
-from tests.support.gdm import STATE_AXES
 
 N_CHANNELS, K = 4, 3
 SWITCHING = {"n_iter": 4, "n_restarts": 1}
 
 
-def gdm(**own: Any) -> Callable[..., StateModel]:
-    return lambda **changes: gdm_core.GDM(
-        **({"n_states": K, "n_latent": 2, "n_steps": 40, "n_hidden": 8} | own | changes)
-    )
-
-
 def other(name: str, **own: Any) -> Callable[..., StateModel]:
     return lambda **changes: getattr(gdm_core, name)(**({"n_states": K, "n_latent": 2} | own | changes))
+
+
+def gdm(**own: Any) -> Callable[..., StateModel]:
+    return other("GDM", **({"n_steps": 40, "n_hidden": 8} | own))
 
 
 MODELS: dict[str, Callable[..., StateModel]] = {

@@ -147,7 +147,8 @@ def running_server(folder: Path, base: str = "", **settings: str) -> Iterator[Se
     if base:
         command += ["--server.baseUrlPath", base]
     inherited = {name: value for name, value in os.environ.items() if name != "GDM_SCHEDULER"}
-    environment = {**inherited, "GDM_DATA_DIR": str(folder), "GDM_CODE_VERSION": pinned} | settings
+    environment = inherited | {"GDM_DATA_DIR": str(folder), "GDM_CODE_VERSION": pinned}
+    environment |= {"MALLOC_ARENA_MAX": "2"} | settings  # as `make app` and `gdm studio` start it
     began = time.perf_counter()
     with log.open("w") as out:
         process = subprocess.Popen(

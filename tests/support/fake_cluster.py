@@ -1,11 +1,14 @@
-"""A cluster that does nothing by itself: a test says what becomes of each job, and of each worker."""
+"""Clusters in this process: one that does nothing by itself, where a test says what becomes of each job and each worker; and one
+that works, for what the engine does with jobs that simply run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
+from gdm_core.engine import JobStatus, worker
 from tests.support.patience import until
 
 
@@ -14,8 +17,8 @@ class Sent:
 
     status = "pending"
 
-    def __init__(self, key: str = "", workers: list[str] | None = None) -> None:
-        self.key, self.workers, self.state = key, workers, "processing"
+    def __init__(self, key: str = "", workers: list[str] | None = None, args: tuple[Any, ...] = ()) -> None:
+        self.key, self.workers, self.args, self.state = key, workers, args, "processing"
         self._callbacks: list[Callable[[Sent], None]] = []
         self._outcome: Any = None
 
@@ -67,8 +70,8 @@ class Cluster:
     def processing(self) -> dict[str, list[str]]:
         return {"any of them": [sent.key for sent in self.sent if sent.state == "processing"]}
 
-    def submit(self, *_: object, key: str, workers: list[str] | None = None, **__: object) -> Sent:
-        self.sent.append(Sent(key, workers))
+    def submit(self, *work: Any, key: str, workers: list[str] | None = None, **_: object) -> Sent:
+        self.sent.append(Sent(key, workers, work[1:]))
         return self.sent[-1]
 
     def job(self, number: int) -> Sent:
@@ -78,7 +81,7 @@ class Cluster:
 
     def answer(self, number: int, value: object) -> None:
         """A worker has sent back the value of that call."""
-        self.job(number).end({"status": "done", "value": value})
+        self.job(number).end((JobStatus.DONE, value))
 
     def run(self, order: Any, *_: object, workers: tuple[str, ...] = (), nanny: bool = False, **__: object) -> None:
         """Orders are noted, and find nobody."""
@@ -86,3 +89,40 @@ class Cluster:
 
     def close(self, timeout: float) -> None:
         self.status = "closed"
+
+
+class Working(Cluster):
+    """What is sent is done, each job in a thread of its own. `hear` is told what jobs say."""
+
+    _place = threading.local()
+
+    def __init__(self, hear: Callable[[Mapping[str, Any]], None]) -> None:
+        super().__init__()
+        self._hear = hear
+
+    @classmethod
+    def here(cls) -> Any:
+        """The worker that a job finds itself on."""
+        return cls._place.worker
+
+    def submit(self, function: Callable[..., Any], *args: Any, **how: Any) -> Sent:  # type: ignore[override]
+        sent = super().submit(function, *args, **how)
+        if function is worker.run:
+            threading.Thread(target=self._work, args=(sent, function), daemon=True).start()
+        else:  # of data, which have to be there before what is done with them
+            sent.end(function(*args))
+        return sent
+
+    def _work(self, sent: Sent, function: Callable[..., Any]) -> None:
+        (address,) = sent.workers or self.workers[:1]
+        self._place.worker = SimpleNamespace(address=address, log_event=lambda topic, event: self._hear(event))
+        try:
+            found = function(*(arg.result(0) if isinstance(arg, Sent) else arg for arg in sent.args))
+        except Exception as error:  # noqa: BLE001 - a bug travels as itself
+            sent.end(error, "error")
+        else:
+            sent.end(found)
+
+    def run(self, order: Any, *content: object, nanny: bool = False, **_: object) -> None:
+        if not nanny:
+            order(*content)

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import feather
 
-from datasets.readers.layout import unique_names
+from datasets.readers.delimited import unique_names
 from datasets.readers.source import Source, refuse_damage
 from gdm_core.errors import DataError
 

@@ -12,9 +12,9 @@ import pickle
 import re
 import struct
 import zipfile
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import h5py
 import numpy as np
@@ -26,6 +26,7 @@ from gdm_core.models.base import StateModel
 from tests.support import table_files
 
 Rng = np.random.Generator
+T = TypeVar("T")
 MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 FORMULA = '=HYPERLINK("http://example.org","click")'
 LONG = 100_000
@@ -39,11 +40,15 @@ WORDS = (
 )  # fmt: skip
 
 
+def one_of(rng: Rng, things: Sequence[T]) -> T:
+    return things[int(rng.integers(len(things)))]
+
+
 def text(rng: Rng) -> str:
     """What somebody may write behind the "=" of an address."""
     kind = rng.integers(6)
     if kind < 3:
-        return WORDS[int(rng.integers(len(WORDS)))]
+        return one_of(rng, WORDS)
     if kind == 3:
         return repr(float(rng.normal() * 10.0 ** rng.integers(-320, 308)))
     if kind == 4:
@@ -59,7 +64,7 @@ def value(rng: Rng, depth: int = 2) -> Any:
     if kind == 8:
         return {text(rng)[:20]: value(rng, depth - 1) for _ in range(int(rng.integers(4)))}
     simple = (None, True, False, 10**400, float("nan"), float("inf"), -1, 0, 2**63, -(2**63), 1e308, -0.0)
-    return text(rng) if kind < 3 else simple[int(rng.integers(len(simple)))]
+    return text(rng) if kind < 3 else one_of(rng, simple)
 
 
 def message(rng: Rng) -> Any:
@@ -87,183 +92,119 @@ def npy(shape: Any, dtype: Any = "<f4", content: bytes = b"") -> bytes:
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header) % 65536) + header + content
 
 
-def zipped(parts: dict[str, bytes], rng: Rng | None = None, lie: bool = False) -> bytes:
-    """An archive; `lie` declares other sizes than it holds."""
+def zipped(parts: dict[str, bytes], lie: int | None = None) -> bytes:
+    """An archive; `lie` is the size that it declares of its first part."""
     made = bytearray(table_files.zipped(parts))
-    if lie and rng is not None:
+    if lie is not None:
         at = made.find(b"PK\x01\x02")
-        made[at + 24 : at + 28] = struct.pack("<I", int(rng.choice([0, 1, 1000, 2**31, 2**32 - 1])))
+        made[at + 24 : at + 28] = struct.pack("<I", lie)
     return bytes(made)
 
 
-@cache
-def zeros(n: int) -> bytes:
-    return bytes(n)
-
-
-def _npz(rng: Rng) -> bytes:
-    good = np.ones(60, np.float32).tobytes()
-    parts = [
-        {"y.npy": npy((10**7, 3))},
-        {"y.npy": npy((10**18, 10**18))},
-        {"y.npy": npy((-1, 3), content=good)},
-        {"y.npy": npy((2, 30), "|O", pickle.dumps([print] * 60))},
-        {"y.npy": npy((60,), [("a", "<f4")], good)},
-        {"y.npy": npy(("a",), content=good)},
-        {"y.npy": npy(True, content=good)},
-        {"y.npy": npy((20, 3), content=good), "channels.npy": npy((3,), "<U2", "=1-1@x".encode("utf-32-le"))},
-        {"y.npy": npy((20, 3), content=good), MARKUP + ".npy": npy((20,), content=good[:80])},
-        {"../../y.npy": npy((20, 3), content=good)},
-        {"/etc/cron.d/y.npy": npy((20, 3), content=good)},
-        {"C:\\y.npy": npy((20, 3), content=good)},
-        {"y.npy": pickle.dumps(np.ones(3))},
-        {"y.npy": npy((5_000_000,), content=zeros(20_000_000))},
-        {f"{i}.npy": npy((2,), content=good[:8]) for i in range(2100)},
-        {
-            "keypoints.npy": npy((10, 2, 2, 3), content=np.ones(120, np.float32).tobytes()),
-            "labels.npy": npy((10,), "|O", b""),
-        },
-        {"y.npy": npy((15, 4), "<c8", good + good)},
-        {"y.npy": npy((4, 3, 5), content=good)},
-    ]
-    return zipped(parts[int(rng.integers(len(parts)))], rng, lie=bool(rng.random() < 0.3))
-
-
-def _xlsx(rng: Rng) -> bytes:
+def workbook_parts() -> dict[str, bytes]:
+    """The files in a good workbook, the same on every day."""
     frame = pd.DataFrame({FORMULA: range(12), MARKUP: 1.5, "a": ["=1+1"] * 12})
     with zipfile.ZipFile(io.BytesIO(table_files.written(frame, "excel"))) as archive:
         parts = {info.filename: archive.read(info) for info in archive.infolist()}
     about = "docProps/core.xml"  # says when it was written
     parts[about] = re.sub(rb"\d{4}-\d\d-\d\dT[^<]*", b"2000-01-01T00:00:00Z", parts[about])
-    sheet = "xl/worksheets/sheet1.xml"
-    changes = [
-        {sheet: parts[sheet].replace(b'r="A2"', b'r="XFD1048576"')},
-        {sheet: parts[sheet].replace(b'r="A2"', b'r="ZZZZZZ9"')},
-        {sheet: parts[sheet].replace(b"<worksheet", b"<!DOCTYPE a [<!ENTITY b 'c'>]><worksheet", 1)},
-        {sheet: b"<!DOCTYPE l [<!ENTITY l0 'l'>" + b"".join(
-            b"<!ENTITY l%d '%s'>" % (i + 1, b"&l%d;" % i * 10) for i in range(9)
-        ) + b"]><worksheet><sheetData><row><c t='str'><v>&l9;</v></c></row></sheetData></worksheet>"},
-        {sheet: b"<worksheet><sheetData>" + b"<row>" * 5000},
-        {sheet: zeros(15_000_000)},
-        {"../../../evil.xml": b"x"},
-        {"xl/workbook.xml": b"<workbook/>"},
-        {sheet: parts[sheet].replace(b"<v>1.5</v>", b"<v>" + b"9" * 5000 + b"</v>")},
-        {sheet: parts[sheet].replace(b"<v>1.5</v>", b"<v>1e99999999999</v>")},
-    ]  # fmt: skip
-    return zipped(parts | changes[int(rng.integers(len(changes)))], rng, lie=bool(rng.random() < 0.2))
+    return parts
 
 
-def _csv(rng: Rng) -> bytes:
-    names = [text(rng)[:200] for _ in range(int(rng.integers(1, 6)))]
-    cells = [
-        ",".join(text(rng)[: int(rng.choice([5, 40, 3000]))] for _ in names) for _ in range(int(rng.integers(1, 30)))
-    ]
-    made = "\n".join([",".join(names), *cells]).encode("utf-8", "replace")
-    wide = b",".join(b"c%d" % i for i in range(6000))
-    return [made, made, made, wide + b"\n" + b"1," * 5999 + b"1\n", b"a,b\n" + b"1,2," * 20_000 + b"\n", b'"' * 50_000,
-            b"a,b\n" + b'"1,2\n' * 500, zeros(50_000), b"time,y\n" + b"1e300,1\n-1e300,2\n" * 20][int(rng.integers(9))]  # fmt: skip
+def _archives() -> Iterator[tuple[str, bytes, str]]:
+    """NPZ files and workbooks, as `evil_files` has them."""
+    few, out, flat = "declares .* bytes but .* follow", "points out of it", "no column is a channel"
+    good = np.ones(60, np.float32).tobytes()
+    fine = npy((20, 3), content=good)
+    for content, says in (
+        (npy((10**7, 3)), few), (npy((10**18, 10**18)), "the limit is 250,000,000"),
+        (npy((-1, 3), content=good), "impossible shape"),
+        (npy((2, 30), "|O", pickle.dumps([print] * 60)), "pickled"), (pickle.dumps(np.ones(3)), "no readable header"),
+        (npy((5_000_000,), content=bytes(20_000_000)), "a zip bomb"), (npy((15, 4), "<c8", good + good), "neither numbers"),
+        (npy((4, 3, 5), content=good), flat), *((fine.replace(b"(20, 3)", odd, 1), "no readable header") for odd in
+        (b"((20,3 ", b"(20,3)\0", b"(20, 3(")),
+    ):  # fmt: skip
+        yield "a.npz", zipped({"y.npy": content}), says
+    poses = {
+        "keypoints.npy": npy((10, 2, 2, 3), content=np.ones(120, np.float32).tobytes()),
+        "labels.npy": npy((10,), "|O"),
+    }
+    yield "a.npz", zipped(poses), "pickled"
+    yield "a.npz", zipped({f"{i}.npy": npy((2,), content=good[:8]) for i in range(2100)}), "parts; the limit"
+    parts, sheet = workbook_parts(), "xl/worksheets/sheet1.xml"
+    laughs = b"".join(b"<!ENTITY l%d '%s'>" % (i + 1, b"&l%d;" % i * 10) for i in range(9))
+    bomb = laughs + b"]><worksheet><sheetData><row><c t='str'><v>&l9;</v></c></row></sheetData></worksheet>"
+    page, cell, book = parts[sheet], b"<v>1.5</v>", "not a readable workbook"
+    for changed, says in (
+        (page.replace(b'r="A2"', b'r="XFD1048576"'), ""), (page.replace(b'r="A2"', b'r="ZZZZZZ9"'), book),
+        (page.replace(b"<worksheet", b"<!DOCTYPE a [<!ENTITY b 'c'>]><worksheet", 1), flat), (bytes(15_000_000), book),
+        (b"<!DOCTYPE l [<!ENTITY l0 'l'>" + bomb, book), (b"<worksheet><sheetData>" + b"<row>" * 5000, book),
+        (page.replace(cell, b"<v>" + b"9" * 5000 + b"</v>"), book), (page.replace(cell, b"<v>1e99999999999</v>"), flat),
+    ):  # fmt: skip
+        yield "a.xlsx", zipped(parts | {sheet: changed}), says
+    yield "a.xlsx", zipped(parts | {"xl/workbook.xml": b"<workbook/>"}), "holds no row below a header"
+    for ending, inside in (("a.npz", {"y.npy": fine}), ("a.xlsx", parts)):
+        for name in ("../../etc/y.npy", "/etc/y.npy", "C:/y.npy", "..\\y.npy"):
+            yield ending, zipped({name: b"1"} | inside), out
+        yield ending, zipped(inside, 0), "is damaged"
+        yield ending, zipped(inside, 2**32 - 1), "the limit is 2,000,000,000"
+    yield "a.npz", zipped({"y.npy": fine}, 1000), "declares 1,000 bytes but holds others"
 
 
-def _gz(rng: Rng) -> bytes:
-    return [gzip.compress(zeros(3_000_000)), gzip.compress(_csv(rng)), gzip.compress(gzip.compress(b"a,b\n1,2\n"))][
-        int(rng.integers(3))
-    ]
-
-
-def _parquet(rng: Rng) -> bytes:
-    lists = rng.random() < 0.3
-    frame = pd.DataFrame({"a": range(40), MARKUP: np.linspace(0, 1, 40), "l": [[1]] * 40 if lists else FORMULA})
-    made = bytearray(table_files.written(frame, "parquet"))
-    footer = int.from_bytes(made[-8:-4], "little")
-    for at in rng.integers(len(made) - 8 - footer, len(made) - 4, int(rng.integers(0, 6))):
-        made[at] = int(rng.integers(256))
-    return bytes(made)
-
-
-def _hdf(rng: Rng) -> bytes:
+def _hdf(tracks: Any, **how: Any) -> bytes:
+    """What looks like SLEAP's analysis: links and arrays that lead elsewhere, or declare what they do not hold."""
     out = io.BytesIO()
     with h5py.File(out, "w") as file:
-        kind = rng.integers(7)
-        if kind == 0:
-            file["tracks"] = h5py.ExternalLink("/etc/passwd", "/x")
-        elif kind == 1:
-            file["tracks"] = h5py.SoftLink("/tracks")
-        elif kind == 2:
-            file.create_dataset("tracks", (10**6, 2, 3, 10**5), "f4", chunks=(100, 2, 3, 10), compression="gzip")
-        elif kind == 3:
-            file["tracks"] = np.full((1, 2, 3, 20), rng.choice([np.nan, np.inf, 1e308, 0]))
-        elif kind == 4:
-            file.create_dataset("tracks", (1, 2, 3, 20), "f8", external=[("/etc/hostname", 0, 960)])
-        elif kind == 5:
-            file["tracks"] = np.array([MARKUP.encode()] * 3)
-        else:
+        if how:
+            file.create_dataset("tracks", tracks, **how)
+        elif tracks is None:
             file.create_group("tracks")
-        file["node_names"] = np.array([MARKUP.encode(), FORMULA.encode(), b"a\x01b"][: int(rng.integers(1, 4))])
-        file["track_names"] = np.array([text(rng)[:50].replace("\x00", "").encode("utf-8", "replace")])
-        if rng.random() < 0.5:
-            file["edge_inds"] = rng.integers(-(10**12), 10**12, (4, 2))
+        else:
+            file["tracks"] = tracks
+        file["node_names"] = np.array([MARKUP.encode(), FORMULA.encode(), b"a\x01b"])
+        file["edge_inds"] = np.array([[0, 10**12], [-(10**12), 1]])
     return out.getvalue()
 
 
-def _json(rng: Rng) -> bytes:
-    record = {
-        "keypoints": value(rng),
-        "scores": value(rng),
-        "annotations": value(rng),
-        "metadata": {"vocab": value(rng)},
-    }
-    forged: Any = {"annotator-id_0": {"task1/train/" + MARKUP: record}}
-    return [json.dumps(forged).encode("utf-8", "replace"), json.dumps(value(rng)).encode("utf-8", "replace"),
-            b"[" * LONG, b'{"a":' * 20_000, b"9" * 10_000][int(rng.integers(5))]  # fmt: skip
-
-
-KINDS: dict[str, Callable[[Rng], bytes]] = {
-    ".npz": _npz, ".xlsx": _xlsx, ".csv": _csv, ".csv.gz": _gz, ".parquet": _parquet, ".h5": _hdf, ".slp": _hdf, ".json": _json,
-    ".npy": lambda rng: npy((int(rng.choice([3, 10**7, 10**12])),), str(rng.choice(["<f4", "|O", "<U9", "|V8"])), zeros(12)),
-    ".txt": _csv, ".tsv": _csv, ".annot": _csv,
-}  # fmt: skip
-
-
-def damaged(content: bytes, rng: Rng) -> bytes:
-    """As it is, cut short, or with some bytes changed."""
-    if not content or rng.random() < 0.5:
-        return content
-    if rng.random() < 0.5:
-        return content[: int(rng.integers(len(content)))]
-    changed = bytearray(content)
-    for at in rng.integers(0, min(len(changed), int(rng.choice([200, 10**9]))), int(rng.integers(1, 20))):
-        changed[at] ^= 1 << int(rng.integers(8))
-    return bytes(changed)
-
-
-def file(rng: Rng) -> tuple[str, bytes]:
-    """(name, content) of an upload."""
-    if rng.random() < 0.15:
-        return _good(rng)
-    kinds = list(KINDS)
-    ending = kinds[int(rng.integers(len(kinds)))]
-    content = damaged(KINDS[ending](rng), rng)
-    if rng.random() < 0.1:
-        ending = kinds[int(rng.integers(len(kinds)))]
-    stem = [MARKUP, FORMULA, "../../etc/passwd", "a" * 300, "\u202ecsv", "con", text(rng)[:80]][int(rng.integers(7))]
-    return stem + ending, content
-
-
-def _good(rng: Rng) -> tuple[str, bytes]:
-    """A file that is as it should be, with markup and formulas for names and words."""
-    name = str(rng.choice(["table.csv", "deeplabcut.csv"]))
-    lines = tables.template(name).decode().splitlines()
-    words = [MARKUP, FORMULA.replace('"', "").replace(",", ";"), "${7*7}", "\u202eb", "$x^2$", "'; DROP TABLE a; --"]
-    head = 1 if name == "table.csv" else 3
-    old = str(rng.choice([cell for line in lines[:head] for cell in line.split(",")]))
-    lines[:head] = [line.replace(old, words[int(rng.integers(len(words)))]) for line in lines[:head]]
-    if name == "table.csv":
-        lines = [f"{lines[0]},remark", *(f"{line},{words[i % 3]}" for i, line in enumerate(lines[1:]))]
-    return name, "\n".join(lines).encode()
+@cache
+def evil_files() -> list[tuple[str, bytes, str]]:
+    """(name, content, what its refusal says) of files that are made to do harm; "" where nothing of it comes through."""
+    made = list(_archives())
+    shape, huge, elsewhere = (
+        (1, 2, 3, 20),
+        {"dtype": "f4", "chunks": (100, 2, 3, 10), "compression": "gzip"},
+        "points elsewhere",
+    )
+    made += [("a.h5", content, says) for content, says in (
+        (_hdf(h5py.ExternalLink("/etc/passwd", "/x")), elsewhere), (_hdf(h5py.SoftLink("/node_names")), elsewhere),
+        (_hdf(np.array([MARKUP.encode()] * 3)), "expected numbers"), (_hdf(None), "is not an array"),
+        *((_hdf(np.full(shape, number)), "") for number in (np.nan, np.inf, 1e308, 0.0)),
+        (_hdf((10**6, 2, 3, 10**5), **huge), "the limit is 250,000,000"),
+        (_hdf(shape, dtype="f8", external=[("/etc/hostname", 0, 960)]), "keeps its data in another file"),
+    )]  # fmt: skip
+    made += [("a.slp", content, says) for _, content, says in made if _ == "a.h5"]
+    kinds = {"<f4": "bytes but 12 follow", "|O": "pickled", "<U9": "bytes but 12 follow", "|V8": "bytes but 12 follow"}
+    made += [("a.npy", npy((10**7,), kind, bytes(12)), says) for kind, says in kinds.items()]
+    made += [("a.npy", npy((10**15,), "<f8", bytes(80)), "the limit is 250,000,000")]
+    wide = b",".join(b"c%d" % i for i in range(6000)) + b"\n" + b"1," * 5999 + b"1\n"
+    many = b"a,b\n" + b"1,2," * 20_000 + b"\n"
+    made += [("a.csv", content, says) for content, says in (
+        (wide, "columns; the limit is 5,000"), (many, "more fields than the 2 columns"), (b'"' * 50_000, "header but no rows"),
+        (b"a,b\n" + b'"1,2\n' * 500, "no column is a channel"), (bytes(50_000), "not text"), (b"[" * LONG, "header but no rows"),
+        (b"time,y\n" + b"1e300,1\n-1e300,2\n" * 20, "holds neither numbers nor dates"),
+    )]  # fmt: skip
+    twice = gzip.compress(b"a,b\n1,2\n")
+    made += [("a.csv.gz", gzip.compress(one), "not text|more fields") for one in (bytes(3_000_000), many, twice)]
+    for column in (FORMULA, [[1]] * 40):
+        frame = pd.DataFrame({"a": range(40), MARKUP: np.linspace(0, 1, 40), "l": column})
+        made.append(("a.parquet", table_files.written(frame, "parquet"), ""))
+    return made
 
 
 CELLS = (b"", b"text", b"inf", b"1e400", b'"', b"1,5", b"\xff\xfe", b"0x1", b"9" * 400)
-ENDINGS = (*KINDS, ".xls", "")
+ENDINGS = (
+    ".npz", ".npy", ".xlsx", ".csv", ".csv.gz", ".parquet", ".h5", ".slp", ".json", ".txt", ".tsv", ".annot", ".xls", "",
+)  # fmt: skip
 
 
 @cache
@@ -294,11 +235,7 @@ def good_files() -> list[tuple[str, bytes]]:
     """A good file of every kind, for readers of tables and of poses."""
     made = [(name, tables.template(name)) for name in tables.TEMPLATES]
     csv = tables.template("table.csv")
-    poses = {
-        "keypoints": np.ones((50, 2, 2, 3), np.float32),
-        "labels": np.arange(50) % 3,
-        "names": np.array(["a", "b", "c"]),
-    }
+    poses = {"keypoints": np.ones((50, 2, 2, 3), np.float32), "labels": np.arange(50) % 3, "names": ["a", "b", "c"]}
     analysis = {
         "tracks": np.random.default_rng(0).uniform(0, 500, (2, 2, 3, 60)),
         "node_names": np.array([b"nose", b"neck", b"tail"]),
@@ -318,30 +255,75 @@ def good_files() -> list[tuple[str, bytes]]:
     return made
 
 
-def broken(rng: Rng) -> tuple[str, bytes]:
-    """(name, content) of a good file after one mishap; one in five under another's ending."""
-    files = good_files()
-    name, content = files[int(rng.integers(len(files)))]
+def _words(rng: Rng) -> tuple[str, bytes]:
+    """A text table of whatever somebody may write."""
+    names = [text(rng)[:200] for _ in range(int(rng.integers(1, 6)))]
+    cells = [
+        ",".join(text(rng)[: int(rng.choice([5, 40, 3000]))] for _ in names) for _ in range(int(rng.integers(1, 30)))
+    ]
+    return "a" + one_of(rng, (".csv", ".txt", ".tsv", ".annot")), "\n".join([",".join(names), *cells]).encode(
+        "utf-8", "replace"
+    )
+
+
+def _named_badly(rng: Rng) -> tuple[str, bytes]:
+    """A file that is as it should be, with markup and formulas for names and words."""
+    name = one_of(rng, ("table.csv", "deeplabcut.csv"))
+    lines = tables.template(name).decode().splitlines()
+    words = [MARKUP, FORMULA.replace('"', "").replace(",", ";"), "${7*7}", "\u202eb", "$x^2$", "'; DROP TABLE a; --"]
+    head = 1 if name == "table.csv" else 3
+    old = one_of(rng, [cell for line in lines[:head] for cell in line.split(",")])
+    lines[:head] = [line.replace(old, one_of(rng, words)) for line in lines[:head]]
+    if name == "table.csv":
+        lines = [f"{lines[0]},remark", *(f"{line},{words[i % 3]}" for i, line in enumerate(lines[1:]))]
+    return name, "\n".join(lines).encode()
+
+
+def damaged(content: bytes, rng: Rng) -> bytes:
+    """As it is, cut short, or with some bytes changed."""
+    if not content or rng.random() < 0.5:
+        return content
+    if rng.random() < 0.5:
+        return content[: int(rng.integers(len(content)))]
+    changed = bytearray(content)
+    for at in rng.integers(0, min(len(changed), int(rng.choice([200, 10**9]))), int(rng.integers(1, 20))):
+        changed[at] ^= 1 << int(rng.integers(8))
+    return bytes(changed)
+
+
+def _mishap(content: bytes, rng: Rng) -> bytes:
+    """What is left of a file after something has happened to it."""
     at = int(rng.integers(len(content)))
     lines, cells = content.split(b"\n"), content.split(b",")
     for place in rng.integers(0, len(cells), 5):
-        cells[place] = CELLS[int(rng.integers(len(CELLS)))]
-    mishaps = (
-        damaged(content, rng),
-        content[:at],
-        b"\n".join(lines[i] for i in rng.permutation(len(lines))),
-        content[:at] + content[at + int(rng.integers(1, 200)) :],
-        content[:at] + content[at : at + 300] * 3 + content[at:],
-        files[int(rng.integers(len(files)))][1][: int(rng.integers(1, 300))] + content[int(rng.integers(1, 300)) :],
-        rng.bytes(int(rng.integers(0, 3000))),
-        rng.choice(
-            np.frombuffer(b"0123456789.,;\t\n\n\"' -+eENaxy|#\r", np.uint8), int(rng.integers(1, 2000))
-        ).tobytes(),
-        b",".join(cells),
-    )
-    if rng.random() < 0.2:
-        name = f"file{ENDINGS[int(rng.integers(len(ENDINGS)))]}"
-    return name, mishaps[int(rng.integers(len(mishaps)))]
+        cells[place] = one_of(rng, CELLS)
+    other = one_of(rng, good_files())[1]
+    letters = np.frombuffer(b"0123456789.,;\t\n\n\"' -+eENaxy|#\r", np.uint8)
+    return one_of(rng, (
+        content[:at], damaged(content, rng), b",".join(cells), b"\n".join(lines[i] for i in rng.permutation(len(lines))),
+        content[:at] + content[at + int(rng.integers(1, 200)) :], content[:at] + content[at : at + 300] * 3 + content[at:],
+        other[: int(rng.integers(1, 300))] + content[int(rng.integers(1, 300)) :],
+        rng.bytes(int(rng.integers(0, 3000))), rng.choice(letters, int(rng.integers(1, 2000))).tobytes(),
+    ))  # fmt: skip
+
+
+def file(rng: Rng) -> tuple[str, bytes]:
+    """(name, content) of an upload: a good file after one mishap, or one that means harm; some under a name that does so, too."""
+    if rng.random() < 0.5:
+        name, content = one_of(rng, good_files())
+        content = _mishap(content, rng)
+    else:
+        kind = rng.random()
+        name, content = (
+            _named_badly(rng) if kind < 0.3 else _words(rng) if kind < 0.5 else one_of(rng, evil_files())[:2]
+        )
+        content = content if kind < 0.3 else damaged(content, rng)
+    if rng.random() < 0.15:
+        name = f"file{one_of(rng, ENDINGS)}"
+    if rng.random() < 0.5:
+        stem = one_of(rng, (MARKUP, FORMULA, "../../etc/passwd", "a" * 300, "\u202ecsv", "con", text(rng)[:80]))
+        name = stem + name[name.index(".") :] if "." in name else stem
+    return name, content
 
 
 # ---- files of models ----------------------------------------------------------------------------------------------
@@ -374,18 +356,17 @@ def model_file(rng: Rng) -> bytes:
     if kind < 2:  # a parameter of the configuration that means harm
         name = str(rng.choice(list(about["config"])))
         big = (10**9, 10**12, 2**31, 10**5, -1, 0)
-        about["config"][name] = big[int(rng.integers(len(big)))] if rng.random() < 0.6 else value(rng)
+        about["config"][name] = one_of(rng, big) if rng.random() < 0.6 else value(rng)
     elif kind == 2:
         about[str(rng.choice([*about, "family", "extra"]))] = value(rng)
     elif kind == 3:
         name = str(rng.choice([key for key in header if key != "__metadata__"]))
-        header[name][str(rng.choice(["dtype", "shape", "data_offsets"]))] = [
-            "F64", "I8", "BF16", "F8_E4M3", "BOOL", [10**12, 10**12], [1], [], [0, 10**15], [0, -4], None,
-        ][int(rng.integers(11))]  # fmt: skip
+        odd = ("F64", "I8", "BF16", "F8_E4M3", "BOOL", [10**12, 10**12], [1], [], [0, 10**15], [0, -4], None)
+        header[name][one_of(rng, ("dtype", "shape", "data_offsets"))] = one_of(rng, odd)
     elif kind == 4:
-        header["__metadata__"][str(rng.choice(["model", "format", "format_version"]))] = [
-            "[" * LONG, '{"family": "gdm", "config": ' + "[" * LONG, "9" * 5000, "{}", "null", '{"family": []}', text(rng)[:500],
-        ][int(rng.integers(7))]  # fmt: skip
+        deep = '{"family": "gdm", "config": ' + "[" * LONG
+        said = ("[" * LONG, deep, "9" * 5000, "{}", "null", '{"family": []}', text(rng)[:500])
+        header["__metadata__"][one_of(rng, ("model", "format", "format_version"))] = one_of(rng, said)
     header["__metadata__"]["model"] = header["__metadata__"]["model"] if kind == 4 else json.dumps(about)
     head = json.dumps(header).encode()
     head += b" " * (-len(head) % 8)
@@ -398,7 +379,7 @@ def model_file(rng: Rng) -> bytes:
 def marks(rng: Rng) -> str:
     """A list of marks as JSON, forged."""
     if rng.random() < 0.2:
-        return [json.dumps(value(rng)), "[" * LONG, '{"marks": ' + "[" * LONG, "9" * 10_000, ""][int(rng.integers(5))]
+        return one_of(rng, (json.dumps(value(rng)), "[" * LONG, '{"marks": ' + "[" * LONG, "9" * 10_000, ""))
     entry: dict[str, Any] = {"recording": "a", "start": 0, "stop": 10, "word": MARKUP}
     many = int(rng.choice([1, 3, 20]))
     return json.dumps({"marks": [entry | {str(rng.choice(list(entry))): value(rng)} for _ in range(many)]})
@@ -407,23 +388,14 @@ def marks(rng: Rng) -> str:
 def annotation(rng: Rng) -> bytes:
     """A file of labels: bouts, events or a label a row, with times and words that mean harm."""
     times = ["0", "1", "-1", "1e9", "1e308", "nan", "inf", "", "9" * 400, "0.5", "2"]
-    head = [
-        "start,stop,behaviour",
-        "time,status,behaviour",
-        "frame,label",
-        "time,a,b",
-        "Observation id,Start (s),Stop (s),Behavior",
-    ]
-    made = head[int(rng.integers(len(head)))]
+    boris = "Observation id,Start (s),Stop (s),Behavior"
+    made = one_of(rng, ("start,stop,behaviour", "time,status,behaviour", "frame,label", "time,a,b", boris))
     rows = []
     for _ in range(int(rng.integers(1, 30))):
-        cells = [
-            times[int(rng.integers(len(times)))] if rng.random() < 0.7 else text(rng)[:60] for _ in made.split(",")
-        ]
+        cells = [one_of(rng, times) if rng.random() < 0.7 else text(rng)[:60] for _ in made.split(",")]
         if "status" in made:
             cells[1] = str(rng.choice(["START", "STOP", "POINT"]))
         rows.append(",".join(cells))
-    bento = "Bento annotation file\nS1:\n" + "".join(
-        f"{rng.integers(0, 10**9)} {rng.integers(0, 10**9)} {MARKUP}\n" for _ in rows
-    )
+    bouts = (f"{rng.integers(0, 10**9)} {rng.integers(0, 10**9)} {MARKUP}\n" for _ in rows)
+    bento = "Bento annotation file\nS1:\n" + "".join(bouts)
     return damaged((bento if rng.random() < 0.15 else "\n".join([made, *rows])).encode("utf-8", "replace"), rng)

@@ -7,27 +7,10 @@ import torch
 
 from gdm_core.maths.rows import Rows, make_rows
 from gdm_core.models.gdm.config import GDMConfig
-from gdm_core.models.gdm.model import GDM
 from gdm_core.models.gdm.module import GdmModule
-from gdm_core.models.gdm.start import start_random
+from gdm_core.models.gdm.start import STATE_AXES, start_random
 
 CPU = torch.device("cpu")
-
-# Axes of each parameter that count states.
-STATE_AXES = {
-    "dynamics": (0,),
-    "word_logits": (0,),
-    "initial": (0,),
-    "transition.weight": (1,),
-    "transition.bias": (0,),
-    "transition.recurrent_weight": (1,),
-    "transition.state_weight": (0,),
-    "transition.out": (1,),
-    "posterior.weight": (1,),
-    "posterior.bias": (0,),
-    "posterior.out": (1,),
-    "posterior.memory": (0, 1),
-}
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -74,21 +57,9 @@ def relabelled_module(module: GdmModule, config: GDMConfig, order: list[int]) ->
     """The same model with its states renamed: new state i is the old state order[i]."""
     n_words = 0 if module.word_logits is None else module.word_logits.shape[1]
     other = GdmModule(module.projection.shape[1], config, n_words).to(module.projection.dtype)
-    other.load_state_dict({name: _reordered(name, value, order) for name, value in module.state_dict().items()})
+    state = module.state_dict()
+    for name in STATE_AXES.keys() & state.keys():
+        for axis in STATE_AXES[name]:
+            state[name] = state[name].index_select(axis, torch.tensor(order))
+    other.load_state_dict(state)
     return other
-
-
-def relabelled(model: GDM, order: list[int]) -> GDM:
-    """The same fitted model with its states renamed: new state i is the old state order[i]."""
-    other = GDM.from_config(model.config)
-    other.scaler_, other.calibration_, other.status_ = model.scaler_, model.calibration_, model.status_
-    other.params_ = {
-        name: _reordered(name, torch.as_tensor(value), order).numpy() for name, value in model.params_.items()
-    }
-    return other
-
-
-def _reordered(name: str, value: torch.Tensor, order: list[int]) -> torch.Tensor:
-    for axis in STATE_AXES.get(name, ()):
-        value = value.index_select(axis, torch.tensor(order))
-    return value

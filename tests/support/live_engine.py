@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from gdm_core.analysis import looks
-from gdm_core.engine import EngineInfo, FitRequest, FitResult, Job, JobStatus, Snapshot
-from gdm_core.engine.bulk import Bulk
+from gdm_core.engine import Engine, EngineInfo, FitRequest, FitResult, Job, JobStatus, Snapshot
 from gdm_core.engine.jobs import Call
 from gdm_core.engine.messages import resolve_family
 from gdm_core.errors import ConfigError, FitError, GdmError
-from gdm_core.models.base import Array, Progress, StateModel, Status
+from gdm_core.models.base import Array, Progress, Status
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.registry import FAMILIES
 from gdm_core.trials import Trials
+from tests.support.fake_model import OfData
 
 FAMILIES["sketch"] = ("tests.support.live_engine", "Sketch")
 
@@ -44,7 +47,7 @@ class SketchConfig:
             raise ConfigError(f"n_states (K) is {self.n_states}; it must be 1 or more.")
 
 
-class Sketch(StateModel):
+class Sketch(OfData):
     """States by angle in the first two channels, numbered as the seed likes; softer with temperature."""
 
     family: ClassVar[str] = "sketch"
@@ -74,22 +77,8 @@ class Sketch(StateModel):
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
         return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
 
-    def _reconstruct(self, y: Array) -> Array:
-        return y
-
-    def _latent(self, y: Array) -> Array:
-        return y[:, : self.config.n_latent]
-
     def _bound(self, y: Array) -> float:
         return -float(np.square(y).sum())
-
-    def _paths(self, y: Array, origins: Any, horizon: int, n_paths: int, seed: int) -> Array:
-        noise = np.random.default_rng(seed).standard_normal((n_paths, 1, horizon, y.shape[1]), dtype=np.float32)
-        return y[origins][None, :, None, :] + noise  # [P, O, H, N]
-
-    def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
-        y = np.random.default_rng(seed).standard_normal((n_samples, self.n_channels)).astype(np.float32)
-        return y, self._soft_states(y), self._latent(y)
 
 
 _given: dict[str, bytes] = {}
@@ -108,10 +97,11 @@ def once(work: Callable[..., Any], *args: Any) -> Any:
 
 
 class Kept:
-    """What has been fitted, by key."""
+    """What has been fitted, and what calls have found, by key."""
 
     def __init__(self) -> None:
         self.results: dict[str, FitResult] = {}
+        self.values: dict[str, Any] = {}
 
     def get(self, key: str) -> tuple[FitResult | None, str]:
         return self.results.get(key), ""
@@ -120,9 +110,12 @@ class Kept:
         self.results[result.key] = result
         return ""
 
+    def get_value(self, key: str) -> tuple[bool, Any]:
+        return key in self.values, self.values.get(key)
 
-class QuickEngine:
-    """Takes what a page asks of the engine. With `auto`, everything is done on the spot; else by `run`.
+
+class QuickEngine(Engine):
+    """The engine without its cluster. With `auto`, everything is done on the spot; else by `run`.
 
     failing  a message that fits fail with
     unable   what questions fail with, by their slots
@@ -132,50 +125,23 @@ class QuickEngine:
     def __init__(self, auto: bool = True, real: bool = False) -> None:
         self.auto, self.real, self.failing = auto, real, ""
         self.unable: dict[str, str] = {}
-        self.cache = Kept()
+        self.cache = Kept()  # type: ignore[assignment]
+        self.values = self.cache.values  # what calls have found, by their cache key
         self.jobs: list[Job] = []
         self.forgotten: list[str] = []
-        self.bulks: dict[str, Bulk] = {}
-        self.values: dict[str, Any] = {}  # what calls of bulk jobs have found, by their cache key
+        self._lock, self._bulks = threading.Lock(), OrderedDict()
+        self._waiting: Any = SimpleNamespace(add=lambda job: job in self.jobs or self.jobs.append(job))
+        self._dispatcher: Any = SimpleNamespace(orders_changed=lambda job: None, wake=self._woken, workers=dict)
 
-    def submit(
-        self, request: FitRequest, *, session: str, slot: str = "main", bulk: bool = False, idle: bool = False
-    ) -> Job:
-        return self._take(Job(request, session, slot, bulk, lambda job: None, idle=idle))
+    def _take_slot(self, job: Job) -> None:
+        """Nothing ends by itself here: who has asked for the job before is seen to cancel it."""
+        self.jobs.append(job)
 
-    def call(
-        self, function: Callable[..., Any], *args: Any, session: str = "", slot: str | None = None,
-        deadline_s: float = 60.0, bulk: bool = False, idle: bool = False, kept_as: str = "",
-    ) -> Job:  # fmt: skip
-        call = Call(function, args, deadline_s, cache_key=kept_as or None)
-        job = Job(call, session, slot, bulk, lambda job: None, idle=idle)
-        if kept_as in self.values:
-            job.succeed(self.values[kept_as])
-        return self._take(job)
+    def _forget_slot(self, job: Job) -> None: ...
 
-    def map(
-        self, function: Callable[..., Any], items: Mapping[str, tuple[Any, ...]], *, session: str, key: str,
-        deadline_s: float = 600.0, cached: bool = True, progress: Any = None,
-    ) -> Bulk:  # fmt: skip
-        known = self.bulks.get(key)
-        if known is not None and known.to_be_kept:
-            return known
-
-        def submit(call: Call, on_end: Callable[[Job], None]) -> Job:
-            return self._take(Job(call, session, None, True, lambda job: None, on_end))
-
-        def look_up(name: str) -> tuple[bool, Any]:
-            return name in self.values, self.values.get(name)
-
-        calls = {
-            name: Call(function, args, deadline_s, cache_key=name if cached else None) for name, args in items.items()
-        }
-        bulk = self.bulks[key] = Bulk(calls, submit, look_up, 8, progress)
-        bulk.feed()
-        return bulk
-
-    def bulk(self, key: str) -> Bulk | None:
-        return self.bulks.get(key)
+    def _woken(self) -> None:
+        if self.auto:
+            self.run(self.jobs[-1])
 
     def info(self) -> EngineInfo:
         return EngineInfo(True, {}, len(self.waiting()), (), "")
@@ -186,15 +152,6 @@ class QuickEngine:
         for job in self.waiting():
             if job.session == session and job.slot is not None:
                 job.cancel()
-
-    def _take(self, job: Job) -> Job:
-        self.jobs.append(job)
-        known = self.cache.get(job.work.key)[0] if isinstance(job.work, FitRequest) and job.work.use_cache else None
-        if known is not None:
-            job.succeed(known, step=known.steps[-1], total=known.steps[-1])
-        elif self.auto:
-            self.run(job)
-        return job
 
     def waiting(self, slot: str | None = None) -> list[Job]:
         """Jobs that have not ended, in the order in which they came."""
@@ -207,8 +164,8 @@ class QuickEngine:
         try:
             if isinstance(job.work, FitRequest):
                 result = self._fitted(job.work)
-                self.cache.results[result.key] = result
-                job.succeed(result, step=result.steps[-1], total=result.steps[-1], snapshot=result.snapshot)
+                self.cache.put(result)
+                job.succeed(result)
             elif job.slot in self.unable:
                 raise FitError(self.unable[job.slot])
             else:

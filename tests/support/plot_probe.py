@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from playwright.sync_api import Page
+
+from gdm_studio.plot.figures import Figure
+from pages.ui import theme
+from pages.ui.server import plotly_address
 
 # Draws figures straight with the component's module, without a script run in between.
 PREPARE = """
@@ -40,6 +46,17 @@ async (rounds) => {
   return { times, same: node === plot.querySelector(".main-svg") };
 }
 """
+
+
+def draw(page: Page, *sets: Sequence[Figure]) -> None:
+    """The first of some sets of figures over the page; `window.gdmTest.show` draws another one in their places."""
+    page.evaluate(PREPARE, {"figures": sets, "tokens": theme.TOKENS, "plotly": plotly_address()})
+
+
+def take_away(page: Page) -> None:
+    """The page is as it was."""
+    page.evaluate("window.gdmTest.places.forEach((place) => place.remove())")
+    page.mouse.move(0, 0)
 
 
 def zoom_in(page: Page) -> list[float]:

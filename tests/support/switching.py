@@ -30,6 +30,12 @@ def random_parameters(rng, kind, k=2, d=2, n=3, recurrence=1.0):
     )
 
 
+def walk(rng, states, noise=0.1):
+    """[T, 2] a path that moves in one of three directions in each of three states."""
+    moves = np.array([[1.0, 0.0], [-0.5, 0.8], [-0.5, -0.8]])
+    return np.cumsum(moves[states] + noise * rng.normal(size=(len(states), 2)), axis=0)
+
+
 def random_trials(rng, lengths, n=3, missing=0.0):
     trials = [rng.normal(size=(t, n)) for t in lengths]
     for y in trials:

@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import pytest
 
 from datasets.nascar import train_test
 from gdm_core.analysis import bout_scores, looks, metrics
-from gdm_core.analysis.scores import Scores
-from gdm_core.engine import Job, worker
+from gdm_core.analysis.metrics import Scores
+from gdm_core.engine import Job, JobStatus, worker
 from gdm_core.engine.control import Control, JobCancelled, Orders
-from gdm_core.engine.fair_queue import FairQueue
-from gdm_core.engine.jobs import Call
-from gdm_core.engine.worker import Ticket
+from gdm_core.engine.jobs import Call, FairQueue
 from gdm_core.trials import Trials
 from pages.lab.live.answers import Answers
 from tests.support.live_engine import QuickEngine, Sketch
 
 TRAIN, TEST = (Trials((trial,)) for trial in train_test("standard", 0, 240))
-TICKET = Ticket("job", "topic", Orders(), deadline_s=60.0, hold_limit_s=60.0)
+BEGIN = partial(Control, "job", "topic", Orders(), deadline_s=60.0, hold_limit_s=60.0)
 
 
 def model() -> bytes:
@@ -52,19 +51,19 @@ def counting(end: int) -> Iterator[dict[str, int] | None]:
 
 
 def test_a_call_that_yields_tells_what_it_has_found_and_ends_with_the_whole(said: Any) -> None:
-    assert worker.run_call(TICKET, counting, 3) == {"status": "done", "value": {"n": 3}}
+    assert worker.run(BEGIN, counting, 3) == (JobStatus.DONE, {"n": 3})
     assert [one["found"] for one in said if one["kind"] == "found"] == [{"n": 1}, {"n": 2}, {"n": 3}]
     job = Job(Call(counting, (3,), 60.0), "s", None, True, lambda _: None)
     for event in said:
         job.apply(event)
     assert job.poll().found == {"n": 3}
-    assert worker.run_call(TICKET, divmod, 7, 2)["value"] == (3, 1)
+    assert worker.run(BEGIN, divmod, 7, 2) == (JobStatus.DONE, (3, 1))
 
 
 def test_a_call_that_nobody_wants_any_more_ends_where_it_tells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Control, "send", lambda self, kind, **content: self.cancel())
     with pytest.raises(JobCancelled):
-        worker._whole(counting(3), TICKET.control())
+        worker._whole(counting(3), BEGIN())
 
 
 def test_scores_come_part_by_part_and_are_the_same_in_the_end() -> None:

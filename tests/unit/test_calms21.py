@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -14,12 +13,11 @@ import numpy as np
 import pytest
 
 from datasets import calms21
-from datasets.readers import calms21_json
 from gdm_core.errors import ConfigError, DataError
 from tests.support import forged
 from tests.support.attempts import Found, attempt
+from tests.support.real import recorded
 
-REAL = Path(os.environ.get("GDM_TEST_DATA", Path(__file__).parents[3] / "shared" / "data")) / "calms21"
 VOCABULARY = {"attack": 0, "investigation": 1, "mount": 2, "other": 3}
 
 
@@ -157,7 +155,7 @@ def test_nan_cut_by_the_end_of_a_block(tmp_path: Path):
     path.write_bytes(b"[1, NaN, NaN]")
     for size in range(1, 14):
         with path.open("rb") as file:
-            stream = calms21_json.CountingStream(file, path, 13)
+            stream = calms21._CountingStream(file, path, 13)
             assert b"".join(iter(lambda s=stream, n=size: s.read(n), b"")) == b"[1, null, null]"
 
 
@@ -231,7 +229,7 @@ def test_a_file_cut_short_is_refused(tmp_path: Path):
 
 
 def test_an_archive_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(calms21_json, "MAX_JSON_BYTES", 100_000)
+    monkeypatch.setattr(calms21, "_MAX_JSON_BYTES", 100_000)
     bomb = tmp_path / "task1_classic_classification.zip"
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("calms21_task1_train.json", '{"annotator-id_0": {' + " " * 1_000_000)
@@ -277,11 +275,9 @@ def test_the_other_split_in_one_file_is_left_out(tmp_path: Path):
 
 
 def test_the_real_trial_in_the_official_layout(tmp_path: Path):
-    source = REAL / "mouse083_official_layout.json.gz"
-    if not source.is_file():
-        pytest.skip(f"the real CalMS21 trial is not at {source}")
+    source = recorded("calms21/mouse083_official_layout.json.gz")
     trial = calms21.load(source, "test", scaling="pixels", cache_folder=tmp_path / "cache")[0]
-    with np.load(REAL / "mouse083_test.npz", allow_pickle=False) as real:
+    with np.load(source.with_name("mouse083_test.npz"), allow_pickle=False) as real:
         np.testing.assert_allclose(trial.y.reshape(-1, 2, 2, 7), real["keypoints"], rtol=1e-6)
         np.testing.assert_array_equal(trial.labels, real["annotations"])
     assert trial.n_samples == 4881

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
 import subprocess
@@ -14,15 +15,18 @@ import pytest
 
 from datasets import nascar
 from gdm_core import load_model
-from gdm_core.engine.records import Aggregate
+from gdm_core.engine.sweep import Aggregate
+from gdm_core.errors import ConfigError
+from gdm_core.models import registry as named_models
 from gdm_core.models.base import Status
 from gdm_core.trials import Trial, Trials
+from gdm_studio import reproduce
 from gdm_studio.cli import build_parser, main
-from gdm_studio.cli.data import read_trials
-from gdm_studio.cli.progress import Bar
+from gdm_studio.cli.shared import Bar, read_trials
 from gdm_studio.cli.sweep import best, hold_out
+from tests.support.taught import NAMES, labelled, marks
 
-pytestmark = pytest.mark.usefixtures("simple_family")
+pytestmark = pytest.mark.usefixtures("simple_family", "one_torch_thread")
 
 
 @pytest.fixture(autouse=True)
@@ -366,3 +370,110 @@ def test_every_fit_is_a_row(arguments, tmp_path, ending, capsys):
 def test_another_kind_of_file_is_refused_before_anything_is_fitted(arguments, tmp_path, capsys):
     assert main([*arguments, "--out", str(tmp_path / "fits.xlsx")]) == 2
     assert ".csv or .parquet" in capsys.readouterr().err
+
+
+@pytest.fixture
+def recordings(tmp_path):
+    """Three recordings as tables; marks in the first two alone."""
+    trials = labelled(3)
+    for i, trial in enumerate(trials):
+        frame = pd.DataFrame(np.asarray(trial.y), columns=list("abcd"))
+        frame.insert(0, "time", np.arange(600) / 30)
+        frame.to_csv(tmp_path / f"r{i}.csv", index=False)
+    rows = []
+    for i, part in enumerate(marks(Trials(trials.trials[:2]), n_clips=12)):
+        edges = np.flatnonzero(np.diff(part, prepend=-1, append=-1))
+        rows += [
+            {"recording": f"r{i}.csv", "start": int(a), "stop": int(b), "word": NAMES[part[a]]}
+            for a, b in itertools.pairwise(edges)
+            if part[a] >= 0
+        ]
+    (tmp_path / "marks.json").write_text(json.dumps({"marks": rows}))
+    pd.DataFrame(rows).to_csv(tmp_path / "marks.csv", index=False)
+    return tmp_path, [tmp_path / f"r{i}.csv" for i in range(3)], np.asarray(trials[2].labels)
+
+
+def test_every_recording_gets_words_also_one_without_marks(recordings, capsys):
+    folder, files, truth = recordings
+    args = ["teach", folder / "marks.json", *files, "--out", folder / "m.gdm", "--tables", folder / "t", "--json"]
+    assert main([str(a) for a in args]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found["words"]) == set(NAMES)
+    assert (found["marked_recordings"], found["doubt"]) == (2, None)
+    assert [row["recording"] for row in found["recordings"]] == ["r0.csv", "r1.csv", "r2.csv"]
+    assert found["recordings"][2]["marked_seconds"] == 0
+    assert sum(found["recordings"][2]["shares"].values()) == pytest.approx(1, abs=1e-4)
+    assert len(found["mark_next"]) == 3
+    table = pd.read_csv(folder / "t" / "r2.csv-words.csv")
+    assert np.mean(table["word"] == np.array(NAMES)[truth]) > 0.9
+    assert set(load_model(folder / "m.gdm").class_names_) == set(NAMES)
+
+
+def test_a_table_of_marks_teaches_the_same(recordings, capsys):
+    folder, files, _ = recordings
+    said = []
+    for name in ("marks.json", "marks.csv"):
+        assert main(["teach", str(folder / name), *map(str, files), "--json"]) == 0
+        said.append(json.loads(capsys.readouterr().out))
+    assert said[0] == said[1]
+    assert main(["teach", str(folder / "marks.csv"), *map(str, files)]) == 0
+    assert "3 words, taught by marks in 2 of 3 recordings." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("recording,start,stop\nr0.csv,0,9\n", "has no column word"),
+        ("recording,start,stop,word\nr0.csv,0,soon,rest\n", "no list of marks"),
+        ("recording,start,stop,word\nr9.csv,0,9,rest\nr9.csv,20,29,walk\n", "which is not among: r0.csv"),
+        ("recording,start,stop,word\nr0.csv,0,9,rest\n", "Every mark says 'rest'"),
+    ],
+)
+def test_marks_that_teach_nothing_are_refused(recordings, capsys, text, message):
+    folder, files, _ = recordings
+    (folder / "bad.csv").write_text(text)
+    assert main(["teach", str(folder / "bad.csv"), str(files[0])]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_reproduce_reports_every_seed_and_every_line_to_beat(capsys, tmp_path):
+    file = tmp_path / "scores.json"
+    arguments = ["reproduce", "nascar", "--models", "simple,arhmm-ro", "--setting", "soft", "--seeds", "2"]
+    assert main([*arguments, "--samples", "300", "--json", str(file)]) == 0
+    table = capsys.readouterr().out
+    found = json.loads(file.read_text())
+    assert [(r["model"], r["seed"]) for r in found["runs"]] == [(m, s) for m in ("simple", "arhmm-ro") for s in (0, 1)]
+    for name in ("simple", "simple, untrained", "arhmm-ro", "10-NN on steps", "majority class", "persistence"):
+        assert any(line.startswith(name + " ") for line in table.splitlines()), name
+    values = [r["scores"]["matched_accuracy"] for r in found["runs"] if r["model"] == "simple"]
+    summary = found["summary"]["soft"]["simple"]["matched_accuracy"]
+    assert summary["mean"] == pytest.approx(np.mean(values))
+    assert summary["sd"] == pytest.approx(np.std(values, ddof=1))
+    assert summary["worst"] == min(values)
+    assert f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f} ({min(values):.3f})" in table
+    # The same data under both models: their baselines agree.
+    lines = [r["scores"]["baselines"]["10-NN on steps"] for r in found["runs"]]
+    assert lines[0] == lines[2]
+    assert lines[0] != lines[1]
+
+
+def test_protocols_choose_their_simulations():
+    fair = [reproduce.trials_of(t) for t in reproduce.tasks(["simple"], ["soft"], "fair", 2, 100)]
+    assert fair[0][0].fingerprint != fair[1][0].fingerprint
+    assert fair[1][1].name.endswith("seed 101")
+    paper = [reproduce.trials_of(t) for t in reproduce.tasks(["simple"], ["standard"], "paper", 2, 100)]
+    assert paper[0][0].fingerprint == paper[1][0].fingerprint
+    np.testing.assert_array_equal(paper[0][0].position, paper[0][1].position)
+
+
+def test_unknown_settings_and_protocols_are_refused():
+    with pytest.raises(ConfigError, match="setting is 'oval'"):
+        reproduce.tasks(["simple"], ["oval"])
+    with pytest.raises(ConfigError, match="protocol is 'kind'"):
+        reproduce.tasks(["simple"], ["soft"], "kind")
+
+
+def test_every_available_name_builds():
+    for name in named_models.available():
+        model = named_models.build(name, n_states=3, n_latent=2, seed=7)
+        assert (model.config.n_states, model.config.n_latent, model.config.seed) == (3, 2, 7)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,10 +12,12 @@ import numpy as np
 import pytest
 
 from gdm_core.engine import Engine, JobStatus, ResultCache
-from gdm_core.errors import ConfigError, DataError, FitError
+from gdm_core.errors import FitError
+from gdm_core.trials import Trial, Trials
 from tests.support.engine_requests import PATIENCE_S, TRIALS, long_request, request, until
 from tests.support.fake_model import FakeModel
-from tests.support.work import total, until_told
+from tests.support.local_cluster import running_cluster, wait_for_workers
+from tests.support.work import total
 
 
 @pytest.fixture(scope="module")
@@ -72,40 +73,6 @@ def test_progress_and_pictures_arrive_while_the_fit_runs(engine: Engine) -> None
     job.cancel()
 
 
-def test_the_latest_in_a_slot_wins_and_the_other_leaves_its_worker(engine: Engine) -> None:
-    """Either would go on for minutes."""
-    other = engine.submit(long_request(), session="a", slot="compare")
-    old = engine.submit(long_request(), session="a", slot="main")
-    until(lambda: old.poll().step > 0 and other.poll().step > 0)
-    began = time.monotonic()
-    new = engine.submit(request(seed=1, use_cache=False), session="a", slot="main")
-    assert old.poll().status is JobStatus.CANCELLED
-    until(lambda: old.id not in engine.info().out)
-    freed = time.monotonic() - began
-    assert new.result(PATIENCE_S)
-    assert other.poll().status is JobStatus.RUNNING, f"the worker was free after {freed:.2f} s"
-    with pytest.raises(FitError, match="cancelled"):
-        old.result(0)
-    other.cancel()
-
-
-def test_pause_step_and_resume(engine: Engine, tmp_path: Path) -> None:
-    hurry = tmp_path / "hurry"
-    job = engine.submit(long_request(hurry=str(hurry)), session="a")
-    until(lambda: job.poll().step > 5)
-    job.pause()
-    until(lambda: job.poll().held)
-    at = job.poll().step
-    assert job.poll().snapshot.step == at  # the picture is of the step where it stands
-    job.step(3)
-    until(lambda: job.poll().held and job.poll().step == at + 3)
-    job.step()
-    until(lambda: job.poll().held and job.poll().step == at + 4)
-    hurry.touch()
-    job.resume()
-    assert job.result(PATIENCE_S).steps == tuple(range(1, 5001))
-
-
 def test_a_held_fit_leaves_its_worker_to_others(engine: Engine, tmp_path: Path) -> None:
     hurry = tmp_path / "hurry"
     held = [engine.submit(long_request(seed=i, hurry=str(hurry)), session=f"h{i}") for i in range(3)]
@@ -137,103 +104,11 @@ def _pids(engine: Engine) -> set[int]:
     return {engine.call(os.getpid, session=str(i)).result(PATIENCE_S) for i in range(2)}
 
 
-def test_a_deadline_ends_a_fit(engine: Engine) -> None:
-    job = engine.submit(long_request(deadline_s=0.3), session="a")
-    with pytest.raises(FitError, match=r"ran longer than its deadline of 0\.3 s"):
-        job.result(PATIENCE_S)
-    assert job.poll().status is JobStatus.FAILED
-
-
 def test_a_call_that_never_looks_up_ends_at_its_deadline_and_the_worker_comes_back(engine: Engine) -> None:
     job = engine.call(time.sleep, 300, session="a", deadline_s=0.5)
     with pytest.raises(FitError, match=r"deadline of 0\.5 s"):
         job.result(PATIENCE_S)
     assert engine.call(os.getpid, session="a", deadline_s=240).result(240)
-
-
-def test_calls_return_values_and_errors_and_join_by_key(engine: Engine, tmp_path: Path) -> None:
-    assert engine.call(divmod, 7, 2, session="a").result(PATIENCE_S) == (3, 1)
-    assert engine.call(total, TRIALS, 2.0, session="a").result(PATIENCE_S) == pytest.approx(
-        2 * float(TRIALS[0].y.sum()), rel=1e-4
-    )
-    assert engine.call(divmod, 7, 2, session="a", kept_as="seven").result(PATIENCE_S) == (3, 1)
-    again = engine.call(divmod, 7, 2, session="b", kept_as="seven")
-    assert again.poll().status is JobStatus.DONE, "what was kept is there at once"
-    assert again.result() == [3, 1], "as JSON holds it"
-    told = tmp_path / "told"
-    first = engine.call(until_told, str(told), 1, session="a", key="load")
-    assert engine.call(until_told, str(told), 1, session="b", key="load") is first
-    told.touch()
-    assert first.result(PATIENCE_S) == 1
-    assert engine.call(until_told, str(told), 1, session="b", key="load") is not first
-    with pytest.raises(FitError, match="cannot be sent to a worker"):
-        engine.call(divmod, threading.Lock(), session="a").result(PATIENCE_S)
-
-
-def test_bulk_work_stands_aside_and_goes_on(engine: Engine, tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    items = {f"aside-{i}": (str(told), i) for i in range(2)}
-    bulk = engine.map(until_told, items, session="sweeper", key="aside", cached=False)
-    until(lambda: len(engine.info().out) == 2)
-    assert engine.submit(request(n_steps=20, step_s=0.01, use_cache=False), session="watcher").result(PATIENCE_S)
-    assert bulk.poll().done == 0
-    told.touch()
-    assert bulk.wait(PATIENCE_S)
-    view = bulk.poll()
-    assert (view.results, view.failures) == ({"aside-0": 0, "aside-1": 1}, {})
-
-
-def test_map_comes_back_to_what_runs_and_keeps_what_is_done(engine: Engine) -> None:
-    seen: list[tuple[int, int]] = []
-    items = {f"kept-{i}": (i, 3) for i in range(12)}
-    bulk = engine.map(divmod, items, session="a", key="kept", progress=lambda done, total: seen.append((done, total)))
-    assert engine.map(divmod, items, session="a", key="kept") is bulk
-    assert engine.bulk("kept") is bulk
-    assert bulk.wait(PATIENCE_S)
-    assert bulk.poll().results["kept-7"] == (2, 1)
-    until(lambda: seen[-1] == (12, 12))
-    again = engine.map(divmod, items, session="b", key="another name")
-    assert again.poll().finished  # at once: every item was kept
-    assert again.poll().results["kept-7"] == [2, 1]  # as JSON holds it
-
-
-def test_a_fit_already_seen_is_not_done_again(engine: Engine, tmp_path: Path) -> None:
-    diary = tmp_path / "diary"
-    wanted = request(seed=5, diary=str(diary))
-    first = engine.submit(wanted, session="a").result(PATIENCE_S)
-    job = engine.submit(request(seed=5, diary=str(diary)), session="b")
-    assert job.poll().status is JobStatus.DONE  # without waiting
-    assert job.result(0).from_cache
-    assert not first.from_cache
-    assert job.result(0).model_bytes == first.model_bytes
-    assert job.poll().snapshot.states().shape == (500, 2)
-    engine.submit(request(seed=6, diary=str(diary)), session="a").result(PATIENCE_S)
-    assert len(diary.read_text().splitlines()) == 2
-
-
-def test_a_warm_start_travels(engine: Engine) -> None:
-    start = engine.submit(request(n_steps=10), session="a").result(PATIENCE_S)
-    job = engine.submit(request(n_steps=5, n_states=3, warm_start=start.model_bytes), session="a")
-    assert job.result(PATIENCE_S).model().params_["level"][0] == 15
-    assert job.result(0).key != request(n_steps=5, n_states=3).key
-
-
-def test_a_diverged_fit_is_no_result(engine: Engine) -> None:
-    job = engine.submit(request(misbehave="diverge"), session="a")
-    with pytest.raises(FitError, match="diverged at step 5"):
-        job.result(PATIENCE_S)
-    assert job.poll().status is JobStatus.FAILED
-    assert job.poll().result is None
-    assert engine.cache.get(request(misbehave="diverge").key) == (None, "")
-
-
-def test_errors_arrive_as_they_were_raised(engine: Engine) -> None:
-    with pytest.raises(DataError, match=r"^Channel 'x' of trial 'lap 3' is unusable\. Drop it\.$"):
-        engine.submit(request(misbehave="data_error"), session="a").result(PATIENCE_S)
-    with pytest.raises(ConfigError, match="n_states is 0"):
-        engine.submit(request(n_states=0), session="a").result(PATIENCE_S)
-    with pytest.raises(FitError, match="unexpected KeyError: 'an oversight'"):
-        engine.submit(request(misbehave="bug"), session="a").result(PATIENCE_S)
 
 
 def test_the_server_keeps_no_messages_that_carried_data(engine: Engine) -> None:
@@ -242,3 +117,76 @@ def test_the_server_keeps_no_messages_that_carried_data(engine: Engine) -> None:
         assert engine.call(total, TRIALS, 1.0, session=session).result(PATIENCE_S) == pytest.approx(TRIALS[0].y.sum())
     link = engine._dispatcher._link
     assert len(link.client.scheduler_comm.recent_message_log) <= 1
+
+
+# ---- engines of their own ----------------------------------------------------------------------------------------------
+def test_the_data_of_a_session_that_left_is_nowhere_on_the_cluster(
+    scheduler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Scheduler and workers hold an upload as long as its owner is there; what others use as well stays."""
+    own = Trials((Trial(np.random.default_rng(2).standard_normal((300, 2))),))
+    monkeypatch.setenv("GDM_SCHEDULER", scheduler)
+    with Engine(ResultCache(tmp_path)) as engine:
+        engine.wait_ready(PATIENCE_S)
+        client = engine._dispatcher._link.client
+        topic = engine._dispatcher._link.topic
+
+        def held() -> int:
+            """How many sets of our trials lie on the scheduler or on a worker."""
+            keys = set(client.run_on_scheduler(lambda dask_scheduler: [str(key) for key in dask_scheduler.tasks]))
+            keys.update(*client.run(lambda dask_worker: [str(key) for key in dask_worker.data]).values())
+            return sum(key.startswith(f"{topic}-trials") for key in keys)
+
+        engine.submit(request(own, n_steps=1, use_cache=False), session="owner").result(PATIENCE_S)
+        engine.call(total, own, 2.0, session="owner").result(PATIENCE_S)
+        engine.submit(request(n_steps=1, use_cache=False), session="owner").result(PATIENCE_S)
+        engine.submit(request(n_steps=1, use_cache=False), session="other").result(PATIENCE_S)
+        assert held() == 2
+        engine.forget("owner")
+        until(lambda: held() == 1)
+        engine.forget("other")
+        until(lambda: held() == 0)
+        assert engine.submit(request(own, n_steps=1, use_cache=False), session="owner").result(PATIENCE_S)
+
+
+def test_no_scheduler_and_no_workers_say_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    cluster = "gdm_core.engine.cluster"
+    monkeypatch.setattr(f"{cluster}.JOIN_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(f"{cluster}.FIRST_WORKER_TIMEOUT_S", 0.5)
+    monkeypatch.setenv("GDM_SCHEDULER", "tcp://127.0.0.1:9")
+    with Engine(ResultCache(tmp_path)) as engine:
+        with pytest.raises(
+            FitError, match=r"No scheduler answers at GDM_SCHEDULER=tcp://127\.0\.0\.1:9.*dask scheduler"
+        ):
+            engine.wait_ready(PATIENCE_S)
+        with pytest.raises(FitError, match="No scheduler answers"):
+            engine.submit(request(), session="a").result(PATIENCE_S)
+        assert "No scheduler answers" in engine.info().trouble
+    with running_cluster(tmp_path, n_workers=0) as address:
+        monkeypatch.setattr(f"{cluster}.JOIN_TIMEOUT_S", 90.0)
+        monkeypatch.setenv("GDM_SCHEDULER", address)
+        with Engine(ResultCache(tmp_path)) as engine, pytest.raises(FitError, match=r"has no workers.*gdm workers"):
+            engine.wait_ready(PATIENCE_S)
+
+
+@pytest.mark.bulk
+def test_a_lost_scheduler_is_told_and_the_next_one_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for limit in ("JOIN_TIMEOUT_S", "FIRST_WORKER_TIMEOUT_S"):
+        monkeypatch.setattr(f"gdm_core.engine.cluster.{limit}", 90.0)
+    hurry = tmp_path / "hurry"
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    with running_cluster(tmp_path / "second", n_workers=1) as next_address:
+        with running_cluster(tmp_path / "first", n_workers=1) as address:
+            wait_for_workers(address, 1)
+            wait_for_workers(next_address, 1)
+            monkeypatch.setenv("GDM_SCHEDULER", address)
+            engine = Engine(ResultCache(tmp_path / "fits"))
+            engine.wait_ready(PATIENCE_S)
+            job = engine.submit(long_request(hurry=str(hurry)), session="a")
+            until(lambda: job.poll().step > 3)
+            monkeypatch.setenv("GDM_SCHEDULER", next_address)
+        hurry.touch()
+        with engine:
+            assert job.result(300).fit_status == "converged"
+            assert "started again" in job.poll().notes[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from pathlib import Path
@@ -18,7 +17,6 @@ from gdm_core.engine import Engine, Job, JobStatus, ResultCache, control, dispat
 from gdm_core.engine import engine as engines
 from gdm_core.engine.control import Control, DeadlinePassed, Orders
 from gdm_core.engine.jobs import Call
-from gdm_core.engine.messages import FitResult
 from gdm_core.engine.sent_jobs import GRACE_S, START_LIMIT_S, SentJob
 from gdm_core.errors import FitError
 from gdm_core.trials import Trial, Trials
@@ -109,7 +107,7 @@ def test_what_a_job_raises_is_its_own_also_where_it_is_a_timeout(engine: Engine,
 def test_a_result_that_is_long_in_coming_keeps_nobody_waiting(engine: Engine, cluster: Cluster) -> None:
     arrived = threading.Event()
     job = engine.call(divmod, 7, 2, session="a")
-    cluster.job(0).end(lambda: arrived.wait(60) and {"status": "done", "value": "late"})
+    cluster.job(0).end(lambda: arrived.wait(60) and (JobStatus.DONE, "late"))
     try:
         other = engine.call(divmod, 7, 2, session="b")
         cluster.answer(1, "fine")
@@ -318,21 +316,6 @@ def test_bulk_work_that_its_owner_paused_is_not_counted_as_running(engine: Engin
     until(lambda: len(cluster.sent) == 4)  # both workers are free
     assert [job.poll().status for job in (third, fourth)] == [JobStatus.QUEUED] * 2
     until(lambda: not any(job.orders.give_way for job in bulk))
-
-
-# ---- kept results ----------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("error", [PermissionError("read-only"), FileNotFoundError("another server was quicker")])
-def test_a_kept_result_that_cannot_be_marked_as_used_is_a_result(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: OSError
-) -> None:
-    ResultCache(tmp_path).put(FitResult("k", b"model", "converged", -1.5, 0.25, (1,), (-3.0,)))
-
-    def refuse(path: Path) -> None:
-        raise error
-
-    monkeypatch.setattr(os, "utime", refuse)
-    found, note = ResultCache(tmp_path).get("k")
-    assert (found.model_bytes, note) == (b"model", "")
 
 
 # ---- jobs that do not begin --------------------------------------------------------------------------------------

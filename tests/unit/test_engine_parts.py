@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import pickle
 import platform
@@ -30,14 +31,14 @@ from gdm_core.engine import (
     dispatch,
 )  # fmt: skip
 from gdm_core.engine.cluster import Link, worker_count, worker_memory
-from gdm_core.engine.data_cache import DataCache
-from gdm_core.engine.fair_queue import FairQueue
-from gdm_core.engine.jobs import Call
+from gdm_core.engine.jobs import Call, FairQueue
 from gdm_core.engine.messages import SNAPSHOT_BYTES, code_version, resolve_family, source_folders
+from gdm_core.engine.sent_jobs import DataCache
 from gdm_core.engine.sweep import Sweep
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.trials import Trial, Trials
 from tests.support.fake_model import FAMILY, FakeModel
+from tests.support.live_engine import QuickEngine
 
 TRIALS = Trials((Trial(np.random.default_rng(0).standard_normal((400, 3))),))
 
@@ -354,3 +355,13 @@ def test_a_worker_keeps_the_memory_of_one_step_for_the_next() -> None:
     assert arranged == "True"
     assert int(before) > 50 * 200, "without it: a megabyte is 245 pages, fifty times"
     assert int(after) < 1_000
+
+
+# ---- the double that tests of pages use ---------------------------------------------------------------------------------
+def test_what_the_double_has_of_its_own_is_for_tests_alone():
+    """A page that called these would work in tests and fail in the browser."""
+    assert {name for name in vars(QuickEngine) if not name.startswith("_")} == {
+        "forget", "info", "report", "run", "run_all", "waiting",
+    }  # fmt: skip
+    for name in ("forget", "info"):
+        assert inspect.signature(getattr(QuickEngine, name)) == inspect.signature(getattr(Engine, name))

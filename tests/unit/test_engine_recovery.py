@@ -21,7 +21,7 @@ from distributed import Client
 
 from gdm_core.engine import Engine, JobStatus, ResultCache, dispatch, sent_jobs
 from gdm_core.engine import cluster as clusters
-from gdm_core.engine.cluster import Link
+from gdm_core.engine.cluster import CHILD_SETTINGS, LOOK_EVERY_S, SILENT_S, Link
 from gdm_core.engine.control import ENDED, Orders, end_if_stopped, kill_worker, set_control
 from gdm_core.engine.host import LONGEST_START_S, Start
 from gdm_core.engine.jobs import Job
@@ -272,6 +272,27 @@ def test_a_lost_cluster_that_does_not_come_back_is_told(
     cluster.status = "connecting"
     with pytest.raises(FitError, match="No scheduler answers"):
         job.result(60)
+
+
+def test_clocks_that_jump_make_no_worker_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signs of life carry the time of another machine: that they differ counts, and by our own clock."""
+    cluster, now = Cluster(), [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    link = Link(cluster)
+    for jump in (0, 1_000_000, -1_000_000):
+        cluster._looks += jump
+        now[0] += SILENT_S - 0.5
+        assert link.look()
+        assert (len(link.threads), link.silent) == (2, frozenset())
+    cluster.stopped = ["one"]
+    now[0] += 100.0
+    link.look()
+    assert not link.silent, "this process stood still as well: nobody has listened"
+    for _ in range(5):
+        now[0] += LOOK_EVERY_S
+        link.look()
+    assert (list(link.threads), link.silent) == (["other"], frozenset({"one"}))
+    assert CHILD_SETTINGS["DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL"] == "None"  # Dask would go by the machine's clock
 
 
 @pytest.mark.bulk

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,7 @@ import pytest
 from gdm_core.engine import Engine, ResultCache
 from gdm_core.engine import sweep as sweeps
 from gdm_core.engine.grid import Grid
-from gdm_core.engine.records import Record, aggregate
-from gdm_core.engine.sweep import Sweep
+from gdm_core.engine.sweep import Record, Sweep, aggregate
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trial, Trials
 from tests.support.engine_requests import until
@@ -40,15 +40,6 @@ def sweep(tmp_path: Path | None = None, **changes: Any) -> Sweep:
     return Sweep(**given | changes)
 
 
-@pytest.fixture(scope="module")
-def engine(scheduler: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GDM_SCHEDULER", scheduler)
-        with Engine(ResultCache(tmp_path_factory.mktemp("fits"))) as engine:
-            engine.wait_ready(240)
-            yield engine
-
-
 def found(wanted: Sweep, engine: Engine, session: str = "a") -> list[Record]:
     """All that a sweep finds on the engine."""
     return wanted.records(wanted.fits().found(engine, session))
@@ -68,21 +59,21 @@ def test_records_hold_configuration_and_numbers(tmp_path: Path) -> None:
     assert first.row()["nested.half"] == 0.5
 
 
-def test_the_engine_finds_what_a_process_finds(engine: Engine, tmp_path: Path) -> None:
-    there = found(sweep(), engine)
+def test_the_engine_finds_what_a_process_finds(working: Engine, tmp_path: Path) -> None:
+    there = found(sweep(), working)
     here = sweeps.run(sweep(), ResultCache(tmp_path))
     assert [(r.config, r.seed, r.elbo_train, r.elbo_test, r.scores) for r in there] == [
         (r.config, r.seed, r.elbo_train, r.elbo_test, r.scores) for r in here
     ]
-    assert found(sweep(), engine, "b") == there
+    assert found(sweep(), working, "b") == there
 
 
-def test_a_grid_that_is_not_kept_is_the_same_on_an_engine_and_here(engine: Engine) -> None:
+def test_a_grid_that_is_not_kept_is_the_same_on_an_engine_and_here(working: Engine) -> None:
     """Results need not be what JSON can hold, and a cell that fails ends no other."""
     cells = {str(n): (FAMILY, {"n_states": 2, "n_steps": n}, "", TRAIN, TEST) for n in (3, 4)}
     cells["wrong"] = (FAMILY, {"n_states": 2, "misbehave": "data_error"}, "", TRAIN, TEST)
     asked, told = Grid(sweeps.run_cell, cells, kept=False), []
-    there = asked.found(engine, "a", progress=lambda *how: told.append(how))
+    there = asked.found(working, "a", progress=lambda *how: told.append(how))
     here = asked.found()
     assert told[-1] == (3, 3)
     assert {name: value["elbo_test"] for name, value in there.results.items()} == {
@@ -91,18 +82,18 @@ def test_a_grid_that_is_not_kept_is_the_same_on_an_engine_and_here(engine: Engin
     assert there.failures == here.failures == {"wrong": "Channel 'x' of trial 'lap 3' is unusable. Drop it."}
 
 
-def test_a_sweep_does_only_what_is_missing(engine: Engine, tmp_path: Path) -> None:
-    found(sweep(tmp_path), engine)
+def test_a_sweep_does_only_what_is_missing(working: Engine, tmp_path: Path) -> None:
+    found(sweep(tmp_path), working)
     wider = sweep(tmp_path, grid={"n_states": [2, 3, 4]})
-    found(wider, engine)
-    again = sweeps.run(wider, engine.cache)
+    found(wider, working)
+    again = sweeps.run(wider, working.cache)
     assert len(again) == 9
     assert len((tmp_path / "diary").read_text().splitlines()) == 9
 
 
-def test_failed_cells_say_why_and_the_others_go_on(engine: Engine, tmp_path: Path) -> None:
+def test_failed_cells_say_why_and_the_others_go_on(working: Engine, tmp_path: Path) -> None:
     wanted = sweep(base={"n_steps": 10}, grid={"misbehave": ["", "diverge", "data_error"]}, seeds=[0, 1])
-    there = found(wanted, engine)
+    there = found(wanted, working)
     here = sweeps.run(wanted, ResultCache(tmp_path))
     for records in (there, here):
         assert [r.failed for r in records] == [False, False, True, True, True, True]
@@ -111,14 +102,32 @@ def test_failed_cells_say_why_and_the_others_go_on(engine: Engine, tmp_path: Pat
         assert math.isnan(records[2].elbo_train)
 
 
-def test_a_cancelled_sweep_keeps_what_it_has(engine: Engine) -> None:
+def test_a_cancelled_sweep_keeps_what_it_has(working: Engine) -> None:
     slow = sweep(base={"n_steps": 20, "step_s": 0.05}, seeds=list(range(20)))
-    bulk = slow.fits().start(engine, "a", slow.key)
+    bulk = slow.fits().start(working, "a", slow.key)
     until(lambda: slow.records(bulk.poll()))
     bulk.cancel()
     kept = slow.records(bulk.poll())
     assert 0 < len(kept) < 40
     assert bulk.poll().cancelled
+
+
+def test_a_sweep_goes_on_after_a_restart_with_what_is_missing(working: Engine, tmp_path: Path) -> None:
+    diary = tmp_path / "diary"
+    wanted = sweep(base={"n_steps": 5, "step_s": 0.02, "diary": str(diary)}, seeds=range(6))
+    bulk = wanted.fits().start(working, "a", wanted.key)
+    until(lambda: len(wanted.records(bulk.poll())) >= 3)
+    working.close()
+    done_before = [(one.config["n_states"], one.seed) for one in wanted.records(bulk.poll()) if not one.failed]
+    with Engine(working.cache) as second:
+        records = wanted.records(wanted.fits().found(second, "b"))
+    assert len(records) == 12
+    assert not any(record.failed for record in records)
+    assert 3 <= len(done_before) < 12
+    begun = Counter(re.findall(r"n_states=(\d+) seed=(\d+)", diary.read_text()))
+    # What was under way when the first engine closed may be begun twice, what was done is not.
+    assert all(begun[str(n_states), str(seed)] == 1 for n_states, seed in done_before)
+    assert len(begun) == 12
 
 
 def test_mean_and_spread_over_seeds() -> None:

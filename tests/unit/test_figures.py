@@ -1,4 +1,5 @@
-"""Figures are plain data: what was put in can be read back out of them."""
+"""Figures are plain data: what was put in can be read back out of them; numbers can be read, axes make sense, names stay as typed.
+In notebooks they are the pages' own, in colours of one theme. Colours of states: told apart by everyone, mixed as expected."""
 
 from __future__ import annotations
 
@@ -9,12 +10,16 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from gdm_core import GDM
 from gdm_core.analysis.bouts import runs
-from gdm_core.errors import DataError
+from gdm_core.errors import ConfigError, DataError
+from gdm_core.trials import Trial
+from gdm_studio import plot
 from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures.base import typed, untyped
-from gdm_studio.plot.figures.strips import averaged
+from gdm_studio.plot.figures.states import averaged
 from gdm_studio.plot.figures.track import bucket_lines
+from gdm_studio.plot.palette import TOKENS
 from pages.playground import gumbel, pictures
 from pages.ui import theme
 
@@ -28,6 +33,7 @@ def _scene(n: int = 300, k: int = 4) -> tuple[np.ndarray, np.ndarray]:
 def _all_figures() -> dict[str, figures.Figure]:
     where, states = _scene()
     time = np.arange(20.0)
+    bands = {name: (time - k, time + k) for k, name in enumerate(("band50", "band90", "three_sigma"), start=1)}
     grid = np.linspace(-1, 1, 12)
     plane = np.random.default_rng(0).dirichlet(np.ones(4), (12, 12))
     stays = gumbel.simulate_stays(np.array([1.0, 0, 0]), 0.5, 1.0, np.array([0.0, 0.5]), 0, n_chains=20, n_steps=60)
@@ -42,22 +48,13 @@ def _all_figures() -> dict[str, figures.Figure]:
         "dwell": figures.dwell(states.argmax(1), 4),
         "matrix": figures.transition_matrix(np.eye(3)),
         "plane": figures.transition_map(grid, grid, plane, path=where),
-        "envelope": figures.envelope(
-            time,
-            time,
-            band90=(time - 2, time + 2),
-            band50=(time - 1, time + 1),
-            three_sigma=(time - 3, time + 3),
-            observed=(time, time),
-            persistence=(time, time * 0),
-            now=3,
-        ),
+        "envelope": figures.envelope(time, time, **bands, observed=(time, time), persistence=(time, time * 0), now=3),
         "sweep": figures.sweep([2, 3], {"GDM": [[0.9, 0.8], [0.7, 0.9]]}, lines={"chance": 0.3}),
         "heat": figures.heat([[0.1, 0.2]], [1, 2], [3]),
         "simplex": figures.simplex(states[:, :3] / states[:, :3].sum(1, keepdims=True)),
         "survival": pictures.survival(stays, 1, 10),
         "mean_stay": pictures.mean_stay(stays, 1),
-        "divergence": pictures.kl_against_softness(kl, 0.5),
+        "divergence": pictures.kl_against_softness(np.array([0.5, 1.0]), *kl, 0.5),
     }
 
 
@@ -232,3 +229,221 @@ def test_names_at_the_end_of_lines_stand_apart_on_the_axis_that_is_drawn():
     low, high = sorted(drawn["layout"]["annotations"], key=lambda mark: mark["y"])
     assert high["yshift"] + 150 * (high["y"] - low["y"]) >= 12, "pixels, of 150 from 0 to 1"
     assert low["yshift"] == 0
+
+
+def _span(figure: figures.Figure) -> tuple[float, float]:
+    low, high = figure["layout"]["xaxis"]["range"]
+    return 10**low, 10**high
+
+
+def test_a_single_stay_lies_in_the_middle_of_a_decade_and_on_its_median():
+    figure = figures.dwell(np.zeros(41, int), 2, step=1 / 30, unit="s")
+    low, high = _span(figure)
+    assert high / low == pytest.approx(10)
+    dot = float(untyped(figure["data"][0]["x"])[0])
+    assert dot == pytest.approx(np.sqrt(low * high), rel=1e-5)
+    assert figure["layout"]["shapes"][0]["x0"] == dot, "the bar stands exactly where the dot is"
+
+
+@pytest.mark.parametrize("lengths", [[1], [40, 41], [3, 500], [2, 90_000]])
+def test_ticks_of_stays_are_few_round_and_in_order(lengths):
+    labels = np.concatenate([np.full(n, i % 2) for i, n in enumerate(lengths)])
+    axis = figures.dwell(labels, 2)["layout"]["xaxis"]
+    ticks = axis["tickvals"]
+    assert 2 <= len(ticks) <= 9
+    assert all(b > a for a, b in pairwise(ticks))
+    assert all(axis["range"][0] <= np.log10(tick) <= axis["range"][1] for tick in ticks)
+    assert [float(text.replace(",", "")) for text in axis["ticktext"]] == pytest.approx(ticks)
+
+
+def test_values_stand_beside_the_axes_where_nothing_crosses_them():
+    labels = np.repeat([0, 1, 0, 2], [4, 4, 8, 5])
+    hot = figures.one_hot(labels, 3)
+    for figure in (figures.dwell(labels, 3), figures.usage(hot, reference=[0.9, 0.1, 0.0])):
+        words = figure["layout"]["annotations"]
+        assert [note["y"] for note in words] == [0, 1, 2]
+        assert all(note["xref"] == "paper" and note["x"] == 1 and note["xanchor"] == "left" for note in words)
+        assert figure["layout"]["margin"]["r"] >= 40
+    assert [note["text"] for note in figures.dwell(labels, 3)["layout"]["annotations"]] == ["6", "4", "5"]
+
+
+def test_a_state_without_stays_has_no_median():
+    figure = figures.dwell([0, 0, 0], 2)
+    assert len(figure["layout"]["annotations"]) == len(figure["layout"]["shapes"]) == 1
+    assert figures.dwell([-1, -1], 2)["layout"]["annotations"] == []
+
+
+def test_use_is_counted_among_what_is_known():
+    figure = figures.usage(figures.one_hot([0, -1, 1, 1, -1], 2))
+    assert figure["data"][0]["x"] == pytest.approx([1 / 3, 2 / 3])
+    assert figures.usage(figures.one_hot([-1, -1], 2))["data"][0]["x"] == [0, 0]
+
+
+def test_names_stay_as_they_were_typed():
+    labels = np.repeat([0, 1, 0], 5)
+    names = ["<b>run</b>", "a & b"]
+    made = [
+        figures.dwell(labels, 2, names=names),
+        figures.usage(figures.one_hot(labels, 2), names=names),
+        figures.usage_by_segment(figures.one_hot(labels, 2), np.zeros(15), names=names),
+        figures.transition_matrix(np.eye(2), names=names),
+    ]
+    for figure in made:
+        drawn = json.dumps([figure["data"], figure["layout"]])
+        assert "<b>" not in drawn
+        assert "&lt;b&gt;run&lt;/b&gt;" in drawn
+
+
+def test_two_states_of_one_name_keep_a_row_each():
+    figure = figures.transition_matrix([[0.1, 0.9], [0.4, 0.6]], names=["walk", "walk"])
+    trace = figure["data"][0]
+    assert len(set(trace["y"])) == len(set(trace["x"])) == 2
+    assert trace["hovertext"][0][1] == "walk to walk: 90.0%"
+
+
+STATES = np.random.default_rng(0).dirichlet(np.ones(3), size=60).astype(np.float32)
+PATH = np.cumsum(np.random.default_rng(1).normal(size=(60, 2)), axis=0).astype(np.float32)
+LAP = Trial(PATH, position=PATH)
+
+
+@pytest.fixture(scope="module")
+def forecast():
+    model = GDM(n_states=2, n_latent=2, n_steps=5, seed=0).fit(LAP)
+    return model.forecast(LAP, horizon=4, n_paths=20, origins=[20, 40])
+
+
+@pytest.mark.parametrize("theme", TOKENS)
+def test_every_figure_is_drawn_in_its_theme(theme, forecast):
+    made = (
+        plot.track(LAP, STATES, theme=theme),
+        plot.strip(STATES, rate_hz=10, theme=theme),
+        plot.usage(STATES, reference=[0.2, 0.3, 0.5], theme=theme),
+        plot.ethogram({"expert": STATES.argmax(axis=1), "model": STATES}, rate_hz=10, theme=theme),
+        plot.envelope(forecast, LAP.y, origin=40, theme=theme),
+    )
+    for figure in made:
+        text = figure.to_json()
+        assert '"$' not in text, "a colour of the theme is missing"
+        assert TOKENS[theme]["ink"] in text
+        assert figure.layout.meta["alt"]
+        assert figure.layout.height > 50
+
+
+def test_a_notebook_and_a_page_have_the_same_drawing():
+    page = figures.proportions(STATES, step=0.1, unit="s", height=190)
+    notebook = json.loads(plot.strip(STATES, rate_hz=10).to_json())
+    assert [trace["y"]["bdata"] for trace in notebook["data"]] == [trace["y"]["bdata"] for trace in page["data"]]
+
+
+def test_the_envelope_begins_after_its_origin(forecast):
+    figure = plot.envelope(forecast, LAP.y, origin=40, before=5, rate_hz=10)
+    words = {note.text for note in figure.layout.annotations}
+    assert {"now", "predicted"} <= words
+    assert figure.layout.shapes[0].x0 == pytest.approx(4.0)
+
+
+def test_what_cannot_be_drawn_is_refused(forecast):
+    with pytest.raises(DataError, match="has no position"):
+        plot.track(Trial(PATH), STATES)
+    with pytest.raises(ConfigError, match="choose one of light, dark"):
+        plot.strip(STATES, theme="sepia")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="rate_hz is 0"):
+        plot.strip(STATES, rate_hz=0)
+    with pytest.raises(DataError, match="origins go from 20 to 40"):
+        plot.envelope(forecast, LAP.y, origin=21)
+
+
+def _soft(n: int, k: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).dirichlet(np.full(k, 0.4), n).astype(np.float32)
+
+
+@pytest.mark.parametrize("vision", palette.VISION)
+def test_every_pair_of_states_differs_for_every_vision(vision):
+    colours = palette.rgb(palette.PALETTE)
+    distance = palette.difference(colours, colours, vision)
+    pairs = distance[np.triu_indices(len(colours), 1)]
+    assert pairs.min() >= 10, f"{vision}: {pairs.min():.2f}"
+
+
+@pytest.mark.parametrize("vision", palette.VISION)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("ground", ["ground", "surface"])
+def test_every_state_stands_out_from_both_themes(vision, scheme, ground):
+    background = palette.rgb([theme.TOKENS[scheme][ground]])
+    assert palette.difference(palette.rgb(palette.PALETTE), background, vision).min() >= 10
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_accent_is_no_state_colour(scheme):
+    accent = palette.rgb([theme.TOKENS[scheme]["accent"]])
+    assert palette.difference(palette.rgb(palette.PALETTE), accent).min() >= 10
+
+
+def test_oklab_agrees_with_published_values():
+    # White, and the primaries as given with the definition of OKLab (Ottosson 2020).
+    lab = palette.to_oklab(palette.rgb(["#ffffff", "#ff0000", "#00ff00", "#0000ff"]))
+    expected = [[1, 0, 0], [0.628, 0.225, 0.126], [0.866, -0.234, 0.179], [0.452, -0.032, -0.312]]
+    np.testing.assert_allclose(lab, expected, atol=1e-3)
+
+
+def test_bytes_survive_the_way_through_oklab():
+    colours = np.random.default_rng(0).integers(0, 256, (500, 3)).astype(np.uint8)
+    back = palette.from_oklab(palette.to_oklab(colours)).astype(int)
+    assert np.abs(back - colours).max() <= 1
+
+
+def test_a_pure_state_has_its_own_colour_at_full_strength():
+    mixed, opacity = palette.mix(np.eye(12))
+    assert palette.hex_colours(mixed) == palette.colours(12)
+    np.testing.assert_allclose(opacity, 1)
+
+
+def test_a_mixture_lies_between_its_colours_and_is_fainter():
+    mixed, opacity = palette.mix([[0.5, 0.5]])
+    expected = palette.to_oklab(palette.rgb(palette.PALETTE[:2])).mean(axis=0)
+    np.testing.assert_allclose(palette.to_oklab(mixed)[0], expected, atol=0.01)
+    assert opacity[0] == pytest.approx(0.5)
+
+
+def test_a_missing_state_is_transparent():
+    _, opacity = palette.mix([[np.nan, np.nan], [1, 0]])
+    assert opacity.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("n_states", [1, 2, 4, 8, 12])
+def test_forty_colours_stand_for_twenty_thousand(n_states):
+    states = _soft(20_000, n_states)
+    buckets = palette.quantise(states)
+    assert len(buckets.rgb) <= 40
+    assert buckets.index.max() < len(buckets.css) == len(buckets.opacity)
+    true, _ = palette.mix(states)
+    error = np.linalg.norm(palette.to_oklab(true) - palette.to_oklab(buckets.rgb)[buckets.index], axis=1)
+    assert 100 * error.mean() < 5  # half of the smallest difference between two states
+
+
+def test_quantising_keeps_pure_states_and_repeats_itself():
+    states = np.repeat(np.eye(5), 30, axis=0)
+    first, second = palette.quantise(states), palette.quantise(states)
+    assert [first.css[i] for i in first.index[::30]] == [f"{colour}ff" for colour in palette.PALETTE[:5]]
+    assert first.css == second.css
+    np.testing.assert_array_equal(first.index, second.index)
+
+
+def test_quantising_nothing_gives_nothing():
+    assert palette.quantise(np.zeros((0, 3))).css == []
+
+
+@pytest.mark.parametrize("n_states", [0, 13])
+def test_too_many_states_are_refused(n_states):
+    with pytest.raises(ConfigError, match="1 to 12"):
+        palette.colours(n_states)
+
+
+def test_states_need_two_dimensions():
+    with pytest.raises(DataError, match=r"\[time, states\]"):
+        palette.mix(np.zeros(5))
+
+
+def test_labels_on_a_colour_can_be_read():
+    assert palette.ink_on("#ffc300") == "#14151c"
+    assert palette.ink_on("#1e3ca5") == "#ffffff"

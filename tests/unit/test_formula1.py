@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -18,9 +17,9 @@ from datasets.f1.track import ReferenceLap
 from datasets.formula1 import Reason
 from gdm_core.errors import ConfigError, DataError
 from tests.support.formula1 import LAP_S, RADIUS, cut_off, raises, ring, ring_driver, ring_session
+from tests.support.real import recorded
 
 ROOT = Path(__file__).resolve().parents[2]
-SHARED = Path(os.environ.get("GDM_TEST_DATA", ROOT.parent / "shared" / "data")) / "f1"
 
 
 # --- segments ------------------------------------------------------------------------------------------------------
@@ -190,27 +189,10 @@ def test_loading_formula1_brings_in_neither_torch_nor_fastf1():
 # --- the real race -------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def china(tmp_path_factory):
-    """The race through FastF1 itself, offline, once: the session, the time it took, and what progress was heard."""
-    if not (SHARED / "fastf1_cache").is_dir():
-        pytest.skip(f"the recorded race is not in {SHARED}")
-    folder = tmp_path_factory.mktemp("f1")
-    shutil.copytree(SHARED / "fastf1_cache", folder / "fastf1")
-    for path in [folder / "fastf1", *(folder / "fastf1").rglob("*")]:
-        path.chmod(0o755)
-    heard: list[tuple[float, str]] = []
-    with pytest.MonkeyPatch.context() as patch:
-        cut_off(patch, folder)
-        event = formula1.schedule(2025)[1]
-        session = formula1.load_session(2025, event.name, "Race", progress=lambda *p: heard.append(p))
-        yield session, event, heard, folder
-
-
 @pytest.fixture
-def china_home(china, monkeypatch):
-    cut_off(monkeypatch, china[3])
-    return china[3]
+def china_home(china, downloads, monkeypatch):
+    cut_off(monkeypatch, downloads)
+    return downloads
 
 
 def test_what_was_downloaded_is_stored(tmp_path, monkeypatch):
@@ -226,7 +208,7 @@ def test_what_was_downloaded_is_stored(tmp_path, monkeypatch):
 
 @pytest.mark.bulk
 def test_the_real_race_is_whole(china):
-    session, event, heard, _ = china
+    session, event, heard = china
     assert "Sprint" in [slot.name for slot in event.sessions]
     assert (event.round, event.location) == (2, "Shanghai")
     assert len(session.codes) == 20
@@ -273,7 +255,7 @@ def test_where_time_is_won_in_the_real_race(china):
 @pytest.mark.bulk
 def test_the_corners_lie_where_others_measured_them(china):
     session = china[0]
-    known = pd.read_csv(SHARED / "corners_shanghai_2025.csv")
+    known = pd.read_csv(recorded("f1/corners_shanghai_2025.csv"))
     assert [corner.number for corner in session.corners] == known["Number"].tolist()
     np.testing.assert_allclose([[c.x, c.y] for c in session.corners], known[["X", "Y"]] / 10, atol=0.01)
     np.testing.assert_allclose([c.distance for c in session.corners], known["Distance"], atol=35)
@@ -283,13 +265,13 @@ def test_the_corners_lie_where_others_measured_them(china):
 def test_one_lap_is_labelled_as_by_hand(china):
     """Lap 20 of VER: the label must change where the car is nearest to each corner, found here corner by corner."""
     session = china[0]
-    raw = pd.read_parquet(SHARED / "pos_shanghai_2025_race.parquet")
+    raw = pd.read_parquet(recorded("f1/pos_shanghai_2025_race.parquet"))
     raw = raw[(raw["driver"] == "VER") & (raw["lap"] == 20)]
     xy = raw[["x", "y"]].to_numpy() / 10
     driver = session.driver("VER")
     ours = driver.lap == 20
     assert abs(int(ours.sum()) - len(xy)) <= 1  # the sample at the line may belong to either lap
-    corners = pd.read_csv(SHARED / "corners_shanghai_2025.csv")
+    corners = pd.read_csv(recorded("f1/corners_shanghai_2025.csv"))
     passed = [int(np.hypot(*(xy - place / 10).T).argmin()) for place in corners[["X", "Y"]].to_numpy()]
     assert passed == sorted(passed)
     by_hand = (np.searchsorted(passed, np.arange(len(xy)), side="right") - 1) % 16
@@ -335,7 +317,7 @@ print(resident() - idle, session.driver("VER").time.size)
 
 @pytest.mark.bulk
 def test_a_damaged_copy_of_the_race_is_fetched_again(china, china_home):
-    path = next((china_home / "formula1").glob("2025_*.npz"))
+    path = next((china_home / "formula1").glob("2025_chinese-*.npz"))
     others = {p: p.stat().st_mtime_ns for p in (china_home / "fastf1").rglob("*.ff1pkl")}
     sound = path.read_bytes()
     path.write_bytes(sound[: len(sound) // 2])

@@ -198,22 +198,15 @@ def test_samples_outside_all_laps_are_left_out():
 # --- what the feed fails to give -----------------------------------------------------------------------------------
 
 
-class _Unloaded:
+def _source_raising(error):
     """FastF1 after a load that failed in silence: asking for the laps raises."""
 
-    def __init__(self, error):
-        self.error = error
+    def laps(session):
+        raise error
 
-    def __get__(self, owner, kind=None):
-        raise self.error
-
-
-def _source_raising(error):
     source = feed_session()
-    kind = type("Unloaded", (type(source),), {"laps": _Unloaded(error)})
-    values = vars(source).copy()
-    del values["laps"]
-    return kind(**values)
+    del source.laps
+    return type("Unloaded", (type(source),), {"laps": property(laps)})(**vars(source))
 
 
 @pytest.mark.parametrize("error", [DataNotLoadedError("laps"), KeyError("1")])
@@ -286,10 +279,8 @@ def test_the_request_limit_is_told(served, monkeypatch, log):
     def limited(*args, **wanted):
         raise RateLimitExceededError("any API: 500 calls/h")
 
-    source = feed_session()
-    source.load = limited
     with raises(Reason.RATE_LIMIT, "500 calls/h", "Wait an hour"):
-        served(session=source)
+        served(session=feed_session(load=limited))
     monkeypatch.setattr(feed, "get_event_schedule", limited)
     with raises(Reason.RATE_LIMIT, "2024 calendar"):
         feed.fetch_schedule(2024, log)
@@ -299,10 +290,8 @@ def test_fastf1_ending_the_process_is_an_error_like_others(served):
     def stop(**wanted):
         raise SystemExit
 
-    source = feed_session()
-    source.load = stop
     with raises(Reason.NO_LAPS, "empty answer"):
-        served(session=source)
+        served(session=feed_session(load=stop))
 
 
 def test_what_is_stored_is_used_before_the_network_is_asked(served, monkeypatch):
@@ -356,10 +345,8 @@ def test_a_feed_of_garbage_is_told(served, error):
     def fail(**wanted):
         raise error
 
-    source = feed_session()
-    source.load = fail
     with raises(Reason.NO_LAPS, "makes no sense", type(error).__name__, "Try again later"):
-        served(session=source)
+        served(session=feed_session(load=fail))
 
 
 def test_tables_that_are_not_as_expected_are_told(served):
@@ -383,9 +370,7 @@ def test_garbage_among_stored_downloads_is_asked_for_again(served):
         if len(asked) == 1:
             raise ValueError("unpickled from another version")
 
-    source = feed_session()
-    source.load = load
-    assert served(session=source).codes
+    assert served(session=feed_session(load=load)).codes
     assert len(asked) == 2
 
 

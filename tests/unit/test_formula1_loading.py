@@ -9,9 +9,10 @@ import logging
 import socket
 import sqlite3
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,16 +20,11 @@ import requests
 from fastf1 import Cache
 
 from datasets import formula1
-from datasets.f1 import cache, feed, feed_log, loader, worker
+from datasets.f1 import cache, feed, loader, worker
 from datasets.formula1 import Reason
 from datasets.storage import StorageError, cache_dir, data_dir, file_lock
 from gdm_core.errors import ConfigError, DataError
-from tests.support.formula1 import (
-    feed_schedule,
-    raises,
-    ring_driver,
-    ring_session,
-)
+from tests.support.formula1 import feed_schedule, raises, ring_driver, ring_session
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -36,40 +32,39 @@ pytestmark = pytest.mark.usefixtures("home")
 # --- processes, deadlines, caches ----------------------------------------------------------------------------------
 
 
-@contextmanager
-def _silent_server():
-    """A server that takes every connection and never says a word."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        held: list[socket.socket] = []
+@pytest.fixture
+def server(monkeypatch):
+    """A proxy in the way of everything: it takes each connection and says the next of `says`; without words it is silent."""
+    with ExitStack() as held, socket.create_server(("127.0.0.1", 0)) as listening:
+        made = SimpleNamespace(says=[], taken=0)
 
-        def hold():
-            while True:
-                try:
-                    held.append(server.accept()[0])
-                except OSError:
-                    return
+        def answer():
+            with suppress(OSError):  # until it is shut down
+                while True:
+                    connection = held.enter_context(listening.accept()[0])
+                    made.taken += 1
+                    if made.says:
+                        with connection, suppress(OSError):
+                            connection.recv(4096)
+                            connection.sendall(made.says[made.taken % len(made.says)])
 
-        thread = threading.Thread(target=hold, daemon=True)
-        thread.start()
-        yield server.getsockname()[1], held
-        server.shutdown(socket.SHUT_RDWR)
-    for connection in held:
-        connection.close()
+        threading.Thread(target=answer, daemon=True).start()
+        for name in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{listening.getsockname()[1]}")
+        yield made
+        listening.shutdown(socket.SHUT_RDWR)
 
 
-def test_a_stalled_server_ends_at_the_deadline(monkeypatch):
-    with _silent_server() as (port, held):
-        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{port}")
-        monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{port}")
-        heard = []
-        for deadline_s in (6, 24, 96):  # a busy machine needs more to reach the server, without which nothing stalls
-            with raises(Reason.DEADLINE, "Ring Grand Prix 2024, Race", f"longer than {deadline_s} s", "Try again"):
-                formula1.load_session(
-                    2024, "Ring Grand Prix", "Race", deadline_s=deadline_s, progress=lambda *p: heard.append(p)
-                )
-            if held:
-                break
-        assert held, "the load never reached the server, so this shows nothing about stalling"
+def test_a_stalled_server_ends_at_the_deadline(server):
+    heard = []
+    for deadline_s in (6, 24, 96):  # a busy machine needs more to reach the server, without which nothing stalls
+        with raises(Reason.DEADLINE, "Ring Grand Prix 2024, Race", f"longer than {deadline_s} s", "Try again"):
+            formula1.load_session(
+                2024, "Ring Grand Prix", "Race", deadline_s=deadline_s, progress=lambda *p: heard.append(p)
+            )
+        if server.taken:
+            break
+    assert server.taken, "the load never reached the server, so this shows nothing about stalling"
     assert heard[0] == (0.0, "starting FastF1")
 
 
@@ -134,7 +129,7 @@ def test_a_load_waits_its_turn_says_so_and_can_be_cancelled_meanwhile(home):
 def test_the_share_of_a_load_never_falls_back():
     """What is stored is tried first: where some of it is, the network begins at an earlier step."""
     heard = []
-    log = feed_log.FeedLog(lambda share, text: heard.append((share, text)))
+    log = feed.FeedLog(lambda share, text: heard.append((share, text)))
     for share, text in ((0.02, "opening"), (0.4, "reading speed"), (0.08, "downloading drivers"), (0.6, "positions")):
         log.progress(share, text)
     assert heard == [(0.02, "opening"), (0.4, "reading speed"), (0.4, "downloading drivers"), (0.6, "positions")]
@@ -163,10 +158,8 @@ def _stored_ring() -> Path:
 
 def test_a_session_is_the_same_after_storing():
     _stored_ring()
-    before, after = (
-        ring_session(ring_driver("AAA"), ring_driver("BBB")),
-        formula1.load_session(2031, "Ring Grand Prix", "Race"),
-    )
+    before = ring_session(ring_driver("AAA"), ring_driver("BBB"))
+    after = formula1.load_session(2031, "Ring Grand Prix", "Race")
     assert after.notes == ("kept",)
     assert after.corners == before.corners
     assert formula1.stored_sessions() == ((2031, "Ring Grand Prix", "Race"),)
@@ -227,7 +220,11 @@ def test_fastf1_says_what_is_listened_for(log, home):
     heard = []
     log.progress = lambda share, text: heard.append(text)
     log.folder = home / "fastf1" / "x"
-    fetched = Cache.api_request_wrapper(_named("car_data"))
+
+    def car_data(path):
+        return {"answer": 1}
+
+    fetched = Cache.api_request_wrapper(car_data)
     fetched("/static/x/")  # nothing stored
     fetched("/static/x/")  # stored
     (log.folder / "car_data.ff1pkl").write_bytes(b"rubbish")
@@ -235,14 +232,6 @@ def test_fastf1_says_what_is_listened_for(log, home):
     assert heard[:2] == ["downloading speed, throttle, brake, gear", "reading speed, throttle, brake, gear"]
     assert (log.folder / "car_data.ff1pkl.damaged").read_bytes() == b"rubbish"
     assert (log.folder / "car_data.ff1pkl").stat().st_size > 10
-
-
-def _named(name):
-    def fetch(path):
-        return {"answer": 1}
-
-    fetch.__name__ = name
-    return fetch
 
 
 def test_a_damaged_download_store_is_moved_aside(home):
@@ -257,7 +246,7 @@ def test_a_damaged_download_store_is_moved_aside(home):
 def test_the_steps_listened_for_are_the_calls_that_fastf1_makes():
     from fastf1 import _api
 
-    assert all(callable(getattr(_api, step)) for step in feed_log.STEPS)
+    assert all(callable(getattr(_api, step)) for step in feed.STEPS)
 
 
 # --- storage -------------------------------------------------------------------------------------------------------
@@ -303,35 +292,12 @@ def test_a_data_folder_that_takes_nothing_is_told_and_what_is_stored_still_opens
 GARBAGE = (b"", b"HTTP/1.1 200 OK\r\n\r\n<html>no TLS</html>", b"HTTP/1.1 403 Forbidden\r\n\r\n", b"\x00\xff" * 900)
 
 
-@contextmanager
-def _garbage_server():
-    """A server that sends something else to each connection, and none of it is an answer."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        sent: list[bytes] = []
-
-        def answer():
-            while True:
-                try:
-                    connection = server.accept()[0]
-                except OSError:
-                    return
-                with connection, suppress(OSError):
-                    connection.recv(4096)
-                    sent.append(GARBAGE[len(sent) % len(GARBAGE)])
-                    connection.sendall(sent[-1])
-
-        threading.Thread(target=answer, daemon=True).start()
-        yield server.getsockname()[1], sent
-        server.shutdown(socket.SHUT_RDWR)
-
-
-def test_a_server_that_sends_garbage_is_told(monkeypatch):
-    with _garbage_server() as (port, sent):
-        for name in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"):
-            monkeypatch.setenv(name, f"http://127.0.0.1:{port}")
-        with raises(Reason.NO_NETWORK, "2024 calendar", "simulated laps"):
-            formula1.schedule(2024, deadline_s=120)
-        assert len(sent) > 1
+def test_a_server_that_sends_garbage_is_told(server):
+    """Something else to each connection, and none of it is an answer."""
+    server.says += GARBAGE
+    with raises(Reason.NO_NETWORK, "2024 calendar", "simulated laps"):
+        formula1.schedule(2024, deadline_s=120)
+    assert server.taken > 1
 
 
 def test_a_lock_opens_again_after_use(home):
@@ -352,6 +318,7 @@ def test_a_lock_opens_again_after_use(home):
         (OSError(errno.EROFS, "Read-only file system"), "Read-only file system"),
         (sqlite3.OperationalError("attempt to write a readonly database"), "readonly database"),
         (StorageError("x.npz is damaged, and cannot be moved aside."), "cannot be moved aside"),
+        (requests.ConnectionError("nobody there"), ""),
     ],
 )
 def test_a_disk_that_takes_nothing_is_told_by_the_loading_process(monkeypatch, error, words):
@@ -363,20 +330,11 @@ def test_a_disk_that_takes_nothing_is_told_by_the_loading_process(monkeypatch, e
         raise error
 
     monkeypatch.setattr(worker, "_load", fail)
+    if not words:  # an error of the network is none of the disk
+        with pytest.raises(type(error)):
+            worker.main('{"deadline_s": 5}')
+        return
     assert worker.main('{"deadline_s": 5}') == 0
     answer = json.loads(stream.getvalue().splitlines()[-1])
-    assert answer["kind"] == "error"
-    assert answer["reason"] == Reason.STORAGE.value
+    assert (answer["kind"], answer["reason"]) == ("error", Reason.STORAGE.value)
     assert words in answer["message"]
-
-
-def test_errors_of_the_network_are_none_of_the_disk(monkeypatch):
-    monkeypatch.setattr(worker, "_private_output", io.StringIO)
-    monkeypatch.setattr(worker.faulthandler, "dump_traceback_later", lambda *_, **__: None)
-
-    def fail(request, progress):
-        raise requests.ConnectionError("nobody there")
-
-    monkeypatch.setattr(worker, "_load", fail)
-    with pytest.raises(requests.ConnectionError):
-        worker.main('{"deadline_s": 5}')

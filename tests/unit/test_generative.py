@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy.stats import multivariate_normal
 
-from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl, log_density
+from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl
 from gdm_core.maths.rows import Rows, WindowSampler
 from gdm_core.models.gdm import module as generative
 from gdm_core.models.gdm.config import GDMConfig
@@ -35,19 +35,6 @@ every_config = pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.k
 
 def noise_for(rows: Rows, k: int, n_samples: int = 2, seed: int = 4) -> torch.Tensor:
     return gumbel((n_samples, len(rows), k), generator(seed), torch.float64)
-
-
-def selected(rows: Rows, index: torch.Tensor, lengths: tuple[int, ...]) -> Rows:
-    known = None if rows.known is None else rows.known[index]
-    return replace(
-        rows,
-        y=rows.y[index],
-        known=known,
-        past=rows.past[index],
-        age=rows.age[index],
-        n_scored=len(index),
-        lengths=lengths,
-    )
 
 
 # ---- the bound ------------------------------------------------------------------------------------------------------
@@ -171,31 +158,6 @@ def test_every_intended_parameter_receives_a_gradient(config, objective):
         assert float(parameter.grad.abs().max()) > 0, name
 
 
-def test_frozen_projection_receives_none():
-    module = random_module(GDMConfig(3, 2, train_projection=False))
-    sampled_elbo(module, random_rows(20), noise_for(random_rows(20), 3), TAU).sum().backward()
-    assert module.projection.grad is None
-    assert module.dynamics.grad is not None
-
-
-def test_weighted_gradient_moves_model_and_posterior_towards_weighted_draws():
-    """Its parts by hand: weights and draws are constants."""
-    module, rows = random_module(GDMConfig(3, 2, n_hidden=4)), random_rows(25, 10)
-    noise = noise_for(rows, 3, 6)
-    importance_objective(module, rows, noise, TAU).sum().backward()
-    found = {name: p.grad.clone() for name, p in module.named_parameters()}
-    module.zero_grad()
-    view = module.view(rows)
-    log_z = module.sample_posterior(view, rows, noise, TAU)[0].detach()
-    joint = module.log_likelihood(log_z.exp(), view.design, rows)
-    joint = joint + log_density(log_z, module.prior_logits(view.context, log_z.exp(), rows), TAU)
-    log_q = log_density(log_z, view.posterior, TAU)
-    weights = torch.softmax((joint - log_q).detach(), 0)
-    (weights * (joint + log_q)).sum().backward()
-    for name, parameter in module.named_parameters():
-        torch.testing.assert_close(found[name], parameter.grad)
-
-
 def row_noises(module: GdmModule, rows: Rows) -> torch.Tensor:
     """[R, N, N] covariance of each row's noise: R, and one of its own where a trial has fewer rows than lags."""
     with torch.no_grad():
@@ -312,14 +274,14 @@ def test_trials_side_by_side_are_trials_alone(config):
         together = sampled_elbo(module, rows, noise, TAU)
         begin = 0
         for length in rows.lengths:
-            at = torch.arange(begin, begin + length)
-            alone = sampled_elbo(module, selected(rows, at, (length,)), noise[:, at], TAU)
-            torch.testing.assert_close(together[at], alone, atol=2e-3 if config.posterior == "sticky" else 1e-9, rtol=0)
-            begin += length
+            end = begin + length
+            alone = sampled_elbo(module, rows.piece(begin, end), noise[:, begin:end], TAU)
+            close = 2e-3 if config.posterior == "sticky" else 1e-9
+            torch.testing.assert_close(together[begin:end], alone, atol=close, rtol=0)
+            begin = end
     if not module.posterior.sequential and module.transition.affine_in_state:
-        first = selected(rows, torch.arange(25), (25,))
-        rest = selected(rows, torch.arange(25, 52), rows.lengths[1:])
-        parts = elbo(module, first, TAU) + elbo(module, rest, TAU)
+        rest = rows.at(slice(25, 52), n_scored=27, lengths=rows.lengths[1:])
+        parts = elbo(module, rows.piece(0, 25), TAU) + elbo(module, rest, TAU)
         assert elbo(module, rows, TAU) == pytest.approx(parts, abs=1e-6)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from datasets import keypoints
+from datasets import keypoints, mice
 from datasets.features import in_unit
-from datasets.readers.pose import KeypointTable
+from datasets.readers.pose import KeypointSet, KeypointTable
 from datasets.splits import split_recording
 from datasets.tables import Table, template
 from gdm_core.errors import ConfigError, DataError
 from tests.support import table_files
+from tests.support.real import recorded
 from tests.support.table_files import csv, hdf, read, written
 
-REAL = Path(os.environ.get("GDM_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
 PARTS, N = ("nose", "left ear", "tail"), 40
 
 
@@ -355,28 +354,11 @@ def test_sleap_analysis_h5(frames_first: bool, tmp_path: Path):
         ({"node_names": np.zeros(3)}, "list of names"),
         ({"tracks": None}, "neither a SLEAP analysis"),
         ({"node_names": h5py.ExternalLink("/etc/passwd", "/x")}, "points elsewhere"),
-        ({"tracks": h5py.SoftLink("/node_names")}, "points elsewhere"),
     ],
 )
 def test_sleap_files_that_do_not_fit_say_why(changes: dict[str, Any], says: str):
     with pytest.raises(DataError, match=says):
         keypoints.read(sleap_h5(**changes), "a.h5")
-
-
-def test_an_h5_that_unpacks_without_end_or_reads_other_files_is_refused(tmp_path: Path):
-    out = io.BytesIO()
-    with h5py.File(out, "w") as file:
-        file["node_names"] = np.array([b"a"])
-        file.create_dataset("tracks", (1, 2, 1, 10**12), "f4", chunks=(1, 2, 1, 10**5), compression="gzip")
-    with pytest.raises(DataError, match="the limit is"):
-        keypoints.read(out.getvalue(), "a.h5")
-    (tmp_path / "secret").write_bytes(b"\0" * 240)
-    other = tmp_path / "b.h5"
-    with h5py.File(other, "w") as file:
-        file["node_names"] = np.array([b"a"])
-        file.create_dataset("tracks", (1, 2, 1, 15), "f8", external=[(str(tmp_path / "secret"), 0, 240)])
-    with pytest.raises(DataError, match="another file"):
-        keypoints.read(other)
 
 
 def test_zero_zero_and_half_seen_points_are_missing():
@@ -420,10 +402,7 @@ REAL_FILES = [
 
 @pytest.mark.parametrize(("name", "frames", "animals", "parts"), REAL_FILES)
 def test_real_files(name: str, frames: int, animals: int, parts: int):
-    path = REAL / "other" / name
-    if not path.is_file():
-        pytest.skip(f"the real recording is not at {path}")
-    table = keypoints.read(path)
+    table = keypoints.read(recorded(f"other/{name}"))
     assert (table.n_frames, len(table.animals), len(table.parts)) == (frames, animals, parts)
     assert np.isfinite(table.xy).mean() > 0.5
     assert keypoints.report(table).n_samples == frames
@@ -431,9 +410,7 @@ def test_real_files(name: str, frames: int, animals: int, parts: int):
 
 
 def test_real_files_agree_with_each_other():
-    folder = REAL / "other"
-    if not folder.is_dir():
-        pytest.skip(f"there are no real recordings at {folder}")
+    folder = recorded("other")
     slp, analysis = (keypoints.read(folder / f"deepof_single.{kind}") for kind in ("slp", "analysis.h5"))
     order = [slp.parts.index(part) for part in analysis.parts]
     np.testing.assert_allclose(slp.xy[..., order], analysis.xy, atol=0.01)
@@ -445,3 +422,81 @@ def test_real_files_agree_with_each_other():
     h5, text = keypoints.read(folder / "deepof_madlc.h5"), keypoints.read(folder / "deepof_madlc.csv")
     assert (h5.animals, h5.parts) == (text.animals, text.parts)
     assert json.dumps(h5.parts) == json.dumps(text.parts)
+
+
+@pytest.fixture(scope="module")
+def clean_mice() -> KeypointTable:
+    return mice.simulate_recordings(1, 3000, seed=4)[0]
+
+
+def changed(table: KeypointTable, xy: np.ndarray, scores: np.ndarray | None = None) -> KeypointTable:
+    return KeypointTable(xy, table.animals, table.parts, table.rate_hz, scores, edges=table.edges)
+
+
+def test_flips_of_left_and_right_are_counted_and_undone(clean_mice: KeypointTable):
+    before = keypoints.report(clean_mice).side_flips
+    xy = np.array(clean_mice.xy)
+    mirrored = [0, 2, 1, 3, 5, 4, 6]
+    xy[500:520, 0] = xy[500:520, 0][..., mirrored]
+    xy[900:903, 1] = xy[900:903, 1][..., mirrored]
+    broken = changed(clean_mice, xy)
+    assert keypoints.report(broken).side_flips == before + 2
+    repaired = keypoints.clean(broken, undo_side_flips=True)
+    np.testing.assert_array_equal(repaired.xy[480:540], clean_mice.xy[480:540])
+    np.testing.assert_array_equal(repaired.xy[890:910, 1], clean_mice.xy[890:910, 1])
+
+
+def test_swapped_animals_are_counted_and_undone(clean_mice: KeypointTable):
+    xy = np.array(clean_mice.xy)
+    apart = np.linalg.norm(xy.mean(axis=-1)[:, 0] - xy.mean(axis=-1)[:, 1], axis=1)
+    start = int(np.flatnonzero(np.convolve(apart > 250, np.ones(60), "valid") == 60)[0])  # well apart for two seconds
+    xy[start + 10 : start + 50] = xy[start + 10 : start + 50, ::-1]
+    broken = changed(clean_mice, xy, np.array(clean_mice.scores)[..., :])
+    assert keypoints.report(clean_mice).identity_swaps == 0
+    assert keypoints.report(broken).identity_swaps == 2
+    repaired = keypoints.clean(broken, undo_identity_swaps=True)
+    np.testing.assert_array_equal(repaired.xy, clean_mice.xy)
+
+
+def test_cleaning_marks_low_scores_and_jumps_and_fills_short_gaps(clean_mice: KeypointTable):
+    xy = np.array(clean_mice.xy)
+    xy[1000, 0, :, 0] += 400
+    xy[1500:1503, 1, :, 6] = np.nan
+    xy[2000:2100, 1, :, 6] = np.nan
+    broken = changed(clean_mice, xy, clean_mice.scores)
+    report = keypoints.report(broken)
+    low = int((np.asarray(clean_mice.scores) < 0.3).sum())
+    assert report.low_scores == low
+    assert report.missing_share == pytest.approx(2 * 103 / xy.size)
+    assert max(channel.longest_gap for channel in report.channels) == 100
+    assert any("jump out of line" in sentence for sentence in report.sentences())
+    cleaned = keypoints.clean(broken, min_score=0.3, drop_outliers=True, fill_seconds=0.2)
+    assert np.abs(cleaned.xy[1000, 0, :, 0] - clean_mice.xy[1000, 0, :, 0]).max() < 30
+    assert np.isfinite(cleaned.xy[1500:1503]).all()
+    assert np.isnan(cleaned.xy[2010:2090, 1, :, 6]).all()
+    assert np.isnan(cleaned.xy).sum() < 250
+    assert any("interpolated" in note for note in cleaned.notes)
+    np.testing.assert_array_equal(keypoints.clean(broken).xy, broken.xy)
+    with pytest.raises(ConfigError, match="fill_seconds"):
+        keypoints.clean(broken, fill_seconds=-1)
+
+
+def test_labels_of_other_lengths_and_codes(clean_mice: KeypointTable):
+    short = keypoints.with_labels(clean_mice, np.array([0, 1, 7, -3]), ("a", "b"))
+    assert short.labels[:5].tolist() == [0, 1, -1, -1, -1]  # type: ignore[index]
+    long = keypoints.with_labels(clean_mice, np.zeros(3005, int), ("a",))
+    assert any("5 labels past" in note for note in long.notes)
+    with pytest.raises(DataError, match="one whole number a frame"):
+        keypoints.with_labels(clean_mice, np.zeros(3000), ("a",))
+
+
+def test_recordings_with_other_skeletons_do_not_mix(clean_mice: KeypointTable):
+    other = keypoints.read(template("deeplabcut.csv"), "a.csv")
+    with pytest.raises(DataError, match="other animals or body parts"):
+        KeypointSet((clean_mice, other))
+    with pytest.raises(DataError, match="use scaling='pixels'"):
+        other.to_trial(scaling="image")
+    with pytest.raises(ConfigError, match="features is"):
+        other.to_trial(features="speed")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=r"expected .time, 2 animals"):
+        KeypointTable(np.zeros((5, 2, 3, 3)), ("a", "b"), ("c", "d", "e"))

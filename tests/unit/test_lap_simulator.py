@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from datasets import formula1
-from datasets.f1.laptime import Car, bounded_lap, corner_limit, flying_lap, lap_times
 from datasets.f1.layouts import LAYOUTS, centreline, ease
-from datasets.f1.race import DRIVERS, simulate_race
+from datasets.f1.race import DRIVERS, Car, bounded_lap, corner_limit, flying_lap, lap_times, simulate_race
 from gdm_core.errors import ConfigError
 
 CIRCUITS = {"shanghai": (5451, 16, 0), "suzuka": (5807, 18, 1)}  # metres, corners, places where it crosses itself

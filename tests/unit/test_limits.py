@@ -17,7 +17,7 @@ from streamlit.web.server.starlette.starlette_routes import create_upload_routes
 from datasets import marks, tables
 from datasets.readers import annotations, archives
 from gdm_core import Trial, Trials
-from gdm_core.engine import cache, cluster, compare, data_cache, engine, sweep
+from gdm_core.engine import cache, cluster, compare, engine, sent_jobs, sweep
 from gdm_core.engine.compare import Comparison
 from gdm_core.engine.messages import FitRequest
 from gdm_core.errors import ConfigError, DataError
@@ -71,7 +71,7 @@ EXPECTED = {
     "memory of a worker": f"{memory(cluster.MOST_MEMORY)}, and 70 % of the machine between them",
     "results kept in memory": memory(cache.MEMORY_BYTES),
     "results kept on disk": memory(cache.DISK_BYTES),
-    "data that workers keep": memory(data_cache.DATA_CACHE_BYTES),
+    "data that workers keep": memory(sent_jobs.DATA_CACHE_BYTES),
 }
 
 
@@ -142,7 +142,7 @@ def test_a_larger_upload_is_refused_by_the_server(more, status, monkeypatch):
 
 def test_every_table_that_leaves_as_text_is_written_where_formulas_are_made_harmless():
     """`harmless` is called by gdm_core.analysis.tables.csv; the others call it themselves, or write numbers of their own."""
-    own = {"datasets/readers/templates.py", "pages/your_data/example.py"}
+    own = {"datasets/tables.py", "pages/your_data/example.py"}
     harmless = {"gdm_core/analysis/tables.py", "datasets/marks.py", "gdm_studio/cli/sweep.py"}
     found = {
         str(path.relative_to(ROOT))

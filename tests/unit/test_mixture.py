@@ -13,14 +13,47 @@ from gdm_core.maths.relaxed import gumbel, log_density
 from gdm_core.maths.rows import Rows, make_rows
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule
-from gdm_core.models.mixture.fit import mixture_steps
-from gdm_core.models.mixture.module import MixtureModule, bound, determined_path, mixture_elbo, precision_blocks
-from gdm_core.models.mixture.paths import solve_path
-from gdm_core.models.mixture.readout import Belief, cavities, log_carry, smoothed
+from gdm_core.models.mixture import readout
+from gdm_core.models.mixture.model import mixture_steps
+from gdm_core.models.mixture.module import (
+    MixtureModule,
+    bound,
+    determined_path,
+    mixture_elbo,
+    precision_blocks,
+    solve_path,
+)
 from gdm_core.models.mixture.rollout import filtered
-from tests.support.mixture import CPU, generator_of, some_module, some_rows, some_states
+from tests.support.gdm import CPU, generator
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
+
+def some_rows(*lengths: int, n_channels: int = 3, gaps: bool = False) -> Rows:
+    rng = np.random.default_rng(0)
+    ys = [rng.normal(size=(n, n_channels)).cumsum(0) * 0.3 for n in lengths]
+    if gaps:
+        ys[0][1, 0] = ys[0][2] = np.nan
+    return make_rows(ys, CPU, torch.float64)
+
+
+def some_module(
+    k: int = 3, d: int = 2, n: int = 3, deterministic: bool = False, gamma: float = 0.3, recurrent: bool = True
+) -> MixtureModule:
+    config = GDMConfig(n_states=k, n_latent=d, stickiness=gamma, posterior="window", n_hidden=4)
+    module = MixtureModule(n, config, deterministic)
+    random = generator(3)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(0.5 * torch.randn(parameter.shape, generator=random, dtype=torch.float64))
+        module.dynamics[:, :d] += 0.5 * torch.eye(d, dtype=torch.float64)
+        if not recurrent:
+            module.transition.weight.zero_()
+    return module
+
+
+def some_states(*shape: int) -> torch.Tensor:
+    return torch.softmax(2 * torch.randn(shape, generator=generator(5), dtype=torch.float64), -1)
 
 
 def _dense(module: MixtureModule, rows: Rows, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -53,6 +86,29 @@ def _seen(module: MixtureModule, rows: Rows) -> tuple[torch.Tensor, torch.Tensor
     return y, big[keep], (1 / module.noise_precision()).repeat(len(rows))[keep]
 
 
+def _evidence(module: MixtureModule, rows: Rows, z: torch.Tensor) -> torch.Tensor:
+    """[] log p(y | z) of states [R, K]."""
+    drive, known = module.drive(z[None], rows), module.information(rows)
+    return module.log_likelihood(drive, known, module.path(drive, known))
+
+
+def _dense_evidence(module: MixtureModule, rows: Rows, z: torch.Tensor) -> torch.Tensor:
+    """The same of one trial as the density of one large Gaussian."""
+    mean, prior = _dense(module, rows, z)
+    y, seen, noise = _seen(module, rows)
+    return torch.distributions.MultivariateNormal(seen @ mean, seen @ prior @ seen.T + torch.diag(noise)).log_prob(y)
+
+
+def _covariance(module: MixtureModule, rows: Rows, z: torch.Tensor) -> torch.Tensor:
+    """[R D, R D] of the path given states, by its precision blocks."""
+    diagonal, below, _ = precision_blocks(module.drive(z[None], rows), module.information(rows))
+    dense = torch.block_diag(*diagonal)
+    for t in range(1, len(rows)):
+        dense[2 * t : 2 * t + 2, 2 * t - 2 : 2 * t] = below[t]
+        dense[2 * t - 2 : 2 * t, 2 * t : 2 * t + 2] = below[t].T
+    return torch.linalg.inv(dense)
+
+
 # ---- paths ----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("gaps", [False, True])
 def test_path_given_states_is_dense_conditioning(gaps):
@@ -64,19 +120,10 @@ def test_path_given_states_is_dense_conditioning(gaps):
         total = seen @ prior @ seen.T + torch.diag(noise)
         gain = prior @ seen.T @ torch.linalg.inv(total)
         expected = prior_mean + gain @ (y - seen @ prior_mean)
-        covariance = prior - gain @ seen @ prior
-        evidence = torch.distributions.MultivariateNormal(seen @ prior_mean, total).log_prob(y)
-
-        drive, known = module.drive(z[None], rows), module.information(rows)
-        path = module.path(drive, known)
+        path = module.path(module.drive(z[None], rows), module.information(rows))
         torch.testing.assert_close(path.mean.flatten(), expected)
-        torch.testing.assert_close(module.log_likelihood(drive, known, path), evidence)
-        diagonal, below, _ = precision_blocks(drive, known)
-        dense = torch.block_diag(*diagonal)
-        for t in range(1, 5):
-            dense[2 * t : 2 * t + 2, 2 * t - 2 : 2 * t] = below[t]
-            dense[2 * t - 2 : 2 * t, 2 * t : 2 * t + 2] = below[t].T
-        torch.testing.assert_close(torch.linalg.inv(dense), covariance)
+        torch.testing.assert_close(_evidence(module, rows, z), _dense_evidence(module, rows, z))
+        torch.testing.assert_close(_covariance(module, rows, z), prior - gain @ seen @ prior)
 
 
 def test_draws_have_the_moments_of_the_path():
@@ -85,14 +132,9 @@ def test_draws_have_the_moments_of_the_path():
     z = some_states(3, 3)
     with torch.no_grad():
         one = module.path(module.drive(z[None], rows), module.information(rows))
-        many = module.path(module.drive(z.expand(n, -1, -1), rows), module.information(rows), generator_of(1))
+        many = module.path(module.drive(z.expand(n, -1, -1), rows), module.information(rows), generator(1))
         draws = many.draw.reshape(n, 6)
-        diagonal, below, _ = precision_blocks(module.drive(z[None], rows), module.information(rows))
-        dense = torch.block_diag(*diagonal)
-        for t in (1, 2):
-            dense[2 * t : 2 * t + 2, 2 * t - 2 : 2 * t] = below[t]
-            dense[2 * t - 2 : 2 * t, 2 * t : 2 * t + 2] = below[t].T
-        covariance = torch.linalg.inv(dense)
+        covariance = _covariance(module, rows, z)
     scale = covariance.diagonal().sqrt()
     assert ((draws.mean(0) - one.mean.flatten()).abs() < 6 * scale / n**0.5).all()
     found = torch.cov(draws.T)
@@ -102,10 +144,10 @@ def test_draws_have_the_moments_of_the_path():
 
 def test_gradient_of_a_path():
     n, d = 4, 2
-    generator = generator_of(2)
-    a = 0.4 * torch.randn(n, d, d, generator=generator, dtype=torch.float64)
+    random = generator(2)
+    a = 0.4 * torch.randn(n, d, d, generator=random, dtype=torch.float64)
     a[0] = 0
-    linear, noise = torch.randn(2, n, d, generator=generator, dtype=torch.float64)
+    linear, noise = torch.randn(2, n, d, generator=random, dtype=torch.float64)
 
     def run(matrix, linear, noise):
         # Blocks of a precision that stays positive whatever the matrix is.
@@ -145,28 +187,20 @@ def test_filter_is_the_path_seen_so_far():
     assert (torch.linalg.eigvalsh(covariance) > 0).all()
 
 
-def test_weights_of_draws_are_those_of_dense_evidence():
+def test_weights_of_draws_are_those_of_dense_evidence(monkeypatch):
     """Replacing the states of one row changes log p(y | z) as the cavity says it does."""
-    from gdm_core.models.mixture import readout as mixture_readout
-
+    monkeypatch.setattr(readout, "_OWN_SHARE", 1.0)
     module, rows = some_module(), some_rows(6)
     z = some_states(6, 3)
     others = some_states(4, 3).flip(0)
     with torch.no_grad():
-        belief = Belief(z, torch.zeros(6, 2, dtype=torch.float64))
-        share, mixture_readout._OWN_SHARE = mixture_readout._OWN_SHARE, 1.0
-        try:
-            cavity = cavities(rows, smoothed(module, rows, belief))
-        finally:
-            mixture_readout._OWN_SHARE = share
+        belief = readout.Belief(z, torch.zeros(6, 2, dtype=torch.float64))
+        cavity = readout.cavities(rows, readout.smoothed(module, rows, belief))
         for t in (1, 3, 5):
-            exact = []
             candidates = z.expand(4, -1, -1).clone()
             candidates[:, t] = others
-            for candidate in candidates:
-                drive, known = module.drive(candidate[None], rows), module.information(rows)
-                exact.append(module.log_likelihood(drive, known, module.path(drive, known)))
-            carried = log_carry(cavity, module.drive(candidates, rows), 4)[:, t]
+            exact = [_evidence(module, rows, candidate) for candidate in candidates]
+            carried = readout.log_carry(cavity, module.drive(candidates, rows), 4)[:, t]
             torch.testing.assert_close(carried - carried[0], torch.stack(exact) - exact[0], atol=1e-6, rtol=1e-6)
 
 
@@ -228,7 +262,7 @@ def test_bound_lies_below_the_likelihood(deterministic):
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_every_parameter_learns_and_gradients_are_right(deterministic):
     module, rows = some_module(deterministic=deterministic), some_rows(5, 4, gaps=True)
-    noise = gumbel((2, 9, 3), generator_of(4), torch.float64)
+    noise = gumbel((2, 9, 3), generator(4), torch.float64)
     names = [name for name, _ in module.named_parameters()]
 
     class Bound(torch.nn.Module):
@@ -237,7 +271,7 @@ def test_every_parameter_learns_and_gradients_are_right(deterministic):
             self.module = module
 
         def forward(self):
-            return mixture_elbo(self.module, rows, noise, 0.7, generator_of(6), exact=False)
+            return mixture_elbo(self.module, rows, noise, 0.7, generator(6), exact=False)
 
     def value(*parameters):
         given = {f"module.{name}": parameter for name, parameter in zip(names, parameters, strict=True)}
@@ -256,8 +290,8 @@ def test_cheap_and_exact_divergences_agree_on_average():
     with torch.no_grad():
         values = []
         for exact in (True, False):
-            noise = gumbel((4000, 6, 3), generator_of(4), torch.float64)
-            values.append(float(mixture_elbo(module, rows, noise, 0.7, generator_of(6), exact=exact)))
+            noise = gumbel((4000, 6, 3), generator(4), torch.float64)
+            values.append(float(mixture_elbo(module, rows, noise, 0.7, generator(6), exact=exact)))
     assert values[0] == pytest.approx(values[1], abs=0.3)
 
 
@@ -270,8 +304,8 @@ def test_vanishing_noise_of_x_is_the_deterministic_model():
         noisy.log_step.fill_(-30.0)  # held at its floor
         values = []
         for module in (noisy, exact):
-            noise = gumbel((1, 6, 3), generator_of(4), torch.float64)
-            values.append(float(mixture_elbo(module, rows, noise, 0.7, generator_of(6), exact=True)))
+            noise = gumbel((1, 6, 3), generator(4), torch.float64)
+            values.append(float(mixture_elbo(module, rows, noise, 0.7, generator(6), exact=True)))
     assert values[0] == pytest.approx(values[1], abs=1e-2)
 
 
@@ -296,48 +330,21 @@ def test_two_and_three_levels_have_one_mean_given_the_states():
     torch.testing.assert_close(path @ c.T, mean, atol=1e-12, rtol=1e-12)
 
 
-def test_with_noise_of_x_the_means_agree_too():
-    three = some_module(k=2, d=2, n=4, recurrent=False)
-    z = some_states(200, 2)
-    generator = generator_of(8)
-    with torch.no_grad():
-        rows = some_rows(200, n_channels=4)
-        drive = three.drive(z[None], rows)
-        expected = determined_path(drive)
-        n = 4000
-        x = torch.zeros(n, 2, dtype=torch.float64)
-        for t in range(20):
-            x = (drive.matrix[t] @ x[..., None])[..., 0] + drive.offset[t]
-            x = x + torch.randn(x.shape, generator=generator, dtype=torch.float64) / drive.precision[t].sqrt()
-        error = x.std(0) / n**0.5
-        assert ((x.mean(0) - expected[19]).abs() < 6 * error).all()
-
-
 def test_identical_states_leave_the_likelihood_of_one_linear_system():
     module, rows = some_module(recurrent=False), some_rows(7)
     with torch.no_grad():
         module.dynamics.copy_(module.dynamics[:1].expand_as(module.dynamics))
         module.log_step.copy_(module.log_step[:1].expand_as(module.log_step))
-        values = []
+        exact = float(_dense_evidence(module, rows, some_states(7, 3)))
         for z in (some_states(7, 3), torch.full((7, 3), 1 / 3, dtype=torch.float64)):
-            drive, known = module.drive(z[None], rows), module.information(rows)
-            values.append(float(module.log_likelihood(drive, known, module.path(drive, known))))
-        prior_mean, prior = _dense(module, rows, some_states(7, 3))
-        y, seen, noise = _seen(module, rows)
-        total = seen @ prior @ seen.T + torch.diag(noise)
-        exact = float(torch.distributions.MultivariateNormal(seen @ prior_mean, total).log_prob(y))
-    assert values[0] == pytest.approx(exact, abs=1e-8)
-    assert values[1] == pytest.approx(exact, abs=1e-8)
+            assert float(_evidence(module, rows, z)) == pytest.approx(exact, abs=1e-8)
 
 
 def test_one_state_is_a_kalman_filter():
     """K = 1: nothing is left to infer about z, so the bound is the likelihood."""
     module, rows = some_module(k=1), some_rows(7)
     with torch.no_grad():
-        prior_mean, prior = _dense(module, rows, torch.ones(7, 1, dtype=torch.float64))
-        y, seen, noise = _seen(module, rows)
-        total = seen @ prior @ seen.T + torch.diag(noise)
-        exact = float(torch.distributions.MultivariateNormal(seen @ prior_mean, total).log_prob(y))
+        exact = float(_dense_evidence(module, rows, torch.ones(7, 1, dtype=torch.float64)))
         assert bound(module, rows, 0.9, n_samples=2) == pytest.approx(exact, abs=1e-8)
 
 
@@ -347,15 +354,13 @@ def test_trials_side_by_side_are_trials_alone():
     ys = [rng.normal(size=(n, 3)) for n in (9, 6)]
     z = some_states(15, 3)
     with torch.no_grad():
-
-        def evidence(rows, states):
-            drive, known = module.drive(states[None], rows), module.information(rows)
-            return module.log_likelihood(drive, known, module.path(drive, known))
-
-        both = evidence(make_rows(ys, CPU, torch.float64), z)
-        apart = [evidence(make_rows([y], CPU, torch.float64), part) for y, part in zip(ys, (z[:9], z[9:]), strict=True)]
-        swapped = evidence(make_rows(ys[::-1], CPU, torch.float64), torch.cat([z[9:], z[:9]]))
-    torch.testing.assert_close(both, sum(apart))
+        both, one, other, swapped = (
+            _evidence(module, make_rows(trials, CPU, torch.float64), states)
+            for trials, states in (
+                (ys, z), (ys[:1], z[:9]), (ys[1:], z[9:]), (ys[::-1], torch.cat([z[9:], z[:9]])),
+            )
+        )  # fmt: skip
+    torch.testing.assert_close(both, one + other)
     torch.testing.assert_close(both, swapped)
 
 
@@ -364,18 +369,14 @@ def test_padding_counts_for_nothing():
     longer = some_rows(9, 3)
     padded = replace(
         longer,
-        y=torch.cat([rows.y, torch.randn(3, 3, dtype=torch.float64, generator=generator_of())]),
+        y=torch.cat([rows.y, torch.randn(3, 3, dtype=torch.float64, generator=generator())]),
         past=torch.cat([rows.past, torch.zeros(3, 3, dtype=torch.float64)]),
         age=torch.cat([rows.age, torch.full((3,), -1)]),
         lengths=(12,),
     )
     z = some_states(12, 3)
     with torch.no_grad():
-        values = []
-        for here, states in ((rows, z[:9]), (padded, z)):
-            drive, known = module.drive(states[None], here), module.information(here)
-            values.append(module.log_likelihood(drive, known, module.path(drive, known)))
-    torch.testing.assert_close(values[0], values[1])
+        torch.testing.assert_close(_evidence(module, rows, z[:9]), _evidence(module, padded, z))
 
 
 def test_windows_of_a_trial_estimate_its_bound():

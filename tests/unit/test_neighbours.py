@@ -6,14 +6,10 @@ import sys
 from datetime import UTC, datetime
 
 import numpy as np
-import pandas as pd
 import pytest
-from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
 
-from gdm_core import GDM, neighbours
-from gdm_core.errors import ConfigError, DataError
+from gdm_core import neighbours
+from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
 from gdm_studio.datasets import keypoints
 
@@ -130,23 +126,6 @@ def test_bouts_that_do_not_fit_are_refused():
         neighbours.bouts_to_pynapple(TRIAL, BOUTS, ["rest", "walk"])
     with pytest.raises(DataError, match=r"expected \[time, states\]"):
         neighbours.states_to_pynapple(TRIAL, SHARES[:5])
-
-
-def test_a_model_is_a_step_of_a_pipeline():
-    model = GDM(n_states=3, n_latent=2, n_steps=5, seed=0)
-    words = (SHARES[:, 0] > 0.3).astype(int)
-    pipeline = make_pipeline(model, LogisticRegression()).fit(TRIAL.y, words)
-    assert pipeline.predict(TRIAL.y).shape == (40,)
-    frame = pd.DataFrame(TRIAL.y, index=TRIAL.seconds)
-    table = clone(model).set_output(transform="pandas").fit_transform(frame)
-    assert list(table.columns) == ["S1", "S2", "S3"]
-    assert (table.index == frame.index).all()
-    np.testing.assert_array_equal(table.to_numpy(), model.transform(TRIAL.y))
-    piped = make_pipeline(clone(model)).set_output(transform="pandas").fit(frame)
-    assert isinstance(piped.transform(frame), pd.DataFrame)
-    assert isinstance(clone(clone(model).set_output(transform="pandas")).fit_transform(frame), pd.DataFrame)
-    with pytest.raises(ConfigError, match="choose 'default' or 'pandas'"):
-        model.set_output(transform="polars")
 
 
 ENSEMBLE = ("x", "y", "likelihood", "x_ens_median", "y_ens_median", "x_ens_var", "y_ens_var", "x_posterior_var")

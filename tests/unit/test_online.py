@@ -7,9 +7,8 @@ import torch
 from gdm_core import ARHMM, GDM, PDLDS, SLDS, GDMMixture
 from gdm_core.errors import ConfigError, DataError, ModelFileError
 from gdm_core.maths import hmm
-from gdm_core.maths.emission import Observed
 from gdm_core.models.gdm.online import sticky_noise
-from gdm_core.models.gdm.window_features import window_features
+from gdm_core.models.gdm.word_classifier import window_features
 from gdm_core.models.gdm.word_model import _LEAST_SHARE, STATES_STRENGTH
 from gdm_core.models.switching import filtering
 from tests.support.taught import labelled, marks
@@ -57,11 +56,7 @@ def test_slds_equals_its_filter_over_the_whole_recording(transitions, monkeypatc
     y = recording()
     model = SLDS(**FEW, n_iter=3, n_restarts=1, transitions=transitions).fit(y)
     monkeypatch.setattr(filtering, "RUN_UP", len(y))  # no stretch begins in the midst of it
-    p = model._parameters
-    information, linear = p.emission.information(Observed.prepare([model.scaler_.apply(y)]))
-    belief = filtering.filtered(
-        np.arange(len(y)), information, linear, p.dynamics, p.transitions, p.start_mean, p.start_covariance
-    )
+    belief = filtering.filtered(np.arange(len(y)), model.scaler_.apply(y), model._parameters)
     np.testing.assert_allclose(model.filter(y), hmm.softmax(belief.log_weight)[0], atol=1e-6)
 
 

@@ -14,7 +14,6 @@ from gdm_core.engine import FitRequest, Job, control, worker
 from gdm_core.engine.control import Control, JobCancelled, Orders
 from gdm_core.engine.messages import Snapshot
 from gdm_core.engine.sent_jobs import REPEAT_S, SentJob
-from gdm_core.engine.worker import FitTask, Ticket
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trial, Trials
 from tests.support.fake_cluster import Sent
@@ -184,29 +183,29 @@ def test_a_fit_that_goes_on_beside_the_pool_leaves_room_for_another() -> None:
         assert (sent.takes_a_thread, job.poll().held) == (takes, held), kind
 
 
-def test_the_first_picture_is_of_the_start_and_the_curve_begins_at_the_first_step(said: Any) -> None:
-    ticket = Ticket("job", "topic", Orders(), deadline_s=600.0, hold_limit_s=600.0)
-    task = FitTask(ticket, "gdm", {"n_states": 3, "seed": 0, "n_steps": 20}, (0,), 0.0)
-    outcome = worker._fit(task, TRIALS, ticket.control())
+def test_the_first_picture_is_of_the_start_and_the_curve_begins_at_the_first_step(
+    said: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "current", lambda: Control("job", "topic", Orders(), 600.0, 600.0))
+    found = worker.fit(TRIALS, "key", "gdm", {"n_states": 3, "seed": 0, "n_steps": 20}, (0,), 0.0, None)
     first, second, *_ = [content for kind, content in said if kind == "progress"]
     assert (first["step"], first["total"], first["steps"]) == (0, 20, [])
     assert second["steps"][0] == 10
     pictures = [Snapshot.decode(one["snapshot"]).states() for one in (first, second)]
     assert np.abs(pictures[0] - pictures[1]).max() > 0.01, "the first step has changed it"
-    assert outcome["steps"] == [10, 20]
-    assert np.isfinite(outcome["elbos"]).all()
+    assert found.steps == (10, 20)
+    assert np.isfinite(found.elbos).all()
 
 
 def test_a_fit_on_hold_from_the_beginning_stands_before_its_first_step(
     clock: Clock, said: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ticket = Ticket("job", "topic", replace(PLAYED, play_s=0.0, hold=True), deadline_s=600.0, hold_limit_s=600.0)
-    task = FitTask(ticket, "gdm", {"n_states": 3, "seed": 0, "n_steps": 20}, (0,), 0.25)
-    job = ticket.control()
+    job = Control("job", "topic", replace(PLAYED, play_s=0.0, hold=True), deadline_s=600.0, hold_limit_s=600.0)
     job._changed = Waits(clock)  # type: ignore[assignment]
+    monkeypatch.setattr(worker, "current", lambda: job)
     clock.due.append((clock.now + 9, job.cancel))
     with pytest.raises(JobCancelled):
-        worker._fit(task, TRIALS, job)
+        worker.fit(TRIALS, "key", "gdm", {"n_states": 3, "seed": 0, "n_steps": 20}, (0,), 0.25, None)
     assert ("held", {"step": 0}) in said
     assert said[0][1]["snapshot"] is not None
 

@@ -9,17 +9,27 @@ import pytest
 import torch
 
 from datasets import nascar
-from gdm_core.maths.gru import RUN_UP, WINDOW, Gru, _WindowedScan, starts_anew
-from gdm_core.maths.gru_scan import Scan, layout
-from gdm_core.maths.rows import WindowSampler, make_rows
+from gdm_core.maths.gru import RUN_UP, WINDOW, Gru, Scan, _WindowedScan, layout, starts_anew
+from gdm_core.maths.rows import Rows, make_rows
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.fit import batches
 from gdm_core.models.gdm.model import GDM
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.posteriors import BAND
+from gdm_core.models.gdm.start import start
 from tests.support.gdm import CPU, generator, random_module, random_rows
 
 POSTERIORS = ("bigru", "transformer")
+
+
+MEMORY = GDMConfig(n_states=3, transition="gru", posterior="bigru")
+
+
+def changed(rows: Rows, at: int, by: float) -> Rows:
+    """The rows with one of them moved."""
+    past = rows.past.clone()
+    past[at] += by
+    return replace(rows, past=past)
 
 
 def _gru(n_inputs: int = 2, n_hidden: int = 5, both_ways: bool = False) -> Gru:
@@ -132,7 +142,7 @@ def test_a_window_across_two_trials_keeps_them_apart():
 
 # ---- transitions --------------------------------------------------------------------------------------------------
 def test_rollouts_continue_the_hidden_state_of_the_trial():
-    module = random_module(GDMConfig(n_states=3, transition="gru", posterior="bigru")).eval()
+    module = random_module(MEMORY).eval()
     rows = random_rows(30, 20)
     with torch.no_grad():
         x = rows.past @ module.projection.T
@@ -145,13 +155,13 @@ def test_rollouts_continue_the_hidden_state_of_the_trial():
 
 
 def test_logits_depend_on_more_than_the_last_step():
-    module = random_module(GDMConfig(n_states=3, transition="gru", posterior="bigru")).eval()
+    module = random_module(MEMORY).eval()
     rows = random_rows(30)
-    changed = replace(rows, past=rows.past.clone())
-    changed.past[10] += 1.0
     even = torch.full((1, 30, 3), 1 / 3, dtype=torch.float64)
     with torch.no_grad():
-        before, after = (module.prior_logits(module.view(r).context, even, r)[0] for r in (rows, changed))
+        before, after = (
+            module.prior_logits(module.view(r).context, even, r)[0] for r in (rows, changed(rows, 10, 1.0))
+        )
     moved = (before - after).abs().max(1).values
     assert (moved[:11] == 0).all()  # the present and the future change nothing
     assert (moved[11:15] > 1e-6).all()  # and memory is longer than one sample
@@ -174,14 +184,16 @@ def test_the_papers_recipe_reads_both_ways():
     assert model.fit(nascar.simulate("soft", T=100, seed=2)).posterior_ == "bigru"
 
 
+def _moved(module: GdmModule, rows: Rows, at: int) -> torch.Tensor:
+    """[R] how far the logits of q move with one row."""
+    with torch.no_grad():
+        return (module.view(rows).posterior - module.view(changed(rows, at, 0.5)).posterior).abs().max(1).values
+
+
 @pytest.mark.parametrize("name", POSTERIORS)
 def test_posteriors_read_both_ways_and_stay_in_their_trial(name):
     module = random_module(GDMConfig(n_states=3, posterior=name, transition="gru")).eval()
-    rows = random_rows(40, 40)
-    changed = replace(rows, past=rows.past.clone())
-    changed.past[20] += 0.5
-    with torch.no_grad():
-        moved = (module.view(rows).posterior - module.view(changed).posterior).abs().max(1).values
+    moved = _moved(module, random_rows(40, 40), 20)
     assert (moved[16:19] > 1e-7).all()  # its future
     assert (moved[22:25] > 1e-7).all()  # its past
     assert (moved[40:] == 0).all()  # another trial
@@ -189,12 +201,7 @@ def test_posteriors_read_both_ways_and_stay_in_their_trial(name):
 
 def test_attention_ends_at_its_band():
     module = random_module(GDMConfig(n_states=3, posterior="transformer", transition="gru")).eval()
-    rows = random_rows(120)
-    changed = replace(rows, past=rows.past.clone())
-    changed.past[60] += 0.5  # moves the features of rows 60 and 61
-    with torch.no_grad():
-        moved = (module.view(rows).posterior - module.view(changed).posterior).abs().max(1).values > 0
-    seen = torch.nonzero(moved).flatten()
+    seen = torch.nonzero(_moved(module, random_rows(120), 60)).flatten()  # the features of rows 60 and 61 have moved
     assert int(seen[0]) == 60 - BAND
     assert int(seen[-1]) == 61 + BAND
 
@@ -202,8 +209,6 @@ def test_attention_ends_at_its_band():
 @pytest.mark.parametrize("name", POSTERIORS)
 def test_starts_as_the_linear_discriminant(name):
     """The networks are silent at first, so a fit never starts worse than the linear window posterior."""
-    from gdm_core.models.gdm.start import start
-
     y = nascar.simulate("soft", T=500, seed=2).y
     rows = make_rows([(y - y.mean(0)) / y.std(0)], CPU)
     config = GDMConfig(transition="gru", posterior=name)
@@ -228,15 +233,3 @@ def test_mini_batches_of_long_trials_see_enough_around_them():
     assert (scored[:, :RUN_UP] == 0).all()
     assert (scored[:, -RUN_UP:] == 0).all()
     assert scored.sum() > 0.3 * len(batch)
-
-
-def test_windows_with_rows_behind_score_every_row_alike():
-    rows = random_rows(300, dtype=torch.float32)
-    numbered = replace(rows, y=torch.arange(300.0)[:, None].expand(-1, 3))
-    sampler = WindowSampler(numbered, 64, 40, 32, generator(), after=32)
-    counts = torch.zeros(300)
-    for _ in range(60):
-        batch = sampler.draw()
-        counts += torch.bincount(batch.y[batch.scored > 0][:, 0].long(), minlength=300)
-    assert counts.min() > 0.5 * counts.mean()
-    assert counts.max() < 1.5 * counts.mean()

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
-from gdm_core.maths.gaps import carried_forward
 from gdm_core.maths.rows import WindowSampler, make_rows, shift
 from tests.support.gdm import CPU, generator
-
-
-def test_gaps_take_what_came_before_and_nothing_from_after():
-    y = np.array([[np.nan, 1.0], [2.0, np.nan], [np.nan, np.nan], [5.0, 7.0]])
-    expected = [[0, 1], [2, 1], [2, 1], [5, 7]]
-    np.testing.assert_array_equal(carried_forward(y), expected)
-    assert np.isnan(y[0, 0])  # the input is left alone
 
 
 def test_rows_lie_end_to_end_and_know_their_age():
@@ -44,19 +37,21 @@ def test_shift_moves_rows_back():
     torch.testing.assert_close(shift(values, 2)[:, 2:], values[:, :3])
 
 
-def test_every_row_is_scored_alike_and_padding_never():
+@pytest.mark.parametrize("after", [0, 20])
+def test_every_row_is_scored_alike_and_padding_never(after):
     rng = np.random.default_rng(0)
     rows = make_rows([rng.normal(size=(n, 2)) for n in (150, 3, 77)], CPU)
-    sampler = WindowSampler(rows, 32, 20, 3, generator())
+    sampler = WindowSampler(rows, 32, 20, 3, generator(), after)
     counts = torch.zeros(len(rows))
     for _ in range(150):
         batch = sampler.draw()
-        assert batch.lengths == (35,) * 20
+        assert batch.lengths == (35 + after,) * 20
         scored = batch.scored > 0
         assert int(scored.sum()) == batch.n_scored
         assert (batch.age[scored] >= 0).all()
-        windows = batch.scored.reshape(20, 35)
+        windows = batch.scored.reshape(20, -1)
         assert (windows[:, :3] == 0).all()  # context
+        assert (windows[:, 35:] == 0).all()
         at = (batch.y[scored][:, None] == rows.y).all(-1).long().argmax(1)
         torch.testing.assert_close(batch.age[scored], rows.age[at])
         counts += torch.bincount(at, minlength=len(rows))

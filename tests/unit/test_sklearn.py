@@ -13,14 +13,16 @@ from typing import Any
 from unittest import SkipTest
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from gdm_core import ARHMM, GDM, PDLDS, SLDS, GDMMixture
+from gdm_core import ARHMM, GDM
 from gdm_core.errors import ConfigError, DataError, FitError, GdmError
 from gdm_core.models.registry import FAMILIES, import_family
 
@@ -28,7 +30,7 @@ SMALL: dict[str, Any] = {
     "gdm": GDM(n_states=2, n_latent=1, n_steps=10),
     "arhmm": ARHMM(n_states=2, n_latent=1, n_iter=3, n_restarts=1),
 }
-OURS = [GDM, SLDS, ARHMM, PDLDS, GDMMixture]
+OURS = [import_family(family) for family, (module, _) in FAMILIES.items() if module.startswith("gdm_core")]
 
 DO_NOT_APPLY = {
     "check_no_attributes_set_in_init": "a model that is not fitted says so: status_ is None, params_ is empty",
@@ -84,11 +86,6 @@ def test_the_configuration_is_the_signature(kind):
         kind(n_state=3)
 
 
-def test_every_family_has_documented_parameters():
-    ours = [family for family, (module, _) in FAMILIES.items() if module.startswith("gdm_core")]
-    assert {import_family(family) for family in ours} == set(OURS)
-
-
 def test_the_representation_is_the_call_and_says_how_a_fit_ended():
     model = GDM(n_states=2, n_latent=1, stickiness=0.5, n_steps=10)
     assert eval(repr(model)).get_params() == model.get_params()
@@ -131,7 +128,7 @@ def test_what_follows_where_is_a_distribution_or_unknown():
     assert ARHMM(n_states=2, n_latent=1, n_iter=3, n_restarts=1).fit(y).next_states(y, np.full(2, 0.5)) is None
 
 
-@pytest.mark.parametrize("kind", [GDM, GDMMixture, SLDS, ARHMM, PDLDS])
+@pytest.mark.parametrize("kind", OURS)
 def test_numbers_of_numpy_are_numbers(kind):
     """A grid from np.arange gives such; a saved model holds them as JSON."""
     model = kind(n_states=np.int64(3), seed=np.int32(1))
@@ -139,11 +136,22 @@ def test_numbers_of_numpy_are_numbers(kind):
     assert json.loads(json.dumps(model.set_params(n_latent=np.int64(4)).get_params()))["n_latent"] == 4
 
 
-def test_a_model_ends_a_pipeline():
-    y = np.random.default_rng(0).standard_normal((40, 2))
-    pipeline = make_pipeline(StandardScaler(), GDM(n_states=2, n_latent=1, n_steps=10))
+def test_a_model_is_a_step_of_a_pipeline_or_its_end():
+    y, model = np.random.default_rng(0).standard_normal((40, 2)), GDM(n_states=2, n_latent=1, n_steps=10)
+    pipeline = make_pipeline(StandardScaler(), model)
     assert pipeline.fit(y).predict(y).shape == (40,)
     assert np.isfinite(clone(pipeline).set_params(gdm__n_states=3).fit(y).score(y))
+    assert make_pipeline(model, LogisticRegression()).fit(y, y[:, 0] > 0).predict(y).shape == (40,)
+    frame = pd.DataFrame(y, index=np.arange(40) / 25)
+    table = clone(model).set_output(transform="pandas").fit_transform(frame)
+    assert list(table.columns) == ["S1", "S2"]
+    assert (table.index == frame.index).all()
+    np.testing.assert_array_equal(table.to_numpy(), model.transform(y))
+    piped = make_pipeline(clone(model)).set_output(transform="pandas").fit(frame)
+    assert isinstance(piped.transform(frame), pd.DataFrame)
+    assert isinstance(clone(clone(model).set_output(transform="pandas")).fit_transform(frame), pd.DataFrame)
+    with pytest.raises(ConfigError, match="choose 'default' or 'pandas'"):
+        model.set_output(transform="polars")
 
 
 def test_complex_and_sparse_data_are_refused():

@@ -17,7 +17,7 @@ from gdm_core import GDM, load_model
 from gdm_core.errors import ModelFileError
 from gdm_core.files import write_whole
 from gdm_core.models import loading, registry
-from gdm_core.store import FORMAT, FORMAT_VERSION, decoded, encoded, read_model_file
+from gdm_core.store import FORMAT, FORMAT_VERSION, decoded, encoded
 
 FAMILIES = ("toy",)
 SAVED = Path(__file__).parents[1] / "support" / "saved_models"
@@ -60,7 +60,7 @@ def test_tensors_and_header_return_to_the_bit(path):
         "c": np.zeros((0, 4), np.float32),
     }
     write_whole(path, encoded(tensors, {"family": "toy", "note": "naïve"}))
-    found, header = decoded(read_model_file(path), path, FAMILIES)
+    found, header = decoded(path.read_bytes(), path, FAMILIES)
     assert header == {"family": "toy", "note": "naïve"}
     for name, value in tensors.items():
         assert found[name].dtype == value.dtype
@@ -106,7 +106,7 @@ def test_failed_write_leaves_the_older_model(path):
         encoded({"a": np.array(["text"], dtype=object)}, {"family": "toy"})
     with pytest.raises(TypeError):
         write_whole(path, "no bytes")
-    np.testing.assert_array_equal(decoded(read_model_file(path), path, FAMILIES)[0]["a"], 1)
+    np.testing.assert_array_equal(decoded(path.read_bytes(), path, FAMILIES)[0]["a"], 1)
     assert os.listdir(path.parent) == [path.name]
 
 

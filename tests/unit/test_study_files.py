@@ -53,18 +53,8 @@ def test_the_command_fits_poses_and_tables(tmp_path, capsys):
     pd.DataFrame({"file": [f"mouse{i}" for i in range(4)], "group": ["a", "b"] * 2}).to_csv(
         tmp_path / "sheet.csv", index=False
     )
-    given = [
-        "study",
-        str(tmp_path / "sheet.csv"),
-        str(folder),
-        "--model",
-        "simple",
-        "--states",
-        "3",
-        "--between",
-        "group",
-    ]
-    assert main([*given, "--permutations", "99"]) == 0
+    options = ["--model", "simple", "--states", "3", "--between", "group", "--permutations", "99"]
+    assert main(["study", str(tmp_path / "sheet.csv"), str(folder), *options]) == 0
     printed = capsys.readouterr()
     assert "Flow: distance" in printed.out
     assert "cannot reach p < 0.05" in printed.out

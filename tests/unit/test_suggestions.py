@@ -1,5 +1,7 @@
 """What is suggested of settings: halves, probes, and verdicts from made-up numbers."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
@@ -159,7 +161,7 @@ def test_probes_survive_a_store():
     (plain,) = between
     fits = [GDM(**setting, seed=0).fit(side) for side in halves(trial)]
     assert plain["elbo"] == pytest.approx(np.mean([fit.elbo_ for fit in fits]), rel=1e-6), "as of a fit to its end"
-    assert Probe.from_dict(plain).to_dict() == plain
+    assert asdict(Probe.from_dict(plain)) == plain
     assert len(plain["held_out"]) == 10
     assert 0 <= plain["agreement"] <= 1
 

@@ -9,8 +9,11 @@ import pytest
 
 from gdm_core import ARHMM, SLDS, Status
 from gdm_core.errors import ConfigError
-from gdm_core.models.switching import arhmm_em, laplace_em
+from gdm_core.maths.side_by_side import STRETCH
+from gdm_core.models.switching.dynamics import Dynamics
+from gdm_core.models.switching.filtering import filtered
 from gdm_core.models.switching.transitions import Transitions
+from tests.support.switching import dense_observation, random_parameters, random_trials, walk
 
 MODELS = [
     *[(ARHMM, kind) for kind in ("stationary", "sticky", "recurrent_only")],
@@ -23,12 +26,10 @@ every_model = pytest.mark.parametrize(("model_class", "kind"), MODELS)
 def recordings(seed=0, lengths=(110, 96, 40), missing=0.05):
     rng = np.random.default_rng(seed)
     emission = rng.normal(size=(2, 5))
-    moves = np.array([[1.0, 0.0], [-0.5, 0.8], [-0.5, -0.8]])
     trials = []
     for length in lengths:
         z = np.repeat(rng.integers(0, 3, size=length // 15 + 1), 15)[:length]
-        x = np.cumsum(moves[z] + 0.1 * rng.normal(size=(length, 2)), axis=0)
-        y = x @ emission + 0.1 * rng.normal(size=(length, 5))
+        y = walk(rng, z) @ emission + 0.1 * rng.normal(size=(length, 5))
         y[rng.random(y.shape) < missing] = np.nan
         trials.append(y.astype(np.float32))
     return trials
@@ -70,22 +71,22 @@ def test_nothing_observed_has_probability_one(model_class, kind):
     assert -1.0 < model.score(np.full((20, 5), np.nan)) <= 1e-6, "mean field may stay below"
 
 
-@pytest.mark.parametrize(("model_class", "module"), [(ARHMM, arhmm_em), (SLDS, laplace_em)])
+@pytest.mark.parametrize("model_class", [ARHMM, SLDS])
 @pytest.mark.parametrize("poison", [np.nan, -1.0])
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # numpy's, on the way to saying that it diverged
-def test_a_diverging_fit_says_so_and_keeps_its_last_good_parameters(model_class, module, poison, monkeypatch):
+def test_a_diverging_fit_says_so_and_keeps_its_last_good_parameters(model_class, poison, monkeypatch):
     y = recordings(lengths=(110,))[0]
     model = model_class(n_states=2, **FAST)
     steps = model.fit_iter(y)
     next(steps)
     good = {name: value.copy() for name, value in model.params_.items()}
-    honest = module.m_step
+    honest = Dynamics.fitted
 
-    def broken(*args, **settings):
-        p = honest(*args, **settings)
-        return replace(p, dynamics=replace(p.dynamics, covariance=poison * p.dynamics.covariance))
+    def broken(moments, prior):
+        dynamics = honest(moments, prior)
+        return replace(dynamics, covariance=poison * dynamics.covariance)
 
-    monkeypatch.setattr(module, "m_step", broken)
+    monkeypatch.setattr(Dynamics, "fitted", broken)
     assert list(steps) == []
     assert model.status_ is Status.DIVERGED
     for name, value in good.items():
@@ -116,3 +117,43 @@ def test_unknown_transitions_and_orders_are_named():
         ARHMM(n_states=3, **FAST).fit(recordings(lengths=(60,))[0]).relabelled([0, 0, 1])
     with pytest.raises(ConfigError, match="choose one of"):
         Transitions.blank("markov", 2, 2)
+
+
+# ---- the causal filter ----------------------------------------------------------------------------------------------
+def test_filter_with_one_state_equals_conditioning_on_the_past():
+    rng = np.random.default_rng(19)
+    p = random_parameters(rng, "sticky", k=1)
+    y = random_trials(rng, (14,), missing=0.3)[0]
+    belief = filtered(np.arange(14), y, p)
+    for t in range(14):
+        _, mean, cover = dense_observation(p, y[: t + 1], [0] * (t + 1))
+        np.testing.assert_allclose(belief.mean[t, 0], mean[-1], atol=1e-9)
+        np.testing.assert_allclose(belief.covariance[t, 0], cover[-1, :, -1], atol=1e-9)
+
+
+def test_filter_is_causal_and_forgets_where_it_was_cut():
+    rng = np.random.default_rng(20)
+    p = random_parameters(rng, "recurrent", k=3)
+    y = random_trials(rng, (4 * STRETCH,))[0]
+    everything = filtered(np.arange(len(y)), y, p)
+    for t in (0, 5, STRETCH - 1, STRETCH, 2 * STRETCH + 7):
+        alone = filtered(np.array([t]), y[: t + 1], p)
+        np.testing.assert_allclose(alone.mean[0], everything.mean[t], atol=1e-12)
+        np.testing.assert_allclose(alone.log_weight[0], everything.log_weight[t], atol=1e-9)
+
+
+def test_one_step_forecast_is_that_of_the_kalman_filter():
+    rng = np.random.default_rng(21)
+    y = np.cumsum(rng.normal(size=(200, 3)), axis=0).astype(np.float32)
+    model = SLDS(n_states=1, n_latent=2, n_iter=5, n_restarts=1).fit(y)
+    standard, p = model.scaler_.apply(y), model._parameters
+    t = 12
+    _, mean, cover = dense_observation(p, standard[: t + 1].astype(float), [0] * (t + 1))
+    a, b = p.dynamics.coefficients[0, :, :-1], p.dynamics.coefficients[0, :, -1]
+    centre = p.emission.loadings @ (a @ mean[-1] + b) + p.emission.offset
+    ahead = a @ cover[-1, :, -1] @ a.T + p.dynamics.covariance[0]
+    spread = p.emission.loadings @ ahead @ p.emission.loadings.T + np.diag(p.emission.noise)
+    n = 20_000
+    paths = model._paths(standard, np.array([t]), 1, n, seed=0)[:, 0, 0]
+    assert (np.abs(paths.mean(axis=0) - centre) < 6 * np.sqrt(np.diag(spread) / n)).all()
+    np.testing.assert_allclose(np.cov(paths.T), spread, rtol=0.1, atol=0.05 * np.abs(spread).max())

@@ -1,7 +1,9 @@
-"""Where time is won between two drivers: stints, pairs of laps, what tyres and fuel change, and how sure the result is."""
+"""Where time is won between two drivers: stints, pairs of laps, what tyres and fuel change, and how sure the result is.
+Time along a lap: integrated speed, pinned to official times, with an honest uncertainty."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,16 +11,17 @@ import pandas as pd
 import pytest
 
 from datasets import formula1
+from datasets.f1 import cache
 from datasets.f1 import time_won as module
 from datasets.f1.extract import lap_table
-from datasets.f1.lap_clock import LapClock
 from datasets.f1.laps import Stint, laps_on_like_tyres, stints
-from datasets.f1.session import Driver, LapTable, Session
+from datasets.f1.race import SECTOR_LINES
+from datasets.f1.session import Driver, LapClock, LapTable, Session, lap_clock
 from datasets.f1.time_won import clean_laps, error_of_mean, lap_trend, time_won
-from tests.support.formula1 import feed_laps, ring_driver, ring_session
+from tests.support.formula1 import LAP_S, feed_laps, ring_driver, ring_session
 
 THIRDS = np.linspace(0, 1, 4)
-AGE_S, LAP_S = 0.05, -0.07  # what each lap of the tyres and of the race changes, below
+AGE_S, EACH_LAP_S = 0.05, -0.07  # what each lap of the tyres and of the race changes, below
 
 
 def _racer(code: str, pace: float, stop: int, n_laps: int = 30) -> Driver:
@@ -28,7 +31,7 @@ def _racer(code: str, pace: float, stop: int, n_laps: int = 30) -> Driver:
     age = np.where(number <= stop, number, number - stop).astype(np.float64)
     laps = replace(
         driver.laps,
-        seconds=pace + AGE_S * age + LAP_S * number,
+        seconds=pace + AGE_S * age + EACH_LAP_S * number,
         sectors=np.full((n_laps, 3), np.nan),
         compound=tuple("SOFT" if n <= stop else "HARD" for n in number),
         stint=np.where(number <= stop, 1, 2),
@@ -55,7 +58,7 @@ def race(monkeypatch: pytest.MonkeyPatch) -> Session:
 def test_what_tyres_and_the_race_change_is_told_from_all_drivers(race):
     trend = lap_trend(race)
     assert trend.age == pytest.approx(AGE_S)
-    assert trend.lap == pytest.approx(LAP_S)
+    assert trend.lap == pytest.approx(EACH_LAP_S)
     assert trend.n_laps == sum(len(clean_laps(driver.laps)) for driver in race.drivers)
     alone = ring_session(_racer("AAA", 40.0, 30), _racer("BBB", 40.3, 30))
     assert lap_trend(alone) is None, "nobody has stopped: laps of the race are laps of the tyres"
@@ -64,7 +67,7 @@ def test_what_tyres_and_the_race_change_is_told_from_all_drivers(race):
 def test_pairs_on_like_tyres_are_freed_of_fuel_and_pairs_of_like_number_are_not_of_tyres(race):
     by_tyres = time_won(race, ("AAA", "BBB"), THIRDS)
     assert by_tyres.later > 2, "the first driver stops later"
-    assert by_tyres.taken_off == pytest.approx(-LAP_S * by_tyres.later)
+    assert by_tyres.taken_off == pytest.approx(-EACH_LAP_S * by_tyres.later)
     assert by_tyres.whole[0] == pytest.approx(0.3, abs=1e-6), "the pace that the drivers were given"
     by_number = time_won(race, ("AAA", "BBB"), THIRDS, by="lap number")
     assert by_number.later == by_number.taken_off == 0
@@ -165,3 +168,137 @@ def test_simulated_tyres_grow_older_until_the_stop():
     assert [stint.age for stint in found] == [1.0] * len(found)
     assert len({stint.compound for stint in found}) == len(found)
     assert laps.tyre_age[found[0].last - 1] == found[0].last
+
+
+TOLERANCE_S = 0.03
+
+
+@pytest.fixture(scope="module")
+def simulated() -> Session:
+    return formula1.simulate_race("shanghai", drivers=4, laps=12)
+
+
+def _official(session: Session, code: str, number: int) -> np.ndarray:
+    """[3] seconds from the start line to both sector lines and to the end."""
+    laps = session.driver(code).laps
+    return np.cumsum(laps.sectors[laps.number == number][0])
+
+
+def _clean(session: Session, code: str) -> list[int]:
+    laps = session.driver(code).laps
+    return [int(n) for n in laps.number[laps.accurate & np.isfinite(laps.sectors).all(axis=1)]]
+
+
+def _worst_at_lines(session: Session, codes: tuple[str, ...]) -> tuple[float, int]:
+    """(largest error of a gap at a sector line or at the end, laps compared), against the first clean lap."""
+    lines = session.sector_lines
+    places = np.array([*lines.shares, 1.0])
+    first = (codes[0], _clean(session, codes[0])[0])
+    one, worst, count = lap_clock(session, *first), 0.0, 0
+    for code in codes:
+        for number in _clean(session, code):
+            other = lap_clock(session, code, number)
+            assert other is not None, f"{code} lap {number}"
+            gap = other.at(places) - one.at(places)
+            worst = max(
+                worst, float(np.abs(gap - (_official(session, code, number) - _official(session, *first))).max())
+            )
+            count += 1
+    return worst, count
+
+
+def _left_out(session: Session, codes: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Errors at the sector lines of clocks that were not told the sector times, and their stated deviations."""
+    lines = session.sector_lines
+    assert lines is not None
+    errors, stated = [], []
+    for code in codes:
+        for number in _clean(session, code):
+            clock = lap_clock(session, code, number, pinned=False)
+            errors.append(clock.at(lines.shares) - _official(session, code, number)[:2])
+            stated.append(np.sqrt(clock.variance(np.zeros(2), lines.shares)))
+    return np.array(errors), np.array(stated)
+
+
+@pytest.mark.bulk
+def test_gaps_agree_with_the_sector_times_of_a_real_race(china):
+    worst, count = _worst_at_lines(china[0], ("PIA", "NOR", "RUS", "VER"))
+    assert count > 200
+    assert worst < TOLERANCE_S
+    piastri, leclerc, verstappen = (lap_clock(china[0], *lap) for lap in (("PIA", 53), ("LEC", 49), ("VER", 56)))
+    assert leclerc.at(1) - piastri.at(1) == pytest.approx(0.637, abs=0.002)
+    assert verstappen.at(1) - piastri.at(1) == pytest.approx(-0.032, abs=0.002)
+
+
+@pytest.mark.bulk
+def test_the_stated_uncertainty_is_that_of_official_times_left_out_of_a_real_race(china):
+    errors, stated = _left_out(china[0], ("PIA", "NOR", "RUS", "VER"))
+    assert 0.88 < (np.abs(errors) < 1.96 * stated).mean() < 0.99
+    assert errors.std() < 0.08
+
+
+def test_gaps_agree_with_the_sector_times_of_a_simulated_race(simulated):
+    worst, count = _worst_at_lines(simulated, simulated.codes)
+    assert count > 20
+    assert worst < TOLERANCE_S
+
+
+def test_sector_lines_are_found_where_they_are_and_the_error_is_small_without_them(simulated):
+    lines = simulated.sector_lines
+    np.testing.assert_allclose(lines.shares, SECTOR_LINES, atol=0.003)
+    errors, stated = _left_out(simulated, simulated.codes)
+    assert np.median(np.abs(errors)) < 0.03
+    assert np.abs(errors).max() < 0.2
+    assert 0.8 < (np.abs(errors) < 1.96 * stated).mean() <= 1
+
+
+def test_a_clock_is_sure_at_official_times_and_least_sure_between_them(simulated):
+    clock = lap_clock(simulated, simulated.codes[0], 5)
+    at_lines = clock.distance[np.searchsorted(clock.time, clock.pins)]
+    np.testing.assert_allclose(clock.variance(np.zeros(4), at_lines), 0, atol=1e-12)
+    between = clock.variance(np.zeros(3), (at_lines[1:] + at_lines[:-1]) / 2)
+    assert (between > 0.1 * clock.drift * np.diff(clock.pins)).all()
+    assert (np.diff(clock.at(np.linspace(0, 1, 500))) > 0).all()
+
+
+def test_a_steady_lap_takes_the_same_time_everywhere():
+    session = ring_session(ring_driver("AAA", n_laps=8))
+    lines = session.sector_lines
+    np.testing.assert_allclose(lines.shares, (0.25, 0.6), atol=1e-6)
+    clock = lap_clock(session, "AAA", 3)
+    np.testing.assert_allclose(clock.at([0, 0.1, 0.5, 1]), LAP_S * np.array([0, 0.1, 0.5, 1]), atol=1e-6)
+
+
+def test_a_lap_without_speed_or_time_has_no_clock():
+    driver = ring_driver("AAA", n_laps=8, holes=((2.2 * LAP_S, 2.2 * LAP_S + 2.0),))
+    session = ring_session(driver, replace(ring_driver("BBB", n_laps=8), channels={}))
+    assert lap_clock(session, "AAA", 3) is None, "two seconds without a word"
+    assert lap_clock(session, "AAA", 4) is not None
+    assert lap_clock(session, "AAA", 99) is None
+    assert lap_clock(session, "BBB", 3) is None
+    few = ring_session(ring_driver("AAA", n_laps=3))
+    assert few.sector_lines is None
+    assert lap_clock(few, "AAA", 2) is None, "two laps do not say where the lines are"
+
+
+@pytest.mark.parametrize(
+    ("version", "lacking"), [(1, ("sectors", "stint", "tyre_age")), (2, ("stint", "tyre_age"))], ids=["first", "second"]
+)
+def test_a_session_stored_by_an_earlier_version_opens_and_says_what_it_lacks(tmp_path, version, lacking):
+    path = tmp_path / "race.npz"
+    session = ring_session(ring_driver("AAA", n_laps=8))
+    cache.write_session(session, path)
+    stored = cache.read_session(path)
+    for name in ("sectors", "stint", "tyre_age"):
+        kept, given = (getattr(one.drivers[0].laps, name) for one in (stored, session))
+        np.testing.assert_array_equal(kept, given)
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files if name.removeprefix("laps_") not in lacking}
+    header = json.loads(str(arrays["header"])) | {"format_version": version}
+    np.savez(path, **(arrays | {"header": np.array(json.dumps(header))}))
+    old = cache.read_session(path)
+    assert (old.sector_lines is None) == ("sectors" in lacking)
+    assert ("sector times" in old.notes[-1]) == ("sectors" in lacking)
+    assert "tyre ages" in old.notes[-1]
+    assert formula1.stints(old.drivers[0].laps) == ()
+    assert np.isnan(old.drivers[0].laps.tyre_age).all()

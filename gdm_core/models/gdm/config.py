@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from gdm_core.models.checks import is_number, require, require_choice, require_count
-from gdm_core.models.parameters import Configuration, parameter
+from gdm_core.models.parameters import Allowed, Configuration, number, one_of, parameter, whole
 
 Transition = Literal["linear", "gru"]
 PosteriorName = Literal["window", "window_linear", "linear", "sticky", "bigru", "transformer", "auto"]
@@ -15,82 +14,61 @@ Covariance = Literal["diagonal", "full"]
 Readout = Literal["corrected", "amortised"]
 
 
-def require_temperature(name: str, value: float) -> None:
-    require(is_number(value) and 0.01 <= value <= 10, name, value, "a number from 0.01 to 10 (it must be positive)")
+TEMPERATURE = number(lambda tau: 0.01 <= tau <= 10, "a number from 0.01 to 10 (it must be positive)")
 
 
 @dataclass(frozen=True)
 class SoftConfig(Configuration):
     """What every model is told whose states are soft."""
 
-    n_states: int = parameter(4, "Number of states (K).")
-    n_latent: int = parameter(2, "Dimensions that the dynamics see (D).")
-    temperature: float = parameter(0.99, "How soft states are (tau); small values approach hard switching.")
-    stickiness: float | Literal["learn"] = parameter(
-        "learn", "How much the previous state holds on (gamma): a number in [0, 1), or 'learn'."
+    n_states: int = parameter(4, "Number of states (K).", whole(most=64), "K")
+    n_latent: int = parameter(2, "Dimensions that the dynamics see (D).", whole(), "D")
+    temperature: float = parameter(
+        0.99, "How soft states are (tau); small values approach hard switching.", TEMPERATURE, "tau"
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("n_states (K)", self.n_states, 1, 64)
-        require_count("n_latent (D)", self.n_latent)
-        require_temperature("temperature (tau)", self.temperature)
-        require(
-            self.stickiness == "learn" or (is_number(self.stickiness) and 0 <= float(self.stickiness) < 1),
-            "stickiness (gamma)",
-            self.stickiness,
-            "'learn' or a number in [0, 1)",
-        )
+    stickiness: float | Literal["learn"] = parameter(
+        "learn",
+        "How much the previous state holds on (gamma): a number in [0, 1), or 'learn'.",
+        number(lambda gamma: 0 <= gamma < 1, "'learn' or a number in [0, 1)", "learn"),
+        "gamma",
+    )
 
 
 @dataclass(frozen=True)
 class GDMConfig(SoftConfig):
     """Every parameter of a `GDM`."""
 
-    transition: Transition = parameter("linear", "'linear', or 'gru' for memory beyond one step.")
+    transition: Transition = parameter("linear", "'linear', or 'gru' for memory beyond one step.", one_of(Transition))
     posterior: PosteriorName | None = parameter(
         None,
         "What q(z) sees: 'window' (places and moves), 'window_linear' (the same, linear), 'linear' (places, the paper's), "
         "'sticky' (adds the previous state), 'bigru' and 'transformer' (the whole trial), 'auto' (window or linear, by "
         "held-out ELBO); None is 'bigru' with transition 'gru', 'linear' with preset 'paper', and 'window' otherwise.",
+        one_of(PosteriorName),
     )
-    preset: Preset = parameter("fast", "'fast', or 'paper' for the paper's own optimiser, samples and schedule.")
-    lags: int = parameter(1, "How many past samples the dynamics see.")
-    covariance: Covariance = parameter("diagonal", "'diagonal' or 'full' observation noise R.")
+    preset: Preset = parameter(
+        "fast", "'fast', or 'paper' for the paper's own optimiser, samples and schedule.", one_of(Preset)
+    )
+    lags: int = parameter(1, "How many past samples the dynamics see.", whole())
+    covariance: Covariance = parameter("diagonal", "'diagonal' or 'full' observation noise R.", one_of(Covariance))
     train_projection: bool = parameter(True, "Whether F is refined by gradient or stays at the principal components.")
     temperature_start: float | None = parameter(
-        None, "Where tau is annealed from, down to `temperature`; None keeps it fixed."
+        None, "Where tau is annealed from, down to `temperature`; None keeps it fixed.", TEMPERATURE
     )
     readout: Readout | None = parameter(
         None,
         "'corrected' soft states weigh posterior samples by the model, 'amortised' ones do not; None is the preset's.",
+        one_of(Readout),
     )
-    n_steps: int | None = parameter(None, "Optimiser steps; None is the preset's choice.")
-    n_samples: int | None = parameter(None, "Posterior samples a step; None is the preset's choice.")
-    batch_size: int = parameter(8192, "Samples a step looks at.")
-    n_restarts: int = parameter(1, "Fits from different seeds, of which the best is kept.")
-    n_hidden: int = parameter(32, "Width of the networks in posterior and transition.")
-    seed: int = parameter(0, "Where all randomness comes from.")
-    device: str = parameter("auto", "'auto', 'cpu' or 'cuda'.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("lags", self.lags)
-        require_count("batch_size", self.batch_size, 32)
-        require_count("n_restarts", self.n_restarts)
-        require_count("n_hidden", self.n_hidden)
-        require_count("seed", self.seed, 0)
-        for name in ("n_steps", "n_samples"):
-            if getattr(self, name) is not None:
-                require_count(name, getattr(self, name))
-        if self.temperature_start is not None:
-            require_temperature("temperature_start", self.temperature_start)
-        for name, choices in (("transition", Transition), ("preset", Preset), ("covariance", Covariance)):
-            require_choice(name, getattr(self, name), choices)
-        for name, choices in (("posterior", PosteriorName), ("readout", Readout)):
-            if getattr(self, name) is not None:
-                require_choice(name, getattr(self, name), choices)
-        require(isinstance(self.device, str), "device", self.device, "'auto', 'cpu' or 'cuda'")
+    n_steps: int | None = parameter(None, "Optimiser steps; None is the preset's choice.", whole())
+    n_samples: int | None = parameter(None, "Posterior samples a step; None is the preset's choice.", whole())
+    batch_size: int = parameter(8192, "Samples a step looks at.", whole(32))
+    n_restarts: int = parameter(1, "Fits from different seeds, of which the best is kept.", whole())
+    n_hidden: int = parameter(32, "Width of the networks in posterior and transition.", whole())
+    seed: int = parameter(0, "Where all randomness comes from.", whole(0))
+    device: str = parameter(
+        "auto", "'auto', 'cpu' or 'cuda'.", Allowed(lambda name: isinstance(name, str), "'auto', 'cpu' or 'cuda'")
+    )
 
     @property
     def reads(self) -> PosteriorName:

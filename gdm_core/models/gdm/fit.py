@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from gdm_core.maths.pca import can_balance
@@ -22,10 +23,101 @@ from gdm_core.maths.relaxed import gumbel, log_density
 from gdm_core.maths.rows import Rows, RowSource, WindowSampler
 from gdm_core.maths.threads import one_torch_thread
 from gdm_core.models.gdm import fused
-from gdm_core.models.gdm.ascent import AdamAscent, NewtonAscent
 from gdm_core.models.gdm.config import GDMConfig
-from gdm_core.models.gdm.fused_memory import objective_of
+from gdm_core.models.gdm.fused import FusedObjective, objective_of
 from gdm_core.models.gdm.module import GdmModule, importance_objective, sampled_elbo
+
+Array = npt.NDArray[np.float32]
+
+# Of the common rate of Adam. F starts at its best for a linear model, and moves the ground under everything else.
+RATES = {"projection": 0.1} | dict.fromkeys(
+    (
+        "transition.weight",
+        "transition.bias",
+        "transition.stickiness_logit",
+        "posterior.weight",
+        "posterior.bias",
+        "posterior.out",
+    ),
+    4.0,
+)
+# What the weights of logits lose in a step, of the rate. Where states never meet they would grow with every step, and
+# one step of a new trial that the fit thought impossible would cost its bound hundreds of nats.
+DECAY = {"transition.weight": 0.5, "posterior.weight": 0.5, "posterior.out": 0.5}
+FIRST_SHARE, LAST_SHARE = 0.5, 0.05  # of Newton's step that is taken, at the first and at the last step
+_MEMORY = 0.9  # of the curvature seen before
+_BETA1, _BETA2 = np.float32(0.9), np.float32(0.99)  # of Adam
+_RIDGE = 1e-4  # on the curvature of a design with unit variance, per time step
+_MOST_CHANGE = 0.25  # of the log of a standard deviation, a step
+_LEAST_OBSERVED = 0.05
+
+
+class NewtonAscent:
+    """Climbs one objective: Newton's steps for what has a closed form, Adam with a rate of its own for the rest.
+
+    Given the states, the dynamics are a weighted least-squares problem and the noise is what it leaves over. Adam takes
+    hundreds of steps to get there, because noise is a hundredth of the data and a step must not jump over it; Newton's step
+    takes one, and draws of the states are all that is left to average over. Logits are the other way round: they have to
+    become large where states are hard, and a step may be.
+    """
+
+    def __init__(self, objective: FusedObjective) -> None:
+        self.objective = objective
+        self._adam = Adam(objective.flat.size)
+        self._rates: Array = objective.trainable.copy()
+        rates = objective.views(self._rates)
+        for name, rate in RATES.items():
+            if name in rates:
+                rates[name] *= np.float32(rate)
+        for name in ("dynamics", "log_noise"):
+            rates[name][...] = 0
+        self._curvature: npt.NDArray[np.float64] | None = None
+
+    def ascend(self, rate: float, done: float, observed: Array | None) -> None:
+        """One step.
+
+        rate      of Adam
+        done      share of the fit that lies behind
+        observed  [N] share of each channel's samples that was observed, None for all
+        """
+        now = self.objective
+        share = FIRST_SHARE + (LAST_SHARE - FIRST_SHARE) * done
+        dynamics, noise = self._newton(observed)
+        self._adam.ascend(now.flat, now.gradient, rate, self._rates)
+        for name in DECAY.keys() & now.p.keys():
+            now.p[name] *= np.float32(1 - DECAY[name] * rate)
+        now.p["dynamics"][...] += np.float32(share) * dynamics
+        now.p["log_noise"][...] += np.clip(np.float32(share) * noise, -_MOST_CHANGE, _MOST_CHANGE)
+
+    def _newton(self, observed: Array | None) -> tuple[Array, Array]:
+        """Whole steps of the dynamics [K, P, N] and of the log of the noise [N]."""
+        now = self.objective
+        seen = now.curvature.astype(np.float64)
+        self._curvature = seen if self._curvature is None else _MEMORY * self._curvature + (1 - _MEMORY) * seen
+        weight = np.float32(1) if observed is None else np.maximum(observed, np.float32(_LEAST_OBSERVED))
+        variance = np.exp(2 * now.log_noise()) / weight
+        slope = now.g["dynamics"]
+        solved = np.linalg.solve(self._curvature + _RIDGE * np.eye(len(seen)), slope.reshape(len(seen), -1) * variance)
+        return solved.astype(np.float32).reshape(slope.shape), now.g["log_noise"] / (2 * weight)
+
+
+class Adam:
+    """Adam on one flat vector."""
+
+    def __init__(self, size: int) -> None:
+        self._first: Array = np.zeros(size, np.float32)
+        self._second: Array = np.zeros(size, np.float32)
+        self._steps = 0
+
+    def ascend(self, flat: Array, gradient: Array, rate: float, rates: Array | float = 1.0) -> None:
+        """One step up the `gradient`, with `rate` times `rates`."""
+        self._steps += 1
+        self._first += (1 - _BETA1) * (gradient - self._first)
+        self._second += (1 - _BETA2) * (np.square(gradient) - self._second)
+        first = self._first / (1 - _BETA1**self._steps)
+        second = self._second / (1 - _BETA2**self._steps)
+        flat += np.float32(rate) * rates * first / (np.sqrt(second) + np.float32(1e-8))
+
 
 PEAK_RATE = 0.03
 IMPORTANCE_SAMPLES = 8
@@ -38,7 +130,7 @@ _RUN_UP = 32
 class FitPlan:
     """How a fit goes about it.
 
-    newton         closed-form steps of dynamics and noise (ascent.py)
+    newton         closed-form steps of dynamics and noise (`NewtonAscent`)
     steps, warm    optimiser steps of a cold start, and of one from another fit
     elbo_share     of the steps that climb the ELBO; the rest climb the importance-weighted objective
     least_weighted rows that the weighted phase sees a step at the least; a quarter of all at the most
@@ -85,8 +177,8 @@ def _temperature(config: GDMConfig, step: int, total: int) -> float:
     return float(config.temperature_start ** (1 - share) * config.temperature**share)
 
 
-def one_cycle(step: int, total: int, peak: float, warm: float = 0.2) -> float:
-    rise = max(1.0, warm * total)
+def one_cycle(step: int, total: int, peak: float) -> float:
+    rise = max(1.0, 0.2 * total)
     if step < rise:
         return peak * (0.04 + 0.96 * 0.5 * (1 - math.cos(math.pi * step / rise)))
     return peak * 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1.0, total - rise))) + 1e-5
@@ -193,7 +285,8 @@ class FusedClimber:
         self.module, self.config, self.batches = module, config, batches
         self.objective = objective_of(module, config)
         self.noise = fused.Noise(seed)
-        self.ascent = (NewtonAscent if newton else AdamAscent)(self.objective)
+        self._newton = NewtonAscent(self.objective) if newton else None
+        self._adam = Adam(self.objective.flat.size)
         self.n_scored = 0  # rows of the last step
         self._last: tuple[Rows, fused.Batch] | None = None
         self._observed: fused.Array | None = None
@@ -207,7 +300,10 @@ class FusedClimber:
         return self.objective(self._last[1], noise, temperature, weighted)
 
     def ascend(self, rate: float, done: float) -> None:
-        self.ascent.ascend(rate, done, self._observed)
+        if self._newton is not None:
+            self._newton.ascend(rate, done, self._observed)
+        else:
+            self._adam.ascend(self.objective.flat, self.objective.gradient, rate, self.objective.trainable)
 
     def write_back(self) -> None:
         self.objective.write_to(self.module)

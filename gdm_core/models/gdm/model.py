@@ -1,38 +1,122 @@
-"""The Gumbel Dynamical Model behind the verbs of `StateModel`."""
+"""The Gumbel Dynamical Model behind the verbs of `StateModel`, and what it has in common with its mixture: parameters that are a
+torch module's, and states that are soft."""
 
 from __future__ import annotations
 
 import dataclasses
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from gdm_core.errors import ConfigError, FitError
-from gdm_core.maths.rows import Rows, RowSource, make_rows
+from gdm_core.maths.rows import Rows, RowSource, as_numpy, make_rows
 from gdm_core.maths.threads import on_one_thread
-from gdm_core.models.base import Array, Progress, Status
+from gdm_core.models.base import Array, Progress, StateModel, Status
 from gdm_core.models.gdm import fit as svi
 from gdm_core.models.gdm.config import GDMConfig
-from gdm_core.models.gdm.distributed import DataParts, DistributedFit
-from gdm_core.models.gdm.labels import Labels, check_labels
+from gdm_core.models.gdm.fit import REPORT_EVERY, Step
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.online import GdmReader
 from gdm_core.models.gdm.readout import bound, posterior_mean, soft_states
-from gdm_core.models.gdm.resize_states import resize_states
 from gdm_core.models.gdm.rollout import generate, sample_paths
-from gdm_core.models.gdm.soft import SoftModel, as_numpy
-from gdm_core.models.gdm.start import start, start_random, start_words
-from gdm_core.models.gdm.streaming import StateBlock, StreamReader, StreamRows, excerpt, require_fit_from_files
-from gdm_core.models.gdm.word_model import WordModel, learn
+from gdm_core.models.gdm.start import resize_states, start, start_random, start_words
+from gdm_core.models.gdm.streaming import (
+    DataParts,
+    DistributedFit,
+    StateBlock,
+    StreamReader,
+    StreamRows,
+    excerpt,
+    require_fit_from_files,
+)
+from gdm_core.models.gdm.word_model import Labels, WordModel, check_labels, learn
 from gdm_core.models.parameters import parameters_of
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 from gdm_core.models.scaling import Scaler
 from gdm_core.streams import StreamedTrials
-from gdm_core.trials import TrialsLike, as_trials, is_single
+from gdm_core.trials import Trials, TrialsLike, as_trials, is_single
+
+Module = TypeVar("Module", bound=torch.nn.Module)
+
+
+class SoftModel(StateModel, Generic[Module]):
+    """A model that keeps the parameters of a module."""
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._module: Module | None = None
+
+    @property
+    def stickiness_(self) -> float:
+        """Learned (or fixed) stickiness (gamma)."""
+        return float(self._net.transition.gamma)  # type: ignore[union-attr, arg-type]
+
+    @abstractmethod
+    def _blank(self) -> Module:
+        """A module that `params_` fits into."""
+
+    @property
+    def _net(self) -> Module:
+        """The module that holds `params_`, made when first needed after a load."""
+        self._require_fitted()
+        if self._module is None:
+            module = self._blank()
+            module.load_state_dict({name: torch.as_tensor(value) for name, value in self.params_.items()})
+            self._module = module.requires_grad_(False).eval()
+        return self._module
+
+    @abstractmethod
+    def _random(self, ys: list[Array], seed: int) -> Module:
+        """A module of random parameters for these standardised trials."""
+
+    def _control(self) -> Self:
+        """The unfitted model that `untrained` gives random parameters."""
+        return self.from_config(self.config)
+
+    def untrained(self, trials: Trials, seed: int = 0) -> Self:
+        """A control: the same configuration with random parameters, never fitted, on this data's scale.
+
+        trials   whose scale the control has
+        seed     of its random parameters
+        """
+        control = self._control()
+        control.scaler_ = scaler = Scaler.from_trials(trials)
+        control._keep(control._random([scaler.apply(trial.y) for trial in trials], seed))
+        control.status_ = Status.CANCELLED
+        return control
+
+    def _climbed(self, module: Module, steps: Iterator[Step], total: int, done: int = 0) -> Iterator[Progress]:
+        """Follow the steps of a recipe, keep what is good, and set the status; `done` of `total` steps lie behind already."""
+        if not done:
+            yield Progress(0, total, float("nan"), float("nan"))
+        objectives: list[float] = []
+        for step in steps:
+            if not step.finite:
+                self.status_ = Status.DIVERGED  # params_ still holds the last good ones
+                return
+            objectives.append(step.objective)
+            if step.index % REPORT_EVERY == 0 or step.index == step.total:
+                if not all(bool(torch.isfinite(p).all()) for p in module.parameters()):
+                    self.status_ = Status.DIVERGED
+                    return
+                self._keep(module)
+                yield Progress(done + step.index, total, step.elbo, step.objective)
+        self._keep(module)
+        self.status_ = self._judge(objectives, total - done)
+
+    @abstractmethod
+    def _judge(self, objectives: list[float], total: int) -> Status:
+        """Whether a fit of at most `total` steps has converged."""
+
+    def _keep(self, module: Module) -> None:
+        self.params_ = {name: value.numpy(force=True).copy() for name, value in module.state_dict().items()}
+        self._module = None
+
 
 WARM_STEPS_FOR_MARKS = 50  # where the words changed and nothing else
 QUICK_DRAWS = 16  # a quarter of what a read-out takes, at a ninth of its cost
@@ -338,8 +422,7 @@ class GDM(SoftModel[GdmModule]):
         rows = make_rows(ys, self._device)
         if self._labels is None:
             return rows
-        self.word_model_, guess = learn(ys, self._labels, self.config.seed)
-        weights = guess.row_weights(rows.y.shape[1], [len(y) for y in ys])
+        self.word_model_, weights = learn(ys, self._labels, self.config.seed)
         return dataclasses.replace(rows, words=torch.as_tensor(weights, device=rows.y.device))
 
     def _beside_parameters(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:

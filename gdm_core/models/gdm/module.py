@@ -11,12 +11,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from gdm_core.maths.moments import moments
-from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl, log_density, log_sample, sampled_kl, sticky_kl_bound
+from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl, log_density, moments, sampled_kl, sticky_kl_bound
 from gdm_core.maths.rows import Rows, row_products, shift
 from gdm_core.models.gdm.config import GDMConfig
-from gdm_core.models.gdm.posteriors import PosteriorNetwork, StickyPosterior, make_posterior
-from gdm_core.models.gdm.transitions import make_transition
+from gdm_core.models.gdm.posteriors import POSTERIORS, PosteriorNetwork
+from gdm_core.models.gdm.transitions import GruTransition, LinearTransition
 
 _LOG_2PI = math.log(2 * math.pi)
 _BOUND_ELEMENTS = 50_000_000
@@ -31,6 +30,9 @@ class View(NamedTuple):
     design: Tensor  # [R, L D + 2] lagged x, 1 once there are enough lags, 1 before that
     context: Tensor  # [R, C] what transitions take from the past
     posterior: Tensor  # [R, K] posterior logits (before any memory term)
+
+    def piece(self, begin: int, end: int) -> View:
+        return View(*(part[begin:end] for part in self))
 
 
 class GdmModule(nn.Module):
@@ -51,16 +53,16 @@ class GdmModule(nn.Module):
         # the data; the paper's recipe shares R, and a trial that starts elsewhere then costs thousands of nats.
         self.own_start_noise = config.preset != "paper"
         self.register_buffer("first_log_noise", torch.zeros(n))
-        if config.covariance == "full":
-            self.noise_coupling = nn.Parameter(
-                torch.zeros(n, n)
-            )  # strictly lower part of R's Cholesky factor, a row in units of its sd
-        else:
-            self.register_parameter("noise_coupling", None)
+        # Strictly lower part of R's Cholesky factor, a row in units of its standard deviation.
+        self.noise_coupling = nn.Parameter(torch.zeros(n, n)) if config.covariance == "full" else None
         # p(word | state), where words were given
         self.word_logits = nn.Parameter(torch.zeros(k, n_words)) if n_words else None
-        self.transition = make_transition(k, d, config.transition, config.stickiness, config.n_hidden)
-        self.posterior: PosteriorNetwork = make_posterior(n, config)
+        self.transition = (
+            LinearTransition(k, d, config.stickiness)
+            if config.transition == "linear"
+            else GruTransition(k, d, config.stickiness, config.n_hidden)
+        )
+        self.posterior: PosteriorNetwork = POSTERIORS[config.reads](n, config)
 
     @property
     def n_states(self) -> int:
@@ -173,9 +175,7 @@ class GdmModule(nn.Module):
     # ---- posterior ----------------------------------------------------------------------------------------------
     def sample_posterior(self, view: View, rows: Rows, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
         """(log z, posterior logits), each [S, R, K]."""
-        if isinstance(self.posterior, StickyPosterior):
-            return self.posterior.sample_log(rows, view.posterior, noise, temperature)
-        return log_sample(view.posterior, temperature, noise), view.posterior.expand_as(noise)
+        return self.posterior.sample_log(rows, view.posterior, noise, temperature)
 
 
 def _gaussian(residual: Tensor, factor: Tensor, known: Tensor | None) -> Tensor:
@@ -222,9 +222,7 @@ def importance_objective(module: GdmModule, rows: Rows, noise: Tensor, temperatu
     with torch.no_grad():
         log_z, _ = module.sample_posterior(view, rows, noise, temperature)
         z = log_z.exp()
-    posterior = view.posterior.expand_as(noise)
-    if isinstance(module.posterior, StickyPosterior):
-        posterior = module.posterior.logits_given(rows, view.posterior, z)
+    posterior = module.posterior.logits_given(rows, view.posterior, z)
     prior = module.prior_logits(view.context, z, rows)
     log_q = log_density(log_z, posterior, temperature)
     joint = module.log_likelihood(z, view.design, rows) + log_density(log_z, prior, temperature)
@@ -246,7 +244,7 @@ def _sampled_bound(module: GdmModule, rows: Rows, view: View, temperature: float
         pieces = [(begin, min(begin + step, len(rows))) for begin in range(0, len(rows), step)]
     parts, before = [], torch.full((n_samples, 1, k), 1 / k, dtype=view.x.dtype, device=view.x.device)
     for begin, end in pieces:
-        here, look = rows.piece(begin, end), View(*(part[begin:end] for part in view))
+        here, look = rows.piece(begin, end), view.piece(begin, end)
         noise = gumbel((n_samples, end - begin, k), generator, view.x.dtype)[..., module.roles()]
         log_z, posterior = module.sample_posterior(look, here, noise, temperature)
         z = log_z.exp()
@@ -271,8 +269,7 @@ def elbo(module: GdmModule, rows: Rows, temperature: float, n_samples: int = 16,
     total = 0.0
     for begin in range(0, len(rows), step):  # a piece looks one row back
         head, end = max(0, begin - 1), min(begin + step, len(rows))
-        look = View(*(part[head:end] for part in view))
-        shares = _exact_bound(module, rows.piece(head, end), look, temperature)[begin - head :]
+        shares = _exact_bound(module, rows.piece(head, end), view.piece(head, end), temperature)[begin - head :]
         total += float(shares[max(0, skip - begin) :].double().sum())
     return total
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from gdm_core.errors import ConfigError
-from gdm_core.maths.moments import moments
-from gdm_core.maths.relaxed import gumbel
-from gdm_core.maths.rows import Rows
+from gdm_core.maths.relaxed import gumbel, moments
+from gdm_core.maths.rows import Rows, as_numpy
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, View
-from gdm_core.models.gdm.posteriors import StickyPosterior
 from gdm_core.models.gdm.readout import candidates_of_last_row, same_noise
-from gdm_core.models.gdm.soft import as_numpy
 from gdm_core.models.gdm.word_model import WordModel
 from gdm_core.models.online import Arrays, Candidates
 
@@ -71,7 +66,7 @@ class GdmReader:
     def read(self, y: npt.NDArray[np.float32]) -> Candidates:
         rows = self._rows(y)
         view = self._view(rows)
-        if isinstance(self.module.posterior, StickyPosterior):
+        if self.module.posterior.sequential:
             found = self._sticky(view, rows)
         elif self.config.corrects:
             transfer, z = candidates_of_last_row(self.module, rows, view, self._noise, self.config.temperature)
@@ -93,19 +88,9 @@ class GdmReader:
             m[name] = np.concatenate([older, value[None]])[-self._n_rows :]
         m["age"] = m["age"] + 1
         n = len(m["y"])
-
-        def tensor(values: npt.NDArray[Any]) -> Tensor:
-            return torch.as_tensor(values, dtype=torch.float32, device=self._device)
-
-        return Rows(
-            y=tensor(m["y"]),
-            known=None if m["known"].all() else tensor(m["known"]),
-            past=tensor(m["past"]),
-            age=torch.arange(age + 1 - n, age + 1, device=self._device),
-            scored=None,
-            n_scored=n,
-            lengths=(n,),
-        )
+        seen = np.where(m["known"], m["y"], np.float32(np.nan))
+        carried = None if m["known"].all() else m["past"]
+        return Rows.of(seen, carried, np.arange(age + 1 - n, age + 1), (n,), self._device)
 
     def _view(self, rows: Rows) -> View:
         view = self.module.view(rows)
@@ -137,7 +122,7 @@ class GdmReader:
         assert self._words_of_states is not None
         m, known = self.memory, np.isfinite(y)
         mean = moments(view.posterior[-1:], self.config.temperature).mean.double().numpy(force=True)
-        if isinstance(self.module.posterior, StickyPosterior):
+        if self.module.posterior.sequential:
             mean = m["drawn"].mean(axis=0, keepdims=True).astype(np.float64)
         new = {"heard": np.where(known, y, np.float32(0))[None], "heard_known": known[None]}
         for name, value in (new | {"by_state": mean @ self._words_of_states}).items():

@@ -17,15 +17,13 @@ solved for all rows at once by a few sweeps.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from gdm_core.maths.moments import moments
-from gdm_core.maths.relaxed import gumbel
+from gdm_core.maths.relaxed import gumbel, moments
 from gdm_core.maths.rows import Rows, row_products
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, View, elbo
@@ -50,7 +48,7 @@ def n_candidates(n_rows: int) -> int:
 
 
 @lru_cache(maxsize=16)
-def _even_points(n_samples: int, k: int) -> Tensor:
+def even_points(n_samples: int, k: int) -> Tensor:
     """[S, K] evenly spread points of the unit cube."""
     from scipy.stats import qmc
 
@@ -67,7 +65,7 @@ def _exponential(points: Tensor, moved: Tensor, like: Tensor) -> Tensor:
 def soft_states(module: GdmModule, rows: Rows, config: GDMConfig, n_draws: int | None = None) -> Tensor:
     """[R, K] what a model says of its states: weighed by its own densities where `config` corrects, else the mean of q."""
     if config.corrects and not module.posterior.sequential:
-        return posterior_states(module, rows, config.temperature, n_draws)
+        return read_out(module, rows, config.temperature, n_draws).states
     return posterior_mean(module, rows, config.temperature)
 
 
@@ -87,12 +85,6 @@ def posterior_mean(module: GdmModule, rows: Rows, temperature: float) -> Tensor:
     noise = gumbel((64, len(rows), module.n_states), torch.Generator(device=rows.y.device).manual_seed(0))
     noise = noise[..., module.roles()]
     return module.sample_posterior(view, rows, noise, temperature)[0].exp().mean(0)
-
-
-@torch.no_grad()
-def posterior_states(module: GdmModule, rows: Rows, temperature: float, n_samples: int | None = None) -> Tensor:
-    """[R, K] posterior mean of z."""
-    return read_out(module, rows, temperature, n_samples).states
 
 
 @torch.no_grad()
@@ -117,7 +109,7 @@ def read_out(
     view = module.view(rows)
     role = module.roles().cpu()
     n_samples = n_samples or n_candidates(len(rows))
-    points = _even_points(n_samples, module.n_states)[:, role]
+    points = even_points(n_samples, module.n_states)[:, role]
     piece = max(_HALO, _PIECE_ELEMENTS // n_samples**2)
     bounds, means = [], [view.posterior[:0]]
     before: Tensor | None = None
@@ -126,7 +118,7 @@ def read_out(
         head, tail = max(0, begin - 1), min(len(rows), end + _HALO) if states else end
         part_moved = points.new_zeros(1, len(role)) if moved is None else moved[head:tail][:, role]
         exponential = _exponential(points, part_moved, view.posterior)
-        chain = _Chain(module, _cut_rows(rows, head, tail), _cut_view(view, head, tail), exponential, temperature)
+        chain = _Chain(module, rows.piece(head, tail), view.piece(head, tail), exponential, temperature)
         weights, log_likelihood = chain.forward(before, keep=states)
         bounds.append(log_likelihood[begin - head : end - head])
         before = weights[end - head - 1]
@@ -137,7 +129,7 @@ def read_out(
 
 def same_noise(module: GdmModule) -> Tensor:
     """[1, K, S] what the candidates of every row are drawn with, as many as `read_out` takes of a short recording."""
-    points = _even_points(n_candidates(1), module.n_states)[:, module.roles().cpu()]
+    points = even_points(n_candidates(1), module.n_states)[:, module.roles().cpu()]
     return _exponential(points, points.new_zeros(1, module.n_states), module.initial)
 
 
@@ -147,7 +139,7 @@ def candidates_of_last_row(
     """Of the last row, as `read_out` would have it in the midst of a trial: its transfer [S, S] from the candidates of the
     row before it ([1, S] where there is none), and the states [S, K] of its own candidates. `noise` is `same_noise`."""
     begin = max(0, len(rows) - 2)
-    rows, view = _cut_rows(rows, begin, len(rows)), _cut_view(view, begin, len(rows))
+    rows, view = rows.piece(begin, len(rows)), view.piece(begin, len(rows))
     chain = _Chain(module, rows, view, noise, temperature, last=True)
     transfer = chain.transfer_of_last()
     return transfer if len(rows) > 1 else transfer.mean(0, keepdim=True), chain.z[-1].T
@@ -170,7 +162,7 @@ class _Chain:
         before: Tensor | None = None
         if last and len(rows) > 1:
             before, draws = draws[:, :1], draws[:, 1:]
-            rows, view = _cut_rows(rows, 1, 2), _cut_view(view, 1, 2)
+            rows, view = rows.piece(1, 2), view.piece(1, 2)
         # for each candidate before: delta = prior - posterior logits
         delta = (module.prior_logits(view.context, draws, rows, before) - view.posterior).permute(
             1, 2, 0
@@ -269,12 +261,3 @@ def _settle(sweep, value: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:  # type
         if change < _TOLERANCE:
             break
     return value, extra
-
-
-def _cut_rows(rows: Rows, head: int, tail: int) -> Rows:
-    part = slice(head, tail)
-    return replace(rows, y=rows.y[part], known=None if rows.known is None else rows.known[part], age=rows.age[part])
-
-
-def _cut_view(view: View, head: int, tail: int) -> View:
-    return View(*(tensor[head:tail] for tensor in view))

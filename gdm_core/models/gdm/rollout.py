@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -76,22 +74,14 @@ def _states_at(
         noise = gumbel((n_paths, len(rows), k), generator)
         return module.sample_posterior(view, rows, noise, temperature)[0].exp()[:, at]
     even = torch.full((n_paths, len(rows), k), 1 / k, device=rows.y.device)
-    before = log_sample(module.prior_logits(view.context, even, rows), temperature, _noise(even, generator)).exp()
+    first = module.prior_logits(view.context, even, rows)
+    before = log_sample(first, temperature, gumbel(even.shape, generator)).exp()
     logits = module.prior_logits(view.context, before, rows)[:, at]  # [P, O, K]
     draws = log_sample(logits, temperature, gumbel((_FILTER_DRAWS, *logits.shape), generator)).exp()
-    weights = torch.stack([_explains(module, rows, view, at, part) for part in draws])  # [draws, P, O]
+    here, design = rows.at(at), view.design[at]
+    weights = torch.stack([module.log_likelihood(z, design, here) for z in draws])  # [draws, P, O]
     chosen = (weights + gumbel(weights.shape, generator)).argmax(0)  # a draw in proportion to its weight
     return draws.gather(0, chosen[None, ..., None].expand(1, *logits.shape))[0]
-
-
-def _explains(module: GdmModule, rows: Rows, view: View, at: Tensor, z: Tensor) -> Tensor:
-    known = None if rows.known is None else rows.known[at]
-    here = replace(rows, y=rows.y[at], known=known, age=rows.age[at])
-    return module.log_likelihood(z, view.design[at], here)
-
-
-def _noise(like: Tensor, generator: torch.Generator) -> Tensor:
-    return gumbel(like.shape, generator).to(like.dtype)
 
 
 def _emit(module: GdmModule, z: Tensor, lagged: list[Tensor], generator: torch.Generator) -> Tensor:

@@ -3,30 +3,36 @@
 A step of the fast recipe looks at some thousand rows, whatever the length of the recording, so a fit needs no more than
 these at a time. Where it starts, its bound and the calibration of its forecasts come from an excerpt, which is the whole
 recording up to EXCERPT_ROWS rows: up to there the fit is the one in memory.
+
+One fit may also go over several parts of the data, each held by a process of its own: gradients are summed at every step.
+A part draws windows of its own rows and answers a step with three things that add up: the sum of the objective, its
+gradient, and how many rows that was. Adam takes the step where the fit was asked for. The sum is taken in the order of
+the parts in double precision, so a fit is the same to the bit wherever its parts are held.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gdm_core.errors import ConfigError
+from gdm_core.errors import ConfigError, DataError
 from gdm_core.files import write_whole
 from gdm_core.maths.gaps import carried_forward
-from gdm_core.maths.rows import Rows
+from gdm_core.maths.rows import Rows, RowSource, as_numpy, make_rows
+from gdm_core.maths.threads import one_thread, one_torch_thread
 from gdm_core.models.base import Array
+from gdm_core.models.gdm import fit as svi
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, elbo
 from gdm_core.models.gdm.readout import n_candidates, read_out, soft_states
-from gdm_core.models.gdm.soft import as_numpy
 from gdm_core.models.scaling import Scaler
 from gdm_core.streams import BLOCK_ROWS, Span, StreamedTrials
 
@@ -35,6 +41,12 @@ _HALO = 64  # rows on either side of a block; what lies beyond no longer reaches
 _GAP_MARK = 1024  # rows between two places at which the last known value of each channel is kept
 _POSTERIORS = ("window", "window_linear", "linear")
 _IN_MEMORY = "needs whole trials in memory. Recordings that stay in their files take"
+# Of a fit over several processes.
+_ELBO_SHARE = 2 / 3  # of the steps climb the ELBO, the rest the importance-weighted objective
+_IMPORTANCE_BATCH_SHARE = 4  # the weighted phase sees this many times fewer rows a step
+_LEAST_BATCH = 1024
+_EXCERPT_STRETCHES = 100
+_OWN_SEED = 1_000_003
 
 
 @dataclass(frozen=True)
@@ -55,16 +67,12 @@ class StreamRows:
     """Rows of a stream in a model's units, as `Rows` would hold them."""
 
     def __init__(self, source: StreamedTrials, scaler: Scaler, device: torch.device) -> None:
-        self.source, self.scaler, self._device = source, scaler, device
-        self._gaps = self._has_gaps()
+        self.source, self.scaler, self.device = source, scaler, device
+        self._gaps = any(bool(np.isnan(source.read(begin, end)).any()) for _, begin, end in source.blocks())
         self._marks = self._last_known() if self._gaps else np.zeros((0, source.n_channels), np.float32)  # [marks, N]
 
     def __len__(self) -> int:
         return self.source.n_samples
-
-    @property
-    def device(self) -> torch.device:
-        return self._device
 
     def windows(self, index: Tensor, outside: Tensor, scored: Tensor) -> Rows:
         """Rows `index` [W, L], as W sequences; those `outside` [W, L] are padding."""
@@ -75,42 +83,20 @@ class StreamRows:
             stretch = self.source.read(begin, end)
             window[:] = stretch if len(stretch) == len(rows) else stretch[rows - begin]
         y = self.scaler.apply(raw)
-        past = y
-        if self._gaps:
-            past = y.copy()
+        past = y.copy() if self._gaps else None
+        if past is not None:
             for window, rows in zip(past, at, strict=True):
                 if np.isnan(window).any():
                     window[:] = self._carried(int(rows[0]), int(rows[-1]) + 1)[rows - rows[0]]
         age = np.where(outside.numpy(force=True), -1, self._age(at))
-        return self._rows(y, past, age, scored, (at.shape[1],) * len(at))
+        rows = Rows.of(y, past, age, (at.shape[1],) * len(at), self.device)
+        return replace(rows, scored=scored, n_scored=max(1, int(scored.sum())))
 
     def stretch(self, begin: int, end: int) -> Rows:
         """Rows begin to end of one trial as one sequence, which need not be its start."""
         y = self.scaler.apply(self.source.read(begin, end))
-        past = self._carried(begin, end) if self._gaps else y
-        return self._rows(y, past, self._age(np.arange(begin, end)), None, (end - begin,))
-
-    def _rows(
-        self, y: Array, past: Array, age: npt.NDArray[np.int64], scored: Tensor | None, lengths: tuple[int, ...]
-    ) -> Rows:
-        n = age.size
-
-        def tensor(values: npt.NDArray[Any]) -> Tensor:
-            return torch.as_tensor(values.reshape(n, -1), dtype=torch.float32, device=self._device)
-
-        observed, known = tensor(y), None
-        if self._gaps:
-            known = tensor(~np.isnan(y))
-            observed = observed.nan_to_num(0.0)
-        return Rows(
-            y=observed,
-            known=known,
-            past=observed if known is None else tensor(past),
-            age=torch.as_tensor(age.reshape(-1), device=self._device),
-            scored=scored,
-            n_scored=n if scored is None else max(1, int(scored.sum())),
-            lengths=lengths,
-        )
+        past = self._carried(begin, end) if self._gaps else None
+        return Rows.of(y, past, self._age(np.arange(begin, end)), (end - begin,), self.device)
 
     def _age(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         firsts = self.source.trial_firsts
@@ -118,9 +104,6 @@ class StreamRows:
         return age
 
     # ---- gaps ---------------------------------------------------------------------------------------------------
-    def _has_gaps(self) -> bool:
-        return any(bool(np.isnan(self.source.read(begin, end)).any()) for _, begin, end in self.source.blocks())
-
     def _last_known(self) -> Array:
         """[marks, N] what a gap that reaches over row i * _GAP_MARK takes there; 0 where the trial had no value yet."""
         n = self.source.n_samples // _GAP_MARK + 1
@@ -253,3 +236,131 @@ def _write_parquet(file: BinaryIO, blocks: Iterator[StateBlock], n_samples: int,
             columns = [pa.array(column) for column in np.ascontiguousarray(block.states.T)]
             trial, sample = pa.array([block.trial] * n), pa.array(np.arange(block.begin, block.begin + n))
             writer.write_table(pa.Table.from_arrays([trial, sample, *columns], schema=schema))
+
+
+# ---- over several processes --------------------------------------------------------------------------------------
+class DataPart:
+    """The rows that one process holds. `opened` opens them there."""
+
+    def __init__(self, opened: Callable[[], StreamedTrials], number: int) -> None:
+        self.source, self.number = opened(), number
+
+    def facts(self) -> tuple[int, tuple[str, ...], Span]:
+        """What the fit as a whole has to know: rows, channels and the shortest trial."""
+        return self.source.n_samples, self.source.channels, min(self.source, key=lambda span: span.n_samples)
+
+    def channel_sums(self, center: npt.NDArray[np.float64] | None = None) -> npt.NDArray[np.float64]:
+        """As `StreamedTrials.channel_sums`."""
+        return self.source.channel_sums(center)
+
+    def excerpt(self, n_rows: int, n_parts: int) -> list[Array]:
+        """As `StreamedTrials.excerpt`."""
+        return self.source.excerpt(n_rows, n_parts)
+
+    def begin(self, config: GDMConfig, scaler: Scaler, state: dict[str, Array], n_parts: int) -> None:
+        """Make ready for steps."""
+        module, cpu = GdmModule(self.source.n_channels, config), torch.device("cpu")
+        module.load_state_dict({name: torch.as_tensor(value) for name, value in state.items()})
+        size = max(_LEAST_BATCH, config.batch_size // n_parts)
+        if self.source.n_samples <= size:
+            ys = [self.source.read(span.first, span.first + span.n_samples) for span in self.source]
+            rows: RowSource = make_rows([scaler.apply(y) for y in ys], cpu)
+        else:
+            rows = StreamRows(self.source, scaler, cpu)
+        seed = config.seed + _OWN_SEED * self.number
+        generator = torch.Generator().manual_seed(seed)
+        sizes = {False: size, True: max(_LEAST_BATCH, size // _IMPORTANCE_BATCH_SHARE)}
+        drawn = {weighted: svi.batches(rows, config, size, generator) for weighted, size in sizes.items()}
+        self.climber = svi.FusedClimber(module, config, drawn, seed)
+
+    def contribute(self, flat: Array, temperature: float, weighted: bool) -> tuple[float, npt.NDArray[np.float64], int]:
+        """What this part's next batch adds at the parameters `flat`: sums over its rows of the objective and of its gradient, and
+        how many rows those are."""
+        objective = self.climber.objective
+        with one_thread(), one_torch_thread(), np.errstate(all="ignore"):  # what is not finite is reported as such
+            objective.flat[:] = flat
+            value = self.climber.value(temperature, weighted)
+            gradient = objective.gradient * objective.trainable
+        n_rows = self.climber.n_scored
+        return value * n_rows, gradient.astype(np.float64) * n_rows, n_rows
+
+
+class DataParts(Protocol):
+    """All parts, wherever they are."""
+
+    def each(self, method: str, *arguments: Any) -> list[Any]:
+        """What a method of every part answers, in their order."""
+
+
+class PartsInProcess:
+    """Parts that this process holds, one after the other."""
+
+    def __init__(self, opened: list[Callable[[], StreamedTrials]]) -> None:
+        self.parts = [DataPart(one, number) for number, one in enumerate(opened)]
+
+    def each(self, method: str, *arguments: Any) -> list[Any]:
+        return [getattr(part, method)(*arguments) for part in self.parts]
+
+
+class DistributedFit:
+    """A fit to all parts together: how much data they hold, an excerpt of it, and the steps."""
+
+    def __init__(self, parts: DataParts, config: GDMConfig, warm: bool) -> None:
+        require_streamable(config)
+        if config.preset != "fast" or config.covariance != "diagonal" or config.n_restarts > 1 or warm:
+            raise ConfigError(
+                "A fit over shares is a cold start with preset='fast', covariance='diagonal' and n_restarts=1; this one is not."
+            )
+        self.parts, self.config = parts, config
+        sizes, channels, self.shortest = zip(*parts.each("facts"), strict=True)
+        self.channels: tuple[str, ...] = channels[0]
+        if odd := next((one for one in channels if one != self.channels), None):
+            raise DataError(
+                f"Shares have different channels: {', '.join(self.channels[:8])}, and {', '.join(odd[:8])}."
+            )
+        self.n_channels, self.n_samples, self.n_parts = len(self.channels), sum(sizes), len(sizes)
+
+    def __iter__(self) -> Iterator[Span]:
+        """The shortest trial of each part."""
+        return iter(self.shortest)
+
+    def channel_sums(self, center: npt.NDArray[np.float64] | None = None) -> npt.NDArray[np.float64]:
+        """As `StreamedTrials.channel_sums`, over all parts."""
+        total: npt.NDArray[np.float64] = sum(self.parts.each("channel_sums", center))
+        return total
+
+    def excerpt(self, scaler: Scaler) -> list[Array]:
+        """What a fit starts from, in standardised units."""
+        most = EXCERPT_ROWS
+        n_rows = self.n_samples if self.n_samples <= most else -(-most // self.n_parts)
+        of_parts = self.parts.each("excerpt", n_rows, -(-_EXCERPT_STRETCHES // self.n_parts))
+        return [scaler.apply(stretch) for stretches in of_parts for stretch in stretches]
+
+    def steps(self, module: GdmModule, scaler: Scaler, state: dict[str, Array]) -> Iterator[svi.Step]:
+        """The fast recipe with Adam from the parameters `state` of `module`, each step a sum over the parts."""
+        self.parts.each("begin", self.config, scaler, state, self.n_parts)
+        return svi.climb(_SummedClimber(module, self.parts), self.config, self.config.steps, _ELBO_SHARE)
+
+
+class _SummedClimber:
+    """Objective and gradient as sums over the parts."""
+
+    def __init__(self, module: GdmModule, parts: DataParts) -> None:
+        self.module, self.parts = module, parts
+        self.flat = torch.nn.utils.parameters_to_vector(module.parameters()).detach().clone()
+        self.optimiser = torch.optim.Adam([self.flat], betas=(0.9, 0.99))
+
+    def value(self, temperature: float, weighted: bool) -> float:
+        found = self.parts.each("contribute", self.flat.numpy().copy(), temperature, weighted)
+        values, gradients, rows = zip(*found, strict=True)
+        self.flat.grad = torch.as_tensor(-sum(gradients) / sum(rows), dtype=self.flat.dtype)
+        return float(sum(values) / sum(rows))
+
+    def ascend(self, rate: float, done: float) -> None:
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        self.optimiser.step()
+
+    @torch.no_grad()
+    def write_back(self) -> None:
+        torch.nn.utils.vector_to_parameters(self.flat.clone(), self.module.parameters())

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from gdm_core.maths.gru import Gru
+from gdm_core.maths.gru import Gru, start_small
 from gdm_core.maths.rows import Rows, shift
 
 _LEARNED_START, _RANDOM_START = -1.5, -2.197  # of gamma's logit; the second is gamma = 0.1
 
 
-class TransitionNetwork(nn.Module, ABC):
-    """pi_t from the past: observations through a context, the previous soft state directly, gamma kept in [0, 1)."""
+class LinearTransition(nn.Module):
+    """pi_t = (1 - gamma) (R x_{t-1} + r) + gamma z_{t-1}: observations come in through a context, the previous soft state
+    directly, with gamma in [0, 1)."""
 
-    affine_in_state: ClassVar[bool]  # when pi_t = context + gamma z_{t-1}, the ELBO can integrate z_{t-1} out
-    state_axes: ClassVar[dict[str, tuple[int, ...]]] = {}
+    affine_in_state: ClassVar[bool] = True  # pi_t = context + gamma z_{t-1}: the ELBO can integrate z_{t-1} out
     fixed_stickiness: Tensor
 
-    def __init__(self, stickiness: float | Literal["learn"]) -> None:
+    def __init__(self, n_states: int, n_latent: int, stickiness: float | Literal["learn"]) -> None:
         super().__init__()
         if stickiness == "learn":
             self.stickiness_logit = nn.Parameter(torch.tensor(_LEARNED_START))
         else:
             self.register_buffer("fixed_stickiness", torch.tensor(float(stickiness)))
+        self.weight = nn.Parameter(torch.zeros(n_latent, n_states))  # R
+        self.bias = nn.Parameter(torch.zeros(n_states))  # r
 
     @property
     def gamma(self) -> Tensor:
@@ -35,76 +36,44 @@ class TransitionNetwork(nn.Module, ABC):
             return torch.sigmoid(self.stickiness_logit) * 0.999  # strictly below 1
         return self.fixed_stickiness
 
-    @abstractmethod
     def start(self, generator: torch.Generator, weight: Tensor, bias: Tensor) -> None:
         """First parameters, given linear logits (R, r) of a first clustering."""
-
-    @abstractmethod
-    def start_random(self, generator: torch.Generator) -> None:
-        """Everything random, nothing looked at; gamma, where learned, at 0.1."""
-
-    def _start_gamma(self) -> None:
-        if hasattr(self, "stickiness_logit"):
-            self.stickiness_logit.fill_(_RANDOM_START)
-
-    @abstractmethod
-    def context(self, rows: Rows, x: Tensor) -> Tensor:
-        """[R, C] what the logits take from observations up to t-1."""
-
-    @abstractmethod
-    def logits(self, context: Tensor, previous: Tensor) -> Tensor:
-        """[..., K] from context [..., C] and the previous soft state [..., K]."""
-
-    @abstractmethod
-    def memory(self, rows: Rows, x: Tensor) -> Tensor | None:
-        """[R, H] what a rollout that starts after row t carries along, if anything."""
-
-    @abstractmethod
-    def memory_at_start(self) -> Tensor | None:
-        """[H] the same before a trial's first sample."""
-
-    @abstractmethod
-    def next_context(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """One step of a rollout: context of the next sample from the newest x [D] or [R, D], and memory that has read x."""
-
-
-class LinearTransition(TransitionNetwork):
-    """pi_t = (1 - gamma) (R x_{t-1} + r) + gamma z_{t-1}."""
-
-    affine_in_state = True
-
-    def __init__(self, n_states: int, n_latent: int, stickiness: float | Literal["learn"]) -> None:
-        super().__init__(stickiness)
-        self.weight = nn.Parameter(torch.zeros(n_latent, n_states))  # R
-        self.bias = nn.Parameter(torch.zeros(n_states))  # r
-
-    def start(self, generator: torch.Generator, weight: Tensor, bias: Tensor) -> None:
         self.weight.copy_(weight)
         self.bias.copy_(bias)
 
     def start_random(self, generator: torch.Generator) -> None:
+        """Everything random, nothing looked at; gamma, where learned, at 0.1."""
         self.weight.copy_(torch.randn(self.weight.shape, generator=generator))
+        self._start_neutral()
+
+    def _start_neutral(self) -> None:
         self.bias.zero_()
-        self._start_gamma()
+        if hasattr(self, "stickiness_logit"):
+            self.stickiness_logit.fill_(_RANDOM_START)
 
     def context(self, rows: Rows, x: Tensor) -> Tensor:
+        """[R, C] what the logits take from observations up to t-1."""
         return torch.addmm(self.bias, shift(x, 1), self.weight)
 
     def logits(self, context: Tensor, previous: Tensor) -> Tensor:
+        """[..., K] from context [..., C] and the previous soft state [..., K]."""
         return torch.lerp(context.expand_as(previous), previous, self.gamma)
 
-    def memory(self, rows: Rows, x: Tensor) -> None:
+    def memory(self, rows: Rows, x: Tensor) -> Tensor | None:
+        """[R, H] what a rollout that starts after row t carries along, if anything."""
         return None
 
-    def memory_at_start(self) -> None:
+    def memory_at_start(self) -> Tensor | None:
+        """[H] the same before a trial's first sample."""
         return None
 
-    def next_context(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, None]:
+    def next_context(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """One step of a rollout: context of the next sample from the newest x [D] or [R, D], and memory that has read x."""
         context = (self.weight.T @ x.transpose(0, -1)).transpose(0, -1) + self.bias
         return context, None  # with columns that lie together where those of x do
 
 
-class GruTransition(TransitionNetwork):
+class GruTransition(LinearTransition):
     """pi_t = (1 - gamma) FNN(z_{t-1}, h_t, x_{t-1}) + gamma z_{t-1}, with h_t = GRU(h_{t-1}, F y_{t-1}).
 
     FNN(z, h, x) = R x + r + O tanh(U h + V z + c) + W h: the paper's linear form with what memory adds to it, so that
@@ -113,15 +82,10 @@ class GruTransition(TransitionNetwork):
     """
 
     affine_in_state = False  # the reported bound averages over samples of z_{t-1}
-    state_axes: ClassVar[dict[str, tuple[int, ...]]] = {"recurrent_weight": (1,), "state_weight": (0,), "out": (1,)}
 
-    def __init__(
-        self, n_states: int, n_latent: int, n_hidden: int, stickiness: float | Literal["learn"] = "learn"
-    ) -> None:
-        super().__init__(stickiness)
+    def __init__(self, n_states: int, n_latent: int, stickiness: float | Literal["learn"], n_hidden: int) -> None:
+        super().__init__(n_states, n_latent, stickiness)
         width = max(1, n_hidden // 2)
-        self.weight = nn.Parameter(torch.zeros(n_latent, n_states))  # R
-        self.bias = nn.Parameter(torch.zeros(n_states))  # r
         self.gru = Gru(n_latent, width)
         self.recurrent_weight = nn.Parameter(torch.zeros(width, n_states))  # W
         self.hidden_weight = nn.Parameter(torch.zeros(width, width))  # U
@@ -129,23 +93,20 @@ class GruTransition(TransitionNetwork):
         self.hidden_bias = nn.Parameter(torch.zeros(width))  # c
         self.out = nn.Parameter(torch.zeros(width, n_states))  # O
 
-    def start(self, generator: torch.Generator, weight: Tensor | None = None, bias: Tensor | None = None) -> None:
+    def start(self, generator: torch.Generator, weight: Tensor, bias: Tensor) -> None:
         """A linear transition (R, r) as first guess, and small random memory whose outputs are still zero."""
+        super().start(generator, weight, bias)
+        self._start_memory(generator)
+
+    def _start_memory(self, generator: torch.Generator) -> None:
         self.gru.start(generator)
-        for inner in (self.hidden_weight, self.state_weight):
-            inner.copy_(torch.randn(inner.shape, generator=generator).to(inner) / inner.shape[0] ** 0.5)
+        start_small(generator, self.hidden_weight, self.state_weight)
         self.hidden_bias.copy_(0.5 * torch.randn(self.hidden_bias.shape, generator=generator).to(self.hidden_bias))
-        if weight is not None and bias is not None:
-            self.weight.copy_(weight)
-            self.bias.copy_(bias)
 
     def start_random(self, generator: torch.Generator) -> None:
-        """Everything random, nothing looked at."""
-        self.start(generator)
-        for linear in (self.weight, self.recurrent_weight, self.out):
-            linear.copy_(torch.randn(linear.shape, generator=generator).to(linear) / linear.shape[0] ** 0.5)
-        self.bias.zero_()
-        self._start_gamma()
+        self._start_memory(generator)
+        start_small(generator, self.weight, self.recurrent_weight, self.out)
+        self._start_neutral()
 
     def _context(self, x: Tensor, hidden: Tensor) -> Tensor:
         """[..., K + M] everything but z_{t-1}: the part that is linear, and what goes into the tanh units."""
@@ -161,7 +122,6 @@ class GruTransition(TransitionNetwork):
         return shift(self.gru(x, rows), 1) * (rows.age > 0)[:, None]
 
     def memory_at_start(self) -> Tensor:
-        """[H] the hidden state before a trial's first sample."""
         return self.weight.new_zeros(self.gru.n_hidden)
 
     def next_context(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -175,12 +135,3 @@ class GruTransition(TransitionNetwork):
         hidden = torch.tanh(context[..., k:] + previous @ self.state_weight)
         free = context[..., :k] + hidden @ self.out
         return torch.lerp(free, previous.expand_as(free), self.gamma)
-
-
-def make_transition(
-    n_states: int, n_latent: int, kind: str, stickiness: float | Literal["learn"], n_hidden: int
-) -> TransitionNetwork:
-    """The transition that the configuration names."""
-    if kind == "gru":
-        return GruTransition(n_states, n_latent, n_hidden, stickiness)
-    return LinearTransition(n_states, n_latent, stickiness)

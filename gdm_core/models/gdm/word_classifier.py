@@ -1,16 +1,24 @@
 """A classifier of moments that is learned from a few marked frames: a regularised logistic regression and random trees,
-averaged. Kept as plain arrays, so that a saved model answers to the bit what the fitted one does."""
+averaged. Kept as plain arrays, so that a saved model answers to the bit what the fitted one does. It sees each channel of a
+moment, and its running mean and spread around it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.maths.gaps import interpolated, running_sum
+
 Array = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
 
+SECONDS = (0.36, 1.03, 3.03, 9.03)  # 11, 31, 91 and 271 frames at 30 a second
+GAP_SECONDS = 30.0  # a hidden part is most likely between where it was last seen and where it is seen next
+_LEAST_SAMPLES = (3, 7, 15, 31)  # for recordings with few samples a second
+_LIMIT = 8.0  # standard deviations; what lies beyond is an outlier
 TREES = 40
 _LEAST_LEAF = 3
 _SHARE_OF_ROWS = 0.6  # that a tree sees
@@ -18,6 +26,52 @@ _SHARE_OF_ROWS = 0.6  # that a tree sees
 _INVERSE_PENALTY = 0.3
 _UNKNOWN = -1e4  # score of a word that no row has
 _FLOOR = 1e-3  # no word is impossible: what was never marked there may still occur
+
+
+def window_lengths(rate_hz: float) -> tuple[int, ...]:
+    """Odd numbers of samples."""
+    return tuple(
+        max(least, 2 * int(seconds * rate_hz / 2) + 1) for seconds, least in zip(SECONDS, _LEAST_SAMPLES, strict=True)
+    )
+
+
+def longest_gap(rate_hz: float) -> int:
+    """Samples."""
+    return max(1, round(GAP_SECONDS * rate_hz))
+
+
+def window_features(
+    y: npt.NDArray[Any], windows: tuple[int, ...], longest: int, rows: npt.NDArray[np.intp] | None = None
+) -> Array:
+    """[rows, N (1 + 2 windows)] of a standardised trial [T, N].
+
+    longest  gaps of so many samples lie on a straight line; what is hidden for longer is 0, the channel's mean
+    """
+    clipped = np.clip(np.asarray(y, np.float32), -_LIMIT, _LIMIT)
+    known = np.isfinite(clipped)
+    if longest and not known.all():
+        near = ~known & (_gaps(known) <= longest)
+        clipped = np.where(near, interpolated(clipped), clipped).astype(np.float32)
+        known |= near
+    values = np.where(known, clipped, 0.0)
+    at = np.arange(len(y)) if rows is None else rows
+    sums, squares, counts = running_sum(values), running_sum(np.square(values)), running_sum(known)
+    columns = [values[at]]
+    for window in windows:
+        low, high = np.maximum(at - window // 2, 0), np.minimum(at + window // 2 + 1, len(y))
+        n = np.maximum(counts[high] - counts[low], 1)
+        mean = (sums[high] - sums[low]) / n
+        columns += [mean, np.sqrt(np.maximum((squares[high] - squares[low]) / n - mean**2, 0.0))]
+    return np.concatenate(columns, axis=1, dtype=np.float32)
+
+
+def _gaps(known: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """[T, N] samples from the value seen before to the one seen after, more than T where one of them is not there."""
+    n = len(known)
+    at = np.arange(n)[:, None]
+    before = np.maximum.accumulate(np.where(known, at, -2 * n), axis=0)
+    after = np.minimum.accumulate(np.where(known, at, 3 * n)[::-1], axis=0)[::-1]
+    return np.asarray(after - before - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,23 +123,25 @@ class WordClassifier:
             max_samples=max(1, round(_SHARE_OF_ROWS * len(words))),
             random_state=seed,
         ).fit(x, words, sample_weight=row_weight * len(words))
-        sizes = [tree.tree_.node_count for tree in forest.estimators_]
-        roots = np.cumsum([0, *sizes[:-1]])
         parts = [tree.tree_ for tree in forest.estimators_]
+        sizes = [part.node_count for part in parts]
+        roots = np.cumsum([0, *sizes[:-1]])
+        root = np.repeat(roots, sizes)  # of the tree that each node is of
+
+        def end_to_end(name: str) -> npt.NDArray[Any]:
+            return np.concatenate([getattr(part, name) for part in parts])
+
+        left = end_to_end("children_left")
         share = np.zeros((sum(sizes), n_words), np.float32)
-        share[:, present] = np.concatenate([part.value[:, 0] for part in parts])
+        share[:, present] = end_to_end("value")[:, 0]
         return cls(
             weight,
             bias,
             roots.astype(np.int32),
-            np.concatenate([np.where(part.children_left < 0, -1, part.feature) for part in parts]).astype(np.int32),
-            np.concatenate([part.threshold for part in parts]).astype(np.float32),
-            np.concatenate([part.children_left + root for part, root in zip(parts, roots, strict=True)]).astype(
-                np.int32
-            ),
-            np.concatenate([part.children_right + root for part, root in zip(parts, roots, strict=True)]).astype(
-                np.int32
-            ),
+            np.where(left < 0, -1, end_to_end("feature")).astype(np.int32),
+            end_to_end("threshold").astype(np.float32),
+            (left + root).astype(np.int32),
+            (end_to_end("children_right") + root).astype(np.int32),
             share / share.sum(axis=1, keepdims=True),
         )
 

@@ -8,18 +8,19 @@ temperature). Where one recording alone is marked they lack parts of it, and nob
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.errors import ConfigError, DataError
 from gdm_core.maths import hmm
-from gdm_core.models.gdm.labels import Labels
-from gdm_core.models.gdm.window_features import longest_gap, window_features, window_lengths
-from gdm_core.models.gdm.word_classifier import TREES, WordClassifier
-from gdm_core.trials import UNLABELLED
+from gdm_core.models.gdm.word_classifier import TREES, WordClassifier, longest_gap, window_features, window_lengths
+from gdm_core.trials import UNLABELLED, Trials
 
+Codes = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 HeldOut = Literal["recordings", "parts", "nothing"]
 _HELD_OUT: tuple[HeldOut, ...] = get_args(HeldOut)
@@ -41,6 +42,98 @@ _NEVER = -30.0
 STATES_STRENGTH = 0.3  # of what soft states say of words, beside the classifier (docs/teach.md)
 _LEAST_SHARE = 1e-3
 _TINY = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """codes: a word's number for each sample of each trial, -1 where nobody said. names: the words. rate_hz: of the trials."""
+
+    codes: tuple[Codes, ...]
+    names: tuple[str, ...]
+    rate_hz: float
+
+    @property
+    def used(self) -> Codes:
+        """Numbers of the words that were given, in the order of their first moments, whatever their numbers are."""
+        joined = np.concatenate(self.codes)
+        words, first = np.unique(joined[joined != UNLABELLED], return_index=True)
+        return words[np.argsort(first)]
+
+
+def check_labels(
+    labels: Any, trials: Trials, single: bool, class_names: Sequence[str] | None, n_states: int
+) -> Labels | None:
+    """Labels that a model with `n_states` can learn from; None where nothing is labelled, so that nothing is learned.
+
+    labels  [T] whole numbers for one recording, a list of such arrays for several, -1 where unlabelled
+    """
+    given = [labels] if single else list(labels)
+    if len(given) != len(trials):
+        raise DataError(
+            f"There are labels for {len(given)} recordings, but {len(trials)} to fit; give one array for each."
+        )
+    codes = tuple(_checked(array, trial.name, trial.n_samples) for array, trial in zip(given, trials, strict=True))
+    top = max(int(array.max()) for array in codes)
+    if top == UNLABELLED:
+        return None
+    names = _names(class_names, trials, top)
+    found = Labels(codes, names, float(np.median([trial.rate_hz for trial in trials])))
+    counts = np.bincount(np.concatenate([array[array != UNLABELLED] for array in codes]), minlength=len(names))
+    for word in np.flatnonzero(counts == 1):
+        trial, at = next((i, int(np.argmax(array == word))) for i, array in enumerate(codes) if (array == word).any())
+        raise DataError(
+            f"The word {names[word]!r} is marked for a single frame (frame {at} of {trials[trial].name!r}), from which "
+            "nothing can be learned. Mark a longer stretch of it, or take the mark away."
+        )
+    if len(found.used) == 1:
+        raise DataError(
+            f"Every mark says {names[found.used[0]]!r}. Mark at least one stretch that is something else, so that there "
+            "is something to tell it from."
+        )
+    if len(found.used) > n_states:
+        raise ConfigError(
+            f"{len(found.used)} words are marked but n_states (K) is {n_states}; every word needs a state of its own. "
+            f"Choose n_states >= {len(found.used)} or mark fewer words."
+        )
+    return found
+
+
+def _checked(array: Any, name: str, n_samples: int) -> Codes:
+    values = np.asarray(array)
+    if values.ndim != 1 or values.dtype.kind not in "iu":
+        raise DataError(
+            f"Labels of {name!r} have shape {values.shape} and type {values.dtype}; expected one whole number a sample, "
+            "-1 where nothing was said."
+        )
+    if len(values) > n_samples:
+        raise DataError(
+            f"{len(values) - n_samples:,} labels lie outside of the recording {name!r}, which ends after {n_samples:,} "
+            "samples. Check that they belong to it and count the same frames."
+        )
+    if len(values) < n_samples:
+        raise DataError(
+            f"Recording {name!r} has {n_samples:,} samples but {len(values):,} labels; give one for each, -1 where unlabelled."
+        )
+    if values.dtype.kind == "i" and int(values.min()) < UNLABELLED:
+        raise DataError(
+            f"Recording {name!r}: sample {int(values.argmin())} has the label {int(values.min())}; words count from 0, "
+            "-1 is unlabelled."
+        )
+    return values.astype(np.int64)
+
+
+def _names(class_names: Sequence[str] | None, trials: Trials, top: int) -> tuple[str, ...]:
+    names = tuple(class_names) if class_names is not None else trials.label_names
+    if not names:
+        return tuple(f"word {i}" for i in range(top + 1))
+    if len(set(names)) != len(names):
+        double = next(name for name in names if names.count(name) > 1)
+        raise ConfigError(f"class_names holds {double!r} twice; every word needs a name of its own.")
+    if top >= len(names):
+        raise DataError(
+            f"A label is {top} but there are {len(names)} class_names; expected labels from 0 to {len(names) - 1}, or -1."
+        )
+    return names
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,35 +246,9 @@ class WordModel:
         return found
 
 
-@dataclass(frozen=True, eq=False)
-class Guess:
-    """What the marks make of the recordings they lie in, of every `step`-th sample of each trial.
-
-    words    [R, W] probability of each word
-    marked   [R] the word that was marked there, -1 for none
-    lengths  how many of the R belong to each trial
-    """
-
-    words: Float
-    marked: npt.NDArray[np.int64]
-    lengths: list[int]
-    step: int
-
-    def row_weights(self, n_channels: int, n_samples: list[int]) -> npt.NDArray[np.float32]:
-        """[samples of all trials, W] how much each counts as each word in the bound of a fit, every word the same in all.
-
-        A mark counts as much as a share of a sample's channels, so that it is heard beside them, a guess less.
-        """
-        heard = n_channels * np.where(self.marked >= 0, _MARK_SHARE, _GUESS_SHARE)[:, None] * self.words
-        of_word = heard.sum(axis=0)
-        balanced = heard * np.clip(of_word.mean() / np.maximum(of_word, 1e-9), 1 / _MOST_BALANCE, _MOST_BALANCE)
-        parts = np.split(balanced, np.cumsum(self.lengths)[:-1])
-        spread = [np.repeat(part, self.step, axis=0)[:n] for part, n in zip(parts, n_samples, strict=True)]
-        return np.concatenate(spread).astype(np.float32)
-
-
-def learn(ys: list[npt.NDArray[Any]], labels: Labels, seed: int) -> tuple[WordModel, Guess]:
-    """A model from the marks in standardised trials [T, N], and what it says about all of them."""
+def learn(ys: list[npt.NDArray[Any]], labels: Labels, seed: int) -> tuple[WordModel, npt.NDArray[np.float32]]:
+    """A model from the marks in standardised trials [T, N], and by what it says about all of them, [samples of all trials, W] how
+    much each counts as each word in the bound of a fit."""
     rate_hz = labels.rate_hz
     fine = max(1, round(rate_hz / _ROWS_A_SECOND))
     n_marked = sum(int((codes >= 0).sum()) for codes in labels.codes)
@@ -220,17 +287,26 @@ def learn(ys: list[npt.NDArray[Any]], labels: Labels, seed: int) -> tuple[WordMo
     strength, temperature, said = _chosen(answered, truth, lengths, stays, rate_hz / step)
     counted, strength = strength, min(1.0, strength / step)
     final = fitted(np.ones(len(x), bool), TREES, FOLDS)
+    low, high = np.quantile(everywhere, (0.01, 0.99), axis=0).astype(np.float32)
     model = WordModel(
         labels.names, words, windows, longest, stay, strength, temperature, held_out if answered else "nothing", final,
-        *_ordinary(everywhere), said,
+        low, high, said,
     )  # fmt: skip
     known = _anchored(counted * np.log(final.probabilities(everywhere)), truth, lengths, stays)
-    return model, Guess(known, truth, lengths, step)
+    parts = np.split(_heard(known, truth, ys[0].shape[1]), np.cumsum(lengths)[:-1])
+    weights = [np.repeat(part, step, axis=0)[: len(y)] for part, y in zip(parts, ys, strict=True)]
+    return model, np.concatenate(weights).astype(np.float32)
 
 
-def _ordinary(x: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    low, high = np.quantile(x, (0.01, 0.99), axis=0).astype(np.float32)
-    return low, high
+def _heard(words: Float, marked: npt.NDArray[np.int64], n_channels: int) -> Float:
+    """[R, W] how much rows with these probabilities count as each word, every word the same in all.
+
+    A mark counts as much as a share of a sample's channels, so that it is heard beside them, a guess less.
+    """
+    heard = n_channels * np.where(marked >= 0, _MARK_SHARE, _GUESS_SHARE)[:, None] * words
+    of_word = heard.sum(axis=0)
+    balanced: Float = heard * np.clip(of_word.mean() / np.maximum(of_word, 1e-9), 1 / _MOST_BALANCE, _MOST_BALANCE)
+    return balanced
 
 
 def _folds(codes: tuple[npt.NDArray[np.int64], ...], clip: int) -> tuple[list[npt.NDArray[np.int64]], HeldOut]:

@@ -1,7 +1,14 @@
-"""The 3-level mixture behind the verbs of `StateModel`."""
+"""The 3-level mixture behind the verbs of `StateModel`. A fit starts as the equivalent of a fitted 2-level model, then climbs its
+own ELBO.
+
+Appendix B of the paper gives the equivalent. From there the emission, both noises and q(z) move freely while the
+dynamics and transitions of the states move slowly: wherever q(z) has to be a broad Gumbel-Softmax, the ELBO takes its
+breadth for noise of x, and given time it would pull the states together to save on it (docs/recurrent.md).
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -11,20 +18,19 @@ import numpy.typing as npt
 import torch
 
 from gdm_core.errors import FitError
-from gdm_core.maths.rows import Rows, make_rows
+from gdm_core.maths.relaxed import gumbel, log_sample
+from gdm_core.maths.rows import Rows, WindowSampler, as_numpy, make_rows
 from gdm_core.maths.threads import on_one_thread, one_torch_thread
 from gdm_core.models.base import Array, Progress, Status
-from gdm_core.models.checks import require_choice, require_count
 from gdm_core.models.gdm.config import GDMConfig, SoftConfig
-from gdm_core.models.gdm.model import first_fit
+from gdm_core.models.gdm.fit import Step, one_cycle
+from gdm_core.models.gdm.model import SoftModel, first_fit
 from gdm_core.models.gdm.module import GdmModule
-from gdm_core.models.gdm.soft import SoftModel, as_numpy
 from gdm_core.models.gdm.start import start_random
-from gdm_core.models.mixture.fit import mixture_steps, start_from_two_levels
-from gdm_core.models.mixture.module import MixtureModule, bound, determined_path
-from gdm_core.models.mixture.readout import smoothed, weigh, weighed_states
+from gdm_core.models.mixture.module import MixtureModule, bound, determined_path, mixture_elbo
+from gdm_core.models.mixture.readout import settled_belief, smoothed, weighed_states
 from gdm_core.models.mixture.rollout import mixture_paths, mixture_sample
-from gdm_core.models.parameters import parameter, parameters_of
+from gdm_core.models.parameters import one_of, parameter, parameters_of, whole
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 
 Dynamics = Literal["noisy", "deterministic"]
@@ -34,38 +40,35 @@ _CPU = torch.device("cpu")
 _START_STEPS = 300  # of the 2-level model the fit starts from
 _OWN_STEPS = 80
 _DETERMINISTIC_STEPS = 150
+PEAK_RATE = 0.01
+_WINDOW = 256
+_FIRST_STEP = 2.0  # times the noise that one observation leaves in x: where the noise of x starts
+_SLOW = 0.03  # of the rate of everything else
 
 
 @dataclass(frozen=True)
 class GDMMixtureConfig(SoftConfig):
     """Every parameter of a `GDMMixture`."""
 
-    n_latent: int = parameter(2, "Dimensions of the latent path (D).")
+    n_latent: int = parameter(2, "Dimensions of the latent path (D).", whole(), "D")
     dynamics: Dynamics = parameter(
         "noisy",
         "'noisy' gives x noise of its own, different for each state; 'deterministic' lets z determine x, which then "
         "carries no noise at all (paper, equation 2.2).",
+        one_of(Dynamics),
     )
     posterior: MixturePosterior = parameter(
-        "window", "What q(z) sees: 'window' (places and moves), 'window_linear' (the same, linear), 'linear' (places)."
+        "window",
+        "What q(z) sees: 'window' (places and moves), 'window_linear' (the same, linear), 'linear' (places).",
+        one_of(MixturePosterior),
     )
     n_steps: int | None = parameter(
-        None, "Steps of the part of the fit that is this model's own; None suits `dynamics`."
+        None, "Steps of the part of the fit that is this model's own; None suits `dynamics`.", whole()
     )
-    n_samples: int = parameter(1, "Posterior samples a step.")
-    batch_size: int = parameter(8192, "Samples a step looks at.")
-    n_hidden: int = parameter(32, "Width of the posterior's network.")
-    seed: int = parameter(0, "Where all randomness comes from.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_choice("dynamics", self.dynamics, Dynamics)
-        require_choice("posterior", self.posterior, MixturePosterior)
-        require_count("n_samples", self.n_samples)
-        require_count("batch_size", self.batch_size, 512)
-        if self.n_steps is not None:
-            require_count("n_steps", self.n_steps)
-        _ = self.two_levels  # which checks the rest
+    n_samples: int = parameter(1, "Posterior samples a step.", whole())
+    batch_size: int = parameter(8192, "Samples a step looks at.", whole(512))
+    n_hidden: int = parameter(32, "Width of the posterior's network.", whole())
+    seed: int = parameter(0, "Where all randomness comes from.", whole(0))
 
     @property
     def two_levels(self) -> GDMConfig:
@@ -87,6 +90,73 @@ class GDMMixtureConfig(SoftConfig):
         if self.n_steps is not None:
             return self.n_steps
         return _DETERMINISTIC_STEPS if self.dynamics == "deterministic" else _OWN_STEPS
+
+
+@torch.no_grad()
+def start_from_two_levels(module: MixtureModule, two: GdmModule, rows: Rows, temperature: float) -> None:
+    """A_k = F S_k, b_k = F b_k, mu_k = F mu_k and C = F^+, for the F and S of a fitted 2-level model."""
+    projection, dynamics = two.projection.double(), two.dynamics.double()  # [D, N], [K, D + 2, N]
+    guess = rows.past @ projection.T  # [R, D]
+    # F^+ as the data has it: the regression of y on F y, which a noisy F leaves unmoved.
+    # By its normal equations: torch's lstsq differs in the last bits from call to call when the machine is busy.
+    gram = guess.T @ guess
+    gram.diagonal().mul_(1 + 1e-12)
+    module.emission.copy_(torch.linalg.solve(gram, guess.T @ rows.past).T)
+    module.offset.zero_()
+    module.dynamics.copy_(dynamics @ projection.T)
+    module.initial.copy_(two.initial.double())
+    for name, value in two.transition.state_dict().items():
+        getattr(module.transition, name).copy_(value.double())
+    for name, value in two.posterior.state_dict().items():
+        getattr(module.posterior, name).copy_(value.double())
+    residual = rows.y - module.projected(rows) @ module.emission.T
+    known = torch.ones_like(rows.y) if rows.known is None else rows.known
+    noise = (residual.square() * known).sum(0) / known.sum(0).clamp_min(1)
+    freedom = 1 - module.n_latent / len(module.log_noise)  # x was free to follow some of the noise
+    module.log_noise.copy_((noise / max(freedom, 0.1) + 1e-6).sqrt().log())
+    if module.deterministic:
+        # Nothing corrects the path on its way, so what one draw of it misses is what R has to cover.
+        noise = gumbel((len(rows), module.n_states), torch.Generator().manual_seed(0), torch.float64)
+        z = log_sample(module.posterior_logits(rows), temperature, noise).exp()
+        path = determined_path(module.drive(z[None], rows))
+        missed = (rows.y - path @ module.emission.T).square() * known
+        module.log_noise.copy_((missed.sum(0) / known.sum(0).clamp_min(1) + 1e-6).sqrt().log())
+    else:
+        precision = (module.emission.T * module.noise_precision()) @ module.emission
+        left = torch.linalg.inv(precision).diagonal().sqrt()  # [D]
+        module.log_step.copy_((_FIRST_STEP * left).log().expand_as(module.log_step))
+
+
+def mixture_steps(
+    module: MixtureModule, rows: Rows, temperature: float, total: int, n_samples: int, batch_size: int, seed: int
+) -> Iterator[Step]:
+    """Climb the ELBO; a step that is not finite is reported and not applied."""
+    generator = torch.Generator().manual_seed(seed)
+    slow = [module.dynamics, *module.transition.parameters()]
+    held = {id(parameter) for parameter in slow}
+    free = [parameter for parameter in module.parameters() if id(parameter) not in held]
+    groups = [{"params": free, "share": 1.0}, {"params": slow, "share": _SLOW}]
+    optimiser = torch.optim.Adam(groups, lr=PEAK_RATE, betas=(0.9, 0.99))
+    sampler = None
+    if len(rows) > batch_size:
+        sampler = WindowSampler(rows, _WINDOW, max(1, batch_size // (_WINDOW + 1)), 1, generator)
+    for index in range(total):
+        batch = rows if sampler is None else sampler.draw()
+        n_rows = max(1, int((batch.age >= 0).sum()))
+        noise = gumbel((n_samples, len(batch), module.n_states), generator, torch.float64)
+        with one_torch_thread():
+            value = mixture_elbo(module, batch, noise, temperature, generator, exact=False) / n_rows
+            optimiser.zero_grad(set_to_none=True)
+            (-value).backward()
+            seen = value.item()
+            finite = math.isfinite(seen)
+            if finite:
+                for group in optimiser.param_groups:
+                    group["lr"] = group["share"] * one_cycle(index, total, PEAK_RATE)
+                optimiser.step()
+        yield Step(index + 1, total, seen, seen, finite)
+        if not finite:
+            return
 
 
 class GDMMixture(SoftModel[MixtureModule]):
@@ -176,10 +246,7 @@ class GDMMixture(SoftModel[MixtureModule]):
             states = weighed_states(module, rows, self.config.temperature)
             return determined_path(module.drive(states[None], rows))
         posterior = module.posterior_logits(rows)
-        belief, _, _ = weigh(module, rows, posterior, None, self.config.temperature)
-        for _ in range(2):
-            belief, _, _ = weigh(module, rows, posterior, belief, self.config.temperature)
-        return smoothed(module, rows, belief).mean
+        return smoothed(module, rows, settled_belief(module, rows, posterior, self.config.temperature, sweeps=2)).mean
 
     def _reconstruct(self, y: Array) -> Array:
         module = self._net

@@ -3,7 +3,7 @@
 q(z_t) must be a Gumbel-Softmax of what the network sees. For each row, draws of q are weighed by how well they carry
 what is known before the row (a Gaussian of x_{t-1}) to what is known from it on (one of x_t): the factor of row t is
 taken out of q(x | z), and each draw's own factor is put in its place. Nothing is optimised; every row uses the same
-noise, so smooth paths stay smooth. The same weights train the model (`gdm_core.models.mixture.fit`).
+noise, so smooth paths stay smooth. The same weights train the model (`gdm_core.models.mixture.model`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from torch import Tensor
 
 from gdm_core.maths.gaussian import GaussianPath
 from gdm_core.maths.gru import starts_anew
-from gdm_core.maths.moments import moments
-from gdm_core.maths.relaxed import log_sample
+from gdm_core.maths.relaxed import log_sample, moments
 from gdm_core.maths.rows import Rows, shift
+from gdm_core.models.gdm.readout import even_points
 from gdm_core.models.mixture.module import Drive, MixtureModule, precision_blocks
 
 _SWEEPS = 3
@@ -118,38 +118,23 @@ def log_ratio(prior: Tensor, posterior: Tensor, noise: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=16)
-def _fixed_noise(n_samples: int, k: int) -> Tensor:
+def _even_noise(k: int) -> Tensor:
     """[S, K] Gumbel noise from a low-discrepancy sequence."""
-    from scipy.stats import qmc
-
-    uniform = qmc.Sobol(k, seed=0).random(n_samples)
-    return torch.as_tensor(-np.log(-np.log(np.clip(uniform, 1e-9, 1 - 1e-9))))
-
-
-def _noise(module: MixtureModule, n_samples: int) -> Tensor:
-    """[S, K] fixed noise."""
-    return _fixed_noise(n_samples, module.n_states)[:, module.roles()].to(module.dynamics)
+    return torch.as_tensor(-np.log(-np.log(np.clip(even_points(_DRAWS, k).numpy(), 1e-9, 1 - 1e-9))))
 
 
 @torch.no_grad()
-def weigh(
-    module: MixtureModule,
-    rows: Rows,
-    posterior: Tensor,
-    belief: Belief | None,
-    temperature: float,
-    n_samples: int = _DRAWS,
-) -> tuple[Belief, Smoothed | None, Cavity | None]:
-    """One sweep: a better belief, and the path and cavities that judged it. Without one, q's own."""
+def weigh(module: MixtureModule, rows: Rows, posterior: Tensor, belief: Belief | None, temperature: float) -> Belief:
+    """One sweep: a better belief, judged by the path and the cavities of the one before. Without one, q's own."""
     if belief is None:
-        found, cavity, prior = None, None, posterior
-        x = module.projected(rows)
+        cavity, prior, x = None, posterior, module.projected(rows)
     else:
         found = smoothed(module, rows, belief)
         cavity = cavities(rows, found)
         prior = module.prior_logits(found.mean[None], belief.states[None], rows)[0]
         x = found.mean
-    new, noise, before = starts_anew(rows), _noise(module, n_samples)[:, None], shift(x, 1)
+    noise = _even_noise(module.n_states)[:, module.roles()].to(module.dynamics)[:, None]
+    new, before = starts_anew(rows), shift(x, 1)
     parts = []
     for begin in range(0, len(rows), _CHUNK_ROWS):
         part = slice(begin, begin + _CHUNK_ROWS)
@@ -157,16 +142,16 @@ def weigh(
         z = log_sample(posterior[part], temperature, noise).exp()
         drive = module.drive(z, here, new[part])
         drive = drive._replace(precision=drive.precision / _OWN_SHARE**2)
-        weight = torch.full(z.shape[:2], 1 / n_samples, dtype=z.dtype, device=z.device)
+        weight = torch.full(z.shape[:2], 1 / _DRAWS, dtype=z.dtype, device=z.device)
         if cavity is not None:
-            carry = log_carry(Cavity(*(end[part] for end in cavity)), drive, n_samples)
+            carry = log_carry(Cavity(*(end[part] for end in cavity)), drive, _DRAWS)
             weight = torch.softmax(carry + log_ratio(prior[part], posterior[part], noise), 0)
         step = (drive.matrix.reshape(*z.shape[:2], *drive.matrix.shape[1:]) @ before[part, :, None])[..., 0]
         step = step + drive.offset.reshape(step.shape)
         mean = torch.einsum("sr,srd->rd", weight, step)
         spread = torch.einsum("sr,srd->rd", weight, (step - mean).square())
         parts.append(Belief(torch.einsum("sr,srk->rk", weight, z), spread))
-    return Belief(*(torch.cat(each) for each in zip(*parts, strict=True))), found, cavity
+    return Belief(*(torch.cat(each) for each in zip(*parts, strict=True)))
 
 
 @torch.no_grad()
@@ -178,7 +163,13 @@ def weighed_states(module: MixtureModule, rows: Rows, temperature: float) -> Ten
     posterior = module.posterior_logits(rows)
     if module.deterministic:
         return moments(posterior, temperature).mean
-    belief, _, _ = weigh(module, rows, posterior, None, temperature)
-    for _ in range(_SWEEPS):
-        belief, _, _ = weigh(module, rows, posterior, belief, temperature)
-    return belief.states
+    return settled_belief(module, rows, posterior, temperature, _SWEEPS).states
+
+
+def settled_belief(module: MixtureModule, rows: Rows, posterior: Tensor, temperature: float, sweeps: int) -> Belief:
+    """What is held of the states after so many sweeps."""
+    belief = None
+    for _ in range(sweeps + 1):
+        belief = weigh(module, rows, posterior, belief, temperature)
+    assert belief is not None
+    return belief

@@ -10,32 +10,147 @@ optimum each step of a coefficient enters the bound as a Student-t density at it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln
+from scipy.special import gammaln, ndtr
 
-from gdm_core.maths.emission import Observed, regress_emission
-from gdm_core.maths.gaussian import LOG_2PI, GaussianPath
-from gdm_core.models.climbing import settled
-from gdm_core.models.pdlds.parameters import (
-    CARRY_STRENGTH,
-    DRIFT_RATE,
-    DRIFT_SHAPE,
-    OPERATOR_STRENGTH,
-    STEP_RATE,
-    STEP_SHAPE,
-    CoefficientPosterior,
-    Parameters,
-    PathPosterior,
-    Posterior,
-    Prior,
-)
+from gdm_core.maths.emission import Emission, Observed, regress_emission
+from gdm_core.maths.gaps import interpolated
+from gdm_core.maths.gaussian import LOG_2PI, GaussianPath, joint_moments
+from gdm_core.maths.pca import ComponentScores
+from gdm_core.models.base import Array
+from gdm_core.models.climbing import Climb, best_of, settled
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
+
+# Priors, each weak beside a hundred samples; they keep unused operators and vanishing noises away from zero.
+OPERATOR_STRENGTH = 1e-2  # the operators' entries, in units of Q
+NOISE_FREEDOM = 4.0  # inverse-Wishart of Q
+STEP_SHAPE, STEP_RATE = 1.0, 1e-3  # gamma precision of the coefficients' steps
+CARRY_STRENGTH = 1.0  # Gaussian on (rho - 1, m)
+DRIFT_SHAPE, DRIFT_RATE = 10.0, 1e-6  # inverse-gamma of S: slow beside the dynamics
+_PLACE_WEIGHTS = (0.0, 0.7, 0.3)  # of the position beside the move, one clustering each in turn
+_MAX_CLUSTERED = 20_000
+_RIDGE = 1e-3  # share of a cluster's samples that its operator's entries are worth at zero
+_DYNAMICS_SHARE = 0.02  # of what the clusters leave unexplained, put down to noise of the dynamics at the start
+_FIRST_DRIFT = 1e-6  # next to nothing: the offset comes in where the data ask for it
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What the data's scale and the configuration fix before fitting."""
+
+    noise_scale: Float  # [D, D] of the inverse-Wishart prior of Q
+    freedom: float  # of the Student-t steps
+    carry: float | None  # rho, where it is given and not learned
+    constants: bool  # whether operators have constant terms a_k
+
+    def noise_power(self, operators: Float) -> float:
+        """The power of 1 / det(Q)^(1/2) in the priors of operators and of Q together."""
+        k, d, _ = operators.shape
+        return k * (d + int(self.constants)) + NOISE_FREEDOM + d + 1
+
+
+@dataclass(frozen=True)
+class Parameters:
+    emission: Emission
+    operators: Float  # [K, D, D + 1], rows [A_k, a_k]
+    noise: Float  # Q [D, D]
+    drift: Float  # S [D] variances, or [0] for a model without b
+    carry: Float  # rho [K]
+    level: Float  # m [K]
+    step: Float  # [K] squared scale of e
+    jump: Float  # [K] mean square of e under the posterior, for forecasts
+
+    @property
+    def reach(self) -> Float:
+        """How the path s reaches y: [D, S], the sum of l and b."""
+        eye = np.eye(len(self.noise))
+        return np.concatenate([eye, eye], axis=1) if len(self.drift) else eye
+
+    @property
+    def whole_emission(self) -> Emission:
+        """Of y from the path s, in place of the sum of l and b."""
+        return replace(self.emission, loadings=self.emission.loadings @ self.reach)
+
+    def mean_operator(self, c: Float) -> Float:
+        """[..., K] coefficients -> [..., D, D + 1] what they add up to."""
+        k, d, p = self.operators.shape
+        result: Float = (c @ self.operators.reshape(k, d * p)).reshape(*c.shape[:-1], d, p)
+        return result
+
+    def oriented(self, c: Float) -> Parameters:
+        """The same model with every operator turned to the side that coefficients [T, K] use more."""
+        side = np.where(c.mean(axis=0) < 0, -1.0, 1.0)
+        return replace(self, operators=self.operators * side[:, None, None], level=self.level * side)
+
+    def log_prior(self, prior: Prior) -> float:
+        d = len(self.noise)
+        precision = np.linalg.inv(self.noise)
+        flat = np.swapaxes(self.operators, 0, 1).reshape(d, -1)
+        scatter = OPERATOR_STRENGTH * flat @ flat.T + prior.noise_scale
+        power = prior.noise_power(self.operators)
+        total = -0.5 * (np.linalg.slogdet(self.noise)[1] * power + (precision * scatter).sum())
+        total -= ((STEP_SHAPE + 1) * np.log(self.step) + STEP_RATE / self.step).sum()
+        total -= 0.5 * CARRY_STRENGTH * ((self.carry - 1) ** 2 + self.level**2).sum()
+        total -= ((DRIFT_SHAPE + 1) * np.log(self.drift) + DRIFT_RATE / self.drift).sum()
+        return self.emission.log_prior() + float(total)
+
+
+@dataclass(frozen=True, eq=False)
+class PathPosterior(GaussianPath):
+    """q(s), whose first D dimensions are l."""
+
+    n_latent: int
+
+    @cached_property
+    def moments(self) -> Float:
+        """[T, M, M] of [l_t, l_{t-1}, 1], M = 2D + 1; at a start only the l_t block counts."""
+        d = self.n_latent
+        return joint_moments(self.mean[:, :d], self.variance[:, :d, :d], self.cross[:, :d, :d])
+
+
+class CoefficientPosterior(GaussianPath):
+    """q(c); c of a start belongs to no step and is under its prior N(0, 1) alone."""
+
+    def squares(self, p: Parameters, starts: Bool) -> Float:
+        """[T - starts, K] E[e^2] of every step."""
+        mean = self.mean
+        inside = ~starts[1:]
+        gap = (mean[1:] - p.carry * mean[:-1] - p.level)[inside]
+        own = np.diagonal(self.variance, axis1=1, axis2=2)
+        both = np.diagonal(self.cross, axis1=1, axis2=2)[1:]
+        spread = (own[1:] + p.carry**2 * own[:-1] - 2 * p.carry * both)[inside]
+        result: Float = gap**2 + np.maximum(spread, 0.0)
+        return result
+
+    def shares(self) -> Float:
+        """[T, K] soft states: what each operator has of the expected positive parts of all coefficients."""
+        return positive_shares(self.mean, np.sqrt(np.diagonal(self.variance, axis1=1, axis2=2)))
+
+    def second_moments(self) -> Float:
+        """[T, K, K]."""
+        return self.variance + self.mean[:, :, None] * self.mean[:, None, :]
+
+
+def positive_shares(mean: Float, deviation: Float) -> Float:
+    """[T, K] proportions of E[max(c, 0)] for Gaussian c; equal ones where no coefficient is positive."""
+    scaled = mean / np.maximum(deviation, 1e-12)
+    density = np.exp(-0.5 * np.minimum(scaled**2, 1e3)) / np.sqrt(2 * np.pi)
+    positive = np.maximum(mean * ndtr(scaled) + deviation * density, 0.0) + 1e-12
+    result: Float = positive / positive.sum(axis=1, keepdims=True)
+    return result
+
+
+@dataclass(frozen=True)
+class Posterior:
+    x: PathPosterior
+    c: CoefficientPosterior
+    elbo: float
 
 
 # ---- the bound ----------------------------------------------------------------------------------------------------
@@ -70,7 +185,7 @@ def dynamics_terms(p: Parameters, x: PathPosterior, c: CoefficientPosterior, sta
     k, m = len(linear), base.shape[0]
     inside = ~starts
     moments = x.moments[inside].reshape(-1, m * m)
-    mean, second = c.path.mean[inside], c.second_moments()[inside].reshape(-1, k * k)
+    mean, second = c.mean[inside], c.second_moments()[inside].reshape(-1, k * k)
     total = float((moments @ base.ravel()).sum())
     total -= 2 * float((mean * (moments @ linear.reshape(k, m * m).T)).sum())
     total += float((second * (moments @ square.reshape(k * k, m * m).T)).sum())
@@ -81,12 +196,12 @@ def dynamics_terms(p: Parameters, x: PathPosterior, c: CoefficientPosterior, sta
 def bound(observed: Observed, p: Parameters, prior: Prior, x: PathPosterior, c: CoefficientPosterior) -> float:
     """The ELBO of q(s) q(c), q(v) being at its best."""
     starts = observed.starts
-    total = p.whole_emission.expected_log_density(observed, x.path.mean, x.variance)
-    total += dynamics_terms(p, x, c, starts) + _start_terms(x.path.mean, x.variance, starts) + x.path.entropy
+    total = p.whole_emission.expected_log_density(observed, x.mean, x.variance)
+    total += dynamics_terms(p, x, c, starts) + _start_terms(x.mean, x.variance, starts) + x.entropy
     if len(p.drift):
         total += _drift_terms(p, x, starts)
     total += step_terms(c.squares(p, starts), p.step, prior.freedom)
-    return total + _start_terms(c.path.mean, c.variance, starts) + c.path.entropy
+    return total + _start_terms(c.mean, c.variance, starts) + c.entropy
 
 
 def _start_terms(mean: Float, variance: Float, starts: Bool) -> float:
@@ -100,7 +215,7 @@ def _drift_squares(p: Parameters, x: PathPosterior, starts: Bool) -> Float:
     d, inside = len(p.drift), ~starts[1:]
     own = np.diagonal(x.variance, axis1=1, axis2=2)[:, d:]
     both = np.diagonal(x.cross, axis1=1, axis2=2)[1:, d:]
-    result: Float = (np.diff(x.path.mean[:, d:], axis=0) ** 2 + own[1:] + own[:-1] - 2 * both)[inside]
+    result: Float = (np.diff(x.mean[:, d:], axis=0) ** 2 + own[1:] + own[:-1] - 2 * both)[inside]
     return result
 
 
@@ -110,7 +225,7 @@ def _drift_terms(p: Parameters, x: PathPosterior, starts: Bool) -> float:
 
 
 # ---- the two paths ------------------------------------------------------------------------------------------------
-def path_given_coefficients(observed: Observed, p: Parameters, mean: Float, second: Float) -> GaussianPath:
+def path_given_coefficients(observed: Observed, p: Parameters, mean: Float, second: Float) -> PathPosterior:
     """q(s) from coefficients with the given first [T, K] and second [T, K, K] moments."""
     diagonal, linear = p.whole_emission.information(observed)
     (n, size), d = linear.shape, len(p.noise)
@@ -134,10 +249,10 @@ def path_given_coefficients(observed: Observed, p: Parameters, mean: Float, seco
         diagonal[:, own, own] += coupling
         diagonal[:-1, own, own] += coupling[1:]
         below[:, own, own] = -coupling
-    return GaussianPath(diagonal, below, linear)
+    return PathPosterior(diagonal, below, linear, d)
 
 
-def coefficients_given_path(observed: Observed, p: Parameters, moments: Float, weights: Float) -> GaussianPath:
+def coefficients_given_path(observed: Observed, p: Parameters, moments: Float, weights: Float) -> CoefficientPosterior:
     """q(c) from the path's moments [T, M, M] and E[1 / v] of every step [T - starts, K]."""
     _, single, square = whitened(p)
     k, m = len(single), single.shape[1]
@@ -155,7 +270,7 @@ def coefficients_given_path(observed: Observed, p: Parameters, moments: Float, w
     below[:, own, own] = -p.carry * tie
     linear += p.level * tie
     linear[:-1] -= p.carry * p.level * tie[1:]
-    return GaussianPath(diagonal, below, linear)
+    return CoefficientPosterior(diagonal, below, linear)
 
 
 # ---- parameters ---------------------------------------------------------------------------------------------------
@@ -172,7 +287,7 @@ def fit_operators(
     gram = np.swapaxes(pairs.reshape(k, k, width, width), 1, 2).reshape(k * width, k * width)
     gram = gram + OPERATOR_STRENGTH * np.eye(k * width)
     steps = moments[:, :d, d : d + width] - moments[:, d : 2 * d, d : d + width]  # [T, D, P]
-    each = (c.path.mean[inside].T @ steps.reshape(-1, d * width)).reshape(k, d, width)
+    each = (c.mean[inside].T @ steps.reshape(-1, d * width)).reshape(k, d, width)
     across = np.swapaxes(each, 0, 1).reshape(d, k * width)
     flat = np.linalg.solve(gram, across.T).T
     still = moments.sum(axis=0)
@@ -189,7 +304,7 @@ def fit_steps(p: Parameters, prior: Prior, c: CoefficientPosterior, starts: Bool
     squares = c.squares(p, starts)
     weights = step_weights(squares, p.step, prior.freedom)
     inside = ~starts[1:]
-    mean, own = c.path.mean, np.diagonal(c.variance, axis1=1, axis2=2)
+    mean, own = c.mean, np.diagonal(c.variance, axis1=1, axis2=2)
     before, after = mean[:-1][inside], mean[1:][inside]
     both = before * after + np.diagonal(c.cross, axis1=1, axis2=2)[1:][inside]
     total = weights.sum(axis=0) + CARRY_STRENGTH
@@ -214,7 +329,7 @@ def fit_steps(p: Parameters, prior: Prior, c: CoefficientPosterior, starts: Bool
 def m_step(observed: Observed, p: Parameters, prior: Prior, x: PathPosterior, c: CoefficientPosterior) -> Parameters:
     operators, noise = fit_operators(p, prior, x, c, observed.starts)
     reach = p.reach
-    emission = regress_emission(observed, x.path.mean @ reach.T, reach @ x.variance @ reach.T)
+    emission = regress_emission(observed, x.mean @ reach.T, reach @ x.variance @ reach.T)
     drift = p.drift
     if len(drift):
         squares = _drift_squares(p, x, observed.starts)
@@ -226,10 +341,9 @@ def m_step(observed: Observed, p: Parameters, prior: Prior, x: PathPosterior, c:
 # ---- loops --------------------------------------------------------------------------------------------------------
 def update(observed: Observed, p: Parameters, prior: Prior, now: Posterior) -> Posterior:
     """q(s), then q(v) and q(c)."""
-    path = path_given_coefficients(observed, p, now.c.path.mean, now.c.second_moments())
-    x = PathPosterior.of(path, len(p.noise))
+    x = path_given_coefficients(observed, p, now.c.mean, now.c.second_moments())
     weights = step_weights(now.c.squares(p, observed.starts), p.step, prior.freedom)
-    c = CoefficientPosterior.of(coefficients_given_path(observed, p, x.moments, weights))
+    c = coefficients_given_path(observed, p, x.moments, weights)
     return Posterior(x, c, bound(observed, p, prior, x, c))
 
 
@@ -245,10 +359,10 @@ def first_posterior(observed: Observed, p: Parameters, prior: Prior) -> Posterio
     diagonal[:, own, own] += tie + observed.starts[:, None]
     diagonal[:-1, own, own] += tie[1:]
     below[:, own, own] = -tie
-    x = PathPosterior.of(GaussianPath(diagonal, below, linear), d)
+    x = PathPosterior(diagonal, below, linear, d)
     steps = n - int(observed.starts.sum())
     weights = np.broadcast_to(1.0 / p.jump, (steps, len(p.jump)))
-    c = CoefficientPosterior.of(coefficients_given_path(observed, p, x.moments, weights))
+    c = coefficients_given_path(observed, p, x.moments, weights)
     return Posterior(x, c, bound(observed, p, prior, x, c))
 
 
@@ -267,7 +381,7 @@ def infer(observed: Observed, p: Parameters, prior: Prior, tolerance: float = 1e
 
 def iterate(
     observed: Observed, p: Parameters, prior: Prior, n_iter: int, start: Posterior | None = None
-) -> Iterator[tuple[Parameters, Posterior]]:
+) -> Climb[Parameters, Posterior]:
     """Variational EM; the first item holds what was given."""
     now = first_posterior(observed, p, prior) if start is None else start
     yield p, now
@@ -275,3 +389,81 @@ def iterate(
         p = m_step(observed, p, prior, now.x, now.c)
         now = update(observed, p, prior, now)
         yield p, now
+
+
+# ---- where it starts: clusters of moves, each with one operator -------------------------------------------------------
+@dataclass(frozen=True)
+class Series:
+    """Principal-component scores of all trials end to end, and their moves."""
+
+    scores: ComponentScores
+    x: Float  # [T, D]
+    before: Float  # [T, D] the sample before; at a start the sample itself
+    inside: npt.NDArray[np.bool_]  # [T] false at starts
+    noise: Float  # [N] variance that the scores leave in every channel
+
+    @classmethod
+    def prepare(cls, ys: list[Array], n_latent: int, observed: Observed) -> Series:
+        scores = ComponentScores.fitted(ys, n_latent)
+        filled = np.concatenate([interpolated(y) for y in ys])
+        x = scores.project(filled)
+        before = np.concatenate([x[:1], x[:-1]])
+        before[observed.starts] = x[observed.starts]
+        rest = max(filled.shape[1] - n_latent, 1)
+        residual = filled - scores.expand(x)
+        noise = np.maximum((residual**2).mean(axis=0) * filled.shape[1] / rest, 1e-5)
+        return cls(scores, x, before, ~observed.starts, noise)
+
+    @property
+    def moves(self) -> Float:
+        return self.x - self.before
+
+
+def prior_for(series: Series, freedom: float, carry: float | None, constants: bool) -> Prior:
+    step_variance = (series.moves[series.inside] ** 2).mean(axis=0)
+    return Prior(np.diag(1e-3 * np.maximum(step_variance, 1e-6)), freedom, carry, constants)
+
+
+def clustered(series: Series, n_states: int, attempt: int, seed: int) -> Float:
+    """[T, K] one-hot clusters of moves, and of positions as far as this attempt looks at them."""
+    from sklearn.cluster import KMeans
+
+    moves = series.moves / np.maximum(np.sqrt((series.moves**2).mean(axis=0)), 1e-8)
+    features = np.concatenate([moves, _PLACE_WEIGHTS[attempt % len(_PLACE_WEIGHTS)] * series.x], axis=1)
+    thinned = features[:: max(1, len(features) // _MAX_CLUSTERED)]
+    fitted = KMeans(n_states, n_init=2, random_state=seed + 1009 * attempt).fit(thinned)
+    return np.eye(n_states)[fitted.predict(features)]
+
+
+def from_coefficients(series: Series, member: Float, prior: Prior, drifts: bool) -> Parameters:
+    """The parameters that coefficients [T, K], one cluster's or random ones, imply."""
+    inside = series.inside
+    c, before, moves = member[inside], series.before[inside], series.moves[inside]
+    n, d = moves.shape
+    k = c.shape[1]
+    inputs = np.concatenate([before, np.ones((n, 1))], axis=1) if prior.constants else before
+    design = (c[:, :, None] * inputs[:, None, :]).reshape(n, -1)  # [T, K P]
+    gram = design.T @ design + _RIDGE * n / k * np.eye(design.shape[1])
+    flat = np.linalg.solve(gram, design.T @ moves)  # [K P, D]
+    residual = moves - design @ flat
+    operators = np.zeros((k, d, d + 1))
+    operators[:, :, : inputs.shape[1]] = np.swapaxes(flat.reshape(k, -1, d), 1, 2)
+    noise = _DYNAMICS_SHARE * residual.T @ residual / n + prior.noise_scale
+    steps = np.diff(member, axis=0)[inside[1:]]
+    jump = np.maximum((steps**2).mean(axis=0), 1e-3)
+    carry = np.full(k, 0.9 if prior.carry is None else prior.carry)
+    loadings = series.scores.basis * series.scores.scale / series.scores.weight[:, None]
+    emission = Emission(loadings, series.scores.center, series.noise)
+    drift = np.full(d, _FIRST_DRIFT) if drifts else np.zeros(0)
+    return Parameters(emission, operators, noise, drift, carry, (1 - carry) * c.mean(axis=0), 0.5 * jump, jump)
+
+
+def best_start(
+    observed: Observed, series: Series, prior: Prior, drifts: bool, k: int, attempts: int, seed: int, n_iter: int
+) -> tuple[Parameters, Posterior]:
+    """Several starts, a few iterations each; the one with the highest objective."""
+    starts = (
+        from_coefficients(series, clustered(series, k, attempt, seed), prior, drifts) for attempt in range(attempts)
+    )
+    climbs = (iterate(observed, start, prior, n_iter) for start in starts)
+    return best_of(climbs, prior)

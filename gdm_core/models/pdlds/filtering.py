@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from gdm_core.maths.emission import Observed
 from gdm_core.maths.side_by_side import run_ups, steps_to
-from gdm_core.models.pdlds.parameters import Parameters
+from gdm_core.models.pdlds.em import Parameters
 
 Float = npt.NDArray[np.float64]
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -21,14 +20,11 @@ from gdm_core.errors import FitError
 from gdm_core.maths.emission import Emission, Observed
 from gdm_core.maths.hmm import resized_states
 from gdm_core.models.base import Array, Progress
-from gdm_core.models.checks import is_number, require, require_choice, require_count
-from gdm_core.models.climbing import Climb, ClimbingConfig, ClimbingModel, in_fixed_order
-from gdm_core.models.parameters import parameter, parameters_of
+from gdm_core.models.climbing import ClimbingConfig, ClimbingModel, in_fixed_order
+from gdm_core.models.parameters import number, one_of, parameter, parameters_of, whole
 from gdm_core.models.pdlds import em
 from gdm_core.models.pdlds import filtering as decomposed_filter
-from gdm_core.models.pdlds import start as decomposed_start
-from gdm_core.models.pdlds.parameters import Parameters, Posterior, Prior, positive_shares
-from gdm_core.models.pdlds.start import Series
+from gdm_core.models.pdlds.em import Parameters, Posterior, Prior, Series, positive_shares
 from gdm_core.trials import TrialsLike
 
 _SHORT_RUN = 10  # iterations that each start is given before the best is chosen
@@ -42,40 +38,30 @@ Offset = Literal["drift", "operators", "both"]
 class PDLDSConfig(ClimbingConfig):
     """Every parameter of a `PDLDS`."""
 
-    n_states: int = parameter(4, "Number of operators (K).")
+    n_states: int = parameter(4, "Number of operators (K).", whole(most=64), "K")
     _: KW_ONLY
     offset: Offset = parameter(
         "both",
         "What may move a path besides linear maps: 'drift' is a slow offset b_t as published, 'operators' gives every "
         "operator a constant term, 'both' has both.",
+        one_of(Offset),
     )
     smoothness: float | Literal["learn"] = parameter(
-        "learn", "Share of a coefficient that carries over to the next moment (xi); 'learn' finds one per operator."
+        "learn",
+        "Share of a coefficient that carries over to the next moment (xi); 'learn' finds one per operator.",
+        number(lambda xi: 0 <= xi <= 1, "'learn' or a number in [0, 1]", "learn"),
+        "xi",
     )
+    # At a half and beyond steps of coefficients would have no variance, and forecasts no mean.
     sparsity: float = parameter(
-        0.3, "Of the coefficients' steps: they follow a Student-t distribution with 1 / sparsity degrees of freedom."
+        0.3,
+        "Of the coefficients' steps: they follow a Student-t distribution with 1 / sparsity degrees of freedom.",
+        number(
+            lambda share: 0.001 <= share < 0.5, "a number from 0.001 (Gaussian steps) to below 0.5 (few, large ones)"
+        ),
     )
-    n_iter: int = parameter(60, "Iterations at the most.")
-    n_restarts: int = parameter(3, "Starts, of which the best is climbed from.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("n_states (K)", self.n_states, 1, 64)
-        require_choice("offset", self.offset, Offset)
-        xi = self.smoothness
-        require(
-            xi == "learn" or (is_number(xi) and 0 <= float(xi) <= 1),
-            "smoothness (xi)",
-            xi,
-            "'learn' or a number in [0, 1]",
-        )
-        # At a half and beyond steps of coefficients would have no variance, and forecasts no mean.
-        require(
-            is_number(self.sparsity) and 0.001 <= self.sparsity < 0.5,
-            "sparsity",
-            self.sparsity,
-            "a number from 0.001 (Gaussian steps) to below 0.5 (few, large ones)",
-        )
+    n_iter: int = parameter(60, "Iterations at the most.", whole())
+    n_restarts: int = parameter(3, "Starts, of which the best is climbed from.", whole())
 
 
 class PDLDS(ClimbingModel[Posterior]):
@@ -104,14 +90,11 @@ class PDLDS(ClimbingModel[Posterior]):
             start = em.infer(observed, parameters, prior)
         else:
             short = min(_SHORT_RUN, c.n_iter)
-            parameters, start = decomposed_start.best_start(
+            parameters, start = em.best_start(
                 observed, series, prior, self._drifts, c.n_states, c.n_restarts, c.seed, short
             )
-        climb = (
-            Climb(partial(self._keep_oriented, p, now.c.path.mean, prior), now.elbo, now.elbo + p.log_prior(prior))
-            for p, now in em.iterate(observed, parameters, prior, c.n_iter, start)
-        )
-        yield from self._climb(climb, len(observed.y))
+        climb = em.iterate(observed, parameters, prior, c.n_iter, start)
+        yield from self._climb(climb, prior, len(observed.y), lambda p, now: self._keep(p.oriented(now.c.mean), prior))
 
     @property
     def _drifts(self) -> bool:
@@ -120,7 +103,7 @@ class PDLDS(ClimbingModel[Posterior]):
     def _prior_for(self, series: Series) -> Prior:
         c = self.config
         carry = None if c.smoothness == "learn" else float(c.smoothness)
-        return decomposed_start.prior_for(series, 1 / c.sparsity, carry, c.offset != "drift")
+        return em.prior_for(series, 1 / c.sparsity, carry, c.offset != "drift")
 
     def _adapted(self, observed: Observed, series: Series, prior: Prior, config: PDLDSConfig) -> Parameters:
         """This model's parameters, or after a change of K those that its operators, split or merged, imply."""
@@ -128,21 +111,18 @@ class PDLDS(ClimbingModel[Posterior]):
         if config.n_states == self.config.n_states:
             return p if prior.carry is None else replace(p, carry=np.full(len(p.carry), prior.carry))
         now = em.infer(observed, p, prior)
-        moved = p.mean_operator(now.c.path.mean)
+        moved = p.mean_operator(now.c.mean)
         inputs = np.concatenate([series.before, np.ones((len(series.before), 1))], axis=1)
         errors = series.moves - (moved @ inputs[:, :, None])[:, :, 0]
         resized = resized_states(now.c.shares(), errors, config.n_states)
-        return decomposed_start.from_coefficients(series, resized, prior, self._drifts)
+        return em.from_coefficients(series, resized, prior, self._drifts)
 
     def _keep_random(self, ys: list[Array], random: Callable[[int], npt.NDArray[np.float64]]) -> None:
         series = Series.prepare(ys, self.config.n_latent, Observed.prepare(ys))
         prior = self._prior_for(series)
-        self._keep(decomposed_start.from_coefficients(series, random(len(series.x)), prior, self._drifts), prior)
+        self._keep(em.from_coefficients(series, random(len(series.x)), prior, self._drifts), prior)
 
     # ---- parameters as arrays -----------------------------------------------------------------------------------
-    def _keep_oriented(self, p: Parameters, coefficients: npt.NDArray[np.float64], prior: Prior) -> None:
-        self._keep(p.oriented(coefficients), prior)
-
     def _keep(self, p: Parameters, prior: Prior) -> None:
         plain = {name: getattr(p, name) for name in _PLAIN}
         emission = {f"emission_{field.name}": getattr(p.emission, field.name) for field in fields(p.emission)}
@@ -168,7 +148,7 @@ class PDLDS(ClimbingModel[Posterior]):
 
         data   a Trial, an array [T, N], several of either in a list, or Trials
         """
-        return self._each(data, lambda y: self._infer(y).c.path.mean.astype(np.float32))
+        return self._each(data, lambda y: self._infer(y).c.mean.astype(np.float32))
 
     def _soft_states(self, y: Array) -> Array:
         return self._infer(y).c.shares().astype(np.float32)
@@ -181,11 +161,8 @@ class PDLDS(ClimbingModel[Posterior]):
 
     def _path(self, y: Array) -> npt.NDArray[np.float64]:
         """[T, D] posterior mean of l + b."""
-        result: npt.NDArray[np.float64] = self._infer(y).x.path.mean @ self._parameters.reach.T
+        result: npt.NDArray[np.float64] = self._infer(y).x.mean @ self._parameters.reach.T
         return result
-
-    def _bound(self, y: Array) -> float:
-        return self._infer(y).elbo
 
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
         rng = np.random.default_rng(seed)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -21,13 +20,11 @@ from gdm_core.maths.gaps import interpolated
 from gdm_core.maths.pca import ComponentScores
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.base import Array, Progress
-from gdm_core.models.checks import require_choice, require_count
-from gdm_core.models.climbing import Climb, ClimbingConfig, in_fixed_order
-from gdm_core.models.parameters import parameter, parameters_of
+from gdm_core.models.climbing import ClimbingConfig, in_fixed_order
+from gdm_core.models.parameters import one_of, parameter, parameters_of, whole
 from gdm_core.models.switching import arhmm_em as em
 from gdm_core.models.switching.base import SwitchingModel
-from gdm_core.models.switching.filtering import roll
-from gdm_core.models.switching.online import ArhmmReader
+from gdm_core.models.switching.filtering import ArhmmReader, roll
 
 _SHORT_RUN = 15  # iterations that each start is given before the best is chosen
 
@@ -40,19 +37,16 @@ class ARHMMConfig(ClimbingConfig):
     """Every parameter of an `ARHMM`."""
 
     _: KW_ONLY
-    lags: int = parameter(1, "How many past samples the dynamics see.")
+    lags: int = parameter(1, "How many past samples the dynamics see.", whole())
     transitions: Kind = parameter(
-        "stationary", "What the next state follows from: a matrix, one that prefers to stay, or the last sample alone."
+        "stationary",
+        "What the next state follows from: a matrix, one that prefers to stay, or the last sample alone.",
+        one_of(Kind),
     )
-    n_latent: int = parameter(2, "Principal components that the dynamics see (D).")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("lags", self.lags)
-        require_choice("transitions", self.transitions, Kind)
+    n_latent: int = parameter(2, "Principal components that the dynamics see (D).", whole(), "D")
 
 
-class ARHMM(SwitchingModel[tuple[em.ScoreSeries, em.EStep]]):
+class ARHMM(SwitchingModel[em.EStep]):
     """AR-HMM with stationary, sticky or recurrent-only transitions."""
 
     family: ClassVar[str] = "arhmm"
@@ -83,11 +77,8 @@ class ARHMM(SwitchingModel[tuple[em.ScoreSeries, em.EStep]]):
             parameters = em.best_start(
                 series, scores, prior, c.transitions, c.n_states, c.n_restarts, c.seed, min(_SHORT_RUN, c.n_iter)
             )
-        climb = (
-            Climb(partial(self._keep, now.parameters, scores), now.log_likelihood, now.objective)
-            for now in em.iterate(series, parameters, scores, prior, c.n_iter)
-        )
-        yield from self._climb(climb, len(series.x))
+        climb = em.iterate(series, parameters, scores, prior, c.n_iter)
+        yield from self._climb(climb, prior, len(series.x), lambda found, _: self._keep(found, scores))
 
     def _adapted(
         self, series: em.ScoreSeries, scores: ComponentScores, prior: em.DynamicsPrior, config: ARHMMConfig
@@ -122,22 +113,16 @@ class ARHMM(SwitchingModel[tuple[em.ScoreSeries, em.EStep]]):
         return em.ARParameters(*self._chain())
 
     # ---- one trial ----------------------------------------------------------------------------------------------
-    def _posterior(self, y: Array) -> tuple[em.ScoreSeries, em.EStep]:
+    def _posterior(self, y: Array) -> em.EStep:
         series = em.ScoreSeries.prepare([y], self._scores, self.config.lags)
         with one_thread():
-            return series, em.e_step(series, self._parameters, self._scores)
-
-    def _soft_states(self, y: Array) -> Array:
-        return self._infer(y)[1].chain.states.astype(np.float32)
+            return em.e_step(series, self._parameters, self._scores)
 
     def _reconstruct(self, y: Array) -> Array:
         return self._scores.expand(self._scores.project(interpolated(y))).astype(np.float32)
 
     def _latent(self, y: Array) -> Array:
         return self._scores.project(interpolated(y)).astype(np.float32)
-
-    def _bound(self, y: Array) -> float:
-        return self._infer(y)[1].log_likelihood
 
     def _sample_reader(self, lag: int) -> ArhmmReader:
         return ArhmmReader(self._parameters, self._scores, self.config.lags)
@@ -149,7 +134,7 @@ class ARHMM(SwitchingModel[tuple[em.ScoreSeries, em.EStep]]):
         series = em.ScoreSeries.prepare([seen], scores, self.config.lags)
         table, _, _ = em.log_likelihoods(series, parameters, scores)
         chain = parameters.transitions
-        states = hmm.filtered(table, chain.log_initial, chain.expected_log(series.x), series.starts)
+        states = hmm.filtered(table, chain.log_initial, chain.expected(series.x).table, series.starts)
         log_states = np.log(np.maximum(states[origins], 1e-300))
         z = hmm.sample_index(np.broadcast_to(log_states, (n_paths, *log_states.shape)), rng)  # [P, O]
         back = np.maximum(origins[:, None] - np.arange(self.config.lags), 0)

@@ -6,7 +6,6 @@ multinomial logistic regression. Every step raises log-likelihood plus log-prior
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +15,10 @@ from sklearn.cluster import KMeans
 
 from gdm_core.maths import hmm
 from gdm_core.maths.emission import stretches
-from gdm_core.maths.gaps import carried_forward
+from gdm_core.maths.gaps import carried_forward, moving_mean
 from gdm_core.maths.gaussian import LOG_2PI
 from gdm_core.maths.pca import ComponentScores, PartialRows
-from gdm_core.maths.running import moving_mean
-from gdm_core.models.climbing import best_of
+from gdm_core.models.climbing import Climb, best_of
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior, weighted_moments
 from gdm_core.models.switching.transitions import Transitions
 
@@ -90,11 +88,14 @@ class ARParameters:
     start_mean: Float  # [D]
     start_covariance: Float  # [D, D]
 
+    def log_prior(self, prior: DynamicsPrior) -> float:
+        return self.dynamics.log_prior(prior) + self.transitions.log_prior()
+
 
 @dataclass(frozen=True)
 class EStep:
     chain: hmm.ChainPosterior
-    log_likelihood: float
+    elbo: float  # the log-likelihood itself: nothing is bounded here
     partial_mean: Float  # [M, K, D] scores of incomplete rows given state and observed entries
     partial_covariance: Float  # [M, K, D, D]
 
@@ -137,7 +138,7 @@ def _log_normal(error: Float, covariance: Float) -> Float:
 
 def e_step(series: ScoreSeries, parameters: ARParameters, scores: ComponentScores) -> EStep:
     table, mean, covariance = log_likelihoods(series, parameters, scores)
-    log_transitions = parameters.transitions.expected_log(series.x)
+    log_transitions = parameters.transitions.expected(series.x).table
     chain = hmm.posterior(table, parameters.transitions.log_initial, log_transitions, series.starts)
     return EStep(chain, chain.log_likelihood + series.log_residual, mean, covariance)
 
@@ -157,12 +158,8 @@ def m_step(
             joint = np.concatenate([step.partial_mean[chosen, k], series.joint[rows, d:]], axis=1)
             moments[k] += (joint * share[:, k, None]).T @ joint
             moments[k, :d, :d] += np.tensordot(share[:, k], step.partial_covariance[chosen, k], axes=1)
-    transitions = previous.transitions.fitted(step.chain, series.starts, series.x, steps=newton_steps)
+    transitions = previous.transitions.fitted(step.chain, series.starts, series.x, steps=newton_steps)[0]
     return ARParameters(Dynamics.fitted(moments, prior), transitions, previous.start_mean, previous.start_covariance)
-
-
-def log_prior(parameters: ARParameters, prior: DynamicsPrior) -> float:
-    return parameters.dynamics.log_prior(prior) + parameters.transitions.log_prior()
 
 
 def prior_for(series: ScoreSeries, lags: int) -> DynamicsPrior:
@@ -216,23 +213,13 @@ def first_states(series: ScoreSeries, n_states: int, attempt: int, seed: int) ->
 _VIEWS = ((1, 0.0, 3), (1, 0.7, 3), (5, 0.0, 3), (5, 0.7, 1), (15, 0.0, 1), (1, 0.0, 1))
 
 
-@dataclass(frozen=True)
-class Iterate:
-    """One EM iteration: parameters, and the log-likelihood and objective they were measured to have."""
-
-    parameters: ARParameters
-    step: EStep
-    log_likelihood: float
-    objective: float
-
-
 def iterate(
     series: ScoreSeries, parameters: ARParameters, scores: ComponentScores, prior: DynamicsPrior, n_iter: int
-) -> Iterator[Iterate]:
+) -> Climb[ARParameters, EStep]:
     """EM; the first item holds the parameters given, each later one those of one more M-step."""
     for number in range(n_iter + 1):
         step = e_step(series, parameters, scores)
-        yield Iterate(parameters, step, step.log_likelihood, step.log_likelihood + log_prior(parameters, prior))
+        yield parameters, step
         if number < n_iter:
             parameters = m_step(series, step, parameters, prior)
 
@@ -272,4 +259,4 @@ def best_start(
         from_states(series, first_states(series, n_states, attempt, seed), kind, prior) for attempt in range(attempts)
     )
     climbs = (iterate(series, start, scores, prior, n_iter) for start in starts)
-    return best_of(climbs, lambda now: now.objective).parameters
+    return best_of(climbs, prior)[0]

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError, FitError
+from gdm_core.maths.hmm import ChainPosterior
 from gdm_core.maths.threads import on_one_thread
 from gdm_core.models.base import Array, Progress, Status
-from gdm_core.models.climbing import ClimbingModel, Posterior
+from gdm_core.models.climbing import Bounded, ClimbingModel
 from gdm_core.models.switching.dynamics import Dynamics
 from gdm_core.models.switching.transitions import Transitions
+
+
+class OfChain(Bounded, Protocol):
+    """A posterior of states, and of what else a model does not see."""
+
+    @property
+    def chain(self) -> ChainPosterior: ...
+
+
+Posterior = TypeVar("Posterior", bound=OfChain)
 
 
 class SwitchingModel(ClimbingModel[Posterior]):
@@ -38,6 +49,9 @@ class SwitchingModel(ClimbingModel[Posterior]):
         transitions = (self.config.transitions, p["log_initial"], p["transition_bias"], p["transition_weights"])
         dynamics = Dynamics(p["coefficients"], p["covariance"])
         return dynamics, Transitions(*transitions), p["start_mean"], p["start_covariance"]
+
+    def _soft_states(self, y: Array) -> Array:
+        return self._infer(y).chain.states.astype(np.float32)
 
     @abstractmethod
     def _steps(self, ys: list[Array]) -> Iterator[Progress]:

@@ -1,7 +1,7 @@
 """What is known at each moment from the past alone, and futures sampled from there.
 
 The filter of a switching linear system keeps one Gaussian per state and merges them at every step (the interacting
-multiple model filter).
+multiple model filter). Followed sample by sample, a model with hard states has K candidates for each: its states.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.maths import hmm
+from gdm_core.maths.emission import Observed
+from gdm_core.maths.pca import ComponentScores
 from gdm_core.maths.side_by_side import run_ups, steps_to
+from gdm_core.models.online import Arrays, Candidates, SampleReader
+from gdm_core.models.switching import arhmm_em
+from gdm_core.models.switching import laplace_em as slds
 from gdm_core.models.switching.dynamics import Dynamics
 from gdm_core.models.switching.transitions import Transitions
 
@@ -39,34 +44,23 @@ class SwitchingBelief:
         return z, self.mean[row, z] + (factor[row, z] @ noise[..., None])[..., 0]
 
 
-def filtered(
-    origins: npt.NDArray[np.int64],
-    information: Float,
-    linear: Float,
-    dynamics: Dynamics,
-    transitions: Transitions,
-    start_mean: Float,
-    start_covariance: Float,
-) -> SwitchingBelief:
-    """What samples 0..t say about sample t, for each origin t.
-
-    information  [T, D, D] precision that each sample's observation gives about its latent, C' R^-1 C
-    linear       [T, D] C' R^-1 (y - d)
-    """
-    k, d = dynamics.coefficients.shape[:2]
+def filtered(origins: npt.NDArray[np.int64], y: npt.NDArray[Any], p: slds.SLDSParameters) -> SwitchingBelief:
+    """What samples 0..t of y [T, N] say at moment t, for each origin t."""
+    information, linear = p.emission.information(Observed.prepare([y[: int(origins.max()) + 1]]))
+    k, d = p.dynamics.coefficients.shape[:2]
     first = run_ups(origins, RUN_UP)
     b = len(first)
     belief = SwitchingBelief(
-        np.where(first[:, None] == 0, transitions.log_initial, -np.log(k)),
-        np.broadcast_to(start_mean, (b, k, d)),
-        np.broadcast_to(start_covariance, (b, k, d, d)),
+        np.where(first[:, None] == 0, p.transitions.log_initial, -np.log(k)),
+        np.broadcast_to(p.start_mean, (b, k, d)),
+        np.broadcast_to(p.start_covariance, (b, k, d, d)),
     )
     result = SwitchingBelief(
         np.empty((len(origins), k)), np.empty((len(origins), k, d)), np.empty((len(origins), k, d, d))
     )
     for step, (now, here, stretch) in enumerate(steps_to(origins, RUN_UP)):
         if step:
-            belief = predicted(belief, dynamics, transitions)
+            belief = predicted(belief, p.dynamics, p.transitions)
         belief = updated(belief, information[now], linear[now])
         result.log_weight[here] = belief.log_weight[stretch]
         result.mean[here] = belief.mean[stretch]
@@ -138,3 +132,54 @@ def roll(
         history = np.concatenate([x[..., None, :], history[..., :-1, :]], axis=-2)
         states[..., step], path[..., step, :] = z, x
     return states, path
+
+
+def _candidates(log_transfer: Float) -> Candidates:
+    return Candidates(np.exp(log_transfer - log_transfer.max()), np.eye(log_transfer.shape[1]))
+
+
+class ArhmmReader(SampleReader):
+    """Remembers as many samples as the dynamics look back at, gaps carried forward."""
+
+    def __init__(self, parameters: arhmm_em.ARParameters, scores: ComponentScores, lags: int) -> None:
+        self._parameters, self._scores, self._lags = parameters, scores, lags
+        self.memory: Arrays = {"past": np.zeros((0, len(scores.center)))}
+
+    def read(self, y: npt.NDArray[np.float32]) -> Candidates:
+        past = self.memory["past"]
+        carried = np.where(np.isfinite(y), y, past[-1] if len(past) else 0.0)
+        series = arhmm_em.ScoreSeries.prepare([np.concatenate([past, y[None]])], self._scores, self._lags)
+        seen = arhmm_em.log_likelihoods(series, self._parameters, self._scores)[0][-1]  # [K]
+        chain = self._parameters.transitions
+        moves = chain.log_initial[None]
+        if len(past):
+            table = chain.expected(series.x).table
+            moves = table if table.ndim == 2 else table[-1]
+        self.memory = {"past": np.concatenate([past, carried[None]])[-self._lags :]}
+        return _candidates(moves + seen)
+
+
+class SldsReader(SampleReader):
+    """Remembers one Gaussian of the latent path for each state, as the filter of forecasts does."""
+
+    def __init__(self, parameters: slds.SLDSParameters) -> None:
+        p = self._parameters = parameters
+        k, d = p.dynamics.coefficients.shape[:2]
+        self.memory: Arrays = {
+            "log_weight": p.transitions.log_initial[None],
+            "mean": np.broadcast_to(p.start_mean, (1, k, d)),
+            "covariance": np.broadcast_to(p.start_covariance, (1, k, d, d)),
+            "begun": np.zeros((1, 1)),
+        }
+
+    def read(self, y: npt.NDArray[np.float32]) -> Candidates:
+        p, m = self._parameters, self.memory
+        belief = SwitchingBelief(m["log_weight"], m["mean"], m["covariance"])
+        moves = belief.log_weight
+        if m["begun"].any():
+            moves = hmm.log_normalise(p.transitions.logits(np.arange(moves.shape[1]), belief.mean))[0]
+            moves = np.broadcast_to(moves, (1, *(moves.shape[-1],) * 2))[0]
+            belief = predicted(belief, p.dynamics, p.transitions)
+        after = updated(belief, *p.emission.information(Observed.prepare([y[None]])))
+        self.memory = vars(after) | {"begun": np.ones((1, 1))}
+        return _candidates(moves + (after.log_weight - belief.log_weight))

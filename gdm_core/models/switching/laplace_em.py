@@ -10,7 +10,6 @@ Missing entries drop out of the emission. Trials lie end to end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,8 +17,8 @@ import numpy.typing as npt
 
 from gdm_core.maths import hmm
 from gdm_core.maths.emission import Emission, Observed, regress_emission
-from gdm_core.maths.gaussian import LOG_2PI, GaussianPath, joint_moments
-from gdm_core.models.climbing import settled
+from gdm_core.maths.gaussian import LOG_2PI, GaussianPath
+from gdm_core.models.climbing import Climb, settled
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior
 from gdm_core.models.switching.transitions import Expected, Transitions
 
@@ -43,31 +42,17 @@ class SLDSParameters:
 
 
 @dataclass(frozen=True)
-class SLDSPath:
-    """q(x) and its moments."""
-
-    path: GaussianPath
-    variance: Float  # [T, D, D]
-    moments: Float  # [T, M, M] second moments of [x_t, x_{t-1}, 1], M = 2D + 1; at a start only the x_t block counts
-
-    @classmethod
-    def of(cls, path: GaussianPath) -> SLDSPath:
-        variance, cross = path.covariances
-        return cls(path, variance, joint_moments(path.mean, variance, cross))
-
-
-@dataclass(frozen=True)
 class SLDSPosterior:
     """q(z), q(x) and the bound they reach."""
 
     chain: hmm.ChainPosterior
-    x: SLDSPath
+    x: GaussianPath
     chain_entropy: float
     elbo: float
 
 
 # ---- the bound --------------------------------------------------------------------------------------------------
-def dynamics_table(x: SLDSPath, dynamics: Dynamics, starts: Bool) -> Float:
+def dynamics_table(x: GaussianPath, dynamics: Dynamics, starts: Bool) -> Float:
     """[T, K] E_q(x)[log p(x_t | x_{t-1}, z_t = k)]; zero at starts."""
     quadratic, logdet = dynamics.quadratic
     d, m = dynamics.covariance.shape[1], x.moments.shape[1]
@@ -76,14 +61,14 @@ def dynamics_table(x: SLDSPath, dynamics: Dynamics, starts: Bool) -> Float:
     return table
 
 
-def path_terms(observed: Observed, p: SLDSParameters, x: SLDSPath) -> float:
+def path_terms(observed: Observed, p: SLDSParameters, x: GaussianPath) -> float:
     """E_q(x)[log p(y | x) + log p(x at starts)] plus the entropy of q(x)."""
-    emitted = p.emission.expected_log_density(observed, x.path.mean, x.variance)
-    gap = x.path.mean[observed.starts] - p.start_mean
+    emitted = p.emission.expected_log_density(observed, x.mean, x.variance)
+    gap = x.mean[observed.starts] - p.start_mean
     scatter = gap[:, :, None] * gap[:, None, :] + x.variance[observed.starts]
     trace = float((np.linalg.inv(p.start_covariance) * scatter.sum(axis=0)).sum())
     size = len(gap) * (len(p.start_mean) * LOG_2PI + np.linalg.slogdet(p.start_covariance)[1])
-    return emitted - 0.5 * (trace + float(size)) + x.path.entropy
+    return emitted - 0.5 * (trace + float(size)) + x.entropy
 
 
 @dataclass(frozen=True)
@@ -95,9 +80,9 @@ class Terms:
     path: float
 
     @classmethod
-    def of(cls, observed: Observed, p: SLDSParameters, x: SLDSPath, moves: Expected | None = None) -> Terms:
+    def of(cls, observed: Observed, p: SLDSParameters, x: GaussianPath, moves: Expected | None = None) -> Terms:
         """With the `moves` that the transitions expect, where they are known."""
-        moves = p.transitions.expected(x.path.mean, x.variance) if moves is None else moves
+        moves = p.transitions.expected(x.mean, x.variance) if moves is None else moves
         return cls(dynamics_table(x, p.dynamics, observed.starts), moves, path_terms(observed, p, x))
 
     def under(self, chain: hmm.ChainPosterior, p: SLDSParameters, starts: Bool) -> float:
@@ -106,7 +91,7 @@ class Terms:
         return total + float(chain.states[starts].sum(axis=0) @ p.transitions.log_initial)
 
 
-def infer_states(observed: Observed, p: SLDSParameters, x: SLDSPath, terms: Terms | None = None) -> SLDSPosterior:
+def infer_states(observed: Observed, p: SLDSParameters, x: GaussianPath, terms: Terms | None = None) -> SLDSPosterior:
     """The best q(z) given q(x), and the bound; with the `terms` of x, where they are known."""
     terms = Terms.of(observed, p, x) if terms is None else terms
     chain = hmm.posterior(terms.table, p.transitions.log_initial, terms.moves.table, observed.starts)
@@ -172,18 +157,16 @@ def laplace(
     return at.centred(x)
 
 
-def infer_path(
-    observed: Observed, p: SLDSParameters, now: SLDSPosterior, newton_steps: int = 3
-) -> tuple[SLDSPath, Terms | None]:
+def infer_path(observed: Observed, p: SLDSParameters, now: SLDSPosterior) -> tuple[GaussianPath, Terms | None]:
     """q(x) given q(z): the Laplace approximation, or a step towards it that raises the bound. Its terms, where they had to
     be found."""
     quadratic = quadratic_part(observed, p, now.chain)
-    target = SLDSPath.of(laplace(quadratic, p, now.chain, now.x.path.mean, newton_steps))
+    target = laplace(quadratic, p, now.chain, now.x.mean, steps=3)
     if not p.transitions.recurrent:
         return target, None
     least = now.elbo - ROUNDING * abs(now.elbo)  # where nothing is left to gain, rounding is not worth a search
     for share in (1.0, 0.5, 0.2, 0.05):
-        x = target if share == 1.0 else SLDSPath.of(now.x.path.towards(target.path, share))
+        x = target if share == 1.0 else now.x.towards(target, share)
         terms = Terms.of(observed, p, x)
         if terms.under(now.chain, p, observed.starts) + now.chain_entropy + terms.path >= least:
             return x, terms
@@ -191,11 +174,6 @@ def infer_path(
 
 
 # ---- parameters -------------------------------------------------------------------------------------------------
-def fit_emission(observed: Observed, x: SLDSPath) -> Emission:
-    """Regression of every channel on the path, over the samples where it was observed."""
-    return regress_emission(observed, x.path.mean, x.variance)
-
-
 def fit_dynamics(observed: Observed, now: SLDSPosterior, prior: DynamicsPrior) -> Dynamics:
     weights = np.where(observed.starts[:, None], 0.0, now.chain.states)
     m = now.x.moments.shape[1]
@@ -203,23 +181,15 @@ def fit_dynamics(observed: Observed, now: SLDSPosterior, prior: DynamicsPrior) -
     return Dynamics.fitted(moments, prior)
 
 
-def refit_transitions(observed: Observed, p: SLDSParameters, now: SLDSPosterior) -> tuple[Transitions, Expected]:
-    """Transitions raised by a Newton step, and what they expect of the path as it is."""
-    return p.transitions.refitted(now.chain, observed.starts, now.x.path.mean, now.x.variance, steps=1)
-
-
 def m_step(
-    observed: Observed,
-    p: SLDSParameters,
-    now: SLDSPosterior,
-    prior: DynamicsPrior,
-    transitions: Transitions | None = None,
-) -> SLDSParameters:
-    """Every block of parameters raised in turn: two exact regressions, and a Newton step where `transitions` are not given."""
-    if transitions is None:
-        transitions = refit_transitions(observed, p, now)[0]
-    emission, dynamics = fit_emission(observed, now.x), fit_dynamics(observed, now, prior)
-    return replace(p, emission=emission, dynamics=dynamics, transitions=transitions)
+    observed: Observed, p: SLDSParameters, now: SLDSPosterior, prior: DynamicsPrior
+) -> tuple[SLDSParameters, Expected]:
+    """Every block of parameters raised in turn: two exact regressions, and a Newton step of the transitions. And what these
+    expect of the path as it is."""
+    transitions, moves = p.transitions.fitted(now.chain, observed.starts, now.x.mean, now.x.variance, steps=1)
+    emission = regress_emission(observed, now.x.mean, now.x.variance)
+    dynamics = fit_dynamics(observed, now, prior)
+    return replace(p, emission=emission, dynamics=dynamics, transitions=transitions), moves
 
 
 # ---- loops ------------------------------------------------------------------------------------------------------
@@ -243,9 +213,9 @@ def first_posterior(observed: Observed, p: SLDSParameters) -> SLDSPosterior:
         square = (error * np.linalg.solve(spread, error[..., None])[..., 0]).sum(axis=2)
         table[1:] = -0.5 * (square + np.linalg.slogdet(spread)[1])
     table[observed.starts] = 0.0
-    chain = hmm.posterior(table, p.transitions.log_initial, p.transitions.expected_log(x), observed.starts)
+    chain = hmm.posterior(table, p.transitions.log_initial, p.transitions.expected(x).table, observed.starts)
     path = laplace(quadratic_part(observed, p, chain), p, chain, x, steps=4)
-    return infer_states(observed, p, SLDSPath.of(path))
+    return infer_states(observed, p, path)
 
 
 def _reading(observed: Observed, p: SLDSParameters) -> tuple[Float, Float]:
@@ -278,14 +248,13 @@ def infer(observed: Observed, p: SLDSParameters, tolerance: float = 1e-5) -> SLD
 
 def iterate(
     observed: Observed, p: SLDSParameters, prior: DynamicsPrior, n_iter: int, start: SLDSPosterior | None = None
-) -> Iterator[tuple[SLDSParameters, SLDSPosterior]]:
+) -> Climb[SLDSParameters, SLDSPosterior]:
     """Variational EM; the first item holds the parameters given."""
     now = start if start is not None else first_posterior(observed, p)
     yield p, now
     for _ in range(n_iter):
         now = replace(now, x=infer_path(observed, p, now)[0])
-        transitions, moves = refit_transitions(observed, p, now)
-        p = m_step(observed, p, now, prior, transitions)
+        p, moves = m_step(observed, p, now, prior)
         now = infer_states(observed, p, now.x, Terms.of(observed, p, now.x, moves))
         yield p, now
 

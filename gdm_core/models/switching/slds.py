@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -22,15 +21,13 @@ from gdm_core.maths.gaps import interpolated
 from gdm_core.maths.pca import ComponentScores
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.base import Array, Progress
-from gdm_core.models.checks import require_choice
-from gdm_core.models.climbing import Climb, ClimbingConfig, in_fixed_order
-from gdm_core.models.parameters import parameter, parameters_of
+from gdm_core.models.climbing import ClimbingConfig, in_fixed_order
+from gdm_core.models.parameters import one_of, parameter, parameters_of
 from gdm_core.models.switching import arhmm_em as ar
 from gdm_core.models.switching import laplace_em as em
 from gdm_core.models.switching.base import SwitchingModel
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior
-from gdm_core.models.switching.filtering import filtered, roll
-from gdm_core.models.switching.online import SldsReader
+from gdm_core.models.switching.filtering import SldsReader, filtered, roll
 from gdm_core.models.switching.transitions import Transitions
 
 _SHORT_RUN = 15  # iterations that each start is given before the best is chosen
@@ -48,12 +45,10 @@ class SLDSConfig(ClimbingConfig):
 
     _: KW_ONLY
     transitions: Kind = parameter(
-        "sticky", "What the next state follows from: the state before ('sticky'), the path, too, or the path alone."
+        "sticky",
+        "What the next state follows from: the state before ('sticky'), the path, too, or the path alone.",
+        one_of(Kind),
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_choice("transitions", self.transitions, Kind)
 
 
 class SLDS(SwitchingModel[em.SLDSPosterior]):
@@ -84,11 +79,8 @@ class SLDS(SwitchingModel[em.SLDSPosterior]):
             few = observed.excerpt(_EXCERPT)
             if few is not observed:
                 parameters = em.climbed(few, parameters, prior, c.n_iter)
-        climb = (
-            Climb(partial(self._keep, p), now.elbo, now.elbo + p.log_prior(prior))
-            for p, now in em.iterate(observed, parameters, prior, c.n_iter)
-        )
-        yield from self._climb(climb, len(observed.y))
+        climb = em.iterate(observed, parameters, prior, c.n_iter)
+        yield from self._climb(climb, prior, len(observed.y), lambda found, _: self._keep(found))
 
     def _adapted(self, observed: Observed, prior: DynamicsPrior, config: SLDSConfig) -> em.SLDSParameters:
         """This model's parameters, or after a change of K or transitions those of its states split or merged."""
@@ -97,7 +89,7 @@ class SLDS(SwitchingModel[em.SLDSPosterior]):
             return p
         now = em.infer(observed, p)
         d = config.n_latent
-        mean = now.x.path.mean
+        mean = now.x.mean
         inputs = np.concatenate([mean[:1], mean[:-1]])
         means = p.dynamics.means(np.concatenate([inputs, np.ones((len(mean), 1))], axis=1))
         errors = mean - (now.chain.states[:, :, None] * means).sum(axis=1)
@@ -105,7 +97,7 @@ class SLDS(SwitchingModel[em.SLDSPosterior]):
         blank = Transitions.blank(config.transitions, config.n_states, d)
         chain = hmm.ChainPosterior.independent(states, observed.starts, len(blank.bias))
         dynamics = em.fit_dynamics(observed, em.SLDSPosterior(chain, now.x, 0.0, 0.0), prior)
-        transitions = blank.fitted(chain, observed.starts, mean, now.x.variance, steps=8)
+        transitions = blank.fitted(chain, observed.starts, mean, now.x.variance, steps=8)[0]
         return em.SLDSParameters(p.emission, dynamics, transitions, p.start_mean, p.start_covariance)
 
     def _keep_random(self, ys: list[Array], random: Callable[[int], npt.NDArray[np.float64]]) -> None:
@@ -129,17 +121,11 @@ class SLDS(SwitchingModel[em.SLDSPosterior]):
         with one_thread():
             return em.infer(Observed.prepare([y]), self._parameters)
 
-    def _soft_states(self, y: Array) -> Array:
-        return self._infer(y).chain.states.astype(np.float32)
-
     def _reconstruct(self, y: Array) -> Array:
-        return self._parameters.emission.mean(self._infer(y).x.path.mean).astype(np.float32)
+        return self._parameters.emission.mean(self._infer(y).x.mean).astype(np.float32)
 
     def _latent(self, y: Array) -> Array:
-        return self._infer(y).x.path.mean.astype(np.float32)
-
-    def _bound(self, y: Array) -> float:
-        return self._infer(y).elbo
+        return self._infer(y).x.mean.astype(np.float32)
 
     def _sample_reader(self, lag: int) -> SldsReader:
         return SldsReader(self._parameters)
@@ -147,9 +133,7 @@ class SLDS(SwitchingModel[em.SLDSPosterior]):
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
         rng = np.random.default_rng(seed)
         p = self._parameters
-        information, linear = p.emission.information(Observed.prepare([y[: int(origins.max()) + 1]]))
-        belief = filtered(origins, information, linear, p.dynamics, p.transitions, p.start_mean, p.start_covariance)
-        z, x = belief.sample(n_paths, rng)
+        z, x = filtered(origins, y, p).sample(n_paths, rng)
         _, path = roll(p.dynamics, p.transitions, z, x[:, :, None, :], horizon, rng)
         return p.emission.sample(path, rng)
 
@@ -172,7 +156,7 @@ def first_parameters(
     short, long = min(_SHORT_RUN, c.n_iter), min(_LONG_RUN, c.n_iter)
     where = ar.excerpt(series, _START_EXCERPT)
     start = ar.best_start(where, scores, prior, c.transitions, c.n_states, c.n_restarts, c.seed, short)
-    fitted = list(ar.iterate(ar.excerpt(series, _EXCERPT), start, scores, prior, long))[-1].parameters
+    fitted = list(ar.iterate(ar.excerpt(series, _EXCERPT), start, scores, prior, long))[-1][0]
     return from_autoregression(ys, scores, fitted)
 
 

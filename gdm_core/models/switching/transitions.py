@@ -83,10 +83,6 @@ class Transitions:
             total[part] = _Step.of(self, along[:, part], None if before is None else before[..., part]).total.T
         return Expected(into, self.bias, total)
 
-    def expected_log(self, x: Float, covariance: Float | None = None) -> Float:
-        """The same as an array, [T, R, K] or [K, K] without recurrence."""
-        return self.expected(x, covariance).table
-
     def _into(self, x: Float) -> Float:
         """[T, K] recurrent logits leading into each sample."""
         return _shifted(x @ self.weights.T)
@@ -126,14 +122,9 @@ class Transitions:
 
     def fitted(
         self, chain: ChainPosterior, starts: Bool, x: Float, covariance: Float | None = None, steps: int = 2
-    ) -> Transitions:
-        """The M-step: closed form without recurrence, else a few Newton steps that never lower the objective."""
-        return self.refitted(chain, starts, x, covariance, steps)[0]
-
-    def refitted(
-        self, chain: ChainPosterior, starts: Bool, x: Float, covariance: Float | None = None, steps: int = 2
     ) -> tuple[Transitions, Expected]:
-        """The same, and what `expected` would say of it at x: the last step has found that on its way."""
+        """The M-step: closed form without recurrence, else a few Newton steps that never lower the objective. And what `expected`
+        would say of it at x: the last step has found that on its way."""
         first = chain.states[starts].sum(axis=0) + ROW_COUNT
         log_initial = np.log(first / first.sum())
         if not self.recurrent:

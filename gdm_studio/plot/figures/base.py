@@ -65,7 +65,7 @@ def untyped(packed: Dict) -> npt.NDArray[Any]:
 SMALL: Dict = {"size": 12, "color": "$muted"}  # letters of what is said beside a figure
 FINE: Dict = {"size": 11, "color": "$muted"}  # and of what is said in it
 # Cells of a heat map with room between them.
-CELLS: Dict = {"colorscale": [[0, "$surface"], [1, "$accent"]], "showscale": False, "xgap": 2, "ygap": 2}
+CELLS: Dict = {"colorscale": [[0, "$surface"], [1, "$accent"]], "xgap": 2, "ygap": 2}
 
 
 def axis(title: str = "", **more: Any) -> Dict:
@@ -163,6 +163,12 @@ def points(mode: str, x: npt.ArrayLike, y: npt.ArrayLike, says: str = "", **more
     """Places on a figure as "lines", "markers" or both; `says` what a pointer is told of one, "" that there is nothing to tell."""
     told: Dict = {"hovertemplate": f"{says}<extra></extra>"} if says else {"hoverinfo": "skip"}
     return {"type": "scatter", "mode": mode, "x": typed(x), "y": typed(y)} | told | more
+
+
+def heatmap(z: npt.ArrayLike, says: str = "", code: str = "f4", **more: Any) -> Dict:
+    """Cells coloured by numbers, without a scale beside them; `says` what a pointer is told of one."""
+    told: Dict = {"hovertemplate": f"{says}<extra></extra>"} if says else {}
+    return {"type": "heatmap", "z": typed(z, code), "showscale": False} | told | more
 
 
 def shape(kind: str, x: tuple[float, float], y: tuple[float, float], **more: Any) -> Dict:

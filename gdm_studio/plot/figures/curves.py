@@ -17,6 +17,7 @@ from gdm_studio.plot.figures.base import (
     Figure,
     axis,
     figure,
+    heatmap,
     note,
     points,
     shape,
@@ -100,7 +101,7 @@ def _end_label(text: str, x: npt.NDArray[Any], y: npt.NDArray[Any], colour: str)
     return note(text, float(x[at]), float(np.nan_to_num(y[at])), **place, **over_lines)
 
 
-def _spread(marks: list[Dict], values: Sequence[npt.NDArray[Any]], height: int, pixels: float = 14.0) -> None:
+def _spread(marks: list[Dict], values: Sequence[npt.NDArray[Any]], height: int) -> None:
     """Push labels at the end of lines apart where they would lie on each other.
 
     values  what the vertical axis spans; height of the figure in pixels
@@ -113,7 +114,7 @@ def _spread(marks: list[Dict], values: Sequence[npt.NDArray[Any]], height: int, 
     last = -np.inf
     for mark in ends:
         place = float(mark["y"]) / reach * 0.8 * height  # axes and margins take about a fifth
-        mark["yshift"] = max(0.0, last + pixels - place)
+        mark["yshift"] = max(0.0, last + 14 - place)
         last = place + float(mark["yshift"])
 
 
@@ -193,24 +194,17 @@ def heat(
     x_name: str = "",
     y_name: str = "",
     digits: int = 2,
-    height: int | None = None,
     caption: str = "Brighter is higher; the number is the mean over seeds.",
 ) -> Figure:
     """A score over two settings: values [len(y), len(x)]."""
     v = np.asarray(values, np.float32)
     if v.shape != (len(y), len(x)):
         raise DataError(f"Values have shape {v.shape}; expected [{len(y)}, {len(x)}].")
-    cells: Dict = {
-        "type": "heatmap",
-        "z": typed(v),
-        "x": [str(i) for i in x],
-        "y": [str(i) for i in y],
-        "texttemplate": f"%{{z:.{digits}f}}",
-        "hovertemplate": f"{x_name} %{{x}}, {y_name} %{{y}}: %{{z:.{digits + 1}f}}<extra></extra>",
-    }
+    hover, text = f"{x_name} %{{x}}, {y_name} %{{y}}: %{{z:.{digits + 1}f}}", f"%{{z:.{digits}f}}"
+    cells = heatmap(v, hover, x=[str(i) for i in x], y=[str(i) for i in y], texttemplate=text, **CELLS)
     xaxis, yaxis = (axis(name, type="category", showgrid=False, fixedrange=True) for name in (x_name, y_name))
     alt = f"Heat map over {x_name} and {y_name}."
-    return figure([cells | CELLS], caption, alt, height or 80 + 38 * len(y), xaxis=xaxis, yaxis=yaxis)
+    return figure([cells], caption, alt, 80 + 38 * len(y), xaxis=xaxis, yaxis=yaxis)
 
 
 def bound(steps: Sequence[float], values: Sequence[float], *, total: int = 0, faded: bool = False) -> Figure:

@@ -1,4 +1,5 @@
-"""A path in the mixed colours of its soft states: one stroke for each of a few colours, never one for each segment."""
+"""Places in the mixed colours of soft states: a path, with one stroke for each of a few colours, never one for each segment; and
+three states on a triangle, whose corners are one state alone and whose middle is all three alike."""
 
 from __future__ import annotations
 
@@ -24,11 +25,12 @@ from gdm_studio.plot.figures.base import (
     points,
     typed,
 )
-from gdm_studio.plot.figures.strips import top_two
+from gdm_studio.plot.figures.states import top_two
 
 WEBGL_ABOVE = 4_000  # segments; SVG is sharper and quicker below
 COLOURS = 40
 MOST_DOTS = 1_500
+BELOW: Dict = {"type": "path", "xref": "x", "yref": "y", "layer": "below"}  # a shape in units of the data
 RICH_HOVER_BELOW = 8_000  # samples; above, a hover tells the strongest state and nothing else
 
 
@@ -62,14 +64,8 @@ def _hover(states: npt.NDArray[Any], rich: bool) -> npt.NDArray[np.uint16]:
 
 def _room(x: npt.NDArray[Any], y: npt.NDArray[Any], width: float) -> Dict:
     """Unseen marks at the corners of a path: Plotly leaves room around marks, and would cut a line along its edge."""
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [float(np.nanmin(x)), float(np.nanmax(x))],
-        "y": [float(np.nanmin(y)), float(np.nanmax(y))],
-        "marker": {"size": width + 2, "color": "$clear"},
-        "hoverinfo": "skip",
-    }
+    across, up = ([np.nanmin(each), np.nanmax(each)] for each in (x, y))
+    return points("markers", across, up, marker={"size": width + 2, "color": "$clear"})
 
 
 def _dots(places: npt.NDArray[np.float32], size: float) -> Dict:
@@ -80,15 +76,7 @@ def _dots(places: npt.NDArray[np.float32], size: float) -> Dict:
         f"M{x:.5g},{y:.5g}L{x + size:.5g},{y:.5g}L{x + size:.5g},{y + size:.5g}L{x:.5g},{y + size:.5g}Z"
         for x, y in corners.tolist()
     )
-    look: Dict = {
-        "fillcolor": "$faint",
-        "opacity": 0.55,
-        "line": {"width": 0},
-        "xref": "x",
-        "yref": "y",
-        "layer": "below",
-    }
-    return {"type": "path", "path": path} | look
+    return BELOW | {"path": path, "fillcolor": "$faint", "opacity": 0.55, "line": {"width": 0}}
 
 
 def _gl_lines(
@@ -110,12 +98,6 @@ def _gl_lines(
     ]  # fmt: skip
 
 
-def _unseen(x: npt.NDArray[Any], y: npt.NDArray[Any], hover: npt.NDArray[np.uint16], width: float, says: str) -> Dict:
-    """The whole path without a colour, for the mouse: what is seen are shapes."""
-    line = {"color": "$clear", "width": width, "simplify": False}
-    return points("lines", x, y, says, customdata=typed(hover, "u2"), line=line, connectgaps=False)
-
-
 def _stroke(x: npt.NDArray[Any], y: npt.NDArray[Any], visit: npt.NDArray[np.int64], colour: str, width: float) -> Dict:
     """The pieces of a path that share a colour, as one shape: a third of what a trace costs the browser to update."""
     known = np.isfinite(x) & np.isfinite(y)
@@ -129,7 +111,7 @@ def _stroke(x: npt.NDArray[Any], y: npt.NDArray[Any], visit: npt.NDArray[np.int6
         parts.append(f"{pen}{here:.{digits}f},{there:.{digits}f}")
         pen = "L"
     line = {"color": colour, "width": width}
-    return {"type": "path", "path": "".join(parts), "line": line, "xref": "x", "yref": "y", "layer": "below"}
+    return BELOW | {"path": "".join(parts), "line": line}
 
 
 def track(
@@ -181,7 +163,9 @@ def track(
         shapes = [_stroke(x, y, visit, colour, width) for colour, visit in visits]
         if beneath is not None:
             shapes.insert(0, _stroke(beneath[:, 0], beneath[:, 1], np.arange(len(beneath)), "$line", 2.2 * width))
-        traces = [_unseen(x, y, hover, width, says)]
+        # The whole path without a colour, for the mouse: what is seen are shapes.
+        unseen = {"color": "$clear", "width": width, "simplify": False}
+        traces = [points("lines", x, y, says, customdata=typed(hover, "u2"), line=unseen, connectgaps=False)]
     seen = where if dots is None else np.concatenate([where, np.asarray(dots, np.float32)])
     if dots is not None:
         shapes.insert(0, _dots(np.asarray(dots, np.float32), 0.006 * float(np.nanmax(np.ptp(seen, axis=0)))))
@@ -198,3 +182,132 @@ def track(
     moments = path_cursor(x, y, start, step, rich)
     small = min(height, 320)
     return figure(traces, caption, alt, height, phone_height=small, cursor=moments, shapes=shapes, **place, **plane())
+
+
+EDGE = 0.01  # of a share; less than the width of a dot
+HELD = (0.9, 0.7, 0.5, 0.3, 0.1)  # shares of draws inside the lines of a shading
+CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])
+
+
+def barycentric(points: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """[n, 2] where soft states [n, 3] lie on the triangle."""
+    p = np.asarray(points, np.float64)
+    if p.ndim != 2 or p.shape[1] != 3:
+        raise DataError(f"A triangle shows three states; got shape {p.shape}.")
+    result: npt.NDArray[np.float64] = p @ CORNERS
+    return result
+
+
+def inside(states: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Soft states [..., 3] moved off the edges, where densities are zero or beyond all bounds."""
+    moved = np.maximum(np.asarray(states, np.float64), EDGE)
+    result: npt.NDArray[np.float64] = moved / moved.sum(axis=-1, keepdims=True)
+    return result
+
+
+def simplex_grid(
+    around: npt.ArrayLike, n: int = 72
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """(x [n], y [n], soft states [n, n, 3]) of a grid over the soft states `around` [m, 3], so that a small spot is as
+    smooth as a wide one; beyond the triangle's edges the states of the edge."""
+    where = barycentric(around)
+    low, high = np.quantile(where, [0.002, 0.998], axis=0)  # not the farthest few, which would widen it for nothing
+    margin = 0.15 * (high - low) + 0.01
+    (x0, y0), (x1, y1) = np.maximum(low - margin, 0), np.minimum(high + margin, [1, CORNERS[2, 1]])
+    x, y = np.linspace(x0, x1, n), np.linspace(y0, y1, n)
+    top = y[:, None] / CORNERS[2, 1] * np.ones(n)
+    second = x[None, :] - 0.5 * top
+    return x, y, inside(np.stack([1 - second - top, second, top], axis=-1))
+
+
+def holding(log_density: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """[5] log-densities above which lie the shares HELD of draws, from the log-densities of many draws."""
+    return np.quantile(np.asarray(log_density, np.float64), [1 - share for share in HELD])
+
+
+def _bands(values: npt.NDArray[Any], levels: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """`values` on a scale where the levels are 1, 2, ...: contours are drawn at equal steps alone."""
+    steps = np.maximum.accumulate(levels + 1e-9 * np.arange(len(levels)))
+    steps = np.concatenate([[2 * steps[0] - steps[1]], steps, [2 * steps[-1] - steps[-2]]])
+    banded: npt.NDArray[np.float64] = np.interp(values, steps, np.arange(len(steps)))
+    return banded
+
+
+def simplex(
+    samples: npt.ArrayLike,
+    *,
+    log_density: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike] | None = None,
+    levels: npt.ArrayLike = (),
+    other: npt.ArrayLike | None = None,
+    names: Sequence[str] | None = None,
+    height: int = 460,
+    caption: str = "Each dot is one soft state; corners are one state alone. The shaded areas hold 90, 70, 50, 30 "
+    "and 10\u00a0% of all draws.",
+) -> Figure:
+    """Samples [n, 3] in their own mixed colours.
+
+    log_density  (x [W], y [H], values [H, W]) as on `simplex_grid`, shaded beneath the samples from each of `levels` to
+                 the next; `holding` finds those that hold given shares of draws
+    other        [m, 3] samples of a second distribution, drawn as hollow dots
+    """
+    soft = np.asarray(samples, np.float32)
+    where = barycentric(soft)
+    shown = names_of(3, list(names) if names else None)
+    traces: list[Dict] = []
+    if log_density is not None:
+        x, y, values = (np.asarray(v, np.float64) for v in log_density)
+        at_levels = np.asarray(levels, np.float64)
+        if len(at_levels) < 2:
+            raise DataError("A shading needs two levels or more; `holding` finds them.")
+        traces.append(
+            {
+                "type": "contour",
+                "x": typed(x),
+                "y": typed(y),
+                "z": typed(_bands(values, at_levels)),
+                "colorscale": [[0, "$band0"], [0.16, "$band"], [1, "$band"]],  # fills lie on each other and add up
+                "contours": {"coloring": "fill", "showlines": True, "start": 1, "end": len(at_levels), "size": 1},
+                "line": {"width": 0.6, "color": "$line"},
+                "zmin": 0,
+                "zmax": len(at_levels) + 1,
+                "showscale": False,
+                "hoverinfo": "skip",
+            }
+        )
+    edge = CORNERS[[0, 1, 2, 0]]
+    # A frame makes room for the labels and covers what the shading spills over the edges. It is a trace and not a range,
+    # because Plotly forgets the zoom where tied axes have a range of their own.
+    low, high, floor, roof = -0.06, 1.06, -0.05, float(CORNERS[2, 1]) + 0.05
+    x, y = edge[[0, 2, 1, 0]].T  # against the turn of the frame, so that it stays open
+    across, up = [low, high, high, low, low, *x, low], [floor, floor, roof, roof, floor, *y, floor]
+    frame = points("lines", across, up, fill="toself", fillcolor="$surface", line={"width": 0})
+    traces += [frame, points("lines", *edge.T, line={"color": "$line", "width": 1.5})]
+    hover = "%{customdata[0]} % · %{customdata[1]} % · %{customdata[2]} %"
+    if other is not None:
+        second = np.asarray(other, np.float32)
+        at = barycentric(second)
+        dots: Dict = {"size": 6, "symbol": "circle-open", "color": "$muted", "opacity": 0.7}
+        percent = typed(np.round(second * 100), "u1")
+        traces.append(points("markers", at[:, 0], at[:, 1], f"second: {hover}", customdata=percent, marker=dots))
+    # One trace a colour: a list of a thousand colour strings is what makes a scatter slow.
+    buckets = palette.quantise(soft)
+    for b, colour in enumerate(palette.hex_colours(buckets.rgb)):
+        mine = buckets.index == b
+        if mine.any():
+            dots = {"size": 6, "color": colour, "line": {"width": 0.5, "color": "$surface"}}
+            percent = typed(np.round(soft[mine] * 100), "u1")
+            traces.append(points("markers", where[mine, 0], where[mine, 1], hover, customdata=percent, marker=dots))
+    anchors: tuple[dict[str, Any], ...] = (
+        {"xanchor": "right", "yanchor": "top", "xshift": -2},
+        {"xanchor": "left", "yanchor": "top", "xshift": 2},
+        {"xanchor": "center", "yanchor": "bottom", "yshift": 4},
+    )
+    marks = [
+        note(name, float(corner[0]), float(corner[1]), xref="x", yref="y", font={"size": 13, "color": "$ink"}) | anchor
+        for name, corner, anchor in zip(shown, CORNERS, anchors, strict=True)
+    ]
+    mean = soft.mean(axis=0) if len(soft) else np.zeros(3)
+    usual = ", ".join(f"{n} {m:.0%}" for n, m in zip(shown, mean, strict=True))
+    alt = f"{len(soft)} draws on a triangle of three states; on average {usual}."
+    place: Dict = {"annotations": marks, "margin": {"l": 4, "r": 4, "t": 4, "b": 4}}
+    return figure(traces, caption, alt, height, phone_height=330, **place, **plane())

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.analysis.matching import Order, inverse, order_of, ordered
+from gdm_core.analysis.matching import Order, in_order, inverse, order_of
 from gdm_core.engine import FitRequest, FitResult, Snapshot
 from gdm_core.models.scaling import Scaler
 from gdm_core.trials import Trials
@@ -278,6 +278,6 @@ def is_plain(shown: Shown) -> bool:
     truth = shown.wanted.truth
 
     def plain() -> Order:
-        return order_of(ordered(shown.train, inverse(shown.order)), truth, None, palette.DIFFERENCES)
+        return order_of(in_order(shown.train, inverse(shown.order)), truth, None, palette.DIFFERENCES)
 
     return bool(shown.order == shown.once("plain-order", plain, of=shown.train))

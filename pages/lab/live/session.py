@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from gdm_core.analysis import looks
-from gdm_core.analysis.matching import Order, ordered
+from gdm_core.analysis.matching import Order, in_order
 from gdm_core.engine import Engine, FitRequest, FitResult, Job, JobStatus, JobView
 from gdm_core.errors import GdmError
 from pages.lab.live.answers import Answers
@@ -380,7 +380,7 @@ class Live:
             order = self._colours.order(wanted, raw)
             refitted = warm is not None or preview is not None  # else it is a first fit, or one that is watched
             state = self._state(followed, refitted)
-            return Shown(state, wanted, ordered(raw, order), order, result, **told)
+            return Shown(state, wanted, in_order(raw, order), order, result, **told)
         if not now.train:
             return Shown("running", wanted, **told)
         # Of this very fit, which is done, runs anew, or went wrong on the way, what was seen says most.
@@ -404,7 +404,7 @@ class Live:
         return Shown(
             "fresh",
             wanted,
-            ordered(raw, order),
+            in_order(raw, order),
             order,
             result,
             step=end,

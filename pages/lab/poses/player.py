@@ -121,15 +121,13 @@ def packed(table: KeypointTable, frames: slice) -> tuple[Dict, list[float], dict
 
 def show_poses(
     table: KeypointTable,
-    *,
-    key: str,
     recording: str,
+    *,
     states: npt.NDArray[Any] | None = None,
     bouts: npt.NDArray[Any] | None = None,
     names: Sequence[str] = (),
     words: Words | None = None,
     video: Mapping[str, str] | None = None,
-    group: str = "page",
 ) -> None:
     """Draw the player. `states` [T, K] colour the trail; `bouts` [T] are what the jumps go to, with their `names`;
     `words` are what the recording's labels are called; `video` has the address and the name of one on this server."""
@@ -155,14 +153,14 @@ def show_poses(
             "expertColours": [] if words is None else words.colours,
             "names": list(names),
             "colours": palette.colours(len(names)) if names else [],
-            "group": group,
+            "group": "page",
             "video": None if video is None else dict(video),
             "alt": f"Poses of {len(table.animals)} {what} in {table.name}, {table.n_frames:,} frames. Space plays, arrows step.",
         }
         | posed(table, slice(None, None, stride))
         | mixed
     )
-    _player(key=key, data=data)
+    _player(key="player", data=data)
 
 
 def codes(labels: npt.NDArray[Any]) -> Dict:

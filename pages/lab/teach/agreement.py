@@ -12,12 +12,13 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.analysis import teaching
-from gdm_core.analysis.tables import csv, first_frame
+from gdm_core.analysis.tables import csv
 from gdm_core.analysis.teaching import Overview, Taught, Trust
-from gdm_core.trials import Trial
 from gdm_studio.plot import figures
 from pages.lab import live
+from pages.lab.export import timed
 from pages.lab.teach.taught_fit import TEACHABLE, AnyTeaching, Teaching, found_in, ready
+from pages.lab.view import Seen
 from pages.ui import shell
 from pages.ui.downloads import download
 from pages.ui.plot import plot
@@ -141,12 +142,11 @@ def states(taught: Teaching, answer: live.Answer) -> None:
         shell.quiet(NO_STATES)
         return
     _, order = answer.about
-    here = taught.here
     naming = taught.view.naming_for(len(order))
     names = [naming.names[into] if into < len(naming.names) else f"S{j + 1}" for j, into in enumerate(naming.into)]
     words_of_states(found, order, names)
-    name, trial, unit = f"{taught.view.stem}-words.csv", here.trial, here.counted
-    download("Words of this trial (CSV)", lambda: words_table(found, trial, unit), name, key="teach-save-words")
+    name, here = f"{taught.view.stem}-words.csv", taught.here
+    download("Words of this trial (CSV)", lambda: words_table(found, here), name, key="teach-save-words")
 
 
 def words_of_states(found: Taught, order: Sequence[int], names: Sequence[str]) -> None:
@@ -204,11 +204,8 @@ def trials_table(found: Sequence[Overview], titles: Sequence[str]) -> pd.DataFra
     return pd.DataFrame(rows)
 
 
-def words_table(found: Taught, trial: Trial, unit: str) -> bytes:
+def words_table(found: Taught, here: Seen) -> bytes:
     """time, frame, the probability of each word, the likeliest."""
     table = pd.DataFrame({f"p {word}": found.proba[:, j] for j, word in enumerate(found.words)})
     table["word"] = [found.words[j] for j in found.proba.argmax(axis=1)]
-    table.insert(0, "frame", first_frame(trial) + np.arange(len(table)))
-    if unit == "s":
-        table.insert(0, "time", trial.seconds)
-    return csv(table)
+    return csv(timed(table, here))

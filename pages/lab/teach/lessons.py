@@ -14,7 +14,7 @@ import streamlit as st
 
 from datasets.marks import Mark, Marks, from_labels
 from gdm_core.errors import DataError, GdmError
-from gdm_core.models.gdm.labels import check_labels
+from gdm_core.models.gdm.word_model import check_labels
 from gdm_core.trials import Stretch, Trials, labels_of
 from gdm_studio.plot import figures, palette
 from pages import lab

@@ -1,5 +1,5 @@
 // Draws of the Gumbel-Softmax of three states, and the figure of them on a triangle: what simplex.js moves. The same as
-// gdm_core.maths.relaxed and gdm_studio/plot/figures/simplex.py work out on the server.
+// gdm_core.maths.relaxed and gdm_studio/plot/figures/track.py work out on the server.
 
 export const ROOT3 = Math.sqrt(3) / 2;
 const EDGE = 0.01;

@@ -138,7 +138,7 @@ function dots(pen, { index, css }, at, radius) {
   });
 }
 
-// ---- stacked shares, as figures/strips.py draws them -------------------------------------------------------------
+// ---- stacked shares, as figures/states.py draws them -------------------------------------------------------------
 function areas({ pen, frame, plot, figure }, { part }, soft, colours) {
   const { states, mixing } = soft(part);
   const k = mixing.lab.length;
@@ -158,7 +158,7 @@ function areas({ pen, frame, plot, figure }, { part }, soft, colours) {
   return true;
 }
 
-// ---- strips, as figures/strips.py draws them and Plotly fills their cells: from whole pixel to whole pixel --------
+// ---- strips, as figures/states.py draws them and Plotly fills their cells: from whole pixel to whole pixel --------
 function strips({ pen, frame, plot, figure }, { rows, step, waiting, opacity }, soft) {
   const [first] = figure.data;
   const present = Object.keys(rows).filter((row) => first.y?.includes(row));

@@ -1,16 +1,25 @@
-"""Recordings for a command: options that say how a table is to be read, and the reading."""
+"""What commands share: recordings and how they are to be read, processes that fit, the bar on stderr that says how far they are,
+and results on stdout and in files."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
+from gdm_core.engine.estimate import Estimate, in_words
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.text import for_json
 
 if TYPE_CHECKING:
     from datasets.tables import Role, Table
+    from gdm_core.engine import Engine
     from gdm_core.trials import Trials
 
 NONE = "none"
@@ -100,7 +109,88 @@ def _understood(table: Table, roles: dict[str, Role], trials: Trials) -> list[st
     return [f"{table.name}: {'; '.join(parts)}.", *(f"{table.name}: {note}." for note in table.notes)]
 
 
-def model_parameters(options: Any) -> dict[str, Any]:
-    """Parameters that were given; a model keeps its own defaults for the rest."""
-    found = {name: getattr(options, name, None) for name in ("temperature", "stickiness")}
-    return {name: value for name, value in found.items() if value is not None}
+def say(value: Any) -> None:
+    print(json.dumps(for_json(value), indent=2, allow_nan=False))
+
+
+def write_json(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(for_json(value), indent=2, allow_nan=False) + "\n")
+
+
+_WIDTH = 28
+_REDRAW_SECONDS = 0.1  # on a terminal
+_LINE_SECONDS = 5.0  # in a log file, where every update is a line of its own
+
+
+class Bar:
+    """A bar of `total` units. On a terminal it redraws itself; elsewhere it writes a line now and then."""
+
+    def __init__(self, label: str, total: int, stream: TextIO | None = None) -> None:
+        self.label, self.total = label, max(total, 1)
+        self._stream = stream or sys.stderr
+        self._live = self._stream.isatty()
+        self._estimate = Estimate()
+        self._estimate.left_s(0, self.total)
+        self._shown = -float("inf") if self._live else time.monotonic()
+        self._width = 0
+
+    def update(self, done: int, note: str = "") -> None:
+        now = time.monotonic()
+        if now - self._shown < (_REDRAW_SECONDS if self._live else _LINE_SECONDS):
+            return
+        self._shown = now
+        filled = round(min(1.0, done / self.total) * _WIDTH)
+        seconds = self._estimate.left_s(done, self.total)
+        left = "" if seconds is None else f", {in_words(seconds)} left"
+        text = f"{self.label} [{'#' * filled}{'.' * (_WIDTH - filled)}] {done}/{self.total}{left}  {note}".rstrip()
+        if self._live:
+            self._stream.write("\r" + text.ljust(self._width))
+            self._width = len(text)
+        else:
+            self._stream.write(text + "\n")
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Clear the line, so that what follows starts at its beginning."""
+        if self._live and self._width:
+            self._stream.write("\r" + " " * self._width + "\r")
+            self._stream.flush()
+
+
+START_S = 300.0  # until the processes stand: a busy machine takes its time
+
+
+def add_jobs_option(parser: argparse.ArgumentParser, about: str = "worker processes") -> None:
+    """How many processes."""
+    parser.add_argument("--jobs", type=int, default=1, help=f"{about} (default: 1)")
+
+
+def require_one(**counts: int) -> None:
+    """Refuse a number below 1."""
+    for name, count in counts.items():
+        if count < 1:
+            raise ConfigError(f"{name} is {count}; at least 1 is needed.")
+
+
+@contextmanager
+def working(label: str, total: int, jobs: int) -> Iterator[tuple[Engine | None, Callable[[int, int], None]]]:
+    """An engine of so many processes, None for one, since that is this one; and what tells the bar how much is done."""
+    require_one(jobs=jobs)
+    bar = Bar(label, total)
+
+    def told(done: int, _: int) -> None:
+        bar.update(done)
+
+    try:
+        if jobs == 1:
+            yield None, told
+            return
+        from gdm_core.engine import Engine
+
+        os.environ["GDM_WORKERS"] = str(jobs)  # of the engine's own processes; a cluster of yours keeps its size
+        with Engine() as engine:
+            engine.wait_ready(START_S)
+            yield engine, told
+    finally:
+        bar.close()
