@@ -9,7 +9,7 @@ test = formula1.to_trials(session, "VER", preset="paper")
 from __future__ import annotations
 
 from .f1.cache import stored_sessions
-from .f1.corners import lap_distance, segment_labels, segment_names, segment_of
+from .f1.driving import lap_distance, segment_labels, segment_names, segment_of
 from .f1.laps import PARTS, Stint, laps_on_like_tyres, laps_where, stints
 from .f1.loader import is_stored, load_session, schedule, years
 from .f1.race import simulate_race

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.text import first_of
 
 from .readers.annotations import Annotation, read_annotation
 from .readers.archives import open_archive, read_pose_arrays
@@ -157,9 +158,8 @@ def _recordings(table: Table) -> tuple[npt.NDArray[np.int64], tuple[tuple[str, i
     used, others = telling_apart(table.frame) if group is not None else ([], [])
     if group is not None and group not in (*used, *others) and table.frame[group].nunique() > 1:
         used, others = [group], []  # chosen by hand
-    notes = [
-        f"{name!r} ({_values_of(table.frame[name])}) tells no more recordings apart and was left out" for name in others
-    ]
+    values = {name: first_of([word(value) for value in table.frame[name].dropna().unique()], 3) for name in others}
+    notes = [f"{name!r} ({said}) tells no more recordings apart and was left out" for name, said in values.items()]
     if not used:
         return np.arange(table.n_rows), (), notes
     grouped = table.frame.groupby(used, sort=False, observed=True)
@@ -178,11 +178,6 @@ def _recordings(table: Table) -> tuple[npt.NDArray[np.int64], tuple[tuple[str, i
     if lost := int((key < 0).sum()):
         notes.append(f"left out, since they do not say which recording they are of: {lost:,} of {len(key):,} rows")
     return rows, tuple(zip(named, np.bincount(key[key >= 0]).tolist(), strict=True)), notes
-
-
-def _values_of(column: pd.Series) -> str:
-    seen = [word(value) for value in column.dropna().unique()]
-    return ", ".join(seen[:3]) + (f" and {len(seen) - 3} more" if len(seen) > 3 else "")
 
 
 def read_any(

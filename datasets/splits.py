@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import DataError
+from gdm_core.text import first_of
 from gdm_core.trials import Trial, Trials
 
 from .readers.pose import KeypointSet, KeypointTable
@@ -78,8 +79,7 @@ def usable(train: Trials, test: Trials) -> tuple[Trials, Trials, list[str]]:
             f"None of the {len(names)} channels of {train.name!r} varies in the trials to be fitted. "
             "Check the file, or choose other columns."
         )
-    more = f" and {len(lost) - 4} more" if len(lost) > 4 else ""
-    said = f"left out, since they never vary in the fitted trials: {', '.join(lost[:4])}{more}"
+    said = f"left out, since they never vary in the fitted trials: {first_of(lost, 4)}"
     fitted, new = (replace(side, trials=tuple(with_channels(trial, moves) for trial in side)) for side in (train, test))
     return fitted, new, [said]
 

@@ -252,10 +252,9 @@ def _on_fixed_clock(
     known = known[np.argsort(seconds[known], kind="stable")]
     known = known[np.concatenate([[True], np.diff(seconds[known]) > 0])]  # of rows at the same time the first counts
     at = seconds[known]
-    _, out = resample(at, values[known], rate, max_gap)
-    new_place = None if place is None else resample(at, place[known], rate, max_gap)[1]
+    new_place = None if place is None else resample(at, place[known], rate, max_gap)
     new_label = None if label is None else label[known][nearest(at, rate)]
-    return out, new_place, new_label
+    return resample(at, values[known], rate, max_gap), new_place, new_label
 
 
 # ---- examples to download, fill in and upload again: every value is made up -----------------------------------------

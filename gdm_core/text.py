@@ -21,6 +21,11 @@ def mean_and_spread(values: Iterable[float], digits: int) -> str:
     return f"{fmean(known):.{digits}f}{spread}" if known else ""
 
 
+def first_of(parts: Sequence[str], most: int) -> str:
+    """The first of many: "a, b, c and 4 more"."""
+    return ", ".join(parts[:most]) + (f" and {len(parts) - most} more" if len(parts) > most else "")
+
+
 def shortened(what: object, most: int = 160) -> str:
     """As much of a text as one reads, in `most` letters."""
     text = str(what)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..readers.source import refuse_damage
+from ..readers.timing import interpolate
 from ..storage import cache_dir
 from .session import NEUTRALISED, Corner, Driver, LapTable, Session, Spell
 
@@ -151,7 +152,7 @@ def car_channels(table: pd.DataFrame | None, time: npt.NDArray[np.float64]) -> d
     """Each channel [T] at the given times: NaN where the car sent nothing for longer than two seconds."""
     if table is None or len(table) == 0:
         return {}
-    sent = _seconds(table["SessionTime"])
+    sent, gap = _seconds(table["SessionTime"]), LARGEST_CAR_GAP_S
     channels = {}
     for name, (column, most) in COLUMNS.items():
         if column not in table:
@@ -161,24 +162,8 @@ def car_channels(table: pd.DataFrame | None, time: npt.NDArray[np.float64]) -> d
         if name == "drs":
             values = (values >= DRS_OPEN).astype(float)
         if good.any():
-            channels[name] = interpolate(time, sent[good], values[good], LARGEST_CAR_GAP_S, name in STEPPED)
+            channels[name] = interpolate(time, sent[good], values[good], gap, gap, name in STEPPED)
     return channels
-
-
-def interpolate(
-    at: npt.NDArray[np.float64],
-    time: npt.NDArray[np.float64],
-    values: npt.NDArray[np.float64],
-    largest_gap_s: float,
-    stepped: bool,
-) -> npt.NDArray[np.float32]:
-    """Values at other times: linear, or the last one sent where the channel moves in steps; NaN inside long gaps."""
-    before = np.clip(np.searchsorted(time, at, side="right") - 1, 0, time.size - 1)
-    after = np.clip(before + 1, 0, time.size - 1)
-    result = values[before] if stepped else np.interp(at, time, values)
-    outside = np.maximum(time[0] - at, at - time[-1])
-    hole = (time[after] - time[before] > largest_gap_s) & (at > time[before]) & (at < time[after])
-    return np.where(hole | (outside > largest_gap_s), np.nan, result).astype(np.float32)
 
 
 def corners_from(table: pd.DataFrame, reference: ReferenceLap) -> tuple[Corner, ...]:

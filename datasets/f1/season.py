@@ -16,8 +16,7 @@ import numpy.typing as npt
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.trials import UNLABELLED
 
-from .corners import corners_of
-from .driving import ACTIVITIES, CORNER, FAST_KMH, SLOW_KMH, curvature
+from .driving import ACTIVITIES, CORNER, FAST_KMH, SLOW_KMH, corners_of, curvature_along
 from .laps import QUICK
 from .session import Driver, LapClock, Session, lap_clock
 from .time_won import clean_laps
@@ -56,8 +55,7 @@ def kinds_along(session: Session, clocks: Iterable[LapClock]) -> tuple[Floats, n
     edges = np.linspace(0, 1, n + 1)
     took = np.mean([np.diff(clock.at(edges)) for clock in clocks], axis=0)
     speed = 3.6 * reference.length / n / took
-    line = np.vstack([reference.points, reference.points[:1]])
-    turns = np.abs(curvature(line, reference.length, (edges[1:] + edges[:-1]) / 2 * reference.length)) >= CORNER
+    turns = np.abs(curvature_along(session, (edges[1:] + edges[:-1]) / 2 * reference.length)) >= CORNER
     kind = np.zeros(n, np.int64)
     first = int(np.flatnonzero(~turns)[0]) if not turns.all() else 0  # begin on a straight: no corner is cut in two
     order = np.roll(np.arange(n), -first)

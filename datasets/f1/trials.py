@@ -16,9 +16,9 @@ import numpy.typing as npt
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trial, Trials, made_by
 
-from .corners import lap_distance, segment_labels, segment_names
-from .driving import ACTIVITIES, activities, curvature
-from .extract import STEPPED, interpolate
+from ..readers.timing import interpolate
+from .driving import ACTIVITIES, activities, curvature_along, lap_distance, segment_labels, segment_names
+from .extract import STEPPED
 from .session import CHANNELS, Driver, FeedError, Reason, Session
 
 STEP_S = 0.25
@@ -234,7 +234,7 @@ def _at(driver: Driver, name: str, part: slice, time: npt.NDArray[np.float64]) -
     known = np.isfinite(sent)
     if not known.any():
         return np.full(time.size, np.nan, np.float32)
-    return interpolate(time, driver.time[part][known], sent[known], LARGEST_GAP_S, name in STEPPED)
+    return interpolate(time, driver.time[part][known], sent[known], LARGEST_GAP_S, LARGEST_GAP_S, name in STEPPED)
 
 
 def _labels(
@@ -253,9 +253,3 @@ def _labels(
     if len(session.corners) < 2:
         return None
     return segment_labels(session, position, lap)
-
-
-def curvature_along(session: Session, distance: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """[T] how the track turns at distances along the lap, one by metres; above 0 to the left."""
-    reference = session.reference
-    return curvature(np.vstack([reference.points, reference.points[:1]]), reference.length, distance)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.text import first_of
 
 from .archives import measure, open_archive, read_arrays, texts, unit_of
 from .deeplabcut import looks_like_deeplabcut
@@ -43,8 +44,7 @@ def read_workbook(source: Source, sheet: str | None) -> tuple[pd.DataFrame, list
         pages = [page for page in book.worksheets if sheet is None or page.title == sheet]
         frame, notes, title = _table_of(pages, source)
     if others := [name for name in names if name != title]:
-        more = f" and {len(others) - 5} more" if len(others) > 5 else ""
-        notes = [f"only the sheet {title!r} was read; there are also {', '.join(others[:5])}{more}", *notes]
+        notes = [f"only the sheet {title!r} was read; there are also {first_of(others, 5)}", *notes]
     return frame, notes, names, title
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from gdm_core.errors import ConfigError
 from gdm_core.maths.gaps import gap_lengths, known_mean
+from gdm_core.text import first_of
 
 from ..features import body_axis
 from .pose import KeypointTable
@@ -72,8 +73,7 @@ class QualityReport:
             ("no change", [c.name for c in self.channels if c.constant]),
         ):
             if names:
-                more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-                said.append(f"{', '.join(names[:3])}{more}: {what}; best left out")
+                said.append(f"{first_of(names, 3)}: {what}; best left out")
         if self.missing_share:
             longest = max(self.channels, key=lambda c: c.longest_gap)
             said.append(

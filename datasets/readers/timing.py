@@ -148,25 +148,34 @@ def _unit_of(values: npt.NDArray[np.float64], name: str) -> str:
     return "s"
 
 
+def interpolate(
+    at: npt.NDArray[np.float64],
+    time: npt.NDArray[np.float64],
+    values: npt.NDArray[np.floating[Any]],
+    largest_gap: float,
+    beyond: float = 0.0,
+    stepped: bool = False,
+) -> npt.NDArray[np.float32]:
+    """Values at other times: on straight lines, or the last one where they move in steps; NaN inside longer gaps, and where the
+    first or last value is further away than `beyond`."""
+    before = np.clip(np.searchsorted(time, at, side="right") - 1, 0, time.size - 1)
+    after = np.clip(before + 1, 0, time.size - 1)
+    result = values[before] if stepped else np.interp(at, time, values)
+    outside = np.maximum(time[0] - at, at - time[-1])
+    hole = (time[after] - time[before] > largest_gap) & (at > time[before]) & (at < time[after])
+    return np.where(hole | (outside > beyond), np.nan, result).astype(np.float32)
+
+
 def resample(
     seconds: npt.NDArray[np.float64], values: npt.NDArray[np.float32], rate_hz: float, max_gap: float
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float32]]:
+) -> npt.NDArray[np.float32]:
     """`values` [T, N] on a clock of fixed step: straight lines between samples, NaN inside gaps longer than `max_gap`."""
     grid = _grid(seconds, rate_hz)
-    out = np.empty((len(grid), values.shape[1]), dtype=np.float32)
-    for j in range(values.shape[1]):  # each channel has gaps of its own
-        seen = np.isfinite(values[:, j])
-        if not seen.any():
-            out[:, j] = np.nan
-            continue
-        at = seconds[seen]
-        out[:, j] = np.interp(grid, at, values[seen, j])
-        after = np.searchsorted(at, grid)
-        before = np.maximum(np.searchsorted(at, grid, side="right") - 1, 0)
-        outside = (grid < at[0]) | (grid > at[-1])
-        gap = at[np.minimum(after, len(at) - 1)] - at[before]
-        out[outside | (gap > max_gap), j] = np.nan
-    return grid, out
+    out = np.full((len(grid), values.shape[1]), np.nan, np.float32)
+    for j, seen in enumerate(np.isfinite(values).T):  # each channel has gaps of its own
+        if seen.any():
+            out[:, j] = interpolate(grid, seconds[seen], values[seen, j], max_gap)
+    return out
 
 
 def nearest(seconds: npt.NDArray[np.float64], rate_hz: float) -> npt.NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""The command `gdm`: fit, predict, teach, study, sweep, suggest, reproduce, info, studio, workers. One module a subject.
+"""The command `gdm`: fit, predict, teach, study, sweep, suggest, reproduce, info, studio, workers.
 
 Results go to stdout, progress and complaints to stderr. Exit codes: 0 all went well, 1 the work failed, 2 the request or
 its data cannot be used as given.
@@ -15,9 +15,8 @@ from gdm_core.errors import ConfigError, DataError, GdmError, ModelFileError
 from gdm_studio.cli.models import add_fit, add_info, add_predict
 from gdm_studio.cli.reproduce import add_reproduce
 from gdm_studio.cli.studio import add_studio, add_workers
-from gdm_studio.cli.study import add_study
+from gdm_studio.cli.study import add_study, add_teach
 from gdm_studio.cli.sweep import add_suggest, add_sweep
-from gdm_studio.cli.teach import add_teach
 from gdm_studio.paths import find_app_code
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from gdm_core.engine.estimate import Estimate, in_words
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.text import for_json
+from gdm_core.text import first_of, for_json
 
 if TYPE_CHECKING:
     from datasets.tables import Role, Table
@@ -99,8 +99,7 @@ def _understood(table: Table, roles: dict[str, Role], trials: Trials) -> list[st
         return ", ".join(name for name, its in roles.items() if its is role)
 
     channels = trials[0].channels
-    shown = ", ".join(channels[:8]) + (f" and {len(channels) - 8} more" if len(channels) > 8 else "")
-    parts = [f"{trials.n_samples:,} samples at {trials[0].rate_hz:g} Hz", f"channels {shown}"]
+    parts = [f"{trials.n_samples:,} samples at {trials[0].rate_hz:g} Hz", f"channels {first_of(channels, 8)}"]
     for role, words in ((Role.TIME, "time"), (Role.GROUP, "trials by"), (Role.LABEL, "labels")):
         if found := having(role):
             parts.append(f"{words} {found}")

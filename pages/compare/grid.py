@@ -47,7 +47,13 @@ def tab(source: Source, chosen: list[Chosen]) -> None:
             "not what is best: compare what looks good with several.",
         )
         return
-    _watch(source, one, against, job)
+    measures = {name: words for name, (words, _) in MEASURES.items()}
+    name = pick("Measure", measures, "density", row=True, key="grid-measure")
+    found = job.poll()
+    background.follow_fits("grid-progress", lambda: [job.poll()], job.estimate)
+    with shell.panel("grid"):
+        clicked = plot(heat(found, against, name), key="grid", clicked=lambda _: None).click
+        _lead(source, one, against, clicked)
 
 
 def begin(what: str, about: Hashable, comparison: Comparison) -> CompareJob:
@@ -68,16 +74,6 @@ def settings_of(one: Chosen, against: str | None) -> dict[str, tuple[str, dict[s
         for k in STATES
         for value in values
     }
-
-
-def _watch(source: Source, one: Chosen, against: str | None, job: CompareJob) -> None:
-    first = job.poll()
-    measures = {name: words for name, (words, _) in MEASURES.items()}
-    name = pick("Measure", measures, "density", row=True, key="grid-measure")
-    background.follow_fits("grid-progress", lambda: [job.poll()], job.estimate)
-    with shell.panel("grid"):
-        clicked = plot(heat(first, against, name), key="grid", clicked=lambda _: None).click
-        _lead(source, one, against, clicked)
 
 
 def _lead(source: Source, one: Chosen, against: str | None, clicked: Mapping[str, Any] | None) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 import streamlit as st
 
-from datasets.f1.corners import between
+from datasets.f1.driving import between
 from datasets.formula1 import Session
 from gdm_core.analysis.segments import drivers_along_lap, unlikeness
 from gdm_core.errors import GdmError

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from datasets.f1.corners import MEASURED_IN, MEASURES, Corners, corners_of, differences, stretches
+from datasets.f1.driving import MEASURED_IN, MEASURES, Corners, corners_of, differences, stretches
 from gdm_core.analysis.tables import csv
 from pages.formula1 import data, telemetry
 from pages.formula1.choices import choose_one

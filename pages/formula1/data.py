@@ -12,8 +12,7 @@ import numpy.typing as npt
 import streamlit as st
 
 from datasets import formula1
-from datasets.f1.corners import between, in_driving_order
-from datasets.f1.driving import curvature
+from datasets.f1.driving import between, curvature, in_driving_order
 from datasets.formula1 import Session
 from gdm_core.analysis import looks
 from gdm_core.engine import FitResult

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import streamlit as st
 
-from datasets.f1 import remarks
+from datasets.f1.laps import remarks_on_laps, remarks_on_session
 from datasets.formula1 import Reason
 from gdm_core.errors import GdmError
 from pages import lab
@@ -117,8 +117,8 @@ with page.picture, st.container(key="formula1-remarks"):
             "Choose <b>Real sessions</b> at the left for real ones.</p>"
         )
     about_laps = [said for laps in {pick.train: fitted.source.train, pick.test: fitted.source.test}.values()
-                  for said in remarks.on_laps(session, laps.code, laps.lap.tolist())]  # fmt: skip
-    for remark in () if session.simulated else (*session.notes, *remarks.on_session(session), *about_laps):
+                  for said in remarks_on_laps(session, laps.code, laps.lap.tolist())]  # fmt: skip
+    for remark in () if session.simulated else (*session.notes, *remarks_on_session(session), *about_laps):
         shell.quiet(remark)
     if not fitted.source.circuit.segments and not any("no corners" in remark for remark in session.notes):
         shell.quiet("The corner service had no corners for this circuit, so there are no segments and no state scores.")

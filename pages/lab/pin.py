@@ -67,16 +67,15 @@ def parse(text: str | None) -> Choice | None:
     if len(said) != 7 or len(text or "") > LONGEST:
         return None
     name, k, tau, stay, posterior, d, seed = said
-    whole = [
+    whole: list[Any] = [
         limits.inside(limits.whole(part), *span) for part, span in ((k, K_RANGE), (d, D_RANGE), (seed, SEED_RANGE))
     ]
-    softness = limits.inside(limits.decimal(tau), *TAU_RANGE)
+    softness: Any = limits.inside(limits.decimal(tau), *TAU_RANGE)
     gamma: Any = "learn" if stay == "learn" else limits.inside(limits.decimal(stay), *GAMMA_RANGE)
-    if name not in MODELS or name not in available() or posterior not in SEES.values():
+    known = name in MODELS and name in available() and posterior in SEES.values()
+    if not known or None in (*whole, softness, gamma):
         return None
     n_states, n_latent, start = whole
-    if softness is None or gamma is None or n_states is None or n_latent is None or start is None:
-        return None
     return choice_of(name, n_states, softness, gamma, posterior, n_latent, start)
 
 

@@ -32,7 +32,9 @@ class Suggestions:
 
 def suggest(view: View, reading: Reading) -> None:
     """A button; then how far it is, what is recommended, and the curves that say so. Goes on when the page is left."""
-    question = _question(view)
+    config = view.choice.config
+    fixed = {name: value for name, value in config.items() if name not in APART}
+    question = Question(view.choice.name, view.data.train, int(config["n_latent"]), fixed)
     kept = (view.fit.records.last(Suggestions) or view.fit.records.keep(Suggestions())).jobs
     job = kept.get(question.key)
     if job is None:
@@ -64,12 +66,6 @@ def suggest(view: View, reading: Reading) -> None:
     if found.message:
         forget = partial(kept.pop, question.key, None)
         shell.error(NONE_FOUND, found.message, retry=f"suggest-again-{view.page}", again=forget)
-
-
-def _question(view: View) -> Question:
-    config = view.choice.config
-    fixed = {name: value for name, value in config.items() if name not in APART}
-    return Question(view.choice.name, view.data.train, int(config["n_latent"]), fixed)
 
 
 def _offer(view: View, question: Question, kept: dict[str, SuggestJob]) -> None:

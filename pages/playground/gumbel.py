@@ -24,7 +24,7 @@ def noise(n: int, n_states: int, seed: int) -> Array:
     return np.random.default_rng(seed).gumbel(size=(n, n_states))
 
 
-def log_draws(logits: Array, temperature: float, gumbel: Array, scale: float = 1.0) -> Array:
+def log_draws(logits: Array, temperature: float | Array, gumbel: Array, scale: float = 1.0) -> Array:
     """[n, K] logarithms of soft states softmax((logits + scale * noise) / temperature)."""
     u = (logits + scale * gumbel) / temperature
     result: Array = u - logsumexp(u, axis=-1, keepdims=True)
@@ -74,8 +74,7 @@ def sampled_kl(first: Array, second: Array, temperatures: Array, n: int, seed: i
     k = len(first)
     gumbel = noise(n * len(temperatures), k, seed).reshape(len(temperatures), n, k)
     tau = temperatures[:, None, None]
-    u = (first + gumbel) / tau
-    log_z = u - logsumexp(u, axis=-1, keepdims=True)  # [taus, n, K]
+    log_z = log_draws(first, tau, gumbel)  # [taus, n, K]
 
     def unnormalised(logits: Array) -> Array:
         v: Array = logits - tau * log_z

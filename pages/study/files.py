@@ -15,6 +15,7 @@ import streamlit as st
 
 from datasets import cohort_files
 from datasets.cohort_files import Given
+from datasets.keypoints import FeatureSet
 from datasets.storage import data_dir
 from datasets.tables import path_within
 from gdm_core.errors import DataError, GdmError
@@ -35,7 +36,7 @@ KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5
 SHEETS = ("sheet", "conditions", "metadata", "meta", "design", "samples", "animals")
 MOST_ADVISED = 50  # recordings for which a row of nearly their name is looked for
 HOLD = {"recordings": "Poses or tables", "states": "States of another tool"}
-FEATURES = {"egocentric": "Shape and motion", "keypoints": "Places of body parts"}
+FEATURES: dict[FeatureSet, str] = {"egocentric": "Shape and motion", "keypoints": "Places of body parts"}
 
 
 @dataclass
@@ -73,7 +74,7 @@ class Reading:
 
     hold: str
     rate_hz: float | None
-    features: str
+    features: FeatureSet
 
 
 def keep_sent(key: str) -> None:
@@ -92,7 +93,7 @@ def how() -> Reading:
     said, usual = ("Samples a second (0: as files say)", 0.0) if hold == "recordings" else ("Samples a second", 25.0)
     about = "0 takes what the files say. States of another tool do not say it."
     rate = number(said, 0.0, 10_000.0, usual, format="%g", key="rate", of=settings.of(hold), help=about)
-    features = "egocentric"
+    features: FeatureSet = "egocentric"
     if hold == "recordings":
         features = one_of(
             "Poses as", FEATURES, key="features", help="Shape and motion are the same wherever the animal is."
@@ -154,9 +155,7 @@ def read(files: list[tuple[str, Given]], options: Reading) -> Read | None:
 
 def _read(one: Given, options: Reading) -> Any:
     if options.hold == "recordings":
-        return cohort_files.read_one(
-            one, options.rate_hz, "keypoints" if options.features == "keypoints" else "egocentric"
-        )
+        return cohort_files.read_one(one, options.rate_hz, options.features)
     if options.rate_hz is None:
         raise DataError("States of another tool do not say how many there are a second. Set it at the left.")
     return cohort_files.read_states([one], options.rate_hz)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 import threading
 from pathlib import Path
@@ -242,6 +243,19 @@ def test_what_was_said_last_of_a_moment_counts():
     marks = [("a", 0, 10, "rest"), ("a", 20, 30, "walk"), ("b", 0, 10, "rest")]
     new = marking.with_words(marks, {("a", 5, 12): "groom", ("b", 0, 10): "", ("c", 1, 2): "walk"})
     assert new == [("a", 20, 30, "walk"), ("a", 5, 12, "groom"), ("c", 1, 2, "walk")]
+
+
+def test_what_is_written_into_an_editor_is_heard_with_the_click_that_ends_it(session):
+    session["editor"] = {"edited_rows": {1: {"word": " groom "}, 2: {"word": None}}}
+    assert marking._typed("editor", "word", ["rest", "", "walk"]) == ["rest", "groom", ""]
+
+
+def test_names_of_states_are_used_on_request(engine):
+    app = opened("study", view="Names", animals="4")
+    app.button(key="study-use-names").click().run()
+    kept = app.session_state[next(key for key in app.session_state if re.fullmatch(r"study-names-\w+", str(key)))]
+    assert list(kept.values()) == list(cohort.BEHAVIOURS)
+    assert "Two states have one name" not in words(app)
 
 
 def test_two_factors_and_their_legend_are_told_in_words(tmp_path, monkeypatch):

@@ -102,6 +102,17 @@ class Visit:
         return float(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
 
 
+def drag(page: Page, name: str, *shares: float, pause_ms: float = 0.0) -> None:
+    """Take the thumb of a slider at the first of these shares of its width and move it to the others; it stays held."""
+    box = page.get_by_role("slider", name=name).bounding_box()
+    assert box is not None
+    for number, share in enumerate(shares):
+        page.mouse.move(box["x"] + box["width"] * share, box["y"] + box["height"] / 2)
+        if number == 0:
+            page.mouse.down()
+        page.wait_for_timeout(pause_ms)
+
+
 def _opener(
     request: pytest.FixtureRequest, url: str, visits: list[Visit], ends: list[Callable[[], None]]
 ) -> Callable[..., Visit]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import drag
 
 pytestmark = pytest.mark.browser
 
@@ -91,14 +94,7 @@ def test_a_script_runs_when_something_is_settled_and_not_while_anything_moves(vi
     page.wait_for_function(LINE)
     before = quiet(page)
     slider = page.get_by_role("slider", name="States (K)")
-    slider.hover()
-    box = slider.bounding_box()
-    assert box is not None
-    middle = box["y"] + box["height"] / 2
-    page.mouse.down()
-    for step in range(20):
-        page.mouse.move(box["x"] + box["width"] * (0.3 + 0.02 * step), middle)
-        page.wait_for_timeout(60)
+    drag(page, "States (K)", *np.arange(0.3, 0.7, 0.02), pause_ms=60)
     expect(page.locator(".gdm-pill")).to_contain_text("waiting for States (K) =")
     expect(page.locator(":root[data-gdm-waiting]")).to_be_attached()
     assert runs(page) == before, "while a thumb is held no script runs"
@@ -119,24 +115,13 @@ def test_a_script_runs_when_something_is_settled_and_not_while_anything_moves(vi
     said(page, "Fitted in")
 
 
-def drag(page: Page, name: str) -> None:
-    """Take a slider's thumb and move it on for a while; it stays held."""
-    box = page.get_by_role("slider", name=name).bounding_box()
-    assert box is not None
-    page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + box["height"] / 2)
-    page.mouse.down()
-    for step in range(12):
-        page.mouse.move(box["x"] + box["width"] * (0.3 + 0.02 * step), box["y"] + box["height"] / 2)
-        page.wait_for_timeout(60)
-
-
 @pytest.mark.bulk
 def test_formula_1_runs_as_seldom_and_not_while_a_thumb_is_held_beside_a_fit(visit):
     opened = visit("/formula1")
     page = opened.ready(".gdm-figure[data-state=fresh][data-updates]")
     page.wait_for_function(LINE)
     before = quiet(page)
-    drag(page, "States (K)")
+    drag(page, "States (K)", *np.arange(0.3, 0.54, 0.02), pause_ms=60)
     assert runs(page) == before
     page.mouse.up()
     expect(page.locator(".gdm-pill")).to_be_hidden()
@@ -148,7 +133,7 @@ def test_formula_1_runs_as_seldom_and_not_while_a_thumb_is_held_beside_a_fit(vis
     controls.get_by_role("button", name="Play").click()
     expect(controls.get_by_role("button", name="Pause")).to_be_visible()
     page.wait_for_function(AT_REST)
-    drag(page, "Softness")
+    drag(page, "Softness", *np.arange(0.3, 0.54, 0.02), pause_ms=60)
     expect(page.locator(".gdm-pill")).to_contain_text("waiting for Softness")
     ran, reasons = runs(page) - settled, asked(page)
     # On a busy machine the hand may hold the thumb for longer than the fit takes.

@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import untyped
 from pages.playground import gumbel
+from tests.browser.conftest import drag
 
 pytestmark = pytest.mark.browser
 
@@ -26,15 +27,6 @@ DOTS = """
 UPDATES = "Number(document.querySelector('.st-key-triangle figure').dataset.updates)"
 
 
-def _drag_softness(page: Page, shares: list[float]) -> None:
-    box = page.get_by_role("slider", name="Softness (τ)").bounding_box()
-    y = box["y"] + box["height"] / 2
-    page.mouse.move(box["x"] + box["width"] * shares[0], y)
-    page.mouse.down()
-    for share in shares[1:]:
-        page.mouse.move(box["x"] + box["width"] * share, y)
-
-
 def _settings(page: Page) -> dict:
     return page.evaluate(DOTS)["now"]
 
@@ -49,7 +41,7 @@ def test_the_triangle_follows_while_the_thumb_is_held(visit, steps):
     opened = visit("/playground")
     page = opened.ready(".st-key-triangle figure[data-updates]")
     before, drawn = page.url, page.evaluate(UPDATES)
-    _drag_softness(page, [0.06, *np.linspace(0.1, 0.9, steps)])
+    drag(page, "Softness (τ)", 0.06, *np.linspace(0.1, 0.9, steps))
     page.wait_for_function(f"{UPDATES} > {drawn}")
     page.wait_for_function("document.querySelector('.st-key-triangle figure').parentElement.gdmSimplex.frame === 0")
     held = _settings(page)["softness"]

@@ -15,12 +15,28 @@ import pandas as pd
 import pytest
 
 from datasets import formula1
-from datasets.f1 import cache, remarks
+from datasets.f1 import cache
 from datasets.f1.cache import read_session, write_session
-from datasets.f1.corners import MEASURES, corners_of, differences
-from datasets.f1.driving import ACTIVITIES, activities, curvature, describe, proposed_names
+from datasets.f1.driving import (
+    ACTIVITIES,
+    MEASURES,
+    activities,
+    corners_of,
+    curvature,
+    describe,
+    differences,
+    proposed_names,
+)
 from datasets.f1.extract import car_channels, lap_table, spells_of
-from datasets.f1.laps import best_laps, ideal_laps, is_qualifying, no_time, parts_of
+from datasets.f1.laps import (
+    best_laps,
+    ideal_laps,
+    is_qualifying,
+    no_time,
+    parts_of,
+    remarks_on_laps,
+    remarks_on_session,
+)
 from datasets.f1.season import KINDS, joined, study_rows
 from datasets.f1.session import Session, Spell
 from datasets.f1.time_won import clean_laps, fading, fuel_effect, line, runs, shares_by_lap
@@ -340,12 +356,12 @@ def with_laps(code="AAA", **changes):
 
 
 def of(driver, laps=ALL):
-    return " ".join(remarks.on_laps(ring_session(driver), driver.code, laps))
+    return " ".join(remarks_on_laps(ring_session(driver), driver.code, laps))
 
 
 def test_laps_in_order_are_passed_over_in_silence_but_for_pedals_that_nobody_sent():
     assert of(ring_driver()) == "The car of AAA sent no throttle and brake: the model sees the rest."
-    assert remarks.on_session(ring_session()) == ()
+    assert remarks_on_session(ring_session()) == ()
 
 
 def test_a_driver_who_set_no_time_is_said_to_have_none():
@@ -390,11 +406,11 @@ def test_red_flags_and_rain_are_said_with_their_minute():
         ring_session(),
         spells=(Spell(100 + 120, 400, "red flag"), Spell(100 + 60, 500, "rain"), Spell(10, 20, "red flag")),
     )
-    assert [said[:34] for said in remarks.on_session(stopped)] == [
+    assert [said[:34] for said in remarks_on_session(stopped)] == [
         "The session was stopped under a re",
         "The session saw rain; laps before,",
     ]
-    assert "(from minute 2)" in remarks.on_session(stopped)[0], "what was before the first lap disturbed nobody"
+    assert "(from minute 2)" in remarks_on_session(stopped)[0], "what was before the first lap disturbed nobody"
 
 
 def test_the_feeds_flags_rain_and_deleted_laps_come_through_and_are_kept(tmp_path):

@@ -22,7 +22,7 @@ from pages.lab import Data, live
 from pages.lab.live.pictures import Origin
 from pages.lab.teach import lessons
 from pages.lab.teach.lessons import Vocabulary
-from pages.lab.view import Seen, View
+from pages.lab.view import Seen
 from pages.ui import settings, shell
 
 SWITCH = "With my words"
@@ -195,7 +195,6 @@ class Learned:
 class Teaching(AnyTeaching):
     """That of a recording, which counts time."""
 
-    view: View
     here: Seen
 
     @cached_property
