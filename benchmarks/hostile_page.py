@@ -89,7 +89,7 @@ def messages(n: int, rng: Rng, found: Found) -> None:
 
     def of_slider(message: Any) -> None:
         heard = moved(message)
-        assert heard is None or 2 <= scale.fit(heard.value) <= 12
+        assert heard is None or 2 <= scale.fit(heard[0]) <= 12
 
     def of_plot(message: Any) -> None:
         cell = grid.cell_at(CHOSEN, "temperature", message if isinstance(message, dict) else None)

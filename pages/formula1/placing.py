@@ -275,6 +275,4 @@ def _sums(blocked: Flags) -> npt.NDArray[np.int64]:
     return np.pad(blocked.cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0)))
 
 
-@lru_cache(maxsize=32)
-def _board(circuit: Circuit, size: tuple[int, int]) -> _Board:
-    return _Board(circuit, size)
+_board = lru_cache(maxsize=32)(_Board)

@@ -120,7 +120,7 @@ def _told(view: View, rows_of: Rows, says: bool) -> Told:
             rows, earlier=sentences.earlier(view.setting, scored.where), meanwhile=_waiting(view, answer)
         )
     else:  # numbers of other data would mislead, and so would verdicts beside a fit that is watched from its start
-        html = card.scores_html(rows, shown=False, status=_waiting(view, answer))
+        html = card.scores_html([], to_come=rows, status=_waiting(view, answer))
     return Told(html, [], answer.message)
 
 

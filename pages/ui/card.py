@@ -179,19 +179,17 @@ def scores_html(
     status: str = "",
     earlier: str = "",
     meanwhile: str = "",
-    shown: bool = True,
     to_come: Sequence[Score] = (),
 ) -> str:
     """The card as HTML. `status` is one line on the run: time, cache, seed, which posterior.
 
     meanwhile  what has to happen before there are newer ones
     earlier  whose scores these are, where that is not the result on the screen: they are dimmed, and it is said
-    shown    whether to show numbers at all; without, the card keeps its room for those to come
     to_come  scores that are not measured yet, whose room it keeps below those that are
     """
     foot = " ".join([f"Scores of the earlier result: {earlier}.", meanwhile]).strip() if earlier else status
     line = f'<div class="gdm-status">{escape(foot)}</div>' if foot else ""
-    rows = "".join([_row(item) if shown else _waiting(item) for item in items] + [_waiting(item) for item in to_come])
+    rows = "".join([*map(_row, items), *map(_waiting, to_come)])
     body = f'<p class="gdm-panel-title">How good is it</p><div class="gdm-scores">{rows}</div>{line}'
     return shell.marked(body, "") if earlier else body
 

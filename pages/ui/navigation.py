@@ -28,13 +28,16 @@ class EndOfPage(Exception):
 
 @dataclass(frozen=True)
 class PageInfo:
-    """One entry of the menu; `folder` is its package in pages/, `url` its address."""
+    """One entry of the menu; `folder` is its package in pages/."""
 
     folder: str
-    url: str
     title: str
     icon: str
-    about: str
+
+    @property
+    def url(self) -> str:
+        """Its address, below that of the app."""
+        return self.folder.replace("_", "-")
 
     @property
     def path(self) -> Path:
@@ -42,17 +45,15 @@ class PageInfo:
 
 
 REGISTRY = (
-    PageInfo("home", "home", "Home", ":material/home:", "What soft states are, and three finished results."),
-    PageInfo("nascar", "nascar", "NASCAR lab", ":material/all_inclusive:", "Simulated tracks with known soft states."),
-    PageInfo("formula1", "formula1", "Formula 1", ":material/sports_score:", "Where drivers switch, lap after lap."),
-    PageInfo("behaviour", "behaviour", "Behaviour", ":material/pets:", "Poses of animals beside expert labels."),
-    PageInfo("your_data", "your-data", "Your data", ":material/upload_file:", "A file of your own."),
-    PageInfo("study", "study", "Study", ":material/groups:", "Many recordings, their conditions, and what differs."),
-    PageInfo("compare", "compare", "Compare", ":material/compare_arrows:", "Models and settings side by side."),
-    PageInfo(
-        "playground", "playground", "Playground", ":material/change_history:", "The soft switch under the finger."
-    ),
-    PageInfo("paper", "paper", "Paper", ":material/article:", "Each table and figure of the paper, live."),
+    PageInfo("home", "Home", ":material/home:"),
+    PageInfo("nascar", "NASCAR lab", ":material/all_inclusive:"),
+    PageInfo("formula1", "Formula 1", ":material/sports_score:"),
+    PageInfo("behaviour", "Behaviour", ":material/pets:"),
+    PageInfo("your_data", "Your data", ":material/upload_file:"),
+    PageInfo("study", "Study", ":material/groups:"),
+    PageInfo("compare", "Compare", ":material/compare_arrows:"),
+    PageInfo("playground", "Playground", ":material/change_history:"),
+    PageInfo("paper", "Paper", ":material/article:"),
 )
 
 
@@ -69,13 +70,8 @@ def page(folder: str) -> StreamlitPage:
     """The page of one entry, for links to it; the menu and every link describe it alike."""
     entry = info(folder)
     home = entry.folder == "home"
-    return st.Page(
-        entry.path,
-        title=entry.title,
-        icon=entry.icon,
-        url_path=None if home else entry.url,
-        default=home,
-    )
+    address = None if home else entry.url
+    return st.Page(entry.path, title=entry.title, icon=entry.icon, url_path=address, default=home)
 
 
 def build() -> None:

@@ -7,7 +7,7 @@ with page.controls:
 with page.picture:
     plot(...)
 with page.card:
-    card.scores([...])
+    st.html(card.scores_html([...]))
 page.header("One simulated lap", [("states K", "4"), ("softness τ", "0.99")])
 shell.footer(["..."])
 """

@@ -36,20 +36,13 @@ class Position(NamedTuple):
     held: bool
 
 
-class Moved(NamedTuple):
-    """What the browser says of a slider: where it stands, whether it is held, and the message's number."""
-
-    value: float
-    held: bool
-    number: int
-
-
-def moved(message: Any) -> Moved | None:
-    """A message of the browser; None where it is none of ours, since anybody may send anything."""
+def moved(message: Any) -> tuple[float, bool, int] | None:
+    """(where the slider stands, whether it is held, the message's number), as the browser says; None where it is no message of
+    ours, since anybody may send anything."""
     if not isinstance(message, Mapping):
         return None
     value, count = number(message.get("value")), number(message.get("number"))
-    return None if value is None or count is None else Moved(value, message.get("held") is True, int(count))
+    return None if value is None or count is None else (value, message.get("held") is True, int(count))
 
 
 def number(value: Any) -> float | None:
@@ -124,9 +117,10 @@ def slider(
         # On a slow server a thumb may still be moved after its visitor has turned to a page that knows nothing of it.
         heard = moved((st.session_state.get(element) or {}).get("moved"))
         if heard is not None:
-            st.session_state[key] = scale.fit(heard.value)
+            stands, held, count = heard
+            st.session_state[key] = scale.fit(stands)
             known = st.session_state.setdefault(_KNOWN, {}).setdefault(key, _Memory())
-            known.heard, known.held = heard.number, heard.held and live
+            known.heard, known.held = count, held and live
 
     element = f"slider-{key}"
     at = st.session_state[key]

@@ -163,7 +163,7 @@ def test_nobody_is_below_by_less_than_is_printed(value, line, word):
 def test_scores_of_an_earlier_result_are_dim_and_named():
     rows = [card.Score("Matches", 0.993, line=0.9, line_name="chance")]
     first = card.scores_html(rows, status="2.1 s · seed 0", earlier="GDM, K 4")
-    second = card.scores_html(rows, shown=False)
+    second = card.scores_html([], to_come=rows)
     assert first.startswith('<div class="gdm-of" data-of="">'), "of settings that nobody can want: it fades"
     assert "gdm-of" not in second
     assert "Scores of the earlier result: GDM, K 4" in first
