@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,11 @@ from gdm_core.analysis.bouts import BoutRule
 from gdm_core.errors import ConfigError, DataError, ModelFileError
 from gdm_core.files import write_whole
 from gdm_core.models.base import StateModel
-from gdm_core.study import comparing, files, fitting
-from gdm_core.study.comparing import WHY_NOT, by_frames
+from gdm_core.study import comparing, fitting
 from gdm_core.study.design import FRAME, Design, Question, design_of
 from gdm_core.study.flow import Flow, flow_of
 from gdm_core.study.power import Power, power_of
-from gdm_core.study.sheet import ANIMAL, Sheet, checked, listed, near
+from gdm_core.study.sheet import ANIMAL, RECORDING, Sheet, checked, listed, near
 from gdm_core.study.states import (
     OF_CHANGES,
     OF_RECORDINGS,
@@ -38,6 +39,10 @@ from gdm_core.trials import Trial, Trials
 
 RESERVED = ("state", "name", "minute", "changes", "from_state", "to_state", *OF_STATES, *OF_CHANGES)
 Names = Mapping[int, str] | Sequence[str] | None
+FORMAT = "gdm-studio-study"
+FORMAT_VERSION = 1
+_OWN = ("states", "soft", "rate_hz", "start_seconds")
+_SHEET = "sheet."
 _MEASURES = OF_STATES | OF_CHANGES | OF_RECORDINGS
 
 
@@ -309,7 +314,7 @@ class Study(Counted):
             q.measure, q.between, ANIMAL, q.within, q.blocks, q.covariates, q.where, n_permutations, seed, trend
         )
         design = self._design(question)
-        claimed = by_frames(design, self.counts, q.measure)
+        claimed = comparing.by_frames(design, self.counts, q.measure)
         table["p_by_animal"] = table["p"]
         for column in ("statistic", "df", "df_residual", "p_classical"):
             table[column] = claimed[column].to_numpy()
@@ -317,7 +322,7 @@ class Study(Counted):
         comparing.correct(table, np.ones(len(table), bool))
         table["n"] = sum(self.counts.recordings[row].labelled for row in np.concatenate(design.rows))
         table["test"], table["flag"] = "frames as units (a mistake)", "not independent"
-        table.attrs |= {"question": question, "notes": [WHY_NOT, *table.attrs["notes"]]}
+        table.attrs |= {"question": question, "notes": [comparing.WHY_NOT, *table.attrs["notes"]]}
         return table
 
     def flow(
@@ -393,7 +398,7 @@ class Study(Counted):
             "notes": list(self.notes),
         }
         model = None if self.model is None else self.model.to_bytes()
-        return files.encoded(self.sheet.frame, self.recordings, header, model)
+        return _encoded(self.sheet.frame, self.recordings, header, model)
 
     @classmethod
     def open(cls, path: str | Path) -> Study:
@@ -401,7 +406,9 @@ class Study(Counted):
 
         path   of the file
         """
-        return cls.from_bytes(files.content_of(Path(path)), str(path))
+        if not Path(path).is_file():
+            raise DataError(f"There is no study at {path}.")
+        return cls.from_bytes(Path(path).read_bytes(), str(path))
 
     @classmethod
     def from_bytes(cls, content: bytes, path: str = "The study") -> Study:
@@ -412,7 +419,7 @@ class Study(Counted):
         """
         from gdm_core.models.loading import model_from_bytes
 
-        frame, recordings, header, model = files.read(content, path)
+        frame, recordings, header, model = _read(content, path)
         try:
             sheet = Sheet(frame, {str(k): str(v) for k, v in header["set_aside"].items()}, ())
             names = {int(state): str(name) for state, name in header["names"].items()}
@@ -437,6 +444,81 @@ def _question(
     several = (between,) if isinstance(between, str) else tuple(between)
     along = (covariates,) if isinstance(covariates, str) else tuple(covariates)
     return Question(measure, several, unit, within, blocks, along, dict(where or {}))
+
+
+# ---- as one file: an Arrow table with a row for each recording, and JSON in its header; never a pickle -------------------
+def _encoded(
+    frame: pd.DataFrame, recordings: Mapping[str, Recording], header: Mapping[str, Any], model: bytes | None
+) -> bytes:
+    """Everything of a study, as one file holds it."""
+    import pyarrow as pa
+    from pyarrow import feather
+
+    ones = [recordings.get(name) for name in frame[RECORDING]]  # None: a row of which nothing was read
+    try:
+        sheet = pa.Table.from_pandas(frame, preserve_index=False)
+    except pa.ArrowException:  # columns of mixed kinds, as sheets have them, are kept as text
+        mixed = {
+            str(c): frame[c].map(lambda v: None if pd.isna(v) else str(v)) for c in frame if frame[c].dtype == object
+        }
+        sheet = pa.Table.from_pandas(frame.assign(**mixed), preserve_index=False)
+    columns = {f"{_SHEET}{name}": sheet.column(name) for name in sheet.column_names} | {
+        "states": pa.array([one and one.labels for one in ones], pa.list_(pa.int32())),
+        "soft": pa.array(
+            [None if not one or one.soft is None else one.soft.tobytes() for one in ones], pa.large_binary()
+        ),
+        "rate_hz": pa.array([one and one.rate_hz for one in ones], pa.float64()),
+        "start_seconds": pa.array([one and one.start_seconds for one in ones], pa.float64()),
+    }
+    said = {"format": FORMAT, "format_version": FORMAT_VERSION, **header}
+    table = pa.table(columns).replace_schema_metadata({b"study": json.dumps(said).encode(), b"model": model or b""})
+    made = BytesIO()
+    feather.write_feather(table, made, compression="zstd")
+    return made.getvalue()
+
+
+def _read(content: bytes, path: str) -> tuple[pd.DataFrame, dict[str, Recording], dict[str, Any], bytes | None]:
+    """(sheet, recordings, header, model) of what `_encoded` made, or a message that says what is wrong with it.
+
+    path   what messages call it
+    """
+    import pyarrow as pa
+    from pyarrow import feather
+
+    try:
+        table = feather.read_table(BytesIO(content), memory_map=False)
+        table.validate(full=True)
+        metadata = table.schema.metadata or {}
+        header = json.loads(metadata.get(b"study", b"null"))
+    except (pa.ArrowException, OSError, ValueError, RecursionError, MemoryError) as error:
+        raise ModelFileError(
+            f"{path} is not a readable study ({str(error)[:160]}). It may be damaged or of another kind."
+        ) from error
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ModelFileError(f"{path} is an Arrow file, but no study that this library wrote.")
+    if header.get("format_version") != FORMAT_VERSION:
+        raise ModelFileError(
+            f"{path} has format version {str(header.get('format_version'))[:40]}; this library reads version {FORMAT_VERSION}."
+        )
+    try:
+        frame = table.drop(list(_OWN)).to_pandas()
+        frame = frame.astype({c: object for c in frame if frame[c].dtype == object}).fillna(value=np.nan)
+        frame.columns = [str(name).removeprefix(_SHEET) for name in frame.columns]
+        names = [str(name) for name in frame[RECORDING]]
+        found = {name: _recording(table, i) for i, name in enumerate(names) if table["states"][i].is_valid}
+    except (KeyError, ValueError, TypeError, pa.ArrowException) as error:
+        raise ModelFileError(f"{path} is a study with parts missing or damaged ({str(error)[:160]}).") from error
+    return frame, found, header, metadata.get(b"model") or None
+
+
+def _recording(table: Any, row: int) -> Recording:
+    labels = np.array(table["states"][row].values.to_numpy(), np.int32)
+    packed = table["soft"][row].as_py()
+    soft = None if packed is None else np.frombuffer(packed, np.float32).reshape(len(labels), -1)
+    rate = float(table["rate_hz"][row].as_py())
+    if not len(labels) or labels.min() < -1 or not rate > 0:
+        raise ValueError(f"recording {row} has no states or no rate")
+    return Recording(labels, rate, soft, float(table["start_seconds"][row].as_py()))
 
 
 # ---- the methods paragraph: what was done, in the words, versions and numbers that a paper prints ------------------------
