@@ -28,7 +28,9 @@ CONFIG = {"n_states": 5, "temperature": 0.99, "stickiness": "learn", "posterior"
 
 def first_data() -> Data:
     """The simulated mice that the page opens with."""
-    return recordings.load_simulated(recordings.Chosen("simulated", "egocentric", (("frames", 2000), ("seed", 0))))
+    return recordings.load_simulated(
+        recordings.ChosenRecordings("simulated", "egocentric", (("frames", 2000), ("seed", 0)))
+    )
 
 
 def make() -> Card:

@@ -18,7 +18,9 @@ from tests.support import forged
 from tests.support.attempts import Found, attempt
 from tests.support.forged import Rng
 
-CHOSEN = compare_settings.Chosen("A", "gdm", "gdm", {"n_states": 4, "temperature": 0.99, "stickiness": "learn"})
+CHOSEN = compare_settings.ComparedSetting(
+    "A", "gdm", "gdm", {"n_states": 4, "temperature": 0.99, "stickiness": "learn"}
+)
 
 
 def _within(name: str, text: str) -> None:

@@ -27,7 +27,7 @@ from gdm_core.errors import ConfigError, DataError
 from gdm_core.trials import Trials
 
 from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling
-from .readers.source import Counted, refuse_damage
+from .readers.source import BoundedStream, refuse_damage
 from .storage import cache_dir
 
 _NOT_READABLE = (
@@ -45,7 +45,7 @@ class _CountingStream:
 
     def __init__(self, file: IO[bytes], path: Path, size: int) -> None:
         refusal = f"{path} unpacks to more than {_MAX_JSON_BYTES:,} bytes; no CalMS21 file is that large."
-        self._file, self._path, self._ahead = Counted(file, _MAX_JSON_BYTES, refusal), path, b""
+        self._file, self._path, self._ahead = BoundedStream(file, _MAX_JSON_BYTES, refusal), path, b""
         self._size = size
 
     @property

@@ -232,7 +232,7 @@ class PcaPreview:
 
 
 @dataclass(frozen=True)
-class Suggestion:
+class SliderStart:
     """A start for the sliders, with the reasons in words."""
 
     n_latent: int
@@ -276,7 +276,7 @@ def _pieces(trials: Trials) -> Iterator[npt.NDArray[np.float32]]:
             yield trial.y[start : start + PIECE]
 
 
-def suggest(trials: Trials, seed: int = 0) -> Suggestion:
+def suggest(trials: Trials, seed: int = 0) -> SliderStart:
     """How many latent dimensions (D) and states (K) to start with.
 
     D: the smallest number of principal components that hold 90 % of the variance, between 2 and 8.
@@ -292,9 +292,9 @@ def suggest(trials: Trials, seed: int = 0) -> Suggestion:
     labels = {int(label) for trial in trials if trial.labels is not None for label in pd.unique(trial.labels)} - {-1}
     if labels:
         k = min(len(labels) + 1, 12)
-        return Suggestion(d, k, why_d, f"{len(labels)} labelled behaviours occur, and one state is left for the rest")
+        return SliderStart(d, k, why_d, f"{len(labels)} labelled behaviours occur, and one state is left for the rest")
     k, gain = _states_by_mixture(trials, pca, d, seed)
-    return Suggestion(d, k, why_d, gain)
+    return SliderStart(d, k, why_d, gain)
 
 
 def _states_by_mixture(trials: Trials, pca: PcaPreview, d: int, seed: int) -> tuple[int, str]:

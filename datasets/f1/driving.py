@@ -323,7 +323,7 @@ def _braking(along: Floats, brake: Floats, apex: float, start: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Difference:
+class CornerDifference:
     """By how much one driver's corners differ from another's: [C] mean and standard error, and whether chance does as much."""
 
     mean: Floats
@@ -334,7 +334,7 @@ class Difference:
         return np.asarray(np.abs(self.mean) > most * self.error, bool)
 
 
-def differences(one: Corners, other: Corners, measure: str) -> Difference:
+def differences(one: Corners, other: Corners, measure: str) -> CornerDifference:
     """The first driver less the second."""
     (a, ea), (b, eb) = one.mean(measure), other.mean(measure)
-    return Difference(a - b, np.hypot(ea, eb))
+    return CornerDifference(a - b, np.hypot(ea, eb))

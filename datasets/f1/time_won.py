@@ -203,7 +203,7 @@ FUEL_S = 0.06  # some 1.8 kg burnt a lap at 0.033 s each: taken where the sessio
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class LongRun:
     """Clean laps of one stint of one driver.
 
     code, stint, compound   whose, and on what
@@ -234,7 +234,7 @@ def fuel_effect(session: Session) -> tuple[float, str]:
     return FUEL_S, "assumed: 1.8 kg a lap at 0.033 s a kilogram; this session cannot tell it"
 
 
-def runs(session: Session, code: str, fuel: float) -> tuple[Run, ...]:
+def runs(session: Session, code: str, fuel: float) -> tuple[LongRun, ...]:
     """The runs of a driver that are long enough; laps in traffic (5 % above the median) are left out."""
     laps = session.driver(code).laps
     found = []
@@ -246,7 +246,7 @@ def runs(session: Session, code: str, fuel: float) -> tuple[Run, ...]:
         adjusted = seconds + fuel * (laps.number[rows] - laps.number[rows[0]])
         slope, error, scatter = line(age, adjusted)
         numbers, compound = laps.number[rows], laps.compound[rows[0]]
-        found.append(Run(code, stint, compound, numbers, age, seconds, adjusted, slope, error, scatter))
+        found.append(LongRun(code, stint, compound, numbers, age, seconds, adjusted, slope, error, scatter))
     return tuple(found)
 
 
@@ -278,7 +278,7 @@ def line(x: Floats, y: Floats, groups: npt.NDArray[np.int64] | None = None) -> t
 
 
 def fading(
-    found: tuple[Run, ...], shares: Mapping[int, Floats]
+    found: tuple[LongRun, ...], shares: Mapping[int, Floats]
 ) -> tuple[tuple[float, float], tuple[tuple[float, float], ...]]:
     """((slope, error) of the lap time, and of the time in each state): seconds that each lap of the tyres adds, over all runs, each
     with a level of its own. The states' slopes add up to that of the lap.

@@ -17,7 +17,7 @@ import pandas as pd
 
 from gdm_core.errors import DataError
 
-from .source import Counted, Source, brief, refuse_damage
+from .source import BoundedStream, Source, brief, refuse_damage
 
 _DELIMITERS = (",", ";", "\t", "|")
 SPACES = r"\s+"
@@ -225,7 +225,7 @@ def read_body(source: Source, layout: Layout, names: list[str], every: int) -> p
     chunk_rows = max(1, min(_CHUNK_ROWS, 5_000_000 // len(names)))
     with source.open() as file:
         try:
-            counted = Counted(file)
+            counted = BoundedStream(file)
             text = io.TextIOWrapper(io.BufferedReader(counted, 1 << 18), layout.encoding, errors="replace", newline="")
             for _ in range(layout.skipped):  # pandas would take a quote in them for the start of a cell
                 text.readline()

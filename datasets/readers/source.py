@@ -127,7 +127,7 @@ class Source:
             return raw
         most = self.limits.unpacked_bytes
         refusal = f"{self.name} unpacks to more than the limit of {most:,} bytes; it is refused."
-        return io.BufferedReader(Counted(gzip.GzipFile(fileobj=raw), most, refusal), 1 << 18)
+        return io.BufferedReader(BoundedStream(gzip.GzipFile(fileobj=raw), most, refusal), 1 << 18)
 
     def head(self, n_bytes: int = 1 << 18) -> bytes:
         """The first bytes, unpacked."""
@@ -135,7 +135,7 @@ class Source:
             return file.read(n_bytes)
 
 
-class Counted(io.RawIOBase):
+class BoundedStream(io.RawIOBase):
     """A binary stream that knows how many bytes went through it, and gives no more than `most`: then it says `refusal`."""
 
     def __init__(self, file: IO[bytes] | gzip.GzipFile, most: float = math.inf, refusal: str = "") -> None:

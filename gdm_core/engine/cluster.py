@@ -24,7 +24,7 @@ from distributed import Client
 from distributed.system import MEMORY_LIMIT
 
 import gdm_core
-from gdm_core.engine.host import FAILED, Options
+from gdm_core.engine.host import FAILED, HostOptions
 from gdm_core.engine.messages import code_version
 from gdm_core.engine.worker import NICE_VARIABLE, warm_up
 from gdm_core.errors import ConfigError, FitError
@@ -241,7 +241,7 @@ class Host:
     """
 
     def __init__(self, n_workers: int, memory: int, scheduler: str = "") -> None:
-        options = asdict(Options(n_workers, memory, ALLOWED_DEATHS, scheduler))
+        options = asdict(HostOptions(n_workers, memory, ALLOWED_DEATHS, scheduler))
         self._process = subprocess.Popen(
             [sys.executable, "-m", "gdm_core.engine.host", json.dumps(options)],
             env=_child_environment(),

@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Options:
+class HostOptions:
     """What stands on the command line. `scheduler` is the address of one that somebody else runs."""
 
     n_workers: int
@@ -68,12 +68,12 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the server's to hear, here and in all that follow
     words = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what jobs print is no address
-    options = Options(**json.loads(sys.argv[1]))
+    options = HostOptions(**json.loads(sys.argv[1]))
     why = asyncio.run(_serve(options, lambda line: print(line, file=words, flush=True)))
     sys.exit(1 if why else 0)
 
 
-async def _serve(options: Options, tell: Callable[[str], None]) -> str:
+async def _serve(options: HostOptions, tell: Callable[[str], None]) -> str:
     """Why no worker could be started; nothing where it ends because it was told to."""
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, ended.set)
@@ -172,7 +172,7 @@ def _end_group() -> None:
 
 
 @asynccontextmanager
-async def _scheduler(options: Options) -> AsyncIterator[str]:
+async def _scheduler(options: HostOptions) -> AsyncIterator[str]:
     """Where the scheduler is: one that somebody else runs, or one of our own, for this machine alone."""
     if options.scheduler:
         yield options.scheduler
@@ -184,7 +184,7 @@ async def _scheduler(options: Options) -> AsyncIterator[str]:
         yield scheduler.address
 
 
-async def _keep_worker(scheduler: str, options: Options, first: FirstWorker) -> None:
+async def _keep_worker(scheduler: str, options: HostOptions, first: FirstWorker) -> None:
     """A worker, started anew by its nanny as often as it dies, and the nanny by us: also when the scheduler had gone."""
     from distributed import Nanny
 

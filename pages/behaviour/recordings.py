@@ -30,7 +30,7 @@ SIMULATED = "Simulated mice: no frame is a recording, and how an attack looks is
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenRecordings:
     """What the controls describe, as plain values that name it."""
 
     source: str
@@ -41,7 +41,7 @@ class Chosen:
         return dict(self.options)[name]
 
 
-def choose() -> Chosen:
+def choose() -> ChosenRecordings:
     """Show the controls and say what they describe."""
     shell.section("Recording")
     source = one_of(
@@ -59,7 +59,7 @@ def choose() -> Chosen:
         help="What they do: body shape, speeds and the relation to the partner, wherever in the cage. "
         "Raw keypoints: every coordinate, as in the paper.",
     )
-    return Chosen(source, features, tuple(options.items()))
+    return ChosenRecordings(source, features, tuple(options.items()))
 
 
 def _simulated() -> dict[str, Any]:
@@ -108,12 +108,12 @@ def _file() -> dict[str, Any]:
 
 
 @st.cache_resource(max_entries=8, show_spinner="Reading the recordings")
-def load(chosen: Chosen) -> Data:
+def load(chosen: ChosenRecordings) -> Data:
     """The trials of a choice. The same object each time, so that fingerprints are computed once."""
     return {"simulated": load_simulated, "calms21": _load_calms21, "file": _load_file}[chosen.source](chosen)
 
 
-def load_simulated(chosen: Chosen) -> Data:
+def load_simulated(chosen: ChosenRecordings) -> Data:
     frames, seed = chosen.option("frames"), chosen.option("seed")
     whole = mice.simulate_recordings(N_TRIALS, frames, seed)
     train, test = KeypointSet(whole.tables[:-N_NEW], whole.name), KeypointSet(whole.tables[-N_NEW:], whole.name)
@@ -132,7 +132,7 @@ def load_simulated(chosen: Chosen) -> Data:
     )  # fmt: skip
 
 
-def _load_calms21(chosen: Chosen) -> Data:
+def _load_calms21(chosen: ChosenRecordings) -> Data:
     source = path_within(data_dir(), chosen.option("path")) if chosen.option("path") else data_dir()
     bar = st.progress(0.0, "Looking for CalMS21")
 
@@ -186,7 +186,7 @@ def _one_part_alone(source: Path, missing: str, why: str) -> DataError:
     )
 
 
-def _load_file(chosen: Chosen) -> Data:
+def _load_file(chosen: ChosenRecordings) -> Data:
     name = chosen.option("file")
     if missing := dict(chosen.options).get("missing"):
         raise DataError(

@@ -14,7 +14,7 @@ from gdm_core.analysis.comparisons import MEASURES
 from gdm_core.engine.compare import Compared, CompareJob, Comparison
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure, note
-from pages.compare.settings import STAYS, Chosen, Source
+from pages.compare.settings import STAYS, ComparedData, ComparedSetting
 from pages.lab import live
 from pages.lab.live import background, screen
 from pages.ui import navigation, shell
@@ -28,7 +28,7 @@ GRIDS: dict[str, tuple[str, tuple[Any, ...]]] = {
 }
 
 
-def tab(source: Source, chosen: list[Chosen]) -> None:
+def tab(source: ComparedData, chosen: list[ComparedSetting]) -> None:
     """Which setting, against what; a button that says how many fits that is; then the map."""
     left, middle, right = st.columns(3, gap="medium", vertical_alignment="bottom")
     letters = {one.letter: one for one in chosen}
@@ -66,7 +66,7 @@ def _name(k: int, value: Any) -> str:
     return f"{k}/{value}"
 
 
-def settings_of(one: Chosen, against: str | None) -> dict[str, tuple[str, dict[str, Any]]]:
+def settings_of(one: ComparedSetting, against: str | None) -> dict[str, tuple[str, dict[str, Any]]]:
     """Every cell of the map, by its name."""
     values = GRIDS[against][1] if against else (None,)
     return {
@@ -76,7 +76,7 @@ def settings_of(one: Chosen, against: str | None) -> dict[str, tuple[str, dict[s
     }
 
 
-def _lead(source: Source, one: Chosen, against: str | None, clicked: Mapping[str, Any] | None) -> None:
+def _lead(source: ComparedData, one: ComparedSetting, against: str | None, clicked: Mapping[str, Any] | None) -> None:
     """The way from a cell of the map to that fit on the page of its data."""
     if not source.page:
         shell.quiet("These data are shown on no other page.")
@@ -95,7 +95,7 @@ def _lead(source: Source, one: Chosen, against: str | None, clicked: Mapping[str
     )
 
 
-def cell_at(one: Chosen, against: str | None, clicked: Mapping[str, Any] | None) -> Chosen | None:
+def cell_at(one: ComparedSetting, against: str | None, clicked: Mapping[str, Any] | None) -> ComparedSetting | None:
     """The setting of a cell that was clicked, as the browser names it; None where there is none."""
     if not clicked or str(clicked.get("x")) not in map(str, STATES):
         return None

@@ -14,7 +14,7 @@ from gdm_core.engine.compare import Compared
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import TIME_MARGIN, Dict, Figure, axis, figure, points, time_cursor, typed
 from gdm_studio.plot.figures.states import averaged
-from pages.compare.settings import Source
+from pages.compare.settings import ComparedData
 from pages.ui import shell
 from pages.ui.plot import plot
 
@@ -23,7 +23,7 @@ TRACKS = 4  # side by side
 ROOM = 30  # samples shown before and after a moment, at least
 
 
-def draw(source: Source, found: Compared) -> None:
+def draw(source: ComparedData, found: Compared) -> None:
     """The true states, where they are known, and one row of states for every setting; tracks above, where there is one."""
     rows = states_side_by_side(source, found)
     if not rows:
@@ -53,12 +53,12 @@ def firsts(found: Compared) -> dict[str, Cell]:
     return {label: next(iter(cells.values())) for label, cells in found.cells.items() if cells}
 
 
-def step_of(source: Source, stride: int) -> float:
+def step_of(source: ComparedData, stride: int) -> float:
     """From one shown sample to the next, in the unit of the source."""
     return float(stride) if source.unit == "step" else stride / source.test[0].rate_hz
 
 
-def states_side_by_side(source: Source, found: Compared) -> dict[str, npt.NDArray[np.float32]]:
+def states_side_by_side(source: ComparedData, found: Compared) -> dict[str, npt.NDArray[np.float32]]:
     """Label -> [T', K] states of the first seed, in the columns of the true states or of the first setting."""
     cells = firsts(found)
     if not cells:
@@ -129,7 +129,7 @@ def zoomed(figure: Figure, low: float, high: float) -> Figure:
 
 
 def on_the_map(
-    source: Source, stride: int, window: tuple[int, int], rows: Mapping[str, npt.NDArray[np.float32]]
+    source: ComparedData, stride: int, window: tuple[int, int], rows: Mapping[str, npt.NDArray[np.float32]]
 ) -> None:
     """Both readings of the moment where it happened, over the whole path in grey, where there is one."""
     if len(source.test) > 1 or source.test[0].position is None:

@@ -16,7 +16,7 @@ from gdm_core.engine.compare import Compared, CompareJob, Comparison
 from gdm_core.text import mean_and_spread
 from gdm_studio.plot import figures
 from pages.compare import grid, pictures
-from pages.compare.settings import Chosen, Source
+from pages.compare.settings import ComparedData, ComparedSetting
 from pages.lab import live
 from pages.lab.live import background
 from pages.ui import shell
@@ -60,7 +60,7 @@ def current(frame: Frame, comparison: Comparison) -> CompareJob | None:
     return None
 
 
-def show_results(frame: Frame, source: Source, chosen: list[Chosen], job: CompareJob) -> None:
+def show_results(frame: Frame, source: ComparedData, chosen: list[ComparedSetting], job: CompareJob) -> None:
     """Everything below the controls. What comes in while fits run is drawn by the part that looks for it."""
     found = job.poll()
     with frame.picture:
@@ -135,7 +135,7 @@ def _differences(found: Compared) -> None:
         plot(pictures.differences(verdict), key="differences")
 
 
-def _disagreement(source: Source, found: Compared) -> None:
+def _disagreement(source: ComparedData, found: Compared) -> None:
     """The moments that two settings see differently."""
     firsts = pictures.firsts(found)
     if len(firsts) < 2:
@@ -186,7 +186,7 @@ def _moment(of: str, count: int) -> int | None:
     return at if at is not None and at < count else None
 
 
-def _seeds(source: Source, found: Compared) -> None:
+def _seeds(source: ComparedData, found: Compared) -> None:
     """What the seeds of each setting agree on: the states that a careful person reports."""
     many = {label: cells for label, cells in found.cells.items() if len(cells) > 1}
     if not many:

@@ -37,7 +37,7 @@ COUNT = "settings"  # how many there are, in the address
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ComparedSetting:
     """One setting: the model by its name, and the parameters of its family, all but the seed."""
 
     letter: str
@@ -46,7 +46,7 @@ class Chosen:
     config: dict[str, Any]
 
 
-def labels(chosen: list[Chosen]) -> list[str]:
+def labels(chosen: list[ComparedSetting]) -> list[str]:
     """A name for each: its letter, its model, and what else it does not share with all others."""
     told = {"n_states": "K", "temperature": "τ", "stickiness": "γ"}
     differ = [name for name in told if len({repr(one.config[name]) for one in chosen if name in one.config}) > 1]
@@ -57,9 +57,9 @@ def labels(chosen: list[Chosen]) -> list[str]:
     return named
 
 
-def once(chosen: list[Chosen]) -> tuple[list[Chosen], str]:
+def once(chosen: list[ComparedSetting]) -> tuple[list[ComparedSetting], str]:
     """(each setting once, a sentence on those that were there twice): a setting cannot be compared with itself."""
-    kept: list[Chosen] = []
+    kept: list[ComparedSetting] = []
     said = []
     for one in chosen:
         same = next((other for other in kept if (other.name, other.config) == (one.name, one.config)), None)
@@ -72,7 +72,7 @@ def once(chosen: list[Chosen]) -> tuple[list[Chosen], str]:
     return kept, " ".join(said)
 
 
-def choose(n_channels: int, n_samples: int, n_latent: int) -> list[Chosen]:
+def choose(n_channels: int, n_samples: int, n_latent: int) -> list[ComparedSetting]:
     """Show a row of controls for each setting."""
     shell.section("Settings")
     count = _count()
@@ -103,7 +103,7 @@ def _set_count(count: int) -> None:
     st.query_params[COUNT] = str(count)
 
 
-def _row(letter: str, offered: list[str], n_channels: int, n_samples: int, n_latent: int) -> Chosen:
+def _row(letter: str, offered: list[str], n_channels: int, n_samples: int, n_latent: int) -> ComparedSetting:
     first = FIRST[LETTERS.index(letter)] if LETTERS.index(letter) < len(FIRST) else "gdm"
     name = one_of(f"Model {letter}", {name: MODELS[name] for name in offered}, first, key="model", of=letter)
     family, fixed = NAMED_MODELS[name]
@@ -115,7 +115,7 @@ def _row(letter: str, offered: list[str], n_channels: int, n_samples: int, n_lat
         tau = number("Softness (τ)", *TAU_RANGE, 0.99, key="tau", of=letter, **shown)
         stay = one_of("How long to stay (γ)", STAYS, key="gamma", of=letter)
         config |= {"temperature": tau, "stickiness": stay if stay == "learn" else float(stay)}
-    return Chosen(letter, name, family, config | {"n_latent": min(n_latent, n_channels)} | fixed)
+    return ComparedSetting(letter, name, family, config | {"n_latent": min(n_latent, n_channels)} | fixed)
 
 
 # ---- what they are compared on --------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ SEEDS = (0, 9999)
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class ComparedData:
     """Trials to fit, new ones to measure on, and a line about them.
 
     n_latent   dimensions of the dynamics, the same for all settings
@@ -156,7 +156,7 @@ class Source:
     address: Mapping[str, Any] = field(default_factory=dict)
     k_key: str = "K"
 
-    def query(self, chosen: Chosen) -> dict[str, Any]:
+    def query(self, chosen: ComparedSetting) -> dict[str, Any]:
         """The address at which the page shows `chosen` fitted to these data."""
         config = chosen.config
         query = {**self.address, "model": MODELS[chosen.name], self.k_key: str(config["n_states"])}
@@ -168,7 +168,7 @@ class Source:
 
 
 @st.cache_resource(max_entries=12, show_spinner="Simulating")
-def simulated(name: str, seed: int) -> Source:
+def simulated(name: str, seed: int) -> ComparedData:
     """The same object each time, so that its fingerprint is computed once."""
     about = f"{SIMULATED[name]}, number {seed}"
     if name in SETTINGS:
@@ -176,16 +176,16 @@ def simulated(name: str, seed: int) -> Source:
         lap, another = nascar.train_test(setting, seed, T)
         address = {"setting": called, "track": str(seed)}
         sides = Trials((lap,), name=lap.name), Trials((another,), name=another.name)
-        return Source(about, *sides, page="nascar", address=address)
+        return ComparedData(about, *sides, page="nascar", address=address)
     if name == "race":
         session = formula1.simulate_race(drivers=2, laps=LAPS, seed=seed)
         train, test = (formula1.to_trials(session, driver.code) for driver in session.drivers)
-        return Source(about, train, test, unit="s")
+        return ComparedData(about, train, test, unit="s")
     whole = mice.simulate(4, FRAMES, seed)
-    return Source(about, Trials(whole.trials[:3], "three trials"), Trials(whole.trials[3:], "a fourth"), 4, "s")
+    return ComparedData(about, Trials(whole.trials[:3], "three trials"), Trials(whole.trials[3:], "a fourth"), 4, "s")
 
 
-def choose_data() -> Source | None:
+def choose_data() -> ComparedData | None:
     """Show the controls. None, with what to do on the screen, where nothing is open on the page that was chosen."""
     shell.section("Data")
     pages = {info.folder: OPEN_ON.format(info.title) for info in navigation.available() if info.folder in LABS}
@@ -197,7 +197,7 @@ def choose_data() -> Source | None:
     return simulated(name, number("Simulation (seed)", *SEEDS, 0, key="track", help="Another number draws other data."))
 
 
-def _open(page: str) -> Source | None:
+def _open(page: str) -> ComparedData | None:
     """The data that this visitor has on another page."""
     setting = open_on(page)
     if setting is None:
@@ -205,4 +205,4 @@ def _open(page: str) -> Source | None:
     data, choice = setting.data, setting.choice
     n_latent, left = int(choice.config["n_latent"]), navigation.left_at(navigation.info(page).url)
     k_key = ui_settings.key("K", choice.of)
-    return Source(data.about, data.train, data.test, n_latent, data.unit, data.keep, page, left, k_key)
+    return ComparedData(data.about, data.train, data.test, n_latent, data.unit, data.keep, page, left, k_key)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from datasets.f1.time_won import FEWEST, Run, fading, fuel_effect, runs, shares_by_lap
+from datasets.f1.time_won import FEWEST, LongRun, fading, fuel_effect, runs, shares_by_lap
 from datasets.formula1 import Session, stints
 from gdm_core.errors import GdmError
 from gdm_studio.plot import palette
@@ -26,7 +26,7 @@ OTHER = "#a06bb0"
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
-def driver_runs(place: Place, code: str, fuel: float) -> tuple[Run, ...]:
+def driver_runs(place: Place, code: str, fuel: float) -> tuple[LongRun, ...]:
     return runs(data.open_session(place), code, fuel)
 
 
@@ -74,7 +74,7 @@ def tab(view: View, here: Driver) -> None:
         shell.quiet(caption)
 
 
-def _fading(here: Driver, found: tuple[Run, ...], drawn: bool) -> None:
+def _fading(here: Driver, found: tuple[LongRun, ...], drawn: bool) -> None:
     whole, states = fading(found, shares_by_lap(here.states, here.laps.lap))
     if not states or not np.isfinite(whole[0]):
         shell.quiet(f"{here.laps.code} has no long run among the laps that are looked at.")
@@ -122,7 +122,7 @@ def fading_bars(code: str, states: tuple[tuple[float, float], ...], names: list[
     return figure([bars], caption, alt, 90 + 30 * len(names), **axes)
 
 
-def against_age(session: Session, found: list[Run]) -> Figure:
+def against_age(session: Session, found: list[LongRun]) -> Figure:
     """Laps of each run and its line."""
     traces: list[Dict] = []
     marks: list[Dict] = []

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
-from datasets.features import PcaPreview, Suggestion, principal_components, suggest
+from datasets.features import PcaPreview, SliderStart, principal_components, suggest
 from datasets.keypoints import KeypointTable
 from datasets.splits import is_part, usable
 from gdm_core.analysis import looks
@@ -152,7 +152,7 @@ class Data:
         return None if not self.recorded else Words.of(self.label_names, [trial.labels for trial in self.trials])
 
     @cached_property
-    def suggestion(self) -> Suggestion:
+    def suggestion(self) -> SliderStart:
         """What a first look at the fitted trials says of K and D."""
         return suggest(self.train)
 

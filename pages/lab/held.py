@@ -52,14 +52,14 @@ BESIDE = 4  # other numbers of states that are worked out when a hand comes near
 
 
 @dataclass(frozen=True, eq=False)
-class Labels:
+class HardStates:
     """[S] the state of each moment, -1 for none, in place of soft states of `n_states`."""
 
     codes: npt.NDArray[np.integer[Any]]
     n_states: int
 
 
-Parts = Mapping[str, Array | Labels]
+Parts = Mapping[str, Array | HardStates]
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,11 +187,11 @@ def _table(values: Sequence[float], parts: Sequence[Parts]) -> dict[str, Any]:
     """Shares of states in steps of 1/255 at each value; labels as bytes, 255 for none."""
     found = {}
     for name, first in parts[0].items():
-        length, n_states = (len(first.codes), first.n_states) if isinstance(first, Labels) else first.shape
+        length, n_states = (len(first.codes), first.n_states) if isinstance(first, HardStates) else first.shape
         stride = max(1, -(-length * n_states // MOST))
         kind, every = "states", []
         for part in (each[name] for each in parts):
-            if isinstance(part, Labels):
+            if isinstance(part, HardStates):
                 kind, codes = "labels", part.codes[::stride]
                 every.append(np.where(codes < 0, 255, codes).astype(np.uint8))
             else:

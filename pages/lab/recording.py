@@ -122,7 +122,7 @@ def _followed(view: View, colours: Sequence[int], taught: WithWords | None) -> h
         if fitted is not None:
             named = naming.arrange([""] * n_states, range(n_states), start=_label_colours(data, fitted))
         shown = named.apply(states[0])
-        return {"states": shown, "bouts": held.Labels(rule.labels(shown, trial.rate_hz), shown.shape[1])}
+        return {"states": shown, "bouts": held.HardStates(rule.labels(shown, trial.rate_hz), shown.shape[1])}
 
     rows = {"bouts": "bouts", "states": "states"}
     figures = {

@@ -40,7 +40,7 @@ def own(name: str, n_seeds: int) -> paper.Experiment | None:
     if page is None:
         return None
     offered = {"shipped": "What ships", "open": f"What is open on {navigation.info(page).title}"}
-    chosen = one_of("Run it on", offered, tall=True, key="on", of=name)
+    chosen = one_of("PaperRun it on", offered, tall=True, key="on", of=name)
     setting = open_on(page) if chosen == "open" else None
     if setting is None:
         return None
@@ -50,7 +50,7 @@ def own(name: str, n_seeds: int) -> paper.Experiment | None:
 
 # ---- run anew -------------------------------------------------------------------------------------------------------
 @dataclass
-class Run:
+class PaperRun:
     """The experiment that this visitor has asked for."""
 
     jobs: list[CompareJob]
@@ -64,19 +64,19 @@ class Run:
             job.cancel()
 
 
-def running(name: str) -> Run | None:
+def running(name: str) -> PaperRun | None:
     """The run of this experiment, if it was asked for."""
-    kept: Run | None = background.begun("paper", name)
+    kept: PaperRun | None = background.begun("paper", name)
     return kept
 
 
 def start(experiment: paper.Experiment) -> None:
-    """Run it; one that this visitor has asked for before ends."""
+    """PaperRun it; one that this visitor has asked for before ends."""
 
-    def run() -> Run:
+    def run() -> PaperRun:
         engine, visitor = screen.engine(), f"{live.visitor()}/paper"
         jobs = [CompareJob(one, engine, visitor) for one in experiment.comparisons]
-        return Run(jobs, Estimate(experiment.usual_s / max(1, len(engine.info().workers))))
+        return PaperRun(jobs, Estimate(experiment.usual_s / max(1, len(engine.info().workers))))
 
     background.begin("paper", experiment.name, run)
 

@@ -16,7 +16,7 @@ from gdm_core.study.states import SHARES
 from pages.study import pictures
 from pages.study.bring import Brought
 from pages.study.pictures import MINUS, groups_of, label_of
-from pages.study.questions import MEASURES, NOTHING, SHORT, Answers, Asked
+from pages.study.questions import MEASURES, NOTHING, SHORT, Asked, StudyAnswer
 from pages.ui import settings, shell
 from pages.ui.controls import one_of
 from pages.ui.plot import coming, plot
@@ -29,7 +29,7 @@ DOTS = 370  # pixels of the dots, with their caption
 MOST_ABSENT = 3  # that are told above the picture
 
 
-def draw(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
+def draw(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> None:
     """Dots where a question has an answer; strips always; and in a line who is not there."""
     absent = left_out(brought)
     for one in absent[:MOST_ABSENT]:
@@ -77,7 +77,7 @@ def p_text(p: float) -> str:
     return "not tested" if np.isnan(p) else "< .001" if p < 0.001 else f"= {p:.3f}".replace("0.", ".")
 
 
-def card(asked: Asked, found: Answers) -> None:
+def card(asked: Asked, found: StudyAnswer) -> None:
     """The answer."""
     st.html('<p class="gdm-panel-title">Does it differ?</p>')
     if found.flow is not None:
@@ -121,7 +121,7 @@ def differing(table: pd.DataFrame, correction: str) -> list[int]:
     return [int(place) for place in np.argsort(p, kind="stable") if p[place] < LEVEL]
 
 
-def notes(found: Answers) -> None:
+def notes(found: StudyAnswer) -> None:
     """What the design cannot say."""
     said = [*(found.flow.notes if found.flow else ()), *(found.table.attrs["notes"] if found.table is not None else ())]
     if said:

@@ -253,7 +253,7 @@ def _of_files(page: Frame, source: str) -> Brought | None:
 
 
 def _studied(
-    page: Frame, found: files.Read, sheet: pd.DataFrame, options: files.Reading, key: str, of: str, path: str, notes: list[str]
+    page: Frame, found: files.Read, sheet: pd.DataFrame, options: files.FileReading, key: str, of: str, path: str, notes: list[str]
 ) -> Brought | None:  # fmt: skip
     """The study of files: of states at once, of recordings once a model has been fitted to them."""
     name = exports.slug(path) if path else "study"

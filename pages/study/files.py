@@ -69,7 +69,7 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Reading:
+class FileReading:
     """How files are read."""
 
     hold: str
@@ -87,7 +87,7 @@ def sent(key: str) -> Any:
     return st.session_state.get(f"{_SENT}{key}")
 
 
-def how() -> Reading:
+def how() -> FileReading:
     """The controls that say how files are read."""
     hold = one_of("Files hold", HOLD, key="hold")
     said, usual = ("Samples a second (0: as files say)", 0.0) if hold == "recordings" else ("Samples a second", 25.0)
@@ -98,7 +98,7 @@ def how() -> Reading:
         features = one_of(
             "Poses as", FEATURES, key="features", help="Shape and motion are the same wherever the animal is."
         )
-    return Reading(hold, rate or None, features)
+    return FileReading(hold, rate or None, features)
 
 
 def uploaded() -> list[tuple[str, Given]]:
@@ -126,7 +126,7 @@ def _is_sheet(name: str) -> bool:
     return stem in SHEETS and ending in ("csv", "tsv", "xlsx")
 
 
-def read(files: list[tuple[str, Given]], options: Reading) -> Read | None:
+def read(files: list[tuple[str, Given]], options: FileReading) -> Read | None:
     """What they hold, once it is read. What was read stays, also where somebody stops it."""
     known: dict[Any, Any] = st.session_state.setdefault(_READ, {})
 
@@ -139,7 +139,7 @@ def read(files: list[tuple[str, Given]], options: Reading) -> Read | None:
             except GdmError as error:
                 made.troubles[given.name] = str(error)
         for i, (one_key, one) in enumerate(every):
-            say(f"Reading {one.name}, {i + 1} of {len(every)}", i / len(every))
+            say(f"FileReading {one.name}, {i + 1} of {len(every)}", i / len(every))
             if one_key not in known:
                 try:
                     known[one_key] = _read(one, options)
@@ -153,7 +153,7 @@ def read(files: list[tuple[str, Given]], options: Reading) -> Read | None:
     return work.outcome("study-read", key, do, failed, what="the import", kept="What was read before that is kept.")
 
 
-def _read(one: Given, options: Reading) -> Any:
+def _read(one: Given, options: FileReading) -> Any:
     if options.hold == "recordings":
         return cohort_files.read_one(one, options.rate_hz, options.features)
     if options.rate_hz is None:

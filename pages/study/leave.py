@@ -16,7 +16,7 @@ from gdm_core.study import Study
 from gdm_studio.plot.figures.base import Figure
 from pages.study import answer, files, pictures, words
 from pages.study.bring import Brought
-from pages.study.questions import N_PERMUTATIONS, SHORT, Answers, Asked
+from pages.study.questions import N_PERMUTATIONS, SHORT, Asked, StudyAnswer
 from pages.ui import exports, shell
 from pages.ui.downloads import download
 from pages.ui.plot import plot
@@ -25,7 +25,7 @@ FOLDER = "studies"  # below the data folder
 _TROUBLE = "study-keep-trouble"
 
 
-def panel(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
+def panel(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> None:
     """Buttons for all of it, and the paragraph to copy."""
     study = brought.study
     found = [one for one in (answers.flow, answers.table) if one is not None] if answers is not None else []
@@ -90,7 +90,7 @@ def _keep(brought: Brought, asked: Asked | None) -> None:
     st.session_state["data"], st.query_params[files.STAYS] = "saved", name
 
 
-def _figures(brought: Brought, asked: Asked | None, answers: Answers | None) -> dict[str, tuple[str, Figure]]:
+def _figures(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> dict[str, tuple[str, Figure]]:
     """Those that stand on the page, by their keys."""
     found: dict[str, tuple[str, Figure]] = {}
     if asked is not None and answers is not None and answers.table is not None:
@@ -128,7 +128,7 @@ def script(brought: Brought, asked: Asked | None) -> str:
     return "\n".join([*lines, ""])
 
 
-def report(brought: Brought, asked: Asked | None, answers: Answers | None) -> bytes:
+def report(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> bytes:
     """One page that needs nothing else: the question, the answer, figures, methods and the script."""
     study = brought.study
     if asked is None or answers is None or answers.table is None:

@@ -31,7 +31,7 @@ from gdm_studio.plot.figures.base import (
 from gdm_studio.plot.figures.states import state_strips
 from pages.lab.figures import states_on_a_circle
 from pages.lab.tabs import shortened
-from pages.study.questions import MEASURES, Answers, Asked
+from pages.study.questions import MEASURES, Asked, StudyAnswer
 from pages.ui import legend
 
 STRIP_COLUMNS = 400  # of a strip: more than its few pixels of height let an eye tell apart
@@ -171,7 +171,7 @@ def groups_of(table: pd.DataFrame) -> list[str]:
     return [str(name).removeprefix("mean_") for name in table if str(name).startswith("mean_")]
 
 
-def dots(study: Study, asked: Asked, answers: Answers) -> Figure:
+def dots(study: Study, asked: Asked, answers: StudyAnswer) -> Figure:
     """A dot an animal, state by state: beside it the mean of each group with its 95 % interval, paired ones joined. Of many
     states or changes, those whose difference is surest."""
     found, per_unit = answers.table, answers.per_unit

@@ -76,7 +76,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Answers:
+class StudyAnswer:
     """What came of a question. `table` is None, and `trouble` says why, where it cannot be answered."""
 
     flow: Flow | None
@@ -141,11 +141,11 @@ def choose(brought: Brought) -> Asked | None:
     )  # fmt: skip
 
 
-def answers(brought: Brought, asked: Asked) -> Answers | None:
+def answers(brought: Brought, asked: Asked) -> StudyAnswer | None:
     """The answers to a question, once there are any."""
     study = brought.study
 
-    def do(say: Say) -> Answers:
+    def do(say: Say) -> StudyAnswer:
         flow, no_flow = None, "The flow test compares the groups of one column."
         say("Comparing how one state follows another", 0.1)
         if len(asked.between) == 1:
@@ -158,9 +158,9 @@ def answers(brought: Brought, asked: Asked) -> Answers | None:
             table = study.compare(
                 asked.measure, asked.between, covariates=asked.covariates, n_permutations=N_PERMUTATIONS, **asked.design
             )
-            return Answers(flow, no_flow, table, study.per_unit(asked.measure, asked.between, **asked.design))
+            return StudyAnswer(flow, no_flow, table, study.per_unit(asked.measure, asked.between, **asked.design))
         except GdmError as error:
-            return Answers(flow, no_flow, None, None, str(error))
+            return StudyAnswer(flow, no_flow, None, None, str(error))
 
     return work.outcome("study-asking", (brought.key, "answers", asked.key), do, "This cannot be answered")
 

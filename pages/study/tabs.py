@@ -14,7 +14,7 @@ from gdm_core.study.sheet import RECORDING
 from gdm_core.study.states import OF_STATES, SHARES
 from pages.study import answer, leave, pictures, questions, words, work
 from pages.study.bring import Brought
-from pages.study.questions import Answers, Asked
+from pages.study.questions import Asked, StudyAnswer
 from pages.study.work import Say
 from pages.ui import settings, shell
 from pages.ui.controls import pick, slide, tabs
@@ -25,7 +25,7 @@ BIN_S = 60.0
 ALL = "whole recording"
 
 
-def show(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
+def show(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> None:
     """The tabs; those that are closed cost nothing."""
     table = None if answers is None else answers.table
     for name, place in tabs(TABS):
@@ -42,7 +42,7 @@ def show(brought: Brought, asked: Asked | None, answers: Answers | None) -> None
                 OF_AN_ANSWER[name](brought, asked, table)
 
 
-def _changes(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
+def _changes(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> None:
     if asked is None or answers is None or answers.flow is None:
         shell.empty("No flow to show", "" if answers is None else answers.no_flow)
         return
@@ -167,14 +167,14 @@ def _frames(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
     shell.quiet(found.attrs["notes"][0].replace("p_by_animal", "p by animals"))
 
 
-def _clips(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
+def _clips(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> None:
     table = None if answers is None else answers.table
     words.teach(
         brought, asked, _state(brought, "Clips of", 0 if table is None else _surest(table, len(brought.study.states)))
     )
 
 
-def _recordings(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
+def _recordings(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> None:
     """The sheet as it was understood, and all that was left out or set aside."""
     study = brought.study
     counts = study.counts
@@ -196,7 +196,7 @@ OF_AN_ANSWER: dict[str, Callable[[Brought, Asked, pd.DataFrame], None]] = {
     "How many animals": _power,
     "Frames as units": _frames,
 }
-OTHERS: dict[str, Callable[[Brought, Asked | None, Answers | None], None]] = {
+OTHERS: dict[str, Callable[[Brought, Asked | None, StudyAnswer | None], None]] = {
     "Changes": _changes,
     "Clips and words": _clips,
     "Names": lambda brought, asked, _: words.name_states(brought, asked),

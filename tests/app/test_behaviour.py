@@ -20,7 +20,7 @@ from tests.support.drawn import record, words
 from tests.support.page import opened
 from tests.support.sliders import slider
 
-FIRST = recordings.Chosen("simulated", "egocentric", (("frames", 2000), ("seed", 0)))
+FIRST = recordings.ChosenRecordings("simulated", "egocentric", (("frames", 2000), ("seed", 0)))
 CONFIG = {"n_states": 5, "temperature": 0.99, "stickiness": "learn", "posterior": "linear", "n_latent": 6, "seed": 0}
 
 

@@ -100,14 +100,14 @@ def test_other_numbers_of_states_fill_a_map_where_a_failure_is_a_mark(engine):
     app.selectbox(key="grid-of").set_value("B").run()
     app = pressed(app, "Fit 6 models")
     app.run()
-    asked = grid.settings_of(settings.Chosen("B", "pdlds", "pdlds", {"n_states": 4, "n_latent": 2}), None)
+    asked = grid.settings_of(settings.ComparedSetting("B", "pdlds", "pdlds", {"n_states": 4, "n_latent": 2}), None)
     source = settings.simulated("nascar-soft", 0)
     made = grid.heat(CompareJob(Comparison(asked, (0,), source.train, source.test), engine, "one").poll(), None, "ten")
     assert [mark["text"] for mark in made["layout"]["annotations"]] == ["×"] * 6
 
 
 def test_a_cell_of_the_map_leads_to_its_fit_on_the_page_of_the_data(engine):
-    chosen = settings.Chosen(
+    chosen = settings.ComparedSetting(
         "A", "gdm", "gdm", {"n_states": 4, "n_latent": 2, "temperature": 0.99, "stickiness": "learn"}
     )
     cell = grid.cell_at(chosen, "stickiness", {"x": "6", "y": "0.7"})
@@ -184,8 +184,8 @@ def test_impossible_comparisons_are_refused():
 
 
 def test_labels_name_what_differs_and_nothing_else():
-    def one(letter: str, name: str, **config: Any) -> settings.Chosen:
-        return settings.Chosen(letter, name, "gdm", config)
+    def one(letter: str, name: str, **config: Any) -> settings.ComparedSetting:
+        return settings.ComparedSetting(letter, name, "gdm", config)
 
     same = [one("A", "gdm", n_states=4, temperature=0.5), one("B", "arhmm", n_states=4)]
     assert settings.labels(same) == ["A GDM", "B AR-HMM"]

@@ -74,7 +74,7 @@ def test_the_paper_opens_with_its_tables_and_figures(elsewhere, engine):
 
 def test_a_link_from_there_means_the_same_here():
     """Names of controls in an address, and where those begin that a link leaves out."""
-    asked = recordings.Chosen("simulated", "egocentric", (("frames", 1000), ("seed", 3)))
+    asked = recordings.ChosenRecordings("simulated", "egocentric", (("frames", 1000), ("seed", 3)))
     here = recordings.load_simulated(asked)
     with other_last_bits() as made:
         there = recordings.load_simulated(asked)

@@ -14,12 +14,12 @@ from pages import lab
 from pages.behaviour import recordings
 from pages.lab import Data, View, live
 from pages.lab.live.pictures import Origin
-from pages.lab.live.session import Records
+from pages.lab.live.session import PageRecords
 from pages.lab.naming import Naming
 from pages.lab.view import R, Reading
 from pages.ui.shell import Frame
 
-SMALL = recordings.Chosen("simulated", "egocentric", (("frames", 300), ("seed", 1)))
+SMALL = recordings.ChosenRecordings("simulated", "egocentric", (("frames", 300), ("seed", 1)))
 FRAME = Frame("behaviour", "Behaviour", *(None,) * 5)
 
 
@@ -28,7 +28,7 @@ def view_of(
 ) -> View:
     """The trial `index` of `data`, as a fit shows it; without one, before any fit."""
     choice: Any = SimpleNamespace(label="GDM", facts=[])
-    fit = SimpleNamespace(records=Records()) if fit is None else fit
+    fit = SimpleNamespace(records=PageRecords()) if fit is None else fit
     setting = lab.Setting(data, choice)
     return View(FRAME, setting, fit, shown or live.Shown("running"), look, index=index, naming=naming, rule=rule)
 

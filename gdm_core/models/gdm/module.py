@@ -23,7 +23,7 @@ LEAST_CHANCE = 1e-6  # of a word, whatever the state
 _LEAST_LOG_NOISE = math.log(1e-4)  # of a channel's standard deviation; keeps noise-free data from a singular fit
 
 
-class View(NamedTuple):
+class RowsView(NamedTuple):
     """What one pass over the rows needs again and again."""
 
     x: Tensor  # [R, D] projected observations
@@ -31,8 +31,8 @@ class View(NamedTuple):
     context: Tensor  # [R, C] what transitions take from the past
     posterior: Tensor  # [R, K] posterior logits (before any memory term)
 
-    def piece(self, begin: int, end: int) -> View:
-        return View(*(part[begin:end] for part in self))
+    def piece(self, begin: int, end: int) -> RowsView:
+        return RowsView(*(part[begin:end] for part in self))
 
 
 class GdmModule(nn.Module):
@@ -68,12 +68,12 @@ class GdmModule(nn.Module):
     def n_states(self) -> int:
         return int(self.initial.shape[0])
 
-    def view(self, rows: Rows) -> View:
+    def view(self, rows: Rows) -> RowsView:
         x = rows.past @ self.projection.T
         ready = (rows.age >= self.lags).to(x.dtype)[:, None]
         lagged = [shift(x, lag) for lag in range(1, self.lags + 1)]
         design = torch.cat([*(part * ready for part in lagged), ready, 1 - ready], -1)
-        return View(x, design, self.transition.context(rows, x), self.posterior(rows, x))
+        return RowsView(x, design, self.transition.context(rows, x), self.posterior(rows, x))
 
     # ---- prior --------------------------------------------------------------------------------------------------
     def prior_logits(self, context: Tensor, z: Tensor, rows: Rows, before: Tensor | None = None) -> Tensor:
@@ -152,7 +152,7 @@ class GdmModule(nn.Module):
             return torch.where(rows.age < self.lags, value, _gaussian(residual, self.noise_factor(), rows.known))
         return _gaussian(residual, self.noise_factor(), rows.known)
 
-    def expected_log_likelihood(self, mean_z: Tensor, covariance: Tensor, view: View, rows: Rows) -> Tensor:
+    def expected_log_likelihood(self, mean_z: Tensor, covariance: Tensor, view: RowsView, rows: Rows) -> Tensor:
         """[R] exact E_q[log p(y_t | z_t)] from the first two moments of z_t."""
         per_state = torch.einsum("rd,kdn->rkn", view.design, self.dynamics)  # [R, K, N]
         value = self.log_likelihood(mean_z[None], view.design, rows)[0]
@@ -167,7 +167,7 @@ class GdmModule(nn.Module):
         return value + (self._log_density(directions, rows) - at_zero).sum(0)
 
     # ---- posterior ----------------------------------------------------------------------------------------------
-    def sample_posterior(self, view: View, rows: Rows, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    def sample_posterior(self, view: RowsView, rows: Rows, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
         """(log z, posterior logits), each [S, R, K]."""
         return self.posterior.sample_log(rows, view.posterior, noise, temperature)
 
@@ -234,7 +234,7 @@ def importance_objective(module: GdmModule, rows: Rows, noise: Tensor, temperatu
     return torch.logsumexp(log_weights, 0) - math.log(len(weights)) + moving - moving.detach()
 
 
-def _sampled_bound(module: GdmModule, rows: Rows, view: View, temperature: float, n_samples: int) -> Tensor:
+def _sampled_bound(module: GdmModule, rows: Rows, view: RowsView, temperature: float, n_samples: int) -> Tensor:
     """[R] each row's share of the ELBO, averaged over samples of z_{t-1}; in pieces, so that memory stays bounded."""
     generator = torch.Generator(device=view.x.device).manual_seed(0)
     k = module.n_states
@@ -275,7 +275,7 @@ def elbo(module: GdmModule, rows: Rows, temperature: float, n_samples: int = 16,
     return total
 
 
-def _exact_bound(module: GdmModule, rows: Rows, view: View, temperature: float) -> Tensor:
+def _exact_bound(module: GdmModule, rows: Rows, view: RowsView, temperature: float) -> Tensor:
     """[R] each row's share of the ELBO, from exact moments of q."""
     exact = moments(view.posterior, temperature, second=True)
     fit = module.expected_log_likelihood(exact.mean, exact.covariance, view, rows)

@@ -11,7 +11,7 @@ from gdm_core.errors import ConfigError
 from gdm_core.maths.relaxed import gumbel, moments
 from gdm_core.maths.rows import Rows, as_numpy
 from gdm_core.models.gdm.config import GDMConfig
-from gdm_core.models.gdm.module import GdmModule, View, roles
+from gdm_core.models.gdm.module import GdmModule, RowsView, roles
 from gdm_core.models.gdm.readout import candidates_of_last_row, same_noise
 from gdm_core.models.gdm.word_model import WordModel
 from gdm_core.models.online import Arrays, Candidates
@@ -92,7 +92,7 @@ class GdmReader:
         carried = None if m["known"].all() else m["past"]
         return Rows.of(seen, carried, np.arange(age + 1 - n, age + 1), (n,), self._device)
 
-    def _view(self, rows: Rows) -> View:
+    def _view(self, rows: Rows) -> RowsView:
         view = self.module.view(rows)
         if "transition" not in self.memory or len(rows) == 1:
             return view
@@ -102,7 +102,7 @@ class GdmReader:
         self.memory["transition"] = as_numpy(carried_on)[None]
         return view._replace(context=torch.cat([view.context[:-1], context[None]]))
 
-    def _sticky(self, view: View, rows: Rows) -> Candidates:
+    def _sticky(self, view: RowsView, rows: Rows) -> Candidates:
         """The mean of draws, each of which goes on from its own past."""
         noise = sticky_noise(self.module, int(rows.age[-1]))
         logits = view.posterior[-1].expand_as(noise)
@@ -118,7 +118,7 @@ class GdmReader:
         return Candidates(np.ones((1, 1)), as_numpy(shares))
 
     # ---- words --------------------------------------------------------------------------------------------------
-    def _hear(self, y: npt.NDArray[np.float32], view: View) -> None:
+    def _hear(self, y: npt.NDArray[np.float32], view: RowsView) -> None:
         assert self._words_of_states is not None
         m, known = self.memory, np.isfinite(y)
         mean = moments(view.posterior[-1:], self.config.temperature).mean.double().numpy(force=True)

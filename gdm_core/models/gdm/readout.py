@@ -28,7 +28,7 @@ from torch import Tensor
 from gdm_core.maths.relaxed import gumbel, log_sample, moments
 from gdm_core.maths.rows import Rows, row_products
 from gdm_core.models.gdm.config import GDMConfig
-from gdm_core.models.gdm.module import GdmModule, View, elbo, roles
+from gdm_core.models.gdm.module import GdmModule, RowsView, elbo, roles
 
 _PIECE_ELEMENTS = 2_000_000  # of [S, R, S], held for one piece of rows at a time
 _HALO = 24  # rows of overlap; a sweep's error shrinks by more than half per row
@@ -138,7 +138,7 @@ def same_noise(module: GdmModule) -> Tensor:
 
 
 def candidates_of_last_row(
-    module: GdmModule, rows: Rows, view: View, noise: Tensor, temperature: float
+    module: GdmModule, rows: Rows, view: RowsView, noise: Tensor, temperature: float
 ) -> tuple[Tensor, Tensor]:
     """Of the last row, as `read_out` would have it in the midst of a trial: its transfer [S, S] from the candidates of the
     row before it ([1, S] where there is none), and the states [S, K] of its own candidates. `noise` is `same_noise`."""
@@ -157,7 +157,7 @@ class _Chain:
     """
 
     def __init__(
-        self, module: GdmModule, rows: Rows, view: View, exponential: Tensor, temperature: float, last: bool = False
+        self, module: GdmModule, rows: Rows, view: RowsView, exponential: Tensor, temperature: float, last: bool = False
     ) -> None:
         """`last` leaves of what follows the draws no row but the last."""
         self.k, self.n_samples = int(exponential.shape[1]), int(exponential.shape[2])
@@ -313,7 +313,13 @@ def _columns(values: Tensor, n_paths: int) -> Tensor:
 
 
 def _states_at(
-    module: GdmModule, rows: Rows, view: View, at: Tensor, n_paths: int, temperature: float, generator: torch.Generator
+    module: GdmModule,
+    rows: Rows,
+    view: RowsView,
+    at: Tensor,
+    n_paths: int,
+    temperature: float,
+    generator: torch.Generator,
 ) -> Tensor:
     """[P, O, K] states at the origins, from observations up to them.
 

@@ -51,7 +51,7 @@ class Live:
         self.answers, self.held_answers = Answers(engine, session), Answers(engine, session)
         self.ask = self.answers.ask
         self.prefetch = Prefetch(engine, session)
-        self.records = Records()
+        self.records = PageRecords()
         self.pressed: list[Callable[[], None]] = []  # buttons, until it is known what is wanted
         self._wanted: Wanted | None = None
         self._changed_at = -1e9
@@ -417,7 +417,7 @@ class Live:
 T = TypeVar("T")
 
 
-class Records:
+class PageRecords:
     """The last record of each type, or of each type and name. Nobody who lacks the type can read or change one."""
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ NO_STATES = "Each state's word, once something is taught; states without a word 
 
 
 @dataclass(frozen=True)
-class Curve:
+class LessonCurve:
     """What was measured of each lesson so far, of one fit."""
 
     fit: str
@@ -76,9 +76,9 @@ def agreement(taught: AnyTeaching, found: Taught | None, fresh: bool) -> None:
     assert view.shown.result is not None
     train, stretches, words = taught.question
     fit = view.shown.result.key
-    curve = view.fit.records.last(Curve)
+    curve = view.fit.records.last(LessonCurve)
     if curve is None or curve.fit != fit:
-        curve = view.fit.records.keep(Curve(fit))
+        curve = view.fit.records.keep(LessonCurve(fit))
     answer = live.Answer()
     if fresh or repr(stretches) in curve.points:
         answer = view.ask("trust", teaching.trust, train, view.data.test, stretches, words, taught.known)
