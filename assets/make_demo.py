@@ -107,7 +107,7 @@ def make_formula1() -> Card:
     """A simulated race: fitted on the winner, applied to the driver who came fifth. Also the page's own first result."""
     session = formula1.simulate_race(laps.FIRST_CIRCUIT)
     codes = session.codes[0], session.codes[laps.FIFTH]
-    looked = laps.Looked("racing", laps.CAR_CHANNELS)
+    looked = laps.Observation("racing", laps.CAR_CHANNELS)
     train, test = (formula1.to_trials(session, code, **looked.options(session, code)) for code in codes)  # type: ignore[arg-type]
     torch.set_num_threads(1)  # as the workers and the exported script do: with more, sums come out otherwise
     config = laps.FIRST_CONFIG

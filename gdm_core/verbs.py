@@ -9,7 +9,7 @@ from typing import Any
 from gdm_core.engine.compare import Compared, Comparison
 from gdm_core.engine.engine import Engine
 from gdm_core.engine.jobs import Progress
-from gdm_core.engine.suggest import MOST_STATES, SEEDS, Question, Suggestion
+from gdm_core.engine.suggest import MOST_STATES, SEEDS, Suggestion, SuggestQuestion
 from gdm_core.engine.suggest import suggest as _suggestions
 from gdm_core.engine.sweep import EVALUATE, Records, Sweep, run
 from gdm_core.errors import ConfigError
@@ -41,7 +41,7 @@ def suggest(
     """
     data = as_trials(trials)
     d = min(2, data.n_channels) if n_latent is None else n_latent
-    question = Question(model, data, d, fixed, states, seeds)
+    question = SuggestQuestion(model, data, d, fixed, states, seeds)
     return list(_suggestions(question, progress=progress, engine=engine))[-1]
 
 

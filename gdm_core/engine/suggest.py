@@ -35,7 +35,7 @@ Settings = dict[str, dict[str, Any]]  # by the name of what a probe of each depe
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class SuggestQuestion:
     """What settings are wanted of: a model by its name, its fixed parameters, and the data."""
 
     model: str
@@ -163,7 +163,7 @@ class Suggestion:
 class Plan:
     """The way to a suggestion: `settings` to be tried next, and after `take` of their probes the next ones."""
 
-    question: Question
+    question: SuggestQuestion
     suggestion: Suggestion | None = None
     settings: Settings = field(default_factory=dict)
     known: int = 0  # of the settings, how many an earlier step has tried: the usual value of each parameter
@@ -222,7 +222,10 @@ class Plan:
 
 
 def suggest(
-    question: Question, cache: ResultCache | None = None, progress: Progress | None = None, engine: Engine | None = None
+    question: SuggestQuestion,
+    cache: ResultCache | None = None,
+    progress: Progress | None = None,
+    engine: Engine | None = None,
 ) -> Iterator[Suggestion]:
     """A suggestion that gains a verdict each time, K first. In this process, one setting after the other, or on an engine.
 
@@ -257,7 +260,7 @@ class SuggestView:
 class SuggestJob:
     """A suggestion on an engine, behind the fits that people watch. Ask it now and then: `poll` takes it further."""
 
-    def __init__(self, question: Question, engine: Engine, session: str) -> None:
+    def __init__(self, question: SuggestQuestion, engine: Engine, session: str) -> None:
         self._plan, self._engine, self._session = Plan(question), engine, session
         self._done, self._message, self._cancelled = 0, "", False
         self.estimate = Estimate(question.usual_s / max(1, len(engine.info().workers)))

@@ -213,7 +213,7 @@ def suggest(options: argparse.Namespace) -> int:
     require_one(jobs=options.jobs, seeds=options.seeds)
     trials = read_trials(options)
     latent = n_latent(options.latent, trials.n_channels, options.data.name)
-    question = suggesting.Question(
+    question = suggesting.SuggestQuestion(
         options.model, trials, latent, states=options.states, seeds=tuple(range(options.seeds))
     )
     if question.note:

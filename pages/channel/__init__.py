@@ -5,6 +5,6 @@ visitor    one visitor's channel: looks at the scene, which a page's script leav
 route      its address
 """
 
-from pages.channel.visitor import ROUTE, Channel, Moving, Part, Parts, Scene, Tables, channel
+from pages.channel.visitor import ROUTE, Channel, Moving, Parts, Scene, ScenePart, Tables, channel
 
-__all__ = ["ROUTE", "Channel", "Moving", "Part", "Parts", "Scene", "Tables", "channel"]
+__all__ = ["ROUTE", "Channel", "Moving", "Parts", "Scene", "ScenePart", "Tables", "channel"]

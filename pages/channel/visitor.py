@@ -36,17 +36,17 @@ _channels: WeakValueDictionary[str, Channel] = WeakValueDictionary()  # by secre
 
 
 # ---- what moves ---------------------------------------------------------------------------------------------------
-class Part(Protocol):
+class ScenePart(Protocol):
     """What stands in one place of the page: a figure or words (pages/ui/plot.py)."""
 
     def message(self) -> dict[str, Any]:
         """As the browser is told."""
 
-    def same(self, other: Part) -> bool:
+    def same(self, other: ScenePart) -> bool:
         """Whether it would be drawn alike."""
 
 
-Parts = Mapping[str, Part]
+Parts = Mapping[str, ScenePart]
 
 
 @dataclass(frozen=True)
@@ -104,11 +104,11 @@ class Scene:
         return max((one.pace_s() for one in self.moving), default=0.0)
 
     @property
-    def drawn(self) -> dict[str, Part]:
+    def drawn(self) -> dict[str, ScenePart]:
         """Everything that may move, as the script has drawn it."""
         return {key: part for one in self.moving for key, part in one.drawn.items()}
 
-    def parts(self) -> dict[str, Part]:
+    def parts(self) -> dict[str, ScenePart]:
         """Everything that may move, as it stands now."""
         return {key: part for one in self.moving for key, part in one.draw().items()}
 
@@ -163,8 +163,8 @@ class Channel:
     _sent_at: float = 0.0
     _failures: int = 0  # looks that failed since the last one that did not
     _told: tuple[int, float] = (-1, 0.0)  # the run after which the browser was asked for the next one, and when
-    _sent: dict[str, Part] = field(default_factory=dict)
-    _scripted: dict[str, Part] = field(default_factory=dict)  # what a script drew, since it was sent
+    _sent: dict[str, ScenePart] = field(default_factory=dict)
+    _scripted: dict[str, ScenePart] = field(default_factory=dict)  # what a script drew, since it was sent
     _scene: Scene | None = None
     _next: Scene = field(default_factory=Scene)
     _hand: Hand | None = None
@@ -250,7 +250,7 @@ class Channel:
         That is what it was sent last, or what a script drew since: where that is what the script drew before, Streamlit's page
         leaves a place as it is.
         """
-        changed: dict[str, Part] = {}
+        changed: dict[str, ScenePart] = {}
         for key, part in scene.parts().items():
             shown = [parts[key] for parts in (self._sent, self._scripted) if key in parts]
             if not shown or not all(part.same(one) for one in shown):

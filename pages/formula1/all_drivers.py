@@ -17,7 +17,7 @@ from gdm_core.analysis.segments import drivers_along_lap, unlikeness
 from gdm_core.errors import GdmError
 from gdm_studio.plot.figures.base import names_of, numbered
 from pages.formula1 import data, state_names, teams
-from pages.formula1.data import Circuit, Laps, Looked, race_of
+from pages.formula1.data import Circuit, Laps, Observation, race_of
 from pages.formula1.tables import clock
 from pages.lab import View, live
 from pages.ui import shell
@@ -40,7 +40,7 @@ def by_segment(circuit: Circuit, values: npt.NDArray[np.float64]) -> npt.NDArray
 
 
 @dataclass(frozen=True)
-class Asked:
+class AllDriversAsked:
     """The visitor wants a fit applied to all drivers."""
 
 
@@ -53,7 +53,7 @@ def tab(view: View) -> None:
         shell.empty("Nothing fitted yet", "This works with a finished fit.")
         return
     asked = view.shown.result.key
-    if view.fit.records.last(Asked, asked) is None:
+    if view.fit.records.last(AllDriversAsked, asked) is None:
         shell.empty(
             f"Who drives most unlike {winner}?",
             f"Applies the model of {race.pick.train} to all {len(codes)} drivers, as it is, and compares their states place "
@@ -61,12 +61,12 @@ def tab(view: View) -> None:
         )
 
         def apply() -> None:
-            view.fit.records.keep(Asked(), asked)
+            view.fit.records.keep(AllDriversAsked(), asked)
 
         st.button(f"Apply to {len(codes)} drivers", type="primary", key="f1-apply", on_click=apply)
         _show_standings(session, {}, ())
         return
-    looked = Looked("racing", race.pick.looked.channels)
+    looked = Observation("racing", race.pick.looked.channels)
     found: list[Laps] = []
     missing: list[str] = []
     for code in codes:

@@ -19,7 +19,7 @@ from datasets.f1.laps import RACES, is_race
 from datasets.formula1 import Event, LapTable, Session
 from pages.formula1 import data, loading, weekend
 from pages.formula1.choices import choose_one, choose_range, choose_several
-from pages.formula1.data import FIFTH, Looked, Pick, Place
+from pages.formula1.data import FIFTH, Observation, Pick, Place
 from pages.lab.live.background import Work
 from pages.ui import shell
 
@@ -170,7 +170,7 @@ def choose_drivers(place: Place, session: Session) -> Pick:
     if absent:
         st.caption(f"Without position data: {', '.join(absent)}.")
     laps = choose_laps(session, train, test, key)
-    return Pick(place, train, test, Looked(laps, _channels(session, train, test)))
+    return Pick(place, train, test, Observation(laps, _channels(session, train, test)))
 
 
 def _channels(session: Session, train: str, test: str) -> tuple[str, ...]:
@@ -225,7 +225,7 @@ LAP_HELP = (
 
 
 def choose_laps(session: Session, train: str, test: str, among: str) -> str:
-    """The choice as `Looked.laps` has it; only what is known of both drivers is offered."""
+    """The choice as `Observation.laps` has it; only what is known of both drivers is offered."""
     tables = [session.driver(code).laps for code in dict.fromkeys((train, test))]
     stints = _both(tables, lambda laps: {str(n) for n in laps.stints})
     compounds = _both(tables, lambda laps: {name for name in laps.compound if name})

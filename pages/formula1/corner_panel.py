@@ -13,7 +13,7 @@ from datasets.f1.driving import MEASURED_IN, MEASURES, Corners, corners_of, diff
 from gdm_core.analysis.tables import csv
 from pages.formula1 import data, telemetry
 from pages.formula1.choices import choose_one
-from pages.formula1.data import Driver, Looked, Place, race_of
+from pages.formula1.data import DriverReading, Observation, Place, race_of
 from pages.formula1.tables import table_with_csv
 from pages.formula1.time_gained import SURE, SURE_OF_MANY
 from pages.lab import View
@@ -32,11 +32,11 @@ SHAPES = {"gear": "%.2f", "time": "%.3f"}  # of numbers, where not "%.1f"
 
 
 @st.cache_resource(max_entries=48, show_spinner=False)
-def corners(place: Place, code: str, looked: Looked) -> Corners:
+def corners(place: Place, code: str, looked: Observation) -> Corners:
     return corners_of(data.open_session(place), code, np.unique(data.laps_of(place, code, looked).lap).tolist())
 
 
-def tab(view: View, here: Driver) -> None:
+def tab(view: View, here: DriverReading) -> None:
     """One measure of both drivers, corner by corner, beside the states of the driver on the map."""
     race = race_of(view)
     place, looked = race.pick.place, race.pick.looked
@@ -82,7 +82,7 @@ def _zoom(names: Sequence[str], row: int) -> None:
         telemetry.zoom_to(names[row])
 
 
-def looked_step(here: Driver) -> int:
+def looked_step(here: DriverReading) -> int:
     """Metres between two samples, usually."""
     speed = here.laps.speed[np.isfinite(here.laps.speed)]
     return round(float(np.median(speed)) / 3.6 / here.trial.rate_hz) if len(speed) else 0
@@ -103,7 +103,7 @@ def compared(found: list[Corners], measure: str) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def states_by_corner(view: View, here: Driver) -> dict[str, np.ndarray]:
+def states_by_corner(view: View, here: DriverReading) -> dict[str, np.ndarray]:
     """[C] percent of each state in each corner's stretch, by the states' names."""
     circuit = race_of(view).circuit
     _, _, edges = stretches(data.open_session(race_of(view).pick.place))

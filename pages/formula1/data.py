@@ -121,7 +121,7 @@ class WhichLaps:
 
 
 @dataclass(frozen=True)
-class Looked:
+class Observation:
     """How laps become observations.
 
     laps      the choice, as `WhichLaps.of` reads it
@@ -172,7 +172,7 @@ class Pick:
     place: Place
     train: str
     test: str
-    looked: Looked
+    looked: Observation
 
     @property
     def about(self) -> str:
@@ -335,7 +335,7 @@ def circuit(place: Place) -> Circuit:
 
 
 @st.cache_resource(max_entries=48, show_spinner=False)
-def laps_of(place: Place, code: str, looked: Looked) -> Laps:
+def laps_of(place: Place, code: str, looked: Observation) -> Laps:
     """A driver's chosen laps. The same object each time, so that its fingerprint is computed once."""
     session = open_session(place)
     driver = session.driver(code)
@@ -416,7 +416,7 @@ def fitted_data(pick: Pick, session: Session, licences: tuple[str, ...]) -> Data
 
 # ---- the states of a driver's laps: those of the fitted one come with the fit, anybody else's by applying the model -
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Driver(Reading):
+class DriverReading(Reading):
     """All chosen laps of one driver, as a fit reads them: `states` have a row for each sample of `laps`."""
 
     laps: Laps
@@ -444,13 +444,13 @@ def on_map(view: View, which: str) -> View:
     return view.at(first + max(range(len(side)), key=lambda i: side[i].n_samples))
 
 
-def read(view: View, laps: Laps, name: str, now: live.Shown | None = None) -> Driver | Unread:
+def read(view: View, laps: Laps, name: str, now: live.Shown | None = None) -> DriverReading | Unread:
     """A driver's states in the picture `now`. They are asked for under `name`, and earlier ones of it stay meanwhile."""
     now = now or view.shown
     trial = max(laps.trials, key=lambda trial: trial.n_samples)
 
-    def driver(states: Floats, state: State) -> Driver:
-        return Driver(trial=trial, state=state, origin=now.origin, laps=laps, **view.named(now, name, states))
+    def driver(states: Floats, state: State) -> DriverReading:
+        return DriverReading(trial=trial, state=state, origin=now.origin, laps=laps, **view.named(now, name, states))
 
     if laps.trials.fingerprint == view.data.train.fingerprint:
         if now.train:
@@ -461,7 +461,7 @@ def read(view: View, laps: Laps, name: str, now: live.Shown | None = None) -> Dr
     found = _applied(view, laps, name, now)
     if found is not None:
         return view.fit.records.keep(driver(*found), name)
-    earlier = view.fit.records.last(Driver, name)
+    earlier = view.fit.records.last(DriverReading, name)
     if earlier is not None and earlier.laps.trials.fingerprint == laps.trials.fingerprint:
         return replace(earlier, state="stale")
     title, note = f"{laps.code} comes in a moment", "The fitted model is applied, nothing is learned anew."

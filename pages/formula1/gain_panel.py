@@ -31,15 +31,15 @@ from gdm_studio.plot.figures.base import (
 from pages.formula1 import data, state_names, teams, time_gained, weekend
 from pages.formula1.choices import choose_one
 from pages.formula1.circuit_map import STATIONS, cursor
-from pages.formula1.data import Circuit, Driver, race_of, read, unanswered
-from pages.formula1.teams import Look
+from pages.formula1.data import Circuit, DriverReading, race_of, read, unanswered
+from pages.formula1.teams import LineStyle
 from pages.formula1.time_gained import SURE, SURE_OF_MANY, Gain
 from pages.lab import Unread, View
 from pages.ui import shell
 from pages.ui.plot import plot
 
 NOBODY = "nobody"
-SIDES = {"a": "Driver", "b": "against", "c": "and", "d": "and also"}
+SIDES = {"a": "DriverReading", "b": "against", "c": "and", "d": "and also"}
 PAIRED = {"tyre age": "Tyre age", "lap number": "Lap number"}
 HOW_PAIRED = (
     "Tyre age: laps on tyres of the same compound and age, less what fuel and track change in between. Lap number: laps of "
@@ -56,7 +56,7 @@ def pick_driver(view: View, session: Session, side: str) -> str:
     return choose_one(SIDES[side], f"driver-{side}", offered, default, among=f"{pick.place}-{default}")
 
 
-def chosen(view: View, side: str, code: str) -> tuple[data.Laps, Driver | Unread]:
+def chosen(view: View, side: str, code: str) -> tuple[data.Laps, DriverReading | Unread]:
     """The chosen laps of a driver, and their states. Raises where there are no such laps of this driver."""
     pick = race_of(view).pick
     laps = data.laps_of(pick.place, code, pick.looked)
@@ -144,7 +144,7 @@ def beside(view: View) -> None:
         shell.quiet(said)
 
 
-def exported(view: View, drivers: Sequence[Driver], names: Sequence[str]) -> dict[str, Callable[[], Figure]]:
+def exported(view: View, drivers: Sequence[DriverReading], names: Sequence[str]) -> dict[str, Callable[[], Figure]]:
     """The figures, to take along: of the fitted driver against the other, over all laps that can be compared."""
     race = race_of(view)
     found = time_gained.usual_of(race)
@@ -176,7 +176,7 @@ def who(gain: Gain) -> list[int]:
     return [-1 if not sure else int(mean < 0) for mean, sure in zip(gain.mean, gain.sure, strict=True)]
 
 
-def colours(gain: Gain, looks: Sequence[Look]) -> list[str]:
+def colours(gain: Gain, looks: Sequence[LineStyle]) -> list[str]:
     """[P] who wins there, or grey."""
     return [UNSURE if winner < 0 else looks[winner].colour for winner in who(gain)]
 
@@ -204,7 +204,7 @@ def key(codes: tuple[str, str]) -> str:
     )
 
 
-def gain_map(circuit: Circuit, codes: tuple[str, str], gain: Gain, looks: Sequence[Look]) -> Figure:
+def gain_map(circuit: Circuit, codes: tuple[str, str], gain: Gain, looks: Sequence[LineStyle]) -> Figure:
     """The track, coloured by who wins time in each stretch; `gain` has edges."""
     assert gain.edges is not None
     grid = np.linspace(0, circuit.length, len(circuit.line))
@@ -231,7 +231,7 @@ def gain_map(circuit: Circuit, codes: tuple[str, str], gain: Gain, looks: Sequen
     return figure(traces, key(codes), alt, 380, phone_height=300, cursor=cursor(circuit), **place, **plane())
 
 
-def bars(codes: tuple[str, str], gain: Gain, what: str, looks: Sequence[Look]) -> Figure:
+def bars(codes: tuple[str, str], gain: Gain, what: str, looks: Sequence[LineStyle]) -> Figure:
     """Seconds a lap in each part, from the start of the lap downwards, with 95 % of what laps and clocks leave open."""
     places = list(range(len(gain.names)))
     reach = 1.08 * float((np.abs(gain.mean) + SURE * gain.error).max(initial=0.01))

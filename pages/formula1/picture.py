@@ -16,14 +16,14 @@ from gdm_studio.plot.figures.base import Figure, names_of
 from pages import lab
 from pages.formula1 import circuit_map, telemetry
 from pages.formula1.choices import choose_one
-from pages.formula1.data import Circuit, Driver, Floats, Laps, along_lap, race_of, read, standing
+from pages.formula1.data import Circuit, DriverReading, Floats, Laps, along_lap, race_of, read, standing
 from pages.lab import Unread, held, live, pin
 from pages.ui.controls import one_of, slide, switch
 from pages.ui.plot import Part, Picture, by_key
 
 
 @dataclass(frozen=True)
-class Options:
+class MapOptions:
     """What is drawn: whose laps ("train" or "test"), every sample or their mean, and which states are written beside
     each segment: the one of most weight, or all, as the paper's figure has it."""
 
@@ -36,14 +36,14 @@ class Options:
     complementary: bool
 
 
-def choose_options(train: str, test: str) -> Options:
+def choose_options(train: str, test: str) -> MapOptions:
     """The line of controls above the map."""
     if (asked := st.query_params.get("who", "")).endswith(
         (", fitted", ", applied")
     ):  # a link from before named the driver
         st.query_params["who"] = "test" if asked.endswith("applied") else "train"
     which = choose_one(
-        "Driver",
+        "DriverReading",
         "who",
         {"train": f"{train}, fitted", "test": f"{test}, applied"},
         "train",
@@ -81,10 +81,10 @@ def choose_options(train: str, test: str) -> Options:
             "Complementary states in grey", False, key="badge-grey",
             help="Also those that are present less often, down to 5 % of samples (the paper's appendix).",
         )  # fmt: skip
-    return Options(which, drawn == "mean", on, circuit_map.MOST if every else 1, weight / 100, presence / 100, grey)
+    return MapOptions(which, drawn == "mean", on, circuit_map.MOST if every else 1, weight / 100, presence / 100, grey)
 
 
-def drawn(view: lab.View, now: live.Shown, options: Options, named: Mapping[str, Sequence[str]]) -> dict[str, Part]:
+def drawn(view: lab.View, now: live.Shown, options: MapOptions, named: Mapping[str, Sequence[str]]) -> dict[str, Part]:
     """The map and the strips along the lap, in a picture that may still move.
 
     named  what the states of a finished fit are called, by its key
@@ -118,7 +118,7 @@ def drawn(view: lab.View, now: live.Shown, options: Options, named: Mapping[str,
     return by_key(track, along, area)
 
 
-def followed(view: lab.View, options: Options) -> held.Followed:
+def followed(view: lab.View, options: MapOptions) -> held.Followed:
     """What the browser draws by itself while a slider is held: all but the states beside each segment."""
     race, n_train = race_of(view), len(view.data.train)
     circuit, sides = race.circuit, {"train": race.train, "test": race.test}
@@ -155,7 +155,7 @@ def _middles(circuit: Circuit) -> Floats:
     return np.asarray((_around(circuit) + 0.5) * circuit.length / circuit.n_bins, np.float32)
 
 
-def pinned_parts(view: lab.View, pinned: lab.View, now: live.Shown, options: Options) -> dict[str, Part]:
+def pinned_parts(view: lab.View, pinned: lab.View, now: live.Shown, options: MapOptions) -> dict[str, Part]:
     """The map of a pinned fit, and its average lap above that of the fit that stands."""
     race, stands = race_of(pinned), standing(view)
     circuit, which = race.circuit, options.which
@@ -186,7 +186,7 @@ def pinned_parts(view: lab.View, pinned: lab.View, now: live.Shown, options: Opt
     return by_key(track, along, pin.more_colours(view, states.shape[1]))
 
 
-def track_map(circuit: Circuit, here: Driver, options: Options, names: Sequence[str] = ()) -> Figure:
+def track_map(circuit: Circuit, here: DriverReading, options: MapOptions, names: Sequence[str] = ()) -> Figure:
     laps, states = here.laps, here.states
     marks: tuple[circuit_map.Badge, ...] = ()
     if laps.segment is not None and options.badges:
@@ -216,7 +216,7 @@ def _averaged(circuit: Circuit, laps: Laps) -> Laps:
     )  # fmt: skip
 
 
-def map_caption(options: Options, circuit: Circuit, marks: Sequence[circuit_map.Badge]) -> str:
+def map_caption(options: MapOptions, circuit: Circuit, marks: Sequence[circuit_map.Badge]) -> str:
     what = "The mean state at each place of the lap" if options.averaged else "Each dot is one sample"
     what += ", in the mixed colour of its states; faint ones are undecided."
     if not marks:
@@ -234,7 +234,9 @@ def map_caption(options: Options, circuit: Circuit, marks: Sequence[circuit_map.
     return f"{what} {said}" + (f" No room for {'; '.join(lacking)} of width." if lacking else "")
 
 
-def strips(circuit: Circuit, drivers: Sequence[Driver], codes: Sequence[str], names: Sequence[str] = ()) -> Figure:
+def strips(
+    circuit: Circuit, drivers: Sequence[DriverReading], codes: Sequence[str], names: Sequence[str] = ()
+) -> Figure:
     """The average lap of each driver; the row of one whose states are still to come stays empty, so that nothing moves."""
     known = {driver.laps.code: driver.average(circuit) for driver in drivers}
     nothing = np.full_like(next(iter(known.values())), np.nan)
@@ -248,7 +250,7 @@ def along_the_lap(circuit: Circuit, rows: Mapping[str, Floats], caption: str, na
     return figures.state_strips(rows, **circuit.axis, names=names, caption=caption)
 
 
-def shares(circuit: Circuit, here: Driver, names: Sequence[str] = ()) -> Figure:
+def shares(circuit: Circuit, here: DriverReading, names: Sequence[str] = ()) -> Figure:
     """Stacked mean shares along the lap."""
     mean, said = here.average(circuit), f"{here.laps.code}: the mean share of each state at every place of the lap."
     labels = names_of(mean.shape[1], None)

@@ -16,7 +16,7 @@ from gdm_core.analysis.metrics import majority_map
 from gdm_core.analysis.tables import harmless
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import numbered
-from pages.formula1.data import Driver, Race, race_of, read
+from pages.formula1.data import DriverReading, Race, race_of, read
 from pages.lab import Unread, View
 from pages.lab.naming import Naming
 from pages.ui import limits, settings, shell
@@ -215,7 +215,7 @@ def agreement(view: View) -> pd.DataFrame | None:
     return found
 
 
-def _agreement(race: Race, ours: Driver, theirs: Driver) -> pd.DataFrame | None:
+def _agreement(race: Race, ours: DriverReading, theirs: DriverReading) -> pd.DataFrame | None:
     """A row for each way to tell: the share of samples that are told rightly, and F1 of each activity, which is 1 where every
     moment of it is told, and nothing else for it."""
     both = (race.train, race.test)

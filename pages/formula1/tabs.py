@@ -27,8 +27,8 @@ from pages.formula1 import (
     tyres,
     weekend,
 )
-from pages.formula1.data import Circuit, Driver, race_of, read
-from pages.formula1.picture import Options, shares, strips, track_map
+from pages.formula1.data import Circuit, DriverReading, race_of, read
+from pages.formula1.picture import MapOptions, shares, strips, track_map
 from pages.formula1.scorecard import rows_of
 from pages.lab import Reading, Unread, View
 from pages.lab.figures import matrix
@@ -38,7 +38,7 @@ from pages.ui.plot import plot
 FIRST_LAPS = 3
 
 
-def show(view: View, here: Driver | Unread, options: Options) -> None:
+def show(view: View, here: DriverReading | Unread, options: MapOptions) -> None:
     """The tabs, about the driver on the map, which is drawn as `options` say."""
     session = data.open_session(race_of(view).pick.place)
     best = "Qualifying" if is_qualifying(session) else "Best laps"
@@ -61,7 +61,7 @@ def show(view: View, here: Driver | Unread, options: Options) -> None:
     lab.show_tabs(view, tabs, here, early=["Suggest settings", best, "Teams and seasons"])
 
 
-def usage(view: View, here: Driver) -> None:
+def usage(view: View, here: DriverReading) -> None:
     """Shares over the first laps, in each segment, and over the race."""
     laps, states, names = here.laps, here.states, here.names
     first = np.isin(laps.lap, np.unique(laps.lap)[:FIRST_LAPS])
@@ -94,7 +94,7 @@ def usage(view: View, here: Driver) -> None:
         plot(figures.usage(states, names=names), key="usage", state=here.state)
 
 
-def _by_segment(circuit: Circuit, here: Driver) -> Figure:
+def _by_segment(circuit: Circuit, here: DriverReading) -> Figure:
     assert here.laps.segment is not None
     figure = figures.usage_by_segment(
         here.states, here.laps.segment, names=here.names, what="segment", height=200,
@@ -125,7 +125,7 @@ def prediction(view: View, reading: Reading) -> None:
     lab.prediction(view, reading)
 
 
-def export(view: View, here: Driver, options: Options) -> None:
+def export(view: View, here: DriverReading, options: MapOptions) -> None:
     """Files: the maps of both drivers and their laps come first."""
     race = race_of(view)
     drivers = lab.together([read(view, race.train, "train"), read(view, race.test, "test")])
@@ -153,6 +153,6 @@ def export(view: View, here: Driver, options: Options) -> None:
     )
 
 
-def _map(circuit: Circuit, driver: Driver, options: Options, key: dict[str, Any], names: list[str]) -> Figure:
+def _map(circuit: Circuit, driver: DriverReading, options: MapOptions, key: dict[str, Any], names: list[str]) -> Figure:
     """The map of one driver as on the page, with the key that a figure alone needs."""
     return legend.with_key(track_map(circuit, driver, options, names), key)

@@ -17,7 +17,7 @@ LIGHTNESS = (0.53, 0.63)  # OKLab: at least 3:1 against white and against the da
 
 
 @dataclass(frozen=True)
-class Look:
+class LineStyle:
     """How a driver's lines are drawn."""
 
     colour: str
@@ -33,13 +33,13 @@ def readable(colour: str) -> str:
     return palette.hex_colours(palette.from_oklab(lab))[0]
 
 
-def looks(session: Session, codes: Sequence[str]) -> list[Look]:
+def looks(session: Session, codes: Sequence[str]) -> list[LineStyle]:
     """One for each driver: a dash of its own, and the team's colour, lighter or darker where an earlier one has much the same."""
-    found: list[Look] = []
+    found: list[LineStyle] = []
     for code in codes:
         colour = readable(session.driver(code).colour)
         alike = sum(_difference(colour, other.colour) < ALIKE for other in found)
-        found.append(Look(_shifted(colour, alike), DASHES[len(found) % len(DASHES)]))
+        found.append(LineStyle(_shifted(colour, alike), DASHES[len(found) % len(DASHES)]))
     return found
 
 

@@ -32,9 +32,9 @@ from gdm_studio.plot.figures.base import (
 from gdm_studio.plot.figures.states import numbered_colours
 from pages.formula1 import choices, circuit_map, data, gain_panel, state_names, teams, time_gained
 from pages.formula1.choices import choose_one
-from pages.formula1.data import CAR_CHANNELS, TELEMETRY, Circuit, Driver, Floats, race_of
+from pages.formula1.data import CAR_CHANNELS, TELEMETRY, Circuit, DriverReading, Floats, race_of
 from pages.formula1.tables import clock
-from pages.formula1.teams import Look
+from pages.formula1.teams import LineStyle
 from pages.formula1.time_gained import SURE, SURE_OF_MANY, Gap
 from pages.lab import Unread, View, together
 from pages.lab.live.pictures import State
@@ -71,7 +71,7 @@ class Trace:
     car: Mapping[str, Floats]  # each [D]
 
 
-def trace(session: Session, circuit: Circuit, here: Driver, lap: int) -> Trace | None:
+def trace(session: Session, circuit: Circuit, here: DriverReading, lap: int) -> Trace | None:
     """A lap on the grid, or None where too little of it was driven with positions."""
     laps = here.laps
     part = np.flatnonzero(laps.lap == lap)
@@ -118,7 +118,7 @@ def gap(one: Trace, other: Trace) -> Gap | None:
 
 
 def laid_over(
-    circuit: Circuit, shown: Sequence[Trace], looks: Sequence[Look], zoom: tuple[float, float] | None = None
+    circuit: Circuit, shown: Sequence[Trace], looks: Sequence[LineStyle], zoom: tuple[float, float] | None = None
 ) -> Figure:
     """A panel for each channel that a driver's car has sent, and one for the gap to the first lap. Behind the lines each lap's
     states have a row, the first one on top.
@@ -236,11 +236,11 @@ A_MOMENT = "A moment", "The fitted model is being applied to this driver."
 
 
 @dataclass(frozen=True, eq=False)
-class Compared:
+class DrawnTogether:
     """The drivers last drawn together, and what was asked for then: (fingerprint, lap) of each."""
 
     asked: tuple[tuple[str, int], ...]
-    drivers: list[Driver]
+    drivers: list[DriverReading]
 
 
 def laps_by_time(session: Session, code: str, driven: npt.NDArray[np.int64]) -> list[tuple[int, float]]:
@@ -284,7 +284,7 @@ def tab(view: View) -> None:
     """Pick two to four laps, and where to look."""
     race = race_of(view)
     session = data.open_session(race.pick.place)  # of the fit that is shown, which may be an earlier one
-    picked: list[Driver | Unread] = []
+    picked: list[DriverReading | Unread] = []
     asked: list[tuple[str, int]] = []
     lacking = ""
     for side, place in zip(gain_panel.SIDES, st.columns(4, gap="small"), strict=True):
@@ -316,10 +316,10 @@ def tab(view: View) -> None:
         shell.empty("No timed lap", lacking)
         if not picked:
             return
-    kept = view.fit.records.last(Compared)
+    kept = view.fit.records.last(DrawnTogether)
     show = partial(_draw, view, driven=[lap for _, lap in asked], zoom=spans.get(zoom))
     if len(drivers := together(picked)) == len(picked):
-        view.fit.records.keep(Compared(tuple(asked), drivers))
+        view.fit.records.keep(DrawnTogether(tuple(asked), drivers))
         show(drivers, state=drivers[-1].state, called=numbered(state_names.names(view)))
     elif kept is not None and kept.asked == tuple(asked):  # until all are there, what was seen of them before stands
         show(kept.drivers, state="stale", called=())
@@ -329,7 +329,7 @@ def tab(view: View) -> None:
 
 
 def _draw(
-    view: View, drivers: list[Driver], *, driven: Sequence[int], zoom: tuple[float, float] | None, state: State,
+    view: View, drivers: list[DriverReading], *, driven: Sequence[int], zoom: tuple[float, float] | None, state: State,
     called: Sequence[str],
 ) -> None:  # fmt: skip
     circuit, session = race_of(view).circuit, data.open_session(race_of(view).pick.place)
@@ -453,7 +453,9 @@ play = player(  # draws what `played` gives; it shares the page's cursor
 )
 
 
-def played(circuit: Circuit, shown: Sequence[Trace], looks: Sequence[Look], names: Sequence[str]) -> dict[str, Any]:
+def played(
+    circuit: Circuit, shown: Sequence[Trace], looks: Sequence[LineStyle], names: Sequence[str]
+) -> dict[str, Any]:
     """What the browser is sent: the circuit once, and each car at even distances; `names` of the states as in the legend."""
     n_states = shown[0].states.shape[1]
     # Numbers stand clear of the track at the scale they were placed for and at any larger one.
@@ -481,7 +483,7 @@ def played(circuit: Circuit, shown: Sequence[Trace], looks: Sequence[Look], name
     }
 
 
-def _car(one: Trace, look: Look) -> dict[str, Any]:
+def _car(one: Trace, look: LineStyle) -> dict[str, Any]:
     rgb, opacity = palette.mix(one.states)
     strongest = one.states.argmax(axis=1)
     return {

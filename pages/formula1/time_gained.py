@@ -13,7 +13,7 @@ from datasets import formula1
 from datasets.f1.time_won import By
 from datasets.formula1 import LapClock, Session, TimeWon
 from pages.formula1 import data
-from pages.formula1.data import Circuit, Driver, Looked, Place, Race, race_of
+from pages.formula1.data import Circuit, DriverReading, Observation, Place, Race, race_of
 from pages.lab import Unread, View, together
 
 SURE = 1.96  # standard errors: 95 % of what laps leave open lies within
@@ -121,7 +121,7 @@ class Between:
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
-def between(place: Place, codes: tuple[str, str], looked: Looked, by: By, stint: int) -> Between | None:
+def between(place: Place, codes: tuple[str, str], looked: Observation, by: By, stint: int) -> Between | None:
     """Of the chosen laps; None where too few of them have a partner."""
     session, circuit = data.open_session(place), data.circuit(place)
     laps = [np.unique(data.laps_of(place, code, looked).lap).tolist() for code in codes]
@@ -140,7 +140,7 @@ def between(place: Place, codes: tuple[str, str], looked: Looked, by: By, stint:
     return Between(codes, won, gains)
 
 
-def usual(place: Place, codes: tuple[str, str], looked: Looked) -> Between | None:
+def usual(place: Place, codes: tuple[str, str], looked: Observation) -> Between | None:
     """Laps on tyres alike, or where the feed knows of too few, laps of the same number."""
     ways: tuple[By, By] = ("tyre age", "lap number")
     return next((found for by in ways if (found := between(place, codes, looked, by, 0)) is not None), None)
@@ -152,7 +152,7 @@ def usual_of(race: Race) -> Between | None:
 
 
 def gains_of(
-    view: View, found: Between, drivers: Sequence[Driver | Unread], names: Sequence[str]
+    view: View, found: Between, drivers: Sequence[DriverReading | Unread], names: Sequence[str]
 ) -> Mapping[str, Gain]:
     """All that there are, also by states once there are those of both drivers, of one and the same fit."""
     known = together(drivers)
@@ -177,7 +177,7 @@ def _stretch(edges: Floats, where: Floats) -> npt.NDArray[np.int64]:
     return np.clip(np.searchsorted(edges, where, side="right") - 1, 0, len(edges) - 2)
 
 
-def in_states(circuit: Circuit, won: TimeWon, drivers: Sequence[Driver], names: Sequence[str]) -> Gain:
+def in_states(circuit: Circuit, won: TimeWon, drivers: Sequence[DriverReading], names: Sequence[str]) -> Gain:
     """In each state: what is won at a place counts for the states that both drivers have there on average."""
     mean = np.mean([driver.average(circuit) for driver in drivers], axis=0)  # [bins, K]
     at = (np.arange(circuit.n_bins) + 0.5) * circuit.length / circuit.n_bins

@@ -13,7 +13,7 @@ from gdm_core.errors import GdmError
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, key_above, note, plain, points, typed
 from pages.formula1 import data, teams, weekend
-from pages.formula1.data import Driver, Place, race_of, read
+from pages.formula1.data import DriverReading, Place, race_of, read
 from pages.formula1.tables import table_with_csv
 from pages.formula1.time_gained import SURE
 from pages.lab import View, together
@@ -30,7 +30,7 @@ def driver_runs(place: Place, code: str, fuel: float) -> tuple[LongRun, ...]:
     return runs(data.open_session(place), code, fuel)
 
 
-def tab(view: View, here: Driver) -> None:
+def tab(view: View, here: DriverReading) -> None:
     """Lap time against the age of the tyres, the states in which it grows, all drivers' runs, and the strategies."""
     race = race_of(view)
     place = race.pick.place
@@ -74,7 +74,7 @@ def tab(view: View, here: Driver) -> None:
         shell.quiet(caption)
 
 
-def _fading(here: Driver, found: tuple[LongRun, ...], drawn: bool) -> None:
+def _fading(here: DriverReading, found: tuple[LongRun, ...], drawn: bool) -> None:
     whole, states = fading(found, shares_by_lap(here.states, here.laps.lap))
     if not states or not np.isfinite(whole[0]):
         shell.quiet(f"{here.laps.code} has no long run among the laps that are looked at.")
@@ -163,7 +163,7 @@ def runs_table(place: Place, session: Session, fuel: float) -> pd.DataFrame:
             continue
         rows += [
             {
-                "Driver": run.code, "Team": driver.team, "Stint": run.stint, "Compound": run.compound.capitalize(),
+                "DriverReading": run.code, "Team": driver.team, "Stint": run.stint, "Compound": run.compound.capitalize(),
                 "Laps": len(run.laps), "Mean (s)": float(run.adjusted.mean()), "Fades (s)": run.slope,
                 "± 95 %": SURE * run.error, "Strays (s)": run.scatter,
             }

@@ -9,7 +9,7 @@ import numpy as np
 import streamlit as st
 
 from gdm_core.analysis.suggestions import Probe
-from gdm_core.engine.suggest import Question, Suggestion, SuggestJob, SuggestView
+from gdm_core.engine.suggest import Suggestion, SuggestJob, SuggestQuestion, SuggestView
 from gdm_studio.plot import figures
 from pages.lab import live
 from pages.lab.live import background
@@ -34,7 +34,7 @@ def suggest(view: View, reading: Reading) -> None:
     """A button; then how far it is, what is recommended, and the curves that say so. Goes on when the page is left."""
     config = view.choice.config
     fixed = {name: value for name, value in config.items() if name not in APART}
-    question = Question(view.choice.name, view.data.train, int(config["n_latent"]), fixed)
+    question = SuggestQuestion(view.choice.name, view.data.train, int(config["n_latent"]), fixed)
     kept = (view.fit.records.last(Suggestions) or view.fit.records.keep(Suggestions())).jobs
     job = kept.get(question.key)
     if job is None:
@@ -68,7 +68,7 @@ def suggest(view: View, reading: Reading) -> None:
         shell.error(NONE_FOUND, found.message, retry=f"suggest-again-{view.page}", again=forget)
 
 
-def _offer(view: View, question: Question, kept: dict[str, SuggestJob]) -> None:
+def _offer(view: View, question: SuggestQuestion, kept: dict[str, SuggestJob]) -> None:
     text = (
         f"Fits {view.choice.label} with 1 to {max(question.states)} states, then other values of what else can be set, each on two "
         f"halves of the data that take turns in time, and judges every fit by the half that it has not seen. Up to "

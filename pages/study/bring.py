@@ -21,7 +21,7 @@ from datasets.tables import path_within
 from gdm_core.analysis.suggestions import MANY_TRIALS
 from gdm_core.engine import Engine, FitRequest, Job
 from gdm_core.engine.messages import JobStatus
-from gdm_core.engine.suggest import MOST_READ, MOST_READ_OF_OTHERS, Question, Suggestion, SuggestJob
+from gdm_core.engine.suggest import MOST_READ, MOST_READ_OF_OTHERS, Suggestion, SuggestJob, SuggestQuestion
 from gdm_core.errors import FitError, GdmError
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.registry import FAMILIES
@@ -361,7 +361,7 @@ def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Ch
     def do(say: Say) -> Suggestion:
         kept, _ = fitting.prepared({name: recordings[name] for name in known.names}, [])
         trials = fitting.one_each(kept, known.animals, most)
-        job = SuggestJob(Question(choice.name, trials, int(choice.config["n_latent"]), fixed), engine, session)
+        job = SuggestJob(SuggestQuestion(choice.name, trials, int(choice.config["n_latent"]), fixed), engine, session)
         try:
             while not (now := job.poll()).finished:
                 say(

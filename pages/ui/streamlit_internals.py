@@ -34,7 +34,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile, UploadedFileRe
 
 __all__ = [
     "Address",
-    "Run",
+    "ScriptRun",
     "StreamlitPage",  # what st.Page gives
     "end_session",
     "is_connected",
@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 
 # ---- the run of a script ------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class Run:
+class ScriptRun:
     """What Streamlit knows of the run that is under way.
 
     session    names the visitor's session
@@ -74,13 +74,13 @@ class Run:
         return self.came_with.get(name, [""])[-1]
 
 
-def this_run() -> Run:
+def this_run() -> ScriptRun:
     """The run that calls; in a plain script, one of nobody."""
     context = get_script_run_ctx(suppress_warning=True)
     if context is None:
-        return Run("script", "", False, {})
+        return ScriptRun("script", "", False, {})
     address = parse_qs(context.query_string, keep_blank_values=True)
-    return Run(context.session_id, context.page_script_hash, context.is_history_navigation, address)
+    return ScriptRun(context.session_id, context.page_script_hash, context.is_history_navigation, address)
 
 
 def is_script() -> bool:

@@ -12,8 +12,8 @@ from datasets.f1.driving import describe
 from datasets.f1.time_won import By, TimeWon
 from gdm_studio.plot.figures.base import untyped
 from pages.formula1 import data, findings, gain_panel, time_gained
-from pages.formula1.data import Driver, Looked, Place
-from pages.formula1.teams import Look
+from pages.formula1.data import DriverReading, Observation, Place
+from pages.formula1.teams import LineStyle
 from pages.formula1.time_gained import Between, Gain
 from tests.support.formula1_page import box, one_of, visit, words
 from tests.support.recording import reading_of
@@ -24,12 +24,12 @@ PLACE = Place(circuit="shanghai")
 pytestmark = pytest.mark.usefixtures("feed")
 
 
-LOOKS = (Look("#2f6fd0", "solid"), Look("#d9771e", "dash"))
+LOOKS = (LineStyle("#2f6fd0", "solid"), LineStyle("#d9771e", "dash"))
 
 
 def _between(first: int = 0, second: int = -1, by: By = "tyre age") -> Between:
     codes = data.open_session(PLACE).codes
-    found = time_gained.between(PLACE, (codes[first], codes[second]), Looked(), by, 0)
+    found = time_gained.between(PLACE, (codes[first], codes[second]), Observation(), by, 0)
     assert found is not None
     return found
 
@@ -87,10 +87,10 @@ def test_segments_minisectors_and_states_share_one_gain():
     # A state that stands in the first half of the lap alone wins what is won there.
     drivers = []
     for code in found.codes:
-        laps = data.laps_of(PLACE, code, Looked())
+        laps = data.laps_of(PLACE, code, Observation())
         first = (laps.distance < circuit.length / 2).astype(np.float32)
         halves = np.column_stack([first, 1 - first])
-        drivers.append(reading_of(laps.trials[0], halves, kind=Driver, laps=laps))
+        drivers.append(reading_of(laps.trials[0], halves, kind=DriverReading, laps=laps))
     states = time_gained.in_states(circuit, found.won, drivers, ["S1 first", "S2 second"])
     half = found.won.won[:, found.won.edges[1:] <= 0.5].sum(axis=1).mean()
     assert states.mean[0] == pytest.approx(half, abs=0.005)
@@ -131,7 +131,7 @@ def test_names_of_states_are_text_in_bars_too():
 
 
 def test_where_a_driver_brakes_turns_and_pushes_is_told_from_the_pedals():
-    circuit, laps = data.circuit(PLACE), data.laps_of(PLACE, "FLT", Looked())
+    circuit, laps = data.circuit(PLACE), data.laps_of(PLACE, "FLT", Observation())
     states = np.column_stack([laps.car["brake"] > 0.5, laps.car["brake"] <= 0.5]).astype(np.float32)
     found = describe(states, laps.car, circuit.curvature_at(laps.distance))
     said = findings.driving(circuit, laps, found)
@@ -151,7 +151,7 @@ def test_the_page_says_it_on_top_and_in_its_panel(feed):
     top = [element.proto.body for element in app.get("html") if 'class="gdm-finding"' in element.proto.body]
     assert len(top) == 2
     assert "FLT brakes" in top[0]
-    found = time_gained.usual(PLACE, ("FLT", "RGL"), Looked())
+    found = time_gained.usual(PLACE, ("FLT", "RGL"), Observation())
     assert found is not None
     assert f"FLT gains {found.won.whole[0]:.2f} ± " in top[1]
     assert found.gains["sector"].names == ("Sector 1", "Sector 2", "Sector 3")

@@ -27,7 +27,7 @@ from pages.formula1 import (
     time_gained,
     tyres,
 )
-from pages.formula1.data import Driver, Looked, Pick, Place
+from pages.formula1.data import DriverReading, Observation, Pick, Place
 from pages.formula1.telemetry import trace
 from pages.lab.live.pictures import Origin
 from tests.support.formula1 import LAP_S, ring_driver, ring_session
@@ -38,10 +38,10 @@ from tests.support.recording import reading_of
 pytestmark = pytest.mark.usefixtures("feed")
 
 
-def _laps(code: str = "AAA", looked: Looked | None = None) -> tuple[data.Circuit, data.Laps]:
+def _laps(code: str = "AAA", looked: Observation | None = None) -> tuple[data.Circuit, data.Laps]:
     load = loading.session(RING.year, RING.event, RING.name)
     assert load.wait(10)
-    return data.circuit(RING), data.laps_of(RING, code, looked or Looked())
+    return data.circuit(RING), data.laps_of(RING, code, looked or Observation())
 
 
 def test_presence_and_weight_follow_the_definition_of_the_paper():
@@ -77,7 +77,7 @@ def test_a_race_on_the_map_stays_within_its_weight():
     import json
 
     place = Place(circuit="shanghai")
-    circuit, laps = data.circuit(place), data.laps_of(place, "FLT", Looked())
+    circuit, laps = data.circuit(place), data.laps_of(place, "FLT", Observation())
     states = np.random.default_rng(0).dirichlet(np.full(8, 0.15), len(laps.lap)).astype(np.float32)
     figure = circuit_map.circuit_map(circuit, laps, states)
     assert len(laps.lap) > 20_000
@@ -95,7 +95,7 @@ def test_the_average_lap_is_the_mean_at_each_place():
 def test_a_lap_driven_evenly_has_an_even_clock():
     circuit, laps = _laps()
     states = np.eye(4, dtype=np.float32)[laps.segment]
-    here = reading_of(laps.trials[0], states, kind=Driver, laps=laps)
+    here = reading_of(laps.trials[0], states, kind=DriverReading, laps=laps)
     session = ring_race()
     one = trace(session, circuit, here, 2)
     assert one is not None
@@ -133,8 +133,8 @@ def test_states_of_two_fits_cannot_be_put_into_one_picture():
     _, other = _laps("BBB")
     eight, nine = Origin(), Origin()
     many, fewer = (np.full((len(one.lap), k), 1 / k, np.float32) for one, k in ((laps, 9), (other, 8)))
-    ours = reading_of(laps.trials[0], many, kind=Driver, state="preview", origin=nine, laps=laps)
-    theirs = reading_of(other.trials[0], fewer, kind=Driver, state="stale", origin=eight, laps=other)
+    ours = reading_of(laps.trials[0], many, kind=DriverReading, state="preview", origin=nine, laps=laps)
+    theirs = reading_of(other.trials[0], fewer, kind=DriverReading, state="stale", origin=eight, laps=other)
     drivers = lab.together([ours, theirs])
     assert drivers == [ours]
     figure = picture.strips(circuit, drivers, ("AAA", "BBB"))
@@ -190,16 +190,21 @@ def test_who_drove_few_laps_is_not_most_unlike_for_that():
     assert apart[3].mean() > apart[2].mean(), "by distance alone it is the one who retired"
     assert chance[3].mean() > 3 * chance[1].mean()
     table, _ = all_drivers.rows_of(circuit, [replace(laps, name=name) for name in "abcd"], profiles)
-    assert [text[-1] for text in table["Driver"]][:2] == ["a", "c"]
+    assert [text[-1] for text in table["DriverReading"]][:2] == ["a", "c"]
     silent = profiles.copy()
     silent[3, :, 1] = np.nan  # one lap alone has no other to be compared with
     table, _ = all_drivers.rows_of(circuit, [replace(laps, name=name) for name in "abcd"], silent)
-    assert table["Driver"].iloc[-1][-1] == "d"
+    assert table["DriverReading"].iloc[-1][-1] == "d"
 
 
 def test_the_script_makes_the_same_trials():
-    chosen = [Looked("stint=1"), Looked("compound=SOFT"), Looked("age=1-2", ("X", "Y")), Looked("part=all")]
-    for looked in (Looked(), Looked("racing", ("X", "Y", "speed")), Looked("2-3", ("X", "Y")), *chosen):
+    chosen = [
+        Observation("stint=1"),
+        Observation("compound=SOFT"),
+        Observation("age=1-2", ("X", "Y")),
+        Observation("part=all"),
+    ]
+    for looked in (Observation(), Observation("racing", ("X", "Y", "speed")), Observation("2-3", ("X", "Y")), *chosen):
         pick = Pick(RING, "AAA", "BBB", looked)
         _, laps = _laps("AAA", looked)
         scope: dict[str, object] = {"formula1": formula1}
@@ -209,7 +214,7 @@ def test_the_script_makes_the_same_trials():
 
 def test_laps_beyond_the_race_are_refused():
     with pytest.raises(DataError, match="no lap from 90 to 99"):
-        _laps("AAA", Looked("90-99"))
+        _laps("AAA", Observation("90-99"))
 
 
 # ---- many fits ----------------------------------------------------------------------------------------------------
@@ -255,7 +260,7 @@ def test_a_model_applied_to_many_drivers_gives_each_its_own_profile():
 def test_only_laps_that_both_drove_are_compared():
     """Who retires early is held against the winner's early laps, not against what he did when the tank was empty."""
     circuit, laps = _laps("AAA")
-    _, other = _laps("BBB", Looked("1-2"))
+    _, other = _laps("BBB", Observation("1-2"))
     model, n = Sketch(n_states=3).fit(laps.trials), circuit.n_bins // 5
     stations = [all_drivers.stations_of(circuit, one) for one in (laps, other)]
     found = drivers_along_lap(model.to_bytes(), stations, n, laps.trials, other.trials)
@@ -293,7 +298,7 @@ def test_drivers_stand_by_their_best_lap_with_gap_and_use_of_states():
         timed("AAA", 90.0, 82.5, 83.5), timed("BBB", 81.25, 84.0, 85.0), timed("CCC", np.nan, np.nan, np.nan)
     )
     table = all_drivers.standings(session, {"BBB": np.array([0.25, 0.75])}, ["S1", "S2"])
-    assert table["Driver"].tolist() == ["BBB", "AAA", "CCC"]
+    assert table["DriverReading"].tolist() == ["BBB", "AAA", "CCC"]
     np.testing.assert_allclose(table["Gap"][:2], [0, 1.25])
     assert table["On lap"][:2].tolist() == [1, 2]
     np.testing.assert_allclose(table["Mean of clean laps"][:2], [84.5, 83.0])

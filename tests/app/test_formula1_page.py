@@ -15,7 +15,7 @@ from datasets.formula1 import FeedError, Reason
 from gdm_core import GDM
 from gdm_core.engine import FitRequest
 from pages.formula1 import choices, data, loading
-from pages.formula1.data import Looked, Place
+from pages.formula1.data import Observation, Place
 from pages.lab import shipped
 from pages.lab.live import session as live_session
 from tests.support.formula1_page import FUTURE, PAPER, RING, WEEKEND, box, fails, one_of, ring_race, visit, words
@@ -50,7 +50,7 @@ def test_the_bundled_states_are_those_of_its_model():
     from gdm_core.trials import Trials
 
     found = shipped.load(data.SHIPPED)
-    place, looked = Place(circuit=data.FIRST_CIRCUIT), Looked("racing", data.CAR_CHANNELS)
+    place, looked = Place(circuit=data.FIRST_CIRCUIT), Observation("racing", data.CAR_CHANNELS)
     codes = data.open_session(place).codes
     train, laps = (data.laps_of(place, code, looked) for code in (codes[0], codes[data.FIFTH]))
     # The start of the race is enough, and quick.
@@ -373,7 +373,7 @@ def test_what_ships_is_what_a_fit_gives_here_but_for_the_machine():
     place = Place(circuit=data.FIRST_CIRCUIT)
     codes = data.open_session(place).codes
     laps, other = (
-        data.laps_of(place, code, Looked("racing", data.CAR_CHANNELS)) for code in (codes[0], codes[data.FIFTH])
+        data.laps_of(place, code, Observation("racing", data.CAR_CHANNELS)) for code in (codes[0], codes[data.FIFTH])
     )
     assert shipped.both(laps.trials, other.trials) == found.fingerprint
     torch.set_num_threads(1)

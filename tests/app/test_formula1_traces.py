@@ -12,7 +12,7 @@ import pytest
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import untyped
 from pages.formula1 import data, teams, telemetry
-from pages.formula1.data import Driver, Looked, Place
+from pages.formula1.data import DriverReading, Observation, Place
 from pages.ui import theme
 from tests.support.recording import reading_of
 
@@ -26,10 +26,10 @@ def race():
     circuit = data.circuit(SHANGHAI)
     found = []
     for code in session.codes[:2]:
-        laps = data.laps_of(SHANGHAI, code, Looked("2-6"))
+        laps = data.laps_of(SHANGHAI, code, Observation("2-6"))
         slow = laps.car["speed"] < 180
         states = np.column_stack([slow, ~slow, 0 * slow]).astype(np.float32)
-        found.append(reading_of(laps.trials[0], states, kind=Driver, laps=laps))
+        found.append(reading_of(laps.trials[0], states, kind=DriverReading, laps=laps))
     return session, circuit, found
 
 

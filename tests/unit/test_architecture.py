@@ -310,3 +310,14 @@ def test_pages_have_one_slider():
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("slider", "select_slider")
     ]  # fmt: skip
     assert not native
+
+
+def test_the_name_of_a_class_says_whose_it_is():
+    """No two share one: whoever meets a name in a call or an error finds one definition."""
+    places: dict[str, list[str]] = {}
+    for folder in ("gdm_core", "gdm_studio", "datasets", "pages"):
+        for path in sources(folder):
+            for node in tree(path).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert [(name, where) for name, where in places.items() if len(where) > 1] == []

@@ -9,7 +9,7 @@ from gdm_core.analysis import suggestions
 from gdm_core.analysis.looks import last
 from gdm_core.analysis.suggestions import Probe, choose_states, choose_value, halves, probe, thinned
 from gdm_core.engine.cache import ResultCache
-from gdm_core.engine.suggest import Question, suggest
+from gdm_core.engine.suggest import SuggestQuestion, suggest
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.models.gdm.model import GDM
 from gdm_core.trials import Trial, Trials, as_trials
@@ -131,12 +131,12 @@ def test_of_a_long_recording_stretches_from_all_over_it_are_read(lengths):
 
 def test_what_is_not_read_is_said_and_short_data_are_read_whole():
     trials = numbered(9002)
-    question = Question("gdm", trials)
+    question = SuggestQuestion("gdm", trials)
     assert 5950 < question.read.n_samples <= 6000
     read = f"{question.read.n_samples:,}"
     assert question.note.startswith(f"Reads {read} of 9,002 samples, in 20 stretches from all over them")
-    assert Question("pdlds", trials).read.n_samples < 1600, "a slower model reads less"
-    whole = Question("gdm", numbered(6000))
+    assert SuggestQuestion("pdlds", trials).read.n_samples < 1600, "a slower model reads less"
+    whole = SuggestQuestion("gdm", numbered(6000))
     assert whole.read is whole.trials
     assert whole.note == ""
     assert question.usual_s < 70
@@ -144,7 +144,7 @@ def test_what_is_not_read_is_said_and_short_data_are_read_whole():
 
 def test_progress_is_told_after_each_fit(tmp_path):
     trials = as_trials(polygons.simulate(2, T=200, seed=1))
-    question = Question("gdm", trials, states=(1, 2), seeds=(0,), fixed={"n_steps": 20})
+    question = SuggestQuestion("gdm", trials, states=(1, 2), seeds=(0,), fixed={"n_steps": 20})
     told = []
     for _ in suggest(question, ResultCache(tmp_path), lambda done, total: told.append((done, total))):
         pass
@@ -170,14 +170,14 @@ def test_probes_survive_a_store():
 @pytest.mark.parametrize("n_states", [2, 3])
 def test_true_numbers_of_states_are_found(n_states, tmp_path):
     trials = as_trials(polygons.simulate(n_states, T=500, seed=3))
-    question = Question("gdm", trials, states=range(1, 5), seeds=(0,), fixed={"n_steps": 400})
+    question = SuggestQuestion("gdm", trials, states=range(1, 5), seeds=(0,), fixed={"n_steps": 400})
     found = next(suggest(question, ResultCache(tmp_path)))
     assert found.settings["n_states"] == n_states
 
 
 def test_a_suggestion_goes_on_where_it_was(tmp_path, monkeypatch):
     trials = as_trials(polygons.simulate(2, T=200, seed=1))
-    question = Question("gdm", trials, states=(1, 2), seeds=(0,), fixed={"n_steps": 40})
+    question = SuggestQuestion("gdm", trials, states=(1, 2), seeds=(0,), fixed={"n_steps": 40})
     first = list(suggest(question, ResultCache(tmp_path)))
     names = [verdict.name for verdict in first[-1].verdicts]
     assert (names[0], names[-1]) == ("n_states", "n_latent")
@@ -193,13 +193,13 @@ def test_a_suggestion_goes_on_where_it_was(tmp_path, monkeypatch):
 def test_questions_are_checked():
     trials = as_trials(polygons.simulate(2, T=200))
     with pytest.raises(ConfigError, match="no model 'none'"):
-        Question("none", trials)
+        SuggestQuestion("none", trials)
     with pytest.raises(ConfigError, match=r"n_latent \(D\) is 99 but the data has 10 channel"):
-        Question("gdm", trials, 99)
+        SuggestQuestion("gdm", trials, 99)
     with pytest.raises(ConfigError, match="two different numbers"):
-        Question("gdm", trials, states=(3, 3))
+        SuggestQuestion("gdm", trials, states=(3, 3))
     with pytest.raises(ConfigError, match="at least one fit"):
-        Question("gdm", trials, seeds=())
+        SuggestQuestion("gdm", trials, seeds=())
 
 
 def test_states_of_one_half_that_share_a_counterpart_are_copies():
