@@ -39,7 +39,7 @@ from pages.ui import shell
 from pages.ui.plot import plot
 
 NOBODY = "nobody"
-SIDES = {"a": "DriverReading", "b": "against", "c": "and", "d": "and also"}
+SIDES = {"a": "Driver", "b": "against", "c": "and", "d": "and also"}
 PAIRED = {"tyre age": "Tyre age", "lap number": "Lap number"}
 HOW_PAIRED = (
     "Tyre age: laps on tyres of the same compound and age, less what fuel and track change in between. Lap number: laps of "

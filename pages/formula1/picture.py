@@ -43,7 +43,7 @@ def choose_options(train: str, test: str) -> MapOptions:
     ):  # a link from before named the driver
         st.query_params["who"] = "test" if asked.endswith("applied") else "train"
     which = choose_one(
-        "DriverReading",
+        "Driver",
         "who",
         {"train": f"{train}, fitted", "test": f"{test}, applied"},
         "train",

@@ -163,7 +163,7 @@ def runs_table(place: Place, session: Session, fuel: float) -> pd.DataFrame:
             continue
         rows += [
             {
-                "DriverReading": run.code, "Team": driver.team, "Stint": run.stint, "Compound": run.compound.capitalize(),
+                "Driver": run.code, "Team": driver.team, "Stint": run.stint, "Compound": run.compound.capitalize(),
                 "Laps": len(run.laps), "Mean (s)": float(run.adjusted.mean()), "Fades (s)": run.slope,
                 "± 95 %": SURE * run.error, "Strays (s)": run.scatter,
             }

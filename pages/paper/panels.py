@@ -40,7 +40,7 @@ def own(name: str, n_seeds: int) -> paper.Experiment | None:
     if page is None:
         return None
     offered = {"shipped": "What ships", "open": f"What is open on {navigation.info(page).title}"}
-    chosen = one_of("PaperRun it on", offered, tall=True, key="on", of=name)
+    chosen = one_of("Run it on", offered, tall=True, key="on", of=name)
     setting = open_on(page) if chosen == "open" else None
     if setting is None:
         return None
@@ -71,7 +71,7 @@ def running(name: str) -> PaperRun | None:
 
 
 def start(experiment: paper.Experiment) -> None:
-    """PaperRun it; one that this visitor has asked for before ends."""
+    """Run it; one that this visitor has asked for before ends."""
 
     def run() -> PaperRun:
         engine, visitor = screen.engine(), f"{live.visitor()}/paper"

@@ -190,11 +190,11 @@ def test_who_drove_few_laps_is_not_most_unlike_for_that():
     assert apart[3].mean() > apart[2].mean(), "by distance alone it is the one who retired"
     assert chance[3].mean() > 3 * chance[1].mean()
     table, _ = all_drivers.rows_of(circuit, [replace(laps, name=name) for name in "abcd"], profiles)
-    assert [text[-1] for text in table["DriverReading"]][:2] == ["a", "c"]
+    assert [text[-1] for text in table["Driver"]][:2] == ["a", "c"]
     silent = profiles.copy()
     silent[3, :, 1] = np.nan  # one lap alone has no other to be compared with
     table, _ = all_drivers.rows_of(circuit, [replace(laps, name=name) for name in "abcd"], silent)
-    assert table["DriverReading"].iloc[-1][-1] == "d"
+    assert table["Driver"].iloc[-1][-1] == "d"
 
 
 def test_the_script_makes_the_same_trials():
@@ -298,7 +298,7 @@ def test_drivers_stand_by_their_best_lap_with_gap_and_use_of_states():
         timed("AAA", 90.0, 82.5, 83.5), timed("BBB", 81.25, 84.0, 85.0), timed("CCC", np.nan, np.nan, np.nan)
     )
     table = all_drivers.standings(session, {"BBB": np.array([0.25, 0.75])}, ["S1", "S2"])
-    assert table["DriverReading"].tolist() == ["BBB", "AAA", "CCC"]
+    assert table["Driver"].tolist() == ["BBB", "AAA", "CCC"]
     np.testing.assert_allclose(table["Gap"][:2], [0, 1.25])
     assert table["On lap"][:2].tolist() == [1, 2]
     np.testing.assert_allclose(table["Mean of clean laps"][:2], [84.5, 83.0])
