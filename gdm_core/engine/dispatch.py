@@ -59,9 +59,7 @@ class Dispatcher:
         self.ready = threading.Event()
         self.trouble: FitError | ConfigError | None = None
         self._waiting, self._cache = waiting, cache
-        self._inbox: queue.SimpleQueue[Callable[[], None] | None] = (
-            queue.SimpleQueue()
-        )  # what is to be done; None: leave
+        self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()  # to be done; None: leave
         self._runs: dict[str, Job] = {}  # jobs by the name of their latest try
         self._sent: dict[str, SentJob] = {}
         self._data_cache = DataCache()
