@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8501
-# Tests run side by side, so each keeps its numerical libraries to one thread. Those in a browser come after the others:
-# two browsers, each with a server of its own, are what two cores can draw. Tests start many processes: where a container
-# forbids to keep what was compiled, each of them would compile the project anew.
+# Tests run in parallel, so each process keeps its numerical libraries to one thread. Tests start many processes: bytecode is
+# always cached, even where the environment forbids it.
 ONE_THREAD := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+# A browser test that fails once and then passes is printed as flaky and does not fail the run.
+BROWSER := $(ONE_THREAD) $(BIN)/pytest -n 2 --reruns 1 tests/browser
 
 .PHONY: app test test-all processors fast lint bench bench-app numbers pages demo figures docs release audit refresh clean
 
@@ -15,12 +16,12 @@ app: $(VENV)/.runtime
 
 test: $(VENV)/.dev lint
 	$(ONE_THREAD) $(BIN)/pytest -n auto -m "not browser and not bulk"
-	$(ONE_THREAD) $(BIN)/pytest -n 2 -m "browser and not bulk" tests/browser
+	$(BROWSER) -m "not bulk"
 
-# What `make test` leaves out: rare cases in bulk, and other processors.
+# What `make test` leaves out; run before a release.
 test-all: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/pytest -n auto -m "bulk and not browser"
-	$(ONE_THREAD) $(BIN)/pytest -n 2 -m "bulk and browser" tests/browser
+	$(BROWSER) -m bulk
 	$(MAKE) processors
 
 fast: $(VENV)/.dev

@@ -91,6 +91,15 @@ class InVain:
             )
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the tests that failed once and passed on their rerun."""
+    failed = {report.nodeid for name in ("failed", "error") for report in terminalreporter.getreports(name)}
+    for report in terminalreporter.getreports("rerun"):
+        if report.nodeid not in failed:
+            terminalreporter.write_line(f"FLAKY {report.nodeid}", yellow=True)
+            terminalreporter.write_line(report.longreprtext)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent.name == "browser":
