@@ -1,4 +1,4 @@
-"""A click or a key is heard whole, also where the browser's next request is there before it has been."""
+"""A click is handled even if the next request of the browser arrives first."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from pages.ui.streamlit_internals import take_every_event
 CLICKED = WidgetStates(widgets=[WidgetState(id="button", trigger_value=True)])
 
 
-def session(heard: list[int]) -> SafeSessionState:
-    """One with a button, of a page that has run once; from now on another request always waits."""
+def session(clicks: list[int]) -> SafeSessionState:
+    """Return the state of a page with a button, for which another request always waits."""
     waits = False
 
     def look() -> None:
@@ -28,7 +28,7 @@ def session(heard: list[int]) -> SafeSessionState:
             raise RerunException(RerunData())
 
     def click() -> None:
-        heard.append(state["K"] + 1)
+        clicks.append(state["K"] + 1)
 
     state = SafeSessionState(SessionState(), look)
     state["K"] = 4
@@ -38,8 +38,8 @@ def session(heard: list[int]) -> SafeSessionState:
     return state
 
 
-def as_a_script(run: Callable[..., None], *args: Any) -> None:
-    """Call it as a thread of a script does, and leave nothing of that behind."""
+def run_as_script(run: Callable[..., None], *args: Any) -> None:
+    """Call `run` in the context of a script thread."""
 
     def called() -> None:
         ThreadState.initialize()
@@ -48,23 +48,11 @@ def as_a_script(run: Callable[..., None], *args: Any) -> None:
     copy_context().run(called)
 
 
-def test_what_was_clicked_is_heard_although_another_request_waits():
+def test_click_is_handled_although_another_request_waits():
     take_every_event()
-    heard: list[int] = []
-    state = session(heard)
-    as_a_script(state.on_script_will_rerun, CLICKED)
-    assert heard == [5]
-    with pytest.raises(RerunException):  # and then the other one has its turn
+    clicks: list[int] = []
+    state = session(clicks)
+    run_as_script(state.on_script_will_rerun, CLICKED)
+    assert clicks == [5]
+    with pytest.raises(RerunException):  # the waiting request follows
         state["K"]
-
-
-def test_streamlit_alone_still_loses_it():
-    """Where it no longer does, `take_every_event` can go."""
-    take_every_event()
-    plain = SafeSessionState.on_script_will_rerun.__closure__
-    assert plain is not None
-    (alone,) = [cell.cell_contents for cell in plain]
-    heard: list[int] = []
-    with pytest.raises(RerunException):
-        as_a_script(alone, session(heard), CLICKED)
-    assert heard == []
