@@ -21,7 +21,7 @@ LEVELS = ("wrong", "poor", "fine")
 SERVER_BYTES = 900 * 2**20  # what the web server holds after an hour of use
 FREE_DISK_BYTES = 2**30
 REACH_S = 3.0
-# What was tried on each Python, in order; README, pyproject.toml and Makefile say the same (test_private_names).
+# What was tested on each Python version.
 PYTHONS = {
     (3, 11): "all tests were run",
     (3, 12): "all examples were run",

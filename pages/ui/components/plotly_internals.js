@@ -1,6 +1,5 @@
 // All that is used of Plotly beyond what it documents, in one place: where the axes of a drawn figure lie, the edges of a heat
-// map's cells, and two things that it works out again at every update. A test says in words when a name is gone
-// (tests/unit/test_private_names.py).
+// map's cells, and two things that it works out again at every update.
 
 const axis = (full) => ({
   start: full._offset, // pixels from the figure's corner
