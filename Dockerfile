@@ -1,4 +1,4 @@
-# One image for the dashboard, a scheduler and its workers; see docs/service.md and compose.yaml.
+# One image for the dashboard, a scheduler and its workers; see docs/performance.md and compose.yaml.
 FROM python:3.11-slim AS build
 WORKDIR /source
 COPY requirements.txt .

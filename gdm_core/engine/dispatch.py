@@ -48,7 +48,7 @@ LINK_ERRORS = (OSError, TimeoutError, CommClosedError)
 LOST_ERRORS = (*LINK_ERRORS, CancelledError, asyncio.CancelledError)
 TOO_BIG = (
     "The worker died each time the job ran, most likely because it needs more memory than a worker has. Use less data or "
-    "a smaller model, or give workers more memory (docs/scaling.md)."
+    "a smaller model, or give workers more memory (docs/performance.md)."
 )
 
 

@@ -36,7 +36,7 @@ RACING = ("first", "pit", "safety_car")
 FIFTH = 4  # the paper fits the winner and applies the model to the driver who came fifth
 # What a first visit finds ships with the app; assets/make_demo.py makes it.
 FIRST_CIRCUIT, SHIPPED = "shanghai", "formula1"
-# Three states of what the car does at a moment tell braking, cornering and flat out apart (decision 120).
+# Three states of what the car does at a moment tell braking, cornering and flat out apart.
 FIRST_STATES, FIRST_SEES = 3, "places"
 PAPER_STATES, PAPER_SEES = 8, "moves"
 FIRST_CONFIG: dict[str, Any] = {

@@ -270,7 +270,7 @@ DRAWN_S = 3.0  # by then a browser has drawn where the page has led
 class Led:
     """The page has led from one trial to another, then.
 
-    A browser that has not drawn the new value yet sends the one before with whatever it sends (decision 37): that is no
+    A browser that has not drawn the new value yet sends the one before with whatever it sends: that is no
     choice.
     """
 

@@ -54,7 +54,7 @@ def test_its_export_says_how_to_get_the_data(engine):
 
 
 def test_no_button_is_read_by_what_it_gives():
-    """Another run may overtake a script before it comes to that line, and the click would be lost (decision 161)."""
+    """Another run may overtake a script before it comes to that line, and the click would be lost."""
     for path in Path(lab.__file__).parents[1].rglob("*.py"):
         nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
         stands = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}

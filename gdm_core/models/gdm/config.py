@@ -84,7 +84,7 @@ class GDMConfig(SoftConfig):
 
     @property
     def steps(self) -> int:
-        """Optimiser steps of Adam; Newton's take fewer (`fit.plan`). "Places", too: see docs/decisions, 6."""
+        """Optimiser steps of Adam; Newton's take fewer (`fit.plan`). "Places", too: see docs/decisions/006."""
         if self.n_steps is not None:
             return self.n_steps
         if self.preset == "paper":

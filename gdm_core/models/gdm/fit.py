@@ -2,7 +2,7 @@
 
 Fast: the first half of the steps (two thirds where Adam goes alone) climbs the ELBO with one sample and the
 exact-in-expectation divergence; the rest climbs the importance-weighted objective with several, which frees the
-parameters from the posterior's family (the ELBO alone shrinks the states towards each other, docs/decisions). One
+parameters from the posterior's family (the ELBO alone shrinks the states towards each other, docs/decisions/003). One
 cycle of the learning rate over both.
 Paper: ten samples, AdamW, constant-then-falling rate, clipped gradients, an entropy bonus, its own stopping rule.
 """
@@ -146,9 +146,9 @@ class FitPlan:
 def plan(config: GDMConfig, module: GdmModule) -> FitPlan:
     """Newton's steps for moves where the hand-written pass can say what they are.
 
-    States that are places stay with Adam: what they name follows from how blunt q is (docs/decisions, 6). So do a few
+    States that are places stay with Adam: what they name follows from how blunt q is (docs/decisions/006). So do a few
     channels: F starts far from its best where their noise cannot be told, and then has to be learned. With memory Newton's
-    steps climb higher and name soft states less well (docs/decisions, 51).
+    steps climb higher and name soft states less well.
     """
     n_latent, n_channels = module.projection.shape
     newton = fused.supports(config, module) and config.reads != "linear" and config.preset == "fast"

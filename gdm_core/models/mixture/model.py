@@ -3,7 +3,7 @@ own ELBO.
 
 Appendix B of the paper gives the equivalent. From there the emission, both noises and q(z) move freely while the
 dynamics and transitions of the states move slowly: wherever q(z) has to be a broad Gumbel-Softmax, the ELBO takes its
-breadth for noise of x, and given time it would pull the states together to save on it (docs/recurrent.md).
+breadth for noise of x, and given time it would pull the states together to save on it (docs/method.md).
 """
 
 from __future__ import annotations

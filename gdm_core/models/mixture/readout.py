@@ -32,7 +32,7 @@ _SWEEPS = 3
 _DRAWS = 64
 _CHUNK_ROWS = 4_000
 # The noise of x is learned while z is a broad draw of q, whose breadth it takes for its own. Here doubt about z is
-# counted apart, and half of the learned deviation recovers states best (soft and standard tracks, docs/recurrent.md).
+# counted apart, and half of the learned deviation recovers states best (soft and standard tracks, docs/method.md).
 _OWN_SHARE = 0.5
 _STATE_DRAWS = 8  # that a future may begin from
 _RUN_UP = 48
