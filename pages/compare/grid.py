@@ -14,17 +14,18 @@ from gdm_core.analysis.comparisons import MEASURES
 from gdm_core.engine.compare import Compared, CompareJob, Comparison
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure, note
-from pages.compare.settings import STAYS, ComparedData, ComparedSetting
+from pages.compare.settings import ComparedData, ComparedSetting
 from pages.lab import live
 from pages.lab.live import background, screen
 from pages.ui import navigation, shell
 from pages.ui.controls import one_of, pick
+from pages.ui.model_controls import STAY
 from pages.ui.plot import plot
 
 STATES = (2, 3, 4, 5, 6, 8)
 GRIDS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "temperature": ("softness (τ)", (0.3, 0.6, 0.99, 1.5)),
-    "stickiness": ("stickiness (γ)", tuple(stay if stay == "learn" else float(stay) for stay in STAYS)),
+    "stickiness": ("stickiness (γ)", ("learn", 0.0, 0.3, 0.5, 0.7, 0.9)),
 }
 
 
@@ -134,4 +135,4 @@ def heat(found: Compared, against: str | None, measure: str) -> Figure:
 
 
 def _text(value: Any) -> str:
-    return "" if value is None else STAYS.get(str(value), f"{value}")
+    return "" if value is None else STAY["learn"] if value == "learn" else f"{value:g}"

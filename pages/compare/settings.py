@@ -5,19 +5,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import streamlit as st
 
 from datasets import formula1, mice, nascar
 from gdm_core.models.registry import NAMED_MODELS, available
 from gdm_core.trials import Trials
+from pages import lab
 from pages.lab.card import OPEN_ON
 from pages.lab.data import open_on
 from pages.ui import limits, navigation, shell
 from pages.ui import settings as ui_settings
 from pages.ui.controls import number, one_of
-from pages.ui.model_controls import K_RANGE, MODELS, SOFT, TAU_RANGE
+from pages.ui.model_controls import (
+    GAMMA_RANGE,
+    K_RANGE,
+    MADE_OF,
+    MODELS,
+    SEES,
+    SOFT,
+    STAY,
+    STAY_START,
+    TAU_RANGE,
+    Choice,
+    choice_of,
+    has_posterior,
+)
 
 LETTERS = "ABCDEF"
 SHORT = {
@@ -32,7 +46,6 @@ SHORT = {
     "pdlds": "p-dLDS",
 }
 FIRST = ("gdm", "arhmm", "rslds-ro")  # what a first visit compares
-STAYS = {"learn": "Learn it", "0": "0", "0.3": "0.3", "0.5": "0.5", "0.7": "0.7", "0.9": "0.9"}
 COUNT = "settings"  # how many there are, in the address
 
 
@@ -48,13 +61,20 @@ class ComparedSetting:
 
 def labels(chosen: list[ComparedSetting]) -> list[str]:
     """A name for each: its letter, its model, and what else it does not share with all others."""
-    told = {"n_states": "K", "temperature": "τ", "stickiness": "γ"}
+    told = {"n_states": "K", "temperature": "τ", "stickiness": "γ", "posterior": "states of"}
     differ = [name for name in told if len({repr(one.config[name]) for one in chosen if name in one.config}) > 1]
     named = []
     for one in chosen:
-        parts = [f"{told[name]} {one.config[name]}" for name in differ if name in one.config]
+        values = {name: one.config[name] for name in differ if name in one.config}
+        values |= {"posterior": _sees(values["posterior"])} if "posterior" in values else {}
+        parts = [f"{told[name]} {value}" for name, value in values.items()]
         named.append(f"{one.letter} {', '.join([SHORT[one.name], *parts])}")
     return named
+
+
+def _sees(posterior: str) -> str:
+    """Return what the controls call this posterior."""
+    return next(sees for sees, name in SEES.items() if name == posterior)
 
 
 def once(chosen: list[ComparedSetting]) -> tuple[list[ComparedSetting], str]:
@@ -82,9 +102,45 @@ def choose(n_channels: int, n_samples: int, n_latent: int) -> list[ComparedSetti
         with st.container(border=True, key=f"compare-row-{letter}"):
             chosen.append(_row(letter, offered, n_channels, n_samples, n_latent))
     more, fewer = st.columns(2, gap="small")
-    more.button("Add one", on_click=_set_count, args=(count + 1,), disabled=count == len(LETTERS), width="stretch")
-    fewer.button("Remove one", on_click=_set_count, args=(count - 1,), disabled=count == 1, width="stretch")
+    more.button("Add model", on_click=_set_count, args=(count + 1,), disabled=count == len(LETTERS), width="stretch")
+    fewer.button("Remove model", on_click=_set_count, args=(count - 1,), disabled=count == 1, width="stretch")
+    _offer_fit(count)
     return chosen
+
+
+def _offer_fit(count: int) -> None:
+    """Show a button that adds the model of the last finished fit on a lab page."""
+    last: tuple[str, Choice] | None = st.session_state.get(lab.LAST_FIT)
+    said = "No finished fit yet: open a lab page and wait for its fit."
+    if last is not None:
+        page, fitted = last
+        facts = ", ".join(f"{name} {value}" for name, value in fitted.facts if name != "seed")
+        said = f"{fitted.label}, {facts}, from {page}. Compare uses its own seeds."
+    st.button(
+        "Add the current fit",
+        key="add-fit",
+        on_click=_add_fit,
+        args=(count, last),
+        disabled=last is None or count == len(LETTERS),
+        help=said,
+        width="stretch",
+    )
+
+
+def _add_fit(count: int, last: tuple[str, Choice]) -> None:
+    """Set the controls of the next row to the model of that fit."""
+    fitted, state = last[1], st.session_state
+    config = fitted.config
+    found: dict[str, Any] = {"model": fitted.name, "K": fitted.n_states}
+    if "temperature" in config:
+        stay = config["stickiness"]
+        found |= {"tau": float(config["temperature"]), "stay": "learn" if stay == "learn" else "fix"}
+        found |= {} if stay == "learn" else {"gamma": float(stay)}
+    if "posterior" in config:
+        found["sees"] = _sees(config["posterior"])
+    for name, value in found.items():
+        state[ui_settings.key(name, LETTERS[count])] = value
+    _set_count(count + 1)
 
 
 def _count() -> int:
@@ -106,16 +162,22 @@ def _set_count(count: int) -> None:
 def _row(letter: str, offered: list[str], n_channels: int, n_samples: int, n_latent: int) -> ComparedSetting:
     first = FIRST[LETTERS.index(letter)] if LETTERS.index(letter) < len(FIRST) else "gdm"
     name = one_of(f"Model {letter}", {name: MODELS[name] for name in offered}, first, key="model", of=letter)
-    family, fixed = NAMED_MODELS[name]
     left, right = st.columns(2, gap="small")
     k = number("States (K)", *K_RANGE, 4, key="K", of=letter, at=left, called=f"States (K) of {letter}")
-    config: dict[str, Any] = {"n_states": min(k, max(K_RANGE[0], n_samples // 2))}
-    if family in SOFT:
-        shown: dict[str, Any] = {"at": right, "step": 0.1, "format": "%.2f", "called": f"Softness of {letter}"}
-        tau = number("Softness (τ)", *TAU_RANGE, 0.99, key="tau", of=letter, **shown)
-        stay = one_of("How long to stay (γ)", STAYS, key="gamma", of=letter)
-        config |= {"temperature": tau, "stickiness": stay if stay == "learn" else float(stay)}
-    return ComparedSetting(letter, name, family, config | {"n_latent": min(n_latent, n_channels)} | fixed)
+    tau, sees = 0.99, "moves"
+    stickiness: float | Literal["learn"] = "learn"
+    if NAMED_MODELS[name][0] in SOFT:
+        shown: dict[str, Any] = {"of": letter, "at": right, "format": "%.2f"}
+        tau = number("Softness (τ)", *TAU_RANGE, tau, key="tau", step=0.1, called=f"Softness of {letter}", **shown)
+        if one_of("Stickiness (γ)", STAY, key="stay", of=letter, at=left) == "fix":
+            called = f"Stickiness of {letter}"
+            stickiness = number("Fixed at", *GAMMA_RANGE, STAY_START, key="gamma", step=0.1, called=called, **shown)
+    if has_posterior(name):
+        sees = one_of("States are made of", MADE_OF, key="sees", of=letter)
+    k, n_latent = min(k, max(K_RANGE[0], n_samples // 2)), min(n_latent, n_channels)
+    choice = choice_of(name, k, tau, stickiness, SEES[sees], n_latent, 0)
+    config = {name: value for name, value in choice.config.items() if name != "seed"}
+    return ComparedSetting(letter, name, choice.family, config)
 
 
 # ---- what they are compared on --------------------------------------------------------------------------------------
@@ -143,7 +205,8 @@ class ComparedData:
 
     n_latent   dimensions of the dynamics, the same for all settings
     keep       whether what is found may stay on disk
-    page       the folder of the page that shows these data, at `address` and with K under the key `k_key`; "" for none
+    page       the folder of the page that shows these data, at `address`; "" for none
+    of         the recording that the page's K and posterior belong to
     """
 
     about: str
@@ -154,15 +217,18 @@ class ComparedData:
     keep: bool = True
     page: str = ""
     address: Mapping[str, Any] = field(default_factory=dict)
-    k_key: str = "K"
+    of: str = ""
 
     def query(self, chosen: ComparedSetting) -> dict[str, Any]:
         """The address at which the page shows `chosen` fitted to these data."""
         config = chosen.config
-        query = {**self.address, "model": MODELS[chosen.name], self.k_key: str(config["n_states"])}
+        k_key, sees_key = (ui_settings.key(name, self.of) for name in ("K", "sees"))
+        query = {**self.address, "model": MODELS[chosen.name], k_key: str(config["n_states"])}
+        if "posterior" in config:
+            query[sees_key] = MADE_OF[_sees(config["posterior"])]
         if "temperature" in config:
             stay = config["stickiness"]
-            query |= {"tau": f"{config['temperature']:g}", "stay": "Learn it" if stay == "learn" else "Set it"}
+            query |= {"tau": f"{config['temperature']:g}", "stay": STAY["learn" if stay == "learn" else "fix"]}
             query |= {} if stay == "learn" else {"gamma": f"{stay:g}"}
         return query
 
@@ -204,5 +270,4 @@ def _open(page: str) -> ComparedData | None:
         return None
     data, choice = setting.data, setting.choice
     n_latent, left = int(choice.config["n_latent"]), navigation.left_at(navigation.info(page).url)
-    k_key = ui_settings.key("K", choice.of)
-    return ComparedData(data.about, data.train, data.test, n_latent, data.unit, data.keep, page, left, k_key)
+    return ComparedData(data.about, data.train, data.test, n_latent, data.unit, data.keep, page, left, choice.of)

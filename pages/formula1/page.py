@@ -141,7 +141,7 @@ with page.card:
     gain_panel.beside(shown)
 state_names.keep_in_address(view)
 tabs.show(shown, data.read(shown, race.test if options.which == "test" else race.train, options.which), options)
-show_card(view, lambda pinned, now: picture.pinned_parts(view, pinned, now, options))
+show_card(view)
 with page.card:
     explain(shown.choice, drives=race.pick.looked.drives)
 lab.end(view)

@@ -17,7 +17,7 @@ from pages import lab
 from pages.formula1 import circuit_map, telemetry
 from pages.formula1.choices import choose_one
 from pages.formula1.data import Circuit, DriverReading, Floats, Laps, along_lap, race_of, read, standing
-from pages.lab import Unread, held, live, pin
+from pages.lab import Unread, held, live
 from pages.ui.controls import one_of, slide, switch
 from pages.ui.plot import Part, Picture, by_key
 
@@ -155,37 +155,6 @@ def _middles(circuit: Circuit) -> Floats:
     return np.asarray((_around(circuit) + 0.5) * circuit.length / circuit.n_bins, np.float32)
 
 
-def pinned_parts(view: lab.View, pinned: lab.View, now: live.Shown, options: MapOptions) -> dict[str, Part]:
-    """The map of a pinned fit, and its average lap above that of the fit that stands."""
-    race, stands = race_of(pinned), standing(view)
-    circuit, which = race.circuit, options.which
-    here = read(pinned, race.test if which == "test" else race.train, which, now)
-    if isinstance(here, Unread):
-        return by_key(Picture(None, "pinned-map", title=here.title, note=here.note))
-    plain = replace(options, badges=False)
-
-    def small() -> Figure:
-        """As on the narrowest screen, whose layout has no badges."""
-        figure = track_map(circuit, here, plain)
-        return figure | {"widths": figure["widths"][:1]}
-
-    there, states = None, here.states
-    made = now.once(("map", which), small, of=(states,), settings=plain)
-    track = Picture(made, "pinned-map", here.state, str(race.pick.place))
-    if stands.data.train.fingerprint == view.data.train.fingerprint:
-        there = None if isinstance(found := read(stands, here.laps, which), Unread) else found
-
-    def both() -> Figure:
-        laps = {pin.PINNED: here.average(circuit)}
-        if there is not None:
-            laps[pin.NOW] = there.average(circuit)
-        return along_the_lap(circuit, laps, f"The average lap of {here.laps.code}. {pin.CAPTION}")
-
-    made = now.once("pinned-strips", both, of=(states, None if there is None else there.states))
-    along = Picture(made, "pinned-strips", here.state)
-    return by_key(track, along, pin.more_colours(view, states.shape[1]))
-
-
 def track_map(circuit: Circuit, here: DriverReading, options: MapOptions, names: Sequence[str] = ()) -> Figure:
     laps, states = here.laps, here.states
     marks: tuple[circuit_map.Badge, ...] = ()
@@ -242,12 +211,7 @@ def strips(
     nothing = np.full_like(next(iter(known.values())), np.nan)
     rows = {code: known.get(code, nothing) for code in dict.fromkeys(codes)}
     said = "The average lap of each driver from line to line; T1, T2, … are corners. Point at it: the map follows."
-    return along_the_lap(circuit, rows, said, names)
-
-
-def along_the_lap(circuit: Circuit, rows: Mapping[str, Floats], caption: str, names: Sequence[str] = ()) -> Figure:
-    """Average laps as strips, one below the other."""
-    return figures.state_strips(rows, **circuit.axis, names=names, caption=caption)
+    return figures.state_strips(rows, **circuit.axis, names=names, caption=said)
 
 
 def shares(circuit: Circuit, here: DriverReading, names: Sequence[str] = ()) -> Figure:

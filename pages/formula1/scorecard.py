@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +16,12 @@ from gdm_core.analysis.metrics import majority_map
 from gdm_studio.plot import palette
 from pages import lab
 from pages.formula1.data import race_of, read
-from pages.lab import live
 from pages.lab import scores as rows
 from pages.lab.card import Rows
 from pages.lab.view import question_key
 from pages.ui import shell
 from pages.ui.card import Score
 from pages.ui.model_controls import Choice
-from pages.ui.plot import Part
 
 TESTED = "other driver"
 PAPER = "The paper's state accuracy"
@@ -55,10 +53,9 @@ class RivalScores:
     by_states: Mapping[int, list[float]]
 
 
-def show_card(view: lab.View, pinned_parts: Callable[[lab.View, live.Shown], Mapping[str, Part]]) -> None:
-    """The card, what has to be known to read it, and what is pinned."""
-    beside = lab.Beside(lambda pinned: lab.rows_beside(pinned, rows_of(pinned)), pinned_parts)
-    if any(row.name == PAPER for row in lab.honest_card(view, rows_of(view), beside=beside)):
+def show_card(view: lab.View) -> None:
+    """The card, and what has to be known to read it."""
+    if any(row.name == PAPER for row in lab.honest_card(view, rows_of(view))):
         with view.frame.card, shell.of(view.made_for):
             shell.quiet(f"{_CAUTION} {named_segments(view)}".strip())
 

@@ -19,17 +19,16 @@ caption). view.ask(name, function, ...) has a function of the library work on th
 
 from pages.lab.card import honest_card as honest_card
 from pages.lab.card import measured as measured
-from pages.lab.card import rows_beside as rows_beside
 from pages.lab.data import Data as Data
 from pages.lab.data import Measure as Measure
 from pages.lab.data import Setting as Setting
 from pages.lab.export import offer as offer
+from pages.lab.fit import LAST_FIT as LAST_FIT
 from pages.lab.fit import as_known_then as as_known_then
 from pages.lab.fit import begin as begin
 from pages.lab.fit import end as end
 from pages.lab.fit import picture as picture
 from pages.lab.held import follow as follow
-from pages.lab.pin import Beside as Beside
 from pages.lab.suggest import suggest as suggest
 from pages.lab.tabs import prediction as prediction
 from pages.lab.tabs import shares as shares

@@ -13,7 +13,7 @@ import streamlit as st
 
 from gdm_studio.plot.figures import names_of
 from gdm_studio.seeds import more_seeds
-from pages.lab import live, pin, sentences
+from pages.lab import live, sentences
 from pages.lab.sentences import LastChange, Settled, finding
 from pages.lab.view import View, question_key
 from pages.ui import card, navigation, shell
@@ -54,13 +54,12 @@ class Told:
     message: str = ""
 
 
-def honest_card(view: View, rows_of: Rows, *, says: bool = False, beside: pin.Beside | None = None) -> list[Score]:
-    """Show the card and the progress of the fit; the rows, once they belong to what stands. Then what is pinned.
+def honest_card(view: View, rows_of: Rows, *, says: bool = False) -> list[Score]:
+    """Show the card and the progress of the fit; the rows, once they belong to what stands.
 
     Scores appear as they are measured, and those of further seeds widen what they say, while no script runs.
 
-    beside  how the page shows a pinned result, where it has its own way; strips and the same rows without
-    says    a line on top says what was found; else the top says what the last change did alone
+    says  a line on top says what was found; else the top says what the last change did alone
     """
     answers = view.fit.answers
     told = _told(view, rows_of, says)
@@ -88,7 +87,6 @@ def honest_card(view: View, rows_of: Rows, *, says: bool = False, beside: pin.Be
         )
         with st.container(key="gdm-progress"):
             live.region(view.fit, live.progress)
-    pin.show_pinned(view, told.rows, beside or pin.Beside(lambda other: rows_beside(other, rows_of)))
     return told.rows
 
 
@@ -122,12 +120,6 @@ def _told(view: View, rows_of: Rows, says: bool) -> Told:
     else:  # numbers of other data would mislead, and so would verdicts beside a fit that is watched from its start
         html = card.scores_html([], to_come=rows, status=_waiting(view, answer))
     return Told(html, [], answer.message)
-
-
-def rows_beside(view: View, rows_of: Rows) -> list[Score]:
-    """The rows of a pinned result, once they are known."""
-    answer = measured(view)
-    return rows_of(answer.value) if answer.fresh else []
 
 
 def _last_change(view: View, rows: Sequence[Score]) -> str:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import streamlit as st
+
 from gdm_core.analysis.looks import known_then
-from pages.lab import live, pin, sentences, shipped
+from pages.lab import live, sentences, shipped
 from pages.lab.data import Data, Setting
 from pages.lab.view import View
 from pages.ui import limits, shell
@@ -17,6 +19,7 @@ from pages.ui.plot import Part
 
 NOT_THEN = "This model cannot say what was known then"
 NO_LOOK = "The exact states could not be worked out"
+LAST_FIT = "_last-fit"  # session key: page title and model of the visitor's last finished fit
 
 
 def begin(frame: shell.Frame, data: Data, choice: Choice, *, ships: Sequence[str] = ()) -> View:
@@ -78,6 +81,7 @@ def picture(
 def end(view: View) -> None:
     """The order of colours in the address, the footer. The last line of a page's script."""
     live.share_colours(view.fit, view.shown)
+    if view.settled:
+        st.session_state[LAST_FIT] = view.frame.title, view.choice
     shell.footer(list(view.data.licences))
     live.watch(view.fit)
-    pin.watch(view)

@@ -141,21 +141,6 @@ def arrange(
     return Naming(tuple(found), into, tuple(numbers), tuple(said))
 
 
-def beside(n_states: int, by_labels: Sequence[int], stands: Naming) -> Naming:
-    """The colours of a pinned fit: those of the labels, else those of the states that stand in the same columns.
-
-    by_labels  [K] as `label_colours` gives them, () without labels
-    """
-    plain = [""] * n_states
-    if len(by_labels) == n_states:
-        return arrange(plain, range(n_states), start=by_labels)
-    worn: list[int | None] = []
-    for colour in [*stands.into, *[None] * n_states][:n_states]:
-        worn.append(None if colour in worn else colour)  # merged states share one
-    free = iter(colour for colour in range(palette.MAX_STATES) if colour not in worn)
-    return arrange(plain, range(n_states), start=[next(free) if colour is None else colour for colour in worn])
-
-
 def label_called(name: str, labels: Sequence[str]) -> int:
     """Which label a state of that name is; "mount 2" is "mount", too. -1 for none."""
     words = [label.strip().lower() for label in labels]

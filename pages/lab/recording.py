@@ -15,7 +15,7 @@ from gdm_core.analysis.bouts import BoutRule
 from gdm_core.units import unit_for
 from gdm_studio.plot import figures
 from pages import lab
-from pages.lab import Data, View, held, live, naming, pin, scores, tabs
+from pages.lab import Data, View, held, live, naming, scores, tabs
 from pages.lab import figures as made
 from pages.lab.data import pick_trial, rule_words
 from pages.lab.naming import colour_key
@@ -25,7 +25,6 @@ from pages.lab.teach import panel as teach
 from pages.lab.teach.taught_fit import WithWords
 from pages.lab.view import Reading, Seen, Unread
 from pages.ui import model_controls, settings, shell
-from pages.ui.card import Score
 from pages.ui.controls import slide
 from pages.ui.plot import Part, Picture, Text, by_key
 
@@ -88,7 +87,7 @@ def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships
         EXPORT: lambda view, here: lab.offer(view, here, judged.rows_of, **_taught_files(view, taught)),
     }
     lab.show_tabs(view, named_tabs, early=["Features", TEACH, "Suggest settings"])
-    if lab.honest_card(view, judged.rows_of, beside=_beside(view, taught)) and judged.measured is not None:
+    if lab.honest_card(view, judged.rows_of) and judged.measured is not None:
         with page.card:
             _remarks(view, judged.measured)
     lab.end(view)
@@ -144,24 +143,6 @@ def _view(base: View, index: int, taught: WithWords | None = None, *, rule: Bout
         options = (*options, *taught.options(data))
         measure = lab.Measure(teaching.score_parts, teaching.seed_parts, options, f"{words}, taught {taught.about}")
     return replace(base, setting=replace(base.setting, measure=measure), index=index, rule=rule, **more)
-
-
-def _beside(view: View, taught: WithWords | None) -> pin.Beside:
-    """How a pinned result is read and measured here: as the page does it, and without what the visitor named."""
-
-    def look(pinned: View) -> View:
-        n_states = pinned.choice.n_states
-        _, colours = _by_labels(view.data, pinned.fit, pinned.shown, n_states)
-        named = naming.beside(n_states, colours, view.naming_for(len(view.shown.order)))
-        return _view(pinned, view.index, naming=named, rule=view.rule)
-
-    def rows(pinned: View) -> list[Score]:
-        return lab.rows_beside(pinned, lambda found: scores.bout_rows(found, view.unit))
-
-    said = pin.MATCHING if view.data.words is None else BY_LABEL
-    return pin.Beside(
-        rows, look=look, said=said if taught is None else f"{said} What is pinned was not taught your words."
-    )
 
 
 def _judged(view: View) -> scores.Judged:

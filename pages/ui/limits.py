@@ -24,7 +24,7 @@ N = TypeVar("N", int, float)
 # page, and by the address of a page those that it alone knows.
 EVERYWHERE = (
     "D K adaptive and blocks channel clips colours columns correct counted covariates data dice features fill flips "
-    "gamma horizon hue into is kept measured model moment name names nclips outliers path pin rate score seed seeds "
+    "gamma horizon hue into is kept measured model moment name names nclips outliers path rate score seed seeds "
     "sees settings shortest smooth sort source stay swaps tau then track trial values view where"
 )
 ONLY = {

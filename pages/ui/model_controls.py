@@ -44,6 +44,7 @@ GROUPS = {
 SOFT = {"gdm", "gdm_mixture"}
 STAY = {"learn": "Learn it", "fix": "Set it"}
 SEES = {"moves": "window", "places": "linear"}
+MADE_OF = {"moves": "Moves", "places": "Places"}  # SEES on the screen
 K_RANGE, D_RANGE = (2, palette.MAX_STATES), (1, 6)
 TAU_RANGE, GAMMA_RANGE, SEED_RANGE = (0.01, 3.0), (0.0, 0.99), (0, 9999)
 STAY_START = 0.3
@@ -111,8 +112,7 @@ def choose(
     offered = [name for name in (models or MODELS) if name in available()]
     name = one_of("Model", {name: MODELS[name] for name in offered}, key="model", help=_models_help(offered))
     shell.quiet(ABOUT[name])
-    family, fixed = NAMED_MODELS[name]
-    soft = family in SOFT
+    soft = NAMED_MODELS[name][0] in SOFT
     most = int(min(K_RANGE[1], max(K_RANGE[0], n_samples // 2)))
     k, k_moves = slide(
         "States (K)", *K_RANGE, n_states, key="K", of=of, help="How many behaviours to look for.", live=True
@@ -132,18 +132,24 @@ def choose(
     stays, gamma_moves = _stay(soft, name)
     choice = one_of(
         "States are made of",
-        {"moves": "Moves", "places": "Places"},
+        MADE_OF,
         sees,
         row=True,
         key="sees",
         of=of,
-        disabled=family != "gdm" or "posterior" in fixed or fixed.get("transition") == "gru",
+        disabled=not has_posterior(name),
         help="Moves: a state is told by how things change from one moment to the next. Places: by where they are "
         "(the paper's linear posterior). Offered by the Gumbel Dynamical Model alone.",
     )
     d, seed = _more(n_channels, n_latent, of)
     moving = k_moves or tau_moves or gamma_moves
     return choice_of(name, min(k, most), tau, stays, SEES[choice], d, seed, of, moving)
+
+
+def has_posterior(name: str) -> bool:
+    """Return whether the states of this model can be defined by dynamics or by position."""
+    family, fixed = NAMED_MODELS[name]
+    return family == "gdm" and "posterior" not in fixed and fixed.get("transition") != "gru"
 
 
 def choice_of(
@@ -162,7 +168,7 @@ def choice_of(
     config: dict[str, Any] = {"n_states": n_states, "n_latent": n_latent, "seed": seed}
     if family in SOFT:
         config |= {"temperature": softness, "stickiness": stay}
-    if family == "gdm" and "posterior" not in fixed and fixed.get("transition") != "gru":
+    if has_posterior(name):
         config["posterior"] = posterior
     return Choice(name, family, config | fixed, MODELS.get(name, name), of, moving)
 

@@ -38,7 +38,7 @@ def test_a_first_visit_finds_what_can_be_told_and_what_cannot():
 
 
 def test_another_setting_costs_only_its_own_fits():
-    app = pressed(opened("compare"), "Add one")
+    app = pressed(opened("compare"), "Add model")
     assert app.query_params["settings"] == "4"
     app.number_input(key="K-D").set_value(6).run()
     assert len(fits) == 12, "one more GDM; before, with the K of the first, it was known"
@@ -47,14 +47,15 @@ def test_another_setting_costs_only_its_own_fits():
 
 
 def test_a_setting_is_not_compared_with_itself():
-    app = pressed(opened("compare"), "Add one")
+    app = pressed(opened("compare"), "Add model")
     assert "D is the same setting as A, and is left out" in text(app)
     assert "D GDM" not in text(app)
     assert "A GDM and C rSLDS cannot be told apart here" in text(app)
-    app.selectbox(key="gamma-D").set_value("0.9").run()
+    app.selectbox(key="stay-D").set_value("fix").run()
+    app.number_input(key="gamma-D").set_value(0.9).run()
     assert "the same setting" not in text(app)
     assert "D GDM, γ 0.9" in text(app), "and keeps its name"
-    pressed(app, "Remove one")
+    pressed(app, "Remove model")
     assert app.query_params["settings"] == "3"
 
 
@@ -155,6 +156,19 @@ def test_data_of_another_page_are_compared_on_once_that_page_was_opened(engine):
     app.selectbox(key="data").set_value("nascar").run()
     assert "standard track, 200 steps" in text(app)
     assert len(fits) > 0
+
+
+def test_current_fit_is_added_as_a_model(engine):
+    assert opened("compare").button(key="add-fit").disabled
+    fitted = {"T": "200", "K": "5", "tau": "0.5", "stay": "Set it", "gamma": "0.31", "sees": "Places"}
+    app = settled(opened("nascar", **fitted))
+    app.switch_page(str(navigation.info("compare").path)).run()
+    app.button(key="add-fit").click().run()
+    assert app.query_params["settings"] == "4"
+    assert "D GDM, K 5, τ 0.5, γ 0.31, states of places" in text(app)
+    for _ in range(2):
+        app.button(key="add-fit").click().run()
+    assert app.button(key="add-fit").disabled, "six models at most"
 
 
 def test_finished_fits_are_found_again_by_the_next_visitor():

@@ -32,7 +32,7 @@ SMALL = {"nascar": {"T": "200", "setting": "Standard"}, "behaviour": {"frames": 
 NAMES = (
     "K", "tau", "gamma", "stay", "model", "D", "seed", "sees", "track", "setting", "about", "view", "moment", "horizon", "trial",
     "file", "path", "source", "year", "event", "session", "train", "test", "laps-of", "laps", "tyres", "names", "colours",
-    "settings", "pin",
+    "settings",
     "K-A", "model-A", "tau-A", "gamma-A", "data", "seeds", "measure", "protocol", "panel", "example", "rate", "circuit", "watch",
     "channels", "drawn", "dice", "logit1", "softness", "grid-of", "stint", "won-by", "who", "badges", "channel", "features",
 )  # fmt: skip

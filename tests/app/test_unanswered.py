@@ -13,9 +13,9 @@ from tests.support.offered import offered
 WHY = "It was given up after 600 s."
 
 
-def press_again(app: AppTest, name: str, of: str = "") -> AppTest:
-    """The one button that asks this question again, of a page."""
-    (button,) = [one for one in app.button if f"{of}-again-{name}" in str(one.key)]
+def press_again(app: AppTest, name: str) -> AppTest:
+    """Press the one button that asks this question again."""
+    (button,) = [one for one in app.button if f"-again-{name}" in str(one.key)]
     button.click().run()
     return app.run()
 
@@ -50,22 +50,6 @@ def test_files_that_need_the_exact_states_say_why_there_are_none(engine):
     engine.unable.clear()
     press_again(app, "look-export")
     assert "States (CSV)" in offered(app)
-    assert none_offers_again(app)
-
-
-def test_a_pinned_result_says_so_of_its_own_states(engine):
-    app = nascar_page.opened()
-    app.button(key="nascar-pin").click().run()
-    engine.unable["ask-look"] = WHY
-    app.number_input(key="track").set_value(7)
-    nascar_page.settled(app.run())
-    page = nascar_page.text(app)
-    assert "The exact states could not be worked out" in page
-    assert "The exact states of what is pinned could not be worked out" in page
-    engine.unable.clear()
-    press_again(app, "look", of="nascar")
-    assert "The exact states of what is pinned" in nascar_page.text(app), "it is asked for by itself"
-    press_again(app, "look", of="nascar-pinned")
     assert none_offers_again(app)
 
 

@@ -26,7 +26,6 @@ LOOK_EVERY_S = 0.05
 LOOK_SELDOM_S = 1.0  # where many people's fits run: every look costs the server the same, and little has changed since
 LOOK_DEADLINE_S = 600.0  # of the exact states, for which most other questions wait: on a busy machine a minute is short
 LIVE = navigation.stays("live-")
-BESIDE = "-pinned"  # ends the name of a page's second fit, which no other page knows of
 COLOURS = "colours"  # the parameter of a link that names them
 
 
@@ -35,17 +34,14 @@ def engine() -> Engine:
     return get_engine()
 
 
-def fit(page: str, wanted: Wanted, *, moving: bool = False, linked: bool = True) -> Live:
-    """The live fit of this page for this visitor, told what is wanted now; `moving` while a slider is held.
-
-    linked  whether a link's order of colours is that of this fit
-    """
+def fit(page: str, wanted: Wanted, *, moving: bool = False) -> Live:
+    """The live fit of this page for this visitor, told what is wanted now; `moving` while a slider is held."""
     key = f"{LIVE}{page}"
     if key not in st.session_state:
         st.session_state[key] = Live(engine(), f"{visitor()}/{page}")
     live: Live = st.session_state[key]
     session_cleanup.watch_over(visitor(), live)
-    order = parse(st.query_params.get(COLOURS), int(wanted.config.get("n_states", 0))) if linked else None
+    order = parse(st.query_params.get(COLOURS), int(wanted.config.get("n_states", 0)))
     live.want(wanted, first_order=order, moving=moving)
     live.do_what_was_pressed()
     return live
@@ -56,7 +52,7 @@ def open_settings() -> dict[str, Any]:
     lives = {
         key.removeprefix("live-"): st.session_state[key]
         for key in map(str, st.session_state)
-        if key.startswith("live-") and not key.endswith(BESIDE)
+        if key.startswith("live-")
     }
     return {page: live.setting for page, live in lives.items() if live.setting is not None}
 
@@ -78,11 +74,10 @@ def release_when_gone() -> None:
 
 
 def let_go(page: str) -> None:
-    """Forget the live fits of this page for this visitor, their data here and on the workers included."""
-    for name in (page, f"{page}{BESIDE}"):
-        live: Live | None = st.session_state.pop(f"{LIVE}{name}", None)
-        if live is not None:
-            session_cleanup.let_go(visitor(), live)
+    """Forget the live fit of this page for this visitor, its data here and on the workers included."""
+    live: Live | None = st.session_state.pop(f"{LIVE}{page}", None)
+    if live is not None:
+        session_cleanup.let_go(visitor(), live)
 
 
 def pace(jobs: int) -> float:
