@@ -1,0 +1,121 @@
+"""Classifier of single samples: a logistic regression and a random forest, averaged and stored as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.errors import ModelFileError
+
+Array = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int32]
+
+LEAST_LEAF = 3
+SHARE_OF_ROWS = 0.6  # that each tree sees
+INVERSE_PENALTY = 0.3  # strong, so that differences between animals are not learned
+FLOOR = 1e-3  # a class that was never labelled in some context may still occur there
+
+
+@dataclass(frozen=True, eq=False)
+class Classifier:
+    """Coefficients of the regression, and the nodes of all trees end to end.
+
+    weight, bias      [F, C] and [C]
+    roots             [trees] first node of each tree
+    feature           [nodes] feature that a node compares with its threshold; -1 for a leaf
+    left, right       [nodes] next node
+    share             [nodes, C] class probabilities in a leaf
+    """
+
+    weight: Array
+    bias: Array
+    roots: Ints
+    feature: Ints
+    threshold: Array
+    left: Ints
+    right: Ints
+    share: Array
+
+    @classmethod
+    def fit(cls, x: Array, labels: npt.NDArray[np.int64], n_classes: int, n_trees: int, seed: int) -> Classifier:
+        """Learn from features [R, F] and labels [R]; every class counts the same."""
+        from sklearn.ensemble import RandomForestClassifier
+        from sklearn.linear_model import LogisticRegression
+
+        present, count = np.unique(labels, return_counts=True)
+        row_weight = 1 / (len(present) * count[np.searchsorted(present, labels)])
+        weight, bias = np.zeros((x.shape[1], n_classes), np.float32), np.full(n_classes, -1e4, np.float32)
+        regression = LogisticRegression(C=INVERSE_PENALTY, max_iter=100, tol=1e-3)
+        regression.fit(x, labels, sample_weight=row_weight)
+        scored = present[1:] if len(present) == 2 else present  # of two classes, only the second has coefficients
+        bias[present] = 0.0
+        weight[:, scored], bias[scored] = regression.coef_.T, regression.intercept_
+        forest = RandomForestClassifier(
+            n_trees,
+            min_samples_leaf=LEAST_LEAF,
+            max_samples=max(1, round(SHARE_OF_ROWS * len(labels))),
+            random_state=seed,
+        ).fit(x, labels, sample_weight=row_weight * len(labels))
+        trees = [tree.tree_ for tree in forest.estimators_]
+        sizes = [tree.node_count for tree in trees]
+        roots = np.cumsum([0, *sizes[:-1]])
+        root = np.repeat(roots, sizes)
+
+        def join(name: str) -> npt.NDArray[Any]:
+            return np.concatenate([getattr(tree, name) for tree in trees])
+
+        left = join("children_left")
+        share = np.zeros((sum(sizes), n_classes), np.float32)
+        share[:, present] = join("value")[:, 0]
+        return cls(
+            weight,
+            bias,
+            roots.astype(np.int32),
+            np.where(left < 0, -1, join("feature")).astype(np.int32),
+            join("threshold").astype(np.float32),
+            (left + root).astype(np.int32),
+            (join("children_right") + root).astype(np.int32),
+            share / share.sum(axis=1, keepdims=True),
+        )
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, npt.NDArray[Any]]) -> Classifier:
+        """Restore what `to_arrays` gave; raise ModelFileError where a tree does not end."""
+        found = cls(**arrays)
+        at = np.flatnonzero(found.feature >= 0)
+        if (np.minimum(found.left, found.right)[at] <= at).any():
+            raise ModelFileError("The trees of this label model are damaged. Fit it again.")
+        return found
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def predict_proba(self, x: Array) -> npt.NDArray[np.float64]:
+        """Return class probabilities [R, C]."""
+        from scipy.special import softmax
+
+        scores = (x @ self.weight + self.bias).astype(np.float64)
+        return (_with_floor(softmax(scores, axis=1)) + _with_floor(self._votes(x))) / 2
+
+    def _votes(self, x: Array) -> npt.NDArray[np.float64]:
+        """Return the mean [R, C] over all trees."""
+        node = np.repeat(self.roots[None], len(x), axis=0)  # [R, trees]
+        row, tree = np.indices(node.shape).reshape(2, -1)
+        while len(row):
+            here = node[row, tree]
+            inner = self.feature[here] >= 0
+            row, tree, here = row[inner], tree[inner], here[inner]
+            below = x[row, self.feature[here]] <= self.threshold[here]
+            node[row, tree] = np.where(below, self.left[here], self.right[here])
+        total = np.zeros((len(x), self.share.shape[1]))
+        for leaf in node.T:
+            total += self.share[leaf]
+        return total / len(self.roots)
+
+
+def _with_floor(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    raised = np.maximum(p, FLOOR)
+    return raised / raised.sum(axis=1, keepdims=True)

@@ -1,0 +1,273 @@
+"""Labels learned from a few clips: a classifier of samples, smoothed by a sticky hidden Markov model and calibrated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.errors import DataError, FitError, ModelFileError
+from gdm_core.files import write_whole
+from gdm_core.labels.checks import Codes, check_labels
+from gdm_core.labels.classifier import Classifier
+from gdm_core.labels.features import longest_gap, window_features, window_lengths
+from gdm_core.labels.scores import Agreement, measure_agreement
+from gdm_core.maths import hmm
+from gdm_core.models.base import StateModel
+from gdm_core.models.loading import model_from_bytes
+from gdm_core.models.scaling import Scaler
+from gdm_core.store import decoded, encoded
+from gdm_core.text import shortened
+from gdm_core.trials import UNLABELLED, Trial, Trials, TrialsLike, as_trials, is_single
+
+Array = npt.NDArray[np.float32]
+Float = npt.NDArray[np.float64]
+CalibratedOn = Literal["recordings", "parts", "nothing"]
+
+MEAN_BOUT_SECONDS = 5 / 3
+CLIP_SECONDS = 2.0  # longer labelled stretches are split into clips of this length for cross-validation
+INDEPENDENT_SAMPLES = (3.0, 15.0)  # per second, that the chain may count as separate evidence
+FOLDS = 5
+TREES, FOLD_TREES = 40, 20
+ROWS_PER_SECOND = 10
+MOST_ROWS, MOST_LABELLED_ROWS = 8_000, 6_000
+TEMPERATURES = np.geomspace(0.25, 32.0, 29)
+TINY = 1e-12
+
+
+class LabelModel:
+    """Probabilities of labels for every sample, learned from a few labelled clips.
+
+    Attributes
+    ----------
+    class_names_ : tuple of str
+    calibrated_on_ : "recordings", "parts" or "nothing"
+        What cross-validation held back: whole recordings, parts of one, or nothing where labels are too few.
+    held_out_ : Agreement or None
+        Agreement with the labels held back in cross-validation; None for a loaded model or too few labels.
+    """
+
+    def __init__(self, model: StateModel | None = None, *, seed: int = 0) -> None:
+        """Take an optional fitted model whose soft states are additional features."""
+        self.model, self.seed = model, seed
+        self.class_names_: tuple[str, ...] = ()
+        self.calibrated_on_: CalibratedOn = "nothing"
+        self.held_out_: Agreement | None = None
+
+    def fit(self, trials: TrialsLike, labels: Any, class_names: Sequence[str] | None = None) -> Self:
+        """Learn from labels [T], -1 where unlabelled; a list of such arrays for several trials.
+
+        Parameters
+        ----------
+        class_names : sequence of str, optional
+            Names of the labels 0, 1, ...; the trials' own label names by default.
+        """
+        data = as_trials(trials)
+        single = is_single(trials) or (len(data) == 1 and np.ndim(labels) == 1)
+        codes, self.class_names_ = check_labels(labels, data, single, class_names)
+        self._codes = np.unique(np.concatenate(codes))
+        self._codes = self._codes[self._codes != UNLABELLED]
+        rate_hz = float(np.median([trial.rate_hz for trial in data]))
+        self._scaler = Scaler.from_trials(data)
+        self._windows, self._longest_gap = window_lengths(rate_hz), longest_gap(rate_hz)
+        self._stay = max(0.9, 1 - 1 / (MEAN_BOUT_SECONDS * rate_hz))
+        self._learn(data, [np.where(a < 0, UNLABELLED, np.searchsorted(self._codes, a)) for a in codes], rate_hz)
+        return self
+
+    def _learn(self, data: Trials, classes: list[Codes], rate_hz: float) -> None:
+        features = [self._features(trial) for trial in data]
+        folds, kind = _folds(classes, max(2, round(CLIP_SECONDS * rate_hz)))
+        finest = max(1, round(rate_hz / ROWS_PER_SECOND))
+        n_labelled = sum(int((a >= 0).sum()) for a in classes)
+
+        def take(arrays: list[npt.NDArray[Any]], rows: list[npt.NDArray[np.intp]]) -> npt.NDArray[Any]:
+            return np.concatenate([array[at] for array, at in zip(arrays, rows, strict=True)])
+
+        labelled = [_labelled_rows(a, max(finest, -(-n_labelled // MOST_LABELLED_ROWS))) for a in classes]
+        x, y, fold = take(features, labelled), take(classes, labelled), take(folds, labelled)
+        step = max(finest, -(-data.n_samples // MOST_ROWS))
+        grid = [np.arange(0, trial.n_samples, step) for trial in data]
+        grid_x, truth, grid_fold = take(features, grid), take(classes, grid), take(folds, grid)
+
+        held_out: list[tuple[Float, npt.NDArray[np.bool_]]] = []
+        for number in range(FOLDS):
+            kept = fold != number
+            rows = (grid_fold == number) & np.isin(truth, y[kept])
+            if rows.any() and len(np.unique(y[kept])) > 1:
+                classifier = self._fit_classifier(x[kept], y[kept], FOLD_TREES, number)
+                held_out.append((np.log(classifier.predict_proba(grid_x)), rows))
+        self.calibrated_on_ = kind if held_out else "nothing"
+        weight = self._calibrate(held_out, truth, [len(at) for at in grid], step, rate_hz)
+        self._weight = min(1.0, weight / step)
+        self._classifier = self._fit_classifier(x, y, TREES, FOLDS)
+        self._low, self._high = np.quantile(grid_x, (0.01, 0.99), axis=0).astype(np.float32)
+
+    def _fit_classifier(self, x: Array, y: Codes, n_trees: int, number: int) -> Classifier:
+        return Classifier.fit(x, y, len(self._codes), n_trees, self.seed * (FOLDS + 1) + number)
+
+    def _calibrate(
+        self,
+        held_out: list[tuple[Float, npt.NDArray[np.bool_]]],
+        truth: Codes,
+        lengths: list[int],
+        step: int,
+        rate_hz: float,
+    ) -> float:
+        """Choose evidence weight and temperature by the likelihood of held-back labels; return the weight of a row."""
+        weights = [min(1.0, n * step / rate_hz) for n in INDEPENDENT_SAMPLES]
+        self._temperature, self.held_out_ = 1.0, None
+        if not held_out:
+            return weights[0]
+        known = np.concatenate([truth[rows] for _, rows in held_out])
+        n_clips = len(known) * step / rate_hz / CLIP_SECONDS
+        best = -np.inf
+        for weight in weights:
+            smoothed = [_smooth(weight * log_p, lengths, self._stay**step)[rows] for log_p, rows in held_out]
+            log_p = np.log(np.concatenate(smoothed) + TINY)
+            for temperature in TEMPERATURES:
+                likelihood = hmm.log_normalise(log_p / temperature)[0][np.arange(len(known)), known].mean()
+                score = float(likelihood - np.log(temperature) ** 2 / 2 / n_clips)  # a few clips prove little
+                if score > best:
+                    best, chosen, self._temperature = score, weight, float(temperature)
+                    predicted = log_p.argmax(axis=1)
+        if len(np.unique(known)) > 1:
+            self.held_out_ = measure_agreement(predicted, known)
+        return chosen
+
+    def predict_proba(self, trials: TrialsLike) -> Any:
+        """Return calibrated probabilities [T, C], 0 for classes without labels; a list for several trials."""
+        return self._each(trials, self._predict)
+
+    def predict(self, trials: TrialsLike) -> Any:
+        """Return the most probable label [T]; a list for several trials."""
+        return self._each(trials, lambda trial: self._predict(trial).argmax(axis=1))
+
+    def unfamiliar_share(self, trials: TrialsLike) -> Any:
+        """Return the share of features outside the range that holds 98 % of the training recordings' features."""
+
+        def share(trial: Trial) -> float:
+            x = self._features(trial)
+            return float(((x < self._low) | (x > self._high)).mean())
+
+        return self._each(trials, share)
+
+    def _predict(self, trial: Trial) -> Array:
+        log_p = np.log(self._classifier.predict_proba(self._features(trial)))
+        smoothed = _smooth(self._weight * log_p, [trial.n_samples], self._stay)
+        found = np.zeros((trial.n_samples, len(self.class_names_)), np.float32)
+        found[:, self._codes] = hmm.softmax(np.log(smoothed + TINY) / self._temperature)[0]
+        return found
+
+    def _features(self, trial: Trial) -> Array:
+        features = window_features(self._scaler.apply(trial.y), self._windows, self._longest_gap)
+        if self.model is None:
+            return features
+        return np.concatenate([features, self.model.predict_proba(trial)], axis=1, dtype=np.float32)
+
+    def _each(self, trials: TrialsLike, function: Any) -> Any:
+        if not self.class_names_:
+            raise FitError("This LabelModel is not fitted yet. Call fit() first, or LabelModel.load().")
+        data = as_trials(trials)
+        if data.n_channels != len(self._scaler.center):
+            raise DataError(
+                f"Labels were learned on {len(self._scaler.center)} channels; this data has {data.n_channels}."
+            )
+        results = [function(trial) for trial in data]
+        return results[0] if is_single(trials) else results
+
+    # ---- saving -------------------------------------------------------------------------------------------------
+    def save(self, path: str | Path) -> None:
+        """Write the label model, with its base model, to one safetensors file."""
+        write_whole(Path(path), self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """Return what `save` writes."""
+        if not self.class_names_:
+            raise FitError("This LabelModel is not fitted yet. Call fit() first.")
+        tensors = {
+            "center": self._scaler.center, "scale": self._scaler.scale, "low": self._low, "high": self._high,
+            "codes": self._codes, "windows": np.array(self._windows),
+        }  # fmt: skip
+        tensors |= {f"classifier.{name}": value for name, value in self._classifier.to_arrays().items()}
+        if self.model is not None:
+            tensors["model"] = np.frombuffer(self.model.to_bytes(), np.uint8)
+        header = {
+            "family": "labels", "class_names": list(self.class_names_), "seed": self.seed, "stay": self._stay,
+            "weight": self._weight, "temperature": self._temperature, "longest_gap": self._longest_gap,
+            "calibrated_on": self.calibrated_on_, "held_out": self.held_out_,
+        }  # fmt: skip
+        return encoded(tensors, header)
+
+    @classmethod
+    def load(cls, path: str | Path) -> LabelModel:
+        """Read a label model that `save` wrote."""
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise ModelFileError(f"{path} cannot be read ({error}).") from error
+        return cls.from_bytes(content, str(path))
+
+    @classmethod
+    def from_bytes(cls, content: bytes, path: str = "The label model") -> LabelModel:
+        """Restore a label model from `to_bytes`; `path` names it in messages."""
+        tensors, header = decoded(content, path, families=("labels",))
+        try:
+            base = tensors.get("model")
+            found = cls(None if base is None else model_from_bytes(base.tobytes(), path), seed=int(header["seed"]))
+            found.class_names_ = tuple(str(name) for name in header["class_names"])
+            found.calibrated_on_ = get_args(CalibratedOn)[get_args(CalibratedOn).index(header["calibrated_on"])]
+            found.held_out_ = None if header["held_out"] is None else Agreement(*header["held_out"])
+            found._scaler = Scaler(tensors["center"], tensors["scale"])
+            found._codes, found._low, found._high = tensors["codes"], tensors["low"], tensors["high"]
+            found._windows = tuple(int(window) for window in tensors["windows"])
+            found._longest_gap, found._stay = int(header["longest_gap"]), float(header["stay"])
+            found._weight, found._temperature = float(header["weight"]), float(header["temperature"])
+            prefix = "classifier."
+            arrays = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+            found._classifier = Classifier.from_arrays(arrays)
+            probe = np.zeros((max(2, 0 if found.model is None else found.model.min_samples), len(found._low)))
+            fits = bool(np.isfinite(found.predict_proba(probe[:, : len(found._scaler.center)])).all())
+            fits = fits and found.unfamiliar_share(probe[:, : len(found._scaler.center)]) >= 0
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(
+                f"{path}: its parts do not match ({shortened(error)}). The file is damaged."
+            ) from error
+        if not fits:
+            raise ModelFileError(f"{path}: its parts do not match. The file is damaged.")
+        return found
+
+
+def _folds(classes: list[Codes], clip: int) -> tuple[list[Codes], CalibratedOn]:
+    """Return each labelled sample's fold, and what folds are: recordings where several have labels, else parts of one."""
+    labelled = [i for i, a in enumerate(classes) if (a >= 0).any()]
+    if len(labelled) > 1:
+        fold = {i: number * FOLDS // max(len(labelled), FOLDS) for number, i in enumerate(labelled)}
+        return [np.where(a < 0, UNLABELLED, fold.get(i, UNLABELLED)) for i, a in enumerate(classes)], "recordings"
+    clips, n_clips = [], 0
+    for a in classes:
+        known = a >= 0
+        begins = known & ~np.concatenate([[False], known[:-1]])
+        since = np.arange(len(a)) - np.maximum.accumulate(np.where(begins, np.arange(len(a)), 0))
+        begins |= known & (since % clip == 0)
+        clips.append(np.where(known, np.cumsum(begins) - 1 + n_clips, UNLABELLED))
+        n_clips += int(begins.sum())
+    return [np.where(a < 0, UNLABELLED, a * FOLDS // n_clips) for a in clips], "parts"
+
+
+def _labelled_rows(classes: Codes, step: int) -> npt.NDArray[np.intp]:
+    """Return every `step`-th labelled sample, and the first of each bout, so that no class is lost."""
+    labelled = np.flatnonzero(classes >= 0)
+    changes = np.flatnonzero(np.diff(classes[labelled], prepend=-1) != 0)
+    return np.union1d(labelled[::step], labelled[changes])
+
+
+def _smooth(log_p: Float, lengths: list[int], stay: float) -> Float:
+    """Return the marginals [R, W] of a chain that keeps its class with probability `stay`."""
+    n = log_p.shape[1]
+    transition = np.where(np.eye(n, dtype=bool), np.log(stay), np.log((1 - stay) / (n - 1)))
+    starts = np.zeros(len(log_p), bool)
+    starts[np.cumsum([0, *lengths[:-1]])] = True
+    return hmm.posterior(log_p, np.full(n, -np.log(n)), transition, starts).states

@@ -1,0 +1,145 @@
+"""What pages ask of workers about labels: model bytes and labelled stretches in, plain results out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.labels.model import CalibratedOn, LabelModel
+from gdm_core.labels.proposals import Clip, propose, unfamiliar_message
+from gdm_core.labels.scores import Agreement, expert_agreement
+from gdm_core.models.loading import model_from_bytes
+from gdm_core.trials import Stretch, Trial, Trials, painted
+
+Array = npt.NDArray[np.float32]
+MOST_KEPT = 2  # label models that a worker remembers
+
+_kept: OrderedDict[str, LabelModel] = OrderedDict()
+
+
+@dataclass(frozen=True, eq=False)
+class LabelAnswers:
+    """Labels of one trial.
+
+    names           of the classes
+    proba           [T, C] calibrated probabilities
+    unfamiliar      warning where the trial differs from the training recordings, else None
+    held_out        agreement with labels held back in cross-validation
+    calibrated_on   what cross-validation held back
+    """
+
+    names: tuple[str, ...]
+    proba: Array
+    unfamiliar: str | None
+    held_out: Agreement | None
+    calibrated_on: CalibratedOn
+
+    @property
+    def confidence(self) -> Array:
+        """Probability [T] of the most probable label."""
+        return self.proba.max(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Overview:
+    """Labels of a whole trial: mean probability of each class [C], mean confidence, warning."""
+
+    names: tuple[str, ...]
+    shares: Array
+    confidence: float
+    unfamiliar: str | None
+
+
+@dataclass(frozen=True)
+class Trust:
+    """Agreement with labels held back, and with the expert's labels of new trials; None where not measurable."""
+
+    seconds: float
+    held_out: Agreement | None
+    expert: Agreement | None
+
+
+def label_answers(
+    model_bytes: bytes, train: Trials, stretches: tuple[Stretch, ...], names: tuple[str, ...], trial: Trial
+) -> LabelAnswers:
+    """Return the labels of `trial`, learned from labelled stretches of `train`."""
+    model = _fitted(model_bytes, train, stretches, names)
+    return LabelAnswers(
+        model.class_names_,
+        model.predict_proba(trial),
+        unfamiliar_message(model, trial)[0],
+        model.held_out_,
+        model.calibrated_on_,
+    )
+
+
+def label_overview(
+    model_bytes: bytes, train: Trials, test: Trials, stretches: tuple[Stretch, ...], names: tuple[str, ...]
+) -> tuple[Overview, ...]:
+    """Return an overview of every trial, training trials first."""
+    model = _fitted(model_bytes, train, stretches, names)
+    found = []
+    for trial in (*train, *test):
+        proba = model.predict_proba(trial)
+        confidence = float(proba.max(axis=1).mean())
+        found.append(Overview(names, proba.mean(axis=0), confidence, unfamiliar_message(model, trial)[0]))
+    return tuple(found)
+
+
+def next_clips(
+    model_bytes: bytes,
+    train: Trials,
+    stretches: tuple[Stretch, ...],
+    names: tuple[str, ...],
+    asked: tuple[Stretch, ...],
+    n: int,
+    clip_seconds: float,
+) -> tuple[Clip, ...]:
+    """Return up to `n` clips of `train` to label next; before there are two classes, those that differ most.
+
+    asked   clips that were proposed before
+    """
+    enough = len({stretch[3] for stretch in stretches}) > 1
+    model = _fitted(model_bytes, train, stretches, names) if enough else model_from_bytes(model_bytes)
+    before = [Clip(trial, start, stop) for trial, start, stop, _ in asked]
+    return propose(model, train, painted(train, stretches), n=n, clip_seconds=clip_seconds, asked=before)
+
+
+def trust(
+    model_bytes: bytes,
+    train: Trials,
+    test: Trials,
+    stretches: tuple[Stretch, ...],
+    names: tuple[str, ...],
+    expert: tuple[int, ...],
+) -> Trust:
+    """Measure agreement with held-back labels and with the expert.
+
+    expert   the expert's label of each class, -1 for none
+    """
+    model = _fitted(model_bytes, train, stretches, names)
+    labels = painted(train, stretches)
+    seconds = sum(float((a >= 0).sum()) / trial.rate_hz for a, trial in zip(labels, train, strict=True))
+    return Trust(seconds, model.held_out_, expert_agreement(model, test, expert))
+
+
+def label_model_bytes(
+    model_bytes: bytes, train: Trials, stretches: tuple[Stretch, ...], names: tuple[str, ...]
+) -> bytes:
+    """Return the label model as a file's content."""
+    return _fitted(model_bytes, train, stretches, names).to_bytes()
+
+
+def _fitted(model_bytes: bytes, train: Trials, stretches: tuple[Stretch, ...], names: tuple[str, ...]) -> LabelModel:
+    key = f"{hashlib.sha256(model_bytes).hexdigest()}/{train.fingerprint}/{stretches}/{names}"
+    if key not in _kept:
+        model = LabelModel(model_from_bytes(model_bytes))
+        _kept[key] = model.fit(train, painted(train, stretches), names)
+    _kept.move_to_end(key)
+    while len(_kept) > MOST_KEPT:
+        _kept.popitem(last=False)
+    return _kept[key]
