@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_rendered_tables_are_current(name):
     """Run `make pages` to write the numbers of docs/results.json into the pages."""
     text = (ROOT / name).read_text(encoding="utf-8")
-    assert render.rendered(text, render.load()) == text
+    assert render.render(text, render.load()) == text
 
 
 @pytest.mark.bulk
