@@ -1,4 +1,4 @@
-"""The limits that docs/reliability.md lists are those of the code, and what has none elsewhere is held here."""
+"""Limits on fits, tables, uploads, exported text and addresses."""
 
 from __future__ import annotations
 
@@ -14,87 +14,17 @@ from starlette.applications import Starlette
 from streamlit import config
 from streamlit.web.server.starlette.starlette_routes import create_upload_routes
 
-from datasets import marks, tables
-from datasets.readers import annotations, archives
+from datasets import tables
+from datasets.readers import annotations
 from gdm_core import Trial, Trials
-from gdm_core.engine import cache, cluster, compare, engine, sent_jobs, sweep
+from gdm_core.engine import compare, sweep
 from gdm_core.engine.compare import Comparison
-from gdm_core.engine.messages import FitRequest
 from gdm_core.errors import ConfigError, DataError
-from pages.behaviour import recordings
-from pages.lab.live import pictures
 from pages.nascar import simulator
 from pages.ui import limits as address
-from pages.ui import model_controls
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMITS = tables.DEFAULT_LIMITS
 SHORT = Trials((Trial(np.zeros((30, 2), np.float32)),))
-
-
-def span(ends: tuple[float, ...]) -> str:
-    return f"{ends[0]:g} to {ends[1]:g}"
-
-
-def number(value: float) -> str:
-    return f"{value:,.0f}"
-
-
-def memory(n_bytes: float) -> str:
-    return f"{n_bytes / 2**30:g} GiB" if n_bytes >= 2**30 else f"{n_bytes / 2**20:g} MiB"
-
-
-EXPECTED = {
-    "states K": span(model_controls.K_RANGE),
-    "dimensions D": span(model_controls.D_RANGE),
-    "softness τ": span(model_controls.TAU_RANGE),
-    "stickiness γ": span(model_controls.GAMMA_RANGE),
-    "seed": span(model_controls.SEED_RANGE),
-    "steps T of the simulated track": span(simulator.LENGTHS),
-    "frames of a simulated trial": span(recordings.LENGTHS),
-    "an upload": f"{config.get_option('server.maxUploadSize')} MB",
-    "a file by path": f"{number(LIMITS.file_bytes)} bytes",
-    "a file as unpacked": f"{number(LIMITS.unpacked_bytes)} bytes, {number(LIMITS.unpack_ratio)} times its size",
-    "parts of an archive": number(archives._MOST_MEMBERS),
-    "rows N of a table": number(LIMITS.rows),
-    "columns of a table": number(LIMITS.columns),
-    "values of a table": number(LIMITS.values),
-    "trials of a table": number(tables.MOST_TRIALS),
-    "frames of a file of labels": number(annotations._MOST_FRAMES),
-    "letters of a list of marks": number(marks.MOST_TEXT),
-    "jobs that wait, of a visitor": number(engine.MAX_WAITING_PER_SESSION),
-    "jobs that wait, of all": number(engine.MAX_WAITING),
-    "fits of a sweep": number(sweep.MAX_CELLS),
-    "fits of a comparison": number(compare.MOST_FITS),
-    "time of a fit on a page": f"{pictures.DEADLINE_S:g} s",
-    "time of a fit on hold": f"{FitRequest.__dataclass_fields__['hold_limit_s'].default:g} s",
-    "memory of a worker": f"{memory(cluster.MOST_MEMORY)}, and 70 % of the machine between them",
-    "results kept in memory": memory(cache.MEMORY_BYTES),
-    "results kept on disk": memory(cache.DISK_BYTES),
-    "data that workers keep": memory(sent_jobs.DATA_CACHE_BYTES),
-}
-
-
-def documented() -> dict[str, tuple[str, str, str]]:
-    """Of each limit of the page (number, where it is enforced, test)."""
-    text = (ROOT / "docs/reliability.md").read_text(encoding="utf-8").partition("## Limits")[2].partition("\n## ")[0]
-    rows = [
-        [cell.strip() for cell in line.strip("| ").split(" | ")] for line in text.splitlines() if line.startswith("| ")
-    ]
-    return {name: (value, where, test) for name, value, where, test in rows[1:]}
-
-
-def test_the_page_lists_the_limits_that_the_code_has():
-    assert {name: value for name, (value, *_) in documented().items()} == EXPECTED
-
-
-def test_the_page_names_files_and_tests_that_there_are():
-    for _, where, test in documented().values():
-        assert (ROOT / where).is_file(), where
-        file, _, name = test.partition(": ")
-        found = [path for path in (ROOT / "tests").rglob(f"{file}.py") if f"def test_{name}(" in path.read_text()]
-        assert found, test
-        assert re.fullmatch(r"test_\w+: \w+", test)
 
 
 def test_more_fits_than_may_be_are_refused_before_any_is_begun():
