@@ -128,9 +128,7 @@ def _last_change(view: View, rows: Sequence[Score]) -> str:
     if shown.wanted is None or not shown.train:
         return ""
     now = Settled(
-        shown.wanted.key
-        if shown.result is None
-        else shown.result.key,  # taught words, it is another fit of the same settings
+        shown.wanted.key,
         (view.data.train.fingerprint, view.data.test.fingerprint),
         {"model": choice.label} | {name: sentences.said(name, value) for name, value in choice.config.items()},
         np.concatenate([states.argmax(axis=1) for states in shown.train]),
@@ -152,12 +150,11 @@ def other_seeds(view: View, ask: bool = True) -> list[Mapping[str, Any]]:
     if view.shipped_scores is not None:
         return list(view.shipped_scores.get("seeds", []))
     found: list[Mapping[str, Any]] = []
-    scores = measure.seed_scores or measure.scores
     for more in range(1, more_seeds() + 1):
         seed = (int(wanted.config["seed"]) + more) % (SEED_RANGE[1] + 1)
         other = replace(wanted, config={**wanted.config, "seed": seed})
         question, name = (wanted.train, wanted.test, *measure.options, seed), f"seed-{more}"
-        key = question_key(other.key, scores, question)
+        key = question_key(other.key, measure.scores, question)
         known = answers.find(name, key)
         if known is not None:
             found.append(known)
@@ -170,7 +167,7 @@ def other_seeds(view: View, ask: bool = True) -> list[Mapping[str, Any]]:
         )
         if fit.fresh:
             model, kept = fit.value.model_bytes, view.data.keep
-            fit = answers.ask(name, key, scores, model, *question, deadline_s=DEADLINE_S, kept=kept, idle=True)
+            fit = answers.ask(name, key, measure.scores, model, *question, deadline_s=DEADLINE_S, kept=kept, idle=True)
             if fit.fresh:
                 found.append(fit.value)
         if fit.pending:

@@ -216,15 +216,13 @@ def from_trials(
 class Measure:
     """What the card's scores are, where a page has its own.
 
-    scores        (model_bytes, train, test, *options, seed) yields what the rows are made of: what is known so far, and
-                  under "under_way" what comes next; in the end all of it
-    seed_scores   the same of a fit from another seed, where more has to be done to that first; None: just the same
-    options       plain values that they depend on besides
-    words         what the options are, for scores of an earlier result that differs in them
+    scores    (model_bytes, train, test, *options, seed) yields what the rows are made of: what is known so far, and
+              under "under_way" what comes next; in the end all of it
+    options   plain values that they depend on besides
+    words     what the options are, for scores of an earlier result that differs in them
     """
 
     scores: Callable[..., Any] = field(default_factory=lambda: looks.score_parts)
-    seed_scores: Callable[..., Any] | None = None
     options: tuple[Any, ...] = ()
     words: str = ""
 

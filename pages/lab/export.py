@@ -54,7 +54,6 @@ class Export:
     recipe     how a script makes the data, and what it does once it has the states
     figures    by name, made when asked for; None while a worker is still at it
     rows_of    gives the rows of the card
-    taught     lines of a script that teach the fit words, where what is shown was taught some
     tables     further tables by name, made when asked for
     """
 
@@ -65,7 +64,6 @@ class Export:
     figures: Mapping[str, Callable[[], Figure | None]]
     rows_of: Rows
     facts: Sequence[tuple[str, str]] = ()
-    taught: Sequence[str] = ()
     tables: Mapping[str, Callable[[], pd.DataFrame]] = field(default_factory=dict)
 
     def files(self, index: int) -> Sequence[File]:
@@ -98,7 +96,7 @@ def offer(
     figures   its own; one of the same name stands in place of a usual one
     facts     for the report, besides those of the data and of the model
     after     what the script says once it has the states
-    more      `taught` and `tables` of an Export
+    more      `tables` of an Export
     """
     asked = view.shown.wanted
     setting: Setting = view.setting if asked is None else asked.where  # of what stands, not of what is asked for now
@@ -225,13 +223,7 @@ def panel(export: Export) -> None:
         return
     title, about = f"{view.frame.title}: {export.setting.data.about}", export.setting.choice.label
     model = f"{view.stem}-{MODEL}"
-    fit = Fit(
-        shown.wanted.family,
-        shown.wanted.config,
-        shown.order,
-        model if view.came or export.taught else "",
-        export.taught,
-    )
+    fit = Fit(shown.wanted.family, shown.wanted.config, shown.order, model if view.came else "")
     address = link()
     said = (export.recipe, fit, title, address, install())
     code = script(*said)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
-from gdm_core.analysis import bout_scores, teaching
+from gdm_core.analysis import bout_scores
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.units import unit_for
 from gdm_studio.plot import figures
@@ -20,9 +20,7 @@ from pages.lab import figures as made
 from pages.lab.data import pick_trial, rule_words
 from pages.lab.naming import colour_key
 from pages.lab.poses import clips, player
-from pages.lab.teach import lessons, taught_fit
 from pages.lab.teach import panel as teach
-from pages.lab.teach.taught_fit import WithWords
 from pages.lab.view import Reading, Seen, Unread
 from pages.ui import model_controls, settings, shell
 from pages.ui.controls import slide
@@ -46,8 +44,7 @@ def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships
         shell.quiet(PURPOSE)
     with page.controls:
         choice = choose_model(page.folder, data, sees)
-    untaught = lab.begin(page, data, choice, ships=ships)
-    base, taught, switch = taught_fit.follow(untaught, data)
+    base = lab.begin(page, data, choice, ships=ships)
     with page.controls:
         rule, moving = bout_controls(data)
         called, colours = _by_labels(data, base.fit, base.shown, choice.n_states)
@@ -55,24 +52,14 @@ def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships
     teaches = st.session_state.get("view", st.query_params.get("view")) == TEACH  # at first only the address says so
     with page.picture:
         index = pick_trial(data, marking=teaches)
-        with st.container():  # always there: what stands below keeps its place, or players and timelines begin anew
-            switch()
-    read: dict[str, Any] = {"naming": named, "rule": rule, "moving": base.moving or moving}
-    plain = _view(untaught, index, **read)
-    view = plain if taught is None else _view(base, index, taught, **read)
+    view = _view(base, index, naming=named, rule=rule, moving=base.moving or moving)
     judged = _judged(view)
     with page.picture:
-        shown = view if taught is not None else lab.as_known_then(view)
+        shown = lab.as_known_then(view)
         _poses(shown)
         beside_player = st.container()
-    before = untaught.shown
-
-    def drawn(now: live.Shown) -> Mapping[str, Part]:
-        same = now.result is before.result and now.state == before.state
-        return strips(shown, shown.shown if same else now, judged)
-
-    lab.picture(shown, drawn)
-    lab.follow(shown, _followed(view, colours, taught))
+    lab.picture(shown, lambda now: strips(shown, now, judged))
+    lab.follow(shown, _followed(view, colours))
     named_tabs: dict[str, lab.tabs.Tab] = {
         "Bouts": tabs.bouts,
         "Shares": lab.shares,
@@ -81,10 +68,10 @@ def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships
         **({"Clips": clips.clips_tab} if data.poses else {}),
         "Trials": lambda view, _: tabs.trials(view, judged.measured),
         "Prediction": lab.prediction,
-        TEACH: lambda _, here: teach.panel(plain, here, beside_player),
+        TEACH: lambda _, here: teach.panel(view, here, beside_player),
         "Features": tabs.features,
         "Suggest settings": lab.suggest,
-        EXPORT: lambda view, here: lab.offer(view, here, judged.rows_of, **_taught_files(view, taught)),
+        EXPORT: lambda view, here: lab.offer(view, here, judged.rows_of),
     }
     lab.show_tabs(view, named_tabs, early=["Features", TEACH, "Suggest settings"])
     if lab.honest_card(view, judged.rows_of) and judged.measured is not None:
@@ -93,23 +80,8 @@ def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships
     lab.end(view)
 
 
-def _taught_files(view: View, taught: WithWords | None) -> dict[str, Any]:
-    """What the files say of words: of the fit that was taught some, where the page shows that."""
-    if taught is not None:
-        words = taught.marks.words
-        return {
-            "facts": [("taught", f"{len(words)} words: {', '.join(words)}")],
-            "taught": [*lessons.marks_code(taught.marks), lessons.teaching_code("model")],
-            "after": ["", *lessons.words_code("model")],
-        }
-    if lessons.marks_of(view.data).marks:
-        said = f"These files are of the fit without your words; {taught_fit.SWITCH}, above, takes those of the one that was taught."
-        shell.quiet(said)
-    return {"after": lessons.code(view.data, len(view.shown.order)) if taught_fit.ready(view) else []}
-
-
-def _followed(view: View, colours: Sequence[int], taught: WithWords | None) -> held.Followed:
-    """What the browser draws by itself while a slider is held: poses, bouts and states; nothing of a fit that was taught.
+def _followed(view: View, colours: Sequence[int]) -> held.Followed:
+    """What the browser draws by itself while a slider is held: poses, bouts and states.
 
     colours  that states have of their own here: another number of states has its own, and none that the visitor gave
     """
@@ -130,18 +102,14 @@ def _followed(view: View, colours: Sequence[int], taught: WithWords | None) -> h
     }
     own = view.naming_for(len(view.shown.order)).into
     plain = tuple(colours) if len(colours) == len(own) else tuple(range(len(own)))
-    trials = () if taught is not None else (view.index,)
-    return held.Followed(trials, parts, figures, (view.index, view.naming, rule), other_k=own == plain)
+    return held.Followed((view.index,), parts, figures, (view.index, view.naming, rule), other_k=own == plain)
 
 
-def _view(base: View, index: int, taught: WithWords | None = None, *, rule: BoutRule, **more: Any) -> View:
+def _view(base: View, index: int, *, rule: BoutRule, **more: Any) -> View:
     """What stands, as this page looks at it and measures it."""
     data = base.data
     options, words = (rule.smooth_s, rule.shortest_s), f"bouts {rule_words(rule, data.unit)}"
-    measure = lab.Measure(bout_scores.score_parts, None, options, words)
-    if taught is not None:
-        options = (*options, *taught.options(data))
-        measure = lab.Measure(teaching.score_parts, teaching.seed_parts, options, f"{words}, taught {taught.about}")
+    measure = lab.Measure(bout_scores.score_parts, options, words)
     return replace(base, setting=replace(base.setting, measure=measure), index=index, rule=rule, **more)
 
 

@@ -189,7 +189,7 @@ def bout_rows(found: Scores, unit: Unit = SECONDS, own: Scores | None = None) ->
     own    the same of the visitor's own names and mergers. They have no verdict: who names may have looked at the new labels
     """
     over = found["pieces"]["in_steps" if unit is STEPS else "words"]
-    rows = [] if found.get("by_words") is None else [_row_by_words(found["by_words"])]
+    rows: list[Score] = []
     if "macro_f1" in found:
         for field, (name, _, _) in _LABELLED.items():
             rows.append(_against_labels(found, field, over))
@@ -218,19 +218,6 @@ def bout_rows(found: Scores, unit: Unit = SECONDS, own: Scores | None = None) ->
             )
         )
     return rows
-
-
-def _row_by_words(named: Scores) -> Score:
-    """What a fit that was taught words calls the moments of the new trials."""
-    return Score(
-        "Your words on new trials (macro-F1)",
-        float(named["macro_f1"]),
-        float(named["majority"]),
-        "always saying one word",
-        others=[("calibration error", float(named["calibration_error"]))],
-        help="The likeliest word of each moment against the expert's label, where they are called alike; nothing of the new "
-        "trials is taught. Calibration error: how far, on average, a word's probability is from how often it is right.",
-    )
 
 
 def _against_labels(found: Scores, field: str, over: str) -> Score:

@@ -60,14 +60,12 @@ class Fit:
 
     shipped   the model file beside the script, where the fit came with the app: a fit anew on another machine than the
               one that made it may differ in places
-    taught    statements that teach `model` words once it is fitted; `shipped` is then the file of what came of it
     """
 
     family: str
     config: Mapping[str, Any]
     order: Sequence[int]
     shipped: str = ""
-    taught: Sequence[str] = ()
 
     @property
     def call(self) -> str:
@@ -76,11 +74,10 @@ class Fit:
         return f"{name}({', '.join(f'{key}={value!r}' for key, value in self.config.items())})"
 
 
-def _loaded(file: str, taught: bool) -> list[str]:
+def _loaded(file: str) -> list[str]:
     """Statements that take a fit from its file, up to the `else` in which it is fitted anew."""
-    why = "was taught words" if taught else "ships with the app"
     return [
-        f"# This fit {why}. Fitted anew on another machine it may differ in places; the model file that the",
+        "# This fit ships with the app. Fitted anew on another machine it may differ in places; the model file that the",
         "# page offers beside this script is the very fit.",
         f'if Path("{file}").is_file():',
         f'    model = load_model("{file}")',
@@ -100,8 +97,8 @@ def cells(recipe: Recipe, fit: Fit, title: str, link: str = "", install: str = I
     data = [*recipe.lines]
     model = [
         "torch.set_num_threads(1)  # one thread: the same numbers each time, and on another processor the same to rounding",
-        *(_loaded(fit.shipped, bool(fit.taught)) if fit.shipped else ()),
-        *(f"    {line}" if fit.shipped else line for line in (f"model = {fit.call}", "model.fit(train)", *fit.taught)),
+        *(_loaded(fit.shipped) if fit.shipped else ()),
+        *(f"    {line}" if fit.shipped else line for line in (f"model = {fit.call}", "model.fit(train)")),
         "print(model)",
     ]
     order = f"order = {list(fit.order)}  # the model's states in the order of the page's colours"

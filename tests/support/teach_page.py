@@ -5,12 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 from streamlit.testing.v1 import AppTest
 
 from gdm_core.trials import Trials
@@ -18,7 +15,6 @@ from pages.lab.teach import lessons
 from pages.lab.teach.lessons import Entry
 from tests.support import page
 from tests.support.controls import control as by_name
-from tests.support.offered import made
 from tests.support.sliders import sliders
 from tests.support.taught import NAMES, labelled
 from tests.support.your_data_page import html, upload
@@ -50,17 +46,6 @@ def tab(app: AppTest, name: str) -> AppTest:
     app.query_params["view"] = name
     app.session_state["view"] = name
     return app.run()
-
-
-def files_of_the_script(app: AppTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the offered script leaves, run in a folder with the file; its files lie in the working folder from then on."""
-    script = made(tab(app, "Export & reproduce"))["your_data-walk-reproduce.py"]()
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "walk.csv").write_bytes(table())
-    monkeypatch.chdir(tmp_path / "run")
-    space: dict[str, Any] = {"__name__": "__main__"}
-    exec(compile(script, "reproduce.py", "exec"), space)
-    return space
 
 
 def mark(app: AppTest, *stretches: tuple[float, float, str]) -> AppTest:
