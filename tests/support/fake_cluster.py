@@ -1,5 +1,4 @@
-"""Clusters in this process: one that does nothing by itself, where a test says what becomes of each job and each worker; and one
-that works, for what the engine does with jobs that simply run."""
+"""Fake clusters in this process: one whose jobs a test ends by hand, and one that runs them in threads."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from tests.support.patience import until
 
 
 class Sent:
-    """Stands for a job on the cluster; `end` says what becomes of it. `state` is where the scheduler has it."""
+    """A fake future; `end` sets its outcome, `state` is its state on the scheduler."""
 
     status = "pending"
 
@@ -47,15 +46,13 @@ class Sent:
 
 
 class Cluster:
-    """Two workers of one thread. Those in `stopped` give no sign of life; `orders` are (function, worker, for its nanny)."""
+    """Two workers of one thread each; nothing that is submitted runs."""
 
     status = "running"
 
     def __init__(self) -> None:
         self.sent: list[Sent] = []
-        self.orders: list[tuple[Any, str, bool]] = []
         self.workers = ["one", "other"]
-        self.stopped: list[str] = []
         self._looks = 0
         self.scheduler = SimpleNamespace(identity=self._identity)
 
@@ -64,8 +61,8 @@ class Cluster:
 
     def _identity(self, n_workers: int) -> dict[str, Any]:
         self._looks += 1
-        seen = {name: 0 if name in self.stopped else self._looks for name in self.workers}
-        return {"workers": {name: {"nthreads": 1, "memory_limit": 0, "last_seen": seen[name]} for name in seen}}
+        about = {"nthreads": 1, "memory_limit": 0, "last_seen": self._looks}
+        return {"workers": dict.fromkeys(self.workers, about)}
 
     def processing(self) -> dict[str, list[str]]:
         return {"any of them": [sent.key for sent in self.sent if sent.state == "processing"]}
@@ -75,24 +72,23 @@ class Cluster:
         return self.sent[-1]
 
     def job(self, number: int) -> Sent:
-        """What was sent as this one, counted from 0, once it has been."""
+        """Wait for the job with this number, counted from 0."""
         until(lambda: len(self.sent) > number)
         return self.sent[number]
 
     def answer(self, number: int, value: object) -> None:
-        """A worker has sent back the value of that call."""
+        """End the job with this number with a value."""
         self.job(number).end((JobStatus.DONE, value))
 
-    def run(self, order: Any, *_: object, workers: tuple[str, ...] = (), nanny: bool = False, **__: object) -> None:
-        """Orders are noted, and find nobody."""
-        self.orders += [(order, worker, nanny) for worker in workers]
+    def run(self, order: Any, *content: object, nanny: bool = False, **_: object) -> None:
+        """Ignore orders."""
 
     def close(self, timeout: float) -> None:
         self.status = "closed"
 
 
 class Working(Cluster):
-    """What is sent is done, each job in a thread of its own. `hear` is told what jobs say."""
+    """Runs each job in a thread; `hear` receives the messages of jobs."""
 
     _place = threading.local()
 
@@ -102,14 +98,14 @@ class Working(Cluster):
 
     @classmethod
     def here(cls) -> Any:
-        """The worker that a job finds itself on."""
+        """Return the worker of the current job."""
         return cls._place.worker
 
     def submit(self, function: Callable[..., Any], *args: Any, **how: Any) -> Sent:  # type: ignore[override]
         sent = super().submit(function, *args, **how)
         if function is worker.run:
             threading.Thread(target=self._work, args=(sent, function), daemon=True).start()
-        else:  # of data, which have to be there before what is done with them
+        else:  # data, which jobs need before they start
             sent.end(function(*args))
         return sent
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import os
-import time
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 from distributed import get_worker
 
-from gdm_core.engine import checkpoint
 from gdm_core.trials import Trials
 
 
-def until_told(path: str, value: int) -> int:
-    """Work that can be stopped and held, and goes on until there is a file at `path`."""
-    while not Path(path).exists():
-        time.sleep(0.01)
-        checkpoint()
-    return value
+def count_to(end: int) -> Iterator[dict[str, int] | None]:
+    """Yield partial values, and None where the job may stop."""
+    for n in range(1, end):
+        yield {"n": n}
+        yield None
+    yield {"n": end}
 
 
 def total(trials: Trials, factor: float) -> float:
@@ -27,7 +25,7 @@ def total(trials: Trials, factor: float) -> float:
 
 
 def process_facts() -> dict[str, int | str | bool]:
-    """How the process that runs this is set up."""
+    """Return settings of the worker process."""
     import torch
 
     worker = get_worker()
@@ -40,6 +38,6 @@ def process_facts() -> dict[str, int | str | bool]:
 
 
 def messages_kept(dask_scheduler: Any) -> int:
-    """How many of the messages that it has sent a scheduler still has; Dask runs this there."""
+    """Count the sent messages that the scheduler keeps; runs on the scheduler."""
     streams = [*dask_scheduler.stream_comms.values(), *dask_scheduler.client_comms.values()]
     return sum(len(stream.recent_message_log) for stream in streams)

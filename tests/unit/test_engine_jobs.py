@@ -13,10 +13,10 @@ from gdm_core.engine import Engine, Job, JobStatus, QueueFull, ResultCache
 from gdm_core.errors import ConfigError, DataError, FitError
 from tests.support.engine_requests import PATIENCE_S, TRIALS, long_request, request, until
 from tests.support.fake_cluster import Cluster
-from tests.support.work import total, until_told
+from tests.support.work import count_to, total
 
 
-def test_the_latest_in_a_slot_wins_and_the_other_leaves_its_worker(working: Engine) -> None:
+def test_latest_job_in_a_slot_replaces_the_earlier(working: Engine) -> None:
     """Either would go on for minutes."""
     other = working.submit(long_request(), session="a", slot="compare")
     old = working.submit(long_request(), session="a", slot="main")
@@ -33,7 +33,7 @@ def test_the_latest_in_a_slot_wins_and_the_other_leaves_its_worker(working: Engi
     other.cancel()
 
 
-def test_a_deadline_ends_a_fit(working: Engine) -> None:
+def test_deadline_ends_a_fit(working: Engine) -> None:
     job = working.submit(long_request(deadline_s=0.3), session="a")
     with pytest.raises(FitError, match=r"ran longer than its deadline of 0\.3 s"):
         job.result(PATIENCE_S)
@@ -53,7 +53,13 @@ def test_calls_return_values_and_errors(working: Engine) -> None:
         working.call(divmod, threading.Lock(), session="a").result(PATIENCE_S)
 
 
-def test_map_comes_back_to_what_runs_and_keeps_what_is_done(working: Engine) -> None:
+def test_generator_call_reports_partial_values(working: Engine) -> None:
+    job = working.call(count_to, 3, session="a")
+    assert job.result(PATIENCE_S) == {"n": 3}
+    assert job.poll().found == {"n": 3}
+
+
+def test_equal_map_joins_running_job_and_keeps_results(working: Engine) -> None:
     seen: list[tuple[int, int]] = []
     items = {f"kept-{i}": (i, 3) for i in range(12)}
     bulk = working.map(divmod, items, session="a", key="kept", progress=lambda done, total: seen.append((done, total)))
@@ -67,14 +73,14 @@ def test_map_comes_back_to_what_runs_and_keeps_what_is_done(working: Engine) -> 
     assert again.poll().results["kept-7"] == [2, 1]  # as JSON holds it
 
 
-def test_a_warm_start_travels(working: Engine) -> None:
+def test_warm_start_reaches_the_worker(working: Engine) -> None:
     start = working.submit(request(n_steps=10), session="a").result(PATIENCE_S)
     job = working.submit(request(n_steps=5, n_states=3, warm_start=start.model_bytes), session="a")
     assert job.result(PATIENCE_S).model().params_["level"][0] == 15
     assert job.result(0).key != request(n_steps=5, n_states=3).key
 
 
-def test_errors_arrive_as_they_were_raised(working: Engine) -> None:
+def test_errors_keep_their_type(working: Engine) -> None:
     with pytest.raises(DataError, match=r"^Channel 'x' of trial 'lap 3' is unusable\. Drop it\.$"):
         working.submit(request(misbehave="data_error"), session="a").result(PATIENCE_S)
     with pytest.raises(ConfigError, match="n_states is 0"):
@@ -86,7 +92,7 @@ def test_errors_arrive_as_they_were_raised(working: Engine) -> None:
     assert working.cache.get(request(misbehave="diverge").key) == (None, ""), "it is no result"
 
 
-def test_results_survive_a_restart_and_a_damaged_one_is_fitted_again(working: Engine, tmp_path: Path) -> None:
+def test_results_survive_restart_and_damage(working: Engine, tmp_path: Path) -> None:
     wanted = request(seed=1, diary=str(tmp_path / "diary"))
     fitted = working.submit(wanted, session="a").result(PATIENCE_S)
     folder = working.cache.folder
@@ -109,7 +115,7 @@ def test_results_survive_a_restart_and_a_damaged_one_is_fitted_again(working: En
 
 
 @pytest.mark.usefixtures("cluster")
-def test_the_queue_is_bounded(tmp_path: Path) -> None:
+def test_queue_is_bounded(tmp_path: Path) -> None:
     with Engine(ResultCache(tmp_path), max_waiting=6, max_waiting_per_session=4) as engine:
 
         def add(session: str) -> Job:
@@ -129,7 +135,7 @@ def test_the_queue_is_bounded(tmp_path: Path) -> None:
         assert sum(job.poll().status is JobStatus.CANCELLED for job in jobs) == 5
 
 
-def test_data_travel_once(engine: Engine, cluster: Cluster) -> None:
+def test_data_are_sent_once(engine: Engine, cluster: Cluster) -> None:
     """What is sent for a later fit on the same trials is a few settings, and where the trials lie."""
     for seed in range(3):
         engine.submit(request(seed=seed, use_cache=False), session=f"{seed}")
@@ -157,16 +163,3 @@ def test_pause_step_and_resume(working: Engine, tmp_path: Path) -> None:
     hurry.touch()
     job.resume()
     assert job.result(PATIENCE_S).steps == tuple(range(1, 5001))
-
-
-def test_bulk_work_stands_aside_and_goes_on(working: Engine, tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    items = {f"aside-{i}": (str(told), i) for i in range(2)}
-    bulk = working.map(until_told, items, session="sweeper", key="aside", cached=False)
-    until(lambda: len(working.info().out) == 2)
-    assert working.submit(request(n_steps=20, step_s=0.01, use_cache=False), session="watcher").result(PATIENCE_S)
-    assert bulk.poll().done == 0
-    told.touch()
-    assert bulk.wait(PATIENCE_S)
-    view = bulk.poll()
-    assert (view.results, view.failures) == ({"aside-0": 0, "aside-1": 1}, {})

@@ -59,7 +59,7 @@ def test_records_hold_configuration_and_numbers(tmp_path: Path) -> None:
     assert first.row()["nested.half"] == 0.5
 
 
-def test_the_engine_finds_what_a_process_finds(working: Engine, tmp_path: Path) -> None:
+def test_engine_sweep_equals_local_sweep(working: Engine, tmp_path: Path) -> None:
     there = found(sweep(), working)
     here = sweeps.run(sweep(), ResultCache(tmp_path))
     assert [(r.config, r.seed, r.elbo_train, r.elbo_test, r.scores) for r in there] == [
@@ -68,7 +68,7 @@ def test_the_engine_finds_what_a_process_finds(working: Engine, tmp_path: Path) 
     assert found(sweep(), working, "b") == there
 
 
-def test_a_grid_that_is_not_kept_is_the_same_on_an_engine_and_here(working: Engine) -> None:
+def test_uncached_grid_is_equal_on_engine_and_locally(working: Engine) -> None:
     """Results need not be what JSON can hold, and a cell that fails ends no other."""
     cells = {str(n): (FAMILY, {"n_states": 2, "n_steps": n}, "", TRAIN, TEST) for n in (3, 4)}
     cells["wrong"] = (FAMILY, {"n_states": 2, "misbehave": "data_error"}, "", TRAIN, TEST)
@@ -82,7 +82,7 @@ def test_a_grid_that_is_not_kept_is_the_same_on_an_engine_and_here(working: Engi
     assert there.failures == here.failures == {"wrong": "Channel 'x' of trial 'lap 3' is unusable. Drop it."}
 
 
-def test_a_sweep_does_only_what_is_missing(working: Engine, tmp_path: Path) -> None:
+def test_sweep_runs_only_missing_cells(working: Engine, tmp_path: Path) -> None:
     found(sweep(tmp_path), working)
     wider = sweep(tmp_path, grid={"n_states": [2, 3, 4]})
     found(wider, working)
@@ -91,7 +91,7 @@ def test_a_sweep_does_only_what_is_missing(working: Engine, tmp_path: Path) -> N
     assert len((tmp_path / "diary").read_text().splitlines()) == 9
 
 
-def test_failed_cells_say_why_and_the_others_go_on(working: Engine, tmp_path: Path) -> None:
+def test_failed_cells_do_not_stop_the_others(working: Engine, tmp_path: Path) -> None:
     wanted = sweep(base={"n_steps": 10}, grid={"misbehave": ["", "diverge", "data_error"]}, seeds=[0, 1])
     there = found(wanted, working)
     here = sweeps.run(wanted, ResultCache(tmp_path))
@@ -102,7 +102,7 @@ def test_failed_cells_say_why_and_the_others_go_on(working: Engine, tmp_path: Pa
         assert math.isnan(records[2].elbo_train)
 
 
-def test_a_cancelled_sweep_keeps_what_it_has(working: Engine) -> None:
+def test_cancelled_sweep_keeps_finished_cells(working: Engine) -> None:
     slow = sweep(base={"n_steps": 20, "step_s": 0.05}, seeds=list(range(20)))
     bulk = slow.fits().start(working, "a", slow.key)
     until(lambda: slow.records(bulk.poll()))
@@ -112,7 +112,7 @@ def test_a_cancelled_sweep_keeps_what_it_has(working: Engine) -> None:
     assert bulk.poll().cancelled
 
 
-def test_a_sweep_goes_on_after_a_restart_with_what_is_missing(working: Engine, tmp_path: Path) -> None:
+def test_sweep_resumes_after_restart(working: Engine, tmp_path: Path) -> None:
     diary = tmp_path / "diary"
     wanted = sweep(base={"n_steps": 5, "step_s": 0.02, "diary": str(diary)}, seeds=range(6))
     bulk = wanted.fits().start(working, "a", wanted.key)
@@ -130,7 +130,7 @@ def test_a_sweep_goes_on_after_a_restart_with_what_is_missing(working: Engine, t
     assert len(begun) == 12
 
 
-def test_mean_and_spread_over_seeds() -> None:
+def test_aggregate_gives_mean_and_sd_over_seeds() -> None:
     records = [
         Record({"K": 2, "tau": 0.5}, 0, -1.0, -2.0, {"r2": 0.5}, 1.0),
         Record({"K": 2, "tau": 0.5}, 1, -3.0, -4.0, {"r2": math.nan}, 3.0),
@@ -161,17 +161,17 @@ def test_mean_and_spread_over_seeds() -> None:
         ({"seeds": range(10_000)}, "20000 fits; 5000 may"),
     ],
 )
-def test_a_wrong_sweep_says_what_is_wrong(wrong: dict[str, Any], message: str) -> None:
+def test_invalid_sweep_raises_config_error(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         sweep(**wrong)
 
 
-def test_a_grid_of_arrays_is_refused() -> None:
+def test_grid_of_arrays_raises_config_error() -> None:
     with pytest.raises(ConfigError, match="numbers, strings, booleans"):
         sweep(grid={"n_states": [np.int64(2)]}).cells()
 
 
-def test_a_missing_scorer_is_told_before_the_fit(tmp_path: Path) -> None:
+def test_missing_scorer_fails_before_the_fit(tmp_path: Path) -> None:
     records = sweeps.run(sweep(tmp_path, scorer="nowhere:score", seeds=[0]), ResultCache(tmp_path))
     assert "nowhere:score cannot be loaded" in records[0].message
     assert not (tmp_path / "diary").exists()

@@ -282,6 +282,14 @@ def test_evaluate_fills_every_field(scores, fitted):
     assert np.abs(np.array(scores.adaptive_90) - 0.9).max() < 0.02
 
 
+def test_score_parts_add_up_to_the_record(fitted, soft, scores):
+    parts = list(metrics.score_parts(fitted, *map(as_trials, soft)))
+    names = [name for part in parts for name in part]
+    assert sorted(names) == sorted(field.name for field in dataclasses.fields(scores))
+    assert "matched_accuracy" in parts[0]
+    assert str({name: part[name] for part in parts for name in part}["forecast_r2"]) == str(scores.forecast_r2)
+
+
 def test_forecast_scores_follow_the_definition(fitted, soft, scores):
     _, test = soft
     found = fitted.forecast(test, horizon=10, origins=np.arange(1, 999))
