@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import DataError
-from gdm_core.streams import StreamedTrials
 
 FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.integer[Any]]
@@ -263,7 +262,7 @@ class Trials:
 
 Recording = Trial | npt.NDArray[Any]  # one: results come back as they are
 Recordings = Trials | Sequence[Trial] | Sequence[npt.NDArray[Any]]  # several: results come back in a list
-TrialsLike = Recording | Recordings | npt.ArrayLike | Sequence[npt.ArrayLike] | StreamedTrials
+TrialsLike = Recording | Recordings | npt.ArrayLike | Sequence[npt.ArrayLike]
 
 
 def labels_of(trials: Iterable[Trial]) -> list[npt.NDArray[np.int64]]:
@@ -300,11 +299,6 @@ def as_trials(data: TrialsLike) -> Trials:
                     for i, item in enumerate(data)
                 )
             )
-    if isinstance(data, StreamedTrials):
-        raise DataError(
-            f"{data.name} stays in its files. GDM takes it in fit, score, predict_blocks and predict_to; for anything else "
-            "take a part of it: data.read(begin, end)."
-        )
     if hasattr(data, "toarray"):
         raise DataError("Sparse data is not supported: a recording has a value in every place. Give data.toarray().")
     array = np.asarray(data)

@@ -35,7 +35,6 @@ ORDER = (
     "qualifying_lap",
     "own_model",
     "own_reader",
-    "out_of_memory",
     "on_a_cluster",
 )
 

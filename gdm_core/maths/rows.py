@@ -7,7 +7,7 @@ of rows with a few unscored rows of context in front.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -109,23 +109,12 @@ def as_numpy(tensor: Tensor) -> npt.NDArray[np.float32]:
     return result
 
 
-class RowSource(Protocol):
-    """What windows are drawn from: rows in memory, or rows that stay in files."""
-
-    def __len__(self) -> int: ...
-
-    @property
-    def device(self) -> torch.device: ...
-
-    def windows(self, index: Tensor, outside: Tensor, scored: Tensor) -> Rows: ...
-
-
 class WindowSampler:
     """Random windows of rows, each with `context` unscored rows before it (and `after` behind it), so that no batch
     steps across a seam."""
 
     def __init__(
-        self, rows: RowSource, length: int, n_windows: int, context: int, generator: torch.Generator, after: int = 0
+        self, rows: Rows, length: int, n_windows: int, context: int, generator: torch.Generator, after: int = 0
     ) -> None:
         self.rows, self.length, self.n_windows = rows, length, n_windows
         self.generator = generator

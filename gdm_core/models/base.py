@@ -26,7 +26,7 @@ from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_core.files import write_whole
 from gdm_core.models.online import Online, SampleReader
 from gdm_core.models.parameters import whole
-from gdm_core.models.scaling import FitData, Scaler
+from gdm_core.models.scaling import Scaler
 from gdm_core.store import encoded
 from gdm_core.trials import Recording, Recordings, Trials, TrialsLike, as_trials, is_single
 
@@ -150,7 +150,7 @@ class StateModel(ABC):
         """Samples that a trial needs at the least: more than the dynamics look back at."""
         return int(getattr(self.config, "lags", 1)) + 1
 
-    def _check_trials(self, trials: Trials | FitData) -> None:
+    def _check_trials(self, trials: Trials) -> None:
         """Refuse data that this configuration cannot be fitted to. Families add their own."""
         k, d = self.config.n_states, self.config.n_latent
         if d > trials.n_channels:
@@ -177,7 +177,7 @@ class StateModel(ABC):
         ys = [scaler.apply(trial.y) for trial in data]
         yield from self._run(self._fit(ys), ys, finish, start)
 
-    def _scaler_to_fit(self, data: Trials | FitData) -> Scaler:
+    def _scaler_to_fit(self, data: Trials) -> Scaler:
         """The scale in which to fit to `data`, which is refused where this configuration cannot be fitted to it."""
         self._check_lengths(data)
         self._check_trials(data)
@@ -490,7 +490,7 @@ class StateModel(ABC):
     def _require_fitted(self) -> None:
         _ = self._scaler
 
-    def _check_lengths(self, trials: Trials | FitData) -> None:
+    def _check_lengths(self, trials: Trials) -> None:
         for trial in trials:
             if trial.n_samples < self.min_samples:
                 raise DataError(
@@ -501,13 +501,10 @@ class StateModel(ABC):
     def _checked(self, data: TrialsLike) -> Trials:
         self._require_fitted()
         trials = as_trials(data)
-        self._require_channels(trials)
+        if trials.n_channels != self.n_channels:
+            raise DataError(f"The model was fitted on {self.n_channels} channels, this data has {trials.n_channels}.")
         self._check_lengths(trials)
         return trials
-
-    def _require_channels(self, data: Trials | FitData) -> None:
-        if data.n_channels != self.n_channels:
-            raise DataError(f"The model was fitted on {self.n_channels} channels, this data has {data.n_channels}.")
 
     def _each(self, data: TrialsLike, verb: Any) -> Any:
         results = [verb(self._scaler.apply(trial.y)) for trial in self._checked(data)]

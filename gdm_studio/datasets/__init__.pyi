@@ -4,7 +4,6 @@ from datasets import cohort as cohort
 from datasets import cohort_files as cohort_files
 from datasets import formula1 as formula1
 from datasets import keypoints as keypoints
-from datasets import large as large
 from datasets import mice as mice
 from datasets import nascar as nascar
 from datasets import tables as tables

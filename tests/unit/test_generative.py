@@ -110,14 +110,12 @@ def test_weighted_objective_tightens_with_samples():
 def test_bound_in_pieces_is_the_bound(posterior, transition, monkeypatch):
     config = GDMConfig(3, 2, posterior=posterior, transition=transition, n_hidden=4)
     module, rows = random_module(config).eval(), random_rows(60, 3, 40)
-    whole, tail = (elbo(module, rows, TAU, n_samples=400, skip=skip) for skip in (0, 20))
-    assert abs(tail - whole) > 1
+    whole = elbo(module, rows, TAU, n_samples=400)
     # The sampled bound draws other noise in pieces; of the exact one only a memory longer than the run-up is cut short.
     exact = 1e-9 if posterior == "window" else 1e-8
     elements, close = (300, exact) if transition == "linear" else (100_000, 0.02)
     monkeypatch.setattr(generative, "_BOUND_ELEMENTS", elements)
-    for skip, expected in ((0, whole), (20, tail)):
-        assert elbo(module, rows, TAU, n_samples=400, skip=skip) == pytest.approx(expected, rel=close)
+    assert elbo(module, rows, TAU, n_samples=400) == pytest.approx(whole, rel=close)
 
 
 # ---- gradients ------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ import torch
 
 from gdm_core.maths.pca import can_balance
 from gdm_core.maths.relaxed import gumbel, log_density
-from gdm_core.maths.rows import Rows, RowSource, WindowSampler
+from gdm_core.maths.rows import Rows, WindowSampler
 from gdm_core.maths.threads import one_torch_thread
 from gdm_core.models.gdm import fused
 from gdm_core.models.gdm.config import GDMConfig
@@ -187,9 +187,9 @@ def one_cycle(step: int, total: int, peak: float) -> float:
 Batches = dict[bool, Callable[[], Rows]]  # draws the rows of a step, by whether the step is weighted
 
 
-def batches(rows: RowSource, config: GDMConfig, size: int, generator: torch.Generator) -> Callable[[], Rows]:
+def batches(rows: Rows, config: GDMConfig, size: int, generator: torch.Generator) -> Callable[[], Rows]:
     """All rows when they fit in one batch, windows of them otherwise."""
-    if isinstance(rows, Rows) and len(rows) <= size:
+    if len(rows) <= size:
         return lambda: rows
     # Networks over sequences need a run-up, and those that read the future as much behind the window.
     context = _RUN_UP if config.transition == "gru" else max(config.lags, 2) + 1
@@ -232,7 +232,7 @@ def climb(climber: Climber, config: GDMConfig, total: int, elbo_share: float) ->
 
 
 def fast_steps(
-    module: GdmModule, rows: RowSource, config: GDMConfig, total: int, generator: torch.Generator
+    module: GdmModule, rows: Rows, config: GDMConfig, total: int, generator: torch.Generator
 ) -> Iterator[Step]:
     """Run the fast recipe."""
     how = plan(config, module)
@@ -287,7 +287,6 @@ class FusedClimber:
         self.noise = fused.Noise(seed)
         self._newton = NewtonAscent(self.objective) if newton else None
         self._adam = Adam(self.objective.flat.size)
-        self.n_scored = 0  # rows of the last step
         self._last: tuple[Rows, fused.Batch] | None = None
         self._observed: fused.Array | None = None
 
@@ -295,7 +294,7 @@ class FusedClimber:
         rows = self.batches[weighted]()
         if self._last is None or rows is not self._last[0]:
             self._last = rows, fused.Batch(rows, self.config.lags)
-        self.n_scored, self._observed = rows.n_scored, self._last[1].observed
+        self._observed = self._last[1].observed
         noise = self.noise.draw(self.config.n_states, _n_samples(self.config, weighted), len(rows))
         return self.objective(self._last[1], noise, temperature, weighted)
 

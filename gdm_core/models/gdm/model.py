@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from gdm_core.errors import ConfigError, FitError
-from gdm_core.maths.rows import Rows, RowSource, as_numpy, make_rows
+from gdm_core.maths.rows import Rows, as_numpy, make_rows
 from gdm_core.maths.threads import on_one_thread
 from gdm_core.models.base import Array, Progress, StateModel, Status
 from gdm_core.models.gdm import fit as svi
@@ -24,20 +23,10 @@ from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.online import GdmReader
 from gdm_core.models.gdm.readout import bound, generate, posterior_mean, sample_paths, soft_states
 from gdm_core.models.gdm.start import resize_states, start, start_random, start_words
-from gdm_core.models.gdm.streaming import (
-    DataParts,
-    DistributedFit,
-    StateBlock,
-    StreamReader,
-    StreamRows,
-    excerpt,
-    require_fit_from_files,
-)
 from gdm_core.models.gdm.word_model import Labels, WordModel, check_labels, learn
 from gdm_core.models.parameters import parameters_of
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 from gdm_core.models.scaling import Scaler
-from gdm_core.streams import StreamedTrials
 from gdm_core.trials import Trials, TrialsLike, as_trials, is_single
 
 Module = TypeVar("Module", bound=torch.nn.Module)
@@ -199,45 +188,14 @@ class GDM(SoftModel[GdmModule]):
         """Fit to `trials` step by step, with `labels` and `class_names` as in `fit`; with `start` from before the first step.
 
         Closing the iterator early leaves a usable model with status CANCELLED. Without `finish`
-        there is no score and no calibration in the end. Trials that stay in files are never loaded as a whole.
+        there is no score and no calibration in the end.
         """
         self._forget_words()
-        if isinstance(trials, StreamedTrials):
-            if labels is not None:
-                raise ConfigError("Labels need recordings in memory. Teach the words on a part: data.read(begin, end).")
-            return self._fit_files(trials, finish, start)
         data = as_trials(trials)
         if labels is not None:
             one = is_single(trials) or (len(data) == 1 and np.ndim(labels) == 1)
             self._labels = check_labels(labels, data, one, class_names, self.config.n_states)
         return super().fit_iter(data, finish=finish, start=start)
-
-    def _fit_files(self, source: StreamedTrials, finish: bool, start: bool) -> Iterator[Progress]:
-        """From an excerpt, on windows of all rows."""
-        require_fit_from_files(self.config)
-        scaler = self._scaler_to_fit(source)
-        ys = excerpt(source, scaler)
-        rows = make_rows(ys, self._device)
-        windows = None if source.n_samples <= self.config.batch_size else StreamRows(source, scaler, self._device)
-        yield from self._run(on_one_thread(self._fit_once(rows, self.config, 0, windows)), ys, finish, start)
-
-    def fit_distributed(self, parts: DataParts, finish: bool = True) -> Iterator[Progress]:
-        """Fit to all parts together, step by step; `gdm_core.engine.spread` is how to come by them.
-
-        Closing the iterator early leaves a usable model with status CANCELLED.
-
-        parts    of the data, wherever they are held
-        finish   whether there are a score and a calibration in the end
-        """
-        data = DistributedFit(parts, self.config, self._warm_from is not None)
-        self._forget_words()
-        scaler = self._scaler_to_fit(data)
-        ys = data.excerpt(scaler)
-        module = GdmModule(data.n_channels, self.config)
-        start(module, make_rows(ys, torch.device("cpu")), self.config, self.config.seed)
-        self._keep(module)
-        steps = self._climbed(module, data.steps(module, scaler, self.params_), self.config.steps)
-        yield from self._run(on_one_thread(steps), ys, finish)
 
     def _fit(self, ys: list[Array]) -> Iterator[Progress]:
         return on_one_thread(self._all_fits(ys))  # a step is small: threads would only wait for each other
@@ -260,10 +218,8 @@ class GDM(SoftModel[GdmModule]):
         _, self.params_, self.status_ = max(found, key=lambda fit: fit[0])
         self._module = None
 
-    def _fit_once(
-        self, rows: Rows, config: GDMConfig, restart: int, windows: RowSource | None = None
-    ) -> Iterator[Progress]:
-        """Start from `rows`, and climb on them or on `windows` of what they are an excerpt of."""
+    def _fit_once(self, rows: Rows, config: GDMConfig, restart: int) -> Iterator[Progress]:
+        """Start from `rows` and climb on them."""
         seed = config.seed + 1_000_003 * restart
         self.status_ = None
         n_words = 0 if rows.words is None else rows.words.shape[1]
@@ -284,7 +240,7 @@ class GDM(SoftModel[GdmModule]):
         if config.preset == "paper":
             steps = svi.paper_steps(module, rows, config, total, generator)
         else:
-            steps = svi.fast_steps(module, rows if windows is None else windows, config, total, generator)
+            steps = svi.fast_steps(module, rows, config, total, generator)
         yield from self._climbed(module, steps, total)
 
     def _judge(self, objectives: list[float], total: int) -> Status:
@@ -432,28 +388,6 @@ class GDM(SoftModel[GdmModule]):
         if kept:
             model.word_model_ = WordModel.from_arrays(kept, tuple(header["class_names"]))
         return model
-
-    # ---- recordings that stay in their files ------------------------------------------------------------------------
-    def score(self, data: TrialsLike, y: Any = None) -> float:
-        return self._reader(data).score() if isinstance(data, StreamedTrials) else super().score(data, y)
-
-    def predict_blocks(self, data: StreamedTrials) -> Iterator[StateBlock]:
-        """Soft states of `data` from its first trial to its last, in stretches that fit into memory."""
-        return self._reader(data).states()
-
-    def predict_to(self, path: str | Path, data: StreamedTrials) -> Path:
-        """Write the soft states of `data` to `path`, block by block: the file is whole, or it is not there.
-
-        path   a .npy file [T, K] for all trials one after the other; or a .parquet file with columns trial, sample, S1 to SK
-        data   a recording that stays in its files
-        """
-        self._reader(data).write_states(Path(path))
-        return Path(path)
-
-    def _reader(self, data: StreamedTrials) -> StreamReader:
-        self._require_channels(data)
-        self._check_lengths(data)
-        return StreamReader(self._net, self._scaler, self._resolved, data)
 
     # ---- hooks --------------------------------------------------------------------------------------------------
     def _rows(self, y: Array) -> Rows:

@@ -257,21 +257,21 @@ def _sampled_bound(module: GdmModule, rows: Rows, view: RowsView, temperature: f
 
 
 @torch.no_grad()
-def elbo(module: GdmModule, rows: Rows, temperature: float, n_samples: int = 16, skip: int = 0) -> float:
-    """Total ELBO of the rows after the first `skip` (which are context alone), in nats.
+def elbo(module: GdmModule, rows: Rows, temperature: float, n_samples: int = 16) -> float:
+    """Return the total ELBO of the rows in nats.
 
     Exact quadrature, with the effect of a sticky z_{t-1} bounded from the safe side, wherever the transition is affine
     in z_{t-1} and q(z_t | y) does not look at z_{t-1}; averaged over seeded samples otherwise.
     """
     view = module.view(rows)
     if module.posterior.sequential or not module.transition.affine_in_state:
-        return float(_sampled_bound(module, rows, view, temperature, n_samples)[skip:].double().sum())
+        return float(_sampled_bound(module, rows, view, temperature, n_samples).double().sum())
     step = max(1, _BOUND_ELEMENTS // (4 * module.n_states * rows.y.shape[1]))
     total = 0.0
     for begin in range(0, len(rows), step):  # a piece looks one row back
         head, end = max(0, begin - 1), min(begin + step, len(rows))
         shares = _exact_bound(module, rows.piece(head, end), view.piece(head, end), temperature)[begin - head :]
-        total += float(shares[max(0, skip - begin) :].double().sum())
+        total += float(shares.double().sum())
     return total
 
 
