@@ -1,28 +1,27 @@
-"""The live fit behind a page: what is started, what is shown on the way, and answers, of which none is lost."""
+"""The live fit behind a page: jobs it starts, states it shows, and questions about a finished fit."""
 
 from __future__ import annotations
 
-import gc
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from gdm_core.analysis import envelopes, looks
-from pages.lab.live import Live, Wanted, in_order, screen, session
+from gdm_core.trials import Trials
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.base import untyped
+from pages.lab.live import Live, Wanted, in_order, session
 from pages.lab.live.answers import Answers
+from pages.lab.live.session import STILL_S, FitDeadline
 from tests.support.live_engine import QuickEngine, ended
 from tests.support.live_fit import CONFIG, OTHER, TEST, TRAIN, wanted
 
 
-@pytest.fixture
-def slow(monkeypatch) -> None:
-    """Fits take long enough for a warm start beside them to be of use."""
-    monkeypatch.setattr(session, "WARM_WORTH_S", 0.0)
-
-
-# ---- what is started ----------------------------------------------------------------------------------------------
-def test_the_first_fit_is_one_fit_from_the_start(engine):
+# ---- starting and cancelling fits ---------------------------------------------------------------------------------
+def test_first_request_starts_one_fit(engine):
     engine.auto = False
     live = Live(engine, "s")
     live.want(wanted())
@@ -36,7 +35,7 @@ def test_the_first_fit_is_one_fit_from_the_start(engine):
     assert not live.busy
 
 
-def test_the_same_wish_again_changes_nothing(engine, live):
+def test_repeated_request_starts_nothing(engine, live):
     before = len(engine.jobs)
     shown = live.poll()
     live.want(wanted())
@@ -44,7 +43,7 @@ def test_the_same_wish_again_changes_nothing(engine, live):
     assert live.poll() is shown
 
 
-def test_a_newer_wish_cancels_the_jobs_of_the_older(engine, live):
+def test_newer_request_cancels_older_jobs(engine, live):
     live.want(wanted(n_states=4))
     first = engine.waiting()
     live._changed_at = -1e9
@@ -55,72 +54,7 @@ def test_a_newer_wish_cancels_the_jobs_of_the_older(engine, live):
     assert live.poll().train[0].shape[1] == 5
 
 
-@pytest.mark.parametrize("here", [True, False])
-def test_softness_shows_a_forward_pass_then_a_warm_start_then_the_fit_itself(engine, live, here, monkeypatch, slow):
-    monkeypatch.setattr(session, "PREVIEW_HERE", 10_000 if here else 0)
-    monkeypatch.setattr(session, "PREVIEW_WAIT_S", 0.0)
-    old = live.poll().train[0]
-    live.want(wanted(temperature=0.2))
-    jobs = {job.slot: job for job in engine.waiting()}
-    assert set(jobs) == {"warm", "main"} | (set() if here else {"preview"})
-    assert jobs["main"].bulk
-    assert not jobs["warm"].bulk
-    if not here:
-        assert live.poll().state == "stale"
-        np.testing.assert_array_equal(live.poll().train[0], old)
-        engine.run(jobs["preview"])
-    first = live.poll()
-    assert first.state == "preview"
-    assert np.abs(first.train[0] - old).max() > 0.02
-    engine.report(jobs["warm"])
-    assert live.poll().state == "preview"
-    assert live.poll().step == 1
-    engine.run(jobs["warm"])
-    assert live.poll().state == "preview"
-    assert live.poll().result is not None
-    engine.run(jobs["main"])
-    assert live.poll().state == "fresh"
-    assert live.poll().result.key == wanted(temperature=0.2).key
-
-
-def test_a_quick_fit_has_no_warm_start_beside_it_and_the_picture_waits_for_a_ripe_look(engine, live):
-    before = live.poll().train[0]
-    live.want(wanted(n_states=5))
-    (main,) = engine.waiting()
-    assert main.slot == "main"
-    assert not main.bulk
-    engine.report(main, step=0)
-    assert live.poll().state == "stale"
-    np.testing.assert_array_equal(live.poll().train[0], before)
-    engine.report(main, step=1)
-    assert live.poll().train[0].shape[1] == 5
-    live._changed_at = -1e9
-    live.want(wanted(n_states=6))
-    live.step()
-    engine.report(*engine.waiting(), step=0)
-    assert live.poll().train[0].shape[1] == 6, "one that is watched is seen from its first step"
-
-
-def test_states_are_split_from_the_nearest_fit_seen(engine, live, slow):
-    live.want(wanted(n_states=6))
-    engine.run_all()
-    near = live.poll().result
-    live._changed_at = -1e9
-    live.want(wanted(n_states=5))
-    (warm,) = engine.waiting("warm")
-    assert warm.work.config == {"n_states": 5}
-    assert warm.work.warm_start == near.model_bytes
-    assert not engine.waiting("preview")
-
-
-@pytest.mark.parametrize("change", [{"seed": 1}, {"n_latent": 1}])
-def test_what_a_warm_start_cannot_change_is_fitted_anew(engine, live, change):
-    live.want(wanted(**change))
-    assert [job.slot for job in engine.waiting()] == ["main"]
-    assert live.poll().state == "stale"
-
-
-def test_a_fit_seen_before_is_there_at_once(engine, live):
+def test_earlier_fit_is_shown_from_cache(engine, live):
     live.want(wanted(n_states=4))
     engine.run_all()
     live.poll()
@@ -129,7 +63,7 @@ def test_a_fit_seen_before_is_there_at_once(engine, live):
     assert live.poll().n_states == 3
 
 
-def test_the_result_does_not_depend_on_the_way_there(engine, live):
+def test_result_is_independent_of_earlier_settings(engine, live):
     for k in (5, 2, 4):
         live._changed_at = -1e9
         live.want(wanted(n_states=k, temperature=0.5))
@@ -143,7 +77,7 @@ def test_the_result_does_not_depend_on_the_way_there(engine, live):
     np.testing.assert_array_equal(there.train[0][:, inverse], direct.train[0][:, list(np.argsort(direct.order))])
 
 
-def test_a_key_held_down_is_fitted_where_it_comes_to_rest(engine, live, monkeypatch):
+def test_repeating_key_fits_only_the_last_value(engine, live, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(session.time, "monotonic", lambda: now[0])
     for k in (4, 5, 6, 7):
@@ -157,7 +91,7 @@ def test_a_key_held_down_is_fitted_where_it_comes_to_rest(engine, live, monkeypa
     assert {job.work.config["n_states"] for job in engine.waiting()} == {7}
 
 
-def test_another_test_trial_is_looked_at_without_another_fit(engine, live):
+def test_other_test_trials_start_no_fit(engine, live):
     before, jobs = live.poll(), len(engine.jobs)
     live.want(Wanted("gdm", CONFIG, TRAIN, OTHER, where="elsewhere"))
     now = live.poll()
@@ -169,8 +103,7 @@ def test_another_test_trial_is_looked_at_without_another_fit(engine, live):
     assert live.poll().wanted.test is TEST
 
 
-# ---- other data -----------------------------------------------------------------------------------------------------
-def test_other_data_keep_the_earlier_picture_with_its_own_trial(engine, live):
+def test_previous_picture_keeps_its_own_data(engine, live):
     live.want(wanted(train=OTHER))
     shown = live.poll()
     assert shown.state == "stale"
@@ -179,75 +112,117 @@ def test_other_data_keep_the_earlier_picture_with_its_own_trial(engine, live):
     assert live.poll().wanted.train is OTHER
 
 
-def test_data_of_one_kind_are_read_at_once_by_the_fit_that_stands_until_their_own_is_there(engine):
-    engine.auto = False
-    live = Live(engine, "s")
-    live.want(replace(wanted(), alike="laps of one race"))
-    engine.run_all()
-    live.poll()
-    live._changed_at = -1e9  # the visitor has been looking at it for a while
-    live.want(replace(wanted(train=OTHER), alike="laps of one race"))
+def test_cancelled_fit_restores_the_earlier_result(engine, live):
+    good = live.poll()
+    live.want(wanted(seed=5))
+    jobs = engine.waiting()
+    live.stop()
     shown = live.poll()
-    assert shown.wanted.train is OTHER
-    assert len(shown.train[0]) == OTHER.n_samples
-    assert shown.result is None or shown.state != "fresh"
+    assert jobs
+    assert all(ended(job) for job in jobs)
+    assert (shown.message, shown.stopped, shown.state, shown.fitting) == ("", True, "stale", False)
+    np.testing.assert_array_equal(shown.train[0], good.train[0])
+    live.retry()
     engine.run_all()
     assert live.poll().state == "fresh"
 
 
-def test_a_live_fit_that_is_closed_takes_its_jobs_along_and_its_collection_ends_nothing(engine):
+def test_closing_cancels_the_jobs_of_the_session(engine):
     engine.auto = False
     live = Live(engine, "s")
     live.want(wanted())
-    (first,) = engine.waiting()
-    live.close()
-    assert ended(first)
-    assert engine.forgotten == ["s"]
-    again = Live(engine, "s")
-    again.want(wanted(train=OTHER))
-    del live  # late, as with any object that waits for the garbage collector
-    gc.collect()
-    assert engine.forgotten == ["s"]
-    (second,) = engine.waiting()
-    assert not ended(second)
-    engine.run(second)
-    assert again.poll().state == "fresh"
-
-
-# ---- watching a fit learn -----------------------------------------------------------------------------------------
-def test_reset_starts_from_the_same_seed_and_stands_still(engine, live):
-    before = live.poll().result
-    live.reset()
     (job,) = engine.waiting()
-    assert job.orders.hold
-    assert not job.work.use_cache
-    assert job.work.key == before.key
-    live.step()
-    assert job.orders.until_step == session.STEPS_A_CLICK
-    live.play()
-    assert (job.orders.hold, job.orders.play_s) == (False, session.PLAY_S)
-    job.apply({"kind": "started"})
-    told = job.orders.version
-    for _ in range(3):
-        live.poll()
-    assert job.orders.version == told, "its pace is the worker's to keep, however often the page looks"
-    live.pause()
-    assert (job.orders.hold, job.orders.until_step, job.orders.play_s) == (True, 0, 0.0)
-    engine.run(job)
-    shown = live.poll()
-    assert shown.state == "fresh"
-    np.testing.assert_array_equal(shown.result.snapshot.levels[0], before.snapshot.levels[0])
+    live.close()
+    assert ended(job)
+    assert engine.forgotten == ["s"]
 
 
-def test_step_without_a_fit_under_way_starts_one(engine, live):
-    live.step()
+def _controls() -> None:
+    import streamlit as st
+
+    from pages.lab import live
+
+    st.session_state["live"].do_what_was_pressed()  # as `fit` does, on a page
+    live.transport(st.session_state["live"], "x")
+
+
+def test_stop_button_is_enabled_only_while_fitting(engine, live):
+    app = AppTest.from_function(_controls)
+    app.session_state["live"] = live
+    assert app.run().button(key="x-stop").disabled
+    live.want(wanted(seed=5))
+    assert not app.run().button(key="x-stop").disabled
+    app.button(key="x-stop").click().run()
+    assert not live.running
+    assert app.button(key="x-stop").disabled
+
+
+def _trouble() -> None:
+    import streamlit as st
+
+    from pages.lab import live
+
+    live.problem(st.session_state["live"], st.session_state["live"].poll(), "x")
+
+
+def test_silent_fit_is_ended_and_can_be_retried(engine, live, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(session, "FitDeadline", partial(FitDeadline, clock=lambda: now[0]))
+    live.want(wanted(seed=5))
     (job,) = engine.waiting("main")
-    assert job.orders.hold
-    assert job.orders.until_step == session.STEPS_A_CLICK
+    for step in (0, 1):
+        now[0] += 1.0
+        engine.report(job, step)
+        assert live.poll().message == ""
+    now[0] += STILL_S
+    assert live.poll().message == ""
+    now[0] += 1.0
+    assert "step 1 of 3" in live.poll().message
+    assert ended(job)
+    app = AppTest.from_function(_trouble)
+    app.session_state["live"] = live
+    app.run().button(key="x-retry").click().run()
+    engine.run_all()
+    assert (live.poll().state, live.poll().message) == ("fresh", "")
+
+
+# ---- ELBO curve ---------------------------------------------------------------------------------------------------
+def test_curve_has_the_units_of_the_scores():
+    engine = QuickEngine(real=True)
+    scaled = Trials((replace(TRAIN[0], y=TRAIN[0].y * 50),))
+    live = Live(engine, "s")
+    live.want(Wanted("arhmm", {"n_states": 2, "seed": 0}, scaled))
+    shown = live.poll()
+    model = shown.result.model()
+    # The bound of an AR-HMM is its exact likelihood, so the curve ends at the score.
+    assert shown.curve.elbos[-1] == pytest.approx(model.score(scaled), abs=0.05)
+    assert abs(shown.result.elbos[-1] - model.score(scaled)) > 3, "in standardised units it is elsewhere"
+
+
+def test_missing_values_do_not_change_the_units():
+    y = TRAIN[0].y.copy()
+    y[:120, 1] = np.nan
+    gaps = Trials((replace(TRAIN[0], y=y),))
+    scale = np.nanstd(y, axis=0)
+    share = np.isfinite(y).mean(axis=0)
+    assert Wanted("gdm", CONFIG, gaps).log_scale == pytest.approx(float((share * np.log(scale)).sum()), rel=1e-4)
+
+
+def test_outliers_below_the_axis_are_marked_at_its_edge():
+    values = np.concatenate([np.full(5, -900.0), np.linspace(0, 10, 95)])
+    values[[50, 60]] = -40, -2
+    line, cut = figures.bound(range(100), values)["data"]
+    shown = untyped(line["y"])
+    assert shown.min() == shown[0] == shown[50], "both lie below the edge"
+    assert shown[60] == -2, "a small dip is drawn as it is"
+    assert untyped(line["customdata"])[50] == -40, "hovering shows the value"
+    assert len(untyped(cut["x"])) == 6
+    few, _ = figures.bound(range(5), values[:5])["data"]
+    assert untyped(few["y"]).min() == -900, "too few values to choose a range"
 
 
 # ---- questions ----------------------------------------------------------------------------------------------------
-def test_answers_are_worked_out_once_and_kept(engine, live):
+def test_answer_is_computed_once_and_kept(engine, live):
     result = live.poll().result
     question = ("look", result.key, looks.look, result.model_bytes, TRAIN, TEST)
     assert live.ask(*question).pending
@@ -261,7 +236,7 @@ def test_answers_are_worked_out_once_and_kept(engine, live):
     np.testing.assert_allclose(in_order(answer.value.train, live.poll().order)[0], live.poll().train[0], atol=0.01)
 
 
-def test_a_newer_question_replaces_the_older_and_shows_its_answer_meanwhile(engine, live):
+def test_newer_question_replaces_older_and_keeps_its_answer(engine, live):
     live.ask("n", "1", max, 1, 2)
     engine.run_all()
     assert live.ask("n", "1", max, 1, 2).value == 2
@@ -272,7 +247,7 @@ def test_a_newer_question_replaces_the_older_and_shows_its_answer_meanwhile(engi
     assert live.ask("n", "3", max, 5, 6).value == 6
 
 
-def test_a_question_that_fails_says_why(engine, live):
+def test_failed_question_has_a_message(engine, live):
     flat = TRAIN[0].slice(0, 2)
     model = live.poll().result.model_bytes
     live.ask("envelope", "short", envelopes.envelope, model, flat, 0, 5)
@@ -282,48 +257,12 @@ def test_a_question_that_fails_says_why(engine, live):
     assert not answer.pending
 
 
-# ---- how often a page looks -----------------------------------------------------------------------------------------
-def test_the_more_fits_run_the_less_often_a_page_looks():
-    assert screen.pace(0) == screen.pace(2) == screen.LOOK_EVERY_S
-    assert screen.LOOK_EVERY_S < screen.pace(6) < screen.pace(10) <= screen.LOOK_SELDOM_S
-    assert screen.pace(10_000) == screen.LOOK_SELDOM_S
-
-
-def test_jobs_of_others_count_too(engine, live):
-    assert live.jobs_about == 0
-    live.want(wanted(n_states=4))
-    Live(engine, "another").want(wanted(seed=5))
-    assert live.jobs_about == len(engine.waiting()) >= 2
-
-
-def test_streamlit_is_set_up_for_pages_that_run_often():
-    from streamlit import config
-
-    assert config.get_option("runner.postScriptGC") is False, "no walk over all objects after every run"
-    # Two runs at once share a session and no lock: a moved slider met "dictionary changed size during iteration".
-    assert config.get_option("runner.fastReruns") is False
-    # What a browser holds is said once for all runs of a chain: two, as Streamlit has it, are fewer than a chain has.
-    assert config.get_option("global.maxCachedMessageAge") >= 24
-
-
-# ---- answers of one run ---------------------------------------------------------------------------------------------
-def test_an_answer_that_comes_between_two_questions_of_a_run_is_told():
+def test_answer_during_a_run_asks_for_another_run():
     engine = QuickEngine(auto=False)
     answers = Answers(engine, "one")
     assert answers.ask("look", "a look", lambda: 1).pending
     engine.run_all()
-    assert answers.ask("scores", "some scores", lambda: 2).pending, "which takes in the look, too"
+    assert answers.ask("scores", "some scores", lambda: 2).pending, "which also collects the look"
     assert answers.take_owed()
-    assert not answers.take_owed(), "once is enough: the page runs again"
+    assert not answers.take_owed(), "one rerun is enough"
     assert answers.ask("look", "a look", lambda: 1).value == 1
-    engine.run_all()
-    assert answers.ask("scores", "some scores", lambda: 2).fresh
-    assert not answers.take_owed(), "both know"
-
-
-def test_a_question_that_was_given_up_owes_nothing():
-    engine = QuickEngine(auto=False)
-    answers = Answers(engine, "one")
-    assert answers.ask("look", "a look", lambda: 1).pending
-    answers.give_up("look")
-    assert not answers.take_owed()

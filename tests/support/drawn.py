@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -43,3 +44,8 @@ def pieces(app: AppTest) -> list[str]:
         elif isinstance(data, dict) and "figure" in data and data["figure"] is None:
             said.append(" ".join(data["options"]["empty"].values()))
     return said
+
+
+def verdicts(app: AppTest) -> list[str]:
+    """The verdict of each score on the card, in order; scores still to come have none."""
+    return re.findall(r'<div class="gdm-score" data-verdict="(\w*)">', words(app))

@@ -1,0 +1,103 @@
+"""Colours of states: they stay with their states from fit to fit and in links."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from gdm_core.analysis import matching
+from gdm_studio.plot import palette
+from pages.lab.live import Live, Wanted
+from pages.lab.live.pictures import is_plain
+from tests.support.live_fit import CONFIG, TEST, TRAIN, wanted
+
+
+def _soft(labels: np.ndarray, n_states: int) -> np.ndarray:
+    return (0.9 * np.eye(n_states)[labels] + 0.1 / n_states).astype(np.float32)
+
+
+def test_colours_follow_renumbered_states():
+    rng = np.random.default_rng(0)
+    states = _soft(rng.integers(0, 5, 400), 5)
+    for _ in range(5):
+        mixed = rng.permutation(5)
+        order = matching.match(states[:, mixed], [(states, 1.0)])
+        np.testing.assert_array_equal(states[:, mixed][:, list(order)], states)
+
+
+def test_colours_stay_when_a_state_is_split_or_dropped():
+    labels = np.repeat([0, 1, 2, 1, 0, 2], 50)
+    old = _soft(labels, 3)
+    split = labels.copy()
+    split[250:] = 3  # the second visit to state 2 becomes a new state
+    new = _soft(split, 4)[:, [3, 1, 0, 2]]
+    order = matching.match(new, [(old, 1.0)])
+    back = new[:, list(order)]
+    np.testing.assert_array_equal(back[:250, :3].argmax(axis=1), labels[:250])
+    merged = _soft(np.minimum(labels, 1), 2)[:, ::-1]
+    np.testing.assert_array_equal(matching.match(merged, [(old, 1.0)]), [1, 0])
+
+
+def test_states_without_reference_are_in_order_of_appearance():
+    states = _soft(np.repeat([2, 0, 1], 20), 4)
+    assert matching.match(states, []) == (2, 0, 1, 3)
+
+
+def test_neighbouring_states_get_distinct_colours():
+    # Seven states in a row, as on a lap; the similar violet, blue and lilac are neighbours at first.
+    lap = np.repeat([0, 6, 7, 1, 2, 3, 4, 5], 25)
+    states = _soft(np.tile(lap, 4), 8)
+    differences = palette.DIFFERENCES
+    order = matching.contrasting(states, differences)
+    assert sorted(order) == list(range(8))
+    colour = {state: place for place, state in enumerate(order)}
+
+    def least(colours: dict[int, int]) -> float:
+        around = np.append(lap[::25], lap[0])
+        return min(float(differences[colours[a], colours[b]]) for a, b in pairwise(around))
+
+    by_appearance = {int(state): place for place, state in enumerate(matching.match(states, []))}
+    assert least(by_appearance) < 17, "otherwise there is nothing to improve"
+    assert least(colour) > 19
+    assert matching.order_of((states,), None, None, differences) == order
+    assert matching.order_of((states,), None, (states,), differences) == tuple(range(8)), "earlier colours are kept"
+    assert matching.contrasting(states[:, :1], differences) == (0,)
+
+
+def test_refit_keeps_colours(engine, live):
+    before = live.poll().train[0]
+    live.want(wanted(temperature=0.85))
+    engine.run_all()
+    after = live.poll()
+    shared = matching.overlap(before, after.train[0])
+    assert (shared.argmax(axis=1) == np.arange(3)).all()
+    assert after.state == "fresh"
+
+
+def test_first_colours_follow_known_states(engine):
+    engine.auto = False
+    truth = (TRAIN[0].states,)
+    live = Live(engine, "s")
+    live.want(Wanted("gdm", CONFIG | {"n_states": 4}, TRAIN, TEST, truth=truth))
+    engine.run_all()
+    shown = live.poll()
+    assert is_plain(shown)
+    assert matching.match(shown.train[0], [(truth[0], 1.0)]) == (0, 1, 2, 3)
+
+
+def test_copied_link_restores_colours(engine):
+    engine.auto = False
+    first = matching.parse("3-1-2", 3)
+    live = Live(engine, "s")
+    live.want(wanted(), first_order=first)
+    engine.run_all()
+    shown = live.poll()
+    assert shown.order == (2, 0, 1)
+    assert matching.text_of(shown.order) == "3-1-2"
+
+
+@pytest.mark.parametrize("text", [None, "", "1-2", "1-1-2", "0-1-2", "a-b-c", "1-2-3-4", "3--1"])
+def test_invalid_colours_in_link_are_ignored(text):
+    assert matching.parse(text, 3) is None
