@@ -1,7 +1,4 @@
-"""Whole pages at forged addresses, and given forged values of their controls and forged messages of their components.
-
-benchmarks/hostile.py has the many; these are those that only a whole page can answer.
-"""
+"""Whole pages at forged addresses, and given forged values of their controls and forged messages of their components."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What unit tests share."""
+"""Fixtures of unit tests."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from datasets import formula1
 from datasets.f1 import feed
@@ -23,14 +24,15 @@ from tests.support.formula1 import cut_off
 from tests.support.local_cluster import environment, wait_for_workers
 from tests.support.real import recorded
 
+settings.register_profile(
+    "tests", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("tests")
+
 
 @pytest.fixture(scope="session")
 def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A cluster of two workers for all tests of the engine: each start of one takes seconds of both processors. Its workers are
-    copies of one process, so that those that a test kills are there again at once.
-
-    Where tests run in several processes, a second one that wants a cluster fails: they were to stay together.
-    """
+    """Start a cluster of two workers for all tests of the engine, in one xdist process only."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         (tmp_path_factory.getbasetemp().parent / "cluster-of-the-tests").touch(exist_ok=False)
     with pytest.MonkeyPatch.context() as patch:
@@ -47,7 +49,7 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """In place of a cluster one that does nothing by itself, looked at whenever the engine comes by."""
+    """Connect engines to a fake cluster whose jobs the test ends."""
     made = Cluster()
     monkeypatch.setattr(dispatch, "connect", lambda on_event: Link(made))
     monkeypatch.setattr(clusters, "LOOK_EVERY_S", 0.0)
@@ -56,14 +58,14 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 @pytest.fixture
 def engine(cluster: Cluster, tmp_path: Path) -> Iterator[Engine]:
-    """On that cluster. Tests on a real one have an engine of their own."""
+    """Return an engine on the fake cluster."""
     with Engine(ResultCache(tmp_path / "fits")) as engine:
         yield engine
 
 
 @pytest.fixture
 def working(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Engine]:
-    """An engine whose cluster does what it is sent, in threads of this process."""
+    """Return an engine that runs jobs in threads of this process."""
     monkeypatch.setattr(dispatch, "connect", lambda on_event: Link(Working(on_event)))
     monkeypatch.setattr(control, "get_worker", Working.here)
     for module, name in ((control, "secede"), (control, "rejoin"), (worker, "prepare")):
@@ -74,14 +76,14 @@ def working(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Engine]
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty data folder, and no network."""
+    """Return an empty data folder, without a network."""
     cut_off(monkeypatch, tmp_path)
     return tmp_path
 
 
 @pytest.fixture(scope="session")
 def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder with what FastF1 has downloaded of real sessions."""
+    """Return a data folder with FastF1 downloads of real sessions."""
     folder = tmp_path_factory.mktemp("data")
     shutil.copytree(recorded("f1/fastf1_cache"), folder / "fastf1")
     for path in [folder / "fastf1", *(folder / "fastf1").rglob("*")]:
@@ -91,7 +93,7 @@ def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def china(downloads: Path) -> tuple[Session, Event, list[tuple[float, str]]]:
-    """The race in Shanghai, 2025, through FastF1 itself, offline, once: with its event, and what was heard of its progress."""
+    """Return the race in Shanghai 2025, its event and the reported progress."""
     heard: list[tuple[float, str]] = []
     with pytest.MonkeyPatch.context() as patch:
         cut_off(patch, downloads)
@@ -102,7 +104,7 @@ def china(downloads: Path) -> tuple[Session, Event, list[tuple[float, str]]]:
 
 @pytest.fixture
 def log(home: Path) -> Iterator[feed.FeedLog]:
-    """What FastF1 says while it loads."""
+    """Return a listener to the log of FastF1."""
     listener = feed.open_feed(cache_dir("fastf1"), lambda share, text: None)
     yield listener
     logging.getLogger("fastf1").removeHandler(listener)
@@ -110,6 +112,6 @@ def log(home: Path) -> Iterator[feed.FeedLog]:
 
 @pytest.fixture
 def simple_family(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A quick model family under the name "simple"."""
+    """Register a quick model family as "simple"."""
     monkeypatch.setitem(FAMILIES, "simple", ("tests.support.simple_model", "SimpleModel"))
     monkeypatch.setitem(NAMED_MODELS, "simple", ("simple", {}))

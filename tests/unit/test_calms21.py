@@ -14,8 +14,6 @@ import pytest
 
 from datasets import calms21
 from gdm_core.errors import ConfigError, DataError
-from tests.support import forged
-from tests.support.attempts import Found, attempt
 from tests.support.real import recorded
 
 VOCABULARY = {"attack": 0, "investigation": 1, "mount": 2, "other": 3}
@@ -284,14 +282,3 @@ def test_the_real_trial_in_the_official_layout(tmp_path: Path):
     recording = calms21.load_recordings(source, "test", cache_folder=tmp_path / "cache")[0]
     length = np.linalg.norm(recording.xy[..., 0] - recording.xy[..., 6], axis=2)
     np.testing.assert_allclose(np.median(length, axis=0), [210, 186], atol=1)  # the resident is the larger one
-
-
-def test_malformed_files_give_a_message_or_a_result(tmp_path: Path):
-    rng, found = np.random.default_rng(21), Found()
-    good = write(tmp_path / "good.json", {"a": record(30), "b": record(30)}).read_bytes()
-    for i in range(60):
-        path = tmp_path / f"calms21_task1_train_{i}.json{'' if i % 3 else '.gz'}"
-        path.write_bytes(forged.damaged(good if i % 3 else gzip.compress(good), rng))
-        attempt(found, path.name, lambda path=path: calms21.load(path, cache_folder=tmp_path / "cache"))
-    assert found.failures == []
-    assert min(found.taken, found.refused) > 10

@@ -1,7 +1,4 @@
-"""Files are made when they are asked for, at an address that outlives the runs of a page, and by nobody else's leave.
-
-And the headers that every answer has.
-"""
+"""Downloads served by the app, and the security headers of every response."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ def asked(path: str) -> tuple[int, dict[str, str], bytes]:
 
 @pytest.fixture
 def shelf(monkeypatch) -> Shelf:
-    """That of one visitor, whose page offers through it."""
+    """The files of one visitor."""
     monkeypatch.setattr(st, "session_state", {})
     monkeypatch.setattr(downloads, "renderer", lambda name: lambda **given: None)
     return downloads._shelf()
@@ -38,7 +35,7 @@ def fails(error: Exception) -> bytes:
     raise error
 
 
-def test_the_same_address_gives_what_was_offered_last_however_often(shelf):
+def test_address_serves_latest_file(shelf):
     address = f"{downloads.ROUTE}/{shelf.token}/table"
     downloads.download("Table", lambda: b"1", "table.csv", key="table")
     assert asked(address)[2] == asked(address)[2] == b"1"
@@ -46,7 +43,7 @@ def test_the_same_address_gives_what_was_offered_last_however_often(shelf):
     assert asked(address)[2] == b"2"
 
 
-def test_names_and_keys_may_hold_anything(shelf):
+def test_any_name_and_key_is_encoded(shelf):
     name = 'a "b"; c\r\nX: 1/../ä.csv'
     key = "page-export-Every block (CSV)/../?#%"
     shelf.files[key] = File(name, lambda: b"a,b\n")
@@ -57,7 +54,7 @@ def test_names_and_keys_may_hold_anything(shelf):
     assert headers["cache-control"] == "no-store"
 
 
-def test_nobody_gets_at_a_file_without_the_visitors_own_token(shelf):
+def test_file_needs_its_visitors_token(shelf):
     shelf.files["table"] = File("table.csv", lambda: b"secret")
     other = Shelf()
     for token in ("", "x", other.token, shelf.token[:-1]):
@@ -67,7 +64,7 @@ def test_nobody_gets_at_a_file_without_the_visitors_own_token(shelf):
     assert asked(f"{downloads.ROUTE}/{shelf.token}/other")[0] == 410
 
 
-def test_a_session_that_ended_leaves_nothing():
+def test_ended_session_serves_nothing():
     shelf = Shelf()
     token = shelf.token
     downloads._shelves[token] = shelf
@@ -77,7 +74,7 @@ def test_a_session_that_ended_leaves_nothing():
     assert (status, body.decode()) == (410, downloads.GONE)
 
 
-def test_what_goes_wrong_is_said_and_what_nobody_foresaw_gets_a_number(shelf, caplog):
+def test_unexpected_error_hides_details_and_logs_id(shelf, caplog):
     shelf.files["bad"] = File("bad.csv", lambda: fails(DataError("The trial has no channel.")))
     shelf.files["broken"] = File("broken.csv", lambda: fails(ZeroDivisionError("secret of the house")))
     assert asked(f"{downloads.ROUTE}/{shelf.token}/bad")[::2] == (422, b"The trial has no channel.")
@@ -87,7 +84,7 @@ def test_what_goes_wrong_is_said_and_what_nobody_foresaw_gets_a_number(shelf, ca
     assert body.decode().rstrip(".").split()[-1] in caplog.text
 
 
-def test_files_lie_below_the_path_that_the_app_was_put_under(shelf, monkeypatch):
+def test_files_follow_base_path(shelf, monkeypatch):
     shelf.files["table"] = File("table.csv", lambda: b"1")
     monkeypatch.setattr(st, "get_option", lambda name: "/lab/")
     assert asked(f"/lab{downloads.ROUTE}/{shelf.token}/table")[0] == 200
@@ -99,18 +96,18 @@ SMALL = Starlette(routes=[Route("/", lambda _: PlainTextResponse("hello"))], mid
 
 
 @pytest.mark.parametrize(("path", "status"), [("/", 200), ("/nothing", 404)])
-def test_every_answer_has_them_errors_too(path, status):
+def test_every_response_has_security_headers(path, status):
     found, headers, _ = ask(SMALL, path)
     assert found == status
     assert {name: headers[name.lower()] for name in HEADERS} == HEADERS
 
 
-def test_the_policy_lets_nothing_in_from_elsewhere_and_nobody_frame_the_app():
+def test_content_policy_allows_no_other_origin():
     assert POLICY["frame-ancestors"] == "'none'"
     assert POLICY["object-src"] == "'none'"
     assert not any("http" in sources or "*" in sources for sources in POLICY.values())
 
 
-def test_forged_requests_of_other_sites_are_refused():
+def test_xsrf_and_cors_protection_are_on():
     assert config.get_option("server.enableXsrfProtection") is True
     assert config.get_option("server.enableCORS") is True

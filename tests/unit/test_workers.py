@@ -1,4 +1,4 @@
-"""`gdm workers`: processes of our own for a scheduler that somebody else runs, which outlive that scheduler."""
+"""`gdm workers`: worker processes for an existing scheduler, which outlive it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def running(folder: Path, name: str, *module: str) -> Iterator[subprocess.Popen[
 
 @contextmanager
 def joined(folder: Path, port: int) -> Iterator[Client]:
-    """A scheduler, and a client of it; both end with the block, the scheduler without a word."""
+    """Run a scheduler and a client of it."""
     place = ["--host", "127.0.0.1", "--port", str(port), "--no-dashboard"]
     with running(folder, "scheduler", "distributed.cli.dask_scheduler", *place):
         client = Client(f"tcp://127.0.0.1:{port}", timeout=PATIENCE_S, set_as_default=False)
@@ -57,7 +57,7 @@ def until(ready: Callable[[], object], folder: Path) -> None:
 
 
 def there(client: Client) -> set[str]:
-    """The workers that can run fits, by what the scheduler knows and they say themselves."""
+    """Return the addresses of workers that can run fits."""
     try:
         return set(client.run(warm_up))
     except OSError:  # one has died and is not missed yet
@@ -66,15 +66,13 @@ def there(client: Client) -> set[str]:
 
 @pytest.mark.bulk
 @pytest.mark.skipif(not COPIES, reason="where workers are no copies, the processes are others")
-def test_workers_wait_for_their_scheduler_outlive_it_and_leave_when_told(tmp_path):
+def test_workers_wait_for_scheduler_and_outlive_it(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     address, log = f"tcp://127.0.0.1:{port}", tmp_path / "workers.log"
     with running(tmp_path, "workers", "gdm_studio", "workers", address, "--workers", "2", "--memory", "1GiB") as ours:
         until(lambda: log.read_text().count(f"waits for a scheduler at {address}") == 2, tmp_path)
-        assert "Traceback" not in log.read_text(), (
-            "that it is not there yet is no error; what Dask says of its loss is its own"
-        )
+        assert "Traceback" not in log.read_text()
         with joined(tmp_path, port) as client:
             until(lambda: len(there(client)) == 2, tmp_path)
             first = there(client)
@@ -85,7 +83,7 @@ def test_workers_wait_for_their_scheduler_outlive_it_and_leave_when_told(tmp_pat
             second = there(client)
             assert not first & second
             warm = {process for process in _below(ours) if "forkserver" in command(process)} & before
-            assert warm, "nothing is loaded again"
+            assert warm
             kept_processes(psutil.Process(ours.pid), "nanny")[0].kill()
             until(lambda: len(there(client)) == 2 and not there(client) & second, tmp_path)
             assert "it is started again" in log.read_text()
@@ -108,7 +106,7 @@ def _below(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
         (["tcp://10.0.0.5:8786", "--memory", "much"], "write a size such as '2 GiB'"),
     ],
 )
-def test_workers_that_cannot_be_meant_are_refused(capsys, monkeypatch, arguments, words):
+def test_invalid_worker_options_are_refused(capsys, monkeypatch, arguments, words):
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     assert main(["workers", *arguments]) == 2
