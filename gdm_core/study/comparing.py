@@ -54,8 +54,9 @@ def compared(
     seed: int,
     trend: bool | None = None,
     mixed: Floats | None = None,
+    tested: npt.NDArray[np.bool_] | None = None,
 ) -> tuple[pd.DataFrame, list[str]]:
-    """A row for each term and column of values, and what the design cannot say."""
+    """A row for each term and column of values, and what the design cannot say. Columns that are not `tested` have no p."""
     if n_permutations < 1:
         raise ConfigError(f"n_permutations is {n_permutations}; at least 1 is needed.")
     notes = list(design.notes)
@@ -70,8 +71,9 @@ def compared(
         raise ConfigError(
             f"trend asks for one column of numbers; between is {listed([f.name for f in design.factors])}."
         )
+    tested = np.ones(values.shape[1], dtype=bool) if tested is None else tested
     means = _means(design, values)
-    tables, said = [], limits_of(design, trend, n_permutations, values.shape[1])
+    tables, said = [], limits_of(design, trend, n_permutations, int(tested.sum()))
     for term, part, its in _terms(design, values, trend):
         if not Model.of(term.effect, term.beside, part.strata).effect.size:
             raise DataError(
@@ -81,20 +83,23 @@ def compared(
         table.insert(0, "term", term.name)
         if mixed is not None:
             put_mixed(table, whole, mixed, trend, said)
+        table.loc[~tested, ["p", "statistic", "p_classical"]] = np.nan
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of columns without a value
             correct(table, np.nanmax(its, axis=0) > np.nanmin(its, axis=0))
         if not trend and len(design.factors) == 1 and design.factors[0].numeric and len(design.factors[0].levels) > 2:
             straight = _by_patterns(_trend_term(design), part, its, n_permutations, seed + 1)
             names = {"effect": "trend", "effect_low": "trend_low", "effect_high": "trend_high", "p": "p_trend"}
+            straight.loc[~tested, "p"] = np.nan
             table = table.join(straight[list(names)].rename(columns=names))
         tables.append(pd.concat([means, table], axis=1))
     found = pd.concat(tables, keys=range(len(tables)), names=["order", "column"]).reset_index(level="column")
     if len(design.factors) == 1:
         found = found.drop(columns="term")
-    lacking = int(found["p"].isna().sum())
+    asked = found[tested[found["column"]]]
+    lacking = int(asked["p"].isna().sum())
     if lacking:
-        said.append(f"{lacking} of {len(found)} rows cannot be tested: too few units have a value there.")
+        said.append(f"{lacking} of {len(asked)} rows cannot be tested: too few units have a value there.")
     return found.reset_index(drop=True), notes + said
 
 
@@ -393,6 +398,8 @@ def sentence(row: Any, name: str, measure: str, share: bool) -> str:
     """One row in words, effect first. `share` says whether the measure is a share of something."""
     share = share and "omega" not in row["effect_is"]
     low, high = (f"{(100 if share else 1) * row[edge]:.3g}" for edge in ("effect_low", "effect_high"))
+    if not np.isfinite(row["p"]):
+        return f"{name}, {measure}: not tested."
     marks = f"{row['effect_is']} is {in_unit(row['effect'], share)}, 95 % interval {low} to {high}"
     told = (
         f"{name}, {measure}: {marks}; p = {row['p']:.2g} ({row['p_holm']:.2g} with all states in mind), n = {row['n']}."

@@ -1,4 +1,4 @@
-"""One number for the whole: the distance between how groups go from state to state (von Ziegler et al. 2024)."""
+"""One number for the whole: the distance between how groups go from state to state (after von Ziegler et al. 2024)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from gdm_core.errors import ConfigError, DataError
 from gdm_core.study.design import Design, out_of_reach
 from gdm_core.study.permutation import Floats, orders
 
+RATE, COUNT = "changes per minute of valid time", "changes per recording"
+LENGTHS_ALIKE = 1.03  # the longest over the shortest recording, up to which numbers of changes can be compared
+
 
 @dataclass(frozen=True, eq=False)
 class Flow:
@@ -21,10 +24,10 @@ class Flow:
     p          share of re-labelled studies, this one among them, that lie as far apart
     n          units (animals)
     sizes      of each group
-    means      of each group, the mean [K, K] of changes from row to column
+    means      of each group, the mean [K, K] of changes from row to column, in `unit`
     states     the numbers of the states, in the order of rows and columns
     null       distances of re-labelled studies
-    test       in words
+    unit       RATE, or COUNT where that was asked for
     notes      what a reader has to know
     """
 
@@ -36,17 +39,36 @@ class Flow:
     means: dict[str, Floats] = field(repr=False)
     states: tuple[int, ...] = field(repr=False)
     null: Floats = field(repr=False)
-    test: str = "permutation of animals, Manhattan distance of mean transition matrices"
+    unit: str = RATE
     notes: tuple[str, ...] = ()
 
     @property
+    def test(self) -> str:
+        """The test in words."""
+        return f"permutation of animals, Manhattan distance of mean matrices of {self.unit}"
+
+    @property
     def difference(self) -> Floats:
-        """[K, K] what the last group changes more often than the first."""
+        """[K, K] what the last group changes more often than the first, in `unit`."""
         first, *_, last = self.means.values()
         return last - first
 
 
-def flow_of(design: Design, changes: Floats, states: tuple[int, ...], n_permutations: int, seed: int) -> Flow:
+def check_lengths(minutes: Floats) -> None:
+    """Refuse numbers of changes of recordings that differ in valid time.
+
+    minutes   of each recording that is compared
+    """
+    if minutes.max() > LENGTHS_ALIKE * minutes.min():
+        raise DataError(
+            f"counts=True compares numbers of changes, which grow with the time, and recordings have {minutes.min():.2f} to "
+            f"{minutes.max():.2f} minutes of valid time. Leave out counts to compare changes per minute."
+        )
+
+
+def flow_of(
+    design: Design, changes: Floats, states: tuple[int, ...], n_permutations: int, seed: int, unit: str = RATE
+) -> Flow:
     """The flow test of a design."""
     if n_permutations < 1:
         raise ConfigError(f"n_permutations is {n_permutations}; at least 1 is needed.")
@@ -93,5 +115,6 @@ def flow_of(design: Design, changes: Floats, states: tuple[int, ...], n_permutat
         means=dict(zip(factor.words, means, strict=True)),
         states=states,
         null=null,
+        unit=unit,
         notes=(*design.notes, *out_of_reach(design)),
     )

@@ -2,6 +2,7 @@
 
 A bout is a run of one state. Samples without a state interrupt it: a bout that an unlabelled gap cuts counts as two, since
 nobody saw that it went on. A change is from one state to a different one, with the gap between them, if any, left out.
+Rates of changes count those between neighbouring samples, per minute of such neighbours, so that gaps do not raise them.
 Bouts that a recording cuts at its ends count as long as they were seen.
 """
 
@@ -34,12 +35,12 @@ OF_STATES = {
     "mean_bout_s": "mean length of a bout (s)",
 }
 OF_CHANGES = {
-    "transitions": "changes a minute spent in the state that is left",
+    "transitions": "changes per minute spent in the state that is left",
     "transition_shares": "share of the changes out of a state",
 }
 OF_RECORDINGS = {
     "entropy": "entropy of usage, 0 (one state alone) to 1 (all alike)",
-    "changes_per_min": "changes of state a minute of labelled time",
+    "changes_per_min": "changes of state per minute of labelled time",
 }
 SHARES = ("usage", "transition_shares")  # measures that are read in percent
 MOST_STATES = 1_000
@@ -162,14 +163,39 @@ class Counts:
                 found[row] = known.mean(axis=0, dtype=np.float64)[list(self.states)]
         return found
 
-    @cached_property
-    def changes(self) -> Floats:
-        """[R, K, K] how often each state was followed by each other one."""
-        recording, place, _, _ = self.runs
+    def _count_changes(self, across_gaps: bool) -> Floats:
+        recording, place, first, long = self.runs
         n, k = len(self.recordings), len(self.states)
         follows = (recording[1:] == recording[:-1]) & (place[1:] != place[:-1])
+        if not across_gaps:
+            follows &= first[1:] == first[:-1] + long[:-1]
         cells = (recording[:-1] * k + place[:-1]) * k + place[1:]
         return np.bincount(cells[follows], minlength=n * k * k).reshape(n, k, k).astype(np.float64)
+
+    @cached_property
+    def changes(self) -> Floats:
+        """[R, K, K] how often each state was followed by each other one, gaps left out."""
+        return self._count_changes(across_gaps=True)
+
+    @cached_property
+    def observed_changes(self) -> Floats:
+        """[R, K, K] how often each state was followed by each other one in the next sample."""
+        return self._count_changes(across_gaps=False)
+
+    @cached_property
+    def observed_minutes(self) -> Floats:
+        """[R, K] minutes in each state of which the next sample has a state too: the valid time of a change."""
+        found = np.zeros((len(self.recordings), len(self.states)))
+        for row, one in enumerate(self.recordings):
+            followed = one.labels[:-1][(one.labels[:-1] >= 0) & (one.labels[1:] >= 0)]
+            places = np.searchsorted(self.states, followed)
+            found[row] = np.bincount(places, minlength=len(self.states)) / one.rate_hz / 60
+        return found
+
+    @property
+    def change_rates(self) -> Floats:
+        """[R, K, K] changes per minute of valid time; NaN for a recording without any."""
+        return ratio(self.observed_changes, self.observed_minutes.sum(axis=1)[:, None, None])
 
     def of_states(self, measure: str) -> Floats:
         """[R, K] one of OF_STATES. Lengths of bouts are NaN where there is none."""
@@ -189,8 +215,9 @@ class Counts:
 
     def of_changes(self, measure: str) -> Floats:
         """[R, K, K] one of OF_CHANGES: NaN where a state was never there, or never left."""
-        left = self.seconds[:, :, None] / 60 if measure == "transitions" else self.changes.sum(axis=2, keepdims=True)
-        return ratio(self.changes, left)
+        if measure == "transitions":
+            return ratio(self.observed_changes, self.observed_minutes[:, :, None])
+        return ratio(self.changes, self.changes.sum(axis=2, keepdims=True))
 
     def of_recordings(self, measure: str) -> Floats:
         """[R] one of OF_RECORDINGS."""
@@ -200,7 +227,7 @@ class Counts:
                 return np.zeros(len(share))
             logs = np.log(np.where(share > 0, share, 1.0))
             return -(share * logs).sum(axis=1) / np.log(len(self.states))
-        return ratio(self.changes.sum(axis=(1, 2)), self.labelled_minutes)
+        return ratio(self.observed_changes.sum(axis=(1, 2)), self.observed_minutes.sum(axis=1))
 
     def usage_over_time(self, bin_s: float) -> list[Floats]:
         """[bins, K] of each recording: share of the labelled time of every stretch of `bin_s` seconds, by the recording's
@@ -297,8 +324,10 @@ class Counted:
         return table
 
     def transitions(self) -> pd.DataFrame:
-        """A row for each recording and pair of states: from_state, to_state, changes, and the measures of OF_CHANGES."""
-        values = {"changes": self.counts.changes} | {name: self.counts.of_changes(name) for name in OF_CHANGES}
+        """A row for each recording and pair of states: from_state, to_state, changes, changes_per_min (what `flow` compares),
+        and the measures of OF_CHANGES."""
+        values = {"changes": self.counts.changes, "changes_per_min": self.counts.change_rates}
+        values |= {name: self.counts.of_changes(name) for name in OF_CHANGES}
         apart = ~np.eye(len(self.states), dtype=bool)
         return self._long({name: one[:, apart] for name, one in values.items()}, self._pairs())
 

@@ -20,8 +20,9 @@ from gdm_core.files import write_whole
 from gdm_core.models.base import StateModel
 from gdm_core.study import comparing, fitting
 from gdm_core.study.design import FRAME, Design, Question, design_of
-from gdm_core.study.flow import Flow, flow_of
+from gdm_core.study.flow import COUNT, RATE, Flow, check_lengths, flow_of
 from gdm_core.study.power import Power, power_of
+from gdm_core.study.rare import MINIMUM, Occurrence, advice, notes_of
 from gdm_core.study.sheet import ANIMAL, RECORDING, Sheet, checked, listed, near
 from gdm_core.study.states import (
     OF_CHANGES,
@@ -37,7 +38,9 @@ from gdm_core.study.states import (
 )
 from gdm_core.trials import Trial, Trials
 
-RESERVED = ("state", "name", "minute", "changes", "from_state", "to_state", *OF_STATES, *OF_CHANGES)
+RESERVED = (
+    "state", "name", "minute", "changes", "changes_per_min", "from_state", "to_state", *OF_STATES, *OF_CHANGES
+)  # fmt: skip
 Names = Mapping[int, str] | Sequence[str] | None
 FORMAT = "gdm-studio-study"
 FORMAT_VERSION = 1
@@ -178,7 +181,8 @@ class Study(Counted):
             f"Recordings have {len(rates)} rates, {rates[0]} to {rates[-1]} Hz: what is counted in seconds can be "
             "compared, but faster cameras see shorter bouts."
         )
-        return cls(sheet, recordings, states, names, notes=(*sheet.notes, *([mixed] if len(rates) > 1 else [])))
+        made = cls(sheet, recordings, states, names, notes=(*sheet.notes, *([mixed] if len(rates) > 1 else [])))
+        return replace(made, notes=(*made.notes, *advice(len(made.unused), len(states))))
 
     def taught(
         self, recordings: Mapping[str, Trial], marks: Sequence[fitting.Mark], rule: BoutRule = fitting.STEADY
@@ -271,9 +275,13 @@ class Study(Counted):
         if unit == FRAME:
             return self._by_frames(question, n_permutations, seed, trend)
         design = self._design(question)
+        occurrence = self._occurrence(design)
+        tested = occurrence.tested(measure, len(labels))
         found, notes = comparing.compared(
-            design, design.averaged(values), n_permutations, seed, trend, values if mixed else None
+            design, design.averaged(values), n_permutations, seed, trend, values if mixed else None, tested
         )
+        every_name = [self.called(state) for state in self.states]
+        notes += notes_of(occurrence, measure, every_name)
         if measure in ("bouts", "changes") and (uneven := self._uneven(design)):
             notes.append(uneven + " Numbers of bouts grow with the time: bouts_per_min does not.")
         table = comparing.ordered(found, labels)
@@ -282,12 +290,27 @@ class Study(Counted):
             "question": question,
             "n_permutations": n_permutations,
             "notes": notes,
+            "unused": occurrence.unused(every_name),
             "sentences": [
                 comparing.sentence(row, name, words, measure in SHARES)
                 for (_, row), name in zip(table.iterrows(), called, strict=True)
             ],
         }
         return table
+
+    def _occurrence(self, design: Design) -> Occurrence:
+        rows = np.concatenate(design.rows)
+        return Occurrence.in_recordings(
+            self.counts, rows, np.repeat(design.subjects, [len(one) for one in design.rows])
+        )
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Name of each state that is too rare to be tested -> what there is of it."""
+        whose = [self.sheet.animals[name] for name in self.sheet.names]
+        _, animals = np.unique(whose, return_inverse=True)
+        occurrence = Occurrence.in_recordings(self.counts, np.arange(len(whose)), animals)
+        return occurrence.unused([self.called(state) for state in self.states])
 
     def _called(self, row: Any) -> str:
         name = (
@@ -319,6 +342,7 @@ class Study(Counted):
         for column in ("statistic", "df", "df_residual", "p_classical"):
             table[column] = claimed[column].to_numpy()
         table["p"] = table["p_classical"]
+        table.loc[table["p_by_animal"].isna(), ["p", "p_classical"]] = np.nan  # unused states
         comparing.correct(table, np.ones(len(table), bool))
         table["n"] = sum(self.counts.recordings[row].labelled for row in np.concatenate(design.rows))
         table["test"], table["flag"] = "frames as units (a mistake)", "not independent"
@@ -327,24 +351,26 @@ class Study(Counted):
 
     def flow(
         self, between: str, where: Mapping[str, Any] | None = None, unit: str = ANIMAL, within: str | None = None,
-        blocks: str | None = None, n_permutations: int = 10_000, seed: int = 0,
+        blocks: str | None = None, n_permutations: int = 10_000, seed: int = 0, counts: bool = False,
     ) -> Flow:  # fmt: skip
         """The flow test: one number for the whole. Manhattan distance between the mean matrices of changes of groups, against
-        animals re-labelled (von Ziegler et al. 2024). Changes are counted between different states, gaps left out.
+        animals re-labelled (after von Ziegler et al. 2024). Changes between different states are compared per minute of
+        valid time, so that recordings may differ in length.
 
         between, where, unit, within, blocks   as for `compare`
         n_permutations, seed                   how many re-labelled studies, and what they are drawn with
+        counts   compare numbers of changes, gaps left out, as von Ziegler et al. do; refused where valid time differs
         """
         if unit == FRAME:
             raise ConfigError(
                 "The flow test re-labels animals; frames cannot be its units. Choose 'animal' or 'recording'."
             )
         design = self._design(_question("flow", between, unit, within, blocks, (), where))
-        found = flow_of(design, design.averaged(self.counts.changes), self.states, n_permutations, seed)
-        uneven = self._uneven(design)
-        return (
-            replace(found, notes=(*found.notes, uneven + " Counts of changes grow with the time.")) if uneven else found
-        )
+        if counts:
+            check_lengths(self.counts.labelled_minutes[np.concatenate(design.rows)])
+        changes = self.counts.changes if counts else self.counts.change_rates
+        kind = COUNT if counts else RATE
+        return flow_of(design, design.averaged(changes), self.states, n_permutations, seed, kind)
 
     def power(
         self, measure: str, between: str, state: int | None = None, effect: float = 0.5, relative: bool = False,
@@ -556,8 +582,8 @@ def _flow(found: Flow) -> str:
     groups = ", ".join(f"{name} n = {n}" for name, n in found.sizes.items())
     return (
         f"Behavioural flow ({groups}) was compared by the Manhattan distance between mean matrices of changes from one state to "
-        f"another (von Ziegler et al. 2024), against {len(found.null):,} studies with animals re-labelled: distance "
-        f"{found.distance:.1f}, z = {found.z:.2f}, p = {found.p:.2g}."
+        f"another, in {found.unit} (after von Ziegler et al. 2024), against {len(found.null):,} studies with animals re-labelled: "
+        f"distance {found.distance:.4g}, z = {found.z:.2f}, p = {found.p:.2g}."
     )
 
 
@@ -573,9 +599,11 @@ def _comparison(table: pd.DataFrame) -> str:
         said += [f"{words} {value}"] if value else []
     said += [f"adjusted for {listed(list(question.covariates))}"] if question.covariates else []
     test = str(table["test"].iloc[0]).removeprefix("permutation, ")
+    unused = len(table.attrs["unused"]) if question.measure in (*OF_STATES, *OF_CHANGES) else 0
+    left_out = f" {unused} unused states ({MINIMUM}) were not tested." if unused else ""
     return (
         f"{' '.join(said)}, with one value per {question.unit} (n = {table['n'].max()}; its recordings under the same "
         f"condition averaged). Differences were tested by {table.attrs['n_permutations']:,} permutations of {test}; p was "
         f"corrected over {int(np.isfinite(table['p']).sum())} tests by Holm's method, and intervals hold 95 %. The "
-        f"classical test beside it is {test}."
+        f"classical test beside it is {test}.{left_out}"
     )

@@ -56,9 +56,15 @@ def add_study(commands: Any) -> None:
     parser.add_argument("--permutations", type=int, default=10_000, help="re-labelled studies (default: 10000)")
     parser.add_argument("--seed", type=int, default=0, help="of all that is random (default: 0)")
     parser.add_argument(
+        "--counts", action="store_true",
+        help="flow test of numbers of changes in place of changes per minute; recordings must have one length",
+    )  # fmt: skip
+    parser.add_argument(
         "--save", type=Path, metavar="FILE", help="keep the study in one file, which opens as SHEET again"
     )
-    parser.add_argument("--tables", type=Path, metavar="FOLDER", help="write measures, bouts and the comparison as CSV")
+    parser.add_argument(
+        "--tables", type=Path, metavar="FOLDER", help="write measures, bouts, changes and the comparison as CSV"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.set_defaults(run=study)
 
@@ -75,6 +81,7 @@ def study(options: argparse.Namespace) -> int:
         "states": [{"state": state, "name": made.called(state)} for state in made.states],
         "set_aside": dict(made.sheet.set_aside),
         "flagged": dict(made.flagged),
+        "unused": made.unused,
         "notes": list(made.notes),
     }
     found: list[Any] = []
@@ -84,7 +91,15 @@ def study(options: argparse.Namespace) -> int:
         result |= {
             "flow": next(
                 (
-                    {"distance": f.distance, "z": f.z, "p": f.p, "n": f.n, "sizes": f.sizes, "notes": f.notes}
+                    {
+                        "distance": f.distance,
+                        "unit": f.unit,
+                        "z": f.z,
+                        "p": f.p,
+                        "n": f.n,
+                        "sizes": f.sizes,
+                        "notes": f.notes,
+                    }
                     for f in flows
                 ),
                 None,
@@ -100,7 +115,9 @@ def study(options: argparse.Namespace) -> int:
         say(result)
         return 0
     for one in found[:-1]:
-        print(f"Flow: distance {one.distance:.1f}, z = {one.z:.2f}, p = {one.p:.2g}, {one.n} {options.unit}s.")
+        print(
+            f"Flow: distance {one.distance:.4g} {one.unit}, z = {one.z:.2f}, p = {one.p:.2g}, {one.n} {options.unit}s."
+        )
     for line in [*result.get("sentences", []), *result.get("comparison_notes", []), "", result["methods"]]:
         print(line)
     return 0
@@ -163,7 +180,7 @@ def _asked(made: Study, options: argparse.Namespace) -> list[Any]:
     if len(options.between) > 1 or options.unit == FRAME:
         return [table]
     try:
-        return [made.flow(options.between[0], **asked), table]
+        return [made.flow(options.between[0], counts=options.counts, **asked), table]
     except ConfigError:
         raise
     except ValueError as error:
@@ -175,7 +192,7 @@ def _write_tables(folder: Path, made: Study, found: list[Any]) -> None:
     from gdm_core.analysis.tables import csv
     from gdm_core.files import write_whole
 
-    tables = {"measures": made.measures(), "bouts": made.bouts()}
+    tables = {"measures": made.measures(), "bouts": made.bouts(), "changes": made.transitions()}
     if found:
         tables["comparison"] = found[-1]
     for name, table in tables.items():

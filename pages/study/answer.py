@@ -84,12 +84,13 @@ def card(asked: Asked, found: StudyAnswer) -> None:
         shell.finding(flow_sentence(found.flow, asked.between[0]))
         flow = found.flow
         st.html(
-            f'<dl class="gdm-facts"><div><dt>flow distance</dt><dd>{flow.distance:.1f}</dd></div>'
+            f'<dl class="gdm-facts"><div><dt>flow distance</dt><dd>{flow.distance:.4g}</dd></div>'
             f"<div><dt>z</dt><dd>{flow.z:.1f}</dd></div><div><dt>p</dt><dd>{p_text(flow.p).removeprefix('= ')}</dd></div>"
             f"<div><dt>n</dt><dd>{flow.n}</dd></div></dl>"
         )
         shell.quiet(
-            "How far the groups lie apart in what follows what, against 10,000 studies with the same animals under other labels."
+            f"How far the groups lie apart in what follows what ({flow.unit}), against 10,000 studies with the same animals under "
+            "other labels."
         )
     elif found.no_flow and found.table is not None:
         shell.quiet(f"No one number for the whole: {found.no_flow}")
@@ -105,13 +106,15 @@ def card(asked: Asked, found: StudyAnswer) -> None:
             shell.finding(sentences[place])
         if len(named) > MOST_SENTENCES:
             shell.quiet(f"And {len(named) - MOST_SENTENCES} more: see the table below.")
-        if len(table) > len(named):
-            shell.quiet(f"All other rows ({len(table) - len(named)} of {len(table)}) stay above .05, corrected.")
+        if (tested := int(table[asked.correction].notna().sum())) > len(named):
+            shell.quiet(f"All other tested rows ({tested - len(named)} of {tested}) stay above .05, corrected.")
     elif table["p"].notna().any():
         best = int(table["p"].argmin())
         alone = "It does not differ by more than chance."
         shell.finding("No single one differs, with all of them in mind." if len(table) > 1 else alone)
         shell.quiet(f"Nearest to it: {table.attrs['sentences'][best]}")
+    else:
+        shell.finding("No row could be tested.")
     notes(found)
 
 

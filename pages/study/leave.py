@@ -142,7 +142,9 @@ def report(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -
     ]
     if answers.flow is not None:
         flow = answers.flow
-        numbers = f"Distance {flow.distance:.1f}, z = {flow.z:.2f}, p {answer.p_text(flow.p)}, n = {flow.n}."
+        numbers = (
+            f"Distance {flow.distance:.4g} {flow.unit}, z = {flow.z:.2f}, p {answer.p_text(flow.p)}, n = {flow.n}."
+        )
         facts.append(("As a whole", f"{answer.flow_sentence(flow, asked.between[0])} {numbers}"))
     facts += [(f"Row {i + 1}", sentence) for i, sentence in enumerate(found.attrs["sentences"])]
     facts += [

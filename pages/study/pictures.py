@@ -267,18 +267,18 @@ def changes(study: Study, flow: Flow) -> Figure:
     np.fill_diagonal(z, np.nan)
     most = float(np.nanmax(np.abs(z))) or 1.0
     small: Dict = {"size": 12, "color": "$muted"}
-    said = {"text": plain(f"changes a recording, {last} minus {first}"), "side": "right", "font": small}
+    said = {"text": plain(f"{flow.unit}, {last} minus {first}"), "side": "right", "font": small}
     cells: Dict = {
         "type": "heatmap", "x": names, "y": names, "z": typed(z), "zmin": -most, "zmax": most,
         "colorscale": [[0, "$bad"], [0.5, "$surface"], [1, "$accent"]], "xgap": 2, "ygap": 2,
         "colorbar": {"thickness": 9, "outlinewidth": 0, "tickfont": {"size": 11, "color": "$muted"}, "title": said},
-        "hovertemplate": "%{y} to %{x}: %{z:+.2f} a recording<extra></extra>",
-        "text": [["" if not abs(one) >= 0.05 else f"{one:+.1f}".replace("-", MINUS) for one in row] for row in z],
+        "hovertemplate": f"%{{y}} to %{{x}}: %{{z:+.2f}} {flow.unit}<extra></extra>",
+        "text": [["" if not abs(one) >= most / 20 else f"{one:+.2g}".replace("-", MINUS) for one in row] for row in z],
         "texttemplate": "%{text}" if len(own) <= 8 else "",
     }  # fmt: skip
     quiet: Dict = {"showgrid": False, "tickfont": {"size": 12, "color": "$ink"}}
     caption = (
-        f"Changes a recording that {last} makes more often than {first} (blue), or less often (red). Their sizes add "
+        f"{flow.unit.capitalize()} that {last} makes more often than {first} (blue), or less often (red). Their sizes add "
         f"up to the distance of the flow test{'' if len(flow.means) == 2 else ' between these two'}"
         + ("." if len(own) == len(study.states) else f", with {len(study.states) - len(own)} rarer states that are not drawn.")
     )  # fmt: skip
@@ -302,8 +302,8 @@ def graph(study: Study, flow: Flow) -> Figure:
     drawn["annotations"] += [note(plain(text), 0, y, xref="paper", yref="paper", xanchor="left", yanchor="top",
                                   font={"size": 12, "color": ink}) for text, ink, y in signs]  # fmt: skip
     caption = (
-        f"Arrows: what {last} does more often than {first} (blue) or less often (red), the thicker the more; of many "
-        f"the {MOST_ARROWS} largest. Circles are as large as their state is used."
+        f"Arrows: what {last} does more often than {first} (blue) or less often (red) in {flow.unit}, the thicker the more; "
+        f"of many the {MOST_ARROWS} largest. Circles are as large as their state is used."
     )
     alt = f"Graph of the changes that differ most between {first} and {last}."
     return figure([], caption, alt, 400, phone_height=320, **drawn)

@@ -53,7 +53,7 @@ def _changes(brought: Brought, asked: Asked | None, answers: StudyAnswer | None)
         plot(pictures.changes(brought.study, flow), key="study-changes", filename=f"{brought.name}-changes")
     with right:
         plot(pictures.graph(brought.study, flow), key="study-graph", filename=f"{brought.name}-graph")
-    shell.quiet(f"Distance {flow.distance:.1f}, z = {flow.z:.2f}, p {answer.p_text(flow.p)}: {flow.test}.")
+    shell.quiet(f"Distance {flow.distance:.4g}, z = {flow.z:.2f}, p {answer.p_text(flow.p)}: {flow.test}.")
 
 
 def _over_time(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:

@@ -56,6 +56,22 @@ def null(design: str, seed: int, n_permutations: int = 999) -> dict[str, float]:
     return {name: float(p < LEVEL) for name, p in found.items()}
 
 
+def unequal_null(seed: int, n_animals: int = 8, n_frames: tuple[int, int] = (3_000, 2_000)) -> Study:
+    """Two groups from one Markov chain of 5 states, recorded for different times."""
+    rng = np.random.default_rng(seed)
+    chain = 0.1 * np.random.default_rng(99).dirichlet(np.ones(5), 5) + 0.9 * np.eye(5)
+    cumulative = chain.cumsum(axis=1)
+    cumulative[:, -1] = 1.0
+    now = rng.integers(0, 5, 2 * n_animals)
+    states = np.empty((max(n_frames), 2 * n_animals), np.int64)
+    for t in range(len(states)):
+        states[t] = now = (rng.random(2 * n_animals)[:, None] > cumulative[now]).sum(axis=1)
+    long = np.repeat(n_frames, n_animals)
+    names = [f"r{i:02d}" for i in range(2 * n_animals)]
+    sheet = pd.DataFrame({"recording": names, "animal": names, "group": np.repeat(["a", "b"], n_animals)})
+    return Study.of_states({name: states[: long[i], i] for i, name in enumerate(names)}, sheet, rate_hz=25)
+
+
 def promised(design: str, effect: float, n_studies: int, state: int = 4) -> dict[str, float]:
     """Power that a large study promises for one of 12 animals a group (or pairs), and the share of such studies that find it."""
     two = design == "two groups"

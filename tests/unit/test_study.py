@@ -76,6 +76,8 @@ def test_an_unlabelled_gap_cuts_a_bout_and_no_change():
     assert study.counts.changes.sum() == 4
     rates = study.transitions().set_index(["recording", "from_state", "to_state"])
     assert rates.loc[("m1.csv", 0, 2), "transitions"] == pytest.approx(1 / (5 / RATE / 60))
+    assert rates.loc[("m1.csv", 0, 2), "changes_per_min"] == pytest.approx(1 / (7 / RATE / 60))
+    assert rates.loc[("m2.csv", 5, 0), "changes_per_min"] == 0  # nobody saw when
     assert rates.loc[("m1.csv", 0, 2), "transition_shares"] == 0.5
     assert np.isnan(rates.loc[("m3.csv", 2, 0), "transition_shares"])
 
@@ -119,7 +121,7 @@ def test_usage_over_the_minutes_bouts_and_entropy():
     share = np.array([5, 3, 1]) / 9
     entropy = study.counts.of_recordings("entropy")
     assert entropy == pytest.approx([-(share * np.log(share)).sum() / np.log(3), 0.58, 0.0], abs=0.01)
-    assert study.counts.of_recordings("changes_per_min")[0] == pytest.approx(3 / (9 / RATE / 60))
+    assert study.counts.of_recordings("changes_per_min")[0] == pytest.approx(3 / (7 / RATE / 60))
 
 
 # ---- the sheet ----------------------------------------------------------------------------------------------------
@@ -384,8 +386,27 @@ def test_the_methods_say_what_was_done():
         "n = 8",
         "statsmodels",
         "von Ziegler",
+        "in changes per minute of valid time",
     ):
         assert words in text
+    assert "unused" not in text
+
+
+def test_many_unused_states_advise_fewer():
+    rng = np.random.default_rng(0)
+    states = {f"r{i}": np.repeat(rng.integers(0, 5, 200), 4) for i in range(6)}
+    states["r0"][:8] = np.repeat([6, 7], 4)
+    sheet = pd.DataFrame({"recording": list(states), "group": ["a", "b"] * 3})
+    study = Study.of_states(states, sheet, rate_hz=10, names={5: "never"})
+    assert study.unused == {
+        "never": "0 bouts, 0.00% of the time, 0 of 6 animals",
+        "state 6": "1 bouts, 0.08% of the time, 1 of 6 animals",
+        "state 7": "1 bouts, 0.08% of the time, 1 of 6 animals",
+    }
+    assert "3 of 8 states are unused. Fit fewer, about 5." in study.notes
+    text = study.methods(study.compare("usage", "group", n_permutations=9))
+    assert "corrected over 5 tests" in text
+    assert "3 unused states (fewer than 10 bouts or 3 animals" in text
 
 
 @pytest.mark.parametrize(

@@ -292,12 +292,15 @@ def labelled(groups=("a", "b"), n=6, k=3, n_samples=400, seed=0, **columns) -> S
     return Study.of_states(states, sheet.assign(**columns), rate_hz=10)
 
 
-def test_the_family_is_corrected_and_a_state_that_is_alike_everywhere_costs_nothing():
+def test_unused_state_leaves_the_corrected_family():
     study = labelled()
     states = {name: one.labels.copy() for name, one in study.recordings.items()}
     with_third = Study.of_states(states, study.sheet.frame, rate_hz=10, names=["x", "y", "z", "never"])
     table, plain = (one.compare("usage", "group", n_permutations=199) for one in (with_third, study))
-    assert table["p"][3] == 1
+    assert np.isnan(table["p"][3])
+    assert table.attrs["sentences"][3] == "never, share of the labelled time: not tested."
+    assert list(table.attrs["unused"]) == ["never"]
+    assert any("Unused states are not tested" in note and "never: 0 bouts" in note for note in table.attrs["notes"])
     np.testing.assert_allclose(table["p_holm"][:3], plain["p_holm"])
     for name, method in (("p_holm", "holm"), ("p_bh", "fdr_bh")):
         np.testing.assert_allclose(plain[name], multipletests(plain["p"], method=method)[1])
@@ -341,8 +344,9 @@ def test_frames_as_units_are_shown_for_the_mistake_they_are():
 
 def test_the_flow_is_the_distance_of_mean_matrices_against_animals_relabelled():
     study = labelled(n=4)
-    found = study.flow("group", n_permutations=20_000)
+    found = study.flow("group", n_permutations=20_000, counts=True)
     counts = study.counts.changes
+    assert found.unit == "changes per recording"
     means = counts[:4].mean(axis=0), counts[4:].mean(axis=0)
     assert found.distance == pytest.approx(np.abs(means[1] - means[0]).sum())
     np.testing.assert_allclose(found.difference, means[1] - means[0])
@@ -356,11 +360,52 @@ def test_the_flow_is_the_distance_of_mean_matrices_against_animals_relabelled():
     assert abs(found.p - exact) < 4 * np.sqrt(exact / 20_000)
     assert found.z == pytest.approx((found.distance - null.mean()) / null.std(), abs=0.1)
     assert (found.n, found.sizes) == (8, {"a": 4, "b": 4})
+    rates = study.flow("group", n_permutations=20_000)  # of one length: the same test in another unit
+    assert rates.unit == "changes per minute of valid time"
+    assert rates.distance == pytest.approx(found.distance / (399 / 10 / 60))
+    assert (rates.p, rates.z) == (found.p, pytest.approx(found.z))
+
+
+def test_flow_of_unequal_lengths_compares_rates():
+    labels = np.tile([0, 0, 0, 1, 1], 80)
+    sheet = pd.DataFrame({"recording": [f"r{i}" for i in range(8)], "group": ["a"] * 4 + ["b"] * 4})
+    study = Study.of_states({f"r{i}": labels[: 200 + 200 * (i < 4)] for i in range(8)}, sheet, rate_hz=10)
+    assert study.flow("group", n_permutations=99).distance < 0.01 * study.counts.change_rates[0].sum()
+    with pytest.raises(DataError, match=r"0\.33 to 0\.67 minutes of valid time. Leave out counts"):
+        study.flow("group", n_permutations=99, counts=True)
+
+
+def test_gaps_do_not_raise_rates_of_changes():
+    rng = np.random.default_rng(5)
+    whole = np.repeat(rng.integers(0, 3, 20_000), rng.integers(3, 9, 20_000))
+    gappy = np.where(rng.random(len(whole)) < 0.3, -1, whole)
+    study = Study.of_states({"a": whole, "b": gappy}, pd.DataFrame({"recording": ["a", "b"]}), rate_hz=10)
+    rates = study.counts.change_rates
+    np.testing.assert_allclose(rates[1], rates[0], rtol=0.05)
+    a, b = study.counts.of_recordings("changes_per_min")
+    assert b == pytest.approx(a, rel=0.02)
+
+
+def test_nearly_empty_state_does_not_lead_findings():
+    """A state that flickers in two animals of one group is listed and not tested; changes to it leave the family too."""
+    study = labelled(n=8)
+    states = {name: one.labels.copy() for name, one in study.recordings.items()}
+    for name in ("r9", "r10"):
+        states[name][10:40:5] = 3
+    study = Study.of_states(states, study.sheet.frame, rate_hz=10)
+    table = study.compare("usage", "group", n_permutations=99)
+    assert table["p"].isna().tolist() == [False, False, False, True]
+    assert table["p_holm"].isna().tolist() == [False, False, False, True]
+    changes = study.compare("transitions", "group", n_permutations=99)
+    with_3 = (changes["from_state"] == 3) | (changes["to_state"] == 3)
+    assert changes["p"].isna().tolist() == with_3.tolist()
+    frames = study.compare("usage", "group", unit="frame", n_permutations=99)
+    assert frames["p"].isna().tolist() == [False, False, False, True]
 
 
 def test_the_flow_of_pairs_exchanges_sessions_within_animals():
     study = labelled(n=4, animal=[*range(4), *range(4)])
-    found = study.flow("group", within="animal", n_permutations=4_000)
+    found = study.flow("group", within="animal", n_permutations=4_000, counts=True)
     difference = study.counts.changes[4:] - study.counts.changes[:4]
     null = [np.abs(np.tensordot(s, difference, 1) / 4).sum() for s in itertools.product([1, -1], repeat=4)]
     exact = (np.array(null) >= found.distance - 1e-9).mean()

@@ -33,14 +33,18 @@ def mice() -> Study:
 
 
 def test_the_published_flow_is_found_again(mice):
-    stress = mice.flow("Condition", where={"Session": "PostCSI"}, n_permutations=2_000)
+    stress = mice.flow("Condition", where={"Session": "PostCSI"}, n_permutations=2_000, counts=True)
     assert stress.sizes == {"Control": 29, "CSI": 30}
     assert stress.distance == pytest.approx(143, abs=1.5)
     assert 5.9 < stress.z < 6.7
-    soon, later = (mice.flow("Treatment", where={"TimePoint": at}, n_permutations=2_000).p for at in ("45min", "24h"))
-    assert soon < 0.02
-    assert later > 0.1
-    assert mice.flow("Condition", where={"Session": "PreYoh"}, n_permutations=2_000).p < 0.02
+    rates = mice.flow("Condition", where={"Session": "PostCSI"}, n_permutations=2_000)
+    assert 5.9 < rates.z < 6.7
+    for counts in (True, False):
+        asked = {"n_permutations": 2_000, "counts": counts}
+        soon, later = (mice.flow("Treatment", where={"TimePoint": at}, **asked).p for at in ("45min", "24h"))
+        assert soon < 0.02
+        assert later > 0.1
+        assert mice.flow("Condition", where={"Session": "PreYoh"}, **asked).p < 0.02
 
 
 def test_bouts_over_groups_are_the_plain_one_way_f_of_the_published_states(mice):
@@ -154,6 +158,17 @@ def test_there_are_no_more_false_alarms_than_promised(design):
     assert (alarms[["one state", "classical", "family, Holm", "flow"]] <= limit).all(), alarms
     if "frames, any state" in alarms:
         assert alarms["frames, any state"] > 115
+
+
+@pytest.mark.parametrize(
+    ("n_studies", "least", "most"), [(20, 0, 3), pytest.param(400, 10, 32, marks=pytest.mark.bulk)]
+)
+def test_unequal_lengths_raise_no_false_alarms(n_studies, least, most):
+    """Two groups of 8 from one Markov chain, 3,000 against 2,000 frames; 400 studies: 2.5 to 8 % with p < .05."""
+    alarms = sum(
+        known_studies.unequal_null(seed).flow("group", n_permutations=199).p < 0.05 for seed in range(n_studies)
+    )
+    assert least <= alarms <= most
 
 
 @pytest.mark.bulk
