@@ -38,7 +38,8 @@ def test_a_first_visit_finds_an_answer_its_dots_and_all_recordings(monkeypatch):
     app = opened("study")
     until(lambda: "study-dots" in drawn or not app.run())  # what takes long is worked out beside the script
     said = words(app)
-    assert "As a whole, behaviour differs between control and treated." in said
+    assert "As a whole, no difference between control and treated can be told from chance." in said  # p = .0503
+    assert "changes per minute of valid time" in said
     assert "groom, share of the labelled time: treated minus control" in said
     assert "What this design cannot say" in said
     figure, _ = drawn["study-dots"]
