@@ -1,11 +1,10 @@
-"""Bouts made of soft states, the names that a visitor gives to states, and what an expert saw: labels, in pictures."""
+"""Bouts of soft states, names and colours of states, and colours of labels."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from gdm_core.analysis.bouts import BoutRule, like_expert, median_bout, smoothed, without_short
 from gdm_core.errors import ConfigError
@@ -16,7 +15,7 @@ from tests.support.page import opened
 
 
 # ---- bouts --------------------------------------------------------------------------------------------------------
-def test_smoothing_is_the_mean_of_what_is_around():
+def test_smoothing_is_a_centred_moving_average():
     soft = np.random.default_rng(0).dirichlet(np.ones(3), 40).astype(np.float32)
     found = smoothed(soft, 5)
     for t in (0, 1, 20, 38, 39):
@@ -24,7 +23,7 @@ def test_smoothing_is_the_mean_of_what_is_around():
     np.testing.assert_array_equal(smoothed(soft, 1), soft)
 
 
-def test_no_bout_is_shorter_than_allowed_and_long_ones_stay():
+def test_short_bouts_are_removed_and_long_ones_kept():
     z = np.repeat([0, 1, 0, 2, 1, 2], [20, 3, 15, 2, 4, 30])
     found = without_short(z, 10)
     lengths = np.diff(np.flatnonzero(np.r_[True, np.diff(found) != 0, True]))
@@ -35,26 +34,26 @@ def test_no_bout_is_shorter_than_allowed_and_long_ones_stay():
     assert (without_short(np.tile([0, 1, 1], 5), 9) == 1).all()
 
 
-def test_bout_rules_refuse_what_is_no_time():
+def test_negative_smoothing_raises_config_error():
     with pytest.raises(ConfigError, match="smooth_s"):
         BoutRule(-1.0)
 
 
-def test_the_median_bout_leaves_out_unlabelled_stretches():
+def test_median_bout_ignores_unlabelled_samples():
     assert median_bout([np.repeat([0, -1, 1], [4, 50, 8])]) == 6
 
 
-def test_labels_suggest_half_of_the_median_bout():
+def test_bout_rule_is_half_the_median_labelled_bout():
     labels = [np.repeat([0, -1, 1, 2], [60, 500, 90, 30]), np.repeat([1, 0], [120, 60])]
     assert like_expert(labels, 30.0) == BoutRule(1.0, 1.0)
-    assert like_expert([np.repeat([0, 1], 20_000)], 30.0) == BoutRule(5.0, 5.0), "no longer than the control goes"
+    assert like_expert([np.repeat([0, 1], 20_000)], 30.0) == BoutRule(5.0, 5.0), "limited by the range of the control"
     assert like_expert([np.arange(50)], 30.0) == BoutRule(0.1, 0.1)
     assert like_expert([np.full(50, -1)], 30.0) is None
     assert like_expert([], 30.0) is None
 
 
-# ---- names, mergers, colours --------------------------------------------------------------------------------------
-def test_merged_states_add_up_and_keep_the_colours_of_the_others():
+# ---- names, merges, colours ---------------------------------------------------------------------------------------
+def test_merged_states_add_up_and_others_keep_colours():
     soft = np.random.default_rng(0).dirichlet(np.ones(4), 30).astype(np.float32)
     made = arrange(["", "walk", "", ""], [0, 1, 1, 3])
     out = made.apply(soft)
@@ -65,7 +64,7 @@ def test_merged_states_add_up_and_keep_the_colours_of_the_others():
     assert made.used == [0, 1, 3]
 
 
-def test_any_colour_of_the_palette_can_be_worn_and_a_taken_one_is_swapped():
+def test_chosen_colour_swaps_with_its_owner():
     made = arrange(["a", "b", "c"], [0, 1, 2], [11, None, 1])
     assert made.into == (11, 2, 1)
     assert made.used == [11, 2, 1], "in the order of states"
@@ -78,7 +77,7 @@ def test_any_colour_of_the_palette_can_be_worn_and_a_taken_one_is_swapped():
 
 
 @pytest.mark.parametrize("merged", [[0, 1, 2], [0, 2, 2]])
-def test_the_script_names_and_merges_in_the_order_of_states_whatever_their_colours(merged):
+def test_script_merges_states_regardless_of_colours(merged):
     made = arrange(["a", "b", "c"], merged, [11, None, 1])
     soft = np.random.default_rng(0).dirichlet(np.ones(3), 9).astype(np.float32)
     space = {"np": np, "states": [soft], "new_states": [soft[::-1]]}
@@ -88,41 +87,38 @@ def test_the_script_names_and_merges_in_the_order_of_states_whatever_their_colou
     np.testing.assert_allclose(space["new_named"][0], made.apply(soft)[::-1, made.used])
 
 
-def test_a_state_wears_the_colour_of_the_label_that_it_mostly_stands_for_and_no_other_does():
+def test_label_colours_go_to_the_best_matching_states():
     weight = np.array([[1, 8, 0, 0], [9, 2, 0, 0], [0, 30, 0, 1], [0, 0, 5, 2]])
     assert naming.label_colours(weight) == (4, 0, 1, 2), (
-        "of two that are the second label, the one with more of it has its colour"
+        "of two states for one label, the one with the larger share gets its colour"
     )
     alone = naming.label_colours(np.eye(3)[[0, 0, 0]])
     assert alone[0] == 0
-    assert not {1, 2} & set(alone), "the colours of labels that no state stands for are nobody's"
-    assert len(set(naming.label_colours(np.ones((12, 12))))) == 12, "when colours run out, all are still told apart"
+    assert not {1, 2} & set(alone), "colours of labels without a state stay unused"
+    assert len(set(naming.label_colours(np.ones((12, 12))))) == 12, "colours stay distinct when labels run out"
 
 
-def test_what_a_visitor_says_a_state_is_counts_for_more_than_its_name():
+def test_chosen_label_overrides_state_name():
     labels = ("attack", "mount")
     made = arrange(["Mount", "mount 2", "", "attack"], [0, 1, 2, 3], labels=labels, stands=[None, None, None, 1])
     assert [made.stands[column] for column in made.used] == [1, 1, -1, 1]
     assert made.judged
     assert not arrange(["hop", ""], [0, 1], labels=labels).judged
-    assert arrange(["", ""], [1, 1]).judged, "a merger is a judgement, too"
+    assert arrange(["", ""], [1, 1]).judged, "so is a merge"
 
 
 @pytest.mark.parametrize("merged", [[1, 0, 2], [1, 2, 0], [1, 2, 2]])
-def test_chains_and_circles_of_mergers_lose_no_share(merged):
+def test_chained_and_circular_merges_lose_no_share(merged):
     soft = np.random.default_rng(1).dirichlet(np.ones(3), 20).astype(np.float32)
     out = arrange(["", "", ""], merged).apply(soft)
     np.testing.assert_allclose(out.sum(axis=1), 1, atol=1e-5)
 
 
-def test_names_from_labels_number_states_that_share_one():
+def test_states_with_the_same_label_are_numbered():
     soft = np.eye(3, dtype=np.float32)[np.repeat([0, 1, 2], 10)]
     weight = naming.weights([soft], [np.repeat([1, 0, 1], 10)], 2)
     assert naming.by_labels(weight, ("rest", "run")) == ("run 1", "rest", "run 2")
     assert naming.weights([soft], [None], 2) is None
-
-
-TABS = ["Bouts", "Shares", "Transitions", "Trials", "Features", "Export & reproduce"]
 
 
 def table(labels: list[str]) -> bytes:
@@ -132,15 +128,8 @@ def table(labels: list[str]) -> bytes:
     return pd.DataFrame(columns).to_csv(index=False).encode()
 
 
-def fitted(content: bytes, tab: str = "Bouts") -> AppTest:
-    app = opened("your_data", view=tab)
-    app.file_uploader(key="upload").upload("walk.csv", content).run()
-    app.button(key="fit").click().run()
-    return app
-
-
-# ---- words --------------------------------------------------------------------------------------------------------
-def test_twelve_labels_keep_a_colour_each():
+# ---- labels -------------------------------------------------------------------------------------------------------
+def test_twelve_labels_have_a_colour_each():
     names = [f"L{k}" for k in range(12)]
     words = Words.of(names, [np.arange(12), None])
     assert words.names == tuple(names)
@@ -148,7 +137,7 @@ def test_twelve_labels_keep_a_colour_each():
     np.testing.assert_array_equal(words.grouped([3, -1, 11, 99]), [3, -1, 11, -1])
 
 
-def test_of_more_labels_the_commonest_keep_their_colour_and_the_rest_share_one():
+def test_rare_labels_share_one_colour():
     labels = np.repeat(np.arange(20), np.r_[np.full(9, 2), np.full(11, 9)])
     words = Words.of([f"L{k}" for k in range(20)], [labels])
     assert words.names == (*(f"L{k}" for k in range(9, 20)), OTHERS)
@@ -159,19 +148,20 @@ def test_of_more_labels_the_commonest_keep_their_colour_and_the_rest_share_one()
     np.testing.assert_allclose(hot[:, 11].sum(), 18)
 
 
-def test_labels_without_a_name_are_numbered_and_no_labels_are_no_words():
+def test_unnamed_labels_are_numbered():
     assert Words.of(["rest"], [np.array([0, 2])]).names == ("rest", "behaviour 2", "behaviour 3")
     assert Words.of(["rest"], [np.array([-1, -1]), None]) is None
     assert Words.of([], []) is None
 
 
-# ---- the page -----------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("tab", TABS)
-def test_thirty_labels_are_drawn_in_every_tab(engine, tab):
+def test_thirty_labels_are_drawn_in_every_tab(engine):
+    app = opened("your_data", view="Bouts")
     labels = [f"L{k}" for _ in range(10) for k in range(30) for _ in range(1 + (k > 18))]
-    app = fitted(table(labels), tab)
-    text = words(app)
-    assert "Macro-F1" in text
-    assert f"{OTHERS}</span>" in text
-    assert "L29</span>" in text
-    assert "L3</span>" not in text, "a rare one has no colour of its own"
+    app.file_uploader(key="upload").upload("walk.csv", table(labels)).run()
+    app.button(key="fit").click().run()
+    for tab in ("Bouts", "Shares", "Transitions", "Trials", "Features", "Export & reproduce"):
+        app.session_state["view"] = tab
+        text = words(app.run())
+        assert f"{OTHERS}</span>" in text, tab
+        assert "L29</span>" in text, tab
+        assert "L3</span>" not in text, tab

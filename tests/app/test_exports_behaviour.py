@@ -1,7 +1,4 @@
-"""What Behaviour and Your data let go of: on the recording's own clock, with the names and the rule of the page.
-
-To the bit only what the same calls give in the same process.
-"""
+"""Exports of Behaviour and Your data: clock, names, bouts and scripts."""
 
 from __future__ import annotations
 
@@ -19,20 +16,17 @@ from datasets.splits import split_recording
 from gdm_core.analysis import bout_scores
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.analysis.tables import csv, harmless
-from gdm_core.trials import Trial, Trials
+from gdm_core.trials import Trial
 from gdm_studio.plot import figures, palette
 from pages.behaviour import recordings
-from pages.lab import Data, Setting, export, live, recording, scores
+from pages.lab import Data, Setting, export, live
 from pages.lab import export as lab_export
 from pages.lab import figures as made
-from pages.lab import tabs as lab_tabs
 from pages.lab.live import Wanted, screen
 from pages.lab.naming import Naming, arrange, colour_key
-from pages.lab.poses import player
 from pages.lab.poses.tracking import from_recordings
 from pages.lab.view import View
 from pages.ui import exports
-from pages.ui import tables as shown_tables
 from pages.ui.exports import Recipe
 from tests.support.live_engine import QuickEngine
 from tests.support.recording import SMALL, reading_of, view_of
@@ -44,13 +38,13 @@ FIT_S = 180 / 30  # the fitted part of 300 frames
 
 @pytest.fixture(scope="module")
 def data() -> Data:
-    """One recording, its first 60 % fitted."""
+    """Return one recording whose first 60 % are the training trial."""
     train, test = split_recording(mice.simulate_recordings(1, 300, seed=3)[0])
     return from_recordings("one", "one recording", train, test, "egocentric", Recipe([], []))
 
 
 def fitted(data: Data, config: dict, engine: QuickEngine, naming: Naming) -> View:
-    """A look at the first new trial, with the exact states at hand."""
+    """Return a view of the held-out part with its exact states."""
     fit = live.Live(engine, "s")
     choice = SimpleNamespace(label="GDM", facts=[])
     fit.want(Wanted("gdm", config, data.train, data.test, where=Setting(data, choice)))
@@ -63,18 +57,18 @@ def fitted(data: Data, config: dict, engine: QuickEngine, naming: Naming) -> Vie
 
 @pytest.fixture(scope="module")
 def view(data) -> View:
-    """A look at the held-out part."""
+    """Return a view with default names."""
     return fitted(data, CONFIG, QuickEngine(), Naming.plain(3))
 
 
 @pytest.fixture(scope="module")
 def merged(view) -> View:
-    """The same with the third state named and put into the first."""
+    """Return the view with the third state merged into the first."""
     return replace(view, naming=arrange(["rest", "", "lost"], [0, 1, 0]))
 
 
 def offered(view, monkeypatch) -> lab_export.Export:
-    """What the panel of files is given."""
+    """Return what the export panel receives."""
     given = []
     monkeypatch.setattr(lab_export, "panel", given.append)
     lab_export.offer(view, view.read(), lambda found: [])
@@ -82,7 +76,7 @@ def offered(view, monkeypatch) -> lab_export.Export:
 
 
 # ---- the clock ----------------------------------------------------------------------------------------------------
-def test_files_of_the_held_out_part_go_on_where_the_fitted_part_ends(view, data):
+def test_held_out_files_continue_the_clock_of_the_recording(view, data):
     here = view.read()
     times = FIT_S + np.arange(120) / 30
     np.testing.assert_allclose(export.named_states(here)["time"], times)
@@ -92,26 +86,8 @@ def test_files_of_the_held_out_part_go_on_where_the_fitted_part_ends(view, data)
     assert bouts["Stop (s)"].iloc[-1] == pytest.approx(300 / 30)
 
 
-def test_strips_and_player_point_at_the_same_moment(view, data, monkeypatch):
-    shown = {}
-    monkeypatch.setattr(player, "_player", lambda key, data: shown.update({key: data}))
-    recording._poses(view)
-    assert recording.strips(view, view.shown, scores.Judged(None, None, view.unit))["strips"].figure["data"][0][
-        "x0"
-    ] == pytest.approx(FIT_S)
-    assert shown["player"]["start"] == pytest.approx(FIT_S)
-
-
-def test_the_same_samples_read_again_on_another_clock_stay_on_the_page(view, data):
-    again = tuple(Trials(tuple(replace(t, start_seconds=50.0) for t in side), side.name, side.label_names)
-                  for side in (data.train, data.test))  # fmt: skip
-    remade = replace(view, setting=replace(view.setting, data=replace(data, train=again[0], test=again[1])))
-    assert remade.read().state == "fresh"
-    assert remade.read().timing["start"] == 50.0
-
-
 # ---- names --------------------------------------------------------------------------------------------------------
-def test_the_experts_labels_have_their_names_beside_their_codes(view, data):
+def test_expert_labels_have_names_and_codes(view, data):
     here = view.read()
     expert = np.array(here.expert)
     expert[:5] = -1
@@ -122,13 +98,7 @@ def test_the_experts_labels_have_their_names_beside_their_codes(view, data):
     assert [data.label_names.index(word) for word in table["expert"][5:]] == list(expert[5:])
 
 
-def test_labels_without_a_name_are_numbered(data):
-    most = max(int(trial.labels.max()) for trial in data.trials)
-    nameless = replace(data, train=replace(data.train, label_names=("rest",)))
-    assert nameless.every_label == ("rest", *(f"behaviour {k + 1}" for k in range(1, most + 1)))
-
-
-def test_strips_say_which_colour_is_which_state_and_which_label(merged, data):
+def test_strips_have_a_legend_of_states_and_labels(merged, data):
     figure = made.strips(merged.read(), cut=True)
     shown = [trace["name"] for trace in figure["data"] if trace.get("showlegend")]
     expert = [f"expert: {word}" for word in data.label_names]
@@ -139,7 +109,7 @@ def test_strips_say_which_colour_is_which_state_and_which_label(merged, data):
     assert figure["data"][0]["x0"] == pytest.approx(FIT_S)
 
 
-def test_what_a_merger_emptied_has_no_row_and_others_keep_their_colours(view):
+def test_merged_state_has_no_row_in_figures(view):
     emptied = replace(view, naming=arrange(["", "walk", ""], [1, 1, 2]))
     here = emptied.read()
     assert list(here.used) == [1, 2]
@@ -152,7 +122,7 @@ def test_what_a_merger_emptied_has_no_row_and_others_keep_their_colours(view):
     assert sum(use["data"][0]["x"]) == pytest.approx(1)
 
 
-def test_a_colour_that_no_state_has_counts_neither_in_the_picture_of_the_shares_nor_in_the_table(view):
+def test_entropy_ignores_unused_colours(view):
     here = replace(view, naming=arrange([""] * 3, [0, 1, 2], start=[5, 0, 3])).read()
     table = export.named_states(here)
     mean = float(table["entropy"].mean())
@@ -164,8 +134,8 @@ def test_a_colour_that_no_state_has_counts_neither_in_the_picture_of_the_shares_
     assert [trace["fillcolor"] for trace in shares["data"]] == [palette.colours(6)[k] for k in (5, 0, 3)]
 
 
-def test_figures_of_the_panel_hold_the_states_of_the_table_or_say_that_they_do_not(view, monkeypatch):
-    """A result that ships is drawn in 8 bits; files of data have the exact states, and the figures beside them, too."""
+def test_exports_hold_the_exact_states(view, monkeypatch):
+    """A precomputed result is drawn in 8 bits, but exported exactly."""
     exact = view.look
     rough = replace(exact, test=tuple(np.round(one * 255) / 255 for one in exact.test))
     eight_bits = replace(view, look=rough, shipped=SimpleNamespace(look=rough))
@@ -176,16 +146,9 @@ def test_figures_of_the_panel_hold_the_states_of_the_table_or_say_that_they_do_n
         io.BytesIO(dict((label, make) for label, make, _ in given.files(view.index))["States (CSV)"]())
     )
     np.testing.assert_allclose(states["p_1"], view.read().states[:, 0], atol=1e-6)
-    drawn = {"Use": lambda: made.usage(eight_bits.read())}
-    said = {
-        rough: lab_export._said_rough(drawn, SimpleNamespace(rough=rough))["Use"]()["caption"]
-        for rough in (True, False)
-    }
-    assert "rounded to 8 bits" in said[True]
-    assert "rounded" not in said[False]
 
 
-def test_a_name_with_markup_stands_everywhere_as_it_was_typed(view, data, monkeypatch):
+def test_name_with_markup_is_escaped_in_figures(view, data, monkeypatch):
     named = "Bremsen <b>A&B"
     marked = replace(view, naming=arrange([named, "", ""], [0, 1, 2]))
     given, here = offered(marked, monkeypatch), marked.read()
@@ -195,7 +158,7 @@ def test_a_name_with_markup_stands_everywhere_as_it_was_typed(view, data, monkey
     assert repr(named) in "\n".join(given.recipe.after)
     assert dict(given.facts)["names"].startswith(named)
     for name, make in given.figures.items():
-        if name == lab_export.PREDICTION:  # of channels, which have names of their own
+        if name == lab_export.PREDICTION:  # shows channels, not states
             continue
         drawn = json.dumps([make()["data"], make()["layout"]])
         assert "Bremsen &lt;b&gt;A&amp;B" in drawn, name
@@ -204,51 +167,19 @@ def test_a_name_with_markup_stands_everywhere_as_it_was_typed(view, data, monkey
     assert "Bremsen &lt;b&gt;A&amp;B</span>" in key
 
 
-def test_transitions_are_among_the_figures(merged):
-    figure = made.matrix(merged.read())
-    assert figure["layout"]["xaxis"]["ticktext"] == ["rest", "S2"]
-    assert "rest" in made.graph(merged.read())["alt"]
-
-
-def test_a_row_of_the_table_of_bouts_leads_to_its_moment(view, monkeypatch):
-    here, asked, shown = view.read(), [], []
-    table = export.bouts_of(here)
-
-    def clicked(frame, most, key, **more):
-        shown.append(frame)
-        return SimpleNamespace(selection=SimpleNamespace(cells=[(1, "Behavior")]))
-
-    monkeypatch.setattr(lab_tabs, "show_table", clicked)
-    monkeypatch.setattr(lab_tabs, "plot", lambda *_, **__: None)
-    monkeypatch.setattr(lab_tabs, "jump", lambda time, recording: asked.append(time))
-    lab_tabs.bouts(view, here)
-    assert asked == [pytest.approx(table["Start (s)"][1])], "on the clock of the recording, as the strips have it"
-    assert len(shown[0]) == len(table)
-
-
-def test_no_table_of_the_screen_holds_a_formula(monkeypatch):
-    drawn = []
-    monkeypatch.setattr(shown_tables.st, "dataframe", lambda frame, **_: drawn.append(frame))
-    shown_tables.show_table(pd.DataFrame({"=name": ["=1+1", "rest"], "share": [-0.5, 1.0]}), 200, "key")
-    assert list(drawn[0]) == ["'=name", "share"]
-    assert list(drawn[0]["'=name"]) == ["'=1+1", "rest"]
-    assert list(drawn[0]["share"]) == [-0.5, 1.0]
-
-
-# ---- the script ---------------------------------------------------------------------------------------------------
+# ---- scripts -----------------------------------------------------------------------------------------------------
 @pytest.mark.bulk
-@pytest.mark.parametrize("named", [True, False])
-def test_the_script_reproduces_the_bouts_of_the_page(named, tmp_path):
+def test_script_reproduces_the_bouts_of_the_page(tmp_path):
     data = recordings.load_simulated(SMALL)
     config = {"n_states": 3, "n_latent": 3, "seed": 0, "n_steps": 40}
-    naming = arrange(["=rest", 'a "fast" one', ""], [0, 1, 0]) if named else Naming.plain(3)
+    naming = arrange(["=rest", 'a "fast" one', ""], [0, 1, 0])
     view = fitted(data, config, QuickEngine(real=True), naming)
     fit = exports.Fit("gdm", config, view.shown.order)
     recipe = replace(data.recipe, after=lab_export.bouts_code(view, view.naming))
     printed = run_script(exports.script(recipe, fit, "Behaviour"), tmp_path)
     scores = bout_scores.scores(view.shown.result.model_bytes, data.train, data.test, 0.2, 0.2, 0)
     for name in lab_export.SCORES:
-        assert f"{name}: {scores[name]:.3f}" in printed, "the scores of the page, from the labels of its data"
+        assert f"{name}: {scores[name]:.3f}" in printed
     found = pd.read_csv(tmp_path / "bouts.csv")
     expected = pd.concat(
         [
@@ -258,7 +189,7 @@ def test_the_script_reproduces_the_bouts_of_the_page(named, tmp_path):
         ignore_index=True,
     )
     assert list(found["Behavior"]) == [harmless(name) for name in expected["Behavior"]]
-    assert list(found) == list(expected), "every column of the page"
+    assert list(found) == list(expected)
     for column in ("Observation id", "Subject", "FPS", "Image index start", "Image index stop"):
         assert list(found[column]) == list(expected[column])
     np.testing.assert_allclose(found["Mean share"], expected["Mean share"], atol=2e-4)
@@ -266,7 +197,7 @@ def test_the_script_reproduces_the_bouts_of_the_page(named, tmp_path):
         np.testing.assert_allclose(found[name], expected[name], atol=1e-6)
 
 
-def test_exported_bouts_are_the_named_and_merged_ones_on_the_page():
+def test_exported_bouts_are_named_and_merged():
     soft = np.eye(3, dtype=np.float32)[np.repeat([0, 1, 2, 0], [30, 20, 40, 10])]
     trial = Trial(np.zeros((100, 2)), 10.0, labels=np.repeat([0, 1], 50), name="t")
     named = arrange(["", "walk", ""], [0, 1, 1])
@@ -284,15 +215,15 @@ def test_exported_bouts_are_the_named_and_merged_ones_on_the_page():
 
 
 @pytest.mark.parametrize("features", ["egocentric", "keypoints"])
-def test_the_script_makes_the_same_trials(features):
+def test_script_loads_the_same_trials(features):
     data = recordings.load_simulated(replace(SMALL, features=features))
     same_from_script(data)
 
 
-def test_the_script_of_a_tracking_file_makes_the_same_trials(engine, tmp_path):
+def test_script_of_a_tracking_file_loads_the_same_trials(engine, tmp_path):
     whole = mice.simulate_recordings(1, 300, seed=3)[0]
     xy = np.array(whole.xy)
-    xy[:, 1, 0, 3] = np.nan  # a part that is never seen: its channel cannot be fitted
+    xy[:, 1, 0, 3] = np.nan  # a part that is never tracked cannot be fitted
     np.savez(tmp_path / "pair.npz", keypoints=xy, scores=whole.scores)
     repairs = {"min_score": 0.3, "fill_seconds": 0.2, "drop_outliers": True}
     repairs |= {"undo_side_flips": False, "undo_identity_swaps": False}
@@ -304,8 +235,8 @@ def test_the_script_of_a_tracking_file_makes_the_same_trials(engine, tmp_path):
         assert ours[0].start_seconds == theirs[0].start_seconds
 
 
-# ---- other programs ------------------------------------------------------------------------------------------------
-def test_bouts_name_the_recording_and_its_animals_and_count_frames(view, data):
+# ---- other programs ----------------------------------------------------------------------------------------------
+def test_bouts_name_recording_animals_and_frames(view, data):
     here = view.read()
     table = export.bouts_of(here, data.observation(here.trial), data.subject)
     assert set(table["Observation id"]) == {data.train.name}
@@ -317,7 +248,7 @@ def test_bouts_name_the_recording_and_its_animals_and_count_frames(view, data):
     assert list(export.named_states(here)["frame"]) == list(range(180, 300))
 
 
-def test_the_key_says_which_column_is_which_state(merged):
+def test_key_maps_columns_to_states(merged):
     here = merged.read()
     key = export.key_of(here)
     states = export.named_states(here)
@@ -326,7 +257,7 @@ def test_the_key_says_which_column_is_which_state(merged):
     assert list(key["colour"]) == [palette.colours(3)[column] for column in here.used]
 
 
-def test_no_text_of_an_export_is_run_as_a_formula():
+def test_exported_text_is_never_a_formula():
     table = pd.DataFrame({"time": [-1.5, 0.0], "Behavior": ['=HYPERLINK("http://x")', "rest"], "@x": [-2.0, 1.0]})
     lines = csv(table).decode().splitlines()
     assert lines[0] == "time,Behavior,'@x"
