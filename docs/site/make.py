@@ -17,7 +17,7 @@ from pathlib import Path
 
 import plotly
 
-from docs.site import gallery, sequences
+from docs.site import gallery
 from docs.site.modules import MODULES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +31,6 @@ ROOT_PAGES = {
     "CODE_OF_CONDUCT.md": "conduct.md",
 }
 _LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
-_MERMAID = re.compile(r"^```mermaid\n(.*?)^```$", re.M | re.S)
 _LANGUAGES = {".py": "python", ".pyi": "python", ".js": "javascript", ".css": "css", ".json": "json", ".toml": "toml"}
 
 
@@ -53,7 +52,7 @@ def placed(path: Path, listed: set[Path]) -> Path:
 
 
 def laid_out(page: Path, text: str, listed: set[Path]) -> str:
-    """The text of a page as the site has it: links lead to where things lie there, diagrams are drawn."""
+    """Return the text of a page with its links rewritten for the site."""
     here = placed(page, listed).parent
 
     def link(match: re.Match[str]) -> str:
@@ -62,8 +61,7 @@ def laid_out(page: Path, text: str, listed: set[Path]) -> str:
             return match[0]
         return f"{match[1]}{os.path.relpath(placed(target, listed), here)}{match[3]}"
 
-    drawn = _MERMAID.sub(lambda match: f"```{{raw}} html\n{sequences.svg(match[1])}\n```", text)
-    return _LINK.sub(link, drawn)
+    return _LINK.sub(link, text)
 
 
 def write_pages() -> None:
