@@ -87,10 +87,12 @@ class Tables:
 class Scene:
     """All that moves after one run of a page's script.
 
+    unsaved whether the browser asks before it unloads the page
     tables  for the key of a slider that a hand is near, or holds (then True), and where it stands
     """
 
     moving: list[Moving] = field(default_factory=list)
+    unsaved: bool = False
     tables: Callable[[str, bool, float], Tables] | None = None
     _why: str = ""
 

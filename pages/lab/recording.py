@@ -22,7 +22,7 @@ from pages.lab.naming import colour_key
 from pages.lab.poses import clips, player
 from pages.lab.teach import panel as teach
 from pages.lab.view import Reading, Seen, Unread
-from pages.ui import model_controls, settings, shell
+from pages.ui import model_controls, navigation, settings, shell
 from pages.ui.controls import slide
 from pages.ui.plot import Part, Picture, Text, by_key
 
@@ -77,6 +77,8 @@ def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships
     if lab.honest_card(view, judged.rows_of) and judged.measured is not None:
         with page.card:
             _remarks(view, judged.measured)
+    if lessons.lesson(lessons.key_of(data)).own.marks:
+        navigation.warn_before_unload()
     lab.end(view)
 
 

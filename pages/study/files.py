@@ -87,6 +87,11 @@ def sent(key: str) -> Any:
     return st.session_state.get(f"{_SENT}{key}")
 
 
+def unsaved() -> bool:
+    """Return whether files were sent that no study kept on the server holds."""
+    return STAYS not in st.query_params and any(sent(key) for key in (UPLOAD, SHEET, SAVED))
+
+
 def how() -> FileReading:
     """The controls that say how files are read."""
     hold = one_of("Files hold", HOLD, key="hold")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.lab import live
-from pages.study import answer, bring, questions, tabs, words
-from pages.ui import limits, shell
+from pages.study import answer, bring, files, questions, tabs, words
+from pages.ui import limits, navigation, shell
 from pages.ui.theme import ASSETS
 
 st.html(ASSETS / "study.css")
 page = shell.frame("study", card_share=0.34)
 live.release_when_gone()
 brought = bring.choose(page)
+if files.unsaved() or (brought is not None and words.unsaved(brought)):
+    navigation.warn_before_unload()
 brought = brought and words.spoken(page, brought)
 if brought is None:
     page.header("many recordings, their conditions, and what differs")

@@ -123,7 +123,16 @@ def _by_group(study: Study, asked: Asked) -> pd.DataFrame:
 def marks_of(brought: Brought) -> list[Mark]:
     """What is marked, by the visitor or in the study that was opened."""
     mine: list[Mark] | None = st.session_state.get(_place(brought))
-    return [(str(a), int(b), int(c), str(d)) for a, b, c, d in brought.study.marks] if mine is None else mine
+    return _saved_marks(brought) if mine is None else mine
+
+
+def _saved_marks(brought: Brought) -> list[Mark]:
+    return [(str(a), int(b), int(c), str(d)) for a, b, c, d in brought.study.marks]
+
+
+def unsaved(brought: Brought) -> bool:
+    """Return whether this page holds labels or names that the study does not."""
+    return marks_of(brought) != _saved_marks(brought) or _names_of(brought) in st.session_state
 
 
 def _place(brought: Brought) -> str:

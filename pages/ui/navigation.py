@@ -94,10 +94,17 @@ def _finish_run() -> None:
     """The page has run to its end: sliders are answered, and what moves from here on goes over the live channel."""
     slider.finish_run()
     mine = channel()
-    address = {"address": f"{ROUTE}/{mine.token}", "runs": mine.runs, "moves": mine.scene.goes_on, "words": ALONE}
+    scene = mine.scene
+    address = {"address": f"{ROUTE}/{mine.token}", "runs": mine.runs, "moves": scene.goes_on, "words": ALONE}
+    address["unsaved"] = scene.unsaved
     with st.container(key="live-channel-place"):
         renderer("channel")(key="live-channel", data=address, on_run_change=_ignore)
     mine.end_run()
+
+
+def warn_before_unload() -> None:
+    """Have the browser ask before it reloads or closes this page, which holds unsaved work."""
+    channel().scene.unsaved = True
 
 
 def _ignore() -> None:

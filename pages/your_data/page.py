@@ -18,7 +18,7 @@ from pages.lab.recording import EXPORT, recording_page
 from pages.ui import navigation, shell
 from pages.ui.controls import switch
 from pages.ui.downloads import download
-from pages.your_data import check, example, intake, poses, visit
+from pages.your_data import check, example, intake, poses
 
 KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5", "slp"]
 LABEL_KINDS = ["annot", "txt", "csv", "tsv"]
@@ -106,7 +106,7 @@ def introduction() -> None:
         shell.quiet(
             "You will see what was understood, column by column, before anything is fitted. The file stays in the memory "
             "of this session, also while you look at other pages: neither it nor what is fitted to it is written to disk, "
-            "and both go two minutes after you have closed the last page. A reload finds them again."
+            "and both go when you reload or close the page. The browser asks before that."
         )
     with page.card:
         st.html('<p class="gdm-panel-title">Files to fill in</p>')
@@ -180,8 +180,8 @@ def to_report() -> None:
 live.release_when_gone()
 intake.from_address()
 page = shell.frame("your_data", share=no_link if intake.private() else None)
-with page.picture:  # a side without controls would stand there empty
-    visit.outlive_reload()
+if intake.private():
+    navigation.warn_before_unload()
 file, data = None, None
 try:
     file = ask_for_file()
@@ -224,4 +224,3 @@ if data is not None and file is not None and intake.is_fitted(file):
     recording_page(page, data, sees="places" if file.tracked else "moves")
 else:
     shell.footer(["Nothing of a file is kept after the session."])
-visit.keep()

@@ -123,6 +123,3 @@ def test_a_bad_upload_is_named_and_a_good_one_is_fitted_explored_and_taken_along
     shares = table.filter(regex=r"^p_\d+$").to_numpy()
     assert len(table) == 60, "one of the two trials"
     np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-4)
-    page.reload()
-    page.wait_for_selector(".st-key-strips .gdm-figure[data-state=fresh][data-updates]")
-    expect(page.locator(".gdm-head")).to_contain_text("walk.csv")

@@ -4,9 +4,11 @@ phone keeps the picture in view and a tablet shows every page in the menu."""
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Dialog, Page, expect
 
+from datasets import tables
 from pages.ui import navigation
+from tests.browser.test_nascar import rested
 
 pytestmark = pytest.mark.browser
 
@@ -189,6 +191,7 @@ def test_each_page_has_its_own_settings_and_keeps_them(visit):
     page.wait_for_url("**/nascar?*K=5*")
     page.get_by_text("Set it", exact=True).first.click()
     page.wait_for_url("**/nascar?*stay=Set*")
+    rested(page)  # the server has heard of it
     turn(page, "Playground", "**/playground")
     page.get_by_role("slider", name="Softness").first.wait_for()
     turn(page, "Formula 1", "**/formula1*")  # which names its source: before or after it is turned to
@@ -197,3 +200,28 @@ def test_each_page_has_its_own_settings_and_keeps_them(visit):
     at(page, 5)
     assert "T=200" in page.url
     assert "stay=Set" in page.url
+
+
+def test_page_with_an_upload_asks_before_a_reload(visit, tmp_path):
+    table = tmp_path / "walk.csv"
+    table.write_bytes(tables.template("table.csv"))
+    asked: list[str] = []
+    opened = visit("/your-data")
+    page = opened.ready("[data-testid=stFileUploaderDropzoneInput]")
+
+    def answer(dialog: Dialog) -> None:
+        asked.append(dialog.type)
+        dialog.accept()
+
+    page.on("dialog", answer)
+    page.get_by_text("A table with one row").click()  # browsers ask only after a gesture
+    page.reload()
+    assert asked == []
+    opened.ready("[data-testid=stFileUploaderDropzoneInput]")
+    page.locator("[data-testid=stFileUploaderDropzoneInput]").first.set_input_files(table)
+    page.wait_for_function("window.onbeforeunload !== null")
+    page.get_by_text("What was understood").click()
+    page.reload()
+    assert asked == ["beforeunload"]
+    opened.ready("[data-testid=stFileUploaderDropzoneInput]")
+    page.wait_for_function("window.onbeforeunload === null")

@@ -169,6 +169,7 @@ function sign(kind, className) {
 export default function ({ data, parentElement, setTriggerValue }) {
   if (pill.parentElement !== parentElement) parentElement.replaceChildren(note, pill);
   note.textContent = data.words;
+  window.onbeforeunload = data.unsaved ? (event) => event.preventDefault() : null;
   const changed = data.address !== line.address;
   const ended = data.runs !== line.runs;
   Object.assign(line, { address: data.address, moves: data.moves, runs: data.runs });
