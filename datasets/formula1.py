@@ -13,7 +13,6 @@ from .f1.driving import lap_distance, segment_labels, segment_names, segment_of
 from .f1.laps import PARTS, Stint, laps_on_like_tyres, laps_where, stints
 from .f1.loader import is_stored, load_session, schedule, years
 from .f1.race import simulate_race
-from .f1.season import SeasonRows, study_rows
 from .f1.session import (
     CHANNELS,
     UNITS,
@@ -34,8 +33,8 @@ from .f1.trials import DROPS, STEP_S, LapInfo, chosen_laps, lap_list, paper_emis
 
 __all__ = [
     "CHANNELS", "DROPS", "PARTS", "STEP_S", "UNITS", "Corner", "Driver", "Event", "FeedError", "LapClock", "LapInfo",
-    "LapTable", "LapTrend", "Reason", "SeasonRows", "SectorLines", "Session", "SessionSlot", "Stint", "TimeWon",
+    "LapTable", "LapTrend", "Reason", "SectorLines", "Session", "SessionSlot", "Stint", "TimeWon",
     "chosen_laps", "is_stored", "lap_clock", "lap_distance", "lap_list", "lap_trend", "laps_on_like_tyres",
     "laps_where", "load_session", "paper_emission", "schedule", "segment_labels", "segment_names", "segment_of",
-    "simulate_race", "stints", "stored_sessions", "study_rows", "time_won", "to_trials", "years",
+    "simulate_race", "stints", "stored_sessions", "time_won", "to_trials", "years",
 ]  # fmt: skip

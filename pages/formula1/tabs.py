@@ -1,4 +1,4 @@
-"""What lies below the picture: laps compared, usage, predictions, stays, many fits, all drivers, export."""
+"""Tabs below the picture: laps compared, usage, predictions, dwell times, many fits, export."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ from pages.formula1 import (
     data,
     findings,
     gain_panel,
-    season_panel,
     state_names,
-    teach,
     telemetry,
     tyres,
     weekend,
@@ -48,21 +46,18 @@ def show(view: View, here: DriverReading | Unread, options: MapOptions) -> None:
         "Corners": corner_panel.tab,
         "Tyres and long runs": tyres.tab,
         "What a state is": lambda view, _: state_names.tab(view),
-        "Teach": lambda view, _: teach.tab(view),
         "Segments and laps": usage,
         "Prediction": prediction,
         "Stays and transitions": stays,
         "Suggest settings": lab.suggest,
         "Accuracy against K": lambda view, _: accuracy.tab(view),
-        "All twenty drivers": lambda view, _: all_drivers.tab(view),
-        "Teams and seasons": lambda view, _: season_panel.tab(view),
         "Export & reproduce": lambda view, here: export(view, here, options),
     }
-    lab.show_tabs(view, tabs, here, early=["Suggest settings", best, "Teams and seasons"])
+    lab.show_tabs(view, tabs, here, early=["Suggest settings", best])
 
 
 def usage(view: View, here: DriverReading) -> None:
-    """Shares over the first laps, in each segment, and over the race."""
+    """Show shares over the first laps, in each segment and over the race, and the table of all drivers."""
     laps, states, names = here.laps, here.states, here.names
     first = np.isin(laps.lap, np.unique(laps.lap)[:FIRST_LAPS])
     starts = np.flatnonzero(np.diff(laps.lap[first], prepend=-1))
@@ -92,6 +87,7 @@ def usage(view: View, here: DriverReading) -> None:
             )
     with right, shell.panel("usage", "Use over all laps"):
         plot(figures.usage(states, names=names), key="usage", state=here.state)
+    all_drivers.panel(view)
 
 
 def _by_segment(circuit: Circuit, here: DriverReading) -> Figure:
@@ -148,7 +144,7 @@ def export(view: View, here: DriverReading, options: MapOptions) -> None:
             *(("finding", said) for said in findings.sentences(view)),
             *((name, state_names.in_words(one)) for name, one in zip(called, found, strict=True)),
         ],
-        after=[*([f"names = {named!r}  # of the columns of states"] if named else []), *teach.code(view)],
+        after=[f"names = {named!r}  # of the columns of states"] if named else [],
         tables={"What the states are": lambda: state_names.in_numbers(found, named)},
     )
 

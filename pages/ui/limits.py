@@ -30,7 +30,7 @@ EVERYWHERE = (
 ONLY = {
     "nascar": "T setting soft soft_appendix standard standard_appendix variable_speed variable_speed_appendix",
     "formula1": "badge badges channels circuit corner drawn driver event fuel lap laps pair rslds session stint test train tyres "
-    "row watch who won year zoom",
+    "watch who won year zoom",
     "behaviour": "file frames mice ntest ntrain",
     "your-data": "apart even example fps places posed unit",
     "study": "animals between change effect fitted found hold said within",

@@ -149,7 +149,6 @@ def test_lap_times_read_as_on_a_timing_screen():
 
 
 def test_who_drives_unlike_the_winner_is_found_where_it_happens():
-    circuit, laps = _laps()
     n = 40
     rng = np.random.default_rng(0)
     base = rng.dirichlet(np.ones(3), n)
@@ -162,19 +161,10 @@ def test_who_drives_unlike_the_winner_is_found_where_it_happens():
     assert apart[2, 12:18].max() > 0.1
     assert apart[2, :12].max() == 0
     assert np.nanmax(chance) == 0
-    table, columns = all_drivers.rows_of(circuit, [laps] * 3, profiles)
-    assert table["By chance"].max() == 0
-    assert (
-        table["Whole lap"].tolist()
-        == sorted(table["Whole lap"].tolist(), reverse=True)[-1:]
-        + sorted(table["Whole lap"].tolist(), reverse=True)[:-1]
-    ), "the winner first, then the most unlike"
-    assert set(columns) <= set(circuit.segments)
 
 
 def test_who_drove_few_laps_is_not_most_unlike_for_that():
     """All drive alike but for one; the one who retired has the noisiest mean and therefore the largest distance."""
-    circuit, laps = _laps()
     rng = np.random.default_rng(1)
     style = rng.dirichlet(np.ones(3), 40)
     other = style.copy()
@@ -189,12 +179,16 @@ def test_who_drove_few_laps_is_not_most_unlike_for_that():
     apart, chance = unlikeness(profiles)
     assert apart[3].mean() > apart[2].mean(), "by distance alone it is the one who retired"
     assert chance[3].mean() > 3 * chance[1].mean()
-    table, _ = all_drivers.rows_of(circuit, [replace(laps, name=name) for name in "abcd"], profiles)
-    assert [text[-1] for text in table["Driver"]][:2] == ["a", "c"]
-    silent = profiles.copy()
+    silent = profiles.astype(np.float32)
     silent[3, :, 1] = np.nan  # one lap alone has no other to be compared with
-    table, _ = all_drivers.rows_of(circuit, [replace(laps, name=name) for name in "abcd"], silent)
-    assert table["Driver"].iloc[-1][-1] == "d"
+    codes = pd.DataFrame({"Driver": list("abcd")})
+    found = all_drivers.with_states(codes, list("abcd"), silent, (2, 0, 1), ["S1", "S2", "S3"])
+    style = found["Style: difference to a"]
+    assert style.idxmax() == 2
+    assert np.isnan(style[3])
+    np.testing.assert_allclose(
+        found.loc[0, ["S1", "S2", "S3"]].to_numpy(float), 100 * first.mean((0, 1))[[2, 0, 1]], rtol=1e-4
+    )
 
 
 def test_the_script_makes_the_same_trials():
@@ -269,8 +263,6 @@ def test_only_laps_that_both_drove_are_compared():
         part = (stations[0] == 4) & (laps.lap == number)
         np.testing.assert_allclose(found[1, 1, half, 4], states[part].mean(axis=0), rtol=1e-5)
     assert not np.allclose(found[1, 1], found[0, 1]), "the winner himself is seen over all his laps"
-    table, _ = all_drivers.rows_of(circuit, [laps, other], found)
-    assert table["Laps both drove"].tolist() == [4, 2]
 
 
 def test_strategies_have_a_bar_and_a_letter_for_every_set_of_tyres():
@@ -287,7 +279,7 @@ def test_strategies_have_a_bar_and_a_letter_for_every_set_of_tyres():
 
 
 # ---- all drivers in one table ---------------------------------------------------------------------------------------
-def test_drivers_stand_by_their_best_lap_with_gap_and_use_of_states():
+def test_drivers_are_ordered_by_their_best_lap():
     def timed(code, *seconds):
         driver = ring_driver(code, n_laps=len(seconds))
         return replace(
@@ -297,28 +289,15 @@ def test_drivers_stand_by_their_best_lap_with_gap_and_use_of_states():
     session = ring_session(
         timed("AAA", 90.0, 82.5, 83.5), timed("BBB", 81.25, 84.0, 85.0), timed("CCC", np.nan, np.nan, np.nan)
     )
-    table = all_drivers.standings(session, {"BBB": np.array([0.25, 0.75])}, ["S1", "S2"])
+    table = all_drivers.lap_times(session)
     assert table["Driver"].tolist() == ["BBB", "AAA", "CCC"]
     np.testing.assert_allclose(table["Gap"][:2], [0, 1.25])
-    assert table["On lap"][:2].tolist() == [1, 2]
     np.testing.assert_allclose(table["Mean of clean laps"][:2], [84.5, 83.0])
-    np.testing.assert_allclose(table.loc[0, ["S1", "S2"]].to_numpy(float), [25, 75])
-    assert np.isnan(table.loc[1:, ["S1", "S2"]].to_numpy(float)).all()
     assert np.isnan(table["Best lap"][2])
-    assert (all_drivers._gap(0.0), all_drivers._gap(0.3), all_drivers._gap(np.nan)) == ("leads", "+0.300", "–")
-
-
-def test_use_is_the_drivers_own_mean_over_the_lap_in_the_order_of_colours():
-    profiles = np.full((2, 2, 2, 3, 2), np.nan, np.float32)
-    profiles[0, 0, :, :2] = [0.2, 0.8]
-    profiles[0, 1] = 0.5  # the first driver's, on the same laps
-    found = all_drivers.usage_of(["AAA", "BBB"], profiles, (1, 0))
-    assert set(found) == {"AAA"}
-    np.testing.assert_allclose(found["AAA"], [0.8, 0.2], rtol=1e-6)
 
 
 def test_the_table_is_there_at_once_and_has_states_once_the_model_is_applied(feed):
-    app = visit(source="real", view="All twenty drivers", **PAPER)
+    app = visit(source="real", view="Segments and laps", **PAPER)
     assert "Best lap" in app.dataframe[-1].value
     assert not any(name.startswith("S1") for name in app.dataframe[-1].value)
     app.button(key="f1-apply").click().run()

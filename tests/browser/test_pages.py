@@ -109,7 +109,6 @@ PAGES: dict[tuple[str, str], tuple[Callable[[Page, str, bool], None], bool]] = {
     ("/formula1", "desktop"): (formula1, True),
     ("/formula1", "phone"): (formula1, False),
     ("/formula1?view=Telemetry&zoom=T6", "desktop"): (anything, True),
-    ("/formula1?view=Teams+and+seasons", "desktop"): (anything, True),
     ("/behaviour", "desktop"): (behaviour, True),
     ("/behaviour", "phone"): (behaviour, False),
     ("/behaviour?view=Teach&trial=Fitted%3A+simulated+mice+1", "desktop"): (anything, True),

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any
-
 import pandas as pd
 import streamlit as st
-from streamlit.components.v2 import component
 
 from datasets.marks import Mark, Marks
 from gdm_core.errors import DataError, GdmError
@@ -45,20 +40,6 @@ def share_of_expert(view: View, of: str) -> None:
         st.rerun()
 
 
-_kept = component("gdm_kept_marks", js=(Path(__file__).parent / "kept_marks.js").read_text(encoding="utf-8"))
-
-
-def outlive_reload(taught: AnyTeaching) -> None:
-    """Have the browser keep the marks of a page without a desk, and give them to a session that knows nothing of them yet."""
-    of, lesson = taught.of, taught.lesson
-    data = {"of": of, "lesson": json.dumps(lessons.to_plain(lesson)) if lesson.touched else None}
-    kept = _kept(key="teach-kept", data=data, default={"kept": None}, on_kept_change=lambda: None).kept
-    if lesson.touched or not kept or kept["of"] != of:
-        return
-    lessons.take(of, taught.view.data.train, Entry("whole", text=str(kept["lesson"])))
-    st.rerun()
-
-
 def listed(taught: AnyTeaching) -> None:
     """What is marked, and how to take one away."""
     view, of, own = taught.view, taught.of, taught.own
@@ -79,15 +60,6 @@ def listed(taught: AnyTeaching) -> None:
                               format_func=lambda i: named[i] if i < n else "", placeholder="choose a mark")  # fmt: skip
         if chosen is not None and chosen < n:
             st.button("Take it away", key="teach-remove", on_click=_remove, args=(taught, own.marks[chosen]))
-
-
-def undo_and_redo(taught: AnyTeaching) -> None:
-    """For a page without a desk."""
-    with st.container(horizontal=True):
-        for kind, left in (("undo", taught.own.marks), ("redo", taught.own.undone)):
-            entry = (taught.of, taught.view.data.train, Entry(kind))
-            more: dict[str, Any] = {"on_click": lessons.take, "args": entry, "disabled": not left}
-            st.button(kind.capitalize(), key=f"teach-{kind}", **more)
 
 
 def _remove(taught: AnyTeaching, mark: Mark) -> None:
