@@ -34,22 +34,21 @@ def panel(view: View) -> None:
     race = race_of(view)
     session = data.open_session(race.pick.place)
     with shell.panel("all-drivers", "All drivers"):
-        table, states, said = _with_states(view, race, session)
-        shapes = dict.fromkeys([*states, *(name for name in table if str(name).startswith("Style"))], "%.1f")
-        times = ["Best lap", "Mean of clean laps"]
+        table, percent, said = _with_states(view, race, session)
+        times, shapes = ["Best lap", "Mean of clean laps"], dict.fromkeys(percent, "%.1f")
         table_with_csv(table, "all-drivers", view.stem, times=times, seconds=["Gap"], shapes=shapes)
         shell.quiet(f"Clean laps: accurate by the feed, without pits and safety cars. {said}")
 
 
 def _with_states(view: View, race: Race, session: Session) -> tuple[pd.DataFrame, list[str], str]:
-    """Return the table, its columns of states, and a caption, as far as the model has been applied."""
+    """Return the table, its columns in percent, and a caption, as far as the model has been applied."""
     table, result, records = lap_times(session), view.shown.result, view.fit.records
     if result is None:
         return table, [], ""
     asked = result.key
     if records.last(AllDriversAsked, asked) is None:
         label = f"Apply the model to {len(table)} drivers"
-        st.button(label, key="f1-apply", on_click=lambda: records.keep(AllDriversAsked(), asked))
+        st.button(label, key="f1-apply", on_click=records.keep, args=(AllDriversAsked(), asked))
         return table, [], ""
     found = racing_laps(race, session.codes)
     if len(found) < 2:
@@ -67,7 +66,11 @@ def _with_states(view: View, race: Race, session: Session) -> tuple[pd.DataFrame
         f"States: % of the lap's distance over racing laps. Style: % of states that differ from {found[0].code}'s on the laps "
         "that both drove, less what odd and even laps of one driver differ by."
     )
-    return table, names, said if answer.fresh else f"{said} States are of the earlier fit."
+    return (
+        table,
+        [*names, style_column(found[0].code)],
+        said if answer.fresh else f"{said} States are of the earlier fit.",
+    )
 
 
 def racing_laps(race: Race, codes: Sequence[str]) -> list[Laps]:
@@ -107,6 +110,11 @@ def lap_times(session: Session) -> pd.DataFrame:
     return table
 
 
+def style_column(code: str) -> str:
+    """Return the name of the column of differences to that driver."""
+    return f"Style difference to {code}"
+
+
 def with_states(
     table: pd.DataFrame,
     codes: Sequence[str],
@@ -124,5 +132,5 @@ def with_states(
     for code, profile, differs in zip(codes, profiles, style, strict=True):
         mean = pd.DataFrame(profile[0].reshape(-1, profile.shape[-1]).astype(np.float64)).dropna().mean().to_numpy()
         shares = dict(zip(names, 100 * mean[list(order)], strict=True))
-        known[code] = shares | {f"Style: difference to {codes[0]}": differs}
+        known[code] = shares | {style_column(codes[0]): differs}
     return table.join(pd.DataFrame.from_dict(known, orient="index"), on="Driver")

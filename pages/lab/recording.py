@@ -20,6 +20,7 @@ from pages.lab import figures as made
 from pages.lab.data import pick_trial, rule_words
 from pages.lab.naming import colour_key
 from pages.lab.poses import clips, player
+from pages.lab.teach import lessons
 from pages.lab.teach import panel as teach
 from pages.lab.view import Reading, Seen, Unread
 from pages.ui import model_controls, navigation, settings, shell

@@ -183,7 +183,7 @@ def test_who_drove_few_laps_is_not_most_unlike_for_that():
     silent[3, :, 1] = np.nan  # one lap alone has no other to be compared with
     codes = pd.DataFrame({"Driver": list("abcd")})
     found = all_drivers.with_states(codes, list("abcd"), silent, (2, 0, 1), ["S1", "S2", "S3"])
-    style = found["Style: difference to a"]
+    style = found["Style difference to a"]
     assert style.idxmax() == 2
     assert np.isnan(style[3])
     np.testing.assert_allclose(
