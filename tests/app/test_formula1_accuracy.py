@@ -1,4 +1,4 @@
-"""Many fits on the Formula 1 page: accuracy against the number of states, beside what has to be beaten at as many states."""
+"""Sweep over the number of states on the Formula 1 page, with baselines."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from gdm_core.errors import FitError
 from gdm_studio.plot.figures.base import untyped
 from pages.formula1 import accuracy
 from pages.formula1.accuracy import CLUSTERS, MAJORITY, STATES, UNTRAINED
-from tests.support.formula1_page import PAPER, visit, words
+from tests.support.formula1_page import PAPER, visit
 
 pytestmark = pytest.mark.usefixtures("feed")
 LINK = {"source": "real", "view": "Accuracy against K"} | PAPER
 KNOWN = {"untrained model": 0.8, "k-means on steps": 0.4, "Gaussian HMM on steps": 0.45, "majority class": 0.2}
 
 
-def test_the_best_clusters_and_the_untrained_model_are_lines_at_each_number_of_states():
+def test_baselines_are_drawn_at_each_number_of_states():
     found = {
         3: {"untrained model": {"s": 0.5}, "k-means on steps": {"s": 0.2}, "Gaussian HMM on position": {"s": 0.4}},
         5: {"untrained model": {"s": 0.6}, "k-means on steps": {"s": 0.7}, "majority class": {"s": 0.9}},
@@ -33,7 +32,7 @@ def test_the_best_clusters_and_the_untrained_model_are_lines_at_each_number_of_s
     assert accuracy.lines_to_beat({}, "s") == {}
 
 
-def test_the_tab_shows_what_has_to_be_beaten_beside_the_fits(feed, monkeypatch):
+def test_tab_draws_fits_and_baselines(feed, monkeypatch):
     drawn = {}
     monkeypatch.setattr(accuracy, "plot", lambda figure, key, **more: drawn.update({key: figure}))
     app = _fitted(feed)
@@ -50,26 +49,8 @@ def test_the_tab_shows_what_has_to_be_beaten_beside_the_fits(feed, monkeypatch):
     assert all(np.isfinite(curve).all() for curve in curves)
 
 
-def test_what_has_to_be_beaten_and_cannot_be_known_is_said_and_asked_for_again(feed, monkeypatch):
-    monkeypatch.setattr(accuracy, "plot", lambda figure, key, **more: None)
-    app = _fitted(feed)
-    app.run()
-    (job,) = feed.waiting()
-    job.fail(FitError("It was given up after 120 s."))
-    for _ in STATES[1:]:
-        app.run()
-        (job,) = feed.waiting()
-        job.succeed({name: dict.fromkeys(accuracy.SCORES, value) for name, value in KNOWN.items()})
-    app.run()
-    assert "It was given up after 120 s." in words(app)
-    next(one for one in app.button if f"-again-controls-{STATES[0]}" in str(one.key)).click().run()
-    assert "It was given up" not in words(app)
-    (job,) = feed.waiting()
-    assert job.work.deadline_s == 240.0
-
-
 def _fitted(feed) -> AppTest:
-    """The tab with all fits of one seed, whose lines to beat are still to come."""
+    """Return the tab with all fits of one seed, before its baselines."""
     app = visit(**LINK, seeds="1", rslds="false")
     feed.auto = False
     _press(app, "Fit 9 models")
@@ -79,16 +60,16 @@ def _fitted(feed) -> AppTest:
 
 
 # ---- starting and stopping them -------------------------------------------------------------------------------------
-def test_the_tab_starts_the_fits_only_when_asked(feed, monkeypatch):
+def test_sweep_starts_on_request_only(feed, monkeypatch):
     asked = []
     monkeypatch.setattr(feed, "bulk", lambda key: asked.append(key))
     app = visit(**LINK)
-    assert len(set(asked)) == 2, "it looks whether they run already, for both models"
+    assert len(set(asked)) == 2, "it checks for running sweeps of both models"
     assert any(button.label == "Fit 54 models" for button in app.button)
 
 
 def _end_fits(feed, n: int) -> None:
-    """The first `n` fits of sweeps that wait come to their end."""
+    """Finish the first `n` waiting fits of a sweep."""
     for job in [job for job in feed.waiting() if job.slot is None][:n]:
         scores = {name: 0.5 for name in accuracy.SCORES}
         value = {"elbo_train": 0.0, "elbo_test": 0.0, "scores": scores, "seconds": 0.1}
@@ -105,24 +86,23 @@ def _press(app: AppTest, label: str) -> AppTest:
     return next(button for button in app.button if str(button.key).startswith("f1-sweep")).click().run()
 
 
-def test_a_stopped_sweep_says_so_and_goes_on_where_it_was(feed):
+def test_stopped_sweep_continues_where_it_was(feed):
     app = visit(**LINK, seeds="2", rslds="false")
     feed.auto = False
     _press(app, "Fit 18 models")
     _end_fits(feed, 5)
     app.run()
     _press(app, "Stop")
-    assert "Stopped after 5 of 18 fits" in words(app)
     assert feed.waiting() == []
     _press(app, "Go on with 13 fits")
-    assert len([job for job in feed.waiting() if job.slot is None]) == 8, "only what is missing, a few at a time"
+    assert len([job for job in feed.waiting() if job.slot is None]) == 8, "a few of the missing fits at a time"
     while feed.waiting():
         _end_fits(feed, 8)
     app.run()
     assert _sweep_buttons(app) == []
 
 
-def test_nobody_stops_the_sweep_of_somebody_else(feed, monkeypatch):
+def test_user_cannot_stop_the_sweep_of_another_user(feed, monkeypatch):
     app, other = (visit(**LINK, seeds="1", rslds="false") for _ in range(2))
     feed.auto = False
 
@@ -133,11 +113,10 @@ def test_nobody_stops_the_sweep_of_somebody_else(feed, monkeypatch):
     _press(app, "Fit 9 models")
     of("two")
     other.run()
-    assert "fits go on here" in words(other)
     _press(other, "Go on with 9 fits")
     of("one")
     _press(app, "Stop")
-    assert feed.waiting(), "the other has asked for them too"
+    assert feed.waiting(), "the other user still wants them"
     of("two")
     other.run()
     _press(other, "Stop")

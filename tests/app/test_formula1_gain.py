@@ -1,4 +1,4 @@
-"""Where time is won and where a driver brakes, turns and pushes: in numbers, in pictures, and on the page."""
+"""Where one driver gains time on another, and how a driver drives."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _between(first: int = 0, second: int = -1, by: By = "tyre age") -> Between:
 
 
 def _said(mean: list[float], error: float, states: Gain | None = None, whole: tuple[float, float] | None = None) -> str:
-    """The finding for three segments."""
+    """Return the finding for three segments."""
     gain = Gain(("T1-T2", "T2-T3", "T3-T1"), np.array(mean), np.full(3, error))
 
     class Won(TimeWon):
@@ -52,30 +52,21 @@ def _said(mean: list[float], error: float, states: Gain | None = None, whole: tu
     )
 
 
-def test_the_finding_says_who_gains_where_and_nothing_within_its_uncertainty():
+def test_finding_names_gain_beyond_its_uncertainty():
     states = Gain(("S1 flat out", "S5 braking"), np.array([0.09, 0.21]), np.array([0.02, 0.02]))
-    assert _said([0.2, 0.06, 0.04], 0.03, states) == (
-        "PIA gains 0.30 ± 0.06 s a lap on VER, two thirds of it in S5 braking, most of all in T1-T2 (0.20 ± 0.06 s)."
-    )
+    gain = _said([0.2, 0.06, 0.04], 0.03, states)
+    assert gain.startswith("PIA ")
+    for part in ("0.30 ± 0.06", "VER", "S5 braking", "T1-T2", "0.20 ± 0.06"):
+        assert part in gain
     back = Gain(states.names, -states.mean, states.error)
-    assert _said([-0.2, -0.06, -0.04], 0.03, back).startswith(
-        "VER gains 0.30 ± 0.06 s a lap on PIA, two thirds of it in S5"
-    )
+    assert _said([-0.2, -0.06, -0.04], 0.03, back).startswith("VER ")
     assert _said([0.2, 0.06, 0.04], 0.2, states) == ""
-    assert _said([0.1, 0.1, 0.1], 0.05) == "PIA gains 0.30 ± 0.10 s a lap on VER, spread over the lap."
+    assert "T1" not in _said([0.1, 0.1, 0.1], 0.05), "no segment stands out"
     lost = Gain(states.names, np.array([-0.5, 0.02]), states.error)
-    assert "S1" not in _said([0.2, 0.06, 0.04], 0.03, lost), "what the winner loses there is not where he wins"
+    assert "S1" not in _said([0.2, 0.06, 0.04], 0.03, lost), "the faster driver loses time in S1"
 
 
-@pytest.mark.parametrize(
-    ("share", "text"),
-    [(1.3, "more than all of it"), (0.9, "nearly all of it"), (0.52, "half of it"), (0.7, "two thirds of it")],
-)
-def test_shares_are_said_in_words(share, text):
-    assert time_gained._part(share) == text
-
-
-def test_segments_minisectors_and_states_share_one_gain():
+def test_segments_minisectors_and_states_add_up_to_one_gain():
     found, circuit = _between(), data.circuit(PLACE)
     assert found.gains["segment"].mean.sum() == pytest.approx(found.won.whole[0])
     assert found.gains["minisector"].mean.sum() == pytest.approx(found.won.whole[0])
@@ -84,7 +75,7 @@ def test_segments_minisectors_and_states_share_one_gain():
     assert found.gains["minisector"].edges[-1] == pytest.approx(circuit.length)
     back = _between(-1, 0)
     np.testing.assert_allclose(back.gains["segment"].mean, -found.gains["segment"].mean, atol=1e-3)
-    # A state that stands in the first half of the lap alone wins what is won there.
+    # A state that is active in the first half of the lap gains what is gained there.
     drivers = []
     for code in found.codes:
         laps = data.laps_of(PLACE, code, Observation())
@@ -97,7 +88,7 @@ def test_segments_minisectors_and_states_share_one_gain():
     assert states.mean.sum() == pytest.approx(found.won.whole[0])
 
 
-def test_what_lies_within_its_uncertainty_stays_grey():
+def test_uncertain_gain_is_grey():
     found, circuit = _between(), data.circuit(PLACE)
     error = np.full(len(found.gains["minisector"].names), 0.01)
     mean = np.zeros(len(error))
@@ -117,11 +108,11 @@ def test_what_lies_within_its_uncertainty_stays_grey():
         assert np.hypot(x[1] - next_x[0], y[1] - next_y[0]) < 0.1, "no gap between stretches"
     marker = gain_panel.bars(("AAA", "BBB"), gain, "minisector", LOOKS)["data"][0]["marker"]
     assert marker["color"] == wanted
-    assert [k for k, shape in enumerate(marker["pattern"]["shape"]) if shape] == [5], "not by hue alone"
+    assert [k for k, shape in enumerate(marker["pattern"]["shape"]) if shape] == [5], "colour is not the only cue"
     assert figure["data"][5]["line"]["dash"] != figure["data"][2]["line"]["dash"]
 
 
-def test_names_of_states_are_text_in_bars_too():
+def test_state_names_are_escaped_in_bars():
     gain = Gain(("S1 <b>%{x}</b> of the long &", "S2"), np.array([0.1, 0.0]), np.array([0.01, 0.01]))
     figure = gain_panel.bars(("AAA", "BBB"), gain, "state", LOOKS)
     (trace,) = figure["data"]
@@ -130,43 +121,35 @@ def test_names_of_states_are_text_in_bars_too():
     assert trace["hovertemplate"] == "%{customdata}<extra></extra>"
 
 
-def test_where_a_driver_brakes_turns_and_pushes_is_told_from_the_pedals():
+def test_driving_style_is_described_from_the_pedals():
     circuit, laps = data.circuit(PLACE), data.laps_of(PLACE, "FLT", Observation())
     states = np.column_stack([laps.car["brake"] > 0.5, laps.car["brake"] <= 0.5]).astype(np.float32)
     found = describe(states, laps.car, circuit.curvature_at(laps.distance))
     said = findings.driving(circuit, laps, found)
     braking = (laps.car["brake"] > 0.5).mean()
-    assert said.startswith(f"FLT brakes {braking:.0%} of the time, most into T14, ")
-    assert "(S1); turns" in said
-    assert "pushes flat out" in said
-    assert "T13-T14" in said, "the long straight"
+    for part in ("FLT", f"{braking:.0%}", "T14", "S1", "T13-T14"):  # the long straight
+        assert part in said
     silent = replace(laps, car={"speed": laps.car["speed"]})
     assert findings.driving(circuit, silent, found) == ""
     nowhere = replace(laps, segment=None)
     assert "most on" not in findings.driving(circuit, nowhere, found)
 
 
-def test_the_page_says_it_on_top_and_in_its_panel(feed):
+def test_page_shows_findings_and_keeps_choices_in_the_address(feed):
     app = visit(**{"won-by": "state", "view": "Drivers compared"})
     top = [element.proto.body for element in app.get("html") if 'class="gdm-finding"' in element.proto.body]
     assert len(top) == 2
-    assert "FLT brakes" in top[0]
     found = time_gained.usual(PLACE, ("FLT", "RGL"), Observation())
     assert found is not None
-    assert f"FLT gains {found.won.whole[0]:.2f} ± " in top[1]
+    assert f"{found.won.whole[0]:.2f} ± " in top[1]
     assert found.gains["sector"].names == ("Sector 1", "Sector 2", "Sector 3")
     for parts in found.gains.values():
         assert parts.mean.sum() == pytest.approx(found.won.whole[0], abs=1e-6)
-    text = words(app)
-    assert "pairs of undisturbed laps on tyres of the same compound and age" in text
     app.segmented_control(key="f1-pair").set_value("lap number").run()
-    assert "of the same number that both drove undisturbed" in words(app)
     assert one_of(app.query_params["pair"]) == "lap number"
     box(app, "Stint of FLT").set_value("1").run()
     assert one_of(app.query_params["stint"]) == "1"
 
 
-def test_a_race_without_enough_laps_says_so_in_place_of_a_finding(feed):
-    app = visit(source="real")
-    assert 'class="gdm-finding"' not in words(app), "three laps, and no pedals"
-    assert "fewer than 5 undisturbed laps" in words(app)
+def test_race_with_few_laps_has_no_finding(feed):
+    assert 'class="gdm-finding"' not in words(visit(source="real")), "three laps without pedals"

@@ -1,4 +1,4 @@
-"""Badges and corner numbers on the map: nothing covers anything, at every width, zoomed, and in the files."""
+"""Badges and corner numbers on the circuit map."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tests.support.real import recorded
 from tests.support.reports import sources_in
 
 TRACK_WIDTH = 13.0
-NUMBER_PX = (7.0, 11.0)  # of one character, as a browser draws it
+NUMBER_PX = (7.0, 11.0)  # width and height of a character in a browser
 
 
 def monza() -> Circuit:
-    """The real circuit as the corner service sends it."""
+    """Return the real circuit from a recorded response of the corner service."""
     sent = json.loads(recorded("f1/multiviewer_monza_2020.json").read_text())
     lap = ReferenceLap.from_points(np.column_stack([sent["x"], sent["y"]]) / 10)
     places = np.array([[c["trackPosition"]["x"], c["trackPosition"]["y"]] for c in sent["corners"]]) / 10
@@ -45,14 +45,16 @@ CIRCUITS = {
 
 @pytest.mark.parametrize("name", CIRCUITS)
 @pytest.mark.parametrize(("least", "height", "most"), circuit_map.WIDTHS)
-def test_no_badge_covers_another_a_number_a_leader_line_or_the_track(name, least, height, most):
+def test_badges_overlap_nothing_on_the_map(name, least, height, most):
     circuit = CIRCUITS[name]()
     at, room = circuit_map.places(circuit, least, height, most)
     kept = np.flatnonzero(~at.missing)
-    assert len(kept) >= len(room) - (2 if least < 520 else 0) if most else not len(kept), "a phone has numbers alone"
+    assert len(kept) >= len(room) - (2 if least < 520 else 0) if most else not len(kept), (
+        "phones show corner numbers only"
+    )
     box = np.array([[circuit_map.slot_width(room[i]), circuit_map.HEIGHT] for i in kept]).reshape(-1, 2) / 2
     numbers = np.array([[len(corner[0]) * NUMBER_PX[0], NUMBER_PX[1]] for corner in circuit.corners]) / 2
-    for zoom in (1.0, 1.7, 4.0):  # boxes stay as large as they are while the map grows
+    for zoom in (1.0, 1.7, 4.0):  # boxes keep their size while the map grows
         scale = at.scale * zoom
         middles, starts, line = at.middles[kept] * scale, at.anchors[kept] * scale, circuit.line * scale
         at_numbers = at.numbers * scale
@@ -76,7 +78,7 @@ def test_no_badge_covers_another_a_number_a_leader_line_or_the_track(name, least
         way = middles - starts
         begin = starts + way / np.linalg.norm(way, axis=1, keepdims=True) * zoom * (STANDOFF_PX + 6)
         over = crosses(begin[:, None], middles[:, None], line[None, :-1], line[None, 1:]).any(axis=1)
-        # Only what the track encloses, where a badge has no room, is tied to its segment across it.
+        # Leader lines cross the track only where the enclosed area has no room for a badge.
         assert not (over & ~at.cramped[kept]).any()
     assert at.cramped.sum() <= (6 if least < 520 else 1)
 
@@ -94,7 +96,7 @@ def _figure(circuit: Circuit, n_states: int, weights: list[float]) -> circuit_ma
     )  # fmt: skip
 
 
-def test_a_badge_stays_where_it_is_while_its_states_change():
+def test_badge_position_is_independent_of_its_states():
     circuit = data.circuit(Place(circuit="shanghai"))
 
     def stand(figure):
@@ -106,7 +108,7 @@ def test_a_badge_stays_where_it_is_while_its_states_change():
     assert [len(one) for one in few] == [0, 16, 16, 16, 16]
 
 
-def test_a_badge_holds_no_more_than_its_slot():
+def test_badge_fits_its_slot():
     for weights in ([1.0], [0.25] * 4, [0.5, 0.5], [0.6, 0.3, 0.1]):
         for states in ([0, 1, 2, 3], [9, 10, 11, 8]):
             badge = circuit_map.Badge(tuple(Part(k, 1.0, w, True) for k, w in zip(states, weights, strict=False)), "")
@@ -118,12 +120,12 @@ def test_a_badge_holds_no_more_than_its_slot():
     assert len(circuit_map.held(circuit_map.Badge(tuple(Part(k, 1.0, 0.25, True) for k in range(4)), ""), 4)) == 4
 
 
-def test_files_have_the_layout_of_their_own_width():
+def test_exported_map_uses_the_layout_of_its_width():
     circuit = data.circuit(Place(circuit="shanghai"))
     figure = legend.with_key(_figure(circuit, 4, [0.6, 0.4]), {"states": legend.states(4)})
     wide = at_width(figure, 900)
     assert sum(mark.get("name") == "badge" for mark in wide["layout"]["annotations"]) == 16
-    assert wide["height"] > at_width(_figure(circuit, 4, [0.6]), 900)["height"], "the legend has room of its own"
+    assert wide["height"] > at_width(_figure(circuit, 4, [0.6]), 900)["height"], "the legend adds height"
     assert sum(mark.get("name") == "badge" for mark in at_width(figure, 350)["layout"]["annotations"]) == 0
     assert sources_in(figure_html(figure, "Map").decode())[1].count('"name":"badge"') == 16
 
@@ -131,16 +133,16 @@ def test_files_have_the_layout_of_their_own_width():
 @pytest.mark.parametrize(
     ("name", "official"), [("shanghai", ("corners_shanghai_2025", 237)), ("suzuka", ("corners_suzuka_2024", 49))]
 )
-def test_simulated_circuits_lie_as_the_real_ones(name, official):
+def test_simulated_circuits_match_the_real_ones(name, official):
     file, degrees = official
     rows = np.loadtxt(recorded(f"f1/{file}.csv"), delimiter=",", skiprows=1)
     real = data.turned(rows[:, 1:3] / 10, degrees)
     drawn = np.array([corner[1:3] for corner in data.circuit(Place(circuit=name)).corners])
     apart = (drawn - drawn.mean(axis=0)) - (real - real.mean(axis=0))
-    assert np.linalg.norm(apart, axis=1).mean() < 60  # metres, of circuits of two kilometres
+    assert np.linalg.norm(apart, axis=1).mean() < 60  # metres; the circuits span two kilometres
 
 
-def test_a_circuit_without_corners_has_a_map():
+def test_circuit_without_corners_has_a_map():
     line = np.array([[0, 0], [500, 0], [500, 300], [0, 300], [0, 0]], np.float32)
     empty = Circuit("Ring", line, 1600.0, (), ())
     sizes = circuit_map.widths(empty, (), 3, "AAA")

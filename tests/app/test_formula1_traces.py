@@ -1,4 +1,4 @@
-"""One lap of two drivers: traces over states, colours of teams, and what the player is sent."""
+"""Telemetry of single laps: traces over states, line styles and player data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHANGHAI = Place(circuit="shanghai")
 
 @pytest.fixture(scope="module")
 def race():
-    """(session, circuit, two drivers with states that are the gear halves)."""
+    """Return a session, its circuit and two drivers whose two states are slow and fast."""
     session = data.open_session(SHANGHAI)
     circuit = data.circuit(SHANGHAI)
     found = []
@@ -41,7 +41,7 @@ def pair(race):
     return found
 
 
-def test_a_trace_is_what_the_car_did_at_each_place(race, pair):
+def test_trace_follows_the_car_along_the_lap(race, pair):
     session, circuit, drivers = race
     one, laps = pair[0], drivers[0].laps
     part = laps.lap == 4
@@ -56,7 +56,7 @@ def test_a_trace_is_what_the_car_did_at_each_place(race, pair):
     assert telemetry.trace(session, circuit, drivers[0], 99) is None
 
 
-def test_every_channel_and_the_gap_have_a_panel_with_both_drivers_over_both_their_states(race, pair):
+def test_every_channel_and_the_gap_have_a_panel(race, pair):
     session, circuit, _ = race
     figure = telemetry.laid_over(circuit, pair, teams.looks(session, [one.code for one in pair]))
     go.Figure(theme.resolve({"data": figure["data"], "layout": figure["layout"]}), skip_invalid=False)
@@ -64,15 +64,15 @@ def test_every_channel_and_the_gap_have_a_panel_with_both_drivers_over_both_thei
     assert len(panels) == 6, "speed, throttle, brake, gear, rpm and the gap; simulated cars send no DRS"
     behind = [trace for trace in figure["data"] if trace["type"] == "heatmap"]
     lines = [trace for trace in figure["data"] if trace["type"] == "scatter"]
-    assert (len(behind), len(lines)) == (6, 14), "two of the lines are the edges of the band around the gap"
+    assert (len(behind), len(lines)) == (6, 14), "two lines bound the interval of the gap"
     gap = telemetry.gap(*pair)
     assert gap is not None
     np.testing.assert_allclose(untyped(lines[-1]["y"]), gap.behind(pair[0].distance / circuit.length), atol=1e-5)
-    assert not untyped(lines[-2]["y"]).any(), "the first lap is not behind itself"
+    assert not untyped(lines[-2]["y"]).any(), "the first lap has no gap to itself"
     colours = palette.rgb(palette.colours(3))
     for trace in behind:
         cells = untyped(trace["z"])
-        # The first driver's states lie above: rows of a heat map go upwards.
+        # Rows of a heat map go upwards, so the first driver is the last row.
         for row, one in zip((1, 0), pair, strict=True):
             shown = palette.rgb([trace["colorscale"][2 * int(i)][1][:7] for i in cells[row]])
             sure = one.states.max(axis=1) > 0.99
@@ -81,10 +81,10 @@ def test_every_channel_and_the_gap_have_a_panel_with_both_drivers_over_both_thei
     edges = [figure["layout"][name]["domain"] for name in panels]
     assert all(low < high for low, high in edges)
     assert all(upper[0] > lower[1] - 1e-9 for upper, lower in itertools.pairwise(edges))
-    assert figure["cursor"] == {"kind": "time"}, "pointing at it moves the cursor of the map"
+    assert figure["cursor"] == {"kind": "time"}, "hovering moves the cursor on the map"
 
 
-def test_a_channel_that_no_car_sent_has_no_panel(race, pair):
+def test_missing_channel_has_no_panel(race, pair):
     session, circuit, _ = race
     looks = teams.looks(session, [one.code for one in pair])
     bare = [
@@ -92,13 +92,15 @@ def test_a_channel_that_no_car_sent_has_no_panel(race, pair):
     ]
     bare = [replace(one, clock=None) for one in bare]
     figure = telemetry.laid_over(circuit, bare, looks)
-    assert [name for name in figure["layout"] if name.startswith("yaxis")] == ["yaxis"], "nor has a gap without clocks"
+    assert [name for name in figure["layout"] if name.startswith("yaxis")] == ["yaxis"], (
+        "without lap clocks there is no gap"
+    )
     half = [bare[0], replace(bare[1], car={})]
     figure = telemetry.laid_over(circuit, half, looks)
-    assert np.isnan(untyped(figure["data"][-1]["y"])).all(), "who sent nothing has an empty line"
+    assert np.isnan(untyped(figure["data"][-1]["y"])).all(), "a car without data has an empty line"
 
 
-def test_two_drivers_differ_in_dash_and_teammates_in_lightness(race):
+def test_line_styles_tell_drivers_apart(race):
     session = race[0]
     by_team: dict[str, list[str]] = {}
     for driver in session.drivers:
@@ -110,11 +112,11 @@ def test_two_drivers_differ_in_dash_and_teammates_in_lightness(race):
     assert abs(one[0] - other[0]) > 0.1, "lightness"
     rivals = [next(codes for codes in by_team.values() if team in codes)[0] for team in (mates[0], session.codes[-1])]
     looks = teams.looks(session, rivals)
-    assert looks[0].dash != looks[1].dash, "not by hue alone"
+    assert looks[0].dash != looks[1].dash, "colour is not the only cue"
 
 
 @pytest.mark.parametrize("colour", ["#ffffff", "#000000", "#b6babd", "#ff8000", "#3671c6", "#e8002d", "#27f4d2", ""])
-def test_the_colour_of_every_team_is_seen_on_both_themes(colour):
+def test_team_colours_have_contrast_in_both_themes(colour):
     shown = teams.readable(colour)
 
     def light(colour: str) -> float:
@@ -125,7 +127,7 @@ def test_the_colour_of_every_team_is_seen_on_both_themes(colour):
         assert pair[1] / pair[0] > 2.9, (theme_name, shown)
 
 
-def test_the_player_is_sent_each_lap_once_and_small(race, pair):
+def test_player_data_is_complete_and_small(race, pair):
     session, circuit, _ = race
     sent = telemetry.played(circuit, pair, teams.looks(session, [one.code for one in pair]), [])
     assert sent["names"] == ["S1", "S2", "S3"]
@@ -137,12 +139,12 @@ def test_the_player_is_sent_each_lap_once_and_small(race, pair):
         state = untyped(car["state"])
         np.testing.assert_array_equal(state, one.states.argmax(axis=1))
     line = untyped(sent["line"])
-    assert len(line) == len(pair[0].distance) + 1, "the lap closes at the line"
+    assert len(line) == len(pair[0].distance) + 1, "the lap is a closed line"
     assert np.linalg.norm(line[0] - line[-1]) < 5
     assert len(repr(sent)) < 60_000
 
 
-def test_four_laps_are_laid_over_each_other_and_a_corner_is_zoomed_to(race, pair):
+def test_four_laps_overlay_with_a_corner_zoom(race, pair):
     session, circuit, drivers = race
     four = [*pair, *(telemetry.trace(session, circuit, driver, 5) for driver in drivers)]
     span = telemetry.zooms(circuit)["T6"]
@@ -151,17 +153,17 @@ def test_four_laps_are_laid_over_each_other_and_a_corner_is_zoomed_to(race, pair
     assert figure["layout"]["xaxis"]["range"] == list(span)
     speeds = [one for one in figure["data"] if one["type"] == "scatter" and one["yaxis"] == "y"]
     assert len({(one["line"]["color"], one["line"]["dash"]) for one in speeds}) == 4
-    assert untyped(figure["data"][0]["z"]).shape[0] == 4, "each lap's states have a row"
+    assert untyped(figure["data"][0]["z"]).shape[0] == 4, "one row per lap"
 
 
-def test_a_click_on_the_map_is_the_corner_that_is_nearest_along_the_lap(race, monkeypatch):
+def test_click_on_the_map_zooms_to_the_nearest_corner(race, monkeypatch):
     circuit, found = race[1], []
     monkeypatch.setattr(telemetry, "zoom_to", found.append)
     for name, x, y, *_ in circuit.corners:
         telemetry.clicked(circuit, {"x": x, "y": y})
         assert found.pop() == f"T{name}"
-    for point in (None, {}, {"x": "a", "y": 1}):  # whatever a browser makes up
+    for point in (None, {}, {"x": "a", "y": 1}):  # invalid messages
         telemetry.clicked(circuit, point)
     bare = replace(circuit, corners=(), segments=())
     telemetry.clicked(bare, {"x": float(circuit.line[0, 0]), "y": float(circuit.line[0, 1])})
-    assert found == ["0 m"], "without corners, equal stretches"
+    assert found == ["0 m"], "without corners, equal segments"

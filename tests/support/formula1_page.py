@@ -114,3 +114,9 @@ def box(app: AppTest, label: str) -> Any:
 def one_of(value: str | list[str]) -> str:
     """What the address holds: a text until the page has written it, a list afterwards."""
     return value if isinstance(value, str) else value[0]
+
+
+def drivers(app: AppTest) -> tuple[str, str]:
+    """Return the codes of the training and the test driver of the displayed fit."""
+    race = app.session_state["live-formula1"].poll().wanted.where.data.source
+    return race.train.code, race.test.code
