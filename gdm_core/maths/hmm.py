@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,10 @@ import numpy.typing as npt
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
-# Below this share of a row's scale a product is computed again in log space, so that no path is lost to underflow.
+# A sum of numbers up to one is right above this, whatever was lost to underflow; below, it is computed in log space.
 _TINY = 1e-150
+_NONE = np.zeros(0, np.int64)
+_LOG_NUMBERS = 2_000_000  # that a sum in log space holds at a time
 # Stands in for log 0: far below any log-probability, but differences of two of them stay finite.
 LOG_ZERO = -1e10
 
@@ -113,34 +115,13 @@ def posterior(log_likelihoods: Float, log_initial: Float, log_transitions: Float
         states, log_sums = softmax(np.maximum(log_prior, LOG_ZERO) + log_likelihoods)
         pairs = np.where(starts[:, None], 0.0, states)[:, None, :]
         return ChainPosterior(float(log_sums.sum()), states, pairs)
-    steps = _steps(log_likelihoods, log_initial, log_transitions, starts)
-    levels = _products(*_scaled(steps))
-    forward = _forward(levels)  # [T, K] log weight of each state before its sample is seen, up to a constant
-    backward = _backward(levels)
-    pairs = _pairs(forward, levels[0], backward, steps)
+    levels = _products(_steps(log_likelihoods, log_initial, log_transitions, starts))
+    pairs = _pairs(_forward(levels), levels[0], _backward(levels))
     states = np.einsum("tij->tj", pairs)
     pairs[starts] = 0.0
-    root, scale = levels[-1]
-    total = scale[0, 0] + np.log(root[0, 0].sum())
+    # All rows of the root are alike: it begins with the start of a trial.
+    total = softmax(levels[-1].logs(np.zeros(1, np.int64))[0, 0])[1]
     return ChainPosterior(float(total), states, pairs)
-
-
-def _pairs(forward: Float, level: tuple[Float, Float], backward: Float, steps: Float) -> Float:
-    """[T, K, K] probability of each step, from log weights before it and after it: exponentials of [T, K] alone."""
-    matrices, scale = level
-    before = forward + scale
-    before -= row_max(before)[:, None]
-    after = backward - row_max(backward)[:, None]
-    pairs = np.exp(before)[:, :, None] * matrices
-    pairs *= np.exp(after)[:, None, :]
-    total = np.einsum("tij->t", pairs)
-    lost = np.flatnonzero(total < _TINY)
-    if len(lost):  # what is likely before and what is likely after disagree by more than the range of numbers
-        joint = forward[lost][:, :, None] + steps[lost] + backward[lost][:, None, :]
-        pairs[lost] = softmax(joint.reshape(len(lost), -1))[0].reshape(joint.shape)
-        total[lost] = 1.0
-    pairs /= total[:, None, None]
-    return pairs
 
 
 def filtered(log_likelihoods: Float, log_initial: Float, log_transitions: Float, starts: Bool) -> Float:
@@ -149,104 +130,205 @@ def filtered(log_likelihoods: Float, log_initial: Float, log_transitions: Float,
     if log_transitions.ndim == 3 and log_transitions.shape[1] == 1:
         log_prior = np.where(starts[:, None], log_initial, log_transitions[:, 0])
         return softmax(np.maximum(log_prior, LOG_ZERO) + log_likelihoods)[0]
-    steps = _steps(log_likelihoods, log_initial, log_transitions, starts)
-    forward = _forward(_products(*_scaled(steps)))
-    joint = forward[:, :, None] + steps
-    weights = softmax(joint.reshape(len(joint), -1))[0].reshape(joint.shape)
-    return np.asarray(np.einsum("tij->tj", weights))
+    levels = _products(_steps(log_likelihoods, log_initial, log_transitions, starts))
+    pairs = _pairs(_forward(levels), levels[0], np.zeros(log_likelihoods.shape))
+    return np.asarray(np.einsum("tij->tj", pairs))
 
 
-def _steps(log_likelihoods: Float, log_initial: Float, log_transitions: Float, starts: Bool) -> Float:
-    """[T, K, K] log weight of stepping from a state to another and seeing the sample there."""
-    steps = np.maximum(log_transitions, LOG_ZERO) + log_likelihoods[:, None, :]
-    steps[starts] = np.maximum(log_initial, LOG_ZERO) + log_likelihoods[starts][:, None, :]
-    return steps
+class _Level(NamedTuple):
+    """Products of neighbouring steps: product n is exp(rows[n, i]) * matrices[n, i, j] * exp(columns[n, j]).
 
+    matrices    [n, K, K] at most one. What is lost to underflow is below 1e-300, so a sum above _TINY is exact
+    rows        [n, K]
+    columns     [n, K]
+    sharp       [m] products with an entry below _TINY, in order: their logs are kept as well
+    sharp_logs  [m, K, K]
+    """
 
-def _scaled(steps: Float) -> tuple[Float, Float]:
-    """(matrices with row maxima of one, log of the row scales)."""
-    scale = row_max(steps)
-    return np.exp(steps - scale[:, :, None]), scale
+    matrices: Float
+    rows: Float
+    columns: Float
+    sharp: npt.NDArray[np.int64]
+    sharp_logs: Float
 
-
-def _join(left: tuple[Float, Float], right: tuple[Float, Float]) -> tuple[Float, Float]:
-    """Row-scaled products of matrices."""
-    (a, a_scale), (b, b_scale) = left, right
-    top = row_max(b_scale)[:, None]
-    product = (a * np.exp(b_scale - top)[:, None, :]) @ b  # [n, K, K]
-    peak = row_max(product)
-    scale = a_scale + top
-    lost = peak < _TINY
-    if lost.any():
-        n, row = np.nonzero(lost)
+    def logs(self, chosen: npt.NDArray[np.int64]) -> Float:
+        """[m, K, K] logs of some products."""
         with np.errstate(divide="ignore"):
-            weights = np.maximum(np.log(a[n, row]), LOG_ZERO) + b_scale[n]  # [lost rows, K]
-        shift = weights.max(axis=1)
-        product[n, row] = (np.exp(weights - shift[:, None])[:, None, :] @ b[n])[:, 0]
-        peak[n, row] = product[n, row].max(axis=1)
-        scale = np.broadcast_to(scale, peak.shape).copy()
-        scale[n, row] = a_scale[n, row] + shift
-    return product / peak[:, :, None], scale + np.log(peak)
+            found = np.log(self.matrices[chosen])
+        found += self.rows[chosen][:, :, None]
+        found += self.columns[chosen][:, None, :]
+        if len(self.sharp):
+            place = np.minimum(np.searchsorted(self.sharp, chosen), len(self.sharp) - 1)
+            kept = self.sharp[place] == chosen
+            found[kept] = self.sharp_logs[place[kept]]
+        return found
 
 
-def _products(matrices: Float, scale: Float) -> list[tuple[Float, Float]]:
+def _scaled(logs: Float) -> tuple[Float, Float, Float]:
+    """(matrices, rows, columns) of a level, from the logs [m, K, K] of its products."""
+    columns = row_max(logs.swapaxes(1, 2))
+    matrices = logs - columns[:, None, :]
+    rows = row_max(matrices)
+    matrices -= rows[:, :, None]
+    return np.exp(matrices, out=matrices), rows, columns
+
+
+def _steps(log_likelihoods: Float, log_initial: Float, log_transitions: Float, starts: Bool) -> _Level:
+    """Steps from a state to another, with the likelihood of the sample there; into a start, from anywhere alike."""
+    moves = np.maximum(log_transitions, LOG_ZERO)
+    n = len(log_likelihoods)
+    if moves.ndim == 2:
+        one, its_rows, its_columns = _scaled(moves[None])
+        matrices, rows = np.repeat(one, n, axis=0), np.repeat(its_rows, n, axis=0)
+        columns = log_likelihoods + its_columns
+        sharp = np.arange(n if one.min() < _TINY else 0)
+    else:
+        rows, columns = row_max(moves), log_likelihoods.copy()
+        matrices = np.exp(moves - rows[:, :, None])
+        sharp = _with_tiny_entries(matrices)
+        if len(sharp):
+            matrices[sharp], rows[sharp], its_columns = _scaled(moves[sharp])
+            columns[sharp] += its_columns
+    matrices[starts], rows[starts] = 1.0, 0.0
+    columns[starts] = np.maximum(log_initial, LOG_ZERO) + log_likelihoods[starts]
+    sharp = sharp[(matrices[sharp] < _TINY).any(axis=(1, 2))]
+    logs = (moves if moves.ndim == 2 else moves[sharp]) + log_likelihoods[sharp][:, None, :]
+    return _Level(matrices, rows, columns, sharp, logs)
+
+
+def _with_tiny_entries(matrices: Float) -> npt.NDArray[np.int64]:
+    """Places of matrices with an entry below _TINY."""
+    if matrices.min() >= _TINY:
+        return _NONE
+    return np.flatnonzero((matrices < _TINY).any(axis=(1, 2)))
+
+
+def _products(steps: _Level) -> list[_Level]:
     """Level l holds the products of 2^l neighbours; an odd one out moves up alone. The last level is one matrix."""
-    levels = [(matrices, scale)]
-    while len(levels[-1][0]) > 1:
-        m, s = levels[-1]
-        pairs = len(m) // 2
-        joined = _join((m[: 2 * pairs : 2], s[: 2 * pairs : 2]), (m[1 : 2 * pairs : 2], s[1 : 2 * pairs : 2]))
-        if len(m) % 2:
-            joined = (np.concatenate([joined[0], m[-1:]]), np.concatenate([joined[1], s[-1:]]))
-        levels.append(joined)
+    levels = [steps]
+    while len(levels[-1].matrices) > 1:
+        levels.append(_joined(levels[-1]))
     return levels
 
 
-def _log_times(weights: Float, matrices: Float, scale: Float) -> Float:
-    """log of (exp(weights) as a row vector, times the matrix), its largest entry set to zero."""
-    weights = weights + scale
-    weights = weights - row_max(weights)[:, None]
+def _joined(level: _Level) -> _Level:
+    """Products of pairs of neighbours."""
+    n = len(level.matrices)
+    left, right = slice(0, n - n % 2, 2), slice(1, None, 2)
+    between = level.columns[left] + level.rows[right]
+    top = row_max(between)[:, None]
+    products = (level.matrices[left] * np.exp(between - top)[:, None, :]) @ level.matrices[right]
+    sharp = _with_tiny_entries(products)
+    peak = row_max(products)
+    if len(sharp):
+        np.maximum(peak, _TINY, out=peak)  # those below are computed again
+    products /= peak[:, :, None]
+    rows, columns = level.rows[left] + (top + np.log(peak)), level.columns[right]
+    logs = level.sharp_logs[:0]
+    if len(sharp):
+        logs = _log_products(level, 2 * sharp, 2 * sharp + 1)
+        columns = columns.copy()
+        products[sharp], rows[sharp], columns[sharp] = _scaled(logs)
+    if n % 2:
+        products = np.concatenate([products, level.matrices[-1:]])
+        rows, columns = np.concatenate([rows, level.rows[-1:]]), np.concatenate([columns, level.columns[-1:]])
+        if len(level.sharp) and level.sharp[-1] == n - 1:
+            sharp, logs = np.append(sharp, n // 2), np.concatenate([logs, level.sharp_logs[-1:]])
+    return _Level(products, rows, columns, sharp, logs)
+
+
+def _log_products(level: _Level, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> Float:
+    """[m, K, K] logs of products of two matrices each, summed in log space."""
+    k = level.matrices.shape[1]
+    found = np.empty((len(left), k, k))
+    for first in range(0, len(left), max(1, _LOG_NUMBERS // k**3)):
+        part = slice(first, first + max(1, _LOG_NUMBERS // k**3))
+        terms = level.logs(left[part])[:, :, None, :] + level.logs(right[part]).swapaxes(1, 2)[:, None, :, :]
+        found[part] = _log_sum(terms)
+    return found
+
+
+def _log_sum(terms: Float) -> Float:
+    """log-sum-exp over the last axis; -inf where all terms are."""
+    top = np.maximum(row_max(terms), -np.finfo(np.float64).max)
     with np.errstate(divide="ignore"):
-        product = np.log((np.exp(weights)[:, None, :] @ matrices)[:, 0])
-    return np.maximum(product - row_max(product)[:, None], LOG_ZERO)
+        return np.asarray(top + np.log(row_sum(np.exp(terms - top[..., None]))))
 
 
-def _log_times_column(matrices: Float, scale: Float, weights: Float) -> Float:
-    """log of (the matrix times exp(weights) as a column vector), its largest entry set to zero."""
-    with np.errstate(divide="ignore"):
-        product = scale + np.log((matrices @ np.exp(weights)[:, :, None])[:, :, 0])
-    return np.maximum(product - row_max(product)[:, None], LOG_ZERO)
-
-
-def _forward(levels: list[tuple[Float, Float]]) -> Float:
+def _forward(levels: list[_Level]) -> Float:
     """[T, K] log weight of each state before each step, from the products to its left only."""
-    n_states = levels[0][0].shape[1]
+    n_states = levels[0].rows.shape[1]
     weights = np.full((1, n_states), LOG_ZERO)
     weights[0, 0] = 0.0  # the first step is the start of a trial, so it does not matter where the chain was
-    for matrices, scale in reversed(levels[:-1]):
-        pairs = len(matrices) // 2
-        below = np.empty((len(matrices), n_states))
+    for level in reversed(levels[:-1]):
+        n = len(level.matrices)
+        left, right = slice(0, n - n % 2, 2), slice(1, None, 2)
+        below = np.empty((n, n_states))
         below[::2] = weights
-        below[1 : 2 * pairs : 2] = _log_times(weights[:pairs], matrices[: 2 * pairs : 2], scale[: 2 * pairs : 2])
+        weights = weights[: n // 2]
+        before = weights + level.rows[left]
+        before -= row_max(before)[:, None]
+        sums = (np.exp(before)[:, None, :] @ level.matrices[left])[:, 0]
+        below[right] = _relative(sums, level.columns[left], weights, level, 0)
         weights = below
     return weights
 
 
-def _backward(levels: list[tuple[Float, Float]]) -> Float:
+def _backward(levels: list[_Level]) -> Float:
     """[T, K] log weight of everything after each step."""
-    n_states = levels[0][0].shape[1]
+    n_states = levels[0].rows.shape[1]
     weights = np.zeros((1, n_states))
-    for matrices, scale in reversed(levels[:-1]):
-        pairs = len(matrices) // 2
-        below = np.empty((len(matrices), n_states))
-        below[1 : 2 * pairs : 2] = weights[:pairs]
-        below[: 2 * pairs : 2] = _log_times_column(
-            matrices[1 : 2 * pairs : 2], scale[1 : 2 * pairs : 2], weights[:pairs]
-        )
-        if len(matrices) % 2:
+    for level in reversed(levels[:-1]):
+        n = len(level.matrices)
+        left, right = slice(0, n - n % 2, 2), slice(1, None, 2)
+        below = np.empty((n, n_states))
+        if n % 2:
             below[-1] = weights[-1]
+        weights = weights[: n // 2]
+        below[right] = weights
+        after = weights + level.columns[right]
+        after -= row_max(after)[:, None]
+        sums = (level.matrices[right] @ np.exp(after)[:, :, None])[:, :, 0]
+        below[left] = _relative(sums, level.rows[right], weights, level, 1)
         weights = below
     return weights
+
+
+def _relative(sums: Float, scale: Float, weights: Float, level: _Level, odd: int) -> Float:
+    """Log weights of a vector times products of a level, the largest set to zero.
+
+    sums      [m, K] scaled sums over states
+    scale     [m, K] their logs of scale
+    weights   [m, K] log of the vector, for sums that are too small to be right
+    odd       0: the vector stands before the even products, 1: behind the odd ones
+    """
+    lost = np.flatnonzero((sums < _TINY).any(axis=1)) if len(level.sharp) else ()
+    if len(lost):
+        sums[lost] = 1.0
+    found = np.log(sums)
+    found += scale
+    if len(lost):
+        logs = level.logs(2 * lost + odd)
+        found[lost] = _log_sum((logs if odd else logs.swapaxes(1, 2)) + weights[lost][:, None, :])
+    found -= row_max(found)[:, None]
+    return np.maximum(found, LOG_ZERO, out=found)
+
+
+def _pairs(forward: Float, steps: _Level, backward: Float) -> Float:
+    """[T, K, K] probability of each step, from log weights before it and after it: exponentials of [T, K] alone."""
+    before, after = forward + steps.rows, backward + steps.columns
+    before -= row_max(before)[:, None]
+    after -= row_max(after)[:, None]
+    pairs = np.exp(before)[:, :, None] * steps.matrices
+    pairs *= np.exp(after)[:, None, :]
+    total = np.einsum("tij->t", pairs)
+    lost = np.flatnonzero(total < _TINY)
+    if len(lost):  # what is likely before and what is likely after disagree by more than the range of numbers
+        joint = forward[lost][:, :, None] + steps.logs(lost) + backward[lost][:, None, :]
+        pairs[lost] = softmax(joint.reshape(len(lost), -1))[0].reshape(joint.shape)
+        total[lost] = 1.0
+    pairs /= total[:, None, None]
+    return pairs
 
 
 def sample_index(log_weights: npt.NDArray[Any], rng: np.random.Generator) -> npt.NDArray[np.int64]:

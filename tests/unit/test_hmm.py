@@ -103,6 +103,51 @@ def test_impossible_moves_stay_finite():
     assert found.log_likelihood == pytest.approx(np.log(0.5) - 16 * 2000.0)
 
 
+def log_recursion(table, log_initial, log_transitions, starts):
+    """(log evidence, marginals, pairs) sample by sample, in log space."""
+    n, k = table.shape
+    steps = np.broadcast_to(log_transitions, (n, k, k)) + table[:, None, :]
+    steps = np.where(starts[:, None, None], (log_initial + table)[:, None, :], steps)
+    forward, backward = np.full((n + 1, k), -np.log(k)), np.zeros((n + 1, k))
+    for t in range(n):
+        forward[t + 1] = np.logaddexp.reduce(forward[t][:, None] + steps[t], axis=0)
+        backward[n - t - 1] = np.logaddexp.reduce(steps[n - t - 1] + backward[n - t], axis=1)
+    evidence = np.logaddexp.reduce(forward[n])
+    pairs = np.exp(forward[:-1, :, None] + steps + backward[1:, None, :] - evidence)
+    marginal = pairs.sum(axis=1)
+    return evidence, marginal, np.where(starts[:, None, None], 0.0, pairs)
+
+
+def test_unlikely_step_to_the_only_likely_state_is_kept():
+    """The path goes through a transition of e^-800, and every other one through an emission of e^-2,400."""
+    table = np.array([[0.0, -9000.0], [0.0, 0.0], [-2400.0, 0.0]])
+    moves = np.array([[0.0, -800.0], [-800.0, 0.0]])
+    found = hmm.posterior(table, np.log([0.5, 0.5]), moves, np.arange(3) == 0)
+    assert found.log_likelihood == pytest.approx(-800 + np.log(0.5) + np.log(2))
+    np.testing.assert_allclose(found.states, [[1, 0], [0.5, 0.5], [0, 1]], atol=1e-12)
+
+
+@pytest.mark.parametrize("emission", [1.0, 500.0])
+@pytest.mark.parametrize("logit", [1.0, 100.0, 500.0, 3000.0])
+def test_sharp_chains_equal_a_recursion_in_log_space(emission, logit):
+    for seed in range(40):
+        rng = np.random.default_rng([seed, int(logit), int(emission)])
+        n, k = int(rng.integers(2, 40)), int(rng.integers(2, 5))
+        shape = (k, k) if seed % 2 else (n, k, k)
+        moves = hmm.log_normalise(logit * rng.normal(size=shape))[0]
+        first = hmm.log_normalise(logit * rng.normal(size=k))[0]
+        table = emission * rng.normal(size=(n, k))
+        starts = np.isin(np.arange(n), [0, n // 3])
+        evidence, marginal, pairs = log_recursion(table, first, moves, starts)
+        found = hmm.posterior(table, first, moves, starts)
+        assert found.log_likelihood == pytest.approx(evidence, rel=1e-12, abs=1e-9)
+        np.testing.assert_allclose(found.states, marginal, atol=1e-8)
+        np.testing.assert_allclose(found.pairs, pairs, atol=1e-8)
+        last = log_recursion(table[: n // 2], first, moves if seed % 2 else moves[: n // 2], starts[: n // 2])
+        if n > 3:
+            np.testing.assert_allclose(hmm.filtered(table, first, moves, starts)[n // 2 - 1], last[1][-1], atol=1e-8)
+
+
 def test_sampled_indices_follow_their_probabilities():
     rng = np.random.default_rng(6)
     p = np.array([0.1, 0.6, 0.3])
