@@ -1,4 +1,4 @@
-"""Home's cards lead to pages that show what the cards do."""
+"""Home: each card opens the page and the result that it shows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from streamlit.testing.v1 import AppTest
 
 from datasets.f1.layouts import LAYOUTS
 from pages.formula1.data import turned
-from pages.home import pictures
 from pages.lab import shipped
 from pages.lab.live import Live
 from pages.lab.view import Looked
@@ -18,23 +17,22 @@ from pages.ui.card import explained
 from pages.ui.result_files import Card, load_card
 from tests.support.drawn import pieces
 from tests.support.live_engine import QuickEngine
-from tests.support.nascar_page import text
 from tests.support.page import APP, opened
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_fitted(engine):
-    engine.auto = False  # or read: what is shown ships with the app
+    engine.auto = False  # precomputed results need no job
 
 
 def followed(page: str, card: Card | None) -> AppTest:
-    """The page behind a card of Home, at the address of the card's link."""
+    """Open the page behind a card, at the address of the card."""
     assert card is not None
     return opened(page, **{name: str(value) for name, value in card.query.items()})
 
 
 def standing(engine: QuickEngine, page: str, card: Card | None) -> tuple[AppTest, Live]:
-    """That page with its live fit, which shows a finished result although nothing was fitted."""
+    """Return the page and its live fit, which has a result without any job."""
     app = followed(page, card)
     live = app.session_state[f"live-{page}"]
     assert live.poll().state == "fresh"
@@ -42,25 +40,25 @@ def standing(engine: QuickEngine, page: str, card: Card | None) -> tuple[AppTest
     return app, live
 
 
-def test_the_card_of_the_track_opens_that_track_on_the_lap_it_shows(engine):
+def test_track_card_opens_its_lap(engine):
     card = load_card("nascar-soft")
     app, live = standing(engine, "nascar", card)
     trial, states = live.poll().wanted.test[0], live.records.last(Looked).states(1)
     assert trial.name == "nascar soft, seed 100"
     np.testing.assert_allclose(trial.position, card.position, atol=1e-4)
-    assert np.abs(states - card.states).mean() < 0.02, "in the same colours"
+    assert np.abs(states - card.states).mean() < 0.02, "same states and colours"
     assert app.button_group(key="trial").value == "test"
 
 
-def test_the_card_of_the_race_opens_the_driver_it_shows(engine):
+def test_race_card_opens_its_driver(engine):
     card = load_card("formula1")
     app, live = standing(engine, "formula1", card)
     assert next(one for one in app.button_group if one.key.startswith("f1-who")).value == "test"
     shown = turned(live.poll().wanted.test[0].position, LAYOUTS["shanghai"].rotation)
-    assert np.isin(card.position.round(2), shown.round(2)).all(), "turned as the page turns it"
+    assert np.isin(card.position.round(2), shown.round(2)).all()
 
 
-def test_the_card_of_the_mice_opens_the_trial_it_shows(engine):
+def test_mice_card_opens_its_trial(engine):
     card = load_card("behaviour")
     app, live = standing(engine, "behaviour", card)
     assert len(card.position) == live.poll().wanted.test[0].n_samples
@@ -71,7 +69,7 @@ def test_the_card_of_the_mice_opens_the_trial_it_shows(engine):
 @pytest.mark.parametrize(
     ("page", "name"), [("nascar", "nascar-soft"), ("formula1", "formula1"), ("behaviour", "behaviour")]
 )
-def test_the_numbers_of_a_card_are_those_of_the_page_it_opens(engine, page, name):
+def test_card_shows_the_scores_of_its_page(engine, page, name):
     card = load_card(name)
     app = followed(page, card)
     html = "".join(pieces(app))
@@ -86,22 +84,9 @@ def test_the_numbers_of_a_card_are_those_of_the_page_it_opens(engine, page, name
         assert any(all(part in row for part in told) for row in rows), (told, rows)
 
 
-def test_links_of_home_carry_the_address_of_what_they_show():
+def test_links_hold_the_settings_of_their_pictures():
     app = AppTest.from_file(APP).run()
     links = {link.proto.page: link.proto.query_string for link in app.get("page_link")}
     assert any("trial=New+trial" in query for query in links.values())
     assert any("who=" in query for query in links.values())
-    assert "trial=" in next(query for page, query in links.items() if page == "nascar"), "where the first step leads"
-
-
-def test_home_says_in_plain_words_what_was_measured():
-    said = text(AppTest.from_file(APP).run())
-    score = load_card("formula1").scores[0]
-    assert (
-        f"Says whether the car brakes, turns or pushes, without having been told: <b>{score.value:.0%} of the time</b>"
-        in said
-    )
-    for card in map(load_card, ("nascar-soft", "formula1", "behaviour")):
-        for one in card.scores[:2]:
-            assert one.name in pictures.PLAIN
-            assert one.name not in said
+    assert "trial=" in next(query for page, query in links.items() if page == "nascar")

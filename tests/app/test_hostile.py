@@ -1,4 +1,4 @@
-"""Whole pages at forged addresses, and given forged values of their controls and forged messages of their components."""
+"""Pages under forged addresses, control values, component messages and uploads."""
 
 from __future__ import annotations
 
@@ -13,17 +13,15 @@ from streamlit.elements.widgets import file_uploader
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
 
-from pages.formula1 import state_names
 from pages.ui import navigation, streamlit_internals
 from pages.ui.slider import moved
 from pages.ui.tables import clicked_row
 from tests.support import forged
-from tests.support.formula1_page import visit
 from tests.support.page import opened
 from tests.support.your_data_page import html, uploaded
 
 PAGES = [entry.folder for entry in navigation.available()]
-SLOW = ("formula1", "compare")  # the same rule on the pages that take longest: `make test-all`
+QUICK = ("nascar", "your_data")  # the other pages are for `make test-all`
 SMALL = {"nascar": {"T": "200", "setting": "Standard"}, "behaviour": {"frames": "500", "mice": "2"},
          "compare": {"settings": "1", "seeds": "1", "data": "NASCAR, standard", "model-A": "AR-HMM"}}  # fmt: skip
 NAMES = (
@@ -36,7 +34,7 @@ NAMES = (
 
 
 def forge(state: WidgetState, rng: np.random.Generator) -> None:
-    """In place of what the browser would send for a control."""
+    """Replace the value that the browser would send for a control."""
     numbers = [-1e300, 1e300, np.nan, np.inf, 2.5, -1]
     if state.HasField("double_value"):
         state.double_value = float(rng.choice(numbers))
@@ -44,7 +42,7 @@ def forge(state: WidgetState, rng: np.random.Generator) -> None:
         state.int_value = int(rng.choice([-1, 2**60, 0]))
     elif state.HasField("double_array_value"):
         state.double_array_value.data[:] = rng.choice(numbers, int(rng.integers(0, 3))).tolist()
-    elif state.HasField("string_value") and state.string_value.startswith("{"):  # a table that is clicked or edited
+    elif state.HasField("string_value") and state.string_value.startswith("{"):  # a clicked or edited table
         cells = {"selection": {"rows": [10**9, -5], "columns": ["x"], "cells": [[-(10**9), "x"]]}}
         edits = {"edited_rows": {"999999": {"x": 1}}, "added_rows": [{"x": 1}], "deleted_rows": [-7]}
         state.string_value = json.dumps(edits if "edited_rows" in state.string_value else cells)
@@ -53,9 +51,9 @@ def forge(state: WidgetState, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize(
-    "folder", [pytest.param(name, marks=pytest.mark.bulk) if name in SLOW else name for name in PAGES]
+    "folder", [name if name in QUICK else pytest.param(name, marks=pytest.mark.bulk) for name in PAGES]
 )
-def test_a_page_survives_a_forged_address_forged_values_and_messages(folder: str, engine):
+def test_page_survives_forged_address_values_and_messages(folder: str, engine):
     rng = np.random.default_rng(PAGES.index(folder))
     address: dict[str, str | list[str]] = {name: forged.text(rng) for name in NAMES}
     address |= {str(name): [forged.text(rng), forged.text(rng)] for name in rng.choice(NAMES, 5, replace=False)}
@@ -72,39 +70,17 @@ def test_a_page_survives_a_forged_address_forged_values_and_messages(folder: str
     app._run(states)
 
 
-@pytest.mark.parametrize("number", ["inf", "-inf", "nan", "1e999"])
-def test_a_number_in_a_link_that_is_none_is_said_and_not_raised(number: str, engine):
-    app = opened("nascar", **SMALL["nascar"], seed=number, track=number)
-    said = "\n".join(element.proto.body for element in app.get("html"))
-    assert f"Start (seed) in the link is {'“nan”' if number == 'nan' else number}, " in said
-    assert 0 <= app.number_input(key="seed").value <= 9999
-
-
 @pytest.mark.parametrize(
     ("cells", "row"),
     [([], None), ([()], None), ([(0, "a")], 0), ([(2, "a")], 2), ([(3, "a")], None), ([(-1, "a")], None), ([("1", "a")], None),
      ([(True, "a")], None), ([(1.5, "a")], None)],
 )  # fmt: skip
-def test_a_clicked_row_is_one_of_the_table(cells, row):
+def test_clicked_row_is_within_the_table(cells, row):
     assert clicked_row(SimpleNamespace(selection=SimpleNamespace(cells=cells)), 3) == row
 
 
-def test_names_for_states_that_there_are_not_are_passed_over(monkeypatch):
-    def script():
-        import streamlit as st
-
-        from pages.formula1 import state_names
-
-        st.session_state["rows"] = {"edited_rows": {5: {"Name": "x"}, -1: {"Name": "y"}, 0: {"Name": "Corner"}}}
-        state_names.keep_names("rows", "fit", [1, 0])
-        st.text(repr(state_names._own("fit")))
-
-    app = AppTest.from_function(script).run()
-    assert app.text[0].value == "{1: 'Corner'}"
-
-
-@pytest.mark.parametrize("name", ["notes.json", "run.exe", "nothing", "a\x00.csv"])
-def test_a_file_that_the_control_does_not_offer_is_refused_in_words_and_the_page_stands(name, engine, monkeypatch):
+@pytest.mark.parametrize("name", ["run.exe", "a\x00.csv"])
+def test_unsupported_upload_is_refused_with_a_message(name, engine, monkeypatch):
     plain = file_uploader.enforce_filename_restriction
     monkeypatch.setattr(file_uploader, "enforce_filename_restriction", plain)  # put back after the test
     streamlit_internals.take_any_upload()
@@ -114,8 +90,8 @@ def test_a_file_that_the_control_does_not_offer_is_refused_in_words_and_the_page
     assert app.file_uploader(key="upload")
 
 
-@pytest.mark.parametrize("said", ["²", "2", "nobody"])
-def test_a_browser_that_chooses_what_is_not_offered_chooses_nothing(said):
+@pytest.mark.parametrize("value", ["²", "2"])
+def test_unknown_choice_falls_back_to_the_default(value):
     def script():
         import streamlit as st
 
@@ -125,17 +101,17 @@ def test_a_browser_that_chooses_what_is_not_offered_chooses_nothing(said):
 
     app = AppTest.from_function(script).run()
     states = app._tree.get_widget_states()
-    states.widgets[0].string_value = said
+    states.widgets[0].string_value = value
     app = app._run(states)
     assert app.text[0].value == "all"
 
 
-def test_a_message_of_a_slider_is_understood():
+def test_slider_message_is_parsed():
     assert moved({"value": 3, "number": 7, "held": True}) == (3.0, True, 7)
     assert moved({"value": 3.5, "number": 7, "held": "yes"}) == (3.5, False, 7)
 
 
-def test_the_tables_of_your_data_hold_no_formula_and_its_words_no_markup(engine, monkeypatch):
+def test_uploaded_text_becomes_neither_formula_nor_markup(engine, monkeypatch):
     drawn = []
     plain = st.data_editor
     monkeypatch.setattr(st, "data_editor", lambda frame, **more: drawn.append(frame) or plain(frame, **more))
@@ -150,9 +126,3 @@ def test_the_tables_of_your_data_hold_no_formula_and_its_words_no_markup(engine,
     assert "'=1+1" in cells
     assert not [cell for cell in cells if cell[:1] in ("=", "@", "+")]
     assert "<img" not in html(app)
-
-
-def test_the_table_of_state_names_holds_no_formula(feed, monkeypatch):
-    monkeypatch.setattr(state_names, "_own", lambda fit: dict.fromkeys(range(12), forged.FORMULA[:20]))
-    app = visit(view="What a state is")
-    assert {name[:3] for name in app.dataframe[0].value["Name"]} == {"'=H"}

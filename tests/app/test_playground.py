@@ -1,4 +1,4 @@
-"""The Playground: its page as a script, and its numbers against what is known of the distribution."""
+"""The Playground as a script, and its numbers against known results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gdm_studio.plot.figures.base import untyped
 from gdm_studio.plot.figures.track import barycentric
 from pages.playground import gumbel, pictures
 from pages.ui import navigation
-from tests.support.drawn import record, words
+from tests.support.drawn import record
 from tests.support.offered import offered
 from tests.support.page import opened
 from tests.support.scripts import run_script
@@ -32,18 +32,14 @@ def playground() -> AppTest:
     return opened("playground")
 
 
-def test_a_name_that_the_page_does_not_know_is_said_and_taken_out_of_the_address():
+def test_unknown_names_are_removed_from_the_address():
     app = opened("playground", softnes="1", logit1="0.5", driver="NOR", **{"K-1a2b3c": "4"})
-    for again in (False, True):  # the line stays while the page does
-        app = app.run() if again else app
-        (said,) = [e.proto.body for e in app.get("html") if "The link also has" in e.proto.body]
-        assert "“softnes”, “driver”, which" in said
     assert not {"softnes", "driver"} & set(app.query_params)
     assert slider(app, "logit1").value == 0.5
     assert "K-1a2b3c" in app.query_params
 
 
-def test_every_slider_is_there_and_moves_without_an_error(playground):
+def test_every_slider_moves_without_an_error(playground):
     found = sliders(playground)
     keys = {each.key for each in found}
     assert {"logit1", "logit2", "logit3", "softness", "noise", "stay", "dice", "other1"} <= keys
@@ -55,7 +51,7 @@ def test_every_slider_is_there_and_moves_without_an_error(playground):
 
 
 @pytest.mark.bulk
-def test_the_script_draws_the_dots_of_the_page(tmp_path):
+def test_script_draws_the_dots_of_the_page(tmp_path):
     app = opened("playground", about="Export & reproduce", logit1="1.5", softness="0.6", dice="3")
     assert offered(app) >= {
         "Draws (CSV)",
@@ -82,7 +78,7 @@ def test_draws_lie_on_the_simplex_and_repeat():
     np.testing.assert_array_equal(z, gumbel.draws(LOGITS, 0.3, gumbel.noise(500, 3, 7)))
 
 
-def test_softness_never_changes_who_wins():
+def test_temperature_does_not_change_the_winner():
     noise = gumbel.noise(50_000, 3, 0)
     expected = softmax(LOGITS)
     error = np.sqrt(expected * (1 - expected) / len(noise))
@@ -93,7 +89,7 @@ def test_softness_never_changes_who_wins():
         np.testing.assert_allclose(np.bincount(top) / len(noise), counted)
 
 
-def test_noise_is_evidence_and_softness_under_other_names():
+def test_noise_scales_logits_and_temperature():
     noise = gumbel.noise(1_000, 3, 1)
     scaled = gumbel.draws(LOGITS, 0.6, noise, scale=2.5)
     np.testing.assert_allclose(scaled, gumbel.draws(LOGITS / 2.5, 0.6 / 2.5, noise), atol=1e-12)
@@ -103,8 +99,8 @@ def test_noise_is_evidence_and_softness_under_other_names():
 
 
 @pytest.mark.parametrize("softness", [0.6, 1.0, 2.0])
-def test_the_density_on_the_triangle_adds_up_to_one(softness):
-    # A smooth map from the unit square resolves the edges, where the density may be steep.
+def test_density_on_the_simplex_integrates_to_one(softness):
+    # A smooth map from the unit square resolves the steep density at the edges.
     u, weight = np.polynomial.legendre.leggauss(400)
     u, weight = (u + 1) / 2, weight / 2
     s = u**3 * (10 - 15 * u + 6 * u**2)  # flat at both ends
@@ -116,7 +112,7 @@ def test_the_density_on_the_triangle_adds_up_to_one(softness):
     assert mass == pytest.approx(1, abs=0.01)
 
 
-def test_the_density_agrees_with_torch():
+def test_density_agrees_with_torch():
     from torch.distributions.relaxed_categorical import ExpRelaxedCategorical
 
     log_z = gumbel.log_draws(LOGITS, 0.7, gumbel.noise(50, 3, 3))
@@ -127,13 +123,13 @@ def test_the_density_agrees_with_torch():
 
 
 @pytest.mark.parametrize("scale", [0.0, 1.0, 8.0])
-def test_the_exact_divergence_is_that_of_the_library(scale):
+def test_exact_kl_equals_that_of_the_library(scale):
     first, second = LOGITS * scale, np.array([-0.5, 0.5, 3.0])
     wanted = float(gumbel_softmax_kl(torch.from_numpy(first), torch.from_numpy(second)))
     assert gumbel.exact_kl(first, second) == pytest.approx(wanted, rel=1e-9)
 
 
-def test_the_sampled_divergence_agrees_with_the_exact_one_at_every_softness():
+def test_sampled_kl_agrees_with_exact_kl():
     other = np.array([-0.5, 0.5, 0.5])
     exact = float(gumbel_softmax_kl(torch.from_numpy(LOGITS), torch.from_numpy(other)))
     sampled, error = gumbel.sampled_kl(LOGITS, other, np.array([0.1, 0.5, 1.0, 2.0]), 40_000, 0)
@@ -142,7 +138,7 @@ def test_the_sampled_divergence_agrees_with_the_exact_one_at_every_softness():
 
 
 @pytest.mark.parametrize(("logits", "softness", "noise"), [(LOGITS, 0.6, 1), (LOGITS, 3, 0.25), (LOGITS / 3, 0.2, 0.3)])
-def test_the_lines_of_the_triangle_hold_the_shares_they_name(logits, softness, noise):
+def test_contour_lines_hold_their_share_of_draws(logits, softness, noise):
     many, fresh = (
         figures.inside(gumbel.draws(logits, softness, gumbel.noise(20_000, 3, seed), noise)) for seed in (1, 2)
     )
@@ -154,35 +150,27 @@ def test_the_lines_of_the_triangle_hold_the_shares_they_name(logits, softness, n
     contour = figure["data"][0]
     banded = untyped(contour["z"])
     assert contour["contours"] == contour["contours"] | {"start": 1, "end": 5, "size": 1}
-    between = RegularGridInterpolator((y, x), banded, bounds_error=False, fill_value=0)  # as lines are drawn
+    between = RegularGridInterpolator((y, x), banded, bounds_error=False, fill_value=0)
     there = between(barycentric(fresh)[:, ::-1])
-    for line, share in zip((1, 2, 3, 4), (0.9, 0.7, 0.5, 0.3), strict=True):  # the fifth may be the very corner
+    for line, share in zip((1, 2, 3, 4), (0.9, 0.7, 0.5, 0.3), strict=True):  # the fifth may shrink into the corner
         assert (there >= line).mean() == pytest.approx(share, abs=0.05)
     shaded = (banded >= 1).sum() / banded.size
-    assert 0.1 < shaded < 0.98, "the grid follows the draws, so that a small spot is as smooth as a wide one"
+    assert 0.1 < shaded < 0.98, "the grid adapts to the spread of the draws"
 
 
-def test_the_second_distribution_is_drawn_and_named(monkeypatch):
+def test_second_distribution_is_drawn(monkeypatch):
     drawn = record(monkeypatch)
     app = opened("playground")
     figure, _ = drawn["triangle"]
     (hollow,) = [t for t in figure["data"] if t.get("marker", {}).get("symbol") == "circle-open"]
     before = untyped(hollow["x"])
     assert len(before) == 150
-    assert "Hollow dots: the second distribution" in figure["caption"]
-    assert "How far from the hollow dots" in words(app)
     slider(app, "other1").set_value(3.0).run()
     moved = next(t for t in drawn["triangle"][0]["data"] if t.get("marker", {}).get("symbol") == "circle-open")
-    assert untyped(moved["x"]).mean() < before.mean() - 0.2, "towards the first corner"
+    assert untyped(moved["x"]).mean() < before.mean() - 0.2, "closer to the first corner"
 
 
-def test_the_open_tab_is_in_the_address():
-    page = words(opened("playground", about="Noise is softness (β)"))
-    assert "Same dice, same draws" in page
-    assert "At each step the evidence" not in page
-
-
-def test_the_first_view_of_staying_shows_what_stickiness_does():
+def test_default_stickiness_lengthens_dwell_times():
     app = opened("playground")
     settings = {each.key: each.value for each in sliders(app)}
     logits = np.array([settings[f"logit{i}"] for i in (1, 2, 3)])
@@ -191,8 +179,8 @@ def test_the_first_view_of_staying_shows_what_stickiness_does():
     assert mean[1] > 2.5 * mean[0]
 
 
-def test_stays_without_stickiness_last_as_chance_says():
-    # The evidence is dealt anew at each step, so the state before repeats in one of three.
+def test_dwell_times_without_stickiness_are_geometric():
+    # Each step draws the state independently, so it repeats with probability 1/3.
     stays = gumbel.simulate_stays(LOGITS, 0.5, 1.0, np.array([0.0, 1.0]), 0, n_chains=200)
     n = len(stays.lengths[0])
     assert stays.mean()[0] == pytest.approx(1.5, abs=5 * 0.87 / np.sqrt(n))
@@ -202,9 +190,9 @@ def test_stays_without_stickiness_last_as_chance_says():
     np.testing.assert_allclose(share[1:4], 3.0 ** -np.arange(1, 4), atol=0.02)
 
 
-def test_stays_are_cut_right():
+def test_first_and_late_dwell_times_are_left_out():
     top = np.array([[0, 1], [0, 1], [1, 1], [1, 0], [1, 0], [2, 0], [2, 1], [2, 1]])
-    # First stays and those that begin in the second half are left out.
+    # The first dwell and those that begin in the second half are censored.
     assert sorted(gumbel._first_half_stays(top).tolist()) == [3, 3]
 
 
@@ -217,13 +205,13 @@ drawn = set(sys.modules)
 from pages.formula1 import tabs
 from pages.lab import recording
 from pages.lab import held
-held._way("gdm", "temperature")  # what the page asks about sliders before anybody holds one
+held._way("gdm", "temperature")  # asked for every slider of the page
 print(*{"torch"} & sys.modules.keys(), *{"scipy.spatial", "scipy.special", "scipy.ndimage", "sklearn"} & drawn)
 """
 
 
-def test_no_page_loads_torch_and_those_that_draw_what_is_stored_or_a_triangle_nothing_that_simulators_need():
-    """A first visit waits for what is loaded: torch alone takes as long as all else of this page."""
+def test_pages_do_not_import_torch():
+    """Importing torch would double the time of the first visit."""
     said = subprocess.run(
         [sys.executable, "-c", LOADED], cwd=navigation.ROOT, capture_output=True, text=True, check=True
     )

@@ -1,4 +1,4 @@
-"""The slider on the server: range, address, being held. What it does under a finger is in tests/browser/test_slider.py."""
+"""The slider on the server: range, address and held values. Its browser side is in tests/browser/test_slider.py."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def _found(app: AppTest) -> list[str]:
     return [text.value for text in app.text]
 
 
-def test_it_starts_where_it_should_and_leaves_the_address_alone(app):
+def test_slider_starts_at_its_default(app):
     assert _found(app.run()) == ["(4, False)", "(0.2, False)"]
     assert app.query_params == {}
     assert [each.label for each in sliders(app)] == ["States (K)", "Softness (τ)", "Private", "Moment"]
     assert slider(app, "K").help == "How many."
 
 
-def test_where_it_rests_is_in_the_address_until_it_is_back_at_its_start(app):
+def test_address_holds_values_other_than_the_default(app):
     app.run()
     slider(app, "K").set_value(7).run()
     slider(app, "tau").set_value(2.35).run()
@@ -53,7 +53,7 @@ def test_where_it_rests_is_in_the_address_until_it_is_back_at_its_start(app):
     assert app.query_params == {"tau": "2.35"}
 
 
-def test_the_address_waits_for_the_release(app):
+def test_held_slider_leaves_the_address_alone(app):
     app.run()
     slider(app, "K").hold(9).run()
     assert _found(app)[0] == "(9, True)"
@@ -65,7 +65,7 @@ def test_the_address_waits_for_the_release(app):
 
 
 @pytest.mark.parametrize(
-    ("said", "stands", "kept"),
+    ("asked", "value", "kept"),
     [
         ("9", "9", {"K": "9"}),
         ("99", "12", {"K": "12"}),
@@ -77,19 +77,19 @@ def test_the_address_waits_for_the_release(app):
         ("", "4", {}),
     ],
 )
-def test_an_address_is_moved_into_the_range(app, said, stands, kept):
-    app.query_params["K"] = said
-    assert _found(app.run())[0] == f"({stands}, False)"
+def test_address_is_clamped_to_the_range(app, asked, value, kept):
+    app.query_params["K"] = asked
+    assert _found(app.run())[0] == f"({value}, False)"
     assert app.query_params == kept
 
 
-def test_an_address_may_say_what_lies_between_two_steps(app):
+def test_address_may_lie_between_two_steps(app):
     app.query_params["tau"] = "0.517"
     assert _found(app.run())[1] == "(0.517, False)"
     assert app.query_params == {"tau": "0.517"}
 
 
-def test_a_slider_that_is_gone_leaves_the_address_and_comes_back_at_its_start(app):
+def test_removed_slider_leaves_the_address(app):
     app.run()
     slider(app, "moment").set_value(8).run()
     assert app.query_params == {"moment": "8"}
@@ -101,7 +101,7 @@ def test_a_slider_that_is_gone_leaves_the_address_and_comes_back_at_its_start(ap
     assert slider(app, "moment").value == 5
 
 
-def test_the_page_can_put_it_somewhere(app, exceptions):
+def test_page_can_set_the_value(app, exceptions):
     app.run()
     app.session_state["tau"] = 7.0
     assert _found(app.run())[1] == "(3.0, False)"
@@ -110,7 +110,7 @@ def test_the_page_can_put_it_somewhere(app, exceptions):
     assert "'tau' was set to 'much'" in app.exception[0].message
 
 
-def test_a_disabled_slider_shows_its_value(app):
+def test_disabled_slider_cannot_be_moved(app):
     app.session_state["off"] = True
     app.run()
     assert slider(app, "moment").disabled
@@ -118,7 +118,7 @@ def test_a_disabled_slider_shows_its_value(app):
         slider(app, "moment").set_value(6)
 
 
-def test_a_thumb_that_moves_after_its_visitor_has_left_the_page_moves_nothing(monkeypatch):
+def test_late_message_of_a_left_page_is_ignored(monkeypatch):
     heard = []
     monkeypatch.setattr(slider_module, "renderer", lambda name: lambda **given: heard.append(given["on_moved_change"]))
     state = {"K": 4}
@@ -127,7 +127,7 @@ def test_a_thumb_that_moves_after_its_visitor_has_left_the_page_moves_nothing(mo
     state["slider-K"] = {"moved": {"value": 7, "held": False, "number": 1}}
     heard[0]()
     assert state["K"] == 7
-    state.clear()  # as turning to another page leaves it (pages/ui/navigation.py)
+    state.clear()  # as after turning to another page
     heard[0]()
     assert state == {}
 
@@ -136,12 +136,12 @@ def test_a_thumb_that_moves_after_its_visitor_has_left_the_page_moves_nothing(mo
     ("low", "high", "start", "step"),
     [(5, 5, 5, 1), (5, 2, 3, 1), (0, 10, 11, 1), (0.0, 1.0, 0.5, 0.0), (0.0, 1.0, 0.5, -0.1)],
 )
-def test_a_range_without_sense_is_refused(low, high, start, step):
+def test_invalid_range_raises_config_error(low, high, start, step):
     with pytest.raises(ConfigError, match=r"'Odd'.*give a range that grows"):
         make_slider("Odd", low, high, start, step, key="odd")
 
 
 @pytest.mark.parametrize("format", ["", "steps", "%s", "%d%", "%.2x"])
-def test_a_format_that_cannot_be_written_is_refused(format):
+def test_invalid_format_raises_config_error(format):
     with pytest.raises(ConfigError, match="take one such as"):
         make_slider("Odd", 0, 1, 0, key="odd", format=format)
