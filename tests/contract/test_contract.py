@@ -1,7 +1,4 @@
-"""What every model promises behind the common verbs. A new model joins with one line in MODELS.
-
-To the bit only what the same calls give in the same process.
-"""
+"""Contract of every model family. A new model joins with one line in MODELS."""
 
 from __future__ import annotations
 
@@ -59,7 +56,7 @@ MODELS: dict[str, Callable[..., StateModel]] = {
 
 ONE_SIZE = {"gdm mixture", "gdm mixture without noise"}  # cannot start from another number of states, and says so
 
-# One of each family stands for its variants, which `make test-all` holds to the same.
+# One model of each family runs in `make test`, its variants in `make test-all`.
 FIRST_OF_FAMILIES = ("gdm", "gdm memory", "arhmm", "slds recurrent", "pdlds", "gdm mixture")
 every_model = pytest.mark.parametrize(
     "name", [name if name in FIRST_OF_FAMILIES else pytest.param(name, marks=pytest.mark.bulk) for name in MODELS]
@@ -71,7 +68,7 @@ pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 @cache
 def recordings(seed: int = 0, lengths: tuple[int, ...] = (110, 70, 40)) -> tuple[np.ndarray, ...]:
-    """Three turning points in the plane, seen through four channels; stable, with some missing values."""
+    """Return four channels of a stable path around three centres, with some missing values."""
     rng = np.random.default_rng(seed)
     emission = np.random.default_rng(99).normal(size=(2, N_CHANNELS))
     centres = np.array([[3.0, 0.0], [-1.5, 2.6], [-1.5, -2.6]])
@@ -93,7 +90,7 @@ def recordings(seed: int = 0, lengths: tuple[int, ...] = (110, 70, 40)) -> tuple
 
 @cache
 def fitted(name: str) -> StateModel:
-    """One fit that the tests share; none of them changes it."""
+    """Return a fit that tests share and do not change."""
     return MODELS[name]().fit(list(recordings()))
 
 
@@ -102,7 +99,7 @@ AXES = STATE_AXES | {"log_step": (0,)} | dict.fromkeys(("operators", "carry", "l
 
 
 def relabelled(model: Any, order: list[int]) -> Any:
-    """The same model with its states renamed: new state i is the old state order[i]."""
+    """Return the model with permuted states: new state i is the old state order[i]."""
     if hasattr(model, "relabelled"):
         return model.relabelled(order)
     renamed = copy_of(model)
@@ -128,7 +125,7 @@ def assert_same_model(one: StateModel, two: StateModel) -> None:
 
 # ---- shapes and units -------------------------------------------------------------------------------------------------
 @every_model
-def test_verbs_have_their_shapes_and_a_finite_score(name):
+def test_verbs_have_their_shapes_and_finite_scores(name):
     model, trials = fitted(name), recordings()
     assert model.status_ in (Status.CONVERGED, Status.MAX_STEPS)
     assert np.isfinite(model.elbo_)
@@ -140,12 +137,12 @@ def test_verbs_have_their_shapes_and_a_finite_score(name):
         assert all(np.isfinite(result).all() for result in results), verb
     for exact, rough in zip(model.predict_proba(list(trials)), model.rough_states(list(trials)), strict=True):
         np.testing.assert_allclose(rough.sum(axis=1), 1, atol=1e-4)
-        assert np.abs(exact - rough).mean() < 0.06, "a quick answer is rough, and not another picture"
+        assert np.abs(exact - rough).mean() < 0.06
     for y, p, z in zip(trials, model.predict_proba(list(trials)), model.predict(list(trials)), strict=True):
         np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-4)
         assert p.min() >= -1e-6
         np.testing.assert_array_equal(z, p.argmax(axis=1))
-        if name != "gdm as published":  # which starts anywhere, and needs thousands of steps
+        if name != "gdm as published":  # needs thousands of steps
             assert np.nanmean((y - model.smooth(y)) ** 2) < 0.5 * np.nanvar(y, axis=0).mean()
     y, z, x = model.sample(30, seed=1)
     assert (y.shape, z.shape, x.shape) == ((30, N_CHANNELS), (30, K), (30, 2))
@@ -153,8 +150,8 @@ def test_verbs_have_their_shapes_and_a_finite_score(name):
 
 
 @every_model
-def test_units_of_the_data_do_not_matter(name):
-    """Powers of two, so that standardised data is the same to the bit."""
+def test_data_units_do_not_change_the_fit(name):
+    """Units are powers of two, so standardised data is equal to the bit."""
     trials, model = recordings(), fitted(name)
     units = np.float32([4, 0.5, 1, 64])
     other_units = MODELS[name]().fit([y * units for y in trials])
@@ -168,7 +165,7 @@ def test_units_of_the_data_do_not_matter(name):
 
 # ---- 15: nesting ------------------------------------------------------------------------------------------------------
 @every_model
-def test_one_state_has_no_doubt(name):
+def test_one_state_has_probability_one(name):
     y = recordings()[0]
     model = MODELS[name](n_states=1).fit(y)
     np.testing.assert_allclose(model.predict_proba(y), 1, atol=1e-5)
@@ -179,7 +176,7 @@ def test_one_state_has_no_doubt(name):
 
 # ---- 16: company, order and containers ----------------------------------------------------------------------------------
 @every_model
-def test_trials_are_the_same_alone_and_in_any_company(name):
+def test_batching_does_not_change_a_trial(name):
     model, trials = fitted(name), list(recordings())
     alone = [model.predict_proba(y) for y in trials]
     scores = [model.score(y) for y in trials]
@@ -195,7 +192,7 @@ def test_trials_are_the_same_alone_and_in_any_company(name):
 
 
 @every_model
-def test_any_container_and_number_type_will_do(name):
+def test_containers_and_dtypes_are_equivalent(name):
     model = fitted(name)
     y = np.round(16 * np.nan_to_num(recordings()[0][:50], nan=5.0)) * 1.0  # whole numbers
     expected, score = model.predict_proba(y.astype(np.float32)), model.score(y.astype(np.float32))
@@ -211,7 +208,7 @@ def test_any_container_and_number_type_will_do(name):
 
 
 @every_model
-def test_gaps_of_any_shape_are_bridged(name):
+def test_gaps_give_finite_results(name):
     model, y = fitted(name), recordings()[0].copy()
     y[:4], y[40:52], y[80:, 1] = np.nan, np.nan, np.nan
     for found in (model.predict_proba(y), model.smooth(y), model.latent(y), model.score(y)):
@@ -222,14 +219,14 @@ def test_gaps_of_any_shape_are_bridged(name):
 @pytest.mark.parametrize(
     "name", ["arhmm", "arhmm sticky", "arhmm recurrent", "slds", "slds recurrent", "slds recurrent only", "pdlds"]
 )
-def test_fits_that_climb_do_not_see_the_order_of_trials(name):
+def test_em_fits_ignore_the_order_of_trials(name):
     for parameter, value in MODELS[name]().fit(list(recordings())[::-1]).params_.items():
         np.testing.assert_allclose(value, fitted(name).params_[parameter], rtol=1e-6, atol=1e-8, err_msg=parameter)
 
 
 # ---- 17: names of states ------------------------------------------------------------------------------------------------
 @every_model
-def test_renaming_states_changes_names_only(name):
+def test_relabelling_permutes_states(name):
     model, y, order = fitted(name), recordings()[0], [2, 0, 1]
     renamed = relabelled(model, order)
     np.testing.assert_allclose(renamed.predict_proba(y), model.predict_proba(y)[:, order], atol=1e-3)
@@ -238,7 +235,7 @@ def test_renaming_states_changes_names_only(name):
 
 
 @every_model
-def test_the_untrained_control_is_a_model_that_knows_less(name):
+def test_untrained_control_scores_lower(name):
     model, trials = fitted(name), list(recordings())
     control, other = (model.untrained(as_trials(trials), seed=seed) for seed in (1, 2))
     np.testing.assert_allclose(control.predict_proba(trials[0]).sum(axis=1), 1, atol=1e-4)
@@ -249,7 +246,7 @@ def test_the_untrained_control_is_a_model_that_knows_less(name):
 
 # ---- 18: seeds and files --------------------------------------------------------------------------------------------------
 @every_model
-def test_same_seed_same_fit_and_global_generators_are_left_alone(name):
+def test_same_seed_gives_same_fit(name):
     torch.manual_seed(3)
     np.random.seed(3)  # noqa: NPY002 (it is the global generator that is watched)
     random.seed(3)
@@ -267,7 +264,7 @@ def test_same_seed_same_fit_and_global_generators_are_left_alone(name):
 
 
 @every_model
-def test_files_hold_the_model_to_the_bit(name, tmp_path):
+def test_saved_model_is_equal_to_the_bit(name, tmp_path):
     model, y = fitted(name), recordings()[1]
     model.save(tmp_path / "model.safetensors")
     again = load_model(tmp_path / "model.safetensors")
@@ -285,7 +282,7 @@ def test_files_hold_the_model_to_the_bit(name, tmp_path):
 
 # ---- 19 and 20: forecasts -------------------------------------------------------------------------------------------------
 @every_model
-def test_forecasts_see_nothing_of_the_future(name):
+def test_forecasts_are_causal(name):
     model, y = fitted(name), recordings()[0]
     changed, earlier = y.copy(), y.copy()
     changed[61:] = changed[61:][::-1] + 3.0
@@ -299,9 +296,8 @@ def test_forecasts_see_nothing_of_the_future(name):
 
 
 @every_model
-def test_envelopes_hold_what_they_promise_on_data_from_the_model_itself(name):
-    """Raw envelopes, before calibration: of a model's own future nine tenths fall inside the wide one, and half inside
-    the narrow one, where too much would show as too little does."""
+def test_coverage_on_own_samples_is_binomial(name):
+    """Intervals before calibration cover the model's own samples at their nominal level."""
     model = copy_of(fitted(name))  # which leaves the calibration behind
     levels = (0.5, 0.9)
     inside, n = np.zeros((2, 3)), 0
@@ -319,17 +315,17 @@ def test_envelopes_hold_what_they_promise_on_data_from_the_model_itself(name):
         low, high = binom.ppf([1e-4, 1 - 1e-4], n, level)
         assert (held >= low).all(), (level, held / n)
         assert (held <= high).all(), (level, held / n)
-    assert binom.ppf(1 - 1e-4, n, 0.5) < 0.75 * n, "a band that holds everything would be found out"
+    assert binom.ppf(1 - 1e-4, n, 0.5) < 0.75 * n  # a band that covers everything fails
 
 
-def test_every_family_of_the_registry_is_here():
+def test_every_registered_family_is_tested():
     ours = {family for family, (module, _) in FAMILIES.items() if module.startswith("gdm_core")}
     assert ours == {make().family for make in MODELS.values()}
 
 
 # ---- a fit that runs ------------------------------------------------------------------------------------------------------
 @every_model
-def test_model_is_usable_during_a_fit_and_after_a_cancelled_one(name):
+def test_model_is_usable_during_and_after_cancelled_fit(name):
     model, y = MODELS[name](), recordings()[0]
     steps = model.fit_iter(y)
     progress = next(steps)
@@ -342,7 +338,7 @@ def test_model_is_usable_during_a_fit_and_after_a_cancelled_one(name):
 
 
 @every_model
-def test_warm_start_from_other_numbers_of_states(name):
+def test_warm_start_resizes_states(name):
     model, trials = fitted(name), list(recordings())
     if name in ONE_SIZE:
         with pytest.raises(ConfigError, match="warm_start cannot change n_states"):

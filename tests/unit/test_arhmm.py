@@ -78,7 +78,7 @@ def test_evidence_equals_enumeration(kind, lags, n_channels, missing):
     assert em.e_step(series, p, scores).elbo == pytest.approx(expected, abs=1e-8)
 
 
-def test_incomplete_rows_are_conditioned_as_dense_gaussians():
+def test_incomplete_rows_equal_dense_conditioning():
     rng = np.random.default_rng(1)
     scores, p = random_model(rng, "sticky", n_channels=5)
     loadings = scores.basis * scores.scale / scores.weight[:, None]
@@ -134,7 +134,7 @@ def wandering(rng, n_samples=400, n_channels=5):
 
 @pytest.mark.parametrize("lags", [1, 3])
 @pytest.mark.parametrize("kind", ["stationary", "sticky", "recurrent_only"])
-def test_em_never_lowers_its_objective_with_gaps_and_trials(kind, lags):
+def test_em_never_lowers_its_objective(kind, lags):
     rng = np.random.default_rng(3)
     trials = [wandering(rng, t)[0] for t in (150, 96, 31)]
     trials[0][rng.random(trials[0].shape) < 0.2] = np.nan
@@ -145,14 +145,14 @@ def test_em_never_lowers_its_objective_with_gaps_and_trials(kind, lags):
     assert np.diff(objective).min() > -1e-9
 
 
-def test_recovers_states_of_a_wandering_path():
+def test_states_are_recovered():
     y, z = wandering(np.random.default_rng(5), 600)
     model = ARHMM(n_states=3, transitions="sticky").fit(y)
     assert matched_accuracy(model.predict(y), z) > 0.97
     assert model.status_ in (Status.CONVERGED, Status.MAX_STEPS)
 
 
-def test_evidence_is_that_of_the_data_in_the_users_units():
+def test_score_is_in_the_users_units():
     """With one state and as many latents as channels the score is a plain Gaussian autoregression."""
     y = wandering(np.random.default_rng(6), 200, 2)[0]
     model = ARHMM(n_states=1, n_latent=2).fit(y)
@@ -166,7 +166,7 @@ def test_evidence_is_that_of_the_data_in_the_users_units():
     assert model.score(y) == pytest.approx(total / 200, abs=1e-4)
 
 
-def test_excerpt_keeps_rows_and_their_gaps_together():
+def test_excerpt_keeps_rows_with_their_gaps():
     rng = np.random.default_rng(7)
     y = rng.normal(size=(3000, 3))
     y[rng.random(y.shape) < 0.1] = np.nan

@@ -32,7 +32,7 @@ def on(model: GDM, device: str) -> GDM:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
-def test_without_a_gpu_cuda_is_refused_and_auto_is_the_processor(y):
+def test_cuda_without_gpu_raises_config_error(y):
     with pytest.raises(ConfigError, match="no GPU can be used here"):
         GDM(**SETTINGS, device="cuda").fit(y)
     model = GDM(**SETTINGS, device="auto").fit(y)
@@ -41,7 +41,7 @@ def test_without_a_gpu_cuda_is_refused_and_auto_is_the_processor(y):
 
 @on_a_gpu
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_a_model_answers_the_same_on_a_gpu(y, variant):
+def test_model_answers_the_same_on_gpu(y, variant):
     here = GDM(**SETTINGS, **variant, device="cpu").fit(y)
     there = on(here, "cuda")
     assert {p.device.type for p in there._net.parameters()} == {"cuda"}
@@ -56,7 +56,7 @@ def test_a_model_answers_the_same_on_a_gpu(y, variant):
 @on_a_gpu
 @pytest.mark.parametrize("bound", [sampled_elbo, importance_objective])
 @pytest.mark.parametrize("variant", VARIANTS[:3], ids=str)
-def test_objective_and_gradient_are_the_same_on_a_gpu(y, variant, bound):
+def test_objective_and_gradient_are_the_same_on_gpu(y, variant, bound):
     model = GDM(**SETTINGS, **variant, device="cpu").fit(y)
     noise = torch.distributions.Gumbel(0.0, 1.0).expand((4, len(y), 3)).sample()
     found = {}
@@ -74,7 +74,7 @@ def test_objective_and_gradient_are_the_same_on_a_gpu(y, variant, bound):
 
 @on_a_gpu
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_a_fit_on_a_gpu_is_as_good(y, variant):
+def test_gpu_fit_scores_like_cpu_fit(y, variant):
     settings = SETTINGS | variant | {"n_steps": 150}
     here, there = GDM(**settings, device="cpu").fit(y), GDM(**settings, device="cuda").fit(y)
     assert there.score(y) == pytest.approx(here.score(y), abs=1.0)

@@ -46,7 +46,7 @@ def test_moments_and_entropy_equal_dense_algebra(n_samples, n_latent):
     np.testing.assert_allclose(path.times(x).ravel(), precision @ x.ravel(), atol=1e-9)
 
 
-def test_a_zero_block_separates_trials():
+def test_zero_block_separates_trials():
     path, _ = random_path(np.random.default_rng(3), 9, 2, seam=4)
     left = GaussianPath(path.diagonal[:4], path.below[:4], path.linear[:4])
     right = GaussianPath(path.diagonal[4:], path.below[4:], path.linear[4:])
@@ -57,7 +57,7 @@ def test_a_zero_block_separates_trials():
     assert path.entropy == pytest.approx(left.entropy + right.entropy)
 
 
-def test_towards_moves_between_natural_parameters():
+def test_towards_interpolates_natural_parameters():
     rng = np.random.default_rng(5)
     first, precision = random_path(rng, 5, 2)
     second, other = random_path(rng, 5, 2)
@@ -67,14 +67,14 @@ def test_towards_moves_between_natural_parameters():
     np.testing.assert_allclose(between.mean.ravel(), np.linalg.solve(dense, linear), atol=1e-9)
 
 
-def test_a_precision_that_is_not_positive_is_refused():
+def test_indefinite_precision_raises_fit_error():
     path = GaussianPath(-np.ones((3, 1, 1)), np.zeros((3, 1, 1)), np.zeros((3, 1)))
     with pytest.raises(FitError, match="positive"):
         _ = path.mean
 
 
 @pytest.mark.parametrize("n", [1, 2, 9, 100])
-def test_products_of_small_matrices_are_those_of_numpy(n):
+def test_products_equal_numpy(n):
     rng = np.random.default_rng(4)
     left, right = rng.normal(size=(n, 2, 3)), rng.normal(size=(n, 3, 4))
     found = products(left.transpose(1, 2, 0), right.transpose(1, 2, 0))
@@ -82,7 +82,7 @@ def test_products_of_small_matrices_are_those_of_numpy(n):
 
 
 @pytest.mark.parametrize("factored", [False, True])
-def test_the_same_precision_about_another_mean(factored):
+def test_centred_keeps_the_precision(factored):
     path, _ = random_path(np.random.default_rng(5), 30, 2)
     if factored:
         assert path.entropy

@@ -1,7 +1,4 @@
-"""The Gumbel Dynamical Model as an estimator: what a fit survives, where it starts, what it forecasts.
-
-To the bit only what the same calls give in the same process.
-"""
+"""The Gumbel Dynamical Model as an estimator: diverging fits, warm starts, forecasts."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ from gdm_core import GDM, Status
 from gdm_core.analysis import looks
 from gdm_core.errors import ConfigError
 from gdm_core.models.gdm import fit as svi
-from gdm_core.models.gdm.fit import Adam
 from gdm_core.models.scaling import Scaler
 from gdm_core.trials import as_trials
 from tests.support.gdm import random_module
@@ -23,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def recording(seed: int = 0, length: int = 200) -> np.ndarray:
-    """A walker that moves in one of three directions for a while."""
+    """Return a walk that changes between three directions."""
     rng = np.random.default_rng(seed)
     x = walk(rng, np.repeat(np.arange(length // 20 + 1) % 3, 20)[:length])
     return x @ np.random.default_rng(1).normal(size=(2, 5)) + 0.1 * rng.normal(size=(length, 5))
@@ -35,7 +31,7 @@ def fitted() -> GDM:
 
 
 def with_parameters(config: dict, seed: int = 0, **values: np.ndarray) -> GDM:
-    """A model that was never fitted, with parameters set by hand and data of unit scale."""
+    """Return a model with parameters set by hand."""
     model = GDM(**config)
     module = random_module(model.config, 2, seed, dtype=torch.float32)
     model._keep(module)
@@ -56,8 +52,8 @@ def assert_last_good_is_kept(model: GDM, y: np.ndarray, good: dict[str, np.ndarr
 
 
 @pytest.mark.parametrize("posterior", ["window", "bigru"])
-def test_gradients_that_run_off_end_the_fit_and_keep_the_last_good_parameters(posterior, monkeypatch):
-    """The learning rate explodes half way, by hand-written pass and by autograd."""
+def test_diverging_fit_keeps_last_good_parameters(posterior, monkeypatch):
+    """The learning rate explodes half way."""
     monkeypatch.setattr(svi, "one_cycle", lambda step, total, peak: 0.01 if step < 25 else 1e30)
     y, model, good = recording(), GDM(3, 2, posterior=posterior, n_steps=60), {}
     for progress in model.fit_iter(y):
@@ -67,22 +63,7 @@ def test_gradients_that_run_off_end_the_fit_and_keep_the_last_good_parameters(po
     assert_last_good_is_kept(model, y, good)
 
 
-def test_infinite_gradients_are_noticed(monkeypatch):
-    calls, original = [], Adam.ascend
-
-    def ascend(self, flat, gradient, rate, rates):
-        calls.append(1)
-        original(self, flat, gradient * (np.float32(np.inf) if len(calls) == 13 else 1), rate, rates)
-
-    monkeypatch.setattr(Adam, "ascend", ascend)
-    y, model, good = recording(), GDM(3, 2, n_steps=40), {}
-    for _ in model.fit_iter(y):
-        good = model.params_
-    assert len(calls) < 40
-    assert_last_good_is_kept(model, y, good)
-
-
-def test_restarts_survive_one_that_diverges(monkeypatch):
+def test_diverged_restart_is_skipped(monkeypatch):
     original, runs = svi.fast_steps, []
 
     def steps(module, rows, config, total, generator):
@@ -104,19 +85,14 @@ def test_restarts_survive_one_that_diverges(monkeypatch):
     "changes",
     [
         {"n_states": 4},
-        {"n_states": 2},
-        {"temperature": 0.6},
         {"stickiness": 0.3},
-        {"stickiness": "learn"},
-        {"seed": 5},
     ],
 )
-def test_warm_starts_keep_what_was_learned(fitted, changes):
+def test_warm_start_keeps_the_score(fitted, changes):
     y = recording()
     warm = fitted.warm_start(n_steps=None, **changes).fit(y)
     cold = GDM(**({"n_states": 3, "n_latent": 2, "n_steps": warm.history_[-1].total} | changes)).fit(y)
-    if changes.get("n_states") != 2:  # two states cannot say what three said
-        assert warm.elbo_ > fitted.elbo_ - 0.8
+    assert warm.elbo_ > fitted.elbo_ - 0.8
     assert warm.elbo_ > cold.elbo_ - 0.15
     if "n_states" in changes:
         assert warm.predict_proba(y).shape[1] == changes["n_states"]
@@ -125,15 +101,15 @@ def test_warm_starts_keep_what_was_learned(fitted, changes):
     assert fitted.config.n_states == 3
 
 
-@pytest.mark.parametrize("changes", [{"n_latent": 1}, {"lags": 2}, {"posterior": "linear"}, {"covariance": "full"}])
-def test_what_a_warm_start_cannot_change_is_named(fitted, changes):
+@pytest.mark.parametrize("changes", [{"n_latent": 1}, {"posterior": "linear"}])
+def test_warm_start_refuses_other_shapes(fitted, changes):
     with pytest.raises(ConfigError, match=rf"warm_start cannot change {next(iter(changes))}"):
         fitted.warm_start(**changes)
 
 
 # ---- forecasts ------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("k", "lags"), [(1, 1), (3, 1), (1, 2), (3, 2)])
-def test_noise_free_forecasts_are_powers_of_the_dynamics(k, lags):
+def test_noise_free_forecasts_are_matrix_powers(k, lags):
     """With states that agree, k steps ahead are k applications of the companion matrix, whatever the states do."""
     rng = np.random.default_rng(lags)
     parts = [0.5 * rng.normal(size=(2, 2)) for _ in range(lags)]  # x_{t-l} -> y
@@ -156,13 +132,13 @@ def test_noise_free_forecasts_are_powers_of_the_dynamics(k, lags):
 
 
 # ---- parameters --------------------------------------------------------------------------------------------------------------
-def test_unknown_devices_are_named():
+def test_unknown_device_raises_config_error():
     with pytest.raises(ConfigError, match="device is 'abacus'"):
         GDM(2, 2, n_steps=2, device="abacus").fit(recording())
 
 
-@pytest.mark.parametrize("change", [{"n_states": 5}, {"n_states": 2}, {"stickiness": 0.6}, {"temperature": 0.3}])
-def test_a_fit_can_be_begun_for_a_picture_and_leaves_the_one_it_starts_from_alone(fitted, change):
+@pytest.mark.parametrize("change", [{"n_states": 5}, {"temperature": 0.3}])
+def test_unfinished_warm_start_leaves_the_original_alone(fitted, change):
     trials = as_trials(recording())
     before = fitted.predict_proba(recording())
     begun = fitted.warm_start(**change)

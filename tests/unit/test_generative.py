@@ -50,9 +50,9 @@ def two_samples(seed: int, missing: bool = False) -> Rows:
 @pytest.mark.parametrize(
     ("posterior", "covariance"), [*itertools.product(FEED_FORWARD, ["diagonal"]), ("window", "full")]
 )
-def test_bound_is_the_elbo_and_lies_below_the_likelihood(posterior, covariance, gamma):
+def test_bound_is_the_elbo_below_the_likelihood(posterior, covariance, gamma):
     config = GDMConfig(2, 1, stickiness=gamma, posterior=posterior, covariance=covariance, n_hidden=4)
-    for seed, missing in itertools.product(range(2), (False, True)):
+    for seed, missing in ((0, False), (1, True)):
         module, rows = random_module(config, 2, seed, scale=0.8), two_samples(seed, missing)
         exact = integrate(module, rows, TAU)
         assert exact.mass == pytest.approx(0, abs=1e-6)  # the quadrature itself
@@ -64,7 +64,7 @@ def test_bound_is_the_elbo_and_lies_below_the_likelihood(posterior, covariance, 
 
 
 @pytest.mark.parametrize(("posterior", "transition"), [("sticky", "linear"), ("window", "gru"), ("bigru", "gru")])
-def test_sampled_bound_is_the_elbo_and_lies_below_the_likelihood(posterior, transition):
+def test_sampled_bound_is_the_elbo(posterior, transition):
     config = GDMConfig(2, 1, posterior=posterior, transition=transition, n_hidden=4)
     module, rows = random_module(config, 2, seed=1).eval(), two_samples(0)
     exact = integrate(module, rows, TAU)
@@ -73,13 +73,13 @@ def test_sampled_bound_is_the_elbo_and_lies_below_the_likelihood(posterior, tran
     assert bound == pytest.approx(exact.elbo, abs=0.03)
 
 
-@pytest.mark.parametrize("posterior", [*FEED_FORWARD, "sticky"])
+@pytest.mark.parametrize("posterior", ["window", "sticky"])
 def test_training_estimate_is_unbiased(posterior):
     config = GDMConfig(2, 1, stickiness=0.7, posterior=posterior, n_hidden=4)
     module, rows = random_module(config, 2, seed=2), two_samples(1)
     exact = integrate(module, rows, TAU)
     with torch.no_grad():
-        noise = noise_for(rows, 2, 20_000)
+        noise = noise_for(rows, 2, 6_000)
         values = torch.stack([sampled_elbo(module, rows, part, TAU).sum() for part in noise.split(100)])
     error = float(values.std()) / len(values) ** 0.5
     assert abs(float(values.mean()) - exact.elbo) < 4 * error
@@ -149,7 +149,7 @@ def row_noises(module: GdmModule, rows: Rows) -> torch.Tensor:
 
 # ---- likelihoods ----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("covariance", ["diagonal", "full"])
-def test_likelihood_of_what_was_observed_is_the_marginal(covariance):
+def test_likelihood_of_observed_entries_is_marginal(covariance):
     module = random_module(GDMConfig(3, 2, covariance=covariance), 4)
     rows = random_rows(40, n_channels=4, missing=0.3)
     z = torch.softmax(torch.randn(1, 40, 3, generator=generator(), dtype=torch.float64), -1)
@@ -168,7 +168,7 @@ def test_likelihood_of_what_was_observed_is_the_marginal(covariance):
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 @pytest.mark.parametrize("covariance", ["diagonal", "full"])
-def test_expected_likelihood_is_the_average_over_states(covariance, missing):
+def test_expected_likelihood_is_average_over_states(covariance, missing):
     module = random_module(GDMConfig(3, 2, covariance=covariance), 4)
     rows = random_rows(5, n_channels=4, missing=missing)
     z = torch.softmax(2 * torch.randn(500, 5, 3, generator=generator(), dtype=torch.float64), -1)
@@ -199,7 +199,7 @@ def state_free(module: GdmModule, rows: Rows) -> float:
 
 @pytest.mark.parametrize("lags", [1, 3])
 @pytest.mark.parametrize("covariance", ["diagonal", "full"])
-def test_identical_states_have_the_likelihood_without_states(covariance, lags):
+def test_identical_states_equal_one_state(covariance, lags):
     module = random_module(GDMConfig(3, 2, stickiness=0.0, lags=lags, covariance=covariance, posterior="window_linear"))
     rows = random_rows(30, 12)
     with torch.no_grad():
@@ -217,13 +217,13 @@ def test_identical_states_have_the_likelihood_without_states(covariance, lags):
 
 @pytest.mark.parametrize("transition", ["linear", "gru"])
 @pytest.mark.parametrize("posterior", [*FEED_FORWARD, "sticky", "bigru", "transformer"])
-def test_one_state_is_an_autoregression(posterior, transition):
+def test_one_state_equals_an_autoregression(posterior, transition):
     config = GDMConfig(1, 2, posterior=posterior, transition=transition, lags=2, n_hidden=4)
     module, rows = random_module(config).eval(), random_rows(30, 12)
     assert elbo(module, rows, TAU) == pytest.approx(state_free(module, rows), abs=1e-4)
 
 
-def test_without_recurrence_the_place_does_not_matter():
+def test_prior_ignores_position_without_recurrence():
     module, rows = random_module(GDMConfig(3, 2)), random_rows(30)
     moved = replace(rows, past=rows.past + 3.0)
     z = torch.softmax(torch.randn(1, 30, 3, generator=generator(), dtype=torch.float64), -1)
@@ -247,7 +247,7 @@ def test_stickiness_stays_in_its_range():
 
 # ---- what must not matter -------------------------------------------------------------------------------------------
 @every_config
-def test_trials_side_by_side_are_trials_alone(config):
+def test_batched_trials_equal_single_trials(config):
     module = random_module(config).eval()
     rows = random_rows(25, 4, 14, 9, missing=0.1)
     noise = noise_for(rows, 3)
@@ -267,7 +267,7 @@ def test_trials_side_by_side_are_trials_alone(config):
 
 
 @every_config
-def test_renaming_states_changes_names_only(config):
+def test_relabelling_permutes_states(config):
     order = [2, 0, 1]
     module = random_module(config).eval()
     renamed, rows = relabelled_module(module, config, order).eval(), random_rows(20, 9, missing=0.1)
@@ -305,7 +305,7 @@ def test_windows_have_no_seam(posterior, lags):
         torch.testing.assert_close(ours, theirs, msg=lambda text, name=name: f"{name}: {text}")
 
 
-def test_prior_uses_the_initial_state_where_a_trial_begins():
+def test_prior_uses_initial_state_at_trial_starts():
     module, rows = random_module(GDMConfig(3, 2)), random_rows(4, 3)
     z = torch.full((1, 7, 3), 1 / 3, dtype=torch.float64)
     with torch.no_grad():

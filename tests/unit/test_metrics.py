@@ -1,4 +1,4 @@
-"""Scores: each against a definition written another way, and the whole record against what is known of the tracks."""
+"""Scores against independent definitions, and the whole record on simulated tracks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from gdm_core.analysis.baselines import GaussianHMM
 from gdm_core.analysis.controls import accuracy_controls
 from gdm_core.analysis.metrics import evaluate
 from gdm_core.errors import DataError, FitError
-from gdm_core.maths.gaps import carried_forward, interpolated
 from gdm_core.models.registry import import_family
 from gdm_core.trials import Trial, Trials, as_trials
 from tests.support.simple_model import SimpleModel
@@ -32,12 +31,14 @@ def soft():
 
 @pytest.fixture(scope="module")
 def track_lines():
-    """Baselines of two simulations of each setting."""
-    pairs = {setting: [nascar.train_test(setting, seed) for seed in (0, 1)] for setting in ("soft", "standard")}
-    return {
-        setting: [metrics.state_baselines(as_trials(train), as_trials(test), 4) for train, test in found]
-        for setting, found in pairs.items()
-    }
+    """Return the baselines of one simulation of each setting."""
+    pairs = {setting: map(as_trials, nascar.train_test(setting, 0)) for setting in ("soft", "standard")}
+    return {setting: metrics.state_baselines(*pair, 4) for setting, pair in pairs.items()}
+
+
+@pytest.fixture(scope="module")
+def short():
+    return nascar.train_test("soft", seed=1, T=300)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,7 @@ def scores(fitted, soft):
 
 # ---- states against labels ----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("n_labels", [2, 3, 4, 5])
-def test_matching_is_the_best_of_all_one_to_one_maps(n_labels):
+def test_matching_is_the_best_permutation(n_labels):
     rng = np.random.default_rng(n_labels)
     states, labels = rng.integers(0, 4, 200), rng.integers(0, n_labels, 200)
     best = max(
@@ -65,16 +66,11 @@ def test_matching_is_the_best_of_all_one_to_one_maps(n_labels):
     assert len(set(used)) == len(used) == min(4, n_labels)
 
 
-def test_matching_undoes_a_relabelling_and_skips_unlabelled_samples():
+def test_matching_undoes_relabelling():
     labels = np.array([0, 7, 7, 3, 3, 3, -1, -1])
     states = np.array([2, 0, 0, 1, 1, 1, 2, 1])
     assert metrics.match_states(states, labels).tolist() == [7, 3, 0]
     assert metrics.matched_accuracy(states, labels) == 1.0
-
-
-def test_one_state_for_all_matches_one_label_only():
-    labels = np.repeat([0, 1, 2, 3], [10, 20, 30, 40])
-    assert metrics.matched_accuracy(np.zeros(100, int), labels) == pytest.approx(0.4)
 
 
 def test_majority_map_lets_each_state_vote():
@@ -84,7 +80,7 @@ def test_majority_map_lets_each_state_vote():
     assert metrics.majority_map(states, labels, n_states=4).tolist() == [5, 2, 2, 2]
 
 
-def test_paper_accuracy_is_ten_neighbours():
+def test_paper_accuracy_equals_scikit_learn():
     rng = np.random.default_rng(0)
     a, b = rng.dirichlet(np.ones(4), 300), rng.dirichlet(np.ones(4), 200)
     la, lb = a.argmax(axis=1), b.argmax(axis=1)
@@ -96,7 +92,7 @@ def test_paper_accuracy_is_ten_neighbours():
     assert metrics.paper_accuracy(one_hot_a, la, one_hot_b, lb) == pytest.approx(oracle)
 
 
-def test_paper_accuracy_of_many_samples_uses_a_seeded_subset(monkeypatch):
+def test_paper_accuracy_uses_a_seeded_subset(monkeypatch):
     monkeypatch.setattr(metrics, "MAX_NEIGHBOUR_SAMPLES", 50)
     rng = np.random.default_rng(0)
     a, b = rng.dirichlet(np.ones(3), 2000), rng.dirichlet(np.ones(3), 500)
@@ -106,7 +102,7 @@ def test_paper_accuracy_of_many_samples_uses_a_seeded_subset(monkeypatch):
     assert first > 0.8
 
 
-def test_balanced_accuracy_and_macro_f1_agree_with_scikit_learn():
+def test_accuracy_and_f1_equal_scikit_learn():
     rng = np.random.default_rng(3)
     labels, predicted = rng.integers(0, 4, 300), rng.integers(0, 4, 300)
     assert metrics.balanced_accuracy(predicted, labels) == pytest.approx(sk.balanced_accuracy_score(labels, predicted))
@@ -117,7 +113,7 @@ def test_balanced_accuracy_and_macro_f1_agree_with_scikit_learn():
     assert metrics.macro_f1(predicted, labels) == pytest.approx(expected)
 
 
-def test_matching_is_learned_on_train_and_applied_to_test():
+def test_matching_is_learned_on_training_trials():
     train_labels, test_labels = np.repeat([0, 1], 20), np.repeat([0, 1], 20)
     states = np.eye(2)[train_labels]
     swapped = states[:, ::-1]
@@ -128,7 +124,7 @@ def test_matching_is_learned_on_train_and_applied_to_test():
     assert scores.matched_on_test == scores.nmi == scores.ari == 1.0
 
 
-def test_more_states_than_labels_are_mapped_many_to_one():
+def test_more_states_than_labels_map_many_to_one():
     labels = np.repeat([0, 1], 30)
     states = np.eye(3)[np.repeat([0, 1, 2], 20)]
     scores = metrics.state_scores(states, labels, states, labels)
@@ -146,7 +142,7 @@ def test_more_states_than_labels_are_mapped_many_to_one():
         ([[1, 0], [0, 1]], [0, 1], "take the argmax"),
     ],
 )
-def test_states_that_cannot_be_scored_are_refused(states, labels, message):
+def test_invalid_states_raise_data_error(states, labels, message):
     with pytest.raises(DataError, match=message):
         metrics.matched_accuracy(np.array(states), np.array(labels))
     with pytest.raises(DataError, match="State 5 occurs but n_states is 3"):
@@ -156,7 +152,7 @@ def test_states_that_cannot_be_scored_are_refused(states, labels, message):
 
 
 # ---- observations -------------------------------------------------------------------------------------------------
-def test_r2_pools_channels_and_skips_missing_values():
+def test_r2_pools_channels_without_missing_values():
     rng = np.random.default_rng(0)
     y = rng.standard_normal((50, 3)) * [1, 5, 0.1] + [0, 100, -3]
     guess = y + rng.standard_normal((50, 3)) * 0.3
@@ -198,7 +194,7 @@ def test_the_linear_baseline_recovers_a_linear_system():
     assert linear.log_likelihood(as_trials(y)) is None
 
 
-def test_the_hmm_agrees_with_hmmlearn():
+def test_hmm_equals_hmmlearn():
     rng = np.random.default_rng(2)
     states = np.repeat(np.arange(30) % 3, 15)
     rows = np.array([[0, 0], [2, 1], [-1, 3]])[states] + rng.standard_normal((450, 2)) * 0.8
@@ -221,22 +217,6 @@ def test_the_hmm_agrees_with_hmmlearn():
     assert metrics.matched_accuracy(found.states.argmax(axis=1), states) > 0.85
 
 
-def test_features_and_fills_survive_missing_values():
-    y = np.array([[0.0, np.nan], [np.nan, np.nan], [2.0, np.nan], [3.0, np.nan]])
-    np.testing.assert_array_equal(interpolated(y), [[0, 0], [1, 0], [2, 0], [3, 0]])
-    np.testing.assert_array_equal(baselines.steps(interpolated(y))[:, 0], [1, 1, 1, 1])
-    np.testing.assert_array_equal(carried_forward(y, np.nan)[:, 0], [0, 0, 2, 3])
-    assert np.isnan(carried_forward(y, np.nan)[:, 1]).all()
-
-
-def test_clustering_stops_at_its_limit_of_samples(monkeypatch):
-    monkeypatch.setattr(baselines, "MAX_TRAINING_SAMPLES", 150)
-    assert [len(part) for part in baselines._head([np.zeros((100, 1)), np.zeros((100, 1)), np.zeros((9, 1))])] == [
-        100,
-        50,
-    ]
-
-
 @pytest.mark.parametrize(
     ("setting", "line", "score", "low", "high"),
     [
@@ -244,15 +224,15 @@ def test_clustering_stops_at_its_limit_of_samples(monkeypatch):
         ("soft", "10-NN on steps", "paper_accuracy", 0.90, 0.98),
         ("soft", "10-NN on position", "paper_accuracy", 0.60, 0.80),
         ("soft", "majority class", "paper_accuracy", 0.30, 0.42),
-        ("standard", "10-NN on position", "paper_accuracy", 0.97, 1.0),
-        ("standard", "Gaussian HMM on steps", "matched_accuracy", 0.95, 1.0),
+        ("standard", "10-NN on position", "paper_accuracy", 0.97, 1.01),
+        ("standard", "Gaussian HMM on steps", "matched_accuracy", 0.95, 1.01),
     ],
 )
-def test_baselines_on_the_tracks_are_as_strong_as_published(track_lines, setting, line, score, low, high):
-    assert low < np.mean([getattr(lines[line], score) for lines in track_lines[setting]]) < high
+def test_baselines_on_tracks_match_published_scores(track_lines, setting, line, score, low, high):
+    assert low < getattr(track_lines[setting][line], score) < high
 
 
-def test_linear_and_persistent_forecasts_on_the_tracks_are_as_strong_as_published(scores):
+def test_forecast_baselines_match_published_scores(scores):
     assert scores.ar1_r2[9] > 0.985
     assert 0.93 < scores.persistence_r2[9] < 0.98
     model = SimpleModel()
@@ -290,7 +270,7 @@ def test_score_parts_add_up_to_the_record(fitted, soft, scores):
     assert str({name: part[name] for part in parts for name in part}["forecast_r2"]) == str(scores.forecast_r2)
 
 
-def test_forecast_scores_follow_the_definition(fitted, soft, scores):
+def test_forecast_scores_equal_their_definition(fitted, soft, scores):
     _, test = soft
     found = fitted.forecast(test, horizon=10, origins=np.arange(1, 999))
     for h in (1, 10):
@@ -301,7 +281,7 @@ def test_forecast_scores_follow_the_definition(fitted, soft, scores):
         assert scores.persistence_r2[h - 1] == pytest.approx(metrics.r2(test.y[at + h], test.y[at]), abs=1e-9)
 
 
-def test_a_narrow_envelope_is_found_out(soft, fitted):
+def test_narrow_envelope_fails_coverage(soft, fitted):
     narrow = SimpleModel(spread=0.5).fit(soft[0])
     narrow.calibration_ = None
     found = metrics.prediction_scores(narrow, as_trials(soft[0]), as_trials(soft[1]))
@@ -312,7 +292,7 @@ def test_a_narrow_envelope_is_found_out(soft, fitted):
     assert min(found.adaptive_width) > 1.3
 
 
-def test_the_record_is_json_and_a_table(scores):
+def test_record_exports_to_json_and_table(scores):
     plain = json.loads(json.dumps(scores.to_dict(), allow_nan=False))
     assert plain["matched_accuracy"] == scores.matched_accuracy
     assert plain["baselines"]["k-means on steps"]["nmi"] == scores.baselines["k-means on steps"].nmi
@@ -326,8 +306,8 @@ def test_the_record_is_json_and_a_table(scores):
         scores.elbo_test = 0.0
 
 
-def test_without_labels_there_are_no_state_scores(fitted, soft):
-    train, test = (trial.y for trial in soft)
+def test_unlabelled_data_has_no_state_scores(fitted, short):
+    train, test = (trial.y for trial in short)
     found = metrics.evaluate(fitted, train, test)
     assert found.matched_accuracy is found.paper_accuracy is found.nmi is found.matching is None
     assert not found.baselines
@@ -336,8 +316,8 @@ def test_without_labels_there_are_no_state_scores(fitted, soft):
     json.dumps(found.to_dict(), allow_nan=False)
 
 
-def test_labels_on_one_side_or_some_trials_only(fitted, soft):
-    train, test = soft
+def test_partly_labelled_trials_are_scored(fitted, short):
+    train, test = short
     bare = dataclasses.replace(train, labels=None)
     found = metrics.evaluate(fitted, bare, test)
     assert found.matched_accuracy is None
@@ -347,13 +327,13 @@ def test_labels_on_one_side_or_some_trials_only(fitted, soft):
     whole = metrics.evaluate(fitted, train, test)
     assert mixed.matched_accuracy == whole.matched_accuracy
     assert mixed.paper_accuracy == whole.paper_accuracy
-    assert mixed.n_test == 2000
+    assert mixed.n_test == 600
 
 
-def test_missing_values_and_unlabelled_samples_are_handled(fitted, soft):
+def test_missing_values_and_labels_are_skipped(fitted, short):
     holes = []
     rng = np.random.default_rng(0)
-    for trial in soft:
+    for trial in short:
         y, labels = trial.y.copy(), trial.labels.copy()
         y[rng.random(y.shape) < 0.1] = np.nan
         y[:3] = np.nan
@@ -366,60 +346,19 @@ def test_missing_values_and_unlabelled_samples_are_handled(fitted, soft):
     json.dumps(found.to_dict(), allow_nan=False)
 
 
-def test_models_without_an_untrained_control_say_so(soft):
-    class Plain(SimpleModel):
-        untrained = None
-
-        def __getattribute__(self, name):
-            if name == "untrained":
-                raise AttributeError(name)
-            return super().__getattribute__(name)
-
-    found = metrics.evaluate(Plain().fit(soft[0]), *soft)
-    assert "untrained model" not in found.baselines
-    assert found.untrained_elbo_test is None
-    assert any("No untrained control" in note for note in found.notes)
-
-
-def test_states_that_are_not_finite_are_refused(soft):
-    model = SimpleModel().fit(soft[0])
+def test_non_finite_states_raise_fit_error(short):
+    model = SimpleModel().fit(short[0])
     model.params_["centers"] = np.full_like(model.params_["centers"], np.nan)
     with pytest.raises(FitError, match="not finite"):
-        metrics.evaluate(model, *soft)
+        metrics.evaluate(model, *short)
 
 
-def test_different_numbers_of_states_and_labels_are_said(soft):
-    found = metrics.evaluate(SimpleModel(n_states=6).fit(soft[0]), *soft)
-    assert found.matching == "many-to-one"
-    assert any("6 states for 4 labels" in note for note in found.notes)
-    assert found.matched_accuracy == found.majority_map_accuracy
-
-
-# ---- what has to be beaten at a number of states --------------------------------------------------------------------
-CONFIG = {"n_states": 3, "n_latent": 2, "seed": 0}
-
-
-@pytest.mark.parametrize("family", ["gdm", "arhmm"])
-def test_controls_are_the_baselines_of_the_full_evaluation(family):
+def test_controls_equal_evaluation_baselines():
     train, test = map(as_trials, train_test("standard", 0, 400))
-    config = CONFIG | ({"posterior": "linear", "n_steps": 2} if family == "gdm" else {"n_iter": 2})
-    found = accuracy_controls(family, config, train, test)
-    whole = evaluate(import_family(family)(**config).fit(train), train, test).baselines
+    config = {"n_states": 3, "n_latent": 2, "seed": 0, "n_iter": 2}
+    found = accuracy_controls("arhmm", config, train, test)
+    whole = evaluate(import_family("arhmm")(**config).fit(train), train, test).baselines
     assert set(found) == {name for name in whole if not name.startswith("10-NN")}
     for name, scores in found.items():
         for score, value in scores.items():
-            expected = getattr(whole[name], score)
-            assert value == pytest.approx(expected, abs=1e-6), (name, score)
-
-
-def test_samples_without_a_label_are_left_out():
-    train, test = map(as_trials, train_test("standard", 0, 300))
-    from dataclasses import replace
-
-    labels = np.array(test[0].labels)
-    labels[: len(labels) // 2] = -1
-    part = as_trials(replace(test[0], labels=labels))
-    config = CONFIG | {"posterior": "linear"}
-    found = accuracy_controls("gdm", config, train, part)
-    share = np.bincount(np.array(train[0].labels)).argmax() == labels[labels >= 0]
-    assert found["majority class"]["paper_accuracy"] == pytest.approx(share.mean())
+            assert value == pytest.approx(getattr(whole[name], score), abs=1e-6), (name, score)

@@ -10,7 +10,7 @@ from gdm_core.maths.rows import WindowSampler, make_rows, shift
 from tests.support.gdm import CPU, generator
 
 
-def test_rows_lie_end_to_end_and_know_their_age():
+def test_rows_are_concatenated_with_their_age():
     a, b = np.arange(6.0).reshape(3, 2), np.array([[np.nan, 1.0]])
     rows = make_rows([a, b], CPU)
     assert rows.age.tolist() == [0, 1, 2, 0]
@@ -38,12 +38,12 @@ def test_shift_moves_rows_back():
 
 
 @pytest.mark.parametrize("after", [0, 20])
-def test_every_row_is_scored_alike_and_padding_never(after):
+def test_windows_score_rows_evenly_and_never_padding(after):
     rng = np.random.default_rng(0)
     rows = make_rows([rng.normal(size=(n, 2)) for n in (150, 3, 77)], CPU)
     sampler = WindowSampler(rows, 32, 20, 3, generator(), after)
     counts = torch.zeros(len(rows))
-    for _ in range(150):
+    for _ in range(60):
         batch = sampler.draw()
         assert batch.lengths == (35 + after,) * 20
         scored = batch.scored > 0
@@ -55,5 +55,5 @@ def test_every_row_is_scored_alike_and_padding_never(after):
         at = (batch.y[scored][:, None] == rows.y).all(-1).long().argmax(1)
         torch.testing.assert_close(batch.age[scored], rows.age[at])
         counts += torch.bincount(at, minlength=len(rows))
-    assert counts.min() > 0.75 * counts.mean()
-    assert counts.max() < 1.25 * counts.mean()
+    assert counts.min() > 0.65 * counts.mean()
+    assert counts.max() < 1.35 * counts.mean()

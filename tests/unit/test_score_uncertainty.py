@@ -22,7 +22,7 @@ def stays(n: int, length: int, kinds: int, seed: int) -> np.ndarray:
     return np.array(found[:n])
 
 
-def test_many_trials_are_the_pieces_and_few_are_cut_into_blocks_that_hold_several_bouts():
+def test_few_trials_are_cut_into_blocks_of_bouts():
     assert score_uncertainty.cut(trials(*[200] * 6)).words == "6 trials"
     cut = score_uncertainty.cut(trials(1000, 500), bout=20)
     assert cut.parts[0] == (0, 0, 83)
@@ -34,7 +34,7 @@ def test_many_trials_are_the_pieces_and_few_are_cut_into_blocks_that_hold_severa
     assert len(score_uncertainty.cut(trials(1952), bout=150).parts) < score_uncertainty.ENOUGH
 
 
-def test_scores_from_counts_are_those_of_the_samples():
+def test_scores_from_counts_equal_sample_scores():
     from gdm_core.analysis.metrics import balanced_accuracy, macro_f1
 
     guess, truth = stays(900, 5, 3, 1), stays(900, 9, 4, 2)
@@ -47,7 +47,7 @@ def test_scores_from_counts_are_those_of_the_samples():
     assert score_uncertainty.score(counts, "accuracy") == pytest.approx((guess == truth)[50:].mean())
 
 
-def test_the_margin_of_a_mean_is_that_of_students_t():
+def test_margin_of_a_mean_is_students_t():
     hits = np.array([30, 42, 25, 38, 33, 47, 29, 36])
     counts = np.stack(
         [np.array([[h, 50 - h], [0, 0]]) for h in hits]
@@ -59,7 +59,7 @@ def test_the_margin_of_a_mean_is_that_of_students_t():
     assert score_uncertainty.margin(counts, counts[:5], "accuracy") is None, "a line known for too few pieces"
 
 
-def test_the_margin_of_r2_needs_as_many_pieces():
+def test_margin_of_r2_needs_enough_pieces():
     error, line, total = np.arange(1.0, 9), np.full(8, 9.0), np.full(8, 20.0)
     expected = student.ppf(0.975, 7) * ((line - error) / 20).std(ddof=1) / np.sqrt(8)
     assert score_uncertainty.ratio_margin(error, line, total) == pytest.approx(expected)
@@ -67,7 +67,7 @@ def test_the_margin_of_r2_needs_as_many_pieces():
     assert score_uncertainty.ratio_margin(error, line, np.zeros(8)) is None
 
 
-def test_bouts_that_follow_the_labels_clear_their_own_shifts_and_others_do_so_one_time_in_twenty():
+def test_shifted_bouts_control_false_alarms():
     truth = [stays(2000, 40, 3, seed) for seed in (1, 2)]
     close = [np.where(np.random.default_rng(9).random(2000) < 0.8, z, (z + 1) % 3) for z in truth]
     pieces = score_uncertainty.Pieces(((0, 0, 2000), (1, 0, 2000)), "")

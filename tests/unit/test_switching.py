@@ -1,18 +1,14 @@
-"""What switching models promise beside what every model does (tests/contract)."""
+"""Switching models: forecasts, diverging fits and the causal filter."""
 
-import pickle
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
 
 from gdm_core import ARHMM, SLDS, Status
-from gdm_core.errors import ConfigError
 from gdm_core.maths.side_by_side import STRETCH
 from gdm_core.models.switching.dynamics import Dynamics
 from gdm_core.models.switching.filtering import filtered
-from gdm_core.models.switching.transitions import Transitions
 from tests.support.switching import dense_observation, random_parameters, random_trials, walk
 
 MODELS = [
@@ -35,8 +31,8 @@ def recordings(seed=0, lengths=(110, 96, 40), missing=0.05):
     return trials
 
 
-@every_model
-def test_forecasts_see_where_the_path_is_going(model_class, kind):
+@pytest.mark.parametrize(("model_class", "kind"), [(ARHMM, "sticky"), (SLDS, "recurrent"), (SLDS, "recurrent_only")])
+def test_forecasts_beat_persistence(model_class, kind):
     y = recordings(lengths=(400,), missing=0.0)[0]
     model = model_class(n_states=3, transitions=kind, n_iter=15, n_restarts=2).fit(y)
     forecast = model.forecast(y, horizon=3, n_paths=100, origins=np.arange(10, 390))
@@ -46,27 +42,8 @@ def test_forecasts_see_where_the_path_is_going(model_class, kind):
     assert error < (1.0 if kind == "recurrent_only" else 0.5) * persistence
 
 
-@cache
-def fitted(model_class, kind):
-    """To recordings(); no test changes it."""
-    return model_class(n_states=3, transitions=kind, n_iter=20, n_restarts=2).fit(recordings())
-
-
 @every_model
-def test_warm_start_splits_merges_and_keeps(model_class, kind):
-    trials, model = recordings(), fitted(model_class, kind)
-    same = model.warm_start(n_iter=2).fit(trials)
-    assert same.history_[0].objective == pytest.approx(model.history_[-1].objective, abs=0.02)
-    for k in (5, 2, 1):
-        changed = model.warm_start(n_states=k, n_iter=2).fit(trials)
-        assert changed.predict_proba(trials[0]).shape[1] == k
-        assert np.isfinite(changed.elbo_)
-    more = model.warm_start(n_states=4, n_iter=10).fit(trials)
-    assert more.history_[-1].elbo > model.history_[-1].elbo - 0.5
-
-
-@every_model
-def test_nothing_observed_has_probability_one(model_class, kind):
+def test_unobserved_data_has_probability_one(model_class, kind):
     model = model_class(n_states=3, transitions=kind, **FAST).fit(recordings(lengths=(96,))[0])
     assert -1.0 < model.score(np.full((20, 5), np.nan)) <= 1e-6, "mean field may stay below"
 
@@ -74,7 +51,7 @@ def test_nothing_observed_has_probability_one(model_class, kind):
 @pytest.mark.parametrize("model_class", [ARHMM, SLDS])
 @pytest.mark.parametrize("poison", [np.nan, -1.0])
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # numpy's, on the way to saying that it diverged
-def test_a_diverging_fit_says_so_and_keeps_its_last_good_parameters(model_class, poison, monkeypatch):
+def test_diverging_fit_keeps_last_good_parameters(model_class, poison, monkeypatch):
     y = recordings(lengths=(110,))[0]
     model = model_class(n_states=2, **FAST)
     steps = model.fit_iter(y)
@@ -93,16 +70,7 @@ def test_a_diverging_fit_says_so_and_keeps_its_last_good_parameters(model_class,
         np.testing.assert_array_equal(value, model.params_[name])
 
 
-def test_a_model_travels_without_its_last_posterior():
-    y = recordings(lengths=(110,))[0]
-    model = SLDS(n_states=2, **FAST).fit(y)
-    before = model.predict_proba(y)
-    again = pickle.loads(pickle.dumps(model))
-    assert len(pickle.dumps(model)) < 100_000
-    np.testing.assert_array_equal(again.predict_proba(y), before)
-
-
-def test_stopped_clocks_do_not_stop_a_fit():
+def test_constant_stretch_does_not_break_a_fit():
     """Long stretches without any movement give steps of zero variance in most samples."""
     y = recordings(lengths=(200,), missing=0.0)[0]
     y[50:150] = y[50]
@@ -112,15 +80,8 @@ def test_stopped_clocks_do_not_stop_a_fit():
         assert np.isfinite(model.elbo_)
 
 
-def test_unknown_transitions_and_orders_are_named():
-    with pytest.raises(ConfigError, match="each state"):
-        ARHMM(n_states=3, **FAST).fit(recordings(lengths=(60,))[0]).relabelled([0, 0, 1])
-    with pytest.raises(ConfigError, match="choose one of"):
-        Transitions.blank("markov", 2, 2)
-
-
 # ---- the causal filter ----------------------------------------------------------------------------------------------
-def test_filter_with_one_state_equals_conditioning_on_the_past():
+def test_one_state_filter_equals_dense_conditioning():
     rng = np.random.default_rng(19)
     p = random_parameters(rng, "sticky", k=1)
     y = random_trials(rng, (14,), missing=0.3)[0]
@@ -131,7 +92,7 @@ def test_filter_with_one_state_equals_conditioning_on_the_past():
         np.testing.assert_allclose(belief.covariance[t, 0], cover[-1, :, -1], atol=1e-9)
 
 
-def test_filter_is_causal_and_forgets_where_it_was_cut():
+def test_filter_is_causal_across_stretches():
     rng = np.random.default_rng(20)
     p = random_parameters(rng, "recurrent", k=3)
     y = random_trials(rng, (4 * STRETCH,))[0]
@@ -142,7 +103,7 @@ def test_filter_is_causal_and_forgets_where_it_was_cut():
         np.testing.assert_allclose(alone.log_weight[0], everything.log_weight[t], atol=1e-9)
 
 
-def test_one_step_forecast_is_that_of_the_kalman_filter():
+def test_one_step_forecast_equals_kalman_filter():
     rng = np.random.default_rng(21)
     y = np.cumsum(rng.normal(size=(200, 3)), axis=0).astype(np.float32)
     model = SLDS(n_states=1, n_latent=2, n_iter=5, n_restarts=1).fit(y)

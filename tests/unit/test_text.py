@@ -10,16 +10,16 @@ from gdm_core.analysis.metrics import StateScores
 from gdm_core.text import for_json, listed, shortened
 
 
-def test_parts_are_listed_as_in_a_sentence():
+def test_parts_are_listed():
     assert [listed(parts) for parts in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
 
 
-def test_long_texts_are_cut():
+def test_long_texts_are_shortened():
     assert shortened("x" * 160) == "x" * 160
     assert shortened("x" * 161) == "x" * 157 + "..."
 
 
-def test_records_within_records_become_plain_and_unknown_numbers_none():
+def test_nested_records_become_json():
     found = for_json({"lines": {"chance": StateScores(nmi=float("nan"), ari=0.5)}, "r2": (np.float64(1.0), np.inf)})
     assert found["lines"]["chance"]["nmi"] is None
     assert found["lines"]["chance"]["ari"] == 0.5

@@ -13,7 +13,7 @@ from gdm_core.trials import Trial, Trials, as_trials, is_single
 Y = np.arange(12.0).reshape(6, 2)
 
 
-def test_content_cannot_change_afterwards():
+def test_trials_are_immutable():
     y = Y.copy()
     trial = Trial(y, labels=np.arange(6))
     y[0, 0] = 99
@@ -40,12 +40,12 @@ def test_content_cannot_change_afterwards():
         ({"y": Y, "states": np.zeros((5, 3))}, r"states .* expected \[6, K\]"),
     ],
 )
-def test_unusable_recordings_are_refused_with_a_reason(keywords, message):
+def test_invalid_trials_raise_data_error(keywords, message):
     with pytest.raises(DataError, match=message):
         Trial(**keywords)
 
 
-def test_fingerprints_of_recordings_follow_content_and_not_names():
+def test_fingerprint_follows_content():
     base = Trial(Y, labels=np.zeros(6))
     assert base.fingerprint == Trial(Y.astype(np.int64), labels=[0] * 6, name="other").fingerprint
     others = [Trial(Y), Trial(Y + 1, labels=[0] * 6), Trial(Y, rate_hz=2, labels=[0] * 6), base.slice(0, 5)]
@@ -53,7 +53,7 @@ def test_fingerprints_of_recordings_follow_content_and_not_names():
     assert Trials((base, others[0])).fingerprint != Trials((others[0], base)).fingerprint
 
 
-def test_slices_keep_what_is_known():
+def test_slice_keeps_every_field():
     part = Trial(Y, rate_hz=2, labels=np.arange(6), position=Y, segments=np.ones(6), name="a").slice(2, 5)
     assert part.labels.tolist() == [2, 3, 4]
     assert (part.n_samples, part.name, part.rate_hz) == (3, "a", 2)
@@ -61,7 +61,7 @@ def test_slices_keep_what_is_known():
     np.testing.assert_array_equal(part.seconds, [1, 1.5, 2])
 
 
-def test_time_goes_on_in_what_is_cut_from_a_recording():
+def test_slice_keeps_the_time():
     whole = Trial(Y, rate_hz=2, start_seconds=100)
     first, rest = whole.slice(0, 2), whole.slice(2, 6)
     np.testing.assert_array_equal(np.concatenate([first.seconds, rest.seconds]), whole.seconds)
@@ -70,13 +70,13 @@ def test_time_goes_on_in_what_is_cut_from_a_recording():
     assert pickle.loads(pickle.dumps(rest)).start_seconds == 101
 
 
-def test_the_clock_does_not_make_another_fit():
+def test_start_time_does_not_change_the_fingerprint():
     late = Trial(Y, start_seconds=60)
     assert late.fingerprint == Trial(Y).fingerprint
     assert Trials((late,)).fingerprint == Trials((Trial(Y),)).fingerprint
 
 
-def test_anything_sensible_becomes_trials():
+def test_as_trials_accepts_arrays_lists_and_trials():
     trial = Trial(Y)
     assert as_trials(trial).trials == (trial,)
     assert len(as_trials([Y, trial])) == 2

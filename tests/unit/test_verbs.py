@@ -31,7 +31,7 @@ def laps():
     return nascar.train_test("standard", seed=0, T=240)
 
 
-def test_suggest_takes_an_array_and_says_in_words_what_to_set(laps):
+def test_suggest_takes_an_array(laps):
     told = []
     found = gdm_core.suggest(
         np.asarray(laps[0].y), "arhmm", states=[1, 2, 3], seeds=[0], progress=lambda *n: told.append(n), n_iter=4
@@ -46,7 +46,7 @@ def test_suggest_takes_an_array_and_says_in_words_what_to_set(laps):
     assert alone.settings["n_latent"] == 1  # one channel has one dimension
 
 
-def test_compare_names_models_by_their_calls_and_measures_what_is_to_be_beaten(laps):
+def test_compare_names_models_and_baselines(laps):
     models = [ARHMM(**FEW), ARHMM(**FEW, transitions="sticky", seed=4)]
     found = gdm_core.compare(models, *laps, seeds=[0, 1])
     assert list(found.cells) == [str(ARHMM(**FEW)), str(ARHMM(**FEW, transitions="sticky"))]
@@ -65,7 +65,7 @@ def test_compare_names_models_by_their_calls_and_measures_what_is_to_be_beaten(l
         gdm_core.compare([ARHMM(), ARHMM(seed=3)], *laps)
 
 
-def test_sweep_fits_every_combination_and_seed_and_one_that_fails_says_why(laps):
+def test_sweep_fits_every_combination_and_seed(laps):
     model = ARHMM(**FEW)
     found = gdm_core.sweep(model, {"n_states": [2, 3], "n_latent": [1, 99]}, *laps, seeds=[0, 1], scorer="")
     frame = found.to_frame()
@@ -78,7 +78,7 @@ def test_sweep_fits_every_combination_and_seed_and_one_that_fails_says_why(laps)
         gdm_core.sweep(model, {"stickyness": [0.1]}, *laps)
 
 
-def test_scores_print_themselves_and_are_a_table(laps):
+def test_scores_print_and_export_a_table(laps):
     scores = gdm_core.evaluate(ARHMM(**FEW).fit(laps[0]), *laps)
     assert str(scores) == scores.table()
     frame = scores.to_frame()
@@ -104,7 +104,7 @@ def test_propose_is_at_the_top(laps):
     )
 
 
-def test_study_is_a_verb_and_the_package_still_is_one(laps):
+def test_study_is_a_function_and_a_package(laps):
     trials = [replace(laps[0].slice(at, at + 60), name=f"m{at}") for at in (0, 60, 120, 180)]
     sheet = pd.DataFrame({"recording": [one.name for one in trials], "group": list("aabb")})
     model = ARHMM(**FEW)
@@ -122,7 +122,7 @@ def test_study_is_a_verb_and_the_package_still_is_one(laps):
         gdm_core.study([trials[0].y], sheet, model)
 
 
-def test_the_verb_is_there_before_anything_else_was_imported():
+def test_study_is_callable_before_any_import():
     """Where `gdm_core.study` was imported as a package first, and where not."""
     for before in ("", "import gdm_core.study.flow;"):
         done = f"{before}import gdm_core; print(callable(gdm_core.study), gdm_core.study.Flow.__name__)"
