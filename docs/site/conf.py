@@ -1,7 +1,8 @@
-"""Sphinx's settings for the documentation. `python -m docs.site.make` lays the sources out and runs it; any warning is an error."""
+"""Sphinx configuration; `python -m docs.site.make` prepares the sources and treats warnings as errors."""
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -17,17 +18,17 @@ project = "GDM Studio"
 copyright = "the authors of GDM Studio. MIT licence"
 release = version = __version__
 language = "en"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_design", "sphinx_copybutton"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_design", "sphinx_copybutton"]
 source_suffix = {".md": "markdown"}
 default_role = "code"
 
 myst_enable_extensions = ["colon_fence", "attrs_block", "attrs_inline"]
 myst_heading_anchors = 4
-suppress_warnings = ["misc.highlighting_failure"]  # listings of nginx and of shells that are not quite any language
+suppress_warnings = ["misc.highlighting_failure"]  # nginx and shell listings
 
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-autodoc_type_aliases = {"TrialsLike": "TrialsLike", "npt.ArrayLike": "ArrayLike"}  # by name, not by all they stand for
+autodoc_type_aliases = {"TrialsLike": "TrialsLike", "npt.ArrayLike": "ArrayLike"}  # by name, not expanded
 autodoc_default_options = {"members": True}
 add_module_names = False
 python_maximum_signature_line_length = 90
@@ -61,13 +62,15 @@ copybutton_prompt_text = r"\$ |>>> "
 copybutton_prompt_is_regexp = True
 
 
-def _readable(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    lines[:] = as_rst("\n".join(lines)).split("\n")
+def _convert_docstring(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    text = "\n".join(lines)
+    if not re.search(r"^\w+\n-{3,}$", text, re.M):  # napoleon reads docstrings with NumPy sections
+        lines[:] = as_rst(text).split("\n")
 
 
 def setup(app: Any) -> None:
-    """Names that load when first used are not looked for by autodoc: use them; and read docstrings in our form."""
+    """Load lazy names for autodoc and convert our docstrings."""
     for name in MODULES:
         module = import_module(name)
         vars(module).update({public: getattr(module, public) for public in getattr(module, "__all__", ())})
-    app.connect("autodoc-process-docstring", _readable)
+    app.connect("autodoc-process-docstring", _convert_docstring, priority=400)  # before napoleon

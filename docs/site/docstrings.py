@@ -1,18 +1,18 @@
-"""Docstrings of this project as reStructuredText: aligned columns of names and words become lists, code keeps its lines."""
+"""Convert this project's docstrings to reStructuredText: aligned name columns become lists, code stays verbatim."""
 
 from __future__ import annotations
 
 import re
 
-# "name, other (symbol)   what it means", with more of it on indented lines
+# "name, other (symbol)   meaning", continued on indented lines
 _ENTRY = re.compile(
     r"^(?P<names>[a-zA-Z_]\w*(?: \(\w+\))?(?:, \w+(?: \(\w+\))?)*) {2,}(?P<words>\S.*(?:\n {4,}\S.*)*)$", re.M
 )
 _CODE = re.compile(r"(`[^`\n]+`)")
 
 
-def _escaped(text: str) -> str:
-    """Prose as it stands: what reStructuredText would take for its own is plain, `code` stays code."""
+def _escape(text: str) -> str:
+    """Escape reStructuredText markup in prose; keep `code` as code."""
 
     def one(part: str) -> str:
         if part.startswith("`") and part.endswith("`") and len(part) > 2:
@@ -24,7 +24,7 @@ def _escaped(text: str) -> str:
 
 def _item(match: re.Match[str]) -> str:
     names = re.sub(r"(?<!\()\b(\w+)\b", r"``\1``", match["names"])
-    return f"* {names}: {_escaped(' '.join(match['words'].split()))}"
+    return f"* {names}: {_escape(' '.join(match['words'].split()))}"
 
 
 def _paragraph(text: str) -> str:
@@ -34,14 +34,14 @@ def _paragraph(text: str) -> str:
     parts, at = [], 0
     for match in _ENTRY.finditer(text):
         if before := text[at : match.start()].strip("\n"):
-            parts.append(_escaped(before))
+            parts.append(_escape(before))
         parts.append(_item(match))
         at = match.end()
     if after := text[at:].strip("\n"):
-        parts.append(_escaped("\n".join(line.strip() for line in after.split("\n"))))
+        parts.append(_escape("\n".join(line.strip() for line in after.split("\n"))))
     return "\n\n".join(parts)
 
 
 def as_rst(docstring: str) -> str:
-    """The docstring, `inspect.cleandoc`ed, as Sphinx reads it."""
+    """Return a cleaned docstring as reStructuredText."""
     return "\n\n".join(_paragraph(part) for part in re.split(r"\n\s*\n", docstring.strip("\n"))) + "\n"

@@ -1,7 +1,6 @@
-"""The examples as a gallery: each is run cell by cell, its words and figures kept, and shown as a page and as a notebook.
+"""Gallery of examples: run each script cell by cell and write it as a page and a notebook.
 
-An example is a script that runs as it stands. `# %% Title` begins a cell, the comment lines below it are its text (Markdown), and
-the docstring is title and introduction. Nothing is stored twice: pages and notebooks are made from the script.
+`# %% Title` starts a cell, the comment lines below it are its text (Markdown), and the docstring is title and introduction.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
-# In the order of the gallery: what a reader needs first comes first.
+# Order of the gallery.
 ORDER = (
     "first_fit",
     "choose_k",
@@ -41,7 +40,7 @@ ORDER = (
 
 @dataclass
 class Cell:
-    """One step of an example: its title and text, its code, what it printed and what it drew (as Plotly's JSON)."""
+    """Cell of an example: title, text, code, printed output and figures (Plotly JSON)."""
 
     title: str
     text: str
@@ -52,7 +51,7 @@ class Cell:
 
 @dataclass
 class Example:
-    """A script of examples/, in parts."""
+    """Parsed script of examples/."""
 
     name: str
     title: str
@@ -62,7 +61,7 @@ class Example:
 
 
 def parse(path: Path) -> Example:
-    """The parts of an example."""
+    """Split an example into its cells."""
     source = path.read_text(encoding="utf-8")
     docstring = ast.get_docstring(ast.parse(source)) or ""
     title, _, lead = docstring.partition("\n")
@@ -84,21 +83,21 @@ def parse(path: Path) -> Example:
 
 
 def run(path: Path) -> Example:
-    """The example with what its cells print and draw, run here, in the folder where we are."""
+    """Run an example in the current folder and keep what its cells print and draw."""
     import plotly.io
     from plotly.io.base_renderers import ExternalRenderer
 
     drawn: list[dict[str, Any]] = []
 
     class Kept(ExternalRenderer):
-        """`figure.show()` hands the figure to the gallery in place of a browser."""
+        """Renderer that keeps figures instead of opening a browser."""
 
         def render(self, fig_dict: dict[str, Any]) -> None:
             drawn.append(json.loads(plotly.io.to_json(fig_dict, validate=False)))
 
     plotly.io.renderers["kept"] = Kept()
     plotly.io.renderers.default = "kept"
-    example, began = parse(path), time.process_time()
+    example, start = parse(path), time.process_time()
     space: dict[str, Any] = {"__name__": "__main__", "__file__": str(path)}
     for i, cell in enumerate(example.cells):
         out = io.StringIO()
@@ -106,12 +105,12 @@ def run(path: Path) -> Example:
             exec(compile(cell.code, f"{path.name}, cell {i + 1}", "exec"), space)
         cell.said = "\n".join(line.rsplit("\r", 1)[-1] for line in out.getvalue().splitlines())
         cell.figures, drawn[:] = list(drawn), []
-    example.seconds = time.process_time() - began
+    example.seconds = time.process_time() - start
     return example
 
 
 def _run_apart(name: str) -> Example:
-    """The same in a process and an empty folder of its own."""
+    """Run an example in a separate process and an empty folder."""
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder) / "kept.json"
         environment = os.environ | {"PYTHONPATH": str(ROOT), "GDM_DATA_DIR": str(Path(folder) / "data")}
@@ -125,7 +124,7 @@ def _run_apart(name: str) -> Example:
 
 
 def page(example: Example) -> str:
-    """The example as a page of the site, in Markdown."""
+    """Return the example as a Markdown page."""
     parts = [f"# {example.title}", example.lead]
     parts.append(
         f"{{bdg-secondary}}`{example.seconds:.0f} s of a core` {{download}}`Notebook <{example.name}.ipynb>` · "
@@ -148,7 +147,7 @@ def page(example: Example) -> str:
 
 
 def notebook(example: Example) -> dict[str, Any]:
-    """The example as a Jupyter notebook, with its outputs."""
+    """Return the example as a Jupyter notebook with its outputs."""
 
     def lines(text: str) -> list[str]:
         return text.splitlines(keepends=True)
@@ -184,12 +183,12 @@ def _card(example: Example) -> str:
 
 
 def write(folder: Path, only: list[str] | None = None) -> None:
-    """Pages, notebooks and scripts of all examples into `folder`, two run at a time; of `only` these where they are named."""
+    """Write pages, notebooks and scripts of all examples to `folder`; run only those named in `only`, if given."""
     folder.mkdir(parents=True, exist_ok=True)
-    there = [name for name in ORDER if (EXAMPLES / f"{name}.py").exists()]
-    with ThreadPoolExecutor(2) as both:
+    present = [name for name in ORDER if (EXAMPLES / f"{name}.py").exists()]
+    with ThreadPoolExecutor(2) as pool:
         examples = list(
-            both.map(lambda n: _run_apart(n) if only is None or n in only else parse(EXAMPLES / f"{n}.py"), there)
+            pool.map(lambda n: _run_apart(n) if only is None or n in only else parse(EXAMPLES / f"{n}.py"), present)
         )
     for example in examples:
         (folder / f"{example.name}.md").write_text(page(example), encoding="utf-8")
@@ -198,15 +197,14 @@ def write(folder: Path, only: list[str] | None = None) -> None:
     cards = "\n\n".join(_card(example) for example in examples)
     listed = "\n".join(example.name for example in examples)
     (folder / "index.md").write_text(
-        "# Gallery\n\nTwelve programs that run as they stand, with what they print and draw. Each is here as a page, as a script "
-        "and as a notebook;\nall of them run in the tests.\n\n"
+        "# Gallery\n\nPrograms with their output, each as a page, a script and a notebook. All of them run in the tests.\n\n"
         f"::::{{grid}} 1 2 3 3\n:gutter: 3\n\n{cards}\n::::\n\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n",
         encoding="utf-8",
     )
 
 
 def main() -> int:
-    """Run one example here and keep its parts: `python -m docs.site.gallery EXAMPLE FILE`."""
+    """Run one example and store its cells: `python -m docs.site.gallery EXAMPLE FILE`."""
     from dataclasses import asdict
 
     Path(sys.argv[2]).write_text(json.dumps(asdict(run(Path(sys.argv[1])))), encoding="utf-8")

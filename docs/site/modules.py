@@ -1,4 +1,4 @@
-"""What a user of the library meets, in reading order. tests/unit/test_api_reference.py holds that all of it is documented."""
+"""Public modules of the API reference, in reading order."""
 
 MODULES = (
     "gdm_core",
@@ -13,6 +13,7 @@ MODULES = (
     "gdm_core.engine.suggest",
     "gdm_core.analysis.bouts",
     "gdm_core.study",
+    "gdm_core.labels",
     "gdm_core.analysis.tables",
     "gdm_studio.plot",
     "datasets.nascar",
