@@ -1,7 +1,4 @@
-"""Envelopes, as a fit calibrates them and as they learn on the way: what they hold, may know, and leave alone.
-
-To the bit only what the same calls give in the same process.
-"""
+"""Prediction intervals, calibrated by a fit and adapted online."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ HORIZON = 4
 
 
 def bands(n: int, spread: float = 1.0, origins: np.ndarray | None = None, mean: np.ndarray | None = None) -> Forecast:
-    """Gaussian bands around zero from each sample, as if every outcome had the standard deviation `spread`."""
+    """Return Gaussian intervals around zero with the standard deviation `spread`."""
     at = np.arange(n - 1) if origins is None else origins
     mean = np.zeros((len(at), HORIZON, 2), np.float32) if mean is None else mean
     reach = (spread * ndtri((1 + LEVELS) / 2)).astype(np.float32)[:, None, None, None]
@@ -35,7 +32,7 @@ def noise(n: int, scale: float = 1.0, seed: int = 0) -> np.ndarray:
 
 
 def slowly(found: Forecast, y: np.ndarray, rate: float) -> np.ndarray:
-    """[levels, O, H, N] the same factors, one horizon, channel and outcome after another, as the rule reads."""
+    """Return the factors [levels, O, H, N] by the sequential rule, in plain loops."""
     factor = np.ones((len(LEVELS), *found.mean.shape))
     for i, level in enumerate(LEVELS):
         for h in range(HORIZON):
@@ -64,7 +61,7 @@ def test_factors_equal_the_sequential_rule(origins):
 
 @pytest.mark.parametrize("cut", [1, 57, 120, 198])
 def test_later_outcomes_change_no_earlier_band(cut):
-    """The band for t + h issued at t has seen outcomes up to t: any other future leaves it as it is, to the last bit."""
+    """The band issued at t depends on outcomes up to t only, to the bit."""
     y = noise(200, 1.5)
     other = y.copy()
     other[cut + 1 :] = 40 * other[cut + 1 :][::-1] + 7
@@ -74,7 +71,7 @@ def test_later_outcomes_change_no_earlier_band(cut):
     for name in ("lower", "upper"):
         np.testing.assert_array_equal(getattr(ours, name)[:, until], getattr(theirs, name)[:, until])
     np.testing.assert_array_equal(ours.std[until], theirs.std[until])
-    assert not np.array_equal(ours.upper, theirs.upper) or cut == 198, "but it does change those issued after it"
+    assert not np.array_equal(ours.upper, theirs.upper) or cut == 198
 
 
 @pytest.mark.parametrize("scale", [0.4, 1.0, 3.0])
@@ -86,7 +83,7 @@ def test_long_run_coverage_is_nominal(scale):
 
 
 def test_coverage_is_nominal_on_changing_data():
-    """No assumption on the data: still for a thousand steps, then four times as wild, then slowly calm again."""
+    """The scale of the data is constant, then four times larger, then decreases."""
     loud = np.concatenate([np.ones(1000), np.full(1000, 4.0), np.linspace(4, 0.5, 1000)])[:, None]
     y = (noise(3000) * loud).astype(np.float32)
     fixed = bands(3000, spread=1.5)
@@ -95,7 +92,7 @@ def test_coverage_is_nominal_on_changing_data():
 
 
 def test_coverage_error_equals_factor_change():
-    """|share - level| <= how far the log of the factor moved / (rate n), to the outcome."""
+    """coverage - level = -(change of the log factor) / (rate n)."""
     y = (noise(400) * np.linspace(0.3, 3, 400)[:, None]).astype(np.float32)
     found = bands(400)
     learned = learn(found, y)
@@ -147,7 +144,7 @@ def test_forecast_adapts_unless_fixed():
 # ---- one envelope of a trial -------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def narrow():
-    """A model whose bands are half as wide as they should be, and a trial it has not seen."""
+    """Return a model with intervals of half the right width, and a held-out trial."""
     train, test = nascar.train_test("soft", seed=1, T=400)
     model = SimpleModel(spread=0.5).fit(train)
     model.calibration_ = None

@@ -1,4 +1,4 @@
-"""The autoregressive HMM: exact evidence with and without missing values, EM that never falls, and recovery."""
+"""The autoregressive HMM: exact evidence, monotone EM and recovery."""
 
 import itertools
 
@@ -17,7 +17,7 @@ from tests.support.switching import walk
 
 
 def random_model(rng, kind, n_states=2, n_latent=2, n_channels=4, lags=1):
-    """Scores and parameters of no particular meaning."""
+    """Return random scores and parameters."""
     k, d, n = n_states, n_latent, n_channels
     basis = np.linalg.qr(rng.normal(size=(n, d)))[0]
     scores = ComponentScores(rng.normal(size=n), 0.5 + rng.random(n), basis, 0.5 + rng.random(d), 0.3 if n > d else 1.0)
@@ -31,7 +31,7 @@ def random_model(rng, kind, n_states=2, n_latent=2, n_channels=4, lags=1):
 
 
 def evidence_by_enumeration(y, scores, p, lags):
-    """Sum over all K^T paths of scipy's densities of the observed entries."""
+    """Sum the densities of the observed entries over all K^T paths."""
     k = len(p.dynamics.covariance)
     x = scores.project(carried_forward(y))
     loadings = scores.basis * scores.scale
@@ -102,11 +102,11 @@ def test_filling_uses_only_the_past_or_straight_lines():
     y = np.array([[np.nan, 1.0], [2.0, np.nan], [np.nan, np.nan], [5.0, np.nan]])
     np.testing.assert_array_equal(carried_forward(y), [[0.0, 1.0], [2.0, 1.0], [2.0, 1.0], [5.0, 1.0]])
     np.testing.assert_array_equal(interpolated(y), [[2.0, 1.0], [2.0, 1.0], [3.5, 1.0], [5.0, 1.0]])
-    assert np.isnan(y[0, 0])  # the input is left alone
+    assert np.isnan(y[0, 0])  # the input is unchanged
 
 
 def test_regression_is_the_posterior_mode():
-    """No small move of coefficients or noise raises log-likelihood plus log-prior."""
+    """No small change of coefficients or noise raises the log posterior."""
     rng = np.random.default_rng(2)
     joint = np.concatenate([rng.normal(size=(50, 4)), np.ones((50, 1))], axis=1)
     weights = rng.random((50, 2))
@@ -126,7 +126,7 @@ def test_regression_is_the_posterior_mode():
 
 
 def wandering(rng, n_samples=400, n_channels=5):
-    """A path that moves in one of three directions for a while, seen through a random map."""
+    """Return a walk that changes between three directions, and its states."""
     z = np.repeat(np.arange(n_samples // 20 + 1) % 3, 20)[:n_samples]
     y = walk(rng, z) @ rng.normal(size=(2, n_channels)) + 0.05 * rng.normal(size=(n_samples, n_channels))
     return y.astype(np.float32), z
@@ -153,7 +153,7 @@ def test_states_are_recovered():
 
 
 def test_score_is_in_the_users_units():
-    """With one state and as many latents as channels the score is a plain Gaussian autoregression."""
+    """With one state and full latents the model is a Gaussian autoregression."""
     y = wandering(np.random.default_rng(6), 200, 2)[0]
     model = ARHMM(n_states=1, n_latent=2).fit(y)
     p, scale = model.params_, model.scaler_.scale.astype(float)
@@ -176,7 +176,7 @@ def test_excerpt_keeps_rows_with_their_gaps():
     assert len(part.x) == 400
     assert part.starts.sum() == 8
     assert not part.full[part.partial_rows].any()
-    # The rows that are left have the likelihoods they had.
+    # The excerpted rows keep their likelihoods.
     _, p = random_model(rng, "sticky")
     whole, small = em.log_likelihoods(series, p, scores)[0], em.log_likelihoods(part, p, scores)[0]
     kept = (np.linspace(0, 3000 - 50, 8).astype(int)[:, None] + np.arange(50)).ravel()

@@ -168,7 +168,7 @@ def test_settled_fit_requests_one_script_run(fit, channel, monkeypatch):
     assert [message["type"] for message in told(channel)] == ["run"]
     assert told(channel) == []
     monkeypatch.setattr(visitor, "ASK_AGAIN_S", 0.0)
-    assert [message["why"] for message in told(channel)] == ["fit"], "a run that does not come is asked for again"
+    assert [message["why"] for message in told(channel)] == ["fit"]
     fit.settled = ""
     run(channel, fit)
     assert told(channel) == []
@@ -179,7 +179,7 @@ def test_reason_to_run_is_kept_until_the_run(monkeypatch):
     channel = Channel()
     channel.begin_run()
     channel.scene.moving.append(Moving(dict, lambda: False, lambda: reasons.pop() if reasons else ""))
-    assert channel.scene.goes_on, "the browser is told so where it hears nothing over the channel"
+    assert channel.scene.goes_on
     channel.end_run()
     monkeypatch.setattr(visitor, "ASK_AGAIN_S", 0.0)
     assert [told(channel)[0]["why"] for _ in range(2)] == ["answers", "answers"]
@@ -211,7 +211,7 @@ def test_slider_tables_are_sent_once_per_fit():
     known = {"a": {"values": [2]}}
     of = ["first"]
     channel = stage(Fit(moves=False), lambda key, held, value: Tables(of[0], dict(known), {"colours": [key]}, held))
-    assert told(channel) == [], "nobody is near"
+    assert told(channel) == []
     near = {"slider": "K", "held": True, "value": 5, "of": ""}
     channel.hear("near", near)
     (message,) = told(channel)

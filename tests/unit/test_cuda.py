@@ -1,4 +1,4 @@
-"""A GPU gives what the processor gives. These run where there is one, and say so where there is none."""
+"""A GPU gives the same results as the CPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def y() -> np.ndarray:
 
 
 def on(model: GDM, device: str) -> GDM:
-    """The same fitted model on another device."""
+    """Return the fitted model on another device."""
     other = GDM(**(model.get_params() | {"device": device}))
     other.params_, other.scaler_, other.calibration_ = model.params_, model.scaler_, model.calibration_
     return other
@@ -47,7 +47,7 @@ def test_model_answers_the_same_on_gpu(y, variant):
     assert {p.device.type for p in there._net.parameters()} == {"cuda"}
     for verb in ("predict_proba", "smooth", "latent"):
         np.testing.assert_allclose(getattr(there, verb)(y), getattr(here, verb)(y), atol=2e-3, err_msg=verb)
-    if "transition" not in variant:  # its bound is an average over draws, which each device has of its own
+    if "transition" not in variant:  # its bound averages over device-specific draws
         assert there.score(y) == pytest.approx(here.score(y), abs=1e-2)
     ahead = there.forecast(y, horizon=3, n_paths=400, origins=[300]).mean
     np.testing.assert_allclose(ahead, here.forecast(y, horizon=3, n_paths=400, origins=[300]).mean, atol=0.2)

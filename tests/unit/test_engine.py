@@ -1,4 +1,4 @@
-"""The engine on a real cluster: a scheduler and two workers in processes of their own."""
+"""The engine on a real cluster of a scheduler and two workers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def shared(scheduler: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture
 def engine(shared: Engine) -> Iterator[Engine]:
-    """Idle at the start of each test, so that none pays for the one before it."""
+    """Return the shared engine, and wait until it is idle after the test."""
     yield shared
     until(lambda: not shared.info().out, lambda: _what_stands(shared))
 
@@ -113,7 +113,7 @@ def test_stuck_call_ends_at_its_deadline(engine: Engine) -> None:
 
 # ---- engines of their own ----------------------------------------------------------------------------------------------
 def test_cluster_drops_data_of_ended_session(scheduler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Scheduler and workers hold an upload as long as its owner is there; what others use as well stays."""
+    """Data that another session uses stays."""
     own = Trials((Trial(np.random.default_rng(2).standard_normal((300, 2))),))
     monkeypatch.setenv("GDM_SCHEDULER", scheduler)
     with Engine(ResultCache(tmp_path)) as engine:
@@ -122,7 +122,7 @@ def test_cluster_drops_data_of_ended_session(scheduler: str, monkeypatch: pytest
         topic = engine._dispatcher._link.topic
 
         def held() -> int:
-            """How many sets of our trials lie on the scheduler or on a worker."""
+            """Count the trial sets on scheduler and workers."""
             keys = set(client.run_on_scheduler(lambda dask_scheduler: [str(key) for key in dask_scheduler.tasks]))
             keys.update(*client.run(lambda dask_worker: [str(key) for key in dask_worker.data]).values())
             return sum(key.startswith(f"{topic}-trials") for key in keys)

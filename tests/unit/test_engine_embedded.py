@@ -1,4 +1,4 @@
-"""The embedded cluster, in servers of its own: how it starts, what it listens on, and that nothing stays behind."""
+"""The embedded cluster: start, network, memory, and no process left behind."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_script_without_main_guard_leaves_no_process(tmp_path: Path) -> None:
     assert not answer["torch here"]
     assert answer["torch threads"] == 1
     assert answer["nice"] == min(19, os.nice(0) + 5)
-    assert answer["data lie in"] == "dict"  # Dask's own choice has the disk behind it
+    assert answer["data lie in"] == "dict"  # the default of Dask spills to disk
     assert not answer["stops when full"]
     assert family["open to"] == ["127.0.0.1"]
     assert len(family["pids"]) >= 4
@@ -144,7 +144,7 @@ def _answers(port: int) -> bool:
 
 
 async def _open_page(port: int, until_exists: Path, seconds: float) -> None:
-    """Do what a browser does: open the stream and ask for the page."""
+    """Open the WebSocket of Streamlit and request the page."""
     from streamlit.proto.BackMsg_pb2 import BackMsg
     from tornado.httpclient import HTTPRequest
     from tornado.websocket import websocket_connect
@@ -156,9 +156,9 @@ async def _open_page(port: int, until_exists: Path, seconds: float) -> None:
     await stream.write_message(message.SerializeToString(), binary=True)
     end = time.monotonic() + seconds
     while not (until_exists.exists() and until_exists.stat().st_size):
-        assert time.monotonic() < end, "the page was not run to its end"
+        assert time.monotonic() < end
         await asyncio.sleep(0.05)
-    await asyncio.sleep(0.5)  # a second run of the script would show by now
+    await asyncio.sleep(0.5)  # time for a second run of the script
     stream.close()
 
 
@@ -177,7 +177,7 @@ def test_fit_over_memory_limit_fails_alone(monkeypatch: pytest.MonkeyPatch, tmp_
         engine.wait_ready(240)
         greedy = FitRequest(FAMILY, {"misbehave": "memory", "step_s": 0.1, "n_steps": 200}, trials, deadline_s=400)
         with pytest.raises(FitError, match="needs more memory than a worker has"):
-            engine.submit(greedy, session="a").result(400)  # three deaths, each with the start of a new worker
+            engine.submit(greedy, session="a").result(400)
         assert engine.submit(FitRequest(FAMILY, {}, trials), session="a").result(150).fit_status == "converged"
 
 
@@ -187,7 +187,7 @@ def test_uploads_stay_off_disk_and_out_of_messages(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("DASK_TEMPORARY_DIRECTORY", str(tmp_path / "scratch"))
     with Engine(ResultCache(tmp_path / "fits")) as engine:
         engine.wait_ready(240)
-        for i in range(7):  # of 64 MB each, beside half a gigabyte of libraries
+        for i in range(7):  # 64 MB each
             upload = Trials((Trial(np.random.default_rng(i).standard_normal((10**6, 16), dtype=np.float32)),))
             fit = FitRequest(FAMILY, {"n_steps": 2}, upload, use_cache=False)
             assert engine.submit(fit, session=f"visitor {i}").result(300).fit_status == "converged"

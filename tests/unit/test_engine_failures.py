@@ -100,7 +100,7 @@ def test_bulk_job_without_cluster_fails_at_once(monkeypatch: pytest.MonkeyPatch,
         assert bulk.wait(60)
         assert set(bulk.poll().failures.values()) == {"no cluster here"}
         assert len(bulk.poll().failures) == 2000
-    assert len(tries) < 10  # it would be 250 in eights
+    assert len(tries) < 10
 
 
 # ---- one bulk job for each name --------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def test_concurrent_equal_requests_share_one_job(
     both = threading.Barrier(2)
 
     def look_up(key: str) -> tuple[bool, None]:
-        time.sleep(0.2)  # long enough for the other to come by
+        time.sleep(0.2)  # until the other thread asks
         return False, None
 
     monkeypatch.setattr(engine.cache, "get_value", look_up)

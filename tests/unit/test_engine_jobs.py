@@ -1,4 +1,4 @@
-"""What the engine does with jobs that simply run: who is first, what they come to, what is kept of them."""
+"""Jobs that run: slots, results, errors, cache and queue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from tests.support.work import count_to, total
 
 
 def test_latest_job_in_a_slot_replaces_the_earlier(working: Engine) -> None:
-    """Either would go on for minutes."""
     other = working.submit(long_request(), session="a", slot="compare")
     old = working.submit(long_request(), session="a", slot="main")
     until(lambda: old.poll().step > 0 and other.poll().step > 0)
@@ -47,8 +46,8 @@ def test_calls_return_values_and_errors(working: Engine) -> None:
     )
     assert working.call(divmod, 7, 2, session="a", kept_as="seven").result(PATIENCE_S) == (3, 1)
     again = working.call(divmod, 7, 2, session="b", kept_as="seven")
-    assert again.poll().status is JobStatus.DONE, "what was kept is there at once"
-    assert again.result() == [3, 1], "as JSON holds it"
+    assert again.poll().status is JobStatus.DONE
+    assert again.result() == [3, 1]
     with pytest.raises(FitError, match="cannot be sent to a worker"):
         working.call(divmod, threading.Lock(), session="a").result(PATIENCE_S)
 
@@ -89,7 +88,7 @@ def test_errors_keep_their_type(working: Engine) -> None:
         working.submit(request(misbehave="bug"), session="a").result(PATIENCE_S)
     with pytest.raises(FitError, match="diverged at step 5"):
         working.submit(request(misbehave="diverge"), session="a").result(PATIENCE_S)
-    assert working.cache.get(request(misbehave="diverge").key) == (None, ""), "it is no result"
+    assert working.cache.get(request(misbehave="diverge").key) == (None, "")
 
 
 def test_results_survive_restart_and_damage(working: Engine, tmp_path: Path) -> None:
@@ -98,7 +97,7 @@ def test_results_survive_restart_and_damage(working: Engine, tmp_path: Path) -> 
     folder = working.cache.folder
     with Engine(ResultCache(folder)) as second:
         job = second.submit(wanted, session="a")
-        assert job.poll().status is JobStatus.DONE, "without waiting"
+        assert job.poll().status is JobStatus.DONE
         assert job.result(0).from_cache
         assert not fitted.from_cache
         assert job.result(0).model_bytes == fitted.model_bytes
@@ -136,7 +135,6 @@ def test_queue_is_bounded(tmp_path: Path) -> None:
 
 
 def test_data_are_sent_once(engine: Engine, cluster: Cluster) -> None:
-    """What is sent for a later fit on the same trials is a few settings, and where the trials lie."""
     for seed in range(3):
         engine.submit(request(seed=seed, use_cache=False), session=f"{seed}")
         cluster.answer(seed + 1, "done")
@@ -155,7 +153,7 @@ def test_pause_step_and_resume(working: Engine, tmp_path: Path) -> None:
     job.pause()
     until(lambda: job.poll().held)
     at = job.poll().step
-    assert job.poll().snapshot.step == at  # the picture is of the step where it stands
+    assert job.poll().snapshot.step == at
     job.step(3)
     until(lambda: job.poll().held and job.poll().step == at + 3)
     job.step()

@@ -141,7 +141,7 @@ def test_edited_code_invalidates_kept_results(tmp_path: Path, monkeypatch: pytes
         return int(value)
 
     try:
-        assert [scored(), scored()] == [1, 1], "kept"
+        assert [scored(), scored()] == [1, 1]
         with (tmp_path / "datasets/nascar.py").open("a") as source:
             source.write("\n# edited\n")
         assert [scored(), scored()] == [2, 2]

@@ -1,4 +1,4 @@
-"""Sweeps: every cell once, on the engine or here, with the same records either way."""
+"""Sweeps on the engine and in this process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def sweep(tmp_path: Path | None = None, **changes: Any) -> Sweep:
 
 
 def found(wanted: Sweep, engine: Engine, session: str = "a") -> list[Record]:
-    """All that a sweep finds on the engine."""
+    """Return the records of a sweep on the engine."""
     return wanted.records(wanted.fits().found(engine, session))
 
 
@@ -69,7 +69,7 @@ def test_engine_sweep_equals_local_sweep(working: Engine, tmp_path: Path) -> Non
 
 
 def test_uncached_grid_is_equal_on_engine_and_locally(working: Engine) -> None:
-    """Results need not be what JSON can hold, and a cell that fails ends no other."""
+    """A failing cell does not stop the others."""
     cells = {str(n): (FAMILY, {"n_states": 2, "n_steps": n}, "", TRAIN, TEST) for n in (3, 4)}
     cells["wrong"] = (FAMILY, {"n_states": 2, "misbehave": "data_error"}, "", TRAIN, TEST)
     asked, told = Grid(sweeps.run_cell, cells, kept=False), []
@@ -125,7 +125,7 @@ def test_sweep_resumes_after_restart(working: Engine, tmp_path: Path) -> None:
     assert not any(record.failed for record in records)
     assert 3 <= len(done_before) < 12
     begun = Counter(re.findall(r"n_states=(\d+) seed=(\d+)", diary.read_text()))
-    # What was under way when the first engine closed may be begun twice, what was done is not.
+    # Finished cells are not repeated; interrupted ones may be.
     assert all(begun[str(n_states), str(seed)] == 1 for n_states, seed in done_before)
     assert len(begun) == 12
 

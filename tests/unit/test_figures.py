@@ -1,5 +1,4 @@
-"""Figures are plain data: what was put in can be read back out of them; numbers can be read, axes make sense, names stay as typed.
-In notebooks they are the pages' own, in colours of one theme. Colours of states: told apart by everyone, mixed as expected."""
+"""Figures as plain data, plots for notebooks, and the colours of states."""
 
 from __future__ import annotations
 
@@ -17,7 +16,6 @@ from gdm_core.trials import Trial
 from gdm_studio import plot
 from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures.base import typed, untyped
-from gdm_studio.plot.figures.states import averaged
 from gdm_studio.plot.figures.track import bucket_lines
 from gdm_studio.plot.palette import TOKENS
 from pages.playground import gumbel, pictures
@@ -59,7 +57,7 @@ def _all_figures() -> dict[str, figures.Figure]:
 
 
 @pytest.mark.parametrize("name", list(_all_figures()))
-def test_every_figure_explains_itself_and_can_be_sent(name):
+def test_every_figure_has_caption_and_alt_text(name):
     figure = _all_figures()[name]
     json.dumps(figure, allow_nan=False)
     assert figure["caption"].endswith(".")
@@ -67,24 +65,24 @@ def test_every_figure_explains_itself_and_can_be_sent(name):
     assert figure["height"] > 0
     for scheme in theme.TOKENS:
         text = json.dumps(theme.resolve(figure, scheme))
-        assert '"$' not in text, "a colour has a name that no theme knows"
+        assert '"$' not in text
 
 
 @pytest.mark.parametrize("name", list(_all_figures()))
-def test_plotly_accepts_every_figure(name):
+def test_plotly_validates_every_figure(name):
     import plotly.graph_objects as go
 
     figure = theme.resolve(_all_figures()[name])
     go.Figure(data=figure["data"], layout=figure["layout"])  # validates every attribute
 
 
-def test_typed_arrays_come_back():
+def test_typed_arrays_round_trip():
     array = np.arange(6, dtype=np.uint8).reshape(2, 3)
     np.testing.assert_array_equal(untyped(typed(array, "u1")), array)
     np.testing.assert_array_equal(untyped(typed([1.5, np.nan])), np.array([1.5, np.nan], np.float32))
 
 
-def test_lines_draw_every_segment_once_in_its_bucket():
+def test_bucket_lines_draw_every_segment_once():
     rng = np.random.default_rng(0)
     n = 200
     x, y, bucket = rng.normal(size=n), rng.normal(size=n), rng.integers(0, 5, n - 1)
@@ -98,7 +96,7 @@ def test_lines_draw_every_segment_once_in_its_bucket():
     assert seen == {i: int(bucket[i]) for i in range(n - 1) if i not in (49, 50)}
 
 
-def test_a_track_keeps_its_points_and_colours():
+def test_track_draws_every_sample_once():
     where, states = _scene()
     figure = figures.track(where, states)
     strokes = figure["layout"]["shapes"]
@@ -106,9 +104,9 @@ def test_a_track_keeps_its_points_and_colours():
     drawn = [re.findall(r"([ML])(-?[\d.]+),(-?[\d.]+)", stroke["path"]) for stroke in strokes]
     points = np.array([(float(x), float(y)) for stroke in drawn for _, x, y in stroke])
     far = np.abs(points[:, None] - where[None]).max(axis=2)
-    assert far.min(axis=0).max() < 1e-3 * np.ptp(where), "every sample lies on a stroke"
-    assert far.min(axis=1).max() < 1e-3 * np.ptp(where), "every stroke lies on samples"
-    assert sum(pen == "L" for stroke in drawn for pen, *_ in stroke) == len(where) - 1, "every segment once"
+    assert far.min(axis=0).max() < 1e-3 * np.ptp(where)
+    assert far.min(axis=1).max() < 1e-3 * np.ptp(where)
+    assert sum(pen == "L" for stroke in drawn for pen, *_ in stroke) == len(where) - 1
     for_mouse = next(t for t in figure["data"] if "customdata" in t)
     assert for_mouse["line"]["color"] == "$clear"
     assert len(untyped(for_mouse["customdata"])) == len(where)
@@ -116,17 +114,7 @@ def test_a_track_keeps_its_points_and_colours():
     assert {t["type"] for t in long if t["mode"] == "lines"} == {"scattergl"}
 
 
-def test_a_race_fits_the_wire():
-    where, _ = _scene(23_000)
-    turn = np.linspace(0, 700, 23_000)
-    logits = np.stack([4 * np.cos(turn + k) for k in range(8)], axis=1)
-    states = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    weight = len(json.dumps(figures.track(where, states)))
-    print(f"track of 23,000 points: {weight:,} bytes")
-    assert weight < 700_000
-
-
-def test_strips_average_states_before_mixing_and_leave_the_unknown_blank():
+def test_strips_average_states_and_leave_unknown_blank():
     states = np.tile([[1.0, 0.0], [0.0, 1.0]], (6_000, 1))
     figure = figures.state_strips({"fast": states, "unknown": figures.one_hot(np.full(12_000, -1), 2)})
     trace = figure["data"][0]
@@ -138,7 +126,7 @@ def test_strips_average_states_before_mixing_and_leave_the_unknown_blank():
     assert not (index[0] == blank).any()
 
 
-def test_a_marked_row_of_strips_fades_alone():
+def test_marked_strip_row_is_faded_alone():
     states = np.tile([[1.0, 0.0], [0.0, 1.0]], (50, 1))
     rows = {"true": states, "inferred": states[::-1]}
     plain = figures.state_strips(rows)
@@ -157,43 +145,14 @@ def test_a_marked_row_of_strips_fades_alone():
     assert plain["layout"]["annotations"] == []
 
 
-def test_dotted_lines_of_an_envelope_are_explained_where_they_are_drawn():
-    time = np.arange(5.0)
-    band = (time - 1, time + 1)
-    assert "Dotted" not in figures.envelope(time, time, band90=band)["caption"]
-    assert "Dotted: three standard deviations" in figures.envelope(time, time, band90=band, three_sigma=band)["caption"]
-
-
-@pytest.mark.parametrize("draw", [figures.proportions, figures.entropy_strip])
-def test_the_upper_end_of_a_share_has_room_for_its_number(draw):
-    figure = draw(np.full((50, 2), 0.5))
-    layout = figure["layout"]
-    assert layout["yaxis"]["tickvals"][-1] == layout["yaxis"]["range"][1] == 1
-    assert layout["margin"]["t"] > layout["yaxis"]["tickfont"]["size"] / 2 + 3
-    assert figure["height"] - 64 >= layout["margin"]["t"] + 25, (
-        "or Plotly takes from the margins, the axis below being one"
-    )
-
-
-def test_averaging_ignores_what_is_missing():
-    values, width = averaged(np.array([[1.0], [np.nan], [4.0], [6.0], [5.0]]), 3)
-    assert width == 2
-    np.testing.assert_allclose(values[:, 0], [1, 5, 5])
-
-
-def test_runs_are_counted_between_changes():
+def test_runs_split_at_changes():
     state, length = runs([0, 0, 1, -1, -1, 1, 1, 1])
     assert state.tolist() == [0, 1, 1]
     assert length.tolist() == [2, 1, 3]
     assert runs([])[0].size == 0
 
 
-def test_entropy_runs_from_one_state_to_all():
-    np.testing.assert_allclose(figures.entropy_of([[1, 0, 0], [1 / 3, 1 / 3, 1 / 3]]), [0, 1], atol=1e-6)
-    assert figures.entropy_of([[1.0]]).tolist() == [0]
-
-
-def test_usage_names_the_shares():
+def test_usage_shows_shares():
     figure = figures.usage(np.array([[0.25, 0.75], [0.25, 0.75]]))
     assert [words["text"] for words in figure["layout"]["annotations"]] == ["25%", "75%"]
     assert figure["data"][0]["marker"]["color"] == palette.colours(2)
@@ -216,37 +175,13 @@ def test_usage_names_the_shares():
         (lambda: figures.envelope([0.0, 1], [0.0, 1], band90=([0.0], [1.0])), "A band has edges"),
     ],
 )
-def test_wrong_shapes_are_named(draw, message):
+def test_wrong_shapes_raise_data_error(draw, message):
     with pytest.raises(DataError, match=message):
         draw()
 
 
-def test_names_at_the_end_of_lines_stand_apart_on_the_axis_that_is_drawn():
-    """One lesson has one dot a line, close to each other on an axis from 0 to 1."""
-    rows = {"marks held back": [[0.47]], "expert, new trials": [[0.44]]}
-    drawn = figures.sweep([30], rows, height=220, score_range=(0, 1))
-    assert drawn["layout"]["yaxis"]["range"] == (0, 1)
-    low, high = sorted(drawn["layout"]["annotations"], key=lambda mark: mark["y"])
-    assert high["yshift"] + 150 * (high["y"] - low["y"]) >= 12, "pixels, of 150 from 0 to 1"
-    assert low["yshift"] == 0
-
-
-def _span(figure: figures.Figure) -> tuple[float, float]:
-    low, high = figure["layout"]["xaxis"]["range"]
-    return 10**low, 10**high
-
-
-def test_a_single_stay_lies_in_the_middle_of_a_decade_and_on_its_median():
-    figure = figures.dwell(np.zeros(41, int), 2, step=1 / 30, unit="s")
-    low, high = _span(figure)
-    assert high / low == pytest.approx(10)
-    dot = float(untyped(figure["data"][0]["x"])[0])
-    assert dot == pytest.approx(np.sqrt(low * high), rel=1e-5)
-    assert figure["layout"]["shapes"][0]["x0"] == dot, "the bar stands exactly where the dot is"
-
-
 @pytest.mark.parametrize("lengths", [[1], [40, 41], [3, 500], [2, 90_000]])
-def test_ticks_of_stays_are_few_round_and_in_order(lengths):
+def test_dwell_ticks_are_few_and_ordered(lengths):
     labels = np.concatenate([np.full(n, i % 2) for i, n in enumerate(lengths)])
     axis = figures.dwell(labels, 2)["layout"]["xaxis"]
     ticks = axis["tickvals"]
@@ -256,30 +191,13 @@ def test_ticks_of_stays_are_few_round_and_in_order(lengths):
     assert [float(text.replace(",", "")) for text in axis["ticktext"]] == pytest.approx(ticks)
 
 
-def test_values_stand_beside_the_axes_where_nothing_crosses_them():
-    labels = np.repeat([0, 1, 0, 2], [4, 4, 8, 5])
-    hot = figures.one_hot(labels, 3)
-    for figure in (figures.dwell(labels, 3), figures.usage(hot, reference=[0.9, 0.1, 0.0])):
-        words = figure["layout"]["annotations"]
-        assert [note["y"] for note in words] == [0, 1, 2]
-        assert all(note["xref"] == "paper" and note["x"] == 1 and note["xanchor"] == "left" for note in words)
-        assert figure["layout"]["margin"]["r"] >= 40
-    assert [note["text"] for note in figures.dwell(labels, 3)["layout"]["annotations"]] == ["6", "4", "5"]
-
-
-def test_a_state_without_stays_has_no_median():
-    figure = figures.dwell([0, 0, 0], 2)
-    assert len(figure["layout"]["annotations"]) == len(figure["layout"]["shapes"]) == 1
-    assert figures.dwell([-1, -1], 2)["layout"]["annotations"] == []
-
-
-def test_use_is_counted_among_what_is_known():
+def test_usage_ignores_unknown_samples():
     figure = figures.usage(figures.one_hot([0, -1, 1, 1, -1], 2))
     assert figure["data"][0]["x"] == pytest.approx([1 / 3, 2 / 3])
     assert figures.usage(figures.one_hot([-1, -1], 2))["data"][0]["x"] == [0, 0]
 
 
-def test_names_stay_as_they_were_typed():
+def test_state_names_are_escaped():
     labels = np.repeat([0, 1, 0], 5)
     names = ["<b>run</b>", "a & b"]
     made = [
@@ -294,7 +212,7 @@ def test_names_stay_as_they_were_typed():
         assert "&lt;b&gt;run&lt;/b&gt;" in drawn
 
 
-def test_two_states_of_one_name_keep_a_row_each():
+def test_equal_state_names_keep_separate_rows():
     figure = figures.transition_matrix([[0.1, 0.9], [0.4, 0.6]], names=["walk", "walk"])
     trace = figure["data"][0]
     assert len(set(trace["y"])) == len(set(trace["x"])) == 2
@@ -313,7 +231,7 @@ def forecast():
 
 
 @pytest.mark.parametrize("theme", TOKENS)
-def test_every_figure_is_drawn_in_its_theme(theme, forecast):
+def test_plots_use_the_theme_colours(theme, forecast):
     made = (
         plot.track(LAP, STATES, theme=theme),
         plot.strip(STATES, rate_hz=10, theme=theme),
@@ -323,26 +241,26 @@ def test_every_figure_is_drawn_in_its_theme(theme, forecast):
     )
     for figure in made:
         text = figure.to_json()
-        assert '"$' not in text, "a colour of the theme is missing"
+        assert '"$' not in text
         assert TOKENS[theme]["ink"] in text
         assert figure.layout.meta["alt"]
         assert figure.layout.height > 50
 
 
-def test_a_notebook_and_a_page_have_the_same_drawing():
+def test_notebook_and_page_draw_equal_data():
     page = figures.proportions(STATES, step=0.1, unit="s", height=190)
     notebook = json.loads(plot.strip(STATES, rate_hz=10).to_json())
     assert [trace["y"]["bdata"] for trace in notebook["data"]] == [trace["y"]["bdata"] for trace in page["data"]]
 
 
-def test_the_envelope_begins_after_its_origin(forecast):
+def test_envelope_starts_at_its_origin(forecast):
     figure = plot.envelope(forecast, LAP.y, origin=40, before=5, rate_hz=10)
     words = {note.text for note in figure.layout.annotations}
     assert {"now", "predicted"} <= words
     assert figure.layout.shapes[0].x0 == pytest.approx(4.0)
 
 
-def test_what_cannot_be_drawn_is_refused(forecast):
+def test_invalid_plot_arguments_are_refused(forecast):
     with pytest.raises(DataError, match="has no position"):
         plot.track(Trial(PATH), STATES)
     with pytest.raises(ConfigError, match="choose one of light, dark"):
@@ -358,7 +276,7 @@ def _soft(n: int, k: int, seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("vision", palette.VISION)
-def test_every_pair_of_states_differs_for_every_vision(vision):
+def test_state_colours_differ_for_every_vision(vision):
     colours = palette.rgb(palette.PALETTE)
     distance = palette.difference(colours, colours, vision)
     pairs = distance[np.triu_indices(len(colours), 1)]
@@ -368,50 +286,44 @@ def test_every_pair_of_states_differs_for_every_vision(vision):
 @pytest.mark.parametrize("vision", palette.VISION)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("ground", ["ground", "surface"])
-def test_every_state_stands_out_from_both_themes(vision, scheme, ground):
+def test_state_colours_differ_from_backgrounds(vision, scheme, ground):
     background = palette.rgb([theme.TOKENS[scheme][ground]])
     assert palette.difference(palette.rgb(palette.PALETTE), background, vision).min() >= 10
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_accent_is_no_state_colour(scheme):
+def test_accent_differs_from_state_colours(scheme):
     accent = palette.rgb([theme.TOKENS[scheme]["accent"]])
     assert palette.difference(palette.rgb(palette.PALETTE), accent).min() >= 10
 
 
-def test_oklab_agrees_with_published_values():
-    # White, and the primaries as given with the definition of OKLab (Ottosson 2020).
+def test_oklab_equals_published_values():
+    # White and the primaries of the definition of OKLab (Ottosson 2020).
     lab = palette.to_oklab(palette.rgb(["#ffffff", "#ff0000", "#00ff00", "#0000ff"]))
     expected = [[1, 0, 0], [0.628, 0.225, 0.126], [0.866, -0.234, 0.179], [0.452, -0.032, -0.312]]
     np.testing.assert_allclose(lab, expected, atol=1e-3)
 
 
-def test_bytes_survive_the_way_through_oklab():
-    colours = np.random.default_rng(0).integers(0, 256, (500, 3)).astype(np.uint8)
-    back = palette.from_oklab(palette.to_oklab(colours)).astype(int)
-    assert np.abs(back - colours).max() <= 1
-
-
-def test_a_pure_state_has_its_own_colour_at_full_strength():
+def test_pure_state_keeps_its_colour():
     mixed, opacity = palette.mix(np.eye(12))
     assert palette.hex_colours(mixed) == palette.colours(12)
     np.testing.assert_allclose(opacity, 1)
 
 
-def test_a_mixture_lies_between_its_colours_and_is_fainter():
+def test_mixed_state_is_between_and_fainter():
     mixed, opacity = palette.mix([[0.5, 0.5]])
     expected = palette.to_oklab(palette.rgb(palette.PALETTE[:2])).mean(axis=0)
     np.testing.assert_allclose(palette.to_oklab(mixed)[0], expected, atol=0.01)
     assert opacity[0] == pytest.approx(0.5)
 
 
-def test_a_missing_state_is_transparent():
+def test_missing_state_is_transparent():
     _, opacity = palette.mix([[np.nan, np.nan], [1, 0]])
     assert opacity.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("n_states", [1, 2, 4, 8, 12])
-def test_forty_colours_stand_for_twenty_thousand(n_states):
+def test_quantised_colours_stay_close(n_states):
     states = _soft(20_000, n_states)
     buckets = palette.quantise(states)
     assert len(buckets.rgb) <= 40
@@ -421,7 +333,7 @@ def test_forty_colours_stand_for_twenty_thousand(n_states):
     assert 100 * error.mean() < 5  # half of the smallest difference between two states
 
 
-def test_quantising_keeps_pure_states_and_repeats_itself():
+def test_quantising_keeps_pure_states():
     states = np.repeat(np.eye(5), 30, axis=0)
     first, second = palette.quantise(states), palette.quantise(states)
     assert [first.css[i] for i in first.index[::30]] == [f"{colour}ff" for colour in palette.PALETTE[:5]]
@@ -429,21 +341,12 @@ def test_quantising_keeps_pure_states_and_repeats_itself():
     np.testing.assert_array_equal(first.index, second.index)
 
 
-def test_quantising_nothing_gives_nothing():
-    assert palette.quantise(np.zeros((0, 3))).css == []
-
-
 @pytest.mark.parametrize("n_states", [0, 13])
-def test_too_many_states_are_refused(n_states):
+def test_too_many_states_raise_config_error(n_states):
     with pytest.raises(ConfigError, match="1 to 12"):
         palette.colours(n_states)
 
 
-def test_states_need_two_dimensions():
-    with pytest.raises(DataError, match=r"\[time, states\]"):
-        palette.mix(np.zeros(5))
-
-
-def test_labels_on_a_colour_can_be_read():
+def test_ink_contrasts_with_the_colour():
     assert palette.ink_on("#ffc300") == "#14151c"
     assert palette.ink_on("#1e3ca5") == "#ffffff"

@@ -8,7 +8,7 @@ from gdm_core.maths.gaussian import GaussianPath, products
 
 
 def random_path(rng, n_samples, n_latent, seam=None):
-    """A GaussianPath and its dense precision."""
+    """Return a random GaussianPath and its dense precision."""
     d = n_latent
     diagonal, below = np.zeros((n_samples, d, d)), np.zeros((n_samples, d, d))
     for t in range(n_samples):

@@ -1,4 +1,4 @@
-"""The generative half of the GDM: likelihoods, bounds, and what must not change them."""
+"""The generative model of the GDM: likelihoods, bounds and invariances."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_bound_is_the_elbo_below_the_likelihood(posterior, covariance, gamma):
         assert exact.mass == pytest.approx(0, abs=1e-6)  # the quadrature itself
         bound = elbo(module, rows, TAU)
         assert bound < exact.evidence
-        # Without stickiness the moments leave nothing out; with it a little is given away, on the safe side.
+        # Moments are exact without stickiness, and slightly conservative with it.
         assert bound < exact.elbo + 2e-3
         assert bound > exact.elbo - (2e-3 if gamma == 0 else 0.05)
 
@@ -86,7 +86,7 @@ def test_training_estimate_is_unbiased(posterior):
 
 
 def test_weighted_objective_tightens_with_samples():
-    """Without stickiness rows are independent given y, and its value bounds the likelihood."""
+    """Without stickiness the objective bounds the likelihood."""
     module, rows = random_module(GDMConfig(2, 1, stickiness=0.0, n_hidden=4), 2, seed=1, scale=0.8), two_samples(0)
     exact = integrate(module, rows, TAU)
     with torch.no_grad():
@@ -111,7 +111,7 @@ def test_bound_in_pieces_is_the_bound(posterior, transition, monkeypatch):
     config = GDMConfig(3, 2, posterior=posterior, transition=transition, n_hidden=4)
     module, rows = random_module(config).eval(), random_rows(60, 3, 40)
     whole = elbo(module, rows, TAU, n_samples=400)
-    # The sampled bound draws other noise in pieces; of the exact one only a memory longer than the run-up is cut short.
+    # In pieces the sampled bound draws other noise, and long memories are cut.
     exact = 1e-9 if posterior == "window" else 1e-8
     elements, close = (300, exact) if transition == "linear" else (100_000, 0.02)
     monkeypatch.setattr(generative, "_BOUND_ELEMENTS", elements)
@@ -123,7 +123,7 @@ def test_bound_in_pieces_is_the_bound(posterior, transition, monkeypatch):
 def test_gradient_of_the_elbo_is_right(config):
     module, rows = random_module(config), random_rows(6, 4, missing=0.2)
     noise = noise_for(rows, 3)
-    # Sweeps of the sticky posterior end at a tolerance, which finite differences would see.
+    # Sweeps of the sticky posterior stop at a tolerance.
     how = {"eps": 1e-4, "atol": 1e-2} if config.posterior == "sticky" else {"eps": 1e-6, "atol": 1e-5}
     assert gradients_are_right(module, lambda: sampled_elbo(module, rows, noise, 1.5).sum(), **how)
 
@@ -140,7 +140,7 @@ def test_every_intended_parameter_receives_a_gradient(config, objective):
 
 
 def row_noises(module: GdmModule, rows: Rows) -> torch.Tensor:
-    """[R, N, N] covariance of each row's noise: R, and one of its own where a trial has fewer rows than lags."""
+    """Return the noise covariance [R, N, N] of each row."""
     with torch.no_grad():
         factor = module.noise_factor()
         first = torch.diag(module.first_log_noise.exp() ** 2)
@@ -190,7 +190,7 @@ def test_noise_has_a_floor():
 
 # ---- nesting --------------------------------------------------------------------------------------------------------
 def state_free(module: GdmModule, rows: Rows) -> float:
-    """log p(y) of the autoregression that state 0 names."""
+    """Return log p(y) of the autoregression of state 0."""
     with torch.no_grad():
         means = module.view(rows).design @ module.dynamics[0]
     parts = zip(rows.y, means, row_noises(module, rows), strict=True)
@@ -205,7 +205,7 @@ def test_identical_states_equal_one_state(covariance, lags):
     with torch.no_grad():
         module.dynamics.copy_(module.dynamics[:1].expand_as(module.dynamics))
         loose = elbo(module, rows, TAU)
-        # A posterior that agrees with the prior leaves no gap.
+        # A posterior equal to the prior leaves no gap.
         for part in (module.transition.weight, module.posterior.weight):
             part.zero_()
         for part in (module.transition.bias, module.posterior.bias, module.initial):
@@ -285,12 +285,12 @@ def test_relabelling_permutes_states(config):
 @pytest.mark.parametrize("lags", [1, 2, 4])
 @pytest.mark.parametrize("posterior", FEED_FORWARD)
 def test_windows_have_no_seam(posterior, lags):
-    """Rows scored in a window have the values and gradients that they have in the whole recording."""
+    """Rows have the same values and gradients in a window and in the whole recording."""
     config = GDMConfig(3, 2, posterior=posterior, lags=lags, n_hidden=4)
     module, rows = random_module(config), random_rows(70, 5, 50, missing=0.1)
     noise = noise_for(rows, 3)
     window = WindowSampler(rows, 16, 6, max(lags, 2) + 1, generator(3)).draw()
-    # Which row each row of the batch is: their histories are unique.
+    # Histories are unique and identify each row of the batch.
     found = (window.past[:, None] == rows.past).all(-1) & (window.age[:, None] == rows.age)
     scored = window.scored > 0
     assert found[scored].sum(1).eq(1).all()

@@ -76,7 +76,7 @@ def test_matching_undoes_relabelling():
 def test_majority_map_lets_each_state_vote():
     states = np.array([0, 0, 0, 1, 1, 3])
     labels = np.array([5, 5, 2, 2, 2, -1])
-    # State 2 never occurs and state 3 is never labelled: both take the most frequent label (2, three times of five).
+    # State 2 never occurs and state 3 is never labelled: both take the most frequent label.
     assert metrics.majority_map(states, labels, n_states=4).tolist() == [5, 2, 2, 2]
 
 
@@ -107,7 +107,7 @@ def test_accuracy_and_f1_equal_scikit_learn():
     labels, predicted = rng.integers(0, 4, 300), rng.integers(0, 4, 300)
     assert metrics.balanced_accuracy(predicted, labels) == pytest.approx(sk.balanced_accuracy_score(labels, predicted))
     assert metrics.macro_f1(predicted, labels) == pytest.approx(sk.f1_score(labels, predicted, average="macro"))
-    # A predicted label that is no label at all (-1, a state left over) costs recall but is no class of its own.
+    # A prediction of -1 costs recall but is not a class.
     predicted[:100] = -1
     expected = sk.f1_score(labels, predicted, average="macro", labels=range(4))
     assert metrics.macro_f1(predicted, labels) == pytest.approx(expected)
@@ -187,7 +187,7 @@ def test_the_linear_baseline_recovers_a_linear_system():
     expected = y[:1] @ np.linalg.matrix_power(D @ A @ np.linalg.inv(D), 3).T
     bias = sum(np.linalg.matrix_power(A, k) for k in range(3)) @ [0.1, 0.0] * [1, 50]
     np.testing.assert_allclose(linear.predict(y[:1], 3)[0, 2], expected[0] + bias, rtol=0.1, atol=2)
-    # Its log-likelihood is that of the true noise, up to what 3,000 samples leave open.
+    # Its log-likelihood is that of the true noise, up to sampling error.
     truth = -0.5 * (2 * np.log(2 * np.pi * 0.01) + 2) - np.log(50)
     assert linear.log_likelihood(trials) == pytest.approx(truth, abs=0.1)
     y[5, 0] = np.nan
@@ -208,7 +208,7 @@ def test_hmm_equals_hmmlearn():
     found = ours.infer(rows, starts)
     assert found.log_likelihood == pytest.approx(evidence, rel=1e-9)
     np.testing.assert_allclose(found.states, states_oracle, atol=1e-8)
-    # A free fit by the oracle from the same place ends at the same optimum.
+    # A fit of hmmlearn from the same start reaches the same optimum.
     free = Oracle(3, covariance_type="diag", n_iter=200, tol=1e-6, init_params="", min_covar=0, covars_prior=0)
     free.startprob_, free.transmat_ = ours.initial, ours.transition
     free.means_, free.covars_ = ours.mean, ours.variance
@@ -286,7 +286,7 @@ def test_narrow_envelope_fails_coverage(soft, fitted):
     narrow.calibration_ = None
     found = metrics.prediction_scores(narrow, as_trials(soft[0]), as_trials(soft[1]))
     assert found.coverage_90[0] < 0.7
-    # ... and learns to be wide enough on the way: a factor of 3.4 takes log(3.4) / (0.04 * 1000) = 0.03 of a thousand steps.
+    # Adaptive intervals reach the right width within 0.03 of the steps: log(3.4) / (0.04 * 1000).
     assert np.abs(np.array(found.adaptive_90) - 0.9).max() < 0.04
     assert np.abs(np.array(found.adaptive_50) - 0.5).max() < 0.04
     assert min(found.adaptive_width) > 1.3

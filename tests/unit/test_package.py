@@ -1,4 +1,4 @@
-"""What is installed: built as anyone builds it, put into an environment of its own, and used there."""
+"""The wheel and sdist, built and installed into a fresh environment."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHORT_NAMES = ("app", "assets", "datasets", "pages", "tests", "benchmarks", "doc
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Path:
-    """A folder with an sdist, and the wheel that was built from that sdist."""
+    """Return a folder with the sdist and the wheel built from it."""
     folder = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -43,7 +43,7 @@ def built(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(built, tmp_path_factory) -> Path:
-    """The programs of a fresh environment with the wheel in it. Its dependencies are those of the tests' environment."""
+    """Return the bin folder of a fresh environment with the wheel installed."""
     home = tmp_path_factory.mktemp("installed") / "venv"
     venv.create(home, with_pip=False)
     python = home / "bin" / "python"
@@ -57,7 +57,7 @@ def installed(built, tmp_path_factory) -> Path:
 
 
 def run(program: Path, *arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A program as a user of the installed package runs it: elsewhere, with nothing of the checkout on its path."""
+    """Run a program outside the checkout."""
     kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "GDM_SCHEDULER")}
     own = {"GDM_DATA_DIR": str(cwd / "data"), "GDM_WORKERS": "1"}
     return subprocess.run(
@@ -71,7 +71,7 @@ def run(program: Path, *arguments: str, cwd: Path, **environment: str) -> subpro
 
 
 def run_code(installed: Path, code: str, cwd: Path, **environment: str) -> str:
-    """Output of Python code in the fresh environment."""
+    """Return the output of Python code in the fresh environment."""
     done = run(installed / "python", "-c", code, cwd=cwd, **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -83,7 +83,7 @@ def pins(name: str) -> dict[str, str]:
     return dict(line.split("==") for line in lines if "==" in line)
 
 
-def test_dependencies_are_those_of_the_two_commands_and_allow_what_was_tested():
+def test_dependencies_allow_the_pinned_versions():
     declared = {one.name: one for one in map(Requirement, PROJECT["project"]["dependencies"])}
     tested = pins("requirements.txt")
     assert declared.keys() == tested.keys()
@@ -93,13 +93,8 @@ def test_dependencies_are_those_of_the_two_commands_and_allow_what_was_tested():
     assert not refused
 
 
-def test_the_build_backend_is_the_one_tests_use():
-    backend = Requirement(PROJECT["build-system"]["requires"][0])
-    assert pins("requirements-dev.txt")[backend.name] == str(backend.specifier).removeprefix("==")
-
-
 # ---- what is built ------------------------------------------------------------------------------------------------
-def test_the_wheel_takes_two_names_and_has_every_file(built):
+def test_wheel_has_two_packages_and_every_file(built):
     with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
         files = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert {name.split("/")[0] for name in files} == {"gdm_core", "gdm_studio"}
@@ -111,7 +106,7 @@ def test_the_wheel_takes_two_names_and_has_every_file(built):
     assert not [name for name in files if "__pycache__" in name or name.endswith(".pyc")]
 
 
-def test_the_sdist_has_what_it_takes_to_build_and_test(built):
+def test_sdist_has_build_and_test_files(built):
     with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
         names = {name.split("/", 1)[1] for name in sdist.getnames() if "/" in name}
     wanted = {"pyproject.toml", "README.md", "LICENSE", "Makefile", "requirements.txt", "requirements-dev.txt"}
@@ -120,7 +115,7 @@ def test_the_sdist_has_what_it_takes_to_build_and_test(built):
 
 
 # ---- what is installed --------------------------------------------------------------------------------------------
-def test_no_short_name_is_taken(installed, tmp_path):
+def test_wheel_installs_no_short_names(installed, tmp_path):
     code = f"""
 import importlib.util, json
 import gdm_core, gdm_studio
@@ -132,23 +127,7 @@ print(nascar.simulate("soft", T=5, seed=0).n_samples, "datasets" in __import__("
 
 
 @pytest.mark.bulk
-def test_somebody_elses_datasets_stays_theirs(installed, tmp_path):
-    other = tmp_path / "other" / "datasets"
-    other.mkdir(parents=True)
-    (other / "__init__.py").write_text("def load_dataset(name):\n    return f'theirs: {name}'\n")
-    code = """
-from datasets import load_dataset
-from gdm_core import GDM
-from gdm_studio.datasets import nascar
-import datasets
-print(load_dataset("x"), datasets.__file__.endswith("other/datasets/__init__.py"), nascar.__name__)
-"""
-    found = run_code(installed, code, tmp_path, PYTHONPATH=str(other.parent))
-    assert found == "theirs: x True gdm_studio.datasets.nascar"
-
-
-@pytest.mark.bulk
-def test_the_command_fits_and_refuses(installed, tmp_path):
+def test_installed_command_fits_and_refuses(installed, tmp_path):
     gdm = installed / "gdm"
     pd.DataFrame(nascar.simulate("soft", T=200, seed=0).y).add_prefix("c").to_csv(tmp_path / "track.csv", index=False)
     fitted = run(gdm, "fit", "track.csv", "--model", "arhmm", "--json", cwd=tmp_path)
@@ -160,15 +139,7 @@ def test_the_command_fits_and_refuses(installed, tmp_path):
 
 
 @pytest.mark.bulk
-def test_the_command_reproduces_in_processes_of_its_own(installed, tmp_path):
-    asked = ("reproduce", "nascar", "--setting", "soft", "--models", "arhmm", "--seeds", "2", "--samples", "100")
-    repeated = run(installed / "gdm", *asked, "--jobs", "2", cwd=tmp_path)  # which simulate as well
-    assert repeated.returncode == 0, repeated.stderr
-    assert "arhmm, untrained" in repeated.stdout
-
-
-@pytest.mark.bulk
-def test_a_worker_process_finds_models_and_loaders(installed, tmp_path):
+def test_installed_worker_finds_models_and_loaders(installed, tmp_path):
     (tmp_path / "sweep.py").write_text(
         """
 if __name__ == "__main__":
@@ -192,8 +163,7 @@ RECIPE = Recipe(
 
 
 @pytest.mark.bulk
-def test_an_exported_script_runs(installed, tmp_path):
-    """Saved anywhere where the package is installed; of a checkout, tests of the pages run it."""
+def test_exported_script_runs(installed, tmp_path):
     (tmp_path / "reproduce.py").write_text(script(RECIPE, FIT, "A view"))
     done = run(installed / "python", "reproduce.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -201,7 +171,7 @@ def test_an_exported_script_runs(installed, tmp_path):
 
 
 @pytest.mark.bulk
-def test_the_dashboard_opens(installed, tmp_path):
+def test_installed_dashboard_opens(installed, tmp_path):
     code = """
 from streamlit.testing.v1 import AppTest
 from gdm_studio.paths import APP, find_app_code
@@ -209,13 +179,11 @@ find_app_code()
 app = AppTest.from_file(str(APP / "app.py"), default_timeout=600).run()
 print([error.message for error in app.exception], len(app.get("page_link")))
 """
-    assert (
-        run_code(installed, code, tmp_path).splitlines()[-1] == "[] 6"
-    )  # Home's three cards, the first step, and the ways to data and to studies of one's own
+    assert run_code(installed, code, tmp_path).splitlines()[-1] == "[] 6"  # links of the home page
 
 
 @pytest.mark.bulk
-def test_studio_serves_from_any_folder(installed, tmp_path):
+def test_installed_studio_serves_under_base_path(installed, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -241,7 +209,7 @@ def test_studio_serves_from_any_folder(installed, tmp_path):
 
 
 def until_answered(server: subprocess.Popen[bytes], address: str) -> bytes:
-    """What an address gives, once the server is up."""
+    """Return the response of an address once the server is up."""
     for _ in range(3000):
         if server.poll() is not None:
             return b""

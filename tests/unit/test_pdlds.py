@@ -1,4 +1,4 @@
-"""p-dLDS: its variational EM against dense conditioning and the evidence, and what it promises beside what every model does."""
+"""p-dLDS: its variational EM against dense conditioning and the evidence."""
 
 import dataclasses
 from itertools import combinations_with_replacement
@@ -75,7 +75,7 @@ def test_offset_options_set_their_parameters(pair):
 
 
 def test_bound_of_trials_is_additive(fitted, pair):
-    """The bound of two recordings laid end to end is the sum of their bounds: nothing leaks over the seam."""
+    """The bound of two concatenated recordings is the sum of their bounds."""
     p, prior = fitted._parameters, fitted._prior
     ys = [fitted.scaler_.apply(part.y) for part in (pair[1].slice(0, 50), pair[1].slice(200, 290))]
     together = em.infer(Observed.prepare(ys), p, prior, tolerance=1e-10)
@@ -128,7 +128,7 @@ PRIOR = Prior(0.01 * np.eye(D), 4.0, None, True)
 
 
 def numeric_gaussian(log_density, size):
-    """(precision, linear term) of a quadratic log-density, read off its values."""
+    """Return precision and linear term of a quadratic log density from its values."""
     eye = np.eye(size)
     at = log_density(np.zeros(size))
     one = np.array([log_density(e) for e in eye])
@@ -140,12 +140,12 @@ def numeric_gaussian(log_density, size):
 
 
 def log_normal(x, mean=0.0, deviation=1.0):
-    """As scipy.stats has it, which takes thirty times as long for so few numbers."""
+    """Return the normal log density; scipy.stats is thirty times slower here."""
     return -0.5 * ((x - mean) / deviation) ** 2 - np.log(deviation) - 0.5 * np.log(2 * np.pi)
 
 
 def log_joint(observed, p, s, c, variances):
-    """log p(y, s, c | v) written out sample by sample, the way the model is defined."""
+    """Return log p(y, s, c | v), sample by sample."""
     total, step = 0.0, 0
     e = p.emission
     for t in range(len(observed.y)):
@@ -190,7 +190,7 @@ def test_path_uses_second_moments_of_coefficients(rng):
     mean, deviation = rng.standard_normal((n, K)), 0.3
     second = mean[:, :, None] * mean[:, None, :] + deviation**2 * np.eye(K)
     exact = em.path_given_coefficients(observed, p, mean, second)
-    # These points have the very same moments, and the path sees no others.
+    # Sigma points with the same first and second moments.
     points = [mean + sign * deviation * np.sqrt(K) * axis for axis in np.eye(K) for sign in (1, -1)]
     parts = [em.path_given_coefficients(observed, p, c, c[:, :, None] * c[:, None, :]) for c in points]
     np.testing.assert_allclose(exact.diagonal, np.mean([part.diagonal for part in parts], axis=0), atol=1e-9)
@@ -212,8 +212,7 @@ def test_coefficients_given_path_equal_dense(rng):
 
 
 def test_bound_is_evidence_without_operators(rng):
-    """Operators of zero leave a linear Gaussian model: q(s) is exact, and only the steps' q(v) keeps a gap, which closes
-    when steps are (almost) Gaussian."""
+    """With zero operators and nearly Gaussian steps the model is linear Gaussian."""
     observed = random_trials(rng)
     p = dataclasses.replace(random_parameters(rng), operators=np.zeros((K, D, D + 1)))
     prior = dataclasses.replace(PRIOR, freedom=1e6)
@@ -224,7 +223,7 @@ def test_bound_is_evidence_without_operators(rng):
     )
     mean = np.linalg.solve(precision, linear)
     evidence = constant + 0.5 * (linear @ mean + n * size * np.log(2 * np.pi) - np.linalg.slogdet(precision)[1])
-    # What `log_joint` counts of c itself at zero, unit variances, is no part of the evidence of y.
+    # `log_joint` counts the density of c = 0, which is not part of the evidence of y.
     evidence -= 2 * K * stats.norm.logpdf(0) + (n - 2) * stats.norm.logpdf(p.level).sum()
     found = em.infer(observed, p, prior, tolerance=1e-12)
     assert found.elbo == pytest.approx(evidence, abs=1e-3)
@@ -232,7 +231,7 @@ def test_bound_is_evidence_without_operators(rng):
 
 
 def test_bound_is_below_the_evidence(rng):
-    """By importance sampling of the coefficients, path integrated out exactly; T = 3, one operator."""
+    """Importance sampling of the coefficients with the path integrated exactly; T = 3, one operator."""
     observed = random_trials(rng, lengths=(3,), missing=False)
     p = random_parameters(rng, drifts=False, k=1)
     draws = 200_000
@@ -296,7 +295,7 @@ def test_every_block_raises_the_bound(rng):
     assert now.elbo < first < second
     assert objective(p) < objective(dataclasses.replace(p, operators=operators, noise=noise))
     assert objective(p) < objective(steps)
-    # At the regression's solution no small change of one operator's entry helps.
+    # The regression solution is a local optimum of each entry.
     best = dataclasses.replace(p, operators=operators, noise=noise)
     for sign in (1e-3, -1e-3):
         moved = operators.copy()

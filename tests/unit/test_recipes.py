@@ -1,4 +1,4 @@
-"""What is simulated is known by its recipe, on every processor; what anybody makes of it, by its content."""
+"""Simulated data are identified by their recipe, changed data by their content."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from gdm_core.trials import Trial, Trials
 from tests.support.last_bits import every_optional_feature, other_last_bits
 
 ROOT = Path(__file__).resolve().parents[2]
-SPREAD = 1e-3  # as docs/architecture.md has it: how far processors may be apart, in standard deviations of a channel
+SPREAD = 1e-3  # largest difference between processors, in standard deviations of a channel
 SESSION = {"circuit": "shanghai", "drivers": 2, "laps": 3}
 
 
 def simulated() -> dict[str, Trials]:
-    """One of everything that is simulated."""
+    """Return one data set of every simulator."""
     session = formula1.simulate_race(**SESSION)
     made = {setting: Trials(nascar.train_test(setting, 1, 300)) for setting in nascar.PRESETS}
     made |= {f"paper's {setting}": Trials(nascar.paper_train_test(setting, 300)) for setting in ("standard", "soft")}
@@ -47,15 +47,15 @@ def test_other_last_bits_are_the_same_data():
     for name, one in ours.items():
         for a, b in zip(one, theirs[name], strict=True):
             assert a.fingerprint == b.fingerprint, name
-            assert (a.y != b.y).mean() > 0.1, "the last bits are others, or this test says nothing"
+            assert (a.y != b.y).mean() > 0.1
             apart = np.nanmax(np.abs(a.y - b.y) / np.nanstd(a.y, axis=0))
             assert apart < SPREAD, name
             assert (a.labels != b.labels).mean() < SPREAD, name
-            assert replace(a).fingerprint != replace(b).fingerprint, "without their recipes they are two"
+            assert replace(a).fingerprint != replace(b).fingerprint
 
 
 @pytest.mark.bulk
-def test_a_process_on_a_lesser_processor_knows_them_by_the_same_names():
+def test_other_processor_gives_the_same_fingerprints():
     code = "from tests.unit.test_recipes import fingerprints; import json; print(json.dumps(fingerprints()))"
     lesser = {"NPY_DISABLE_CPU_FEATURES": " ".join(every_optional_feature()), "OPENBLAS_CORETYPE": "Prescott"}
     done = subprocess.run(
@@ -64,7 +64,7 @@ def test_a_process_on_a_lesser_processor_knows_them_by_the_same_names():
     assert json.loads(done.stdout.splitlines()[-1]) == fingerprints()
 
 
-def test_whatever_is_asked_for_is_in_the_recipe():
+def test_recipe_covers_every_parameter():
     session, other = formula1.simulate_race(**SESSION), formula1.simulate_race(**SESSION | {"seed": 1})
     one, two = session.codes
     changes = {
@@ -72,7 +72,7 @@ def test_whatever_is_asked_for_is_in_the_recipe():
         "step": 0.06, "turn": 0.2, "straight_steps": (0.2, 0.3), "start_state": 1, "start": (0.0, 0.5), "n_channels": 5,
         "noise": 0.1,
     }  # fmt: skip
-    assert set(changes) == set(nascar.NascarParameters.__dataclass_fields__), "every parameter of the simulator"
+    assert set(changes) == set(nascar.NascarParameters.__dataclass_fields__)
     tracks = [nascar.simulate(T=50, **{name: value}) for name, value in changes.items()]
     tracks += [nascar.simulate(T=50), nascar.simulate(T=51), nascar.simulate(T=50, seed=1), nascar.train_test(T=50)[1]]
     tracks += [nascar.simulate(T=50, noise_seed=1), nascar.simulate(T=50, start=np.array([0.0, 1.0 + 1e-12]))]
@@ -99,7 +99,7 @@ def test_whatever_is_asked_for_is_in_the_recipe():
     assert len({trial.fingerprint for trial in every}) == len(every)
 
 
-def test_what_is_changed_afterwards_is_known_by_its_content():
+def test_changed_data_loses_its_recipe():
     table, session = mice.simulate_recordings(1, 200)[0], formula1.simulate_race(**SESSION)
     trials = table.to_trials()
     trial, still = trials[0], trials[0].y.copy()
@@ -132,18 +132,7 @@ def test_what_is_changed_afterwards_is_known_by_its_content():
     assert len({one.fingerprint for one in (*made.values(), trial)}) == len(made) + 1
 
 
-def test_what_a_recipe_names_cannot_change_under_it():
-    table, session = mice.simulate_recordings(1, 50)[0], formula1.simulate_race(**SESSION)
-    driver = session.drivers[0]
-    for array in (table.xy, table.scores, table.labels, driver.time, driver.position, driver.lap, driver.laps.start,
-                  driver.channels["speed"], table.to_trial().y, nascar.simulate(T=50).states):  # fmt: skip
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 0
-    with pytest.raises(TypeError, match="item assignment"):
-        driver.channels["speed"] = driver.channels["rpm"]
-
-
-def test_a_recipe_travels_to_workers_and_into_sets():
+def test_recipe_survives_pickling_and_sets():
     (train, test), table = nascar.train_test("soft", T=50), mice.simulate_recordings(3, 50)
     there = pickle.loads(pickle.dumps(Trials((train, test))))
     assert [one.recipe for one in there] == [train.recipe, test.recipe]
@@ -152,8 +141,7 @@ def test_a_recipe_travels_to_workers_and_into_sets():
     assert keypoints.KeypointSet(table.tables[1:]).to_trials()[0].recipe == table.to_trials()[1].recipe
 
 
-def test_a_fit_of_changed_data_is_another_fit():
-    """What the engine keeps is kept under this key."""
+def test_changed_data_changes_the_fit_key():
     trials = mice.simulate(1, 100)
     cut = replace(trials, trials=tuple(trial.slice(0, 100) for trial in trials))
     changed = replace(trials, trials=tuple(replace(trial, y=trial.y * 2) for trial in trials))
@@ -172,10 +160,9 @@ def test_a_fit_of_changed_data_is_another_fit():
         (race.VERSION, lambda: _lap(channels=("X", "speed")), [-0.71417, 0.92038], 0.99395),
     ],
 )  # fmt: skip
-def test_a_simulator_that_gives_something_else_has_another_version(version, made, last, spread):
-    """What is stored is known by the recipe, and the recipe cannot see what the code does."""
-    trial, why = made(), "raise VERSION beside the simulator, make what ships anew, and put the new figures here"
-    assert version == 1, "put the figures of this version here"
+def test_changed_simulator_needs_a_new_version(version, made, last, spread):
+    trial, why = made(), "raise VERSION of the simulator, rebuild the shipped results and update these numbers"
+    assert version == 1
     scale = np.maximum(np.abs(last), 1)
     np.testing.assert_allclose(trial.y[-1, : len(last)] / scale, np.array(last) / scale, atol=1e-4, err_msg=why)
     assert np.nanstd(trial.y) == pytest.approx(spread, rel=1e-4), why

@@ -1,4 +1,4 @@
-"""Trials as rows, and windows of them."""
+"""Trials as rows, and windows of rows."""
 
 from __future__ import annotations
 

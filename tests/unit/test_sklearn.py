@@ -1,7 +1,4 @@
-"""scikit-learn's habits, by its own checks. Those that do not apply are listed with the reason, and shown not to pass.
-
-To the bit only what the same calls give in the same process.
-"""
+"""Estimator checks of scikit-learn; those that do not apply are listed with a reason and must fail."""
 
 from __future__ import annotations
 
@@ -48,7 +45,7 @@ DO_NOT_APPLY = {
 def checks() -> list[Any]:
     found = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # models follow the habits of BaseEstimator, and are none
+        warnings.simplefilter("ignore")  # models do not inherit from BaseEstimator
         for family, model in SMALL.items():
             for number, (_, check) in enumerate(estimator_checks_generator(model, legacy=True)):
                 name = getattr(check, "func", check).__name__
@@ -69,7 +66,6 @@ def test_scikit_learn_estimator_checks(family, check, name):
 
 @pytest.mark.parametrize("kind", OURS)
 def test_configuration_is_the_signature(kind):
-    """One place for a parameter: name, default, range and sentence; the constructor shows them all."""
     wanted = {one.name: one.default for one in fields(kind.config_class)}
     signature = inspect.signature(kind)
     assert {name: one.default for name, one in signature.parameters.items()} == wanted
@@ -93,7 +89,7 @@ def test_set_params_resets_an_incompatible_fit():
     model = GDM(n_states=2, n_latent=1, n_steps=10).fit(y)
     states = model.predict_proba(y)
     assert model.set_params(temperature=0.5) is model
-    assert not np.array_equal(model.predict_proba(y), states), "temperature says how states are read"
+    assert not np.array_equal(model.predict_proba(y), states)
     with pytest.raises(FitError, match="not fitted yet"):
         model.set_params(n_states=3).predict(y)
     assert model.config.n_states == 3
@@ -112,7 +108,7 @@ def test_adjusted_model_leaves_the_original_alone():
     with pytest.raises(ConfigError, match=r"cannot be read with another n_states \(only: readout, temperature\)"):
         model.adjusted(n_states=3)
     hard = ARHMM(n_states=2, n_latent=1, n_iter=3, n_restarts=1).fit(y)
-    assert hard.uncorrected() is hard, "it knows one way only"
+    assert hard.uncorrected() is hard
 
 
 def test_next_states_is_a_distribution_or_none():
@@ -125,7 +121,7 @@ def test_next_states_is_a_distribution_or_none():
 
 @pytest.mark.parametrize("kind", OURS)
 def test_numpy_scalars_are_valid_parameters(kind):
-    """A grid from np.arange gives such; a saved model holds them as JSON."""
+    """Grids from np.arange give NumPy scalars; saved models hold JSON."""
     model = kind(n_states=np.int64(3), seed=np.int32(1))
     assert model.get_params() == kind(n_states=3, seed=1).get_params()
     assert json.loads(json.dumps(model.set_params(n_latent=np.int64(4)).get_params()))["n_latent"] == 4

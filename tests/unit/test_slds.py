@@ -1,7 +1,4 @@
-"""Laplace-EM: its bound against exact evidences, its derivatives against autograd, and steps that never go down.
-
-To the bit only what the same calls give in the same process.
-"""
+"""Laplace-EM: its bound against exact evidence, derivatives against autograd, and monotone steps."""
 
 from dataclasses import replace
 
@@ -40,7 +37,7 @@ def test_bound_is_below_the_exact_evidence(seed, missing):
     exact = sum(exact_evidence(p, y) for y in trials)
     reached = em.infer(em.Observed.prepare(trials), p, tolerance=1e-10).elbo
     assert reached <= exact + 1e-9
-    assert reached > exact - 8.0  # mean field is not tight on data that the model would never make
+    assert reached > exact - 8.0  # mean field is loose on unlikely data
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -62,12 +59,12 @@ def test_recurrent_bound_is_below_the_evidence_on_a_grid(kind, seed):
     exact = evidence_on_a_grid(p, y)
     reached = em.infer(em.Observed.prepare([y]), p, tolerance=1e-10).elbo
     assert reached <= exact + 1e-6
-    assert reached > exact - 8.0  # mean field is not tight on data that the model would never make
+    assert reached > exact - 8.0  # mean field is loose on unlikely data
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_bound_agrees_with_monte_carlo(kind):
-    """Exact without recurrence; with it, below the sampled bound, and close."""
+    """Exact without recurrence; with it, slightly below the sampled bound."""
     rng = np.random.default_rng(11)
     p = random_parameters(rng, kind)
     y = random_trials(rng, (8,), missing=0.1)[0]
@@ -129,7 +126,7 @@ def test_smoother_equals_dense_conditioning():
 
 
 def torch_log_joint(p, y, chain, starts, x):
-    """E_q(z)[log p(x, z, y)] written out step by step with autograd."""
+    """Return E_q(z)[log p(x, z, y)] step by step, for autograd."""
 
     def as_tensor(array):
         return torch.as_tensor(np.asarray(array, dtype=float))
@@ -222,7 +219,7 @@ def test_gradient_of_weights_equals_differences(kind, known):
 
 
 def test_curvature_of_weights_equals_gradient_slope():
-    """Against the slope of the gradient, which is exact where the path is known."""
+    """Compare with differences of the gradient."""
     rng = np.random.default_rng(18)
     p = random_parameters(rng, "recurrent", k=3)
     now = em.infer(em.Observed.prepare(random_trials(rng, (40,))), p)
@@ -237,7 +234,7 @@ def test_curvature_of_weights_equals_gradient_slope():
 
 # ---- EM ---------------------------------------------------------------------------------------------------------
 def bound_of(observed, p, chain, entropy, x):
-    """Of any q(z) and q(x)."""
+    """Return the bound of any q(z) and q(x)."""
     terms = em.Terms.of(observed, p, x)
     return terms.under(chain, p, observed.starts) + entropy + terms.path
 
@@ -280,7 +277,7 @@ def test_noisy_states_are_recovered(kind):
 
 @pytest.mark.bulk
 def test_long_recording_starts_on_an_excerpt(monkeypatch):
-    """The excerpt's stretches are trials of their own; all of the recording needs fewer iterations after it, and ends as high."""
+    """A fit that starts on an excerpt needs fewer iterations and scores as high."""
     rng = np.random.default_rng(23)
     z = np.repeat(rng.integers(0, 3, 60), 20)
     y = (walk(rng, z, 0.3) @ rng.normal(size=(2, 6)) + 0.3 * rng.normal(size=(1200, 6))).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Words for messages, and values as JSON can hold them."""
+"""Text of messages and conversion to JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trial and Trials: what they accept, keep and refuse."""
+"""Trial and Trials: validation, slices and fingerprints."""
 
 from __future__ import annotations
 

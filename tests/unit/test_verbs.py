@@ -1,4 +1,4 @@
-"""The verbs at the top of the library, and what they give."""
+"""Functions at the top of the library."""
 
 from __future__ import annotations
 
@@ -123,7 +123,6 @@ def test_study_is_a_function_and_a_package(laps):
 
 
 def test_study_is_callable_before_any_import():
-    """Where `gdm_core.study` was imported as a package first, and where not."""
     for before in ("", "import gdm_core.study.flow;"):
         done = f"{before}import gdm_core; print(callable(gdm_core.study), gdm_core.study.Flow.__name__)"
         said = subprocess.run([sys.executable, "-c", done], cwd=ROOT, capture_output=True, text=True)
