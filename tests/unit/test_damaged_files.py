@@ -11,7 +11,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 import h5py
@@ -22,11 +22,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datasets import calms21, keypoints, tables
+from datasets.f1 import cache
 from datasets.readers.annotations import read_annotation
 from datasets.readers.delimited import HarmlessText
 from gdm_core import ARHMM, GDM
 from gdm_core.errors import DataError, GdmError
 from gdm_core.models.loading import model_from_bytes
+from tests.support.formula1 import ring_driver, ring_session
 from tests.support.table_files import book, hdf, npz, zipped
 
 SLEAP = {
@@ -46,13 +48,19 @@ def read_data(content: bytes, name: str) -> None:
         found.to_trials()
 
 
+def read_session(content: bytes, name: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / name).write_bytes(content)
+        cache.read_session(Path(folder) / name)
+
+
 def read_calms21(content: bytes, name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / name).write_bytes(content)
         calms21.load(Path(folder) / name, cache_folder=Path(folder) / "cache")
 
 
-@cache
+@lru_cache(1)
 def good_files() -> dict[str, tuple[bytes, Callable[[bytes, str], object]]]:
     """Return a valid file of every kind and its reader."""
     y = np.random.default_rng(0).normal(size=(60, 3)).cumsum(0)
@@ -62,6 +70,9 @@ def good_files() -> dict[str, tuple[bytes, Callable[[bytes, str], object]]]:
         "annotations": [0] * 30,
         "metadata": {"vocab": {"attack": 0}},
     }
+    with tempfile.TemporaryDirectory() as folder:
+        cache.write_session(ring_session(ring_driver("AAA")), Path(folder) / "session.npz")
+        session = (Path(folder) / "session.npz").read_bytes()
     official = json.dumps({"annotator-id_0": {"task1/train/a": trial}}).encode()
     poses = npz(keypoints=np.ones((50, 2, 2, 3)), labels=np.arange(50) % 3, names=["a", "b", "c"])
     return {
@@ -71,6 +82,7 @@ def good_files() -> dict[str, tuple[bytes, Callable[[bytes, str], object]]]:
         "keypoints.npz": (poses, read_data),
         "boris.csv": (BORIS, lambda content, name: read_annotation(content, 30.0, name)),
         "calms21_task1_train.json": (official, read_calms21),
+        "session.npz": (session, read_session),
         "gdm.safetensors": (GDM(2, n_steps=2).fit(y).to_bytes(), model_from_bytes),
         "arhmm.safetensors": (ARHMM(2, n_iter=1).fit(y).to_bytes(), model_from_bytes),
     }
@@ -78,7 +90,7 @@ def good_files() -> dict[str, tuple[bytes, Callable[[bytes, str], object]]]:
 
 NAMES = [
     *tables.TEMPLATES, "table.csv.gz", "analysis.h5", "keypoints.npz", "boris.csv", "calms21_task1_train.json",
-    "gdm.safetensors", "arhmm.safetensors",
+    "session.npz", "gdm.safetensors", "arhmm.safetensors",
 ]  # fmt: skip
 
 

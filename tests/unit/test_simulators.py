@@ -1,13 +1,6 @@
-"""Simulators. Mice behave like the figures of the CalMS21 training set that they are tuned to; of cars the equations hold sample by
-sample, seeds mean what they say, and bad parameters are refused.
-
-To the bit only what the same calls give in the same process.
-"""
+"""Simulated mice match CalMS21 statistics; simulated tracks follow their equations."""
 
 from __future__ import annotations
-
-import subprocess
-import sys
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +9,6 @@ import pytest
 from datasets import mice, nascar
 from datasets.readers.pose import KeypointSet
 from gdm_core.errors import ConfigError, DataError
-from tests.support.individuals import simulate_individuals
 
 ATTACK, INVESTIGATION, MOUNT, OTHER = range(4)
 
@@ -38,7 +30,7 @@ def labels(recordings: KeypointSet) -> npt.NDArray[np.int64]:
 
 @pytest.fixture(scope="module")
 def bouts() -> list[tuple[list[int], list[int]]]:
-    """States and lengths of the bouts of 150 long trials, the last one of each left out since it is cut."""
+    """Return states and lengths of complete bouts of 150 long trials."""
     made = []
     for seed in range(150):
         label = mice.behaviours(20_000, np.random.default_rng(seed)).astype(int)
@@ -47,7 +39,7 @@ def bouts() -> list[tuple[list[int], list[int]]]:
     return made
 
 
-def test_bout_lengths(bouts: list[tuple[list[int], list[int]]]):
+def test_bout_lengths_match_calms21(bouts: list[tuple[list[int], list[int]]]):
     state = np.concatenate([b[0] for b in bouts])
     length = np.concatenate([b[1] for b in bouts])
     for k, (median, mean) in enumerate([(46, 72), (34, 81), (61, 102), (100, 185)]):
@@ -55,7 +47,7 @@ def test_bout_lengths(bouts: list[tuple[list[int], list[int]]]):
         assert length[state == k].mean() == pytest.approx(mean, rel=0.12)
 
 
-def test_jumps(bouts: list[tuple[list[int], list[int]]]):
+def test_behaviour_transitions_match_calms21(bouts: list[tuple[list[int], list[int]]]):
     jumps = np.zeros((4, 4))
     for state, _ in bouts:
         np.add.at(jumps, (state[:-1], state[1:]), 1)
@@ -71,7 +63,7 @@ def test_jumps(bouts: list[tuple[list[int], list[int]]]):
 @pytest.mark.parametrize(
     ("behaviour", "quantiles"), [(INVESTIGATION, (75, 135, 214)), (MOUNT, (29, 60, 96)), (OTHER, (121, 356, 615))]
 )
-def test_distance_between_the_mice(
+def test_distance_between_mice_matches_calms21(
     keypoints: npt.NDArray[np.float64], labels: npt.NDArray[np.int64], behaviour: int, quantiles: tuple[float, ...]
 ):
     centre = keypoints.mean(axis=-1)
@@ -79,14 +71,14 @@ def test_distance_between_the_mice(
     assert np.quantile(distance, [0.1, 0.5, 0.9]) == pytest.approx(quantiles, rel=0.15)
 
 
-def test_speed(keypoints: npt.NDArray[np.float64]):
+def test_speed_matches_calms21(keypoints: npt.NDArray[np.float64]):
     speed = np.linalg.norm(np.diff(keypoints.mean(axis=-1), axis=1), axis=-1)  # [20, T-1, mouse], px a frame
     assert np.median(speed, axis=(0, 1)) == pytest.approx([4.1, 2.9], rel=0.2)
     assert np.quantile(speed, 0.95, axis=(0, 1)) == pytest.approx([18, 17], rel=0.2)
     assert np.quantile(speed, 0.999) < 100
 
 
-def test_body_length_and_tracking_noise(keypoints: npt.NDArray[np.float64]):
+def test_body_length_and_noise_match_calms21(keypoints: npt.NDArray[np.float64]):
     length = np.linalg.norm(keypoints[..., 0] - keypoints[..., 6], axis=-1)
     assert np.median(length, axis=(0, 1)) == pytest.approx([210, 186], rel=0.04)
     # the second difference of a smooth path is small, that of white noise is sqrt(6) times the noise
@@ -95,15 +87,7 @@ def test_body_length_and_tracking_noise(keypoints: npt.NDArray[np.float64]):
     assert jitter.max() < 2.3
 
 
-def test_four_principal_components_hold_most_of_the_variance(keypoints: npt.NDArray[np.float64]):
-    y = keypoints.reshape(-1, 28)
-    share = np.linalg.eigvalsh(np.corrcoef(y.T))[::-1].cumsum() / 28
-    assert share[3] == pytest.approx(0.92, abs=0.02)
-
-
-def test_the_resident_looks_at_the_intruder_and_mounts_from_behind(
-    keypoints: npt.NDArray[np.float64], labels: npt.NDArray[np.int64]
-):
+def test_resident_faces_and_mounts_the_intruder(keypoints: npt.NDArray[np.float64], labels: npt.NDArray[np.int64]):
     nose = keypoints[:, :, 0, :, 0]
     centre = keypoints.mean(axis=-1)
     away = np.linalg.norm(nose - centre[:, :, 1], axis=-1) - np.linalg.norm(centre[:, :, 0] - centre[:, :, 1], axis=-1)
@@ -115,7 +99,7 @@ def test_the_resident_looks_at_the_intruder_and_mounts_from_behind(
     assert np.median(alike[labels == MOUNT]) > 0.8
 
 
-def test_the_mice_stay_in_the_picture(keypoints: npt.NDArray[np.float64]):
+def test_mice_stay_in_the_image(keypoints: npt.NDArray[np.float64]):
     x, y = keypoints[..., 0, :], keypoints[..., 1, :]
     inside = (x > 0) & (x < 1024) & (y > 0) & (y < 570)
     assert inside.mean() > 0.999
@@ -123,18 +107,7 @@ def test_the_mice_stay_in_the_picture(keypoints: npt.NDArray[np.float64]):
     assert y.max() < 630
 
 
-def test_scores_and_what_it_says_of_itself(recordings: KeypointSet):
-    scores = np.stack([table.scores for table in recordings if table.scores is not None])
-    assert np.mean(scores < 0.3) == pytest.approx(0.015, abs=0.002)
-    assert (scores >= 0).all()
-    assert (scores <= 1).all()
-    assert all(table.simulated for table in recordings)
-    assert "simulated" in recordings.name
-    assert all("simulated" in table.name for table in recordings)
-    assert any("attack pose is invented" in note for note in recordings[0].notes)
-
-
-def test_trials_are_reproducible_and_seeds_differ():
+def test_mice_are_reproducible():
     before = np.random.get_state()[1].copy()  # noqa: NPY002 (that it stays untouched is the point)
     first = mice.simulate(3, [96, 400, 250], seed=5)
     for one, again, other in zip(first, *(mice.simulate(3, [96, 400, 250], seed=seed) for seed in (5, 6)), strict=True):
@@ -147,35 +120,16 @@ def test_trials_are_reproducible_and_seeds_differ():
     np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
-@pytest.mark.bulk
-def test_a_set_of_the_real_size():
-    trials = mice.training_set_sized(seed=1)
-    assert (len(trials), trials.n_samples, trials.n_channels) == (70, 507_738, 28)
-    assert min(trial.n_samples for trial in trials) >= 96
-
-
 @pytest.mark.parametrize(("n_trials", "n_frames"), [(0, 100), (2, [100]), (1, 1), (1, 3_000_000)])
-def test_impossible_sizes_are_refused(n_trials: int, n_frames: int | list[int]):
+def test_invalid_sizes_raise_config_error(n_trials: int, n_frames: int | list[int]):
     with pytest.raises(ConfigError, match=r"n_trials|n_frames"):
         mice.simulate(n_trials, n_frames)
     with pytest.raises(ConfigError, match="at least 96"):
         mice.training_set_sized(n_frames=100)
 
 
-def test_individuals_differ_in_size_and_lack_parts_of_their_own():
-    pairs = simulate_individuals(4, 600, seed=3)
-    again = simulate_individuals(4, 600, seed=3)
-    np.testing.assert_array_equal(pairs[2].xy, again[2].xy)
-    lengths = [np.nanmedian(np.linalg.norm(t.xy[:, 0, :, 0] - t.xy[:, 0, :, 6], axis=1)) for t in pairs]
-    assert max(lengths) > 1.15 * min(lengths)
-    hidden = [float(np.isnan(t.xy).mean()) for t in pairs]
-    assert 0.03 < min(hidden) < max(hidden) < 0.4
-    assert all(t.n_frames == 600 == len(t.labels) for t in pairs)
-    assert all(t.simulated for t in pairs)
-
-
 @pytest.mark.parametrize("setting", nascar.PRESETS)
-def test_each_sample_follows_the_dynamics(setting):
+def test_samples_follow_the_dynamics(setting):
     chosen = nascar.parameters(setting)
     trial = nascar.simulate(setting, T=400, seed=3)
     A, b = chosen.dynamics()
@@ -185,7 +139,7 @@ def test_each_sample_follows_the_dynamics(setting):
     if chosen.s_min == 1:
         np.testing.assert_allclose(x[1:], mixed + drift, atol=2e-5)
         return
-    # With a varying speed the move is some multiple in [s_min, 1] of the state's own, the same within a stretch.
+    # The step is a multiple in [s_min, 1] of the state's own, constant within a bout.
     speed = np.einsum("ti,ti->t", x[1:] - mixed, drift) / np.einsum("ti,ti->t", drift, drift)
     np.testing.assert_allclose(x[1:] - mixed, speed[:, None] * drift, atol=1e-4)
     assert speed.min() > chosen.s_min - 1e-3
@@ -195,21 +149,7 @@ def test_each_sample_follows_the_dynamics(setting):
     assert np.abs(np.diff(speed))[~same].max() > 0.05
 
 
-def test_the_rounded_track_turns_by_its_angle_about_the_ends_of_the_straights():
-    A, b = nascar.parameters("standard").dynamics()
-    for state, center in ((0, [2.0, 0.0]), (1, [-2.0, 0.0])):
-        np.testing.assert_allclose(A[state] @ center + b[state], center, atol=1e-12)
-        np.testing.assert_allclose(np.linalg.eigvals(A[state]), np.exp([1j * np.pi / 24, -1j * np.pi / 24]), atol=1e-12)
-    np.testing.assert_allclose(b[2:], [[0.1, 0.0], [-0.25, 0.0]])
-
-
-def test_the_square_track_moves_by_its_step():
-    A, b = nascar.parameters("soft").dynamics()
-    np.testing.assert_array_equal(A, np.tile(np.eye(2), (4, 1, 1)))
-    np.testing.assert_allclose(b, [[0, -0.05], [0, 0.05], [0.05, 0], [-0.05, 0]])
-
-
-def test_appendix_and_notebook_presets_differ_by_the_transition_weight():
+def test_presets_have_their_transition_weights():
     weights, offsets = nascar.parameters("standard").transitions()
     np.testing.assert_allclose(weights, [[100, 0], [-100, 0], [0, 100], [0, -100]])
     np.testing.assert_allclose(offsets, [-200, -200, -100, -100])
@@ -220,7 +160,7 @@ def test_appendix_and_notebook_presets_differ_by_the_transition_weight():
     np.testing.assert_allclose(weights[0], [100 * 0.02 * 0.75, 0])
 
 
-def test_standard_states_follow_the_regions_of_the_plane():
+def test_standard_states_follow_regions():
     trial = nascar.simulate("standard", T=1000, seed=0)
     before = np.vstack([[0.0, 1.0], trial.position[:-1]])
     weights, offsets = nascar.parameters("standard").transitions()
@@ -231,7 +171,7 @@ def test_standard_states_follow_the_regions_of_the_plane():
     assert trial.states[clear].max(axis=1).min() > 0.999
 
 
-def test_soft_states_are_draws_of_the_stated_distribution():
+def test_soft_states_follow_their_distribution():
     # argmax z ~ Categorical(softmax(logits)) at every temperature: counts agree with the summed probabilities.
     chosen = nascar.parameters("soft")
     trial = nascar.simulate("soft", T=20_000, seed=5)
@@ -246,14 +186,14 @@ def test_soft_states_are_draws_of_the_stated_distribution():
     assert 0.6 < trial.states.max(axis=1).mean() < 0.9
 
 
-@pytest.mark.parametrize("tau", [1e-3, 0.01, 0.99, 50.0])
-def test_states_stay_on_the_simplex_at_extreme_temperatures(tau):
+@pytest.mark.parametrize("tau", [1e-3, 50.0])
+def test_states_stay_on_the_simplex(tau):
     trial = nascar.simulate("standard", T=500, tau=tau, transition_scale=5)
     assert np.isfinite(trial.states).all()
     np.testing.assert_allclose(trial.states.sum(axis=1), 1, atol=1e-5)
 
 
-def test_a_trial_carries_everything_known_about_it():
+def test_trial_has_position_states_and_labels():
     trial = nascar.simulate("soft", T=300, seed=1, n_channels=7)
     assert trial.y.shape == (300, 7)
     assert trial.position.shape == (300, 2)
@@ -264,7 +204,7 @@ def test_a_trial_carries_everything_known_about_it():
     assert 0.009 < residual.std() < 0.011
 
 
-def test_seeds_fix_everything_and_leave_the_global_generator_alone():
+def test_same_seed_gives_the_same_track():
     np.random.seed(0)  # noqa: NPY002 (the global generator is what is tested)
     state = np.random.get_state()[1].copy()  # noqa: NPY002
     first, again, other = (nascar.simulate("soft", T=200, seed=s) for s in (4, 4, 5))
@@ -273,7 +213,7 @@ def test_seeds_fix_everything_and_leave_the_global_generator_alone():
     np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
 
 
-def test_emission_and_noise_leave_the_path_alone():
+def test_emission_and_noise_keep_the_path():
     usual = nascar.simulate("soft", T=200, seed=4)
     wide = nascar.simulate("soft", T=200, seed=4, emission=np.ones((3, 2)))
     renoised = nascar.simulate("soft", T=200, seed=4, noise_seed=9)
@@ -283,7 +223,7 @@ def test_emission_and_noise_leave_the_path_alone():
     assert 0.005 < np.abs(usual.y - renoised.y).std() < 0.03
 
 
-def test_train_and_test_share_the_emission_and_not_the_path():
+def test_train_and_test_share_the_emission():
     train, test = nascar.train_test("soft", seed=2, T=300)
     matrix = nascar.emission(10, seed=2)
     for trial in (train, test):
@@ -292,7 +232,7 @@ def test_train_and_test_share_the_emission_and_not_the_path():
     assert not np.allclose(train.position, test.position)
 
 
-def test_the_papers_pairing():
+def test_paper_pairing_shares_the_standard_path():
     train, test = nascar.paper_train_test("standard", T=300)
     np.testing.assert_array_equal(train.position, test.position)
     assert not np.allclose(train.y, test.y, atol=1e-3)
@@ -304,36 +244,23 @@ def test_the_papers_pairing():
     ("changes", "message"),
     [
         ({"tau": 0.0}, "tau is 0.0"),
-        ({"tau": float("nan")}, "tau is nan"),
         ({"gamma": 1.0}, r"gamma is 1.0; stickiness must be in \[0, 1\)"),
-        ({"gamma": -0.1}, "gamma is -0.1"),
         ({"s_min": 0.0}, "s_min is 0.0"),
-        ({"s_min": 1.5}, "s_min is 1.5"),
         ({"track": "oval"}, "track is 'oval'; choose 'rounded' or 'square'"),
         ({"transition_scale": -1.0}, r"transition_scale \(c\) is -1.0"),
-        ({"transition_weight": 0.0}, "transition_weight is 0.0"),
-        ({"step": 0.0}, "step is 0.0"),
-        ({"noise": -1.0}, "noise is -1.0"),
         ({"n_channels": 0}, "n_channels is 0"),
         ({"start_state": 4}, "start_state is 4"),
-        ({"start": (0.0, float("inf"))}, "start is"),
         ({"speed": 2.0}, "Unknown simulation parameter speed; known: gamma"),
         ({"T": 0}, "T is 0"),
-        ({"seed": -1}, "seed is -1"),
         ({"setting": "hard"}, "setting is 'hard'; choose one of standard, soft"),
     ],
 )
-def test_bad_parameters_are_refused_by_name(changes, message):
+def test_invalid_parameters_are_named(changes, message):
     with pytest.raises(ConfigError, match=message):
         nascar.simulate(**changes)
 
 
-@pytest.mark.parametrize("matrix", [np.ones((3, 3)), np.ones(4), np.full((3, 2), np.nan), np.ones((0, 2))])
-def test_bad_emissions_are_refused(matrix):
+@pytest.mark.parametrize("matrix", [np.ones((3, 3)), np.full((3, 2), np.nan)])
+def test_invalid_emission_raises_data_error(matrix):
     with pytest.raises(DataError, match="emission has shape"):
         nascar.simulate("soft", T=10, emission=matrix)
-
-
-def test_a_simulation_needs_no_torch():
-    code = "import sys; from datasets import nascar; nascar.simulate(T=5); sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,5 +1,4 @@
-"""Where time is won between two drivers: stints, pairs of laps, what tyres and fuel change, and how sure the result is.
-Time along a lap: integrated speed, pinned to official times, with an honest uncertainty."""
+"""Time gained between drivers, with tyre and fuel effects, and the clock along a lap."""
 
 from __future__ import annotations
 
@@ -21,11 +20,11 @@ from datasets.f1.time_won import clean_laps, error_of_mean, lap_trend, time_won
 from tests.support.formula1 import LAP_S, feed_laps, ring_driver, ring_session
 
 THIRDS = np.linspace(0, 1, 4)
-AGE_S, EACH_LAP_S = 0.05, -0.07  # what each lap of the tyres and of the race changes, below
+AGE_S, EACH_LAP_S = 0.05, -0.07  # effect of a lap on the tyres and of a lap of fuel
 
 
 def _racer(code: str, pace: float, stop: int, n_laps: int = 30) -> Driver:
-    """A driver who stops once, whose tyres fade and whose fuel burns off; nothing else changes."""
+    """Return a driver with one stop, tyre degradation and fuel burn."""
     driver = ring_driver(code, n_laps=n_laps)
     number = driver.laps.number
     age = np.where(number <= stop, number, number - stop).astype(np.float64)
@@ -43,7 +42,7 @@ def _racer(code: str, pace: float, stop: int, n_laps: int = 30) -> Driver:
 
 @pytest.fixture
 def race(monkeypatch: pytest.MonkeyPatch) -> Session:
-    """Clocks that run evenly, in place of integrated speed."""
+    """Return a race whose lap clocks run evenly."""
     session = ring_session(_racer("AAA", 40.0, 16), _racer("BBB", 40.3, 12), _racer("CCC", 41.0, 20))
 
     def even(session: Session, code: str, number: int) -> LapClock:
@@ -55,20 +54,20 @@ def race(monkeypatch: pytest.MonkeyPatch) -> Session:
     return session
 
 
-def test_what_tyres_and_the_race_change_is_told_from_all_drivers(race):
+def test_lap_trend_recovers_tyre_and_fuel_effects(race):
     trend = lap_trend(race)
     assert trend.age == pytest.approx(AGE_S)
     assert trend.lap == pytest.approx(EACH_LAP_S)
     assert trend.n_laps == sum(len(clean_laps(driver.laps)) for driver in race.drivers)
     alone = ring_session(_racer("AAA", 40.0, 30), _racer("BBB", 40.3, 30))
-    assert lap_trend(alone) is None, "nobody has stopped: laps of the race are laps of the tyres"
+    assert lap_trend(alone) is None
 
 
-def test_pairs_on_like_tyres_are_freed_of_fuel_and_pairs_of_like_number_are_not_of_tyres(race):
+def test_lap_pairs_recover_the_pace_difference(race):
     by_tyres = time_won(race, ("AAA", "BBB"), THIRDS)
-    assert by_tyres.later > 2, "the first driver stops later"
+    assert by_tyres.later > 2
     assert by_tyres.taken_off == pytest.approx(-EACH_LAP_S * by_tyres.later)
-    assert by_tyres.whole[0] == pytest.approx(0.3, abs=1e-6), "the pace that the drivers were given"
+    assert by_tyres.whole[0] == pytest.approx(0.3, abs=1e-6)
     by_number = time_won(race, ("AAA", "BBB"), THIRDS, by="lap number")
     assert by_number.later == by_number.taken_off == 0
     ages = [race.driver(code).laps.tyre_age for code in ("AAA", "BBB")]
@@ -79,26 +78,26 @@ def test_pairs_on_like_tyres_are_freed_of_fuel_and_pairs_of_like_number_are_not_
     stint = time_won(race, ("AAA", "BBB"), THIRDS, stint=1)
     assert {a for a, _ in stint.pairs} <= set(range(2, 16))
     assert time_won(race, ("AAA", "AAA"), THIRDS) is None
-    assert time_won(race, ("AAA", "BBB"), THIRDS, laps=(range(1, 5), range(1, 31))) is None, "three laps are too few"
+    assert time_won(race, ("AAA", "BBB"), THIRDS, laps=(range(1, 5), range(1, 31))) is None
 
 
-def test_parts_of_the_lap_add_up_and_share_the_clocks_uncertainty(race):
+def test_parts_of_the_lap_add_up(race):
     won = time_won(race, ("AAA", "BBB"), THIRDS)
     mean, error = won.among(np.eye(3))
     assert mean.sum() == pytest.approx(won.whole[0])
     whole, sure = won.among(np.ones((3, 1)))
     assert whole[0] == pytest.approx(won.whole[0])
-    assert sure[0] == pytest.approx(won.whole[1], abs=1e-9), "official lap times leave nothing open over a lap"
-    # A third of a lap of some 40 s: two clocks, each a walk that has to come back.
+    assert sure[0] == pytest.approx(won.whole[1], abs=1e-9)
+    # A third of a lap: two clocks, each a Brownian bridge.
     seconds = np.mean([race.driver(code).laps.seconds.mean() for code in ("AAA", "BBB")])
     np.testing.assert_allclose(error, np.sqrt(2 * 1e-4 * seconds * (1 / 3) * (2 / 3)), rtol=0.02)
     halves, _ = won.among(np.array([[1, 0], [0.5, 0.5], [0, 1]]))
     np.testing.assert_allclose(halves, [mean[0] + mean[1] / 2, mean[2] + mean[1] / 2])
 
 
-@pytest.mark.parametrize("alike", [0.0, 0.5, 0.7])
-def test_intervals_hold_what_they_say_also_where_neighbouring_laps_are_alike(alike):
-    """A thousand races of fifty laps; without the correlation of neighbours 95 % intervals hold 60 % at 0.7."""
+@pytest.mark.parametrize("alike", [0.0, 0.7])
+def test_intervals_cover_correlated_laps(alike):
+    """Without autocorrelation, 95 % intervals cover 60 % at 0.7."""
     rng = np.random.default_rng(0)
     series = np.empty((50, 1000))
     series[0] = rng.normal(size=1000)
@@ -110,12 +109,7 @@ def test_intervals_hold_what_they_say_also_where_neighbouring_laps_are_alike(ali
     assert plain < 0.9 or alike == 0
 
 
-def test_no_error_is_made_smaller_by_laps_that_alternate():
-    series = np.resize([1.0, -1.0], (20, 1))
-    assert error_of_mean(series)[0] == pytest.approx(series.std(ddof=1) / np.sqrt(20))
-
-
-def test_the_gain_of_a_simulated_race_is_that_of_its_official_times():
+def test_gain_equals_official_lap_times():
     session = formula1.simulate_race("shanghai", drivers=6)
     codes = session.codes[0], session.codes[-1]
     won = time_won(session, codes, np.linspace(0, 1, 50), by="lap number")
@@ -124,15 +118,15 @@ def test_the_gain_of_a_simulated_race_is_that_of_its_official_times():
     assert won.whole[0] == pytest.approx(np.mean(gaps), abs=1e-3)
 
 
-# ---- stints, and laps on tyres alike --------------------------------------------------------------------------------
+# ---- stints and tyres --------------------------------------------------------------------------------
 def _laps(compounds: str, ages: list[float]) -> LapTable:
-    """Laps from 1 on, a new stint wherever the age falls."""
+    """Return laps with a new stint wherever the tyre age falls."""
     laps = ring_driver(n_laps=len(ages)).laps
     stint = 1 + np.cumsum(np.diff(ages, prepend=0.0) < 0)
     return replace(laps, compound=tuple(compounds), stint=stint, tyre_age=np.array(ages))
 
 
-def test_what_the_feed_says_of_tyres_is_read_and_what_it_leaves_out_stays_unknown():
+def test_missing_tyre_data_stays_unknown():
     rows = feed_laps("1", 4)
     table = lap_table(rows)
     assert table.tyre_age.tolist() == [4, 5, 6, 7]
@@ -147,27 +141,18 @@ def test_what_the_feed_says_of_tyres_is_read_and_what_it_leaves_out_stays_unknow
     assert np.isnan(silent.tyre_age).all()
 
 
-def test_laps_are_paired_by_compound_and_age_and_each_is_used_once():
+def test_laps_are_paired_by_compound_and_age():
     one = _laps("MMMHHH", [1, 2, 3, 1, 2, 3])
     other = _laps("MMHHHH", [2, 3, 1, 2, 3, 4])
     every = range(1, 7)
     assert laps_on_like_tyres(one, other, every, every) == ((2, 1), (3, 2), (4, 3), (5, 4), (6, 5))
     assert laps_on_like_tyres(one, other, [2, 6], [1, 2]) == ((2, 1),)
-    twice = _laps("HHHHHH", [1, 2, 3, 1, 2, 3])  # two sets of one compound: the lap nearest in number
+    twice = _laps("HHHHHH", [1, 2, 3, 1, 2, 3])  # two sets of one compound
     assert laps_on_like_tyres(one, twice, every, every) == ((4, 4), (5, 5), (6, 6))
     unknown = replace(other, tyre_age=np.full(6, np.nan))
     assert laps_on_like_tyres(one, unknown, every, every) == ()
     unnamed = replace(other, compound=("",) * 6)
     assert laps_on_like_tyres(unnamed, unnamed, every, every) == ()
-
-
-def test_simulated_tyres_grow_older_until_the_stop():
-    (driver,) = formula1.simulate_race("shanghai", drivers=1).drivers
-    laps, found = driver.laps, stints(driver.laps)
-    assert [stint.last for stint in found[:-1]] == laps.number[laps.pit_in].tolist()
-    assert [stint.age for stint in found] == [1.0] * len(found)
-    assert len({stint.compound for stint in found}) == len(found)
-    assert laps.tyre_age[found[0].last - 1] == found[0].last
 
 
 TOLERANCE_S = 0.03
@@ -179,7 +164,7 @@ def simulated() -> Session:
 
 
 def _official(session: Session, code: str, number: int) -> np.ndarray:
-    """[3] seconds from the start line to both sector lines and to the end."""
+    """Return the seconds at both sector lines and at the end, [3]."""
     laps = session.driver(code).laps
     return np.cumsum(laps.sectors[laps.number == number][0])
 
@@ -190,7 +175,7 @@ def _clean(session: Session, code: str) -> list[int]:
 
 
 def _worst_at_lines(session: Session, codes: tuple[str, ...]) -> tuple[float, int]:
-    """(largest error of a gap at a sector line or at the end, laps compared), against the first clean lap."""
+    """Return the largest gap error at official times and the number of laps."""
     lines = session.sector_lines
     places = np.array([*lines.shares, 1.0])
     first = (codes[0], _clean(session, codes[0])[0])
@@ -208,7 +193,7 @@ def _worst_at_lines(session: Session, codes: tuple[str, ...]) -> tuple[float, in
 
 
 def _left_out(session: Session, codes: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Errors at the sector lines of clocks that were not told the sector times, and their stated deviations."""
+    """Return errors and standard deviations of clocks without sector times."""
     lines = session.sector_lines
     assert lines is not None
     errors, stated = [], []
@@ -221,7 +206,7 @@ def _left_out(session: Session, codes: tuple[str, ...]) -> tuple[np.ndarray, np.
 
 
 @pytest.mark.bulk
-def test_gaps_agree_with_the_sector_times_of_a_real_race(china):
+def test_gaps_equal_sector_times_of_a_real_race(china):
     worst, count = _worst_at_lines(china[0], ("PIA", "NOR", "RUS", "VER"))
     assert count > 200
     assert worst < TOLERANCE_S
@@ -231,19 +216,19 @@ def test_gaps_agree_with_the_sector_times_of_a_real_race(china):
 
 
 @pytest.mark.bulk
-def test_the_stated_uncertainty_is_that_of_official_times_left_out_of_a_real_race(china):
+def test_uncertainty_covers_left_out_sector_times(china):
     errors, stated = _left_out(china[0], ("PIA", "NOR", "RUS", "VER"))
     assert 0.88 < (np.abs(errors) < 1.96 * stated).mean() < 0.99
     assert errors.std() < 0.08
 
 
-def test_gaps_agree_with_the_sector_times_of_a_simulated_race(simulated):
+def test_gaps_equal_sector_times_of_a_simulated_race(simulated):
     worst, count = _worst_at_lines(simulated, simulated.codes)
     assert count > 20
     assert worst < TOLERANCE_S
 
 
-def test_sector_lines_are_found_where_they_are_and_the_error_is_small_without_them(simulated):
+def test_sector_lines_are_located(simulated):
     lines = simulated.sector_lines
     np.testing.assert_allclose(lines.shares, SECTOR_LINES, atol=0.003)
     errors, stated = _left_out(simulated, simulated.codes)
@@ -252,7 +237,7 @@ def test_sector_lines_are_found_where_they_are_and_the_error_is_small_without_th
     assert 0.8 < (np.abs(errors) < 1.96 * stated).mean() <= 1
 
 
-def test_a_clock_is_sure_at_official_times_and_least_sure_between_them(simulated):
+def test_clock_is_exact_at_official_times(simulated):
     clock = lap_clock(simulated, simulated.codes[0], 5)
     at_lines = clock.distance[np.searchsorted(clock.time, clock.pins)]
     np.testing.assert_allclose(clock.variance(np.zeros(4), at_lines), 0, atol=1e-12)
@@ -261,7 +246,7 @@ def test_a_clock_is_sure_at_official_times_and_least_sure_between_them(simulated
     assert (np.diff(clock.at(np.linspace(0, 1, 500))) > 0).all()
 
 
-def test_a_steady_lap_takes_the_same_time_everywhere():
+def test_steady_lap_has_uniform_time():
     session = ring_session(ring_driver("AAA", n_laps=8))
     lines = session.sector_lines
     np.testing.assert_allclose(lines.shares, (0.25, 0.6), atol=1e-6)
@@ -269,22 +254,22 @@ def test_a_steady_lap_takes_the_same_time_everywhere():
     np.testing.assert_allclose(clock.at([0, 0.1, 0.5, 1]), LAP_S * np.array([0, 0.1, 0.5, 1]), atol=1e-6)
 
 
-def test_a_lap_without_speed_or_time_has_no_clock():
+def test_lap_without_speed_has_no_clock():
     driver = ring_driver("AAA", n_laps=8, holes=((2.2 * LAP_S, 2.2 * LAP_S + 2.0),))
     session = ring_session(driver, replace(ring_driver("BBB", n_laps=8), channels={}))
-    assert lap_clock(session, "AAA", 3) is None, "two seconds without a word"
+    assert lap_clock(session, "AAA", 3) is None
     assert lap_clock(session, "AAA", 4) is not None
     assert lap_clock(session, "AAA", 99) is None
     assert lap_clock(session, "BBB", 3) is None
     few = ring_session(ring_driver("AAA", n_laps=3))
     assert few.sector_lines is None
-    assert lap_clock(few, "AAA", 2) is None, "two laps do not say where the lines are"
+    assert lap_clock(few, "AAA", 2) is None
 
 
 @pytest.mark.parametrize(
     ("version", "lacking"), [(1, ("sectors", "stint", "tyre_age")), (2, ("stint", "tyre_age"))], ids=["first", "second"]
 )
-def test_a_session_stored_by_an_earlier_version_opens_and_says_what_it_lacks(tmp_path, version, lacking):
+def test_session_of_earlier_version_opens(tmp_path, version, lacking):
     path = tmp_path / "race.npz"
     session = ring_session(ring_driver("AAA", n_laps=8))
     cache.write_session(session, path)

@@ -1,13 +1,8 @@
-"""Qualifying, corners and long runs: hand-made sessions, and FastF1's own numbers where the stored sessions are.
-
-Sessions as rows of a sheet, of which a study can ask. Laps chosen by stint, compound, tyre age and part of a session, and what is
-wanting in them. What a state is: curvature of the track, pedals, and the name that follows from them.
-"""
+"""Qualifying laps, corners, long runs, remarks on laps, and names of states from driving."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from types import MappingProxyType
 
 import fastf1.core
 import numpy as np
@@ -15,7 +10,6 @@ import pandas as pd
 import pytest
 
 from datasets import formula1
-from datasets.f1 import cache
 from datasets.f1.cache import read_session, write_session
 from datasets.f1.driving import (
     ACTIVITIES,
@@ -44,7 +38,7 @@ from tests.support.formula1 import LAP_S, RADIUS, feed_car, feed_laps, raises, r
 
 
 def qualifying() -> Session:
-    """AAA is fastest in Q1, BBB in Q2; CCC has no time at all, and one of AAA's laps was deleted."""
+    """Return a session: AAA is fastest in Q1, BBB in Q2; CCC has no time."""
     one, two, three = (ring_driver(code, n_laps=4) for code in ("AAA", "BBB", "CCC"))
     part = np.array([1, 1, 2, 2])
 
@@ -59,7 +53,7 @@ def qualifying() -> Session:
     return ring_session(fast, other, timed(three, [np.nan] * 4))
 
 
-def test_the_best_lap_of_each_part_and_who_has_none():
+def test_best_lap_of_each_qualifying_part():
     session = qualifying()
     assert is_qualifying(session)
     assert not is_qualifying(ring_session())
@@ -68,30 +62,30 @@ def test_the_best_lap_of_each_part_and_who_has_none():
     assert no_time(session) == ("CCC",)
 
 
-def test_the_ideal_lap_puts_the_best_sectors_together():
+def test_ideal_lap_joins_the_best_sectors():
     (first, second) = ideal_laps(qualifying())
     assert first.code == "BBB"
     assert first.laps == (4, 3, 3)
     assert first.ideal == pytest.approx(9.0 + 39.2 * 0.75)
     assert first.left == pytest.approx(39.2 - first.ideal)
-    assert second.left == pytest.approx(0.0), "all of his best sectors are of his best lap"
+    assert second.left == pytest.approx(0.0)
 
 
-def test_corners_of_a_steady_ring_are_all_alike():
+def test_corners_of_a_steady_ring_are_equal():
     session = ring_session(ring_driver("AAA", n_laps=12), ring_driver("BBB", n_laps=12))
     one, other = (corners_of(session, code, range(2, 12)) for code in ("AAA", "BBB"))
     assert one.names == ("T1", "T2", "T3", "T4")
     assert set(one.values) == set(MEASURES)
     for speed in ("entry speed", "minimum speed", "exit speed"):
         np.testing.assert_allclose(one.values[speed], 113.0)
-    assert np.isnan(one.values["braking point"]).all(), "no pedal was sent"
+    assert np.isnan(one.values["braking point"]).all()
     np.testing.assert_allclose(one.values["time"].sum(axis=1), LAP_S, atol=1e-6)
     np.testing.assert_allclose(one.values["time"], LAP_S / 4, atol=0.05)
     assert not differences(one, other, "time").sure().any()
     assert one.kinds() == ("low",) * 4
 
 
-def test_a_braking_point_is_where_the_braking_for_this_corner_begins():
+def test_braking_point_is_the_start_of_braking():
     driver = ring_driver("AAA", n_laps=6)
     length = 2 * np.pi * RADIUS
     turn = (driver.time - 100) / LAP_S % 1
@@ -103,11 +97,11 @@ def test_a_braking_point_is_where_the_braking_for_this_corner_begins():
     assert np.isnan(metres[[0, 2, 3]]).all()
     holed = ring_driver("AAA", n_laps=6, holes=((LAP_S * 2.30, LAP_S * 2.5),))
     missing = corners_of(ring_session(holed), "AAA", [3]).values["minimum speed"][0]
-    assert np.isnan(missing[1]), "a hole says nothing of the corner in it"
+    assert np.isnan(missing[1])
     assert np.isfinite(missing[3])
 
 
-def test_the_slope_of_a_run_is_found_with_fuel_taken_off_and_its_interval_holds():
+def test_run_slope_interval_covers_the_truth():
     rng, inside = np.random.default_rng(0), 0
     for _ in range(200):
         driver = ring_driver("AAA", n_laps=24)
@@ -117,10 +111,10 @@ def test_the_slope_of_a_run_is_found_with_fuel_taken_off_and_its_interval_holds(
         (run,) = runs(session, "AAA", fuel=0.03)
         inside += abs(run.slope - 0.05) < 1.96 * run.error
     assert inside >= 184, f"{inside} of 200 intervals of 95 % hold the slope"
-    assert fuel_effect(session)[1].startswith("assumed"), "one driver who never stops cannot tell fuel from tyres"
+    assert fuel_effect(session)[1].startswith("assumed")
 
 
-def test_states_fade_by_what_is_put_into_them_and_add_up_to_the_lap():
+def test_degradation_of_states_adds_up_to_the_lap():
     driver = ring_driver("AAA", n_laps=20)
     age = driver.laps.tyre_age
     slow, fast = 10 + 0.08 * age, np.full(20, 30.0)
@@ -133,14 +127,14 @@ def test_states_fade_by_what_is_put_into_them_and_add_up_to_the_lap():
     assert fading((), shares)[1] == ()
     lap = np.repeat([1, 2, 3], [160, 160, 40])
     soft = np.column_stack([lap == 1, lap != 1]).astype(float)
-    assert set(shares_by_lap(soft, lap)) == {1, 2}, "a lap that was sent in part says nothing"
-    assert np.isnan(line(np.ones(6), np.arange(6.0))[0]), "tyres of one age have no slope"
+    assert set(shares_by_lap(soft, lap)) == {1, 2}
+    assert np.isnan(line(np.ones(6), np.arange(6.0))[0])
 
 
-# ---- against FastF1's own ------------------------------------------------------------------------------------------------
+# ---- against FastF1 ------------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def feed(downloads):
-    """FastF1 with a stored session, and the same through our loader."""
+    """Return a stored session of FastF1 and the same session from our loader."""
     import fastf1
 
     patch = pytest.MonkeyPatch()
@@ -155,7 +149,7 @@ def feed(downloads):
 
 
 @pytest.mark.bulk
-def test_best_laps_sectors_and_speeds_are_those_of_fastf1(feed):
+def test_best_laps_and_speeds_equal_fastf1(feed):
     source, session = feed
     best = {one.code: one for one in best_laps(session) if one.part == "Q3"}
     assert min(best.values(), key=lambda one: one.seconds).code == "NOR"
@@ -168,7 +162,7 @@ def test_best_laps_sectors_and_speeds_are_those_of_fastf1(feed):
         assert one.sectors == pytest.approx(sectors)
         driver, car = session.driver(code), fastest.get_car_data()
         ours = driver.channels["speed"][driver.lap == one.number]
-        assert np.nanmax(ours) == pytest.approx(car["Speed"].max(), abs=4), "at the times of positions"
+        assert np.nanmax(ours) == pytest.approx(car["Speed"].max(), abs=4)
         assert np.nanmin(ours) == pytest.approx(car["Speed"].min(), abs=6)
         drs = driver.channels["drs"][driver.lap == one.number]
         assert np.nanmean(drs) == pytest.approx((car["DRS"] >= 10).mean(), abs=0.05)
@@ -189,7 +183,7 @@ def test_best_laps_sectors_and_speeds_are_those_of_fastf1(feed):
 
 
 @pytest.mark.bulk
-def test_corner_times_of_a_real_race_add_up_to_its_lap_times(china):
+def test_corner_times_add_up_to_lap_times(china):
     session = china[0]
     laps = session.driver("PIA").laps
     found = corners_of(session, "PIA", clean_laps(laps))
@@ -198,7 +192,7 @@ def test_corner_times_of_a_real_race_add_up_to_its_lap_times(china):
     assert known.mean() > 0.9
     np.testing.assert_allclose(found.values["time"][known].sum(axis=1), official[known], atol=1e-6)
     slowest, _ = found.mean("minimum speed")
-    assert np.nanargmin(slowest) == 13, "T14, the hairpin at the end of the long straight"
+    assert np.nanargmin(slowest) == 13
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +200,7 @@ def full_race():
     return formula1.simulate_race("shanghai")
 
 
-def test_laps_are_found_by_stint_compound_and_age_of_the_tyres(full_race):
+def test_laps_by_stint_compound_and_tyre_age(full_race):
     laps = full_race.drivers[0].laps
     code = full_race.codes[0]
     for stint in formula1.stints(laps):
@@ -222,7 +216,7 @@ def test_laps_are_found_by_stint_compound_and_age_of_the_tyres(full_race):
     assert set(np.concatenate([trial.segments for trial in trials])) == set(both)
 
 
-def test_laps_that_nobody_drove_are_refused_with_what_there_is(full_race):
+def test_missing_laps_are_refused(full_race):
     code = full_race.codes[0]
     with raises(Reason.NO_LAPS, "no lap in stint 9", "stints: 1, 2"):
         formula1.laps_where(full_race, code, stint=9)
@@ -242,7 +236,7 @@ def _qualifying():
     return ring_session(replace(driver, laps=laps))
 
 
-def test_fast_laps_of_a_part_of_qualifying_are_found():
+def test_quick_laps_of_a_qualifying_part():
     session = _qualifying()
     assert formula1.laps_where(session, "AAA", quick=True) == (2, 3, 4, 6)
     assert formula1.laps_where(session, "AAA", part="Q1", quick=True) == (2,)
@@ -251,14 +245,8 @@ def test_fast_laps_of_a_part_of_qualifying_are_found():
         formula1.laps_where(session, "AAA", part="Q9")
 
 
-def test_the_parts_of_qualifying_are_kept(tmp_path):
-    session = _qualifying()
-    cache.write_session(session, tmp_path / "q.npz")
-    np.testing.assert_array_equal(cache.read_session(tmp_path / "q.npz").drivers[0].laps.part, [1, 1, 2, 2, 3, 3])
-
-
 class _Session:
-    """As much of FastF1's session as its own splitting of qualifying reads."""
+    """The parts of a FastF1 session that split qualifying needs."""
 
     _QUALI_LIKE_SESSIONS = ("Qualifying", "Sprint Shootout", "Sprint Qualifying")  # of an instance in FastF1 3.9
 
@@ -275,21 +263,13 @@ def _laps(name: str) -> fastf1.core.Laps:
     return fastf1.core.Laps(rows, session=_Session(name, splits))
 
 
-def test_the_feeds_laps_know_their_part_of_qualifying():
+def test_feed_laps_have_their_qualifying_part():
     laps = _laps("Qualifying")
     assert parts_of(laps).tolist() == [1, 1, 2, 2, 3, 3]
     assert lap_table(laps.assign(Part=parts_of(laps))).part.tolist() == [1, 1, 2, 2, 3, 3]
 
 
-def test_laps_of_other_sessions_belong_to_no_part():
-    assert parts_of(_laps("Race")).tolist() == [0] * 6
-    assert parts_of(feed_laps("1", 3)).tolist() == [0] * 3
-    laps = _laps("Qualifying")
-    laps.session.session_status = None
-    assert parts_of(laps).tolist() == [0] * 6
-
-
-# ---- what is wanting in laps ----------------------------------------------------------------------------------------
+# ---- remarks on laps ----------------------------------------------------------------------------------------
 ALL = (1, 2, 3, 4)
 
 
@@ -302,49 +282,21 @@ def of(driver, laps=ALL):
     return " ".join(remarks_on_laps(ring_session(driver), driver.code, laps))
 
 
-def test_laps_in_order_are_passed_over_in_silence_but_for_pedals_that_nobody_sent():
-    assert of(ring_driver()) == "The car of AAA sent no throttle and brake: the model sees the rest."
-    assert remarks_on_session(ring_session()) == ()
-
-
-def test_a_driver_who_set_no_time_is_said_to_have_none():
+def test_driver_without_time_is_reported():
     assert "AAA set no time: states and telemetry are shown" in of(with_laps(seconds=np.full(4, np.nan)))
 
 
-def test_a_deleted_lap_is_named_and_is_never_the_best():
+def test_deleted_lap_is_never_the_best():
     fast = with_laps(seconds=np.array([41.0, 38.0, 39.0, 40.0]), deleted=np.array([False, True, False, False]))
     assert "Race control deleted lap 2 of AAA" in of(fast)
-    assert "deleted" not in of(fast, (1, 3)), "it is not among these"
+    assert "deleted" not in of(fast, (1, 3))
     session = ring_session(fast, with_laps("BBB", deleted=np.ones(4, bool)))
     assert [(one.code, one.number) for one in best_laps(session)] == [("AAA", 3)]
     assert [one.code for one in ideal_laps(session)] == ["AAA"]
     assert no_time(session) == ("BBB",)
 
 
-@pytest.mark.parametrize(
-    ("compound", "said"),
-    [
-        (("HARD", "WET", "INTERMEDIATE", "HARD"), "AAA drove 2 of these 4 laps on wet or intermediate tyres"),
-        (("WET",) * 4, ""),
-        (("HARD",) * 4, ""),
-    ],
-)
-def test_wet_laps_among_dry_ones_are_counted(compound, said):
-    found = of(with_laps(compound=compound))
-    assert said in found
-    assert ("tyres" in found) == bool(said)
-
-
-def test_half_a_telemetry_is_measured():
-    driver = ring_driver()
-    speed = driver.channels["speed"].copy()
-    speed[: len(speed) // 2] = np.nan
-    half = replace(driver, channels=MappingProxyType(dict(driver.channels) | {"speed": speed}))
-    assert "sent no speed for 50% of these laps" in of(half)
-    assert "sent no speed" not in of(half, (3, 4)), "of these laps all of it came"
-
-
-def test_red_flags_and_rain_are_said_with_their_minute():
+def test_red_flag_and_rain_are_reported_with_minute():
     stopped = replace(
         ring_session(),
         spells=(Spell(100 + 120, 400, "red flag"), Spell(100 + 60, 500, "rain"), Spell(10, 20, "red flag")),
@@ -353,10 +305,10 @@ def test_red_flags_and_rain_are_said_with_their_minute():
         "The session was stopped under a re",
         "The session saw rain; laps before,",
     ]
-    assert "(from minute 2)" in remarks_on_session(stopped)[0], "what was before the first lap disturbed nobody"
+    assert "(from minute 2)" in remarks_on_session(stopped)[0]
 
 
-def test_the_feeds_flags_rain_and_deleted_laps_come_through_and_are_kept(tmp_path):
+def test_flags_rain_and_deleted_laps_are_stored(tmp_path):
     status = pd.DataFrame({"Time": pd.to_timedelta([0, 50, 60, 90], unit="s"), "Status": ["1", "5", "1", "4"]})
     weather = pd.DataFrame(
         {"Time": pd.to_timedelta([0, 60, 120, 180], unit="s"), "Rainfall": [False, True, True, False]}
@@ -373,23 +325,23 @@ def test_the_feeds_flags_rain_and_deleted_laps_come_through_and_are_kept(tmp_pat
     assert again.drivers[0].laps.deleted.tolist() == [False, True, False]
 
 
-def test_drs_is_open_or_shut():
+def test_drs_is_open_or_closed():
     sent = feed_car(np.arange(0, LAP_S, 1.0))
-    sent["DRS"] = np.where(np.arange(len(sent)) < 20, 8, 12)  # 8: it may be opened
+    sent["DRS"] = np.where(np.arange(len(sent)) < 20, 8, 12)  # 8 means available
     drs = car_channels(sent, np.array([5.0, 30.0]))["drs"]
     assert drs.tolist() == [0.0, 1.0]
 
 
-def test_the_curvature_of_a_circle_is_one_by_its_radius_and_its_sign_the_side():
+def test_curvature_of_a_circle_is_one_over_radius():
     turn = np.linspace(0, 2 * np.pi, 400)
     circle = 100 * np.column_stack([np.cos(turn), np.sin(turn)])
     at = np.linspace(0, 600, 50)
     np.testing.assert_allclose(curvature(circle, 2 * np.pi * 100, at), 0.01, rtol=0.05)
     np.testing.assert_allclose(curvature(circle[::-1], 2 * np.pi * 100, at), -0.01, rtol=0.05)
-    assert curvature(circle, 2 * np.pi * 100, [-10.0])[0] == pytest.approx(0.01, rel=0.05), "over the line"
+    assert curvature(circle, 2 * np.pi * 100, [-10.0])[0] == pytest.approx(0.01, rel=0.05)
 
 
-def test_states_are_named_by_what_is_done_in_them():
+def test_states_are_named_by_speed_and_pedals():
     states = np.repeat(np.eye(6), 10, axis=0)
     of = lambda *values: np.repeat(values, 10)  # noqa: E731
     channels = {
@@ -411,22 +363,11 @@ def test_states_are_named_by_what_is_done_in_them():
     assert found[1].speed == pytest.approx(90)
     assert found[1].gear == pytest.approx(2)
     assert found[1].left == 0
-    assert np.isnan(found[0].left), "nothing turns there"
+    assert np.isnan(found[0].left)
     assert found[0].use == pytest.approx(1 / 6)
 
 
-def test_soft_shares_weigh_and_what_was_not_sent_says_nothing():
-    states = np.array([[0.75, 0.25], [0.25, 0.75], [0.5, 0.5]])
-    (first, second) = describe(states, {"speed": [100.0, 200.0, np.nan]}, [0.0, 0.0, 0.0])
-    assert first.speed == pytest.approx(125)
-    assert second.speed == pytest.approx(175)
-    assert np.isnan(first.throttle)
-    assert proposed_names([first, second]) == ["straight, 125 km/h", "straight, 175 km/h"]
-    same = describe(np.full((4, 3), 1 / 3), {}, np.zeros(4))
-    assert len(set(proposed_names(same))) == 3, "names are told apart in any case"
-
-
-def test_activities_are_those_of_the_pedals_and_the_track():
+def test_activities_follow_pedals_and_curvature():
     pedals = {"throttle": [100.0, 0.0, 100.0, 50.0, np.nan], "brake": [0.0, 1.0, 0.0, 0.0, 0.0]}
     found = activities(pedals, [0.0, 0.0, 0.01, 0.0, 0.0])
     assert [ACTIVITIES[k] for k in found[:4]] == ["full throttle", "braking", "cornering", "part throttle"]
@@ -434,7 +375,7 @@ def test_activities_are_those_of_the_pedals_and_the_track():
     assert activities({"throttle": [1.0]}, [0.0]) is None
 
 
-def test_a_simulated_driver_brakes_before_corners_and_is_flat_out_on_straights():
+def test_simulated_driver_is_fastest_on_straights():
     session = simulate_race("shanghai")
     driver = session.drivers[0]
     reference = session.reference
