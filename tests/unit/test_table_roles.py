@@ -1,22 +1,17 @@
-"""Column roles, clocks, gaps and outliers of tables: guessed, editable, and told before any fit. Text tables as instruments and
-spreadsheets write them, with numbers and times as people write them: too large, in percent, with thousands apart, as dates."""
+"""Column roles, clocks, gaps, outliers, and numbers and dates as people write them."""
 
 from __future__ import annotations
 
 import io
-import warnings
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from datasets import mice, tables
-from datasets.features import principal_components
-from datasets.readers import delimited
-from datasets.readers.quality import ChannelQuality, QualityReport, fill_gaps, outlier_mask
-from datasets.readers.timing import clock_from_steps
-from datasets.splits import split_recording, split_trials
+from datasets import tables
+from datasets.readers.quality import fill_gaps, outlier_mask
+from datasets.splits import split_trials
 from datasets.tables import Role
 from gdm_core.errors import ConfigError, DataError
 from tests.support import table_files
@@ -52,7 +47,7 @@ def test_roles_are_guessed():
     assert table.to_trials(position_is_channel=False)[0].channels == ("speed",)
 
 
-def test_edited_roles_win_and_wrong_ones_are_named():
+def test_edited_roles_replace_guesses():
     table = read(PLAIN)
     trial = table.to_trials({"speed": "channel", "behaviour": "group"}, rate_hz=5)[1]
     assert (trial.name, trial.rate_hz, trial.labels, trial.channels) == ("behaviour rest", 5.0, None, ("speed",))
@@ -84,7 +79,7 @@ def test_edited_roles_win_and_wrong_ones_are_named():
         ("time", [f"0:00:{i * 0.5:04.1f}" for i in range(100)], 2),
     ],
 )
-def test_the_rate_comes_from_seconds_milliseconds_epochs_and_dates(name: str, values: Any, rate: float):
+def test_rate_from_any_time_format(name: str, values: Any, rate: float):
     frame = pd.DataFrame({name: values, "a": np.sin(np.arange(100.0))})
     table = read(frame)
     clock = table.clock()
@@ -93,7 +88,7 @@ def test_the_rate_comes_from_seconds_milliseconds_epochs_and_dates(name: str, va
     assert table.to_trials()[0].rate_hz == pytest.approx(rate, rel=1e-4)
 
 
-def test_a_column_that_counts_frames_gives_no_rate():
+def test_frame_counter_gives_no_rate():
     table = read({"time": np.arange(50), "a": np.arange(50.0) % 7})
     clock = table.clock()
     assert clock.rate_hz is None
@@ -103,7 +98,7 @@ def test_a_column_that_counts_frames_gives_no_rate():
         table.to_trials(resample_to_fixed_step=True)
 
 
-def test_irregular_time_is_reported_and_resampled_on_request():
+def test_irregular_time_is_resampled_on_request():
     rng = np.random.default_rng(1)
     seconds = np.cumsum(rng.uniform(0.05, 0.15, 400))
     seconds[200:] += 5.0  # a gap
@@ -124,7 +119,7 @@ def test_irregular_time_is_reported_and_resampled_on_request():
     assert np.mean((at < 10) == (trial.labels == 0)) > 0.99
 
 
-def test_time_that_goes_back_is_reported_and_sorted_when_resampled():
+def test_time_that_goes_back_is_sorted():
     seconds = np.arange(50) / 10
     seconds[[20, 21]] = seconds[[21, 20]]
     table = read({"time": seconds, "a": seconds**2})
@@ -133,7 +128,7 @@ def test_time_that_goes_back_is_reported_and_sorted_when_resampled():
     np.testing.assert_allclose(y, (np.arange(50) / 10) ** 2, atol=1e-5)
 
 
-def test_short_gaps_are_filled_and_long_ones_stay_missing():
+def test_only_short_gaps_are_filled():
     y = np.arange(30.0)[:, None].repeat(2, axis=1)
     y[[0, 5, 6, 12, 13, 14, 15, 29], 0] = np.nan
     filled, count = fill_gaps(y, longest=2)
@@ -147,7 +142,7 @@ def test_short_gaps_are_filled_and_long_ones_stay_missing():
     assert np.isnan(everything).all()
 
 
-def test_outliers_are_found_and_ordinary_movement_is_not():
+def test_outliers_are_found():
     rng = np.random.default_rng(2)
     t = np.arange(3000)
     y = np.column_stack(
@@ -164,16 +159,8 @@ def test_outliers_are_found_and_ordinary_movement_is_not():
     assert np.isnan(table.to_trials(drop_outliers=True)[0].y).sum() == 3
 
 
-def test_groups_that_are_interleaved_or_unnamed():
-    frame = pd.DataFrame({"trial": [1, 2, 1, 2, None, 1], "a": [1.0, 10, 2, 20, 5, 3]})
-    trials = read(frame).to_trials({"trial": "group", "a": "channel"})
-    assert [trial.name for trial in trials] == ["trial 1", "trial 2"]
-    assert [trial.y[:, 0].tolist() for trial in trials] == [[1, 2, 3], [10, 20]]
-
-
-@pytest.mark.parametrize("name", ["", "Unnamed: 0", "index", "row", "trial", "ID"])
-@pytest.mark.parametrize("start", [0, 1])
-def test_a_column_that_numbers_the_rows_is_no_channel(name: str, start: int):
+@pytest.mark.parametrize(("name", "start"), [("", 0), ("Unnamed: 0", 1), ("trial", 1)])
+def test_row_number_is_no_channel(name: str, start: int):
     frame = PLAIN.copy()
     frame.insert(0, name, np.arange(start, start + len(PLAIN)))
     table = read(frame)
@@ -181,29 +168,12 @@ def test_a_column_that_numbers_the_rows_is_no_channel(name: str, start: int):
     assert table.to_trials()[0].channels == ("speed", "height")
 
 
-def test_an_unnamed_first_column_of_values_stays_a_channel():
-    frame = PLAIN.copy()
-    frame.insert(0, "", np.arange(len(PLAIN)) * 2 % 7)
-    table = read(frame)
-    assert table.to_trials()[0].channels == ("column 1", "speed", "height")
-
-
 @pytest.mark.parametrize("index", ["time", None])
-def test_the_index_that_pandas_keeps_in_parquet_is_a_column(index: str | None):
+def test_parquet_index_is_a_column(index: str | None):
     frame = PLAIN.set_index("time")
     if index is None:
         frame = PLAIN.iloc[::-1].iloc[::-1].set_index(np.arange(60))  # a nameless index of numbers
     check(tables.read(written(frame, "parquet"), "a.parquet"))
-
-
-def test_a_slow_clock_is_said_as_the_time_between_samples():
-    minutes = np.arange(6) * 60.0
-    assert clock_from_steps(minutes, "s", np.diff(minutes), "time").sentence() == "a sample every 60 s (time in s)"
-    assert (
-        clock_from_steps(minutes / 600, "s", np.diff(minutes / 600), "time")
-        .sentence()
-        .startswith("10 samples a second")
-    )
 
 
 SAMPLES = 60
@@ -211,11 +181,11 @@ SPEED = np.random.default_rng(0).normal(size=SAMPLES)
 
 
 def timed(time: object, **more: object) -> tables.Table:
-    """A table with this time column, through a file."""
+    """Return a table with this time column."""
     return table_files.read({"time": time, "speed": SPEED} | more)
 
 
-def test_trials_of_a_table_begin_where_its_clock_does():
+def test_trials_start_at_their_time():
     (trial,) = timed(12.5 + np.arange(SAMPLES) / 25).to_trials()
     assert trial.start_seconds == pytest.approx(12.5)
     assert trial.seconds[-1] == pytest.approx(12.5 + (SAMPLES - 1) / 25)
@@ -223,15 +193,8 @@ def test_trials_of_a_table_begin_where_its_clock_does():
     np.testing.assert_allclose(np.concatenate([first[0].seconds, rest[0].seconds]), trial.seconds)
 
 
-def test_milliseconds_count_as_seconds_and_a_gap_before_the_second_trial_stays():
-    time = np.concatenate([np.arange(30), 100 + np.arange(30)]) * 40 + 2000
-    table = timed(time, trial=["a"] * 30 + ["b"] * 30)
-    trials = table.to_trials({"time": "time", "speed": "channel", "trial": "group"}, unit="ms")
-    assert [trial.start_seconds for trial in trials] == pytest.approx([2.0, 6.0])
-
-
 @pytest.mark.parametrize(("first", "seconds"), [(0, 0.0), (1, 0.0), (301, 301 / 25)])
-def test_a_counter_of_frames_is_read_at_the_rate_that_was_given(first, seconds):
+def test_frame_counter_uses_the_given_rate(first, seconds):
     table = timed(first + np.arange(SAMPLES))
     assert table.to_trials(rate_hz=25)[0].start_seconds == pytest.approx(seconds)
 
@@ -240,24 +203,10 @@ def test_a_counter_of_frames_is_read_at_the_rate_that_was_given(first, seconds):
     "time",
     [pd.date_range("2024-05-01 10:00", periods=SAMPLES, freq="40ms").astype(str), 1.7e9 + np.arange(SAMPLES) / 25],
 )
-def test_dates_count_from_the_first_row_of_each_trial(time):
+def test_dates_count_from_each_trials_start(time):
     table = timed(time, trial=["a"] * 30 + ["b"] * 30)
     trials = table.to_trials({"time": "time", "speed": "channel", "trial": "group"})
     assert [trial.start_seconds for trial in trials] == [0, 0]
-
-
-def test_resampled_trials_begin_with_their_earliest_row():
-    time = 5 + np.arange(SAMPLES) / 25
-    time[[0, 1]] = time[[1, 0]]
-    (trial,) = timed(time).to_trials(resample_to_fixed_step=True)
-    assert trial.start_seconds == pytest.approx(5.0)
-
-
-def test_the_held_out_part_of_a_tracking_file_goes_on_where_the_fitted_part_ends():
-    table = mice.simulate_recordings(1, 100, seed=0)[0]
-    _, rest = split_recording(table)
-    assert rest[0].start_seconds == pytest.approx(60 / 30)
-    assert rest.to_trials("egocentric")[0].seconds[0] == pytest.approx(2.0)
 
 
 def csv(**options: object) -> str:
@@ -268,17 +217,17 @@ def check_text(text: str | bytes, name: str = "a.csv") -> tables.Table:
     return table_files.check(tables.read(text.encode() if isinstance(text, str) else text, name))
 
 
-@pytest.mark.parametrize("first", ["sep=;\n", "sep=;\r\n", '"sep=;"\n', "SEP=;\n"])
-def test_the_line_by_which_excel_names_the_delimiter_is_honoured(first: str):
+@pytest.mark.parametrize("first", ["sep=;\n", '"sep=;"\n'])
+def test_excel_sep_line_sets_the_delimiter(first: str):
     check_text(first + csv(sep=";"))
     check_text(first + csv(sep=";", decimal=","))
     check_text("sep=\t\n" + csv(sep="\t"))
-    odd = pd.DataFrame({"a;b": [1, 2, 4], "c;d": [5, 3, 3]})  # commas separate, whatever else is common
+    odd = pd.DataFrame({"a;b": [1, 2, 4], "c;d": [5, 3, 3]})
     assert tables.read(("sep=,\n" + odd.to_csv(index=False)).encode(), "a.csv").columns == ("a;b", "c;d")
 
 
-@pytest.mark.parametrize("gap", ["  ", " ", "      "])
-def test_fields_between_spaces(gap: str):
+@pytest.mark.parametrize("gap", [" ", "   "])
+def test_spaces_separate_fields(gap: str):
     lines = [gap.join(NUMBERS.columns)] + [gap.join(f"{v:.4f}" for v in row) for row in NUMBERS.to_numpy()]
     table = check_text("\n".join(f"  {line}" for line in lines), "a.txt")
     assert any("separated by spaces" in note for note in table.notes)
@@ -286,7 +235,7 @@ def test_fields_between_spaces(gap: str):
     assert bare.columns == ("column 1", "column 2", "column 3")
 
 
-def test_sentences_are_not_split_at_their_spaces():
+def test_sentences_are_not_split():
     table = tables.read(b"note\n" + b"mouse sits still\nmouse runs away\n" * 20, "a.csv")
     assert table.columns == ("note",)
     with pytest.raises(DataError, match="one field only: separate fields by commas"):
@@ -297,66 +246,34 @@ def test_sentences_are_not_split_at_their_spaces():
     "above",
     [
         "Exported by Foo\nDate: 2024\n\n",
-        "Exported by Foo\n",
         "Subject;M1\nBox;3\n",
         'He said: 5" wide\n\n\n',
-        "Serial,12\n",
     ],
 )
-def test_lines_before_the_header_are_skipped_and_counted(above: str):
+def test_lines_before_the_header_are_skipped(above: str):
     for sep in (",", ";"):
         table = check_text(above + csv(sep=sep))
         n = sum(bool(line) for line in above.split("\n"))
         assert any(f"{n} lines before the header" in note for note in table.notes)
 
 
-def test_a_quote_in_a_comment_does_not_swallow_the_table():
-    check_text('# 5" wide\n' + csv())
-
-
-def test_lines_before_numbers_without_a_header_are_named():
-    text = "Exported by Foo\nDate: 2024\n" + csv().split("\n", 1)[1]
-    with pytest.raises(DataError, match=r"line 3 has 3 fields where 1 are expected. If the lines above it are no part"):
-        tables.read(text.encode(), "a.csv")
-
-
-def test_a_bad_line_is_named_by_its_place_in_the_file():
+def test_bad_line_is_named_by_number():
     lines = ("# one\n# two\n" + csv()).split("\n")
     lines[20] += ",9,9"
     with pytest.raises(DataError, match="line 21 has 5 fields where 3 are expected"):
         tables.read("\n".join(lines).encode(), "a.csv")
 
 
-def test_row_names_without_a_header_of_their_own_are_no_lines_before_the_header():
-    text = "a,b\n" + "".join(f"r{i},{i % 5},{i % 7}\n" for i in range(30))
-    table = tables.read(text.encode(), "a.csv")
-    assert table.columns == ("row", "a", "b")
-    assert table.to_trials()[0].channels == ("a", "b")
-
-
-@pytest.mark.parametrize("delimiter", [",", " ", ";", "\t"])
-@pytest.mark.parametrize("comments", ["# ", "#"])
-def test_the_header_that_numpy_writes_as_a_comment_names_the_columns(delimiter: str, comments: str):
+@pytest.mark.parametrize(("delimiter", "comments"), [(",", "# "), (" ", "#"), ("\t", "# ")])
+def test_numpy_comment_header_names_columns(delimiter: str, comments: str):
     out = io.BytesIO()
     header = delimiter.join(NUMBERS.columns)
     np.savetxt(out, NUMBERS.to_numpy(), delimiter=delimiter, header=f"recorded today\n{header}", comments=comments)
     check_text(out.getvalue(), "a.txt")
 
 
-def test_a_comment_that_names_no_columns_stays_a_comment():
-    table = tables.read(b"# made, by me\n1,2,3\n4,5,5\n6,7,7\n", "a.csv")
-    assert table.columns == ("column 1", "column 2", "column 3")
-    check_text("# time,x,y\n" + csv())  # a header is there, so the comment is none
-
-
-def test_a_first_row_of_very_many_fields_is_refused_before_pandas_makes_an_index_of_each(monkeypatch):
-    monkeypatch.setattr(delimited, "read_body", None)
-    with pytest.raises(DataError, match="more fields than the 2 columns"):
-        tables.read(b"a,b\n" + b"1,2," * 10_000 + b"\n", "wide.csv")
-
-
-@pytest.mark.parametrize("missing", ["", "inf", "nan", "?"])
-def test_a_column_of_dates_may_lack_one(missing):
+@pytest.mark.parametrize("missing", ["", "?"])
+def test_missing_date_is_allowed(missing):
     dates = [f"2024-01-01 00:00:{i:02d}" for i in range(30)]
     dates[12] = missing
     text = "time,a,b\n" + "".join(f"{date},{i},{i % 7}\n" for i, date in enumerate(dates))
@@ -365,7 +282,7 @@ def test_a_column_of_dates_may_lack_one(missing):
     assert np.flatnonzero(np.isnan(clock.seconds)).tolist() == [12]
 
 
-# ---- numbers and times as people write them -------------------------------------------------------------------------
+# ---- numbers and times -------------------------------------------------------------------------
 N = 300
 A, B = np.sin(np.arange(N) / 9), np.cos(np.arange(N) / 7)
 
@@ -374,11 +291,11 @@ def said(table: tables.Table) -> str:
     return "\n".join(table.report().sentences())
 
 
-def test_values_beyond_single_precision_are_missing_and_called_too_large():
+def test_values_beyond_float32_are_missing():
     one = np.where(np.arange(N) == 100, 1e39, A)
     words = ["1e300", "x"] + ["1.5", "2.5"] * (N // 2 - 1)
     table = read({"time": np.arange(N) / 50, "a": one, "b": B, "c": A * 1e300, "d": words})
-    assert table.roles["c"] is Role.IGNORE  # not a label with the words inf and -inf
+    assert table.roles["c"] is Role.IGNORE
     assert np.flatnonzero(np.isnan(table.to_trials()[0].y[:, 0])).tolist() == [100]
     text = said(table)
     assert "1 values of 'a' are too large" in text
@@ -387,16 +304,7 @@ def test_values_beyond_single_precision_are_missing_and_called_too_large():
     assert "1 cells of 'd' are not numbers" in text
 
 
-def test_large_numbers_vary_without_overflow():
-    trials = read({"a": A, "b": B * 1e38}).to_trials()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        held = principal_components(trials).variance_held
-    plain = principal_components(read({"a": A, "b": B}).to_trials()).variance_held
-    np.testing.assert_allclose(held, plain, rtol=1e-3)
-
-
-def test_percent_and_thousands_are_read_and_said():
+def test_percent_and_thousands_are_read():
     values = np.round(A * 20_000, 2)
     english = [f"{v:,.2f}" for v in values]
     german = [v.translate(str.maketrans(",.", ".,")) for v in english]
@@ -413,21 +321,21 @@ def test_percent_and_thousands_are_read_and_said():
         assert says in said(table)
 
 
-def test_a_comma_that_may_be_a_decimal_sign_stays_one():
+def test_decimal_comma_is_kept():
     table = read({"a": [f"{v:.3f}".replace(".", ",") for v in A * 3], "b": B}, sep="\t")
     np.testing.assert_allclose(table.to_trials()[0].y[:, 0], A * 3, atol=1e-3)
     assert "thousands" not in said(table)
 
 
-def test_a_column_with_too_many_words_is_left_out_with_a_reason():
+def test_column_of_words_is_ignored():
     table = read({"a": [f"bad {i}" if i % 2 else v for i, v in enumerate(A)], "b": B})
     assert table.roles["a"] is Role.IGNORE
     assert f"{N // 2} cells of 'a' are not numbers, too many for a channel" in said(table)
     chosen = read({"a": [f"bad {i}" if i < 3 else v for i, v in enumerate(A)], "b": B})
-    assert chosen.report({"b": "channel"}).notes == ()  # left out by choice
+    assert chosen.report({"b": "channel"}).notes == ()
 
 
-@pytest.mark.parametrize("name", ["when", "Datum", "recorded at", "B1"])
+@pytest.mark.parametrize("name", ["Datum", "B1"])
 @pytest.mark.parametrize(
     "way",
     [
@@ -439,8 +347,8 @@ def test_a_column_with_too_many_words_is_left_out_with_a_reason():
         "%H:%M:%S",
     ],
 )
-def test_dates_under_any_name_are_the_time(name: str, way: str):
-    start = "2024-03-01 00:00" if way == "%H:%M:%S" else "2024-03-11 23:50"  # over a day's end, with days past the 12th
+def test_date_column_of_any_name_is_time(name: str, way: str):
+    start = "2024-03-01 00:00" if way == "%H:%M:%S" else "2024-03-11 23:50"  # across midnight, with days past the 12th
     step = 60 if way == "%H:%M:%S" else 600
     when = pd.date_range(start, periods=N, freq=f"{step}s").strftime(way)
     table = read({"a": A, name: when, "b": B})
@@ -450,30 +358,14 @@ def test_dates_under_any_name_are_the_time(name: str, way: str):
     assert clock.irregular == clock.backwards == 0
 
 
-def test_points_put_the_day_first_even_in_the_first_days_of_a_month():
-    when = pd.date_range("2024-03-01", periods=10, freq="D").strftime("%d.%m.%Y")
-    clock = read({"Datum": when, "a": A[:10]}).clock()
-    assert clock.rate_hz == pytest.approx(1 / 86_400)
-
-
-@pytest.mark.parametrize("cell", ["999999999999999999999 10:00:00", "1:99999999999999999999:00", "99999999999:00:00"])
-def test_a_time_without_end_is_missing(cell: str):
-    when = [f"{i // 60}:{i % 60:02d}:00" for i in range(N)]
-    when[7] = cell
-    table = read({"a": A, "when": when})
-    clock = table.clock()
-    assert clock.rate_hz == pytest.approx(1 / 60)
-    assert np.flatnonzero(np.isnan(clock.seconds)).tolist() == [7]
-
-
-def test_words_and_days_of_sessions_are_no_time():
+def test_words_and_session_days_are_no_time():
     table = read(
         {
             "a": A,
             "note": [f"seen at 5 s, no. {i}" for i in range(N)],
             "name": [f"M-{i}-{i}" for i in range(N)],
             "session": ["2024-03-01"] * (N // 2) + ["2024-03-02"] * (N // 2),
-            "dose": [f"{i} m" for i in range(N)],  # pandas would take them for minutes
+            "dose": [f"{i} m" for i in range(N)],  # pandas reads these as minutes
         }
     )
     assert Role.TIME not in table.roles.values()
@@ -481,21 +373,8 @@ def test_words_and_days_of_sessions_are_no_time():
 
 
 @pytest.mark.parametrize("jump", [10.0, 0.07])
-def test_a_single_jump_of_the_clock_is_named(jump: float):
+def test_clock_jump_is_reported(jump: float):
     seconds = np.arange(N) / 50 + jump * (np.arange(N) > 200)
     assert f"the longest step is {jump + 0.02:.3g} s, where 0.02 s is usual" in said(read({"time": seconds, "a": A}))
     small = np.arange(N) / 50 + 0.03 * (np.arange(N) > 200)
     assert "longest" not in said(read({"time": small, "a": A}))
-
-
-def test_a_jump_of_counted_frames_is_named():
-    frames = np.arange(N) + 40 * (np.arange(N) > 200)
-    assert "its longest step has 41 frames" in said(read({"time": frames, "a": A}))
-
-
-@pytest.mark.parametrize(
-    ("missing", "says"), [(1000, "100 %"), (999, "99 %"), (131, "13 %"), (12, "1.2 %"), (1, "0.1 %")]
-)
-def test_shares_are_plain_percent(missing: int, says: str):
-    report = QualityReport(1000, (ChannelQuality("a", missing, 3, 0, 0.0, 1.0),))
-    assert any(sentence.startswith(f"{says} of the values are missing") for sentence in report.sentences())

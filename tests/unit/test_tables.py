@@ -1,4 +1,4 @@
-"""Tables of your own: every way of writing the same data is understood alike, and what is wrong is said before a fit."""
+"""Table files: formats, dialects, limits, invalid files and workbooks."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ import pandas as pd
 import pytest
 
 from datasets import keypoints, tables
-from datasets.readers import formats
 from datasets.tables import Limits, Role
 from gdm_core.errors import ConfigError, DataError
-from tests.support.feather_reader import ENDING, read_feather
 from tests.support.real import recorded
 from tests.support.table_files import NUMBERS, PLAIN, N, book, check, check_plain, csv, npy, npz, written
 
@@ -41,11 +39,11 @@ from tests.support.table_files import NUMBERS, PLAIN, N, book, check, check_plai
     ids=["comma", "semicolon", "tab", "bar", "decimal comma", "quoted", "quoted decimal comma", "bom", "utf-16", "crlf",
          "comments", "trailing delimiter", "blank lines"],
 )  # fmt: skip
-def test_the_same_table_however_it_is_written(data: bytes):
+def test_csv_dialects_read_alike(data: bytes):
     check_plain(tables.read(data, "mine.csv"))
 
 
-def test_the_same_table_in_every_format(tmp_path: Path):
+def test_every_format_reads_alike(tmp_path: Path):
     named = npz(
         y=PLAIN[["speed", "height"]].to_numpy(), channels=np.array(["speed", "height"]), time=PLAIN["time"].to_numpy(),
         behaviour=PLAIN["behaviour"].to_numpy(dtype="U5"),
@@ -63,25 +61,20 @@ def test_the_same_table_in_every_format(tmp_path: Path):
         check_plain(tables.read(source, name))
 
 
-def test_latin_letters_in_an_old_encoding():
-    table = tables.read("Höhe,Geschwindigkeit\n1,2\n3,4\n".encode("cp1252"), "alt.csv")
-    assert table.columns == ("Höhe", "Geschwindigkeit")
-
-
-def test_a_table_without_header_gets_numbered_columns():
+def test_table_without_header_gets_numbered_columns():
     table = tables.read(b"1,2\n3,4\n5,6\n", "bare.csv")
     np.testing.assert_array_equal(table.to_trials()[0].y, [[1, 2], [3, 4], [5, 6]])
     assert any("no header" in note for note in table.notes)
 
 
-def test_repeated_and_blank_column_names():
+def test_repeated_and_blank_columns_are_renamed():
     table = tables.read(b"a,a,,a\n1,2,3,4\n5,6,7,9\n", "twice.csv")
     assert table.columns == ("a", "a (2)", "column 3", "a (3)")
     assert table.to_trials()[0].n_channels == 4
     assert any("more than once" in note for note in table.notes)
 
 
-def test_missing_values_words_among_numbers_and_infinities():
+def test_invalid_numbers_are_missing():
     rows = [b"%d,%d" % (i, i * i % 7) for i in range(40)]
     rows[3] = b"3,NA"
     rows[4] = b"4,-"
@@ -119,12 +112,12 @@ def test_missing_values_words_among_numbers_and_infinities():
         (b"a\nx\ny\nz\n" * 30, "a.csv", "no column is a channel"),
     ],
 )
-def test_bad_files_say_what_is_wrong(data: bytes, name: str, says: str):
+def test_invalid_files_raise_data_error(data: bytes, name: str, says: str):
     with pytest.raises(DataError, match=says):
         tables.read(data, name).to_trials()
 
 
-def test_the_name_is_needed_and_paths_must_exist(tmp_path: Path):
+def test_missing_name_or_path_is_refused(tmp_path: Path):
     with pytest.raises(DataError, match="no name"):
         tables.read(csv())
     with pytest.raises(DataError, match="no file at"):
@@ -133,7 +126,7 @@ def test_the_name_is_needed_and_paths_must_exist(tmp_path: Path):
         tables.read(csv(), "a.csv", every=0)
 
 
-def test_paths_may_not_leave_the_data_folder(tmp_path: Path):
+def test_paths_outside_the_data_folder_are_refused(tmp_path: Path):
     (tmp_path / "data").mkdir()
     (tmp_path / "secret.csv").write_bytes(csv())
     (tmp_path / "data" / "link.csv").symlink_to(tmp_path / "secret.csv")
@@ -145,7 +138,7 @@ def test_paths_may_not_leave_the_data_folder(tmp_path: Path):
 
 
 @pytest.mark.bulk
-def test_ten_million_rows_are_refused_or_thinned_by_choice(tmp_path: Path):
+def test_too_many_rows_are_refused_or_thinned(tmp_path: Path):
     path = tmp_path / "long.csv"
     block = b"".join(b"%d,%d\n" % (i, i % 7) for i in range(100_000))
     with path.open("wb") as file:
@@ -160,23 +153,13 @@ def test_ten_million_rows_are_refused_or_thinned_by_choice(tmp_path: Path):
 
 
 @pytest.mark.parametrize("chunk", [7, 10, 100_000])
-def test_thinning_keeps_each_nth_row_across_pieces(chunk: int, monkeypatch: pytest.MonkeyPatch):
+def test_thinning_keeps_each_nth_row_across_chunks(chunk: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("datasets.readers.delimited._CHUNK_ROWS", chunk)
     table = tables.read(b"a,b\n" + b"".join(b"%d,1\n" % i for i in range(50)), "a.csv", every=3)
     assert table.frame["a"].tolist() == list(range(0, 50, 3))
 
 
-def test_a_column_whose_kind_changes_between_pieces(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("datasets.readers.delimited._CHUNK_ROWS", 10)
-    rows = [b"%d,%d" % (i, i % 5) for i in range(40)]
-    rows[25] = b"25,oops"
-    y = tables.read(b"a,b\n" + b"\n".join(rows), "a.csv").to_trials({"a": "channel", "b": "channel"})[0].y
-    expected = np.arange(40.0) % 5
-    expected[25] = np.nan
-    np.testing.assert_array_equal(y[:, 1], expected)
-
-
-def test_files_over_the_limits_are_refused_with_the_limit():
+def test_files_over_the_limits_are_refused():
     with pytest.raises(DataError, match="the limit is 100"):
         tables.read(csv(), "a.csv", limits=Limits(file_bytes=100))
     with pytest.raises(DataError, match="limit is 3"):
@@ -187,7 +170,7 @@ def test_files_over_the_limits_are_refused_with_the_limit():
         tables.read(written(PLAIN, "parquet"), "a.parquet", limits=Limits(rows=59))
 
 
-def test_pickles_are_refused_and_never_opened(tmp_path: Path):
+def test_pickles_are_never_opened(tmp_path: Path):
     class Trap:
         def __reduce__(self) -> tuple[Any, ...]:
             return (Path.touch, (tmp_path / "sprung",))
@@ -201,7 +184,7 @@ def test_pickles_are_refused_and_never_opened(tmp_path: Path):
     assert not (tmp_path / "sprung").exists()
 
 
-def test_npz_of_several_trials():
+def test_npz_with_three_axes_gives_trials():
     table = tables.read(npz(y=np.arange(24.0).reshape(3, 4, 2), other=np.zeros(5)), "a.npz")
     trials = table.to_trials()
     assert [trial.y.shape for trial in trials] == [(4, 2)] * 3
@@ -209,16 +192,8 @@ def test_npz_of_several_trials():
     assert any("other" in note for note in table.notes)
 
 
-def test_progress_rises_to_one():
-    seen: list[float] = []
-    tables.read(csv(pd.concat([PLAIN] * 20)), "a.csv", progress=lambda share, _: seen.append(share))
-    assert seen == sorted(seen)
-    assert seen[-1] == 1.0
-    assert len(seen) > 1
-
-
 @pytest.mark.parametrize("name", sorted(tables.TEMPLATES))
-def test_templates_are_read_back(name: str):
+def test_templates_are_readable(name: str):
     data = tables.template(name)
     if name.startswith("deeplabcut"):
         recording = keypoints.read(data, name)
@@ -233,31 +208,16 @@ def test_templates_are_read_back(name: str):
         tables.template("nothing.csv")
 
 
-@pytest.mark.bulk
-def test_ten_megabytes_take_little_more_memory_than_their_numbers():
-    import tracemalloc
-
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(50_000, 20)).round(6), columns=[f"c{i}" for i in range(20)])
-    data = csv(frame)
-    tracemalloc.start()
-    table = tables.read(data, "a.csv")
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert table.n_rows == 50_000
-    assert peak < 2 * len(data)  # on top of the upload itself
-
-
-def test_the_real_tables_are_understood():
+def test_real_table_is_read():
     table = tables.read(recorded("f1/pos_shanghai_2025_race.parquet"))
     wanted = {"driver": Role.GROUP, "t": Role.TIME, "x": Role.POSITION, "y": Role.POSITION}
     assert {name: table.roles[name] for name in wanted} == wanted
     trials = table.to_trials(resample_to_fixed_step=True, rate_hz=4.0)
     assert len(trials) == 20
-    assert np.isnan(trials[0].y).mean() < 0.05  # its clock stops for up to 1.4 s
+    assert np.isnan(trials[0].y).mean() < 0.05  # gaps of up to 1.4 s
 
 
-def test_an_npz_names_its_channels_and_says_what_they_are_in():
+def test_npz_names_channels_and_units():
     y = np.random.default_rng(0).normal(size=(50, 2))
 
     def read(**more: object) -> tables.Table:
@@ -274,44 +234,28 @@ def test_an_npz_names_its_channels_and_says_what_they_are_in():
         == "'units' does not give 2 channels a unit each and was not used"
     )
     sung = read(unit=np.array(["a", "b"] * 25))
-    assert sung.columns == ("y1", "y2", "unit"), "a word for each sample is a column"
+    assert sung.columns == ("y1", "y2", "unit")
     words = read(names=np.array(["walk", "rest"] * 25))
-    assert words.columns == ("y1", "y2", "names"), "a word for each sample is a column"
+    assert words.columns == ("y1", "y2", "names")
     assert read(channels=["one"]).report().notes[0] == "'channels' does not name 2 channels and was not used"
-
-
-def test_a_reader_of_another_kind_of_file_is_one_function_and_one_line(monkeypatch):
-    """tests/support/feather_reader.py, the worked example of docs/change.md."""
-    with pytest.raises(DataError, match="of a kind that is not read here"):
-        tables.read(b"ARROW1", f"mine{ENDING}")
-    monkeypatch.setitem(formats.READERS, ENDING, read_feather)
-    check_plain(tables.read(written(PLAIN, "feather"), f"mine{ENDING}"))
-    with_lists = PLAIN.assign(notes=[["a", "b"]] * len(PLAIN))
-    found = tables.read(written(with_lists, "feather"), f"mine{ENDING}")
-    check_plain(found)
-    assert any("notes" in said for said in found.notes)
-    with pytest.raises(DataError, match=r"mine\.feather is not a readable Feather file .* Save it again as"):
-        tables.read(b"no feather at all", f"mine{ENDING}")
-    with pytest.raises(DataError, match="holds no rows"):
-        tables.read(written(PLAIN[:0], "feather"), f"mine{ENDING}")
 
 
 # ---- workbooks ------------------------------------------------------------------------------------------------------
 REMARKS = pd.DataFrame({"info": ["read me", "by me", "in spring"]})
 
 
-def test_the_first_sheet_with_numbers_is_read_and_named():
+def test_first_sheet_with_numbers_is_read():
     table = tables.read(book(Empty=pd.DataFrame(), Info=REMARKS, First=NUMBERS, Second=NUMBERS * 2), "a.xlsx")
     check(table)
     assert table.sheets == ("Empty", "Info", "First", "Second")
     assert table.sheet == "First"
     assert table.notes[0] == "only the sheet 'First' was read; there are also Empty, Info, Second"
     assert tables.read(book(Only=NUMBERS), "a.xlsx").notes == ()
-    words = tables.read(book(Empty=pd.DataFrame(), Info=REMARKS), "a.xlsx")  # without any numbers, the first with rows
+    words = tables.read(book(Empty=pd.DataFrame(), Info=REMARKS), "a.xlsx")  # no sheet has numbers
     assert words.sheet == "Info"
 
 
-def test_a_sheet_can_be_chosen():
+def test_sheet_can_be_chosen():
     slow = NUMBERS.assign(speed=NUMBERS["speed"] * 3)
     data = book(Info=REMARKS, First=NUMBERS, Second=slow)
     for read in (tables.read, keypoints.read_any):
@@ -332,14 +276,8 @@ def test_a_sheet_can_be_chosen():
 
 
 @pytest.mark.parametrize("above", [[], [["Exported by Foo"]], [["Subject", "M1"], [None], ["a remark"]]])
-def test_a_table_below_remarks(above: list[list[str | None]]):
+def test_lines_above_the_table_are_skipped(above: list[list[str | None]]):
     rows = [row + [None] * (3 - len(row)) for row in above] + [list(NUMBERS.columns), *NUMBERS.to_numpy().tolist()]
     data = written(pd.DataFrame(rows, dtype=object), "excel", header=False, startrow=2)
     table = check(tables.read(data, "a.xlsx"))
     assert any(f"{len(above)} lines before the header" in note for note in table.notes) == bool(above)
-
-
-def test_a_workbook_saved_with_row_numbers():
-    check(tables.read(written(NUMBERS, "excel", index=True), "a.xlsx"))
-    narrow = written(NUMBERS[["speed"]], "excel", index=True)
-    assert tables.read(narrow, "a.xlsx").to_trials()[0].channels == ("speed",)
