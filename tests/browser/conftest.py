@@ -1,4 +1,4 @@
-"""A real server and a real Chromium. Where none is installed the tests are skipped; under CI they fail instead."""
+"""A server and a Chromium for browser tests, which are skipped without Chromium and fail under CI."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def _chromium() -> str:
 
 @pytest.fixture(scope="session")
 def app_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that was started for these tests, and keeps its results apart from everybody's."""
-    # No fits but those that are asked for: each result would have four more, which tests/app looks at.
+    """Start a server with an empty cache."""
+    # No fits of further seeds, which tests/app covers.
     with running_server(tmp_path_factory.mktemp("server"), **{SEEDS_VARIABLE: "0"}) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def app_url(app_server: Server) -> str:
-    """Its address."""
+    """Return the address of the server."""
     return app_server.url
 
 
-# For this folder alone: while it lives, its event loop keeps other tests of the process from running theirs.
+# The event loop of Playwright would block those of other tests in the same process.
 @pytest.fixture(scope="package")
 def playwright() -> Iterator[Playwright]:
     with sync_playwright() as started:
@@ -50,7 +50,7 @@ def playwright() -> Iterator[Playwright]:
 
 @pytest.fixture(scope="package")
 def browser(playwright: Playwright) -> Iterator[Browser]:
-    """One that knows nothing: each of its contexts compiles every script anew."""
+    """Launch a browser without a profile."""
     started = playwright.chromium.launch(executable_path=_chromium(), args=list(FLAGS))
     yield started
     started.close()
@@ -58,7 +58,7 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def regular(playwright: Playwright, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
-    """One that has been here before, and keeps what it compiled: a quarter of the processor time of opening a page."""
+    """Launch a browser whose profile caches compiled scripts, which makes pages open faster."""
     profile = str(tmp_path_factory.mktemp("profile"))
     started = playwright.chromium.launch_persistent_context(profile, executable_path=_chromium(), args=list(FLAGS))
     yield started
@@ -67,18 +67,18 @@ def regular(playwright: Playwright, tmp_path_factory: pytest.TempPathFactory) ->
 
 @dataclass
 class Visit:
-    """One open page, and what went wrong on it."""
+    """One open page and its errors."""
 
     page: Page
     errors: list[str] = field(default_factory=list)
 
-    def wait_as_long_as_it_takes(self) -> None:
-        """By how busy this machine is now."""
+    def set_timeouts(self) -> None:
+        """Set timeouts by the load of this machine."""
         self.page.set_default_timeout(1000 * patience_s())
         expect.set_options(timeout=1000 * patience_s())
 
     def ready(self, selector: str = ".gdm-figure[data-updates]") -> Page:
-        """The page once `selector` is there and the script has come to rest."""
+        """Wait for `selector` and the end of the run; return the page."""
         self.page.wait_for_selector(selector, state="attached")
         self.page.wait_for_function(
             "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState !== 'running'"
@@ -86,7 +86,7 @@ class Visit:
         return self.page
 
     def themes(self) -> Iterator[str]:
-        """Both themes on the open page, that of its opening first; each once the page stands in it."""
+        """Switch the open page to each theme, starting with the current one."""
         first = "dark" if self.page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") else "light"
         for scheme in (first, "light" if first == "dark" else "dark"):
             self.page.emulate_media(color_scheme=scheme)
@@ -98,12 +98,12 @@ class Visit:
             yield scheme
 
     def overflow(self) -> float:
-        """How many pixels the page is wider than its window."""
+        """Return by how many pixels the page is wider than its window."""
         return float(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
 
 
 def drag(page: Page, name: str, *shares: float, pause_ms: float = 0.0) -> None:
-    """Take the thumb of a slider at the first of these shares of its width and move it to the others; it stays held."""
+    """Drag a slider through these shares of its width and keep holding it."""
     box = page.get_by_role("slider", name=name).bounding_box()
     assert box is not None
     for number, share in enumerate(shares):
@@ -117,12 +117,12 @@ def _opener(
     request: pytest.FixtureRequest, url: str, visits: list[Visit], ends: list[Callable[[], None]]
 ) -> Callable[..., Visit]:
     def open_page(
-        path: str = "/", size: str = "desktop", scheme: str = "light", anew: bool = False, **options: Any
+        path: str = "/", size: str = "desktop", scheme: str = "light", fresh: bool = False, **options: Any
     ) -> Visit:
         width, height = WIDTHS[size]
         if size == "phone":
             options |= {"has_touch": True, "is_mobile": True}
-        if anew or options:
+        if fresh or options:
             context = request.getfixturevalue("browser").new_context(**options)
             page = context.new_page()
             ends.append(context.close)
@@ -133,7 +133,7 @@ def _opener(
         page.emulate_media(color_scheme=scheme)
         opened = Visit(page)
         visits.append(opened)
-        opened.wait_as_long_as_it_takes()
+        opened.set_timeouts()
         page.on("pageerror", lambda error: opened.errors.append(str(error)))
         page.on(
             "console",
@@ -153,8 +153,8 @@ def _opener(
 def visit(request: pytest.FixtureRequest, app_url: str) -> Iterator[Callable[..., Visit]]:
     """visit("/playground?softness=1", size="phone", scheme="dark") opens a page.
 
-    On a desktop in the browser that keeps what it compiled; as a phone, `anew` or with options of Playwright's, in a
-    context of its own. Whatever a test looks for, in the end no page has heard of an error or shows one.
+    A phone, `fresh=True` or options of Playwright open a new browser context. The test fails if any page logs an error
+    or shows an exception.
     """
     visits: list[Visit] = []
     ends: list[Callable[[], None]] = []
@@ -169,15 +169,14 @@ def visit(request: pytest.FixtureRequest, app_url: str) -> Iterator[Callable[...
 
 @pytest.fixture(scope="package")
 def shared(request: pytest.FixtureRequest, app_url: str) -> Callable[..., Visit]:
-    """shared("/playground") is the same page for all who ask, since opening one costs more than most tests do: for tests
-    that try a script of the browser by itself, over the page, and leave the page as it was. Each ends with its browser."""
+    """shared("/playground") returns one page per path and size, for tests that leave the page as it was."""
     open_page, opened = _opener(request, app_url, [], []), {}
 
     def take(path: str, size: str = "desktop") -> Visit:
         if (path, size) not in opened:
             opened[path, size] = open_page(path, size)
         found: Visit = opened[path, size]
-        found.wait_as_long_as_it_takes()
+        found.set_timeouts()
         found.page.bring_to_front()
         return found
 

@@ -1,5 +1,4 @@
-"""Every page in both themes: it stands, fits its window, and axe, the checker of accessibility, calls nothing serious or
-critical. A visit costs more than what is looked at, so all of that is looked at in one."""
+"""Every page in both themes: it fits its window, has no errors and no serious finding of axe."""
 
 from __future__ import annotations
 
@@ -14,14 +13,14 @@ from tests.browser.conftest import WIDTHS
 
 pytestmark = pytest.mark.browser
 
-# The package brings the script; its own way of running it knows no impact.
+# The package's own runner does not report the impact.
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 FOUND = """
 async () => (await axe.run(document, { resultTypes: ["violations"] })).violations
   .filter(({ impact }) => impact === "serious" || impact === "critical")
   .flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html.slice(0, 200)} (${node.failureSummary})`))
 """
-# Colours on their way from one to another are no finding, nor is what Streamlit fades while a run of the page is under way.
+# Transitions and Streamlit's fading during a run are no findings.
 STILL = """
 *, *::before, *::after { transition: none !important; animation: none !important; }
 [data-stale=true] { opacity: 1 !important; }
@@ -47,8 +46,7 @@ def nascar(page: Page, scheme: str, phone: bool) -> None:
 
 
 def formula1(page: Page, scheme: str, phone: bool) -> None:
-    """A first visit shows a finished result. A number for each of 16 corners and the driver's name; on a wide screen also
-    the states of each segment."""
+    """Wait for 16 corner numbers and the driver's name; wide screens also show the states of each segment."""
     page.wait_for_selector(".st-key-map .gdm-figure[data-state=fresh][data-updates]")
     page.get_by_text("Simulated race").first.wait_for()
     page.locator(".gdm-score").first.wait_for()
@@ -75,7 +73,7 @@ def playground(page: Page, scheme: str, phone: bool) -> None:
         drawer.tap()
     slider = page.locator(".st-key-slider-softness .gdm-slider")
     expect(slider).to_be_visible()
-    page.wait_for_function(  # once the drawer of a phone has opened
+    page.wait_for_function(  # the drawer of a phone opens slowly
         """() => {
           const { left, width } = document.querySelector(".st-key-slider-softness .gdm-slider").getBoundingClientRect();
           return left >= 0 && width > 150;
@@ -86,7 +84,7 @@ def playground(page: Page, scheme: str, phone: bool) -> None:
 
 
 def compare(page: Page, scheme: str, phone: bool) -> None:
-    """Two models, one fit each, and which of them is told to be better."""
+    """Wait for the comparison of two models."""
     expect(page.locator(".gdm-verdicts dd").first).to_contain_text("A GDM")
     expect(page.locator(".gdm-verdicts dd").first).to_contain_text("AR-HMM")
 
@@ -96,10 +94,10 @@ def paper(page: Page, scheme: str, phone: bool) -> None:
 
 
 def anything(page: Page, scheme: str, phone: bool) -> None:
-    """No more than what is asked of every page."""
+    """Check nothing else."""
 
 
-# What is asked of a page besides, and whether axe looks at it: what is laid out anew for a phone has the same parts.
+# Further checks of a page, and whether axe runs on it.
 PAGES: dict[tuple[str, str], tuple[Callable[[Page, str, bool], None], bool]] = {
     ("/", "desktop"): (home, True),
     ("/", "phone"): (home, False),
@@ -125,7 +123,7 @@ PAGES: dict[tuple[str, str], tuple[Callable[[Page, str, bool], None], bool]] = {
 
 
 def _at_rest(page: Page) -> None:
-    """Nothing runs, and nothing waits to be drawn."""
+    """Wait until nothing runs and every figure is drawn."""
     page.wait_for_selector(".gdm-foot")
     page.wait_for_function(
         """() => document.querySelector("[data-testid=stApp]")?.dataset.testScriptState !== "running"
@@ -134,7 +132,7 @@ def _at_rest(page: Page) -> None:
     )
 
 
-# Each page once; what it looks like with other settings, and under a finger, is for `make test-all`.
+# Each page once in `make test`; other settings and sizes are for `make test-all`.
 ONCE = {
     "/",
     "/nascar?stay=Set+it&T=200",
@@ -155,9 +153,9 @@ ONCE = {
         for path, size in PAGES
     ],
 )
-def test_a_page_stands_fits_and_can_be_read_by_everybody(visit, path, size):
+def test_page_is_accessible_and_fits_its_window(visit, path, size):
     stands, checked = PAGES[path, size]
-    # Each of the two themes is the one that a page opens in: for half of the visits, and for all of them the other follows.
+    # Half of the pages open in the light theme, half in the dark one; both themes are checked.
     opened = visit(path, size=size, scheme="light" if checked else "dark")
     page = opened.page
     _at_rest(page)

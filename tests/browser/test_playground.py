@@ -1,4 +1,4 @@
-"""The Playground in a browser, which draws its triangle by itself while a slider or a dot is held."""
+"""The Playground in a browser, which draws its triangle itself while a slider or a dot is held."""
 
 from __future__ import annotations
 
@@ -32,21 +32,20 @@ def _settings(page: Page) -> dict:
 
 
 def _alone(dots: list, others: list) -> list[float]:
-    """The dot that is farthest from all those of the other kind, under which it would be taken for one of them."""
+    """Return the dot that is farthest from all dots of the other kind."""
     return max(dots, key=lambda dot: min(np.hypot(dot[0] - x, dot[1] - y) for x, y in others))
 
 
-@pytest.mark.parametrize("steps", [3, pytest.param(40, marks=pytest.mark.bulk)])
-def test_the_triangle_follows_while_the_thumb_is_held(visit, steps):
+def test_triangle_follows_a_held_slider(visit):
     opened = visit("/playground")
     page = opened.ready(".st-key-triangle figure[data-updates]")
     before, drawn = page.url, page.evaluate(UPDATES)
-    drag(page, "Softness (τ)", 0.06, *np.linspace(0.1, 0.9, steps))
+    drag(page, "Softness (τ)", 0.06, *np.linspace(0.1, 0.9, 3))
     page.wait_for_function(f"{UPDATES} > {drawn}")
     page.wait_for_function("document.querySelector('.st-key-triangle figure').parentElement.gdmSimplex.frame === 0")
     held = _settings(page)["softness"]
-    assert held > 2.5, "the last place of the thumb is the one that is drawn"
-    assert page.url == before, "the address waits for the release"
+    assert held > 2.5
+    assert page.url == before, "the address changes on release"
     page.mouse.up()
     page.wait_for_url(f"**/playground?softness={held:g}")
     page.wait_for_timeout(500)
@@ -58,14 +57,14 @@ def test_the_triangle_follows_while_the_thumb_is_held(visit, steps):
     )
 
 
-def test_a_dot_can_be_taken_hold_of_and_the_evidence_follows(visit):
+def test_dragging_a_dot_changes_the_logits(visit):
     opened = visit("/playground?softness=0.5")
     page = opened.ready(".st-key-triangle figure[data-updates]")
     for kind, name in (("dots", "logit"), ("hollow", "other")):
         before = page.evaluate(DOTS)
         search = page.evaluate("location.search")
         x, y = _alone(before[kind], before["hollow" if kind == "dots" else "dots"])
-        goal = (x + before["middle"][0]) / 2, (y + before["middle"][1]) / 2  # within reach of the evidence
+        goal = (x + before["middle"][0]) / 2, (y + before["middle"][1]) / 2  # within the range of the logits
         page.mouse.move(x, y)
         page.mouse.down()
         page.mouse.move(*goal, steps=5)
@@ -73,28 +72,28 @@ def test_a_dot_can_be_taken_hold_of_and_the_evidence_follows(visit):
         held = page.evaluate(DOTS)
         nearest = min(np.hypot(a - goal[0], b - goal[1]) for a, b in held[kind])
         assert nearest < 1, "a dot lies under the pointer"
-        assert np.mean(held["now"][name]) == pytest.approx(np.mean(before["now"][name])), "only differences count"
+        assert np.mean(held["now"][name]) == pytest.approx(np.mean(before["now"][name])), "the mean is kept"
         page.mouse.up()
         page.wait_for_function("search => location.search !== search", arg=search)
         stands = [float(page.locator(f".st-key-slider-{name}{k} input").input_value()) for k in (1, 2, 3)]
         assert page.evaluate(DOTS)["now"][name] == stands
         np.testing.assert_allclose(stands, held["now"][name], atol=0.026)
         for k, value in enumerate(stands, 1):
-            moved = value != before["now"][name][k - 1]  # a start is left out
+            moved = value != before["now"][name][k - 1]  # defaults are left out
             assert (f"{name}{k}={value:g}" in page.url) == moved
     drawn = page.evaluate("document.querySelector('.st-key-triangle .gdm-plot').layout.dragmode")
-    assert drawn is False, "a drag that misses every dot does not zoom"
-    page.go_back()  # three sliders came to rest together: one step back
+    assert drawn is False
+    page.go_back()  # three sliders changed in one step
     page.wait_for_function("!location.search.includes('other')")
 
 
 @pytest.mark.bulk
-def test_a_dot_is_moved_with_the_arrow_keys_and_says_where_it_is(visit):
+def test_arrow_keys_move_a_dot(visit):
     opened = visit("/playground?softness=0.5")
     page = opened.ready(".st-key-triangle figure[data-updates]")
     triangle = page.get_by_role("application", name="Draws on a triangle")
     says = page.locator(".st-key-triangle").get_by_role("status")
-    page.keyboard.press("Tab")  # from here on, focus is seen
+    page.keyboard.press("Tab")  # shows the focus from here on
     triangle.focus()
     expect(says).to_contain_text("Dot 1: S1")
     page.keyboard.press("Enter")
@@ -105,7 +104,7 @@ def test_a_dot_is_moved_with_the_arrow_keys_and_says_where_it_is(visit):
     key = key or ("ArrowDown" if goal[1] > 0 else "ArrowUp")
     page.keyboard.press(key)
     page.keyboard.press(key)
-    page.wait_for_function("location.search.includes('logit')")  # the evidence came to rest there
+    page.wait_for_function("location.search.includes('logit')")
     after = page.evaluate(DOTS)
     moved = np.array(after["dots"][1]) - before["dots"][1]
     side, along = (0, goal[0]) if key in ("ArrowRight", "ArrowLeft") else (1, goal[1])
@@ -113,13 +112,13 @@ def test_a_dot_is_moved_with_the_arrow_keys_and_says_where_it_is(visit):
     assert abs(moved[side]) > 2 * abs(moved[1 - side])
     assert np.mean(after["now"]["logit"]) == pytest.approx(np.mean(before["now"]["logit"]), abs=0.05)
     expect(says).to_contain_text(", ".join(f"{value:.2f}" for value in after["now"]["logit"]))
-    # Who is asked to draw while the theme changes still sees the one before, and would for good where time stands still.
+    # A frozen clock must not keep the earlier theme.
     page.evaluate("performance.now = () => 0")
     page.emulate_media(color_scheme="dark")
     page.wait_for_function("document.querySelector('.st-key-triangle .gdm-plot').layout.font.color === '#e8e9ee'")
 
 
-def test_the_browser_draws_what_the_server_draws(shared):
+def test_browser_draws_the_same_figure_as_the_server(shared):
     logits, other, softness, noise = [0.7, -0.3, 0.2], [-1.0, 0.5, 0.4], 0.6, 0.8
     z = gumbel.draws(np.array(logits), softness, gumbel.noise(60, 3, 0), noise)
     hollow = gumbel.draws(np.array(other), softness, gumbel.noise(30, 3, 2), noise)

@@ -60,7 +60,7 @@ def stored(page: Page) -> list[list]:
 
 def test_marks_are_painted_whatever_the_server_does_and_outlive_it(visit, app_server):
     """Keys, a drag, undo and redo while the server is stopped; then the page is reloaded before it has heard of all."""
-    seen = visit(OPENED, anew=True)
+    seen = visit(OPENED, fresh=True)
     page = desk(seen)
     page.locator("canvas[data-role=canvas]").focus()
     app_server.process.send_signal(signal.SIGSTOP)
@@ -113,7 +113,7 @@ def test_marks_are_painted_whatever_the_server_does_and_outlive_it(visit, app_se
 @pytest.mark.bulk
 def test_two_windows_that_mark_at_once_lose_nothing_of_each_other(visit, app_server):
     """Both mark in turns while the server is stopped, so that neither has been heard; one takes a mark back."""
-    seen = visit(OPENED, anew=True)
+    seen = visit(OPENED, fresh=True)
     first = desk(seen)
     other = Visit(first.context.new_page(), seen.errors)
     other.page.goto(first.url)
@@ -148,7 +148,7 @@ def test_two_windows_that_mark_at_once_lose_nothing_of_each_other(visit, app_ser
 
 @pytest.mark.bulk
 def test_the_hand_moves_by_frames_zooms_and_jumps(visit):
-    seen = visit(OPENED, anew=True)
+    seen = visit(OPENED, fresh=True)
     page = desk(seen)
     now, poses = page.locator("[data-role=now]"), page.locator("canvas[data-role=canvas]")
     expect(now).to_contain_text("frame 120")  # where the player opens
@@ -179,7 +179,7 @@ def test_the_hand_moves_by_frames_zooms_and_jumps(visit):
 
 @pytest.mark.bulk
 def test_the_model_asks_and_keys_answer_one_clip_after_the_other(visit):
-    seen = visit(OPENED, anew=True)
+    seen = visit(OPENED, fresh=True)
     page = desk(seen)
     question = page.locator("[data-role=question]")
     page.get_by_role("button", name="Ask me what to name").click()

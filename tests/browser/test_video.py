@@ -1,4 +1,4 @@
-"""A video beside the poses in a browser: frame by frame, with an offset, while it plays, and from this server."""
+"""A video next to the poses in a browser: cursor, offset, playing and saving."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ PLAYER = "canvas[data-role=canvas]"
 
 
 def shown(page: Page) -> int:
-    """The number in the picture, once the player says which frame of the video it shows."""
+    """Return the frame number drawn in the picture."""
     return int(page.locator(PLAYER).evaluate(numbered_video.READ))
 
 
 def at(page: Page, frame: int, video: int) -> None:
-    """The player at a frame of the recording shows this one of the video: in words and in the picture."""
+    """Move to a frame of the recording and check the frame of the video."""
     detail = {"group": "page", "time": frame / 30, "follow": True}
     page.evaluate("detail => window.dispatchEvent(new CustomEvent('gdm:cursor', { detail }))", detail)
     expect(page.locator(PLAYER)).to_have_attribute("data-video", str(video))
     assert shown(page) == video
 
 
-def test_a_video_of_the_visitors_own_follows_the_cursor_frame_by_frame(visit, app_server, tmp_path: Path):
-    seen = visit("/behaviour", anew=True)
+def test_local_video_follows_the_cursor(visit, app_server, tmp_path: Path):
+    seen = visit("/behaviour", fresh=True)
     page = seen.ready("canvas[data-ready]")
     film = numbered_video.make(page, tmp_path / "numbered.webm", 300, 30.0)
     page.get_by_text("Video with the poses").click()
@@ -45,7 +45,7 @@ def test_a_video_of_the_visitors_own_follows_the_cursor_frame_by_frame(visit, ap
         assert shown(page) == frame
     expect(page.locator("[data-role=time]")).to_contain_text("frame 65 · video 65")
 
-    # While it plays, poses are those of the frame that is on the screen.
+    # While it plays, poses and video show the same frame.
     page.keyboard.press(" ")
     page.wait_for_function("canvas => Number(canvas.dataset.video) > 90", arg=page.locator(PLAYER).element_handle())
     both = page.locator(PLAYER).evaluate("canvas => [Number(canvas.dataset.frame), Number(canvas.dataset.video)]")
@@ -56,20 +56,20 @@ def test_a_video_of_the_visitors_own_follows_the_cursor_frame_by_frame(visit, ap
     page.locator("[data-role=offset]").press("Enter")
     at(page, 100, 112)
 
-    # Beyond its end the poses go on alone; taken away, nothing is left of it.
+    # Beyond the end of the video the poses continue alone.
     page.evaluate("window.dispatchEvent(new CustomEvent('gdm:cursor', { detail: { group: 'page', time: 60 } }))")
     expect(page.locator(PLAYER)).to_have_attribute("data-video", "")
     page.get_by_role("button", name="Without it").click()
     expect(drift).to_have_text("")
 
-    # What is no video is refused in words.
+    # An invalid file has a message.
     (tmp_path / "broken.mp4").write_bytes(b"no video")
     page.locator("[data-role=fromDisk]").set_input_files(tmp_path / "broken.mp4")
     expect(drift).to_contain_text("broken.mp4 cannot be played by this browser")
 
 
-def test_a_video_of_the_data_folder_is_served_in_parts_to_this_visitor_alone(visit, app_server, tmp_path: Path):
-    seen = visit("/behaviour", anew=True)
+def test_video_of_the_data_folder_is_served_in_parts(visit, app_server, tmp_path: Path):
+    seen = visit("/behaviour", fresh=True)
     page = seen.ready("canvas[data-ready]")
     folder = app_server.log.parent / "videos"
     folder.mkdir(exist_ok=True)
@@ -91,13 +91,13 @@ def test_a_video_of_the_data_folder_is_served_in_parts_to_this_visitor_alone(vis
         film.unlink()
 
 
-def test_clips_of_a_state_loop_in_a_grid_and_are_saved_as_one_video(visit, tmp_path: Path):
-    seen = visit("/behaviour?view=Clips", anew=True)
+def test_clips_can_be_paused_and_saved_as_a_video(visit, tmp_path: Path):
+    seen = visit("/behaviour?view=Clips", fresh=True)
     page = seen.ready("canvas[data-drawn]")
     grid = page.locator(".clips canvas")
     expect(grid).to_have_attribute("aria-label", re.compile("^9 clips of "))
     page.get_by_role("combobox", name="Clips of").click()
-    page.keyboard.type("mount")  # the list is longer than what it draws at once
+    page.keyboard.type("mount")  # the list draws a part only
     page.get_by_role("option", name="expert: mount").click()
     expect(grid).to_have_attribute("aria-label", re.compile("^9 clips of expert: mount"))
     page.get_by_role("button", name="Pause the clips").click()
@@ -106,5 +106,5 @@ def test_clips_of_a_state_loop_in_a_grid_and_are_saved_as_one_video(visit, tmp_p
         page.get_by_role("button", name="Save as one video").click()
     assert saved.value.suggested_filename == "behaviour-clips-expert-mount.webm"
     content = Path(saved.value.path()).read_bytes()
-    assert content[:4] == b"\x1a\x45\xdf\xa3", "WebM begins so"
+    assert content[:4] == b"\x1a\x45\xdf\xa3", "the signature of WebM"
     assert len(content) > 20_000
