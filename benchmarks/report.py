@@ -1,4 +1,4 @@
-"""Tables and JSON for the benchmarks."""
+"""Tables and JSON files of benchmark results."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+Part = tuple[str, list[str], list[list[Any]]]  # title, columns, rows
+
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A plain-text table; floats to four significant digits."""
+    """Return a plain-text table with floats of four significant digits."""
 
     def text(value: Any) -> str:
         return f"{value:.4g}" if isinstance(value, float) else str(value)
@@ -23,7 +25,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> 
 
 
 def machine() -> dict[str, Any]:
-    """What a reader needs to judge a timing."""
+    """Return the facts about this machine that a reader needs to judge a timing."""
     return {
         "cores": os.cpu_count(),
         "processor": platform.machine(),
@@ -33,6 +35,6 @@ def machine() -> dict[str, Any]:
 
 
 def write(path: str | None, results: dict[str, Any]) -> None:
-    """JSON beside the tables, where asked for."""
+    """Write results and the machine as JSON if a path is given."""
     if path:
         Path(path).write_text(json.dumps(results | {"machine": machine()}, indent=2))
