@@ -22,7 +22,7 @@ from gdm_core.maths.relaxed import (
 from tests.support.gdm import generator
 
 TEMPERATURES = (0.05, 0.3, 0.99, 3.0)
-MANY_STATES = range(2, 13)
+MANY_STATES = (*range(2, 13), 20, 64)
 
 
 def logits_of(k, rows=1, scale=1.0, seed=0):
@@ -111,8 +111,8 @@ def test_float32_stays_finite_for_extreme_logits(k, temperature):
 
 # ---- divergence -----------------------------------------------------------------------------------------------------
 def exact_divergence(delta):
-    """From the closed form of E[log X] for X a sum of exponentials with different means, in 80 digits."""
-    with mpmath.workdps(80):
+    """From the closed form of E[log X] for X a sum of exponentials with different means, in hundreds of digits."""
+    with mpmath.workdps(60 + 10 * len(delta)):
         d = [mpmath.mpf(float(value)) for value in delta]
         mean = [mpmath.exp(value) for value in d]
         k = len(d)
@@ -126,9 +126,9 @@ def exact_divergence(delta):
 def test_divergence_is_exact(k, scale):
     posterior, prior = logits_of(k, 4, scale), logits_of(k, 4, scale, seed=1)
     expected = [exact_divergence(row) for row in prior - posterior]
-    np.testing.assert_allclose(gumbel_softmax_kl(posterior, prior), expected, rtol=1e-7, atol=1e-5)
+    np.testing.assert_allclose(gumbel_softmax_kl(posterior, prior), expected, rtol=1e-10, atol=1e-7)
     single = gumbel_softmax_kl(posterior.float(), prior.float())
-    np.testing.assert_allclose(single, expected, rtol=3e-6, atol=1e-4)
+    np.testing.assert_allclose(single, expected, rtol=3e-6, atol=3e-5 * k)
 
 
 @pytest.mark.parametrize("k", MANY_STATES)
@@ -201,7 +201,7 @@ def test_bound_on_the_sticky_divergence_lies_above_it(k, gamma):
 
 
 # ---- moments --------------------------------------------------------------------------------------------------------
-COLD_TO_HOT = (0.01, 0.3, 0.99, 3.0)
+COLD_TO_HOT = (0.01, 0.3, 0.99, 3.0, 10.0)
 
 
 @pytest.mark.parametrize("temperature", COLD_TO_HOT)
