@@ -9,7 +9,7 @@ ONE_THREAD := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 # A browser test that fails once and then passes is printed as flaky and does not fail the run.
 BROWSER := $(ONE_THREAD) $(BIN)/pytest -n 2 --reruns 1 tests/browser
 
-.PHONY: app test test-all processors fast lint bench bench-app numbers pages demo figures docs release audit refresh clean
+.PHONY: app test test-all fast lint bench bench-app numbers pages demo figures docs release audit refresh clean
 
 app: $(VENV)/.runtime
 	MALLOC_ARENA_MAX=2 $(BIN)/streamlit run app.py --server.port $(PORT) < /dev/null
@@ -22,7 +22,6 @@ test: $(VENV)/.dev lint
 test-all: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/pytest -n auto -m "bulk and not browser"
 	$(BROWSER) -m bulk
-	$(MAKE) processors
 
 fast: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/pytest -n auto -m "not bulk and not browser"
@@ -33,17 +32,13 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy --num-workers 2
 	$(BIN)/lint-imports
 
-# The tests of what is computed, on processors that this one can be taken for.
-processors: $(VENV)/.dev
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m benchmarks.processors
-
 bench: $(VENV)/.dev
-	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.speed
 
 bench-app: $(VENV)/.dev
-	$(BIN)/python -m benchmarks.app
+	$(BIN)/python -m benchmarks.browser
 
-# Every number that README and docs state: measured into docs/results.json, then written into the pages.
+# Measure every number that README and docs state into docs/results.json and write it into the pages.
 numbers: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.results
 	$(BIN)/python -m docs.render

@@ -93,8 +93,8 @@ def intervals() -> Part:
         for rate in (0.0, RATE):
             shares, widths = (np.array(values) for values in zip(*(measure(fit, rate) for fit in fits), strict=True))
             measured = (shares.min(), shares.mean(), shares.max(), widths.mean(), widths.max())
-            rows.append([name, len(fits), rate, "all", *map(float, measured)])
-    columns = ["data", "n", "rate", "steps ahead", "lowest", "mean", "highest", "width", "widest"]
+            rows.append([name, len(fits), rate, *map(float, measured)])
+    columns = ["data", "n", "rate", "lowest", "mean", "highest", "width", "widest"]
     return "Coverage of 90 % intervals and their width", columns, rows
 
 

@@ -74,7 +74,7 @@ def crowd(visitors: Visitors, n: int, seconds: float, every: float) -> dict[str,
         end = time.monotonic() + PATIENCE_S
         while not all([visitor.collect() for visitor in everybody]) and time.monotonic() < end:
             everybody[0].page.wait_for_timeout(200)
-        memory = server.memory()
+        memory = server.memory_mb()
     visitors.leave()
     waits = sorted(wait for visitor in everybody for wait in visitor.waits)
     return {
@@ -83,7 +83,7 @@ def crowd(visitors: Visitors, n: int, seconds: float, every: float) -> dict[str,
         "unanswered": sum(visitor.is_waiting for visitor in everybody),
         "picture_p95_s": quantile(waits, 0.95),
         "health_p95_ms": 1000 * quantile(sorted(watch.health), 0.95),
-        "memory_mb": memory["server_mb"] + memory["workers_mb"],
+        "memory_mb": memory,
         "errors": [*visitors.errors, *watch.failures, *server.complaints()[complaints:]],
         "load": load,
     }

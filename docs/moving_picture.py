@@ -13,8 +13,8 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Page
 
-from benchmarks.browser_held import NEAR_S
-from benchmarks.browser_recorder import FIGURE, Thumb, wait_for_rest
+from benchmarks.browser import NEAR_S
+from benchmarks.recorder import FIGURE, Thumb, wait_for_rest
 
 ADDRESS = "/nascar"
 WINDOW = {"width": 1200, "height": 830}

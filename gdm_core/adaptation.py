@@ -18,8 +18,8 @@ import numpy.typing as npt
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.forecast import LEVELS, Array, Forecast, outcomes
 
-# Chosen on eight tracks of either setting that are not among the reported ones (benchmarks/envelopes.py): a slower rate leaves
-# a track of 1,000 steps too little time, a faster one makes bands wider by their unrest.
+# Chosen on eight tracks per setting other than the reported ones. A lower rate adapts too slowly for 1,000 steps, a higher
+# one widens the bands.
 RATE = 0.04
 # A factor stays within this range: a channel that stands still for an hour must not narrow its bands beyond recall.
 MAX_FACTOR = 30.0

@@ -1,4 +1,4 @@
-"""A server and a browser of their own for measuring the app, and what they cost: processor time, memory, complaints."""
+"""A server and browsers for tests and benchmarks of the app."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tests.support.patience import patience_s
 
 ROOT = Path(__file__).resolve().parents[2]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# The first two draw what hangs from an address bar, for each context anew: half a second of processor time, and nobody sees
-# it. The others are those that Playwright names, since of two such lists the last counts.
+# The first two draw pop-ups of the address bar, which take half a second per context. The others are disabled by Playwright,
+# whose own list would be replaced by this one.
 UNUSED = (
     "WebUIOmniboxPopup",
     "WebUIOmniboxAimPopup",
@@ -54,7 +54,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
     f"--disable-features={','.join(UNUSED)}",
-    # Pages that stand behind another one are people too: they must not be slowed down.
+    # Pages in the background must run at full speed.
     "--disable-background-timer-throttling",
     "--disable-backgrounding-occluded-windows",
     "--disable-renderer-backgrounding",
@@ -69,13 +69,13 @@ def find_chromium() -> str | None:
 
 
 def load_average() -> float:
-    """Processes that wanted a processor in the last minute; on two cores, above 2 each has less than it asks for."""
+    """Return the number of processes that wanted a processor in the last minute."""
     return round(os.getloadavg()[0], 1)
 
 
 @dataclass
 class Server:
-    """A running app. `started` is how long it took to answer its health check."""
+    """A running app; `started` is the number of seconds to its first health check."""
 
     process: subprocess.Popen[bytes]
     url: str
@@ -83,59 +83,34 @@ class Server:
     started: float = 0.0
 
     def healthy(self, timeout: float = 30.0) -> float:
-        """Seconds that the health check took."""
+        """Return the seconds of a health check."""
         began = time.perf_counter()
         with urllib.request.urlopen(f"{self.url}/_stcore/health", timeout=timeout) as answer:
             answer.read()
         return time.perf_counter() - began
 
     def complaints(self) -> list[str]:
-        """What the log holds of exceptions, but for those of a visitor who left while he was being answered."""
+        """Return the exceptions in the log, except those of disconnected visitors."""
         lines = self.log.read_text(errors="replace").splitlines()
         return [line for line in lines if RAISED.match(line) and "WebSocketDisconnected" not in line]
 
-    def family(self) -> list[psutil.Process]:
-        """The server, then its scheduler and workers."""
+    def memory_mb(self) -> float:
+        """Return the megabytes of the server and all its child processes."""
         server = psutil.Process(self.process.pid)
-        return [server, *server.children(recursive=True)]
-
-    def memory(self) -> dict[str, float]:
-        """Megabytes that the server holds, and all that it started."""
-        server, *others = self.family()
-        return {
-            "server_mb": round(held(server) / 1e6, 1),
-            "workers_mb": round(sum(map(held, others)) / 1e6, 1),
-        }
-
-    def busy(self) -> tuple[float, float]:
-        """Seconds of processor time so far of the server, and of all that it started."""
-        server, *others = self.family()
-        return _processor(server), sum(map(_processor, others))
+        return sum(map(memory_bytes, [server, *server.children(recursive=True)])) / 1e6
 
 
-def held(process: psutil.Process) -> float:
-    """Bytes of memory; workers are copies of one process, so what several share is divided among them where that is known."""
+def memory_bytes(process: psutil.Process) -> float:
+    """Return the memory of a process; shared memory is divided among processes on Linux."""
     try:
         return float(process.memory_full_info().pss if sys.platform == "linux" else process.memory_info().rss)
     except psutil.NoSuchProcess:
         return 0.0
 
 
-def _processor(process: psutil.Process) -> float:
-    try:
-        times = process.cpu_times()
-    except psutil.NoSuchProcess:
-        return 0.0
-    return float(times.user + times.system)
-
-
 @contextmanager
-def running_server(folder: Path, base: str = "", **settings: str) -> Iterator[Server]:
-    """A server that keeps its results in `folder`, so that no fit has been seen before. It ends with the block.
-
-    base      the path that it is put under
-    settings  of its environment
-    """
+def running_server(folder: Path, **settings: str) -> Iterator[Server]:
+    """Run a server with its cache in `folder` and these environment variables."""
     folder.mkdir(parents=True, exist_ok=True)
     with socket.socket() as listener:
         listener.bind((HOST, 0))
@@ -143,9 +118,7 @@ def running_server(folder: Path, base: str = "", **settings: str) -> Iterator[Se
     log = folder / "server.log"
     command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port)]
     command += ["--server.address", HOST, "--server.fileWatcherType", "none"]
-    pinned = code_version().partition("+")[2]  # results of one run belong together, even where somebody edits the code
-    if base:
-        command += ["--server.baseUrlPath", base]
+    pinned = code_version().partition("+")[2]  # edits of the code during a run change no keys
     inherited = {name: value for name, value in os.environ.items() if name != "GDM_SCHEDULER"}
     environment = inherited | {"GDM_DATA_DIR": str(folder), "GDM_CODE_VERSION": pinned}
     environment |= {"MALLOC_ARENA_MAX": "2"} | settings  # as `make app` and `gdm studio` start it
@@ -154,7 +127,7 @@ def running_server(folder: Path, base: str = "", **settings: str) -> Iterator[Se
         process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
         )
-    server = Server(process, f"http://{HOST}:{port}" + (f"/{base}" if base else ""), log)
+    server = Server(process, f"http://{HOST}:{port}", log)
     try:
         _wait(server)
         server.started = time.perf_counter() - began
@@ -183,7 +156,7 @@ def _wait(server: Server) -> None:
 
 @dataclass
 class Visitors:
-    """Pages that are opened for a measurement, each with an empty browser store of its own, and their complaints."""
+    """Pages in browser contexts of their own, and their errors."""
 
     browser: Browser
     server: Server
@@ -191,7 +164,7 @@ class Visitors:
     contexts: list[BrowserContext] = field(default_factory=list)
 
     def page(self, script: str = "") -> Page:
-        """A blank page; `script` runs in it before anything else."""
+        """Return a blank page that runs `script` first."""
         context = self.browser.new_context(viewport=WINDOW)
         self.contexts.append(context)
         if script:
@@ -213,19 +186,16 @@ class Visitors:
 
 
 class Watch:
-    """Asks the server for its health twice a second and weighs its processes, on a thread of its own."""
+    """Checks the health of a server twice a second in a thread."""
 
-    def __init__(self, server: Server, every: float = 0.5, weigh_every: float = 5.0) -> None:
-        self._server, self._every, self._weigh_every = server, every, weigh_every
+    def __init__(self, server: Server, every: float = 0.5) -> None:
+        self._server, self._every = server, every
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.health: list[float] = []  # seconds
         self.failures: list[str] = []
-        self.memory: list[dict[str, float]] = []
-        self._began = 0.0
 
     def __enter__(self) -> Watch:
-        self._began = time.monotonic()
         self._thread.start()
         return self
 
@@ -233,19 +203,9 @@ class Watch:
         self._stop.set()
         self._thread.join()
 
-    def weigh(self) -> None:
-        self.memory.append({"at_s": round(time.monotonic() - self._began, 1), **self._server.memory()})
-
     def _run(self) -> None:
-        weighed = -self._weigh_every
-        while True:
-            now = time.monotonic() - self._began
-            if now - weighed >= self._weigh_every:
-                weighed = now
-                self.weigh()
+        while not self._stop.wait(self._every):
             try:
                 self.health.append(self._server.healthy())
             except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
                 self.failures.append(f"health: {error}")
-            if self._stop.wait(self._every):
-                return

@@ -152,7 +152,7 @@ def test_a_null_study_is_measured_every_way(design):
 @pytest.mark.bulk
 @pytest.mark.parametrize("design", list(known_studies.DESIGNS))
 def test_there_are_no_more_false_alarms_than_promised(design):
-    """A small form of `python -m benchmarks.study nulls`: of 120 null studies more than 14 with p < .05 come once in 2,000."""
+    """A small form of `python -m benchmarks.accuracy nulls`: of 120 null studies more than 14 with p < .05 come once in 2,000."""
     alarms = pd.DataFrame([known_studies.null(design, seed, n_permutations=199) for seed in range(120)]).sum()
     limit = stats.binom.isf(5e-4, 120, 0.05)
     assert (alarms[["one state", "classical", "family, Holm", "flow"]] <= limit).all(), alarms
@@ -173,7 +173,6 @@ def test_unequal_lengths_raise_no_false_alarms(n_studies, least, most):
 
 @pytest.mark.bulk
 def test_power_is_as_promised():
-    """A small form of `python -m benchmarks.study power`."""
     found = known_studies.promised("two groups", 1.0, 120)
     assert abs(found["promised"] - found["found"]) < 0.05 + 3 * np.sqrt(0.25 / 120)
 
