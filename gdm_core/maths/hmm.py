@@ -302,7 +302,7 @@ def _relative(sums: Float, scale: Float, weights: Float, level: _Level, odd: int
     weights   [m, K] log of the vector, for sums that are too small to be right
     odd       0: the vector stands before the even products, 1: behind the odd ones
     """
-    lost = np.flatnonzero((sums < _TINY).any(axis=1)) if len(level.sharp) else ()
+    lost = np.flatnonzero((sums < _TINY).any(axis=1)) if len(level.sharp) else np.zeros(0, np.intp)
     if len(lost):
         sums[lost] = 1.0
     found = np.log(sums)
