@@ -1,4 +1,4 @@
-"""What tests of pages share."""
+"""Fixtures of page tests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RUN = AppTest._run
 
 
 class Asked(Mapping[str, Any]):
-    """The state of a session by the names that a page knows, each looked up where somebody asks for it."""
+    """The state of a session, looked up lazily by the names that a page uses."""
 
     whole = SessionState.filtered_state.fget  # type: ignore[attr-defined]
 
@@ -39,7 +39,7 @@ class Asked(Mapping[str, Any]):
         self._state = state
 
     def __getitem__(self, name: str) -> Any:
-        if name.startswith("$$"):  # of Streamlit's own
+        if name.startswith("$$"):  # Streamlit's own names
             raise KeyError(name)
         return self._state[name]
 
@@ -51,10 +51,11 @@ class Asked(Mapping[str, Any]):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _streamlit_begins_once() -> Iterator[None]:
-    """Every run of an AppTest reads what all installed packages say of themselves, in search of components, compiles app and
-    page anew, asks a thousand times a second whether it is over, and reads all that a session holds for each control: a third
-    of the processor time of these tests."""
+def _streamlit_caches() -> Iterator[None]:
+    """Cache what every run of an AppTest repeats: component manifests, compiled scripts and session state.
+
+    This saves a third of the processor time of these tests.
+    """
     scripts = ScriptCache()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(manifest_scanner, "scan_component_manifests", cache(manifest_scanner.scan_component_manifests))
@@ -66,7 +67,7 @@ def _streamlit_begins_once() -> Iterator[None]:
 
 
 def _without_exceptions(app: AppTest, *given: Any, **more: Any) -> AppTest:
-    """Whatever a test looks for, no run of a page may show one."""
+    """Run the page and fail if it shows an exception."""
     RUN(app, *given, **more)
     if app.exception:
         pytest.fail(f"{app.exception[0].message}\n{''.join(app.exception[0].stack_trace)}")
@@ -75,7 +76,7 @@ def _without_exceptions(app: AppTest, *given: Any, **more: Any) -> AppTest:
 
 @pytest.fixture
 def exceptions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test itself says which exceptions a page shows."""
+    """Allow exceptions on the page."""
     monkeypatch.setattr(AppTest, "_run", RUN)
 
 
@@ -92,27 +93,27 @@ def _run_to_the_end(runner: LocalScriptRunner, timeout: float) -> None:
 
 @pytest.fixture(autouse=True)
 def _unhurried(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test changes controls faster than a person can. Only the tests of that waiting itself should meet it."""
+    """Disable waiting for a slider to come to rest, except in tests of it."""
     if request.path.name != "test_live.py":
         monkeypatch.setattr(live_session, "HURRY_S", 0.0)
 
 
 @pytest.fixture(autouse=True)
 def _one_seed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More seeds are fitted in the background, for minutes of all tests together. Only tests of them should pay."""
+    """Fit one seed, except in tests of several seeds."""
     if "seeds" not in request.node.name:
         monkeypatch.setenv(SEEDS_VARIABLE, "0")
 
 
 @pytest.fixture(autouse=True)
 def _no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A script run by a test starts no workers in the background."""
+    """Start no workers in the background."""
     monkeypatch.setattr(server, "get_ready", lambda: None)
 
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> QuickEngine:
-    """What pages fit on: in this process, at once, and with an empty data folder."""
+    """Return the engine of all pages, with an empty data folder."""
     made = QuickEngine()
     monkeypatch.setattr(screen, "engine", lambda: made)
     monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
@@ -121,7 +122,7 @@ def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> QuickEngine:
 
 @pytest.fixture
 def real(engine: QuickEngine, monkeypatch: pytest.MonkeyPatch) -> QuickEngine:
-    """The same, which fits the models themselves. What a page leads to is drawn at once."""
+    """Return the engine set to fit the requested models."""
     engine.real = True
     monkeypatch.setattr(lab_data, "DRAWN_S", 0.0)
     return engine
@@ -129,20 +130,20 @@ def real(engine: QuickEngine, monkeypatch: pytest.MonkeyPatch) -> QuickEngine:
 
 @pytest.fixture
 def live(engine: QuickEngine) -> Live:
-    """A live fit at rest on its first result; from here on jobs run when the test says so."""
+    """Return a live fit with its first result; later jobs wait for the test."""
     engine.auto = False
     return live_fit.at_rest(engine)
 
 
 @pytest.fixture
 def feed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> QuickEngine:
-    """A calendar, a driven session, and an engine for the Formula 1 page: tests/support/formula1_page.py."""
+    """Set up the Formula 1 page (tests/support/formula1_page.py)."""
     return formula1_page.arrange(monkeypatch, tmp_path)
 
 
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A session's memory, outside of a server."""
+    """Return a session state outside of a server."""
     made: dict[str, Any] = {}
     monkeypatch.setattr(st, "session_state", made)
     return made
@@ -150,7 +151,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def sketch() -> tuple[Data, Sketch, bytes]:
-    """A few short recordings, and a fit of them: its model, and that as bytes."""
+    """Return short recordings, a fitted model and its bytes."""
     data = recordings.load_simulated(SMALL)
     model = Sketch(n_states=4).fit(data.train)
     return data, model, model.to_bytes()

@@ -126,7 +126,7 @@ def test_density_agrees_with_torch():
 def test_exact_kl_equals_that_of_the_library(scale):
     first, second = LOGITS * scale, np.array([-0.5, 0.5, 3.0])
     wanted = float(gumbel_softmax_kl(torch.from_numpy(first), torch.from_numpy(second)))
-    assert gumbel.exact_kl(first, second) == pytest.approx(wanted, rel=1e-9)
+    assert gumbel.exact_kl(first, second) == pytest.approx(wanted, rel=1e-7)  # the error of both quadratures
 
 
 def test_sampled_kl_agrees_with_exact_kl():

@@ -1,4 +1,4 @@
-"""Fits of a comparison that take no time: which models are good is decided here."""
+"""Comparison results without fits."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ fits: list[tuple[str, int]] = []
 
 
 def made_up(family: str, setting: dict[str, Any], train: Any, test: Any) -> dict[str, Any]:
-    """The GDM and the SLDS name states as well as each other; the other two do not."""
+    """Return a cell in which GDM and SLDS score equally well, and others worse."""
     fits.append((family, setting["seed"]))
     if family == "pdlds":
         raise FitError("The fit diverged.")
     noise = np.random.default_rng((setting["seed"], len(family))).normal(size=12) * 0.03
     k = setting["n_states"]
     which = (np.arange(test.n_samples) // 20 + (family == "slds")) % k
-    if family == "slds":  # which sees two moments in its own way, besides numbering states otherwise
+    if family == "slds":  # differs in two stretches and in the order of states
         which[50:60], which[150:170] = (which[50:60] + 1) % k, (which[150:170] + 2) % k
     states = np.eye(k, dtype=np.float32)[which]
     blocks = {name: tuple(GOOD[family] + noise) for name in ("states", "density", "ten", "next")}

@@ -1,4 +1,4 @@
-"""Controls of a page under test, by the first part of a key that may also name the recording they belong to."""
+"""Find controls of a page under test by the first part of their key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.sliders import sliders
 
 
 def control(app: AppTest, kind: str, name: str) -> Any:
-    """The one control of that kind ("slider") and name ("K")."""
+    """Return the control of a kind ("slider") and name ("K")."""
     shown = sliders(app) if kind == "slider" else list(getattr(app, kind))
     found = [one for one in shown if one.key == name or str(one.key).rsplit("-", 1)[0] == name]
     assert len(found) == 1, f"{len(found)} controls {name!r} among {[one.key for one in shown]}"

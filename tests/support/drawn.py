@@ -1,4 +1,4 @@
-"""What a page draws, for tests that run it without a browser."""
+"""Figures and HTML of a page under test."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from pages.ui import plot as plotting
 
 
 def record(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Figure, str]]:
-    """(figure, state) by key, filled while pages run.
-
-    Taken where all that is drawn comes by: what an earlier test has loaded keeps the `plot` that it imported.
-    """
+    """Return figures and their states by key, filled while pages run."""
     drawn: dict[str, tuple[Figure, str]] = {}
     given = plotting.Picture.message
 
@@ -30,12 +27,12 @@ def record(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Figure, str]]:
 
 
 def words(app: AppTest) -> str:
-    """All that a page says in HTML."""
+    """Return the HTML of a page."""
     return "\n".join(pieces(app))
 
 
 def pieces(app: AppTest) -> list[str]:
-    """What a page says in HTML, piece by piece: by itself, in places that may move, and where a figure is still missing."""
+    """Return the pieces of HTML of a page, including live texts and places of missing figures."""
     said = [element.proto.body for element in app.get("html")]
     for element in app.get("bidi_component"):
         data = json.loads(element.proto.json) if element.proto.json else None

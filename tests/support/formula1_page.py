@@ -1,4 +1,4 @@
-"""The Formula 1 page among invented sessions: a calendar, a driven race, and an engine in this process."""
+"""The Formula 1 page with invented sessions and an engine in this process."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ FUTURE = Event(2024, 2, "Far Grand Prix", "Ringland", "Ringtown", "2999-03-10", 
 
 
 def ring_race() -> Session:
-    """Three drivers on a ring, at constant speed, who send no pedals."""
+    """Return a session of three drivers at constant speed, without pedals."""
     return ring_session(ring_driver("AAA"), ring_driver("BBB"), ring_driver("CCC"))
 
 
 def driven_race() -> Session:
-    """Three drivers on a ring, who brake and accelerate twice a lap, each in a place of their own."""
+    """Return a session of three drivers who brake and accelerate twice a lap."""
     return ring_session(*map(_on_pedals, ("AAA", "BBB", "CCC"), (0.0, 0.03, 0.06)))
 
 
@@ -52,7 +52,7 @@ def _on_pedals(code: str, late: float) -> Driver:
 
 
 def arrange(monkeypatch: pytest.MonkeyPatch, folder: Path, race: Callable[[], Session] = ring_race) -> QuickEngine:
-    """A calendar of one past weekend, one driven session, an engine in this process, and nothing kept from before."""
+    """Set up a calendar with one past session and an engine, with empty caches."""
     monkeypatch.setenv("GDM_DATA_DIR", str(folder))
     monkeypatch.setattr(formula1, "schedule", lambda year, **more: (WEEKEND, FUTURE) if year == 2024 else ())
     monkeypatch.setattr(formula1, "stored_sessions", lambda: ((2024, "Ring Grand Prix", "Race"),))
@@ -67,12 +67,12 @@ def arrange(monkeypatch: pytest.MonkeyPatch, folder: Path, race: Callable[[], Se
 
 
 def driven_by(monkeypatch: pytest.MonkeyPatch, *drivers: Driver, **more: Any) -> None:
-    """Whatever session is loaded, these drove in it."""
+    """Make every loaded session one of these drivers."""
     monkeypatch.setattr(formula1, "load_session", lambda *where, **_: ring_session(*drivers, **more))
 
 
 def fails(monkeypatch: pytest.MonkeyPatch, what: str, error: Exception) -> list[Any]:
-    """Have a function of the library fail; what it was asked for."""
+    """Make a function of the library fail; return its calls."""
     asked: list[Any] = []
 
     def fail(*where: Any, **more: Any) -> None:
@@ -84,18 +84,18 @@ def fails(monkeypatch: pytest.MonkeyPatch, what: str, error: Exception) -> list[
 
 
 def one_lap(place: np.ndarray, distance: np.ndarray) -> SimpleNamespace:
-    """What a map needs to know of a lap: [T, 2] places and [T] metres."""
+    """Return the attributes of a lap that the map needs."""
     lap = np.ones(len(place), np.int64)
     return SimpleNamespace(place=place, distance=distance, lap=lap, speed=distance, segment=None)
 
 
-PAPER = {"watch": "paper", "laps-of": "all"}  # ten mixtures of X and Y of all laps, K = 8 states of moves
+PAPER = {"watch": "paper", "laps-of": "all"}  # the channels of the paper, all laps, K = 8
 
 
 def visit(**query: str) -> AppTest:
-    """The page, opened with an address: on the simulated race unless that says else, though there is a stored one."""
+    """Open the page, with the simulated race by default."""
     app = opened("formula1", **({"source": "simulated"} | query))
-    # What is stored opens within the moment that a page waits for it, but not on a machine with much else to do.
+    # A stored session may load more slowly than the page waits.
     if late := loading._loads.under_way():
         for load in late.values():
             load.wait(2.0)
@@ -107,12 +107,12 @@ words = drawn.words
 
 
 def box(app: AppTest, label: str) -> Any:
-    """A select box by its label."""
+    """Return a select box by its label."""
     return next(one for one in app.selectbox if one.label == label)
 
 
 def one_of(value: str | list[str]) -> str:
-    """What the address holds: a text until the page has written it, a list afterwards."""
+    """Return a value of the address, which becomes a list once the page has written it."""
     return value if isinstance(value, str) else value[0]
 
 

@@ -1,4 +1,4 @@
-"""The same simulation as another processor rounds it: every float of it one step beside itself."""
+"""Simulations as another processor would round them: every float differs in its last bit."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from datasets.f1 import trials as laps
 from datasets.readers import pose
 from gdm_core.trials import made_by
 
-SIMULATORS = (nascar, mice, race, pose, laps)  # who names a recipe, and so gives something that is simulated
+SIMULATORS = (nascar, mice, race, pose, laps)  # modules that name recipes
 
 
 def every_optional_feature() -> list[str]:
-    """What NumPy uses of this processor and could do without."""
+    """Return the optional processor features that NumPy uses."""
     return list(np.show_config("dicts")["SIMD Extensions"].get("found", []))  # type: ignore[index,call-overload]
 
 
 def beside(value: Any) -> Any:
-    """`value` with every float of the arrays in it one step away, up and down in turn."""
+    """Return `value` with every float moved by one step, up and down in turn."""
     if isinstance(value, np.ndarray) and value.dtype.kind == "f":
         up = np.arange(value.size).reshape(value.shape) // value[:1].size % 2 == 0  # [T, ...] by samples
         return np.nextafter(value, np.where(up, np.inf, -np.inf).astype(value.dtype))
@@ -41,7 +41,7 @@ def beside(value: Any) -> Any:
 
 @contextmanager
 def other_last_bits() -> Iterator[list[str]]:
-    """Simulators give what they might give on another processor, at each of their steps; the recipes of that are listed."""
+    """Make simulators round differently; yield the list of recipes that they made."""
     changed = []
 
     def made_elsewhere(recipe: str, made: Any) -> Any:

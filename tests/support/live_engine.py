@@ -1,7 +1,7 @@
-"""An engine in this process, for tests of pages: jobs run when the test says so, and fits are a moment's work.
+"""An engine in this process whose jobs run when the test says so.
 
-In place of a GDM it fits a sketch of one: a model with the same controls whose states follow from the data at once.
-What a fit or a function of the library gives is kept for the process (`once`): many tests open a page at the same fit.
+In place of a GDM it fits `Sketch`, whose states follow from the data at once. Results are cached for the process (`once`),
+since many tests open a page at the same fit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FAMILIES["sketch"] = ("tests.support.live_engine", "Sketch")
 
 @dataclass(frozen=True)
 class SketchConfig:
-    """The parameters that a page sets."""
+    """Parameters that a page sets."""
 
     n_states: int = 4
     n_latent: int = 2
@@ -48,7 +48,7 @@ class SketchConfig:
 
 
 class Sketch(OfData):
-    """States by angle in the first two channels, numbered as the seed likes; softer with temperature."""
+    """States by angle in the first two channels, numbered by the seed and softened by temperature."""
 
     family: ClassVar[str] = "sketch"
     config_class: ClassVar[type] = SketchConfig
@@ -85,10 +85,7 @@ _given: dict[str, bytes] = {}
 
 
 def once(work: Callable[..., Any], *args: Any) -> Any:
-    """What `work(*args)` gives, from an earlier test where one has asked for the same: the library gives the same again.
-
-    By content, and as a copy, so that no test sees what another has changed. Errors are not kept.
-    """
+    """Return a copy of the cached result of `work(*args)`, keyed by content. Errors are not cached."""
     key = hashlib.sha256(pickle.dumps((work.__module__, work.__qualname__, args))).hexdigest()
     if key not in _given:
         found = work(*args)
@@ -97,7 +94,7 @@ def once(work: Callable[..., Any], *args: Any) -> Any:
 
 
 class Kept:
-    """What has been fitted, and what calls have found, by key."""
+    """Results of fits and calls by key."""
 
     def __init__(self) -> None:
         self.results: dict[str, FitResult] = {}
@@ -115,18 +112,18 @@ class Kept:
 
 
 class QuickEngine(Engine):
-    """The engine without its cluster. With `auto`, everything is done on the spot; else by `run`.
+    """The engine without its cluster; with `auto`, jobs run at once.
 
-    failing  a message that fits fail with
-    unable   what questions fail with, by their slots
-    real     fit the family that was asked for, not its sketch
+    failing  message with which fits fail
+    unable   messages with which questions fail, by slot
+    real     fit the requested family in place of its sketch
     """
 
     def __init__(self, auto: bool = True, real: bool = False) -> None:
         self.auto, self.real, self.failing = auto, real, ""
         self.unable: dict[str, str] = {}
         self.cache = Kept()  # type: ignore[assignment]
-        self.values = self.cache.values  # what calls have found, by their cache key
+        self.values = self.cache.values  # results of calls by cache key
         self.jobs: list[Job] = []
         self.forgotten: list[str] = []
         self._lock, self._bulks = threading.Lock(), OrderedDict()
@@ -134,7 +131,7 @@ class QuickEngine(Engine):
         self._dispatcher: Any = SimpleNamespace(orders_changed=lambda job: None, wake=self._woken, workers=dict)
 
     def _take_slot(self, job: Job) -> None:
-        """Nothing ends by itself here: who has asked for the job before is seen to cancel it."""
+        """Keep the earlier job of the slot, so that tests can see who cancels it."""
         self.jobs.append(job)
 
     def _forget_slot(self, job: Job) -> None: ...
@@ -147,18 +144,18 @@ class QuickEngine(Engine):
         return EngineInfo(True, {}, len(self.waiting()), (), "")
 
     def forget(self, session: str) -> None:
-        """As the engine does it: by the name of the session, whoever may have jobs under it by now."""
+        """Cancel the jobs of a session."""
         self.forgotten.append(session)
         for job in self.waiting():
             if job.session == session and job.slot is not None:
                 job.cancel()
 
     def waiting(self, slot: str | None = None) -> list[Job]:
-        """Jobs that have not ended, in the order in which they came."""
+        """Return unfinished jobs in order."""
         return [job for job in self.jobs if not job.poll().status.final and slot in (None, job.slot)]
 
     def run(self, job: Job) -> Job:
-        """Do a job now."""
+        """Run a job."""
         if job.poll().status.final:
             return job
         try:
@@ -178,7 +175,7 @@ class QuickEngine(Engine):
         return job
 
     def report(self, job: Job, step: int = 1) -> None:
-        """Let a fit say how far it is, with a picture of it."""
+        """Report progress and a snapshot of a fit."""
         result = self._fitted(job.work)
         job.apply({"kind": "started"})
         job.apply(
@@ -187,7 +184,7 @@ class QuickEngine(Engine):
         )
 
     def run_all(self) -> None:
-        """Do everything that waits."""
+        """Run all waiting jobs."""
         for job in self.waiting():
             self.run(job)
 
@@ -201,7 +198,7 @@ class QuickEngine(Engine):
 
     def _found(self, call: Call) -> Any:
         work = call.function
-        if not work.__module__.startswith("gdm_core."):  # a test's own, which may count how often it is called
+        if not work.__module__.startswith("gdm_core."):  # a function of the test, which may count its calls
             found = work(*call.args)
             return looks.last(found) if isinstance(found, Iterator) else found
         return once(work, *call.args)

@@ -1,4 +1,4 @@
-"""A live fit at rest on its first result, for tests of what happens then."""
+"""A live fit with its first result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The NASCAR lab as a script, on tracks short enough for tests."""
+"""The NASCAR lab on short tracks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SHORT = {"T": "200", "setting": "Standard"}
 
 
 def opened(**address: str) -> AppTest:
-    """The page at an address, and all its reruns."""
+    """Open the page at an address and run it until nothing is pending."""
     return settled(page.opened("nascar", **SHORT | address))
 
 

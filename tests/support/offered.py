@@ -1,4 +1,4 @@
-"""The files that a page offers, as its buttons do."""
+"""Download buttons of a page under test."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from streamlit.testing.v1 import AppTest
 
 
 def offered(app: AppTest) -> set[str]:
-    """What is written on the buttons of the last run."""
+    """Return the labels of the download buttons."""
     return {data["label"] for data in _buttons(app)}
 
 
 def files(app: AppTest) -> set[str]:
-    """What the files behind them are called."""
+    """Return the names of the files."""
     return {data["name"] for data in _buttons(app)}
 
 
 def made(app: AppTest) -> dict[str, Callable[[], bytes]]:
-    """What makes each, by what it is called."""
+    """Return the function that makes each file, by name."""
     return {file.name: file.make for file in app.session_state["_downloads"].files.values()}
 
 

@@ -1,4 +1,4 @@
-"""What runs in a browser to draw figures through the page's own plot component, again and again, and to zoom into one."""
+"""Draw figures with the plot component of a page, and zoom into them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gdm_studio.plot.figures import Figure
 from pages.ui import theme
 from pages.ui.server import plotly_address
 
-# Draws figures straight with the component's module, without a script run in between.
+# Draws figures with the module of the component, without a script run.
 PREPARE = """
 async ({ figures, tokens, plotly }) => {
   const { default: draw } = await import("/_stcore/bidi-components/gdm.plot/plot.js");
@@ -49,18 +49,18 @@ async (rounds) => {
 
 
 def draw(page: Page, *sets: Sequence[Figure]) -> None:
-    """The first of some sets of figures over the page; `window.gdmTest.show` draws another one in their places."""
+    """Draw the first set of figures over the page; `window.gdmTest.show` draws another set."""
     page.evaluate(PREPARE, {"figures": sets, "tokens": theme.TOKENS, "plotly": plotly_address()})
 
 
 def take_away(page: Page) -> None:
-    """The page is as it was."""
+    """Remove the figures."""
     page.evaluate("window.gdmTest.places.forEach((place) => place.remove())")
     page.mouse.move(0, 0)
 
 
 def zoom_in(page: Page) -> list[float]:
-    """Draw a box on the track; the range that is left."""
+    """Zoom into the track and return its range."""
     whole = page.evaluate(RANGE)
     page.mouse.move(300, 150)
     page.mouse.down()

@@ -1,4 +1,4 @@
-"""A look at a recording without a page around it, for tests of what is drawn and exported."""
+"""Views and readings of a recording without a page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FRAME = Frame("behaviour", "Behaviour", *(None,) * 5)
 def view_of(
     data: Data, naming: Naming, rule: BoutRule, *, fit: Any = None, shown: Any = None, look: Any = None, index: int = 0
 ) -> View:
-    """The trial `index` of `data`, as a fit shows it; without one, before any fit."""
+    """Return a view of trial `index`, before any fit unless one is given."""
     choice: Any = SimpleNamespace(label="GDM", facts=[])
     fit = SimpleNamespace(records=PageRecords()) if fit is None else fit
     setting = lab.Setting(data, choice)
@@ -36,7 +36,7 @@ def view_of(
 def reading_of(
     trial: Trial, states: npt.NDArray[Any], names: Sequence[str] = (), kind: type[R] = Reading, **more: Any
 ) -> R:
-    """A trial with these states, which nothing merges or smooths."""
+    """Return a reading of a trial with these states, without merges or smoothing."""
     naming = Naming.called(names) if names else Naming.plain(states.shape[1])
     known: dict[str, Any] = {"state": "fresh", "origin": Origin(), "bouts": states.argmax(axis=1)} | more
     return kind(trial=trial, states=states, soft=states, naming=naming, **known)

@@ -1,4 +1,4 @@
-"""What is packed into an exported report."""
+"""Scripts packed into an exported report."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import zlib
 
 
 def sources_in(html: str) -> list[str]:
-    """The scripts of a file that `pages.ui.exports` made: the drawing library, then what draws."""
+    """Return the unpacked scripts: the plotting library, then the drawing calls."""
     found = []
     for part in html.split('<script type="text/plain" data-bytes="')[1:]:
         size, text = part.split("</script>", 1)[0].split('">', 1)

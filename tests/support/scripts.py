@@ -1,4 +1,4 @@
-"""Exported scripts, run as their reader would: in a folder of their own, in a process of their own."""
+"""Run exported scripts in a folder and process of their own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.engine_requests import PATIENCE_S
 
 
 def run_script(code: str, folder: Path) -> str:
-    """What the script prints; what it writes lies in `folder`."""
+    """Run a script in `folder` and return what it prints."""
     (folder / "script.py").write_text(code)
     done = subprocess.run(
         [sys.executable, "script.py"], cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)},
@@ -31,7 +31,7 @@ def run_script(code: str, folder: Path) -> str:
 
 
 def same_from_script(data: Data, files: Mapping[str, bytes] = MappingProxyType({})) -> tuple[Any, Any]:
-    """(train, test) as the lines of the script make them in a folder with these files: the very numbers of `data`."""
+    """Return train and test as loaded by the script, after checking that they equal those of `data`."""
     space: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for name, content in files.items():
@@ -39,6 +39,6 @@ def same_from_script(data: Data, files: Mapping[str, bytes] = MappingProxyType({
         exec("\n".join([*data.recipe.imports, *data.recipe.lines]), space)
     made = space["train"], space["test"]
     for ours, theirs in zip((data.train, data.test), made, strict=True):
-        for one, other in zip(ours, theirs, strict=True):  # bare arrays where the script had to leave out channels
+        for one, other in zip(ours, theirs, strict=True):  # arrays where the script left out channels
             np.testing.assert_array_equal(one.y, getattr(other, "y", other))
     return made

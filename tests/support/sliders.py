@@ -1,4 +1,4 @@
-"""The sliders of pages/ui/slider.py in a page that a test runs without a browser: what they show, and moving them."""
+"""Read and move the sliders of a page under test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 
 class Slider:
-    """One slider on the page, in the words of AppTest's own."""
+    """One slider, with the interface of AppTest widgets."""
 
     def __init__(self, app: AppTest, shown: dict[str, Any]) -> None:
         self._app = app
@@ -22,11 +22,11 @@ class Slider:
         self.min, self.max, self.step = (shown["scale"][name] for name in ("min", "max", "step"))
 
     def set_value(self, value: float) -> Slider:
-        """Move it there and let go. As in a browser, only where a thumb can go."""
+        """Release the slider at a value."""
         return self._take(value, held=False)
 
     def hold(self, value: float) -> Slider:
-        """Move it there, and keep holding it."""
+        """Hold the slider at a value."""
         assert self.live, f"{self.key} says nothing while it is held"
         return self._take(value, held=True)
 
@@ -43,13 +43,13 @@ class Slider:
 
 
 def sliders(app: AppTest) -> list[Slider]:
-    """Those that the last run showed, from top to bottom."""
+    """Return the sliders of the last run in order."""
     found = [json.loads(element.proto.json) for element in app.get("bidi_component") if element.proto.json]
     return [Slider(app, data) for data in found if "scale" in data]
 
 
 def slider(app: AppTest, key: str) -> Slider:
-    """The one with this key."""
+    """Return the slider with this key."""
     found = {each.key: each for each in sliders(app)}
     assert key in found, f"no slider {key!r} on the page; there are {sorted(found)}"
     return found[key]

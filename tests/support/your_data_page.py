@@ -1,4 +1,4 @@
-"""The page Your data under test: opened, given a file, read."""
+"""Open Your data, upload files and read them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pages.your_data import intake
 from pages.your_data.intake import OpenFile, TableOptions
 from tests.support import drawn, page
 
-# Of a tracking file, as the page begins.
+# Defaults for a tracking file.
 REPAIRS = {
     "min_score": 0.3,
     "fill_seconds": 0.2,
@@ -35,12 +35,12 @@ def uploaded(name: str, content: bytes) -> AppTest:
 
 
 def upload(app: AppTest, name: str, content: bytes) -> AppTest:
-    """Put a file in place of the one that is there."""
+    """Replace the uploaded file."""
     return app.file_uploader(key="upload").set_value((name, content, "application/octet-stream")).run()
 
 
 def waves(n: int, period: float, channels: int = 2, seed: int = 0) -> bytes:
-    """A table of noisy waves that turn at two speeds, ten samples a second."""
+    """Return a table of noisy waves with two alternating speeds, at 10 Hz."""
     noise = np.random.default_rng(seed).normal(0, 0.05, (n, channels))
     phase = np.cumsum(np.where(np.arange(n) // 100 % 2, 2 * np.pi / period, np.pi / period))
     columns = {"time": np.arange(n) / 10}
@@ -55,6 +55,6 @@ def read(name: str, content: bytes | None = None) -> OpenFile:
 
 
 def fitted(name: str, content: bytes | None = None):
-    """The data of a file as its columns are guessed."""
+    """Return the data of a file with its guessed column roles."""
     file = read(name, content)
     return intake.from_table(file, TableOptions(tuple((c, str(r)) for c, r in file.content.roles.items())))
