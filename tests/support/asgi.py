@@ -1,4 +1,4 @@
-"""A request to an app without a server."""
+"""Requests to an ASGI app without a server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 
 
 def ask(app: ASGIApp, path: str) -> tuple[int, dict[str, str], bytes]:
-    """(status, headers, body) of its answer to a GET."""
+    """Return status, headers and body of a GET response."""
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
@@ -26,9 +26,9 @@ def ask(app: ASGIApp, path: str) -> tuple[int, dict[str, str], bytes]:
 
 
 class Line:
-    """A browser's end of a WebSocket, without a server: what it says, and what it is told.
+    """The client side of a WebSocket, without a server.
 
-    closed  why the server ended it, None while it stands
+    closed  close code of the server, None while the connection is open
     """
 
     def __init__(self, app: ASGIApp, path: str, headers: Mapping[str, str] | None = None) -> None:

@@ -1,3 +1,3 @@
-"""A module that cannot be loaded, as torch where a library of the system is missing."""
+"""A module that cannot be loaded, like torch without a system library."""
 
 raise ImportError("no such library")

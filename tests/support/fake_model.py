@@ -1,4 +1,4 @@
-"""A state model whose fits take as long, and fail as, a test wants. Importing it makes its saved models readable."""
+"""A state model with fits of any duration and failure."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ FAMILIES["fake"] = ("tests.support.fake_model", "FakeModel")
 
 @dataclass(frozen=True)
 class FakeConfig:
-    """`misbehave` is "", "diverge", "data_error", "bug", "stuck" or "memory"; `diary` a file with a line for each fit begun.
+    """`misbehave` is "", "diverge", "data_error", "bug", "stuck" or "memory"; `diary` a file with a line per started fit.
 
-    Once there is a file `hurry`, steps take no time: a fit that goes on until the test has seen enough.
+    Once the file `hurry` exists, steps take no time.
     """
 
     n_states: int = 2
@@ -41,7 +41,7 @@ class FakeConfig:
 
 
 class OfData(StateModel):
-    """What it makes of data, and makes up, is the data themselves, and noise."""
+    """Predicts the data plus noise."""
 
     def _reconstruct(self, y: Array) -> Array:
         return y
@@ -59,7 +59,7 @@ class OfData(StateModel):
 
 
 class FakeModel(OfData):
-    """Its ELBO rises from -1 towards 0, its states follow a sigmoid of the data."""
+    """A model whose ELBO rises from -1 towards 0."""
 
     family: ClassVar[str] = "fake"
     config_class: ClassVar[type] = FakeConfig
@@ -83,7 +83,7 @@ class FakeModel(OfData):
             if config.misbehave == "stuck":
                 time.sleep(600)
             if config.misbehave == "memory":
-                self._ballast = np.ones((step, 200, 2**15))  # 50 MiB more each step
+                self._ballast = np.ones((step, 200, 2**15))  # adds 50 MiB per step
             self.params_ = {"level": np.array([first + step], dtype=np.float32)}
             if config.misbehave == "diverge" and step == 5:
                 self.status_ = Status.DIVERGED
@@ -103,5 +103,5 @@ class FakeModel(OfData):
 
 
 def score(model: StateModel, train: Any, test: Any) -> dict[str, Any]:
-    """Stands in for the evaluation of a fitted model."""
+    """Return fake scores of a fitted model."""
     return {"elbo_test": model.score(test), "n_train": train.n_samples, "nested": {"half": 0.5}, "text": "left out"}

@@ -1,4 +1,4 @@
-"""Hand-made Formula 1 sessions, in our own shape and in the feed's, small enough to know every answer."""
+"""Small hand-made Formula 1 sessions, in our format and in that of FastF1."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LAP_S = 40.0
 
 
 def ring(turn: np.ndarray) -> np.ndarray:
-    """[T, 2] places on a circle driven clockwise from the top; `turn` counts laps."""
+    """Return positions [T, 2] on a circle, clockwise from the top; `turn` counts laps."""
     angle = np.pi / 2 - 2 * np.pi * np.asarray(turn)
     return RADIUS * np.column_stack([np.cos(angle), np.sin(angle)])
 
@@ -26,7 +26,7 @@ def ring(turn: np.ndarray) -> np.ndarray:
 def ring_driver(
     code: str = "AAA", n_laps: int = 4, step: float = 0.25, holes: tuple[tuple[float, float], ...] = ()
 ) -> Driver:
-    """A driver on the ring at constant speed; nothing was sent inside the holes (start, stop in seconds)."""
+    """Return a driver at constant speed, without samples in the holes (start, stop in seconds)."""
     time = 100.0 + np.arange(step / 2, n_laps * LAP_S, step)
     for start, stop in holes:
         time = time[(time <= 100 + start) | (time >= 100 + stop)]
@@ -92,7 +92,7 @@ NORMAL = ("Practice 1", "Practice 2", "Practice 3", "Qualifying", "Race")
 
 
 def feed_schedule(year: int = 2024) -> EventSchedule:
-    """A calendar of two weekends, the second with a sprint, as FastF1 would give it."""
+    """Return a FastF1 calendar of two weekends, the second with a sprint."""
     rows: dict[str, list[Any]] = {
         "RoundNumber": [1, 2],
         "Country": ["Ringland", "Ringland"],
@@ -110,14 +110,14 @@ def feed_schedule(year: int = 2024) -> EventSchedule:
 
 
 class FeedSession(SimpleNamespace):
-    """What FastF1 hands out after a load, as far as the loader looks at it."""
+    """The parts of a loaded FastF1 session that the loader reads."""
 
     def load(self, **wanted: Any) -> None:
         assert wanted == {"laps": True, "telemetry": True, "weather": True, "messages": True}
 
 
 def feed_session(n_laps: int = 3, **changes: Any) -> FeedSession:
-    """Two drivers on the ring, in the feed's own tables and units."""
+    """Return a FastF1 session of two drivers on the ring."""
     laps, positions, cars, results = [], {}, {}, []
     for number, code in (("1", "AAA"), ("2", "BBB")):
         driver = ring_driver(code, n_laps)
@@ -187,7 +187,7 @@ def feed_car(time: np.ndarray) -> pd.DataFrame:
 
 
 def feed_corners(letters: tuple[str, ...] = ("", "", "", "")) -> Any:
-    """The corner service's answer for the ring; a letter marks a corner that shares the number before it."""
+    """Return the corners of the ring; a letter marks a repeated number."""
     number = np.cumsum([letter == "" for letter in letters])
     place = ring(np.array([0.125, 0.375, 0.625, 0.875])[: len(letters)]) * 10
     table = pd.DataFrame(
@@ -197,7 +197,7 @@ def feed_corners(letters: tuple[str, ...] = ("", "", "", "")) -> Any:
 
 
 def raises(reason: Reason, *words: str) -> pytest.RaisesExc[FeedError]:
-    """Expects a FeedError of one kind whose message holds every word given."""
+    """Expect a FeedError with this reason and these words."""
 
     def told(error: FeedError) -> bool:
         return error.reason is reason and all(word in str(error) for word in words)
@@ -206,7 +206,7 @@ def raises(reason: Reason, *words: str) -> pytest.RaisesExc[FeedError]:
 
 
 def cut_off(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """A data folder of the test's own, no account, and no way out to the network."""
+    """Use a temporary data folder, no account and no network."""
     monkeypatch.setenv("GDM_DATA_DIR", str(folder))
     for name in ("F1_USERNAME", "F1_PASSWORD", "NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)

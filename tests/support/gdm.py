@@ -1,4 +1,4 @@
-"""Gumbel Dynamical Models whose every parameter speaks, and small data for them."""
+"""Small GDM modules with random parameters, and data for them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def random_module(
     dtype: torch.dtype = torch.float64,
     n_words: int = 0,
 ) -> GdmModule:
-    """Random numbers in every parameter, noise of about one, stickiness as configured or about 0.6."""
+    """Return a module with random parameters and noise near one."""
     module = GdmModule(n_channels, config, n_words)
     start_random(module, seed)
     g = generator(seed + 1)
@@ -56,7 +56,7 @@ def random_module(
 
 
 def gradients_are_right(module: torch.nn.Module, value: Callable[[], torch.Tensor], **how: float) -> bool:
-    """Whether differences of a value confirm its gradient by every parameter of the module that learns."""
+    """Return whether finite differences confirm the gradient of every parameter."""
 
     class Held(torch.nn.Module):
         def __init__(self) -> None:
@@ -76,7 +76,7 @@ def gradients_are_right(module: torch.nn.Module, value: Callable[[], torch.Tenso
 
 
 def relabelled_module(module: GdmModule, config: GDMConfig, order: list[int]) -> GdmModule:
-    """The same model with its states renamed: new state i is the old state order[i]."""
+    """Return the module with permuted states: new state i is the old state order[i]."""
     n_words = 0 if module.word_logits is None else module.word_logits.shape[1]
     other = GdmModule(module.projection.shape[1], config, n_words).to(module.projection.dtype)
     state = module.state_dict()

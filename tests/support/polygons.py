@@ -1,7 +1,6 @@
-"""Simulated cars on polygons: tracks with any number of states, to measure whether that number is found.
+"""Simulated tracks with any number of states: each side of a polygon is one state with its own speed.
 
-Each side is one state with a speed of its own; on two states the car goes round a circle, quick on one half and slow
-on the other. As on the NASCAR tracks the next state is drawn from a Gumbel-Softmax whose logits depend on the place.
+Two states are the fast and slow half of a circle. As on the NASCAR tracks, logits depend on the position.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ Array = npt.NDArray[np.float64]
 
 
 def _track(k: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-    """(outward directions [K, 2], A [K, 2, 2], b [K, 2])."""
+    """Return outward directions [K, 2], A [K, 2, 2] and b [K, 2]."""
     angle = 2 * np.pi * np.arange(k) / k + rng.uniform(0, 2 * np.pi)
     outward = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     along = np.stack([-np.sin(angle), np.cos(angle)], axis=1)

@@ -1,4 +1,4 @@
-"""A GDM with two states over two samples, integrated on a grid: the exact evidence and the exact ELBO."""
+"""Exact evidence and ELBO of a GDM with two states and two samples, on a grid."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Exact(NamedTuple):
 
 @torch.no_grad()
 def integrate(module: GdmModule, rows: Rows, temperature: float) -> Exact:
-    """Sums over a grid of log(z_1 / z_2) for both samples; its measure is that of the density of log z at K = 2."""
+    """Integrate over a grid of log(z_1 / z_2) for both samples."""
     assert module.n_states == 2
     assert len(rows) == 2
     grid = torch.linspace(-REACH, REACH, POINTS, dtype=torch.float64)

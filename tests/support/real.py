@@ -1,4 +1,4 @@
-"""Real recordings, which lie outside of the repository: in ../shared/data, or where GDM_TEST_DATA says."""
+"""Real recordings outside the repository, in ../shared/data or GDM_TEST_DATA."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DATA = Path(os.environ.get("GDM_TEST_DATA", Path(__file__).resolve().parents[3] 
 
 
 def recorded(name: str) -> Path:
-    """A file or a folder of them; a test that wants it is skipped where it is absent."""
+    """Return a recorded file or folder, or skip the test if it is absent."""
     path = DATA / name
     if not path.exists():
         pytest.skip(f"{path} is absent; GDM_TEST_DATA says where else real recordings may be.")

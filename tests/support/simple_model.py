@@ -1,4 +1,4 @@
-"""The smallest honest StateModel: states from clusters of steps, predictions from one linear map. For tests of what uses models."""
+"""A minimal StateModel: states from clusters of steps, predictions from one linear map."""
 
 from __future__ import annotations
 

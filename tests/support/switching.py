@@ -1,4 +1,4 @@
-"""Small switching systems, and what is true of them by dense algebra, by enumeration and on a grid."""
+"""Small switching systems with exact results by dense algebra, enumeration and grids."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def random_parameters(rng, kind, k=2, d=2, n=3, recurrence=1.0):
 
 
 def walk(rng, states, noise=0.1):
-    """[T, 2] a path that moves in one of three directions in each of three states."""
+    """Return a path [T, 2] that moves in one direction per state."""
     moves = np.array([[1.0, 0.0], [-0.5, 0.8], [-0.5, -0.8]])
     return np.cumsum(moves[states] + noise * rng.normal(size=(len(states), 2)), axis=0)
 
@@ -44,7 +44,7 @@ def random_trials(rng, lengths, n=3, missing=0.0):
 
 
 def dense_path(p, states):
-    """Mean [T D] and covariance [T D, T D] of the latents along given states."""
+    """Return mean [T D] and covariance [T D, T D] of the latents given states."""
     d, t = len(p.start_mean), len(states)
     mean, cover = np.zeros((t, d)), np.zeros((t, d, t, d))
     mean[0], cover[0, :, 0] = p.start_mean, p.start_covariance
@@ -59,7 +59,7 @@ def dense_path(p, states):
 
 
 def dense_observation(p, y, states):
-    """(log evidence, smoothed mean [T, D], smoothed covariance [T, D, T, D]) by conditioning one large Gaussian."""
+    """Return log evidence, smoothed mean [T, D] and covariance [T, D, T, D] by dense conditioning."""
     mean, cover = dense_path(p, states)
     t, d = len(states), len(p.start_mean)
     loadings = np.kron(np.eye(t), p.emission.loadings)
@@ -74,7 +74,7 @@ def dense_observation(p, y, states):
 
 
 def exact_evidence(p, y):
-    """Sum over all K^T paths of their Kalman evidences (transitions must not depend on x)."""
+    """Sum the Kalman evidence over all K^T paths, without recurrence."""
     moves = hmm.log_normalise(p.transitions.bias)[0]
     total = []
     for path in itertools.product(range(len(moves)), repeat=len(y)):
@@ -84,7 +84,7 @@ def exact_evidence(p, y):
 
 
 def evidence_on_a_grid(p, y, size=600):
-    """For one latent dimension: the exact filter over states and a fine grid of latents, recurrence included."""
+    """Return the exact evidence with one latent, on a fine grid, with recurrence."""
     k = len(p.transitions.log_initial)
     x = np.linspace(-9, 9, size)
     width = x[1] - x[0]
@@ -109,7 +109,7 @@ def evidence_on_a_grid(p, y, size=600):
 
 
 def draws_of(path: GaussianPath, n: int, rng: np.random.Generator):
-    """[n, T, D] from a Gaussian path, by its dense factor."""
+    """Return draws [n, T, D] of a Gaussian path."""
     banded, size = path.factor, path.linear.size
     factor = np.zeros((size, size))
     for below, band in enumerate(banded):

@@ -1,4 +1,4 @@
-"""A table that is understood whatever file it comes in, and files of every kind as bytes."""
+"""A small table and its bytes in every file format."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLAIN = NUMBERS.assign(behaviour=["run"] * 30 + ["rest"] * 30)
 
 
 def check(table: tables.Table, frame: pd.DataFrame = NUMBERS) -> tables.Table:
-    """That its channels, its rate and what they hold were found, whatever else is in it."""
+    """Check channels, rate and values of the table."""
     trial = table.to_trials()[0]
     assert trial.channels == ("speed", "height")
     assert trial.rate_hz == pytest.approx(25)
@@ -34,7 +34,7 @@ def check(table: tables.Table, frame: pd.DataFrame = NUMBERS) -> tables.Table:
 
 
 def check_plain(table: tables.Table) -> None:
-    """The same, and that its labels were found."""
+    """Check channels, rate, values and labels."""
     trials = check(table).to_trials()
     assert trials.label_names == ("rest", "run")
     assert trials[0].labels.tolist() == [1] * 30 + [0] * 30
@@ -45,7 +45,7 @@ def csv(frame: pd.DataFrame = PLAIN, **options: Any) -> bytes:
 
 
 def written(frame: pd.DataFrame, kind: str, **options: Any) -> bytes:
-    """As pandas writes it: csv, parquet, feather or excel."""
+    """Return the bytes that pandas writes."""
     out = io.BytesIO()
     if kind in ("csv", "excel"):
         options.setdefault("index", False)
@@ -54,7 +54,7 @@ def written(frame: pd.DataFrame, kind: str, **options: Any) -> bytes:
 
 
 def book(**sheets: pd.DataFrame) -> bytes:
-    """A workbook."""
+    """Return an Excel workbook."""
     out = io.BytesIO()
     with pd.ExcelWriter(out) as writer:
         for name, frame in sheets.items():
@@ -83,7 +83,7 @@ def zipped(parts: dict[str, bytes]) -> bytes:
 
 
 def hdf(content: dict[str, Any]) -> bytes:
-    """HDF5; names may lie in groups, what is None is left out."""
+    """Return an HDF5 file; values of None are left out."""
     out = io.BytesIO()
     with h5py.File(out, "w") as file:
         for name, value in content.items():
@@ -93,5 +93,5 @@ def hdf(content: dict[str, Any]) -> bytes:
 
 
 def read(frame: Any, **options: Any) -> tables.Table:
-    """A table, or its columns, through a CSV file."""
+    """Return a table read from CSV."""
     return tables.read(csv(pd.DataFrame(frame), **options), "a.csv")

@@ -20,7 +20,7 @@ def count_to(end: int) -> Iterator[dict[str, int] | None]:
 
 
 def total(trials: Trials, factor: float) -> float:
-    """The sum of the first trial, scaled."""
+    """Return the scaled sum of the first trial."""
     return factor * float(trials[0].y.sum())
 
 
