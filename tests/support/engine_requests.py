@@ -12,7 +12,7 @@ from tests.support.fake_model import FAMILY
 from tests.support.patience import until as until
 
 TRIALS = Trials((Trial(np.random.default_rng(0).standard_normal((500, 3)), name="one"),))
-PATIENCE_S = 600.0
+PATIENCE_S = 240.0
 
 
 def request(trials: Trials = TRIALS, **settings: object) -> FitRequest:

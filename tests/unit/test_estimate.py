@@ -38,7 +38,7 @@ def test_estimate_follows_recent_rate(clock: Clock, slowness: Slowness) -> None:
         clock.now += 1
         said = estimate.words(done, 64)
     assert said == "8 of 64 fits, about 55 s left"
-    for done in range(9, 25):  # the machine gets busy
+    for done in range(9, 25):
         clock.now += 10
         said = estimate.words(done, 64)
     assert said == "24 of 64 fits, about 7 minutes left"
