@@ -19,7 +19,6 @@ from gdm_core.maths.rows import Rows, WindowSampler
 from gdm_core.models.gdm import fused
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.fit import DECAY, FIRST_SHARE, Adam, NewtonAscent, plan
-from gdm_core.models.gdm.fused import objective_of
 from gdm_core.models.gdm.module import importance_objective, sampled_elbo
 from gdm_core.models.gdm.posteriors import MARGIN, discriminant
 from gdm_core.models.gdm.start import whitening_projection
@@ -49,7 +48,7 @@ def compare(config: GDMConfig, rows: Rows, importance: bool, temperature: float 
     assert fused.supports(config, module)
     n_samples = 3
     noise = fused.Noise(config.seed).draw(config.n_states, n_samples, len(rows))
-    objective = objective_of(module, config)
+    objective = fused.FusedObjective(module, config)
     value = objective(fused.Batch(rows, config.lags), noise, temperature, importance)
     found = {name: view.copy() for name, view in objective.g.items()}
     trainable = {name: p.requires_grad for name, p in module.named_parameters()}
@@ -97,19 +96,6 @@ def test_missing_values_and_windows(posterior, importance):
     windows = WindowSampler(rows, 16, 5, context=3, generator=generator()).draw()
     assert windows.scored is not None
     compare(config, windows, importance)
-
-
-@pytest.mark.parametrize("importance", [False, True])
-@pytest.mark.parametrize("sticky", ["learn", 0.3])
-@pytest.mark.parametrize(
-    ("transition", "posterior"), [("gru", "bigru"), ("gru", "window"), ("gru", "linear"), ("linear", "bigru")]
-)
-def test_memory_in_transition_and_posterior(transition, posterior, sticky, importance):
-    config = GDMConfig(3, 2, transition=transition, posterior=posterior, stickiness=sticky, n_hidden=6)
-    rows = random_rows(150, 1, 40, 7, 49, missing=0.1, dtype=torch.float32)
-    compare(config, rows, importance)
-    # Windows of rows step across seams and over the ends: there, memory is cut.
-    compare(config, WindowSampler(rows, 64, 6, 32, generator(1), after=32).draw(), importance)
 
 
 @pytest.mark.parametrize("temperature", [0.05, 1.0, 5.0])
@@ -178,7 +164,8 @@ def test_noise_is_exponential_seeded_and_never_zero():
 @pytest.mark.parametrize(
     "config",
     [
-        GDMConfig(transition="gru", posterior="transformer"),
+        GDMConfig(transition="gru", posterior="window"),
+        GDMConfig(posterior="bigru"),
         GDMConfig(covariance="full"),
         GDMConfig(posterior="sticky"),
         GDMConfig(posterior="transformer"),

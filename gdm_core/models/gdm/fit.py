@@ -24,7 +24,7 @@ from gdm_core.maths.rows import Rows, WindowSampler
 from gdm_core.maths.threads import one_torch_thread
 from gdm_core.models.gdm import fused
 from gdm_core.models.gdm.config import GDMConfig
-from gdm_core.models.gdm.fused import FusedObjective, objective_of
+from gdm_core.models.gdm.fused import FusedObjective
 from gdm_core.models.gdm.module import GdmModule, importance_objective, sampled_elbo
 
 Array = npt.NDArray[np.float32]
@@ -147,12 +147,10 @@ def plan(config: GDMConfig, module: GdmModule) -> FitPlan:
     """Newton's steps for moves where the hand-written pass can say what they are.
 
     States that are places stay with Adam: what they name follows from how blunt q is (docs/decisions/006). So do a few
-    channels: F starts far from its best where their noise cannot be told, and then has to be learned. With memory Newton's
-    steps climb higher and name soft states less well.
+    channels: F starts far from its best where their noise cannot be told, and then has to be learned.
     """
     n_latent, n_channels = module.projection.shape
     newton = fused.supports(config, module) and config.reads != "linear" and config.preset == "fast"
-    newton = newton and not config.remembers
     newton = newton and can_balance(n_channels, n_latent)
     if newton:
         return FitPlan(True, config.n_steps or 240, 60, 1 / 2, 256)
@@ -283,7 +281,7 @@ class FusedClimber:
 
     def __init__(self, module: GdmModule, config: GDMConfig, batches: Batches, seed: int, newton: bool = False) -> None:
         self.module, self.config, self.batches = module, config, batches
-        self.objective = objective_of(module, config)
+        self.objective = FusedObjective(module, config)
         self.noise = fused.Noise(seed)
         self._newton = NewtonAscent(self.objective) if newton else None
         self._adam = Adam(self.objective.flat.size)

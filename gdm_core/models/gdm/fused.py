@@ -1,9 +1,9 @@
 """Value and gradient of the training objective in one hand-written pass, for the models that sit under a slider.
 
 The same objective as `generative.sampled_elbo` and `importance_objective` (a test holds them together to rounding),
-for diagonal noise, linear transitions and the feed-forward posteriors, and for what remembers. At T = 1,000
-a step is dozens of operations on tiny arrays, so the cost is calling them: this pass makes a quarter of autograd's
-calls. Arrays are states-first, [K, S, R], because sums over a short last axis are slow.
+for diagonal noise, linear transitions and the feed-forward posteriors. At T = 1,000 a step is dozens of operations
+on tiny arrays, so the cost is calling them: this pass makes a quarter of autograd's calls. Arrays are states-first,
+[K, S, R], because sums over a short last axis are slow.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.maths.gru import Scan, kept, layout, seams
 from gdm_core.maths.rows import Rows
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import LEAST_CHANCE, GdmModule
@@ -30,7 +29,8 @@ def supports(config: GDMConfig, module: GdmModule) -> bool:
     """Whether this pass covers the configuration; everything else goes through autograd."""
     return (
         config.covariance == "diagonal"
-        and config.reads in ("window", "window_linear", "linear", "bigru")
+        and config.transition == "linear"
+        and config.reads in ("window", "window_linear", "linear")
         and module.initial.device.type == "cpu"
     )
 
@@ -45,7 +45,6 @@ class Batch:
         age = rows.age.numpy()
         self.started: Array = (age > 0).astype(np.float32)  # [R]
         self.starts = np.flatnonzero(age <= 0)
-        self.age, self.lengths = age, rows.lengths
         self.ready: Array = (age >= lags).astype(np.float32)
         self.young = np.flatnonzero(age < lags)  # rows whose noise is R_1
         # [W, rows that count as a word], and which those are
@@ -151,7 +150,7 @@ class FusedObjective:
         for lag in range(self.lags):
             design[lag * d : (lag + 1) * d] = (before if lag == 0 else _shift(x, lag + 1)) * batch.ready
         design[-2], design[-1] = batch.ready, 1 - batch.ready
-        context = self._context(batch, x, before)  # [K, R]
+        context = p["transition.weight"].T @ before + p["transition.bias"][:, None]  # [K, R]
         features, hidden, logits = self._posterior(batch, x, before)  # [F, R], [H, R] or None, [K, R]
 
         z = (logits[:, None] - log_exponential) / np.float32(temperature)  # [K, S, R]
@@ -160,7 +159,7 @@ class FusedObjective:
         z /= z.sum(axis=0)
         gamma, gamma_slope = self._gamma()
         previous = _shift(z, 1)
-        prior = self._prior(context, previous, gamma)
+        prior = np.float32(gamma) * previous + (np.float32(1 - gamma) * context)[:, None]
         prior[:, :, batch.starts] = p["initial"][:, None, None]
         delta = prior - logits[:, None]  # [K, S, R]
         top = delta.max(axis=0)
@@ -201,8 +200,9 @@ class FusedObjective:
         g["initial"][:] = d_delta[:, :, batch.starts].sum(axis=(1, 2))
         d_prior = d_delta
         d_prior[:, :, batch.starts] = 0
-        d_context, d_previous, d_gamma = self._prior_backward(d_prior, context, previous, gamma)
+        d_context = np.float32(1 - gamma) * d_prior.sum(axis=1)
         if gamma_slope:
+            d_gamma = (d_prior * previous).sum() - (d_prior.sum(axis=1) * context).sum()
             g["transition.stickiness_logit"][...] = d_gamma * gamma_slope
 
         scaled = error * upstream
@@ -218,7 +218,7 @@ class FusedObjective:
         d_weighted = (coefficients @ d_mean).reshape(k, -1, n_samples, batch.n_rows)  # [K, P, S, R]
         if not importance:
             d_z = (d_weighted * design[None, :, None]).sum(axis=1)  # [K, S, R]
-            d_z += _unshift(d_previous, 1)
+            d_z += _unshift(np.float32(gamma) * d_prior, 1)
             if d_worded is not None:
                 d_z[:, :, batch.worded] += d_worded * upstream[:, batch.worded]
             d_z -= (d_z * z).sum(axis=0)
@@ -274,20 +274,6 @@ class FusedObjective:
             per_channel *= batch.known
         return np.exp(-logs)[:, None], per_channel.sum(axis=0)
 
-    def _context(self, batch: Batch, x: Array, before: Array) -> Array:
-        return self.p["transition.weight"].T @ before + self.p["transition.bias"][:, None]
-
-    def _prior(self, context: Array, previous: Array, gamma: float) -> Array:
-        """[K, S, R] logits of each row given the z of the row before."""
-        return np.float32(gamma) * previous + (np.float32(1 - gamma) * context)[:, None]
-
-    def _prior_backward(
-        self, d_prior: Array, context: Array, previous: Array, gamma: float
-    ) -> tuple[Array, Array, np.float32]:
-        """Gradients of the context [K, R], of the z before [K, S, R] and of gamma."""
-        d_gamma = (d_prior * previous).sum() - (d_prior.sum(axis=1) * context).sum()
-        return np.float32(1 - gamma) * d_prior.sum(axis=1), np.float32(gamma) * d_prior, d_gamma
-
     def _features(self, batch: Batch, x: Array, before: Array) -> Array:
         if self._move_scale is None:
             return batch.past
@@ -299,23 +285,9 @@ class FusedObjective:
         logits = p["posterior.weight"].T @ features + p["posterior.bias"][:, None]
         hidden = None
         if "posterior.out" in p:
-            hidden = np.tanh(self._hidden(features))
+            hidden = np.tanh(p["posterior.hidden_weight"].T @ features + p["posterior.hidden_bias"][:, None])
             logits += p["posterior.out"].T @ hidden
         return features, hidden, logits
-
-    def _hidden(self, features: Array) -> Array:
-        """What goes into the tanh units of the posterior."""
-        return self.p["posterior.hidden_weight"].T @ features + self.p["posterior.hidden_bias"][:, None]
-
-    def _hidden_backward(self, features: Array, d_hidden: Array) -> Array:
-        """Fills the gradient of `_hidden`; returns that of the features."""
-        self.g["posterior.hidden_weight"][...] = features @ d_hidden.T
-        self.g["posterior.hidden_bias"][:] = d_hidden.sum(axis=1)
-        return self.p["posterior.hidden_weight"] @ d_hidden
-
-    def _memory_backward(self, d_features: Any) -> Array | None:
-        """The gradient of x that goes through memory, after adding that of the features; there is none here."""
-        return None
 
     def _posterior_backward(
         self, batch: Batch, features: Array, hidden: Array | None, d_logits: Array, d_before: Array
@@ -328,15 +300,16 @@ class FusedObjective:
         if hidden is not None:
             g["posterior.out"][...] = hidden @ d_logits.T
             d_hidden = (p["posterior.out"] @ d_logits) * (1 - np.square(hidden))
-            d_features = d_features + self._hidden_backward(features, d_hidden)
-        remembered = self._memory_backward(d_features)
+            g["posterior.hidden_weight"][...] = features @ d_hidden.T
+            g["posterior.hidden_bias"][:] = d_hidden.sum(axis=1)
+            d_features = d_features + p["posterior.hidden_weight"] @ d_hidden
         if self._move_scale is None:
-            return np.zeros_like(d_before) if remembered is None else remembered
+            return np.zeros_like(d_before)
         d = len(d_before)
         moved = d_features[d:] / self._move_scale * batch.started
         d_before -= moved
         result: Array = d_features[:d] + moved
-        return result if remembered is None else result + remembered
+        return result
 
 
 def _shift(values: Array, by: int) -> Array:
@@ -352,141 +325,3 @@ def _unshift(gradient: Array, by: int) -> Array:
     result = np.zeros_like(gradient)
     result[..., :-by] = gradient[..., by:]
     return result
-
-
-def objective_of(module: GdmModule, config: GDMConfig) -> FusedObjective:
-    """The pass for a configuration that this module `supports`."""
-    return (MemoryObjective if config.remembers else FusedObjective)(module, config)
-
-
-class MemoryObjective(FusedObjective):
-    """The same objective with memory in the transition, in the posterior or in both. Every unit has as many hidden values, so
-    all of them run through the windows of a batch side by side, in one recursion."""
-
-    def __init__(self, module: GdmModule, config: GDMConfig) -> None:
-        super().__init__(module, config)
-        self._transition, self._posterior_reads = config.transition == "gru", config.reads == "bigru"
-        # (prefix of the parameters, number among them, whether it reads backwards)
-        self._units = [("posterior.gru.", 0, False), ("posterior.gru.", 1, True)] if self._posterior_reads else []
-        if self._transition:
-            self._units.append(("transition.gru.", 0, False))
-        self._batch: Batch | None = None
-
-    def _prepare(self, batch: Batch) -> None:
-        """How the units read the rows of a batch."""
-        backwards = tuple(back for _, _, back in self._units)
-        self._layouts = tuple(layout(batch.lengths, back) for back in backwards)
-        self._keep = kept(seams(batch.age, batch.lengths), self._layouts, backwards)
-        self._batch = batch
-
-    # ---- forward ------------------------------------------------------------------------------------------------
-    def _context(self, batch: Batch, x: Array, before: Array) -> Array:
-        if batch is not self._batch:
-            self._prepare(batch)
-        self._read(x, self._features(batch, x, before))
-        context = super()._context(batch, x, before)
-        if self._transition:
-            h = self._hidden_values(len(self._units) - 1, shifted=True)
-            self._remembered = h  # [H, R] of the row before
-            context += self.p["transition.recurrent_weight"].T @ h
-            self._inner = self.p["transition.hidden_weight"].T @ h + self.p["transition.hidden_bias"][:, None]
-        return context
-
-    def _read(self, x: Array, features: Array) -> None:
-        """Run all units over the batch."""
-        by_row = {"posterior.gru.": np.ascontiguousarray(features.T), "transition.gru.": np.ascontiguousarray(x.T)}
-        steps, windows = self._layouts[0].rows.shape
-        width = self.p[self._units[0][0] + "input_weight"].shape[-1]
-        gates = np.empty((steps, len(self._units), windows, width), np.float32)
-        self._given: list[Array] = []  # [steps * B, F] what each unit reads
-        for g, ((prefix, unit, _), one) in enumerate(zip(self._units, self._layouts, strict=True)):
-            given = one.gathered(by_row[prefix])
-            gate = given @ self.p[prefix + "input_weight"][unit] + self.p[prefix + "input_bias"][unit]
-            gates[:, g] = gate.reshape(steps, windows, width)
-            self._given.append(given)
-        weight, bias = (
-            np.stack([self.p[prefix + name][unit] for prefix, unit, _ in self._units])
-            for name in ("hidden_weight", "hidden_bias")
-        )
-        self._scan = Scan(gates, weight, bias, self._keep)
-
-    def _hidden_values(self, unit: int, shifted: bool = False) -> Array:
-        """[H, R] of one unit; of the row before, if shifted."""
-        place = self._layouts[unit].place
-        if shifted:
-            place = np.concatenate([place[:1], place[:-1]])
-        path = self._scan.hidden[:, unit]
-        step, window = np.divmod(place, path.shape[1])
-        return path[step, window].T
-
-    def _prior(self, context: Array, previous: Array, gamma: float) -> Array:
-        if not self._transition:
-            return super()._prior(context, previous, gamma)
-        k = len(previous)
-        inner = (self.p["transition.state_weight"].T @ previous.reshape(k, -1)).reshape(-1, *previous.shape[1:])
-        inner += self._inner[:, None]
-        self._tanh = np.tanh(inner, out=inner)  # [M, S, R]
-        free = (self.p["transition.out"].T @ inner.reshape(len(inner), -1)).reshape(previous.shape)
-        free += context[:, None]
-        self._free = free
-        return np.asarray(np.float32(gamma) * previous + np.float32(1 - gamma) * free, np.float32)
-
-    def _hidden(self, features: Array) -> Array:
-        hidden = super()._hidden(features)
-        if self._posterior_reads:
-            self._encoded = np.concatenate([self._hidden_values(0), self._hidden_values(1)])  # [2 H, R]
-            hidden += self.p["posterior.encoded_weight"].T @ self._encoded
-        return hidden
-
-    # ---- backward -----------------------------------------------------------------------------------------------
-    def _prior_backward(
-        self, d_prior: Array, context: Array, previous: Array, gamma: float
-    ) -> tuple[Array, Array, np.float32]:
-        if not self._transition:
-            return super()._prior_backward(d_prior, context, previous, gamma)
-        p, g, k = self.p, self.g, len(previous)
-        d_gamma = (d_prior * (previous - self._free)).sum()
-        d_free = np.float32(1 - gamma) * d_prior
-        flat, units = d_free.reshape(k, -1), self._tanh.reshape(len(self._tanh), -1)
-        g["transition.out"][...] = units @ flat.T
-        d_inner = (p["transition.out"] @ flat) * (1 - np.square(units))
-        g["transition.state_weight"][...] = previous.reshape(k, -1) @ d_inner.T
-        d_previous = np.float32(gamma) * d_prior
-        d_previous += (p["transition.state_weight"] @ d_inner).reshape(previous.shape)
-        d_row = d_inner.reshape(self._tanh.shape).sum(axis=1)  # [M, R]
-        d_context = d_free.sum(axis=1)
-        g["transition.hidden_weight"][...] = self._remembered @ d_row.T
-        g["transition.hidden_bias"][:] = d_row.sum(axis=1)
-        g["transition.recurrent_weight"][...] = self._remembered @ d_context.T
-        self._d_remembered = p["transition.hidden_weight"] @ d_row + p["transition.recurrent_weight"] @ d_context
-        return d_context, d_previous, d_gamma
-
-    def _hidden_backward(self, features: Array, d_hidden: Array) -> Array:
-        if self._posterior_reads:
-            self.g["posterior.encoded_weight"][...] = self._encoded @ d_hidden.T
-            self._d_encoded = self.p["posterior.encoded_weight"] @ d_hidden
-        return super()._hidden_backward(features, d_hidden)
-
-    def _memory_backward(self, d_features: Any) -> Array | None:
-        steps, n_units, windows, h = self._scan.hidden.shape
-        upstream = np.zeros((steps * windows, n_units, h), np.float32)
-        for g, one in enumerate(self._layouts):
-            if self._units[g][0] == "transition.gru.":
-                upstream[one.place[:-1], g] = self._d_remembered.T[1:]  # a row's answer is read by the row after it
-            else:
-                upstream[one.place, g] = self._d_encoded[g * h : (g + 1) * h].T
-        upstream = np.ascontiguousarray(upstream.reshape(steps, windows, n_units, h).transpose(0, 2, 1, 3))
-        d_gates, d_weight, d_bias = self._scan.backward(upstream)
-        d_x = None
-        for g, ((prefix, unit, _), one) in enumerate(zip(self._units, self._layouts, strict=True)):
-            self.g[prefix + "hidden_weight"][unit] = d_weight[g]
-            self.g[prefix + "hidden_bias"][unit] = d_bias[g]
-            flat = d_gates[:, g].reshape(steps * windows, -1)
-            self.g[prefix + "input_weight"][unit] = self._given[g].T @ flat
-            self.g[prefix + "input_bias"][unit] = flat.sum(axis=0)
-            d_given = one.scattered(flat @ self.p[prefix + "input_weight"][unit].T).T
-            if prefix == "transition.gru.":
-                d_x = d_given
-            else:
-                d_features += d_given
-        return d_x
