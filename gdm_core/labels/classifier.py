@@ -1,4 +1,4 @@
-"""Classifier of single samples: a logistic regression and a random forest, averaged and stored as arrays."""
+"""Classifier of single samples: a logistic regression, a random forest and soft states, stored as arrays."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ Ints = npt.NDArray[np.int32]
 LEAST_LEAF = 3
 SHARE_OF_ROWS = 0.6  # that each tree sees
 INVERSE_PENALTY = 0.3  # strong, so that differences between animals are not learned
+REGRESSION_SHARE = 2 / 3  # of the mean of regression and forest
 FLOOR = 1e-3  # a class that was never labelled in some context may still occur there
+PRIOR_SHARE = 0.01  # of all labelled samples, added to the counts of classes in each state
 
 
 @dataclass(frozen=True, eq=False)
 class Classifier:
-    """Coefficients of the regression, and the nodes of all trees end to end.
+    """Coefficients of the regression, the nodes of all trees end to end, and classes of states.
 
     weight, bias      [F, C] and [C]
     roots             [trees] first node of each tree
     feature           [nodes] feature that a node compares with its threshold; -1 for a leaf
     left, right       [nodes] next node
     share             [nodes, C] class probabilities in a leaf
+    classes_of_state  [K, C] class probabilities in a state of the base model; K is 0 without one
     """
 
     weight: Array
@@ -38,10 +41,13 @@ class Classifier:
     left: Ints
     right: Ints
     share: Array
+    classes_of_state: Array
 
     @classmethod
-    def fit(cls, x: Array, labels: npt.NDArray[np.int64], n_classes: int, n_trees: int, seed: int) -> Classifier:
-        """Learn from features [R, F] and labels [R]; every class counts the same."""
+    def fit(
+        cls, x: Array, states: Array, labels: npt.NDArray[np.int64], n_classes: int, n_trees: int, seed: int
+    ) -> Classifier:
+        """Learn from features [R, F], soft states [R, K] and labels [R]; every class counts the same."""
         from sklearn.ensemble import RandomForestClassifier
         from sklearn.linear_model import LogisticRegression
 
@@ -70,6 +76,9 @@ class Classifier:
         left = join("children_left")
         share = np.zeros((sum(sizes), n_classes), np.float32)
         share[:, present] = join("value")[:, 0]
+        count = states.T @ (row_weight[:, None] * np.eye(n_classes)[labels]) + PRIOR_SHARE / (
+            max(1, states.shape[1]) * n_classes
+        )
         return cls(
             weight,
             bias,
@@ -79,6 +88,7 @@ class Classifier:
             (left + root).astype(np.int32),
             (join("children_right") + root).astype(np.int32),
             share / share.sum(axis=1, keepdims=True),
+            (count / count.sum(axis=1, keepdims=True)).astype(np.float32),
         )
 
     @classmethod
@@ -86,19 +96,25 @@ class Classifier:
         """Restore what `to_arrays` gave; raise ModelFileError where a tree does not end."""
         found = cls(**arrays)
         at = np.flatnonzero(found.feature >= 0)
-        if (np.minimum(found.left, found.right)[at] <= at).any():
+        next_nodes = np.stack([found.left[at], found.right[at]])
+        if (
+            (next_nodes <= at).any()
+            or (next_nodes >= len(found.feature)).any()
+            or (found.feature >= len(found.weight)).any()
+        ):
             raise ModelFileError("The trees of this label model are damaged. Fit it again.")
         return found
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    def predict_proba(self, x: Array) -> npt.NDArray[np.float64]:
-        """Return class probabilities [R, C]."""
+    def predict_log_proba(self, x: Array, states: Array) -> npt.NDArray[np.float64]:
+        """Return unnormalised log-probabilities [R, C] of each class."""
         from scipy.special import softmax
 
-        scores = (x @ self.weight + self.bias).astype(np.float64)
-        return (_with_floor(softmax(scores, axis=1)) + _with_floor(self._votes(x))) / 2
+        line = softmax((x @ self.weight + self.bias).astype(np.float64), axis=1)
+        mean = REGRESSION_SHARE * _with_floor(line) + (1 - REGRESSION_SHARE) * _with_floor(self._votes(x))
+        return np.asarray(np.log(mean) + np.log(states @ self.classes_of_state + FLOOR))
 
     def _votes(self, x: Array) -> npt.NDArray[np.float64]:
         """Return the mean [R, C] over all trees."""

@@ -25,29 +25,22 @@ def window_lengths(rate_hz: float) -> tuple[int, ...]:
     )
 
 
-def longest_gap(rate_hz: float) -> int:
-    """Return the number of samples up to which a gap is interpolated."""
-    return max(1, round(GAP_SECONDS * rate_hz))
+def window_features(y: npt.NDArray[Any], rate_hz: float) -> Array:
+    """Return features [T, N (1 + 2 windows)] of a standardised trial [T, N].
 
-
-def window_features(
-    y: npt.NDArray[Any], windows: tuple[int, ...], longest: int, rows: npt.NDArray[np.intp] | None = None
-) -> Array:
-    """Return features [rows, N (1 + 2 windows)] of a standardised trial [T, N].
-
-    Gaps of up to `longest` samples are interpolated linearly; longer ones are 0, the mean of the channel.
+    Gaps of up to `GAP_SECONDS` are interpolated linearly; longer ones are 0, the mean of the channel.
     """
     values = np.clip(np.asarray(y, np.float32), -LIMIT, LIMIT)
     known = np.isfinite(values)
     if not known.all():
-        fillable = ~known & (_gap_lengths(known) <= longest)
+        fillable = ~known & (_gap_lengths(known) <= GAP_SECONDS * rate_hz)
         values = np.where(fillable, interpolated(values), values).astype(np.float32)
         known |= fillable
         values = np.where(known, values, np.float32(0))
-    at = np.arange(len(y)) if rows is None else rows
+    at = np.arange(len(y))
     sums, squares, counts = running_sum(values), running_sum(np.square(values)), running_sum(known)
-    columns: list[npt.NDArray[Any]] = [values[at]]
-    for window in windows:
+    columns: list[npt.NDArray[Any]] = [values]
+    for window in window_lengths(rate_hz):
         start, stop = np.maximum(at - window // 2, 0), np.minimum(at + window // 2 + 1, len(y))
         n = np.maximum(counts[stop] - counts[start], 1)
         mean = (sums[stop] - sums[start]) / n

@@ -13,7 +13,7 @@ from gdm_core.errors import DataError, FitError, ModelFileError
 from gdm_core.files import write_whole
 from gdm_core.labels.checks import Codes, check_labels
 from gdm_core.labels.classifier import Classifier
-from gdm_core.labels.features import longest_gap, window_features, window_lengths
+from gdm_core.labels.features import window_features
 from gdm_core.labels.scores import Agreement, measure_agreement
 from gdm_core.maths import hmm
 from gdm_core.models.base import StateModel
@@ -27,9 +27,9 @@ Array = npt.NDArray[np.float32]
 Float = npt.NDArray[np.float64]
 CalibratedOn = Literal["recordings", "parts", "nothing"]
 
-MEAN_BOUT_SECONDS = 5 / 3
+MEAN_BOUT_SECONDS = 1.0
 CLIP_SECONDS = 2.0  # longer labelled stretches are split into clips of this length for cross-validation
-INDEPENDENT_SAMPLES = (3.0, 15.0)  # per second, that the chain may count as separate evidence
+INDEPENDENT_PER_SECOND = 3.0  # neighbouring samples repeat each other: so many count as separate evidence
 FOLDS = 5
 TREES, FOLD_TREES = 40, 20
 ROWS_PER_SECOND = 10
@@ -47,7 +47,7 @@ class LabelModel:
     calibrated_on_ : "recordings", "parts" or "nothing"
         What cross-validation held back: whole recordings, parts of one, or nothing where labels are too few.
     held_out_ : Agreement or None
-        Agreement with the labels held back in cross-validation; None for a loaded model or too few labels.
+        Agreement with the labels held back in cross-validation; None where too few can be.
     """
 
     def __init__(self, model: StateModel | None = None, *, seed: int = 0) -> None:
@@ -70,72 +70,72 @@ class LabelModel:
         codes, self.class_names_ = check_labels(labels, data, single, class_names)
         self._codes = np.unique(np.concatenate(codes))
         self._codes = self._codes[self._codes != UNLABELLED]
-        rate_hz = float(np.median([trial.rate_hz for trial in data]))
         self._scaler = Scaler.from_trials(data)
-        self._windows, self._longest_gap = window_lengths(rate_hz), longest_gap(rate_hz)
-        self._stay = max(0.9, 1 - 1 / (MEAN_BOUT_SECONDS * rate_hz))
-        self._learn(data, [np.where(a < 0, UNLABELLED, np.searchsorted(self._codes, a)) for a in codes], rate_hz)
+        self._rate_hz = float(np.median([trial.rate_hz for trial in data]))
+        self._learn(data, [np.where(a < 0, UNLABELLED, np.searchsorted(self._codes, a)) for a in codes])
         return self
 
-    def _learn(self, data: Trials, classes: list[Codes], rate_hz: float) -> None:
-        features = [self._features(trial) for trial in data]
-        folds, kind = _folds(classes, max(2, round(CLIP_SECONDS * rate_hz)))
-        finest = max(1, round(rate_hz / ROWS_PER_SECOND))
+    def _learn(self, data: Trials, classes: list[Codes]) -> None:
+        """Fit the classifier, and cross-validate it to calibrate its probabilities."""
+        seen = [self._features(trial) for trial in data]
+        folds, held_back = _folds(classes, max(2, round(CLIP_SECONDS * self._rate_hz)))
+
+        def take(rows: list[npt.NDArray[np.intp]]) -> tuple[Array, Array, Codes, Codes]:
+            """Return features, states, classes and folds of some rows of each trial."""
+            arrays = [(*both, a, fold) for both, a, fold in zip(seen, classes, folds, strict=True)]
+            parts = [[array[at] for array in trial] for trial, at in zip(arrays, rows, strict=True)]
+            x, states, y, fold = (np.concatenate(column) for column in zip(*parts, strict=True))
+            return x, states, y, fold
+
+        finest = max(1, round(self._rate_hz / ROWS_PER_SECOND))
         n_labelled = sum(int((a >= 0).sum()) for a in classes)
-
-        def take(arrays: list[npt.NDArray[Any]], rows: list[npt.NDArray[np.intp]]) -> npt.NDArray[Any]:
-            return np.concatenate([array[at] for array, at in zip(arrays, rows, strict=True)])
-
-        labelled = [_labelled_rows(a, max(finest, -(-n_labelled // MOST_LABELLED_ROWS))) for a in classes]
-        x, y, fold = take(features, labelled), take(classes, labelled), take(folds, labelled)
+        x, states, y, fold = take(
+            [_labelled_rows(a, max(finest, -(-n_labelled // MOST_LABELLED_ROWS))) for a in classes]
+        )
         step = max(finest, -(-data.n_samples // MOST_ROWS))
         grid = [np.arange(0, trial.n_samples, step) for trial in data]
-        grid_x, truth, grid_fold = take(features, grid), take(classes, grid), take(folds, grid)
+        grid_x, grid_states, truth, grid_fold = take(grid)
 
-        held_out: list[tuple[Float, npt.NDArray[np.bool_]]] = []
+        def fit(kept: npt.NDArray[Any], n_trees: int, number: int) -> Classifier:
+            seed = self.seed * (FOLDS + 1) + number
+            return Classifier.fit(x[kept], states[kept], y[kept], len(self._codes), n_trees, seed)
+
+        log_p, known = [], []
         for number in range(FOLDS):
             kept = fold != number
             rows = (grid_fold == number) & np.isin(truth, y[kept])
             if rows.any() and len(np.unique(y[kept])) > 1:
-                classifier = self._fit_classifier(x[kept], y[kept], FOLD_TREES, number)
-                held_out.append((np.log(classifier.predict_proba(grid_x)), rows))
-        self.calibrated_on_ = kind if held_out else "nothing"
-        weight = self._calibrate(held_out, truth, [len(at) for at in grid], step, rate_hz)
-        self._weight = min(1.0, weight / step)
-        self._classifier = self._fit_classifier(x, y, TREES, FOLDS)
+                proba = fit(kept, FOLD_TREES, number).predict_log_proba(grid_x, grid_states)
+                log_p.append(self._smooth(proba, [len(at) for at in grid], step)[rows])
+                known.append(truth[rows])
+        self.calibrated_on_, self.held_out_, self._temperature = "nothing", None, 1.0
+        if known:
+            self.calibrated_on_ = held_back
+            self._calibrate(np.concatenate(log_p), np.concatenate(known), step)
+        self._classifier = fit(np.ones(len(y), bool), TREES, FOLDS)
         self._low, self._high = np.quantile(grid_x, (0.01, 0.99), axis=0).astype(np.float32)
 
-    def _fit_classifier(self, x: Array, y: Codes, n_trees: int, number: int) -> Classifier:
-        return Classifier.fit(x, y, len(self._codes), n_trees, self.seed * (FOLDS + 1) + number)
+    def _calibrate(self, log_p: Float, known: Codes, step: int) -> None:
+        """Choose the temperature under which held-back labels are most likely."""
+        n_clips = len(known) * step / self._rate_hz / CLIP_SECONDS
 
-    def _calibrate(
-        self,
-        held_out: list[tuple[Float, npt.NDArray[np.bool_]]],
-        truth: Codes,
-        lengths: list[int],
-        step: int,
-        rate_hz: float,
-    ) -> float:
-        """Choose evidence weight and temperature by the likelihood of held-back labels; return the weight of a row."""
-        weights = [min(1.0, n * step / rate_hz) for n in INDEPENDENT_SAMPLES]
-        self._temperature, self.held_out_ = 1.0, None
-        if not held_out:
-            return weights[0]
-        known = np.concatenate([truth[rows] for _, rows in held_out])
-        n_clips = len(known) * step / rate_hz / CLIP_SECONDS
-        best = -np.inf
-        for weight in weights:
-            smoothed = [_smooth(weight * log_p, lengths, self._stay**step)[rows] for log_p, rows in held_out]
-            log_p = np.log(np.concatenate(smoothed) + TINY)
-            for temperature in TEMPERATURES:
-                likelihood = hmm.log_normalise(log_p / temperature)[0][np.arange(len(known)), known].mean()
-                score = float(likelihood - np.log(temperature) ** 2 / 2 / n_clips)  # a few clips prove little
-                if score > best:
-                    best, chosen, self._temperature = score, weight, float(temperature)
-                    predicted = log_p.argmax(axis=1)
+        def score(temperature: float) -> float:
+            likelihood = hmm.log_normalise(log_p / temperature)[0][np.arange(len(known)), known].mean()
+            return float(likelihood - np.log(temperature) ** 2 / 2 / n_clips)  # a few clips prove little
+
+        self._temperature = float(max(TEMPERATURES, key=score))
         if len(np.unique(known)) > 1:
-            self.held_out_ = measure_agreement(predicted, known)
-        return chosen
+            self.held_out_ = measure_agreement(log_p.argmax(axis=1), known)
+
+    def _smooth(self, log_p: Float, lengths: list[int], step: int = 1) -> Float:
+        """Return log marginals [R, W] of a sticky chain, from every `step`-th sample of trials of these lengths."""
+        n = log_p.shape[1]
+        stay = max(0.9, 1 - 1 / (MEAN_BOUT_SECONDS * self._rate_hz)) ** step
+        transition = np.where(np.eye(n, dtype=bool), np.log(stay), np.log((1 - stay) / (n - 1)))
+        starts = np.zeros(len(log_p), bool)
+        starts[np.cumsum([0, *lengths[:-1]])] = True
+        evidence = min(1.0, INDEPENDENT_PER_SECOND * step / self._rate_hz) * log_p
+        return np.log(hmm.posterior(evidence, np.full(n, -np.log(n)), transition, starts).states + TINY)
 
     def predict_proba(self, trials: TrialsLike) -> Any:
         """Return calibrated probabilities [T, C], 0 for classes without labels; a list for several trials."""
@@ -149,23 +149,23 @@ class LabelModel:
         """Return the share of features outside the range that holds 98 % of the training recordings' features."""
 
         def share(trial: Trial) -> float:
-            x = self._features(trial)
+            x, _ = self._features(trial)
             return float(((x < self._low) | (x > self._high)).mean())
 
         return self._each(trials, share)
 
     def _predict(self, trial: Trial) -> Array:
-        log_p = np.log(self._classifier.predict_proba(self._features(trial)))
-        smoothed = _smooth(self._weight * log_p, [trial.n_samples], self._stay)
+        smoothed = self._smooth(self._classifier.predict_log_proba(*self._features(trial)), [trial.n_samples])
         found = np.zeros((trial.n_samples, len(self.class_names_)), np.float32)
-        found[:, self._codes] = hmm.softmax(np.log(smoothed + TINY) / self._temperature)[0]
+        found[:, self._codes] = hmm.softmax(smoothed / self._temperature)[0]
         return found
 
-    def _features(self, trial: Trial) -> Array:
-        features = window_features(self._scaler.apply(trial.y), self._windows, self._longest_gap)
+    def _features(self, trial: Trial) -> tuple[Array, Array]:
+        """Return window features [T, F] and the base model's soft states [T, K]."""
+        x = window_features(self._scaler.apply(trial.y), self._rate_hz)
         if self.model is None:
-            return features
-        return np.concatenate([features, self.model.predict_proba(trial)], axis=1, dtype=np.float32)
+            return x, np.zeros((len(x), 0), np.float32)
+        return x, np.asarray(self.model.predict_proba(trial), np.float32)
 
     def _each(self, trials: TrialsLike, function: Any) -> Any:
         if not self.class_names_:
@@ -187,18 +187,24 @@ class LabelModel:
         """Return what `save` writes."""
         if not self.class_names_:
             raise FitError("This LabelModel is not fitted yet. Call fit() first.")
-        tensors = {
-            "center": self._scaler.center, "scale": self._scaler.scale, "low": self._low, "high": self._high,
-            "codes": self._codes, "windows": np.array(self._windows),
-        }  # fmt: skip
+        tensors: dict[str, npt.NDArray[Any]] = {
+            "center": self._scaler.center,
+            "scale": self._scaler.scale,
+            "codes": self._codes,
+        }
+        tensors |= {"low": self._low, "high": self._high}
         tensors |= {f"classifier.{name}": value for name, value in self._classifier.to_arrays().items()}
         if self.model is not None:
             tensors["model"] = np.frombuffer(self.model.to_bytes(), np.uint8)
         header = {
-            "family": "labels", "class_names": list(self.class_names_), "seed": self.seed, "stay": self._stay,
-            "weight": self._weight, "temperature": self._temperature, "longest_gap": self._longest_gap,
-            "calibrated_on": self.calibrated_on_, "held_out": self.held_out_,
-        }  # fmt: skip
+            "family": "labels",
+            "class_names": list(self.class_names_),
+            "seed": self.seed,
+            "rate_hz": self._rate_hz,
+            "temperature": self._temperature,
+            "calibrated_on": self.calibrated_on_,
+            "held_out": self.held_out_,
+        }
         return encoded(tensors, header)
 
     @classmethod
@@ -222,16 +228,13 @@ class LabelModel:
             found.held_out_ = None if header["held_out"] is None else Agreement(*header["held_out"])
             found._scaler = Scaler(tensors["center"], tensors["scale"])
             found._codes, found._low, found._high = tensors["codes"], tensors["low"], tensors["high"]
-            found._windows = tuple(int(window) for window in tensors["windows"])
-            found._longest_gap, found._stay = int(header["longest_gap"]), float(header["stay"])
-            found._weight, found._temperature = float(header["weight"]), float(header["temperature"])
+            found._rate_hz, found._temperature = float(header["rate_hz"]), float(header["temperature"])
             prefix = "classifier."
             arrays = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
             found._classifier = Classifier.from_arrays(arrays)
-            probe = np.zeros((max(2, 0 if found.model is None else found.model.min_samples), len(found._low)))
-            fits = bool(np.isfinite(found.predict_proba(probe[:, : len(found._scaler.center)])).all())
-            fits = fits and found.unfamiliar_share(probe[:, : len(found._scaler.center)]) >= 0
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            probe = np.zeros((1000, len(found._scaler.center)), np.float32)
+            fits = np.isfinite(found.predict_proba(probe)).all() and found.unfamiliar_share(probe) >= 0
+        except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise ModelFileError(
                 f"{path}: its parts do not match ({shortened(error)}). The file is damaged."
             ) from error
@@ -262,12 +265,3 @@ def _labelled_rows(classes: Codes, step: int) -> npt.NDArray[np.intp]:
     labelled = np.flatnonzero(classes >= 0)
     changes = np.flatnonzero(np.diff(classes[labelled], prepend=-1) != 0)
     return np.union1d(labelled[::step], labelled[changes])
-
-
-def _smooth(log_p: Float, lengths: list[int], stay: float) -> Float:
-    """Return the marginals [R, W] of a chain that keeps its class with probability `stay`."""
-    n = log_p.shape[1]
-    transition = np.where(np.eye(n, dtype=bool), np.log(stay), np.log((1 - stay) / (n - 1)))
-    starts = np.zeros(len(log_p), bool)
-    starts[np.cumsum([0, *lengths[:-1]])] = True
-    return hmm.posterior(log_p, np.full(n, -np.log(n)), transition, starts).states
