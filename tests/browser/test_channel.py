@@ -1,17 +1,15 @@
-"""The live channel in a browser: script runs while dragging, broken connections and navigation."""
+"""The live channel in a browser: broken connections and navigation."""
 
 from __future__ import annotations
 
 import re
 
-import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
-from tests.browser.conftest import drag
 from tests.browser.test_nascar import rested
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.bulk]
 
 LINE = "window.gdmChannel?.socket?.readyState === 1"
 # As behind a proxy that blocks this WebSocket.
@@ -23,26 +21,6 @@ NO_LINE = """window.WebSocket = class extends WebSocket {
 AT_REST = f"{LINE} && document.querySelector('[data-testid=stApp]')?.dataset.testScriptState !== 'running'"
 
 
-def runs(page: Page) -> int:
-    """Return how often the script has run in this session."""
-    return int(page.evaluate("window.gdmChannel.runs"))
-
-
-def test_held_slider_runs_no_script(visit):
-    page = rested(visit("/nascar?T=200").page)
-    page.wait_for_function(LINE)
-    before = runs(page)
-    drag(page, "States (K)", *np.arange(0.3, 0.7, 0.04), pause_ms=60)
-    expect(page.locator(":root[data-gdm-waiting]")).to_be_attached()
-    assert runs(page) == before
-    page.mouse.up()
-    value = page.get_by_role("slider", name="States (K)").get_attribute("aria-valuetext")
-    expect(page.locator(".gdm-facts")).to_contain_text(value or "nothing")
-    rested(page)
-    assert runs(page) > before
-
-
-@pytest.mark.bulk
 def test_broken_channel_reconnects_or_falls_back_to_reruns(visit, app_url):
     opened = visit("/nascar?K=5&seed=3")
     page = opened.ready()
@@ -58,7 +36,6 @@ def test_broken_channel_reconnects_or_falls_back_to_reruns(visit, app_url):
     alone.errors.clear()  # the browser logs each blocked connection
 
 
-@pytest.mark.bulk
 def test_click_on_another_page_survives_a_requested_run(visit):
     opened = visit("/nascar")
     page = opened.ready()

@@ -58,8 +58,7 @@ def test_triangle_follows_a_held_slider(visit):
 
 
 def test_dragging_a_dot_changes_the_logits(visit):
-    opened = visit("/playground?softness=0.5")
-    page = opened.ready(".st-key-triangle figure[data-updates]")
+    page = visit("/playground?softness=0.5").ready(".st-key-triangle figure[data-updates]")
     for kind, name in (("dots", "logit"), ("hollow", "other")):
         before = page.evaluate(DOTS)
         search = page.evaluate("location.search")

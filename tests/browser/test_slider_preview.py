@@ -157,6 +157,7 @@ def test_dragging_draws_states_and_releases_to_the_fit(visit):
 
     go(0.33)
     page.wait_for_function(f"{KNOWN}?.offers.tau && {KNOWN}.asked.tau?.startsWith({KNOWN}.offers.tau)")
+    runs = page.evaluate("window.gdmChannel.runs")
     page.mouse.down()
     go(0.4)
     page.wait_for_function(f"{KNOWN}?.data.slider === 'tau'")
@@ -166,6 +167,7 @@ def test_dragging_draws_states_and_releases_to_the_fit(visit):
         _has_mixed_colours(page, 4)
         assert page.locator(".st-key-strips .gdm-states").count() == 1
         assert page.locator(f"{INFERRED} .shape-group:visible").count() == 0
+    assert page.evaluate("window.gdmChannel.runs") == runs, "no script runs while the slider is held"
     page.evaluate(NOTE_END, INFERRED)
     page.mouse.up()
     page.wait_for_function("window.heldEnd")
