@@ -199,7 +199,7 @@ def _write_tables(folder: Path, made: Study, found: list[Any]) -> None:
         write_whole(folder / f"{name}.csv", csv(table))
 
 
-_COLUMNS = ("recording", "start", "stop", "word")
+_COLUMNS = ("recording", "start", "stop", "label")
 
 
 def add_teach(commands: Any) -> None:
@@ -207,9 +207,9 @@ def add_teach(commands: Any) -> None:
         "teach",
         help="name a few moments: words for every moment of all recordings",
         description="MARKS is JSON as a page's Teach saves it, or a table (CSV, TSV, XLSX) with a row a mark: recording, start, "
-        "stop (frames, the last one exclusive), word. Recordings without a mark are named too.",
+        "stop (frames, the last one exclusive), label. Recordings without a mark are named too.",
     )
-    parser.add_argument("marks", type=Path, help="what is marked: JSON, or a table of recording, start, stop, word")
+    parser.add_argument("marks", type=Path, help="what is marked: JSON, or a table of recording, start, stop, label")
     parser.add_argument("files", type=Path, nargs="+", help="recordings (poses or tables), or folders of them")
     add_recordings_options(parser)
     parser.add_argument("--states", type=int, metavar="K", help="number of states (default: 8, or one a word if more)")
@@ -306,7 +306,7 @@ def _marks(path: Path) -> Any:
     frame = read_sheet(path)
     if lacking := [name for name in _COLUMNS if name not in frame.columns]:
         raise DataError(
-            f"{path} has no column {' and no column '.join(lacking)}; marks need recording, start, stop and word."
+            f"{path} has no column {' and no column '.join(lacking)}; marks need recording, start, stop and label."
         )
     rows = [{name: str(row[name]) for name in _COLUMNS} for row in frame.to_dict("records")]
     return Marks.from_json(json.dumps({"marks": rows}))

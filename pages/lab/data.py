@@ -277,17 +277,13 @@ class Led:
     at: float = 0.0
 
 
-def pick_trial(data: Data, *, marking: bool = False) -> int:
-    """Which trial is looked at; the first new one to begin with, and for `marking` the first fitted one."""
+def pick_trial(data: Data) -> int:
+    """Which trial is looked at; the first new one to begin with."""
     names = [_name(data, i) for i in range(len(data.trials))]
     first = names[len(data.train)]
-    key, place, opened = settings.key("trial", data.of), _place(data), f"_marking-opened-{data.key}"
+    key, place = settings.key("trial", data.of), _place(data)
     now = st.session_state.get(key, first)
     led: Led | None = st.session_state.get(place)
-    if marking and not (opened in st.session_state and key in st.session_state):
-        st.session_state[opened] = True
-        if now == first and key not in st.query_params and (led is None or led.before is not None):
-            led = Led(names[0])
     if led is not None and led.to in names:
         if led.before is None:
             st.session_state[key] = led.to

@@ -18,10 +18,10 @@ from pages import lab
 from pages.lab import Data, View, held, live, naming, scores, tabs
 from pages.lab import figures as made
 from pages.lab.data import pick_trial, rule_words
+from pages.lab.labelling import labels
+from pages.lab.labelling import panel as labelling
 from pages.lab.naming import colour_key
 from pages.lab.poses import clips, player
-from pages.lab.teach import lessons
-from pages.lab.teach import panel as teach
 from pages.lab.view import Reading, Seen, Unread
 from pages.ui import model_controls, navigation, settings, shell
 from pages.ui.controls import slide
@@ -33,7 +33,7 @@ PURPOSE = (
     "A model watches how animals (or anything else) move and cuts time into states by itself; here they stand beside what an "
     "expert called each moment, with scores on trials that it has never seen."
 )
-EXPORT, TEACH = "Export & reproduce", "Teach"
+EXPORT, LABELLING = "Export & reproduce", "Labelling"
 
 
 def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships: Sequence[str] = ()) -> None:
@@ -50,15 +50,14 @@ def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships
         rule, moving = bout_controls(data)
         called, colours = _by_labels(data, base.fit, base.shown, choice.n_states)
         named = naming.controls(page.folder, choice.n_states, settings.of(data.key), called, colours, data.every_label)
-    teaches = st.session_state.get("view", st.query_params.get("view")) == TEACH  # at first only the address says so
     with page.picture:
-        index = pick_trial(data, marking=teaches)
+        index = pick_trial(data)
     view = _view(base, index, naming=named, rule=rule, moving=base.moving or moving)
     judged = _judged(view)
     with page.picture:
         shown = lab.as_known_then(view)
         _poses(shown)
-        beside_player = st.container()
+        under_player = st.container()
     lab.picture(shown, lambda now: strips(shown, now, judged))
     lab.follow(shown, _followed(view, colours))
     named_tabs: dict[str, lab.tabs.Tab] = {
@@ -69,16 +68,16 @@ def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships
         **({"Clips": clips.clips_tab} if data.poses else {}),
         "Trials": lambda view, _: tabs.trials(view, judged.measured),
         "Prediction": lab.prediction,
-        TEACH: lambda _, here: teach.panel(view, here, beside_player),
+        LABELLING: lambda view, here: labelling.panel(view, here, under_player),
         "Features": tabs.features,
         "Suggest settings": lab.suggest,
         EXPORT: lambda view, here: lab.offer(view, here, judged.rows_of),
     }
-    lab.show_tabs(view, named_tabs, early=["Features", TEACH, "Suggest settings"])
+    lab.show_tabs(view, named_tabs, early=["Features", LABELLING, "Suggest settings"])
     if lab.honest_card(view, judged.rows_of) and judged.measured is not None:
         with page.card:
             _remarks(view, judged.measured)
-    if lessons.lesson(lessons.key_of(data)).own.marks:
+    if labels.load(labels.key_of(data)).marks.marks:
         navigation.warn_before_unload()
     lab.end(view)
 

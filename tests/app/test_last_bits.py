@@ -14,7 +14,7 @@ from gdm_studio import paper
 from pages.behaviour import recordings
 from pages.formula1 import data as laps
 from pages.lab import shipped
-from pages.lab.teach import lessons
+from pages.lab.labelling import labels
 from pages.nascar import simulator
 from pages.ui.result_files import load_card
 from tests.support.last_bits import other_last_bits
@@ -79,7 +79,7 @@ def test_a_link_from_there_means_the_same_here():
     with other_last_bits() as made:
         there = recordings.load_simulated(asked)
     assert there.train[0].recipe in made
-    assert (here.bouts_of, here.start, lessons.key_of(here)) == (there.bouts_of, there.start, lessons.key_of(there))
+    assert (here.bouts_of, here.start, labels.key_of(here)) == (there.bouts_of, there.start, labels.key_of(there))
     assert here.train.fingerprint == there.train.fingerprint
 
 

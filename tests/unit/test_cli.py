@@ -350,7 +350,7 @@ def recordings(tmp_path):
     for i, part in enumerate(marks(Trials(trials.trials[:2]), n_clips=12)):
         edges = np.flatnonzero(np.diff(part, prepend=-1, append=-1))
         rows += [
-            {"recording": f"r{i}.csv", "start": int(a), "stop": int(b), "word": NAMES[part[a]]}
+            {"recording": f"r{i}.csv", "start": int(a), "stop": int(b), "label": NAMES[part[a]]}
             for a, b in itertools.pairwise(edges)
             if part[a] >= 0
         ]
@@ -389,10 +389,10 @@ def test_a_table_of_marks_teaches_the_same(recordings, capsys):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("recording,start,stop\nr0.csv,0,9\n", "has no column word"),
-        ("recording,start,stop,word\nr0.csv,0,soon,rest\n", "no list of marks"),
-        ("recording,start,stop,word\nr9.csv,0,9,rest\nr9.csv,20,29,walk\n", "which is not among: r0.csv"),
-        ("recording,start,stop,word\nr0.csv,0,9,rest\n", "Every mark says 'rest'"),
+        ("recording,start,stop\nr0.csv,0,9\n", "has no column label"),
+        ("recording,start,stop,label\nr0.csv,0,soon,rest\n", "no marks"),
+        ("recording,start,stop,label\nr9.csv,0,9,rest\nr9.csv,20,29,walk\n", "which is not among: r0.csv"),
+        ("recording,start,stop,label\nr0.csv,0,9,rest\n", "Every mark says 'rest'"),
     ],
 )
 def test_marks_that_teach_nothing_are_refused(recordings, capsys, text, message):

@@ -1,5 +1,5 @@
-// Animals as lines and dots on a canvas, for the player, the clip that Teach asks about, and the grid of clips. Keypoints come
-// packed as whole numbers: data.xy [frame, animal, x or y, part], with the box around them in the same numbers.
+// Animals as lines and dots on a canvas, for the player and the grid of clips. Keypoints come packed
+// as whole numbers: data.xy [frame, animal, x or y, part], with the box around them in the same numbers.
 
 const MISSING = -32768;
 // The first two animals differ in colour; those after them, who share the second one's, in their lines and hollow dots.

@@ -1,0 +1,123 @@
+"""Labels that the user gave to stretches of training trials: kept in the session under the recording, whatever model is fitted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import streamlit as st
+
+from datasets.marks import Marks
+from gdm_core.errors import DataError, GdmError
+from gdm_core.labels.checks import check_labels
+from gdm_core.trials import Stretch, Trials, labels_of
+from gdm_studio.plot import palette
+from pages.lab import Data
+from pages.ui import settings
+
+MOST_LETTERS = 30
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels of one recording.
+
+    marks     labelled stretches
+    names     labels that the user added, whether or not a stretch has them
+    revision  how often the page, not the desk, has changed the marks
+    asked     clips proposed so far; the last one is to be labelled now
+    error     why the last change was refused
+    """
+
+    marks: Marks = field(default_factory=Marks)
+    names: tuple[str, ...] = ()
+    revision: int = 0
+    asked: tuple[Stretch, ...] = ()
+    error: str = ""
+
+
+def key_of(data: Data) -> str:
+    """Return a name for the recording. Other features or repairs of the same frames keep its labels."""
+    frames = [(trial.name, trial.n_samples) for trial in data.train]
+    labels = "" if data.of else hashlib.sha256(b"".join(z.tobytes() for z in labels_of(data.train))).hexdigest()
+    return settings.of("marks", data.of, frames, labels)
+
+
+def load(of: str) -> Labels:
+    """Return the labels of a recording."""
+    kept: Labels = st.session_state.get(_place(of), Labels())
+    return kept
+
+
+def change(of: str, **fields: Any) -> None:
+    """Keep the labels of a recording with other fields; an earlier error goes."""
+    st.session_state[_place(of)] = replace(load(of), **{"error": "", **fields})
+
+
+def replace_marks(of: str, marks: Marks, trials: Trials, *, by_desk: bool = False) -> None:
+    """Keep these marks, or the earlier ones and the error if they are invalid."""
+    now = load(of)
+    try:
+        _check(marks, trials)
+    except DataError as error:
+        change(of, revision=now.revision + 1, error=str(error))  # the desk takes back what it has drawn
+        return
+    names = tuple(dict.fromkeys((*now.names, *marks.names)))
+    change(of, marks=marks, names=names, revision=now.revision + (not by_desk))
+
+
+def add_name(of: str, name: str, names: Sequence[str]) -> None:
+    """Add a label to those that the desk offers, which are `names` so far."""
+    name = name.strip()[:MOST_LETTERS]
+    if not name or name in names:
+        change(of, error=f"{name!r} is already a label." if name else "Type the name of the label first.")
+    elif len(names) >= palette.MAX_STATES:
+        change(of, error=f"There are {len(names)} labels; at most {palette.MAX_STATES} are possible.")
+    else:
+        change(of, names=(*load(of).names, name))
+
+
+def _check(marks: Marks, trials: Trials) -> None:
+    marks.labels(trials)
+    short = next((mark for mark in marks.marks if mark.stop - mark.start < 2), None)
+    if short is not None:
+        raise DataError(f"A stretch of {short.label!r} has a single frame. Label at least 2 frames.")
+    if len(marks.names) > palette.MAX_STATES:
+        raise DataError(f"These are {len(marks.names)} labels; at most {palette.MAX_STATES} are possible.")
+
+
+def _place(of: str) -> str:
+    return f"_labels-{of}"  # the underscore keeps it while another page is open
+
+
+def repeated_name(data: Data) -> str:
+    """Return the name that two training trials share, so that marks cannot tell them apart; "" without one."""
+    names = [trial.name for trial in data.train]
+    return next((name for name in names if names.count(name) > 1), "")
+
+
+def missing(marks: Marks, trials: Trials) -> str:
+    """Return what has to be labelled before labels can be predicted; "" where nothing is missing."""
+    if not marks.marks:
+        return "Label a stretch of one behaviour, then one of another."
+    codes, names = marks.labels(trials)
+    try:
+        check_labels(codes, trials, False, names)
+    except GdmError as error:
+        return str(error)
+    return ""
+
+
+def all_names(data: Data, kept: Labels) -> tuple[str, ...]:
+    """Return all labels in the order of their colours: the expert's, then the user's."""
+    expert = data.every_label if data.words is not None and not data.words.joined else ()
+    return tuple(dict.fromkeys((*expert, *kept.names, *kept.marks.names)))
+
+
+def expert_codes(data: Data, names: Sequence[str]) -> tuple[int, ...]:
+    """Return the expert's label of the same name for each label, -1 for none."""
+    expert = [name.strip().lower() for name in data.every_label]
+    found = [name.strip().lower() for name in names]
+    return tuple(expert.index(name) if name in expert else -1 for name in found)

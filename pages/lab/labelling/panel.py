@@ -1,0 +1,153 @@
+"""The tab Labelling: the user labels a few stretches, and a label model predicts the labels of all other samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from datasets.marks import Mark, Marks
+from gdm_core.errors import DataError, GdmError
+from gdm_core.labels.requests import next_clips
+from gdm_core.trials import Stretch
+from pages.lab import live
+from pages.lab.data import go_to
+from pages.lab.labelling import labels, results
+from pages.lab.labelling.desk import show_desk
+from pages.lab.labelling.results import Labelling
+from pages.lab.view import Seen, View
+from pages.ui import settings, shell
+from pages.ui.tables import show_table
+
+FILES = ("json", "csv", "tsv", "txt", "annot")
+CLIP_S, CLIP_STEPS = 2.0, 30.0
+N_CLIPS = 6  # asked for at once, so that the next one is there before it is wanted
+
+
+def panel(view: View, here: Seen, under_player: Any) -> None:
+    """Show the tab, and the desk and predicted labels in the picture."""
+    data = view.data
+    if name := labels.repeated_name(data):
+        shell.empty("Labelling needs distinct names", f"Two training trials are called {name!r}. Rename one of them.")
+        return
+    of = labels.key_of(data)
+    kept = labels.load(of)
+    labelling = Labelling(view, of, kept, labels.all_names(data, kept), labels.missing(kept.marks, data.train), here)
+    answer = labelling.answers()
+    with under_player:
+        shell.section("Labelling")
+        show_desk(labelling, answer.value)
+        shell.quiet("Rows: your labels, predicted labels (paler = less certain), expert labels.")
+        _controls(labelling)
+        if kept.error:
+            shell.error("Not labelled", kept.error)
+    with view.frame.picture:
+        results.show_predictions(labelling, answer)
+    left, right = st.columns(2, gap="small")
+    with left, shell.panel("labels-list", "Your labels"):
+        _list(labelling)
+        _upload(labelling)
+        results.offer_files(labelling, answer.value)
+    with right, shell.panel("labels-trust", "Agreement"):
+        results.show_trust(labelling)
+    with shell.panel("labels-overview", "All trials"):
+        results.show_overview(labelling)
+
+
+def _controls(labelling: Labelling) -> None:
+    """Controls under the desk: a new label, and the clip to label next."""
+    view = labelling.view
+    key, clips = settings.key("label-name", labelling.of), _proposed(labelling)
+    with st.form("add-label", clear_on_submit=True, border=False), st.container(horizontal=True):
+        shown: dict[str, Any] = {"label_visibility": "collapsed", "placeholder": "New label", "width": 220}
+        st.text_input("New label", key=key, max_chars=labels.MOST_LETTERS, **shown)
+        st.form_submit_button("Add label", on_click=_add_label, args=(labelling, key))
+    with st.container(horizontal=True):
+        st.button(
+            "Next clip", key="next-clip", disabled=not clips, on_click=_go_to_clip, args=(labelling, clips[:1]),
+            help="Go to the clip whose label would help the predictions most. Then press its label.",
+        )  # fmt: skip
+        if view.is_new:
+            st.button("Go to a training trial", key="go-to-training", on_click=go_to, args=(view.data, 0))
+
+
+def _add_label(labelling: Labelling, key: str) -> None:
+    labels.add_name(labelling.of, str(st.session_state.get(key) or ""), labelling.names)
+
+
+def _proposed(labelling: Labelling) -> list[Stretch]:
+    """Return clips to label next, without those that were asked about or labelled since they were proposed."""
+    view, asked = labelling.view, labelling.labels.asked
+    if not labelling.has_fit:
+        return []
+    seconds = CLIP_STEPS if view.data.unit == "step" else CLIP_S
+    answer = view.ask("next-clips", next_clips, view.data.train, *labelling.question, asked, N_CLIPS, seconds)
+    live.unanswered(view.fit, answer, "The next clip could not be chosen")
+    found = [(clip.trial, clip.start, clip.stop, 0) for clip in answer.value or ()]
+    return [clip for clip in found if clip not in asked and not labelling.is_labelled(clip)]
+
+
+def _go_to_clip(labelling: Labelling, clips: list[Stretch]) -> None:
+    for clip in clips:
+        labels.change(labelling.of, asked=(*labelling.labels.asked, clip))
+        go_to(labelling.view.data, clip[0])
+
+
+def _list(labelling: Labelling) -> None:
+    """Show the labelled stretches, and how to remove one."""
+    of, marks, train = labelling.of, labelling.labels.marks, labelling.view.data.train
+    where = {trial.name: i for i, trial in enumerate(train)}
+    rows = [{"label": mark.label} | _place(labelling, where[mark.recording], mark) for mark in marks.marks]
+    if rows:
+        show_table(pd.DataFrame(rows).round(2), 220, "labels-rows")
+    n = len(rows)
+    shell.quiet(f"{n} labelled {'stretch' if n == 1 else 'stretches'}, {marks.seconds(train):.1f} s.")
+    if not rows:
+        return
+    key = settings.key("remove-label", of)
+    chosen = st.selectbox(
+        "Remove a label", range(n), index=None, key=key, placeholder="Choose a stretch",
+        format_func=lambda i: "{label}, {from:.1f} to {to:.1f}, {trial}".format_map(rows[i]) if i < n else "",
+    )  # fmt: skip
+    if chosen is not None and chosen < n:
+        st.button("Remove", key="remove-label-now", on_click=_remove, args=(labelling, marks.marks[chosen], key))
+
+
+def _place(labelling: Labelling, index: int, mark: Mark) -> dict[str, Any]:
+    """Return the time of a mark and its trial, as a row of the table."""
+    at = labelling.view.at(index)
+    begin, step = at.unit.of(at.trial.start_seconds), at.timing["step"]
+    return {"from": begin + step * mark.start, "to": begin + step * mark.stop, "trial": mark.recording}
+
+
+def _remove(labelling: Labelling, mark: Mark, key: str) -> None:
+    left = tuple(one for one in labels.load(labelling.of).marks.marks if one != mark)
+    labels.replace_marks(labelling.of, Marks(left), labelling.view.data.train)
+    st.session_state.pop(key, None)
+
+
+def _upload(labelling: Labelling) -> None:
+    key = settings.key("labels-file", labelling.of)
+    st.file_uploader(
+        "Load labels", type=FILES, key=key, on_change=_load_file, args=(labelling, key),
+        help="Labels saved here (JSON); BORIS, Bento or a table of bouts for the chosen trial.",
+    )  # fmt: skip
+
+
+def _load_file(labelling: Labelling, key: str) -> None:
+    """Add all labels of a file, or none."""
+    sent, view, of = st.session_state.get(key), labelling.view, labelling.of
+    if sent is None:
+        return
+    try:
+        if sent.name.lower().endswith(".json"):
+            more = Marks.from_json(sent.getvalue().decode("utf-8", errors="replace"))
+        elif view.is_new:
+            raise DataError("Choose a training trial first: this file labels the chosen trial.")
+        else:
+            more = Marks.from_annotation(sent, view.trial.name, view.trial.rate_hz, sent.name)
+        both = tuple(dict.fromkeys((*labels.load(of).marks.marks, *more.marks)))
+        labels.replace_marks(of, Marks(both), view.data.train)
+    except GdmError as error:
+        labels.change(of, error=f"{sent.name}: {error}")

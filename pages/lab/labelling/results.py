@@ -1,0 +1,211 @@
+"""What a label model says: labels of the chosen trial, an overview of all trials, and how well it agrees with known labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import streamlit as st
+
+from datasets.marks import Marks
+from gdm_core.analysis.tables import csv
+from gdm_core.labels.requests import (
+    LabelAnswers,
+    Overview,
+    Trust,
+    label_answers,
+    label_model_bytes,
+    label_overview,
+    trust,
+)
+from gdm_core.trials import Stretch
+from gdm_studio.plot import figures, palette
+from pages.lab import live
+from pages.lab.export import timed
+from pages.lab.labelling.labels import Labels, expert_codes
+from pages.lab.live import screen
+from pages.lab.view import Seen, View
+from pages.ui import shell
+from pages.ui.downloads import download
+from pages.ui.plot import plot
+from pages.ui.tables import show_table
+
+UNFAMILIAR = "differs from labelled ones"
+MODEL_S = 120.0
+
+
+@dataclass(frozen=True, eq=False)
+class Labelling:
+    """The labels of a recording in one run of its page.
+
+    of       names the recording
+    names    all labels, in the order of their colours
+    missing  what has to be labelled before labels can be predicted, "" if nothing
+    here     the chosen trial
+    """
+
+    view: View
+    of: str
+    labels: Labels
+    names: tuple[str, ...]
+    missing: str
+    here: Seen
+
+    @property
+    def has_fit(self) -> bool:
+        """Whether there is a fit of these very trials."""
+        shown = self.view.shown
+        if shown.result is None or shown.state == "preview" or shown.wanted is None:
+            return False
+        return shown.wanted.train.fingerprint == self.view.data.train.fingerprint
+
+    @cached_property
+    def question(self) -> tuple[tuple[Stretch, ...], tuple[str, ...]]:
+        """Labelled stretches and names of labels, whatever the order in which they were made."""
+        marks = Marks(tuple(sorted(self.labels.marks.marks, key=lambda mark: (mark.recording, mark.start, mark.stop))))
+        return marks.stretches(self.view.data.train), marks.names
+
+    def ask(self, name: str, function: Callable[..., Any], *args: Any, about: Any = None) -> live.Answer:
+        """Ask a worker, once labels can be predicted."""
+        return live.Answer() if self.missing or not self.has_fit else self.view.ask(name, function, *args, about=about)
+
+    def answers(self) -> live.Answer:
+        """Return the labels of the chosen trial; those before the last change while new ones are worked out."""
+        data, trial = self.view.data, self.view.trial
+        found = self.ask("labels", label_answers, data.train, *self.question, trial, about=trial.fingerprint)
+        is_current = found.about == trial.fingerprint and set(found.value.names) <= set(self.names)
+        return found if is_current else replace(found, value=None)
+
+    def is_labelled(self, clip: Stretch) -> bool:
+        """Whether part of a clip has a label."""
+        name = self.view.data.train[clip[0]].name
+        marks = self.labels.marks.marks
+        return any(m.recording == name and m.start < clip[2] and clip[1] < m.stop for m in marks)
+
+    def in_colours(self, answers: LabelAnswers) -> npt.NDArray[np.float32]:
+        """Return probabilities [T, colours] of labels; labels beyond the palette share its last colour."""
+        found = np.zeros((len(answers.proba), min(len(self.names), palette.MAX_STATES)), np.float32)
+        for j, name in enumerate(answers.names):
+            found[:, min(self.names.index(name), palette.MAX_STATES - 1)] += answers.proba[:, j]
+        return found
+
+
+def show_predictions(labelling: Labelling, answer: live.Answer) -> None:
+    """Draw the predicted labels of the chosen trial."""
+    view = labelling.view
+    if labelling.missing:
+        shell.empty("No predicted labels yet", labelling.missing)
+        return
+    live.unanswered(view.fit, answer, "Labels could not be predicted")
+    if answer.value is None:
+        if not answer.message:
+            shell.quiet("Predicting labels." if labelling.has_fit else "Labels are predicted when the fit is done.")
+        return
+    drawn = figures.state_strips(
+        {"predicted": labelling.in_colours(answer.value)}, names=labelling.names[: palette.MAX_STATES],
+        caption="Predicted labels. Paler = less certain.", **labelling.here.timing,
+    )  # fmt: skip
+    state: Any = "fresh" if answer.fresh else "stale"
+    plot(drawn, key="predicted-labels", state=state, revision=f"{view.data.key}/{view.index}")
+    if answer.value.unfamiliar is not None:
+        shell.quiet(answer.value.unfamiliar)
+
+
+def show_trust(labelling: Labelling) -> None:
+    """Show agreement with held-back and with expert labels, next to the majority baseline."""
+    if labelling.missing or not labelling.has_fit:
+        shell.quiet("Agreement with labels held back appears once two behaviours are labelled.")
+        return
+    data, (stretches, names) = labelling.view.data, labelling.question
+    answer = labelling.ask("label-trust", trust, data.train, data.test, stretches, names, expert_codes(data, names))
+    if not answer.fresh:
+        if not live.unanswered(labelling.view.fit, answer, "Agreement could not be measured"):
+            shell.quiet("Measuring agreement.")
+        return
+    table = trust_table(answer.value)
+    if len(table):
+        show_table(table, 140, "label-trust-rows")
+        shell.quiet(
+            "Macro-F1; the majority baseline always predicts the most common label. Stretches that you chose may be easier "
+            "than the rest."
+        )
+    if answer.value.held_out is None:
+        shell.quiet("Too few labels to hold some back: label each behaviour in two places or more.")
+
+
+def trust_table(found: Trust) -> pd.DataFrame:
+    """Return a row for each kind of known labels."""
+    kinds = {"your labels, cross-validated": found.held_out, "expert labels, held-out trials": found.expert}
+    rows = [
+        {"compared with": kind, "labels": one.n_classes, "macro-F1": one.macro_f1, "majority baseline": one.majority}
+        for kind, one in kinds.items()
+        if one is not None
+    ]
+    return pd.DataFrame(rows).round(2)
+
+
+def show_overview(labelling: Labelling) -> None:
+    """Show the share of each label, the confidence and a warning for every trial."""
+    view, (stretches, names) = labelling.view, labelling.question
+    data = view.data
+    if labelling.missing or not labelling.has_fit:
+        shell.quiet("The share of each label in every trial appears once two behaviours are labelled.")
+        return
+    answer = labelling.ask("label-overview", label_overview, data.train, data.test, stretches, names, about=data.key)
+    if answer.value is None or answer.about != data.key:
+        if not live.unanswered(view.fit, answer, "Trials could not be classified"):
+            shell.quiet("Classifying all trials.")
+        return
+    table = overview_table(answer.value, [data.title(i) for i in range(len(data.trials))])
+    bars = {
+        name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="percent")
+        for name in table.columns[1:-1]
+    }
+    show_table(table, 320, "label-overview-rows", column_config=bars)
+    shell.quiet("Mean probability of each label; confidence is the mean probability of the most probable label.")
+    for message in [entry.unfamiliar for entry in answer.value if entry.unfamiliar][:1]:
+        shell.quiet(message)
+
+
+def overview_table(found: Sequence[Overview], titles: Sequence[str]) -> pd.DataFrame:
+    """Return a row for each trial."""
+    rows = [
+        {"trial": title}
+        | {f"p {name}": float(share) for name, share in zip(entry.names, entry.shares, strict=True)}
+        | {"confidence": entry.confidence, UNFAMILIAR: "yes" if entry.unfamiliar else ""}
+        for title, entry in zip(titles, found, strict=True)
+    ]
+    return pd.DataFrame(rows).round(2)
+
+
+def offer_files(labelling: Labelling, answers: LabelAnswers | None) -> None:
+    """Offer the user's labels, those of the chosen trial and the label model."""
+    view, here, marks = labelling.view, labelling.here, labelling.labels.marks
+    if marks.marks:
+        download("Your labels (JSON)", lambda: marks.to_json().encode(), f"{view.stem}-labels.json", key="labels-json")
+    if answers is not None:
+        name = f"{view.stem}-labels.csv"
+        download("Labels of this trial (CSV)", lambda: csv(labels_table(answers, here)), name, key="labels-csv")
+    if labelling.missing or not labelling.has_fit:
+        return
+    assert view.shown.result is not None
+    question = (view.shown.result.model_bytes, view.data.train, *labelling.question)
+    engine, session = screen.engine(), view.fit.session  # known to the script's thread alone
+
+    def make() -> bytes:
+        job = engine.call(label_model_bytes, *question, session=session, deadline_s=MODEL_S)
+        return bytes(job.result(MODEL_S))
+
+    download("Label model (safetensors)", make, f"{view.stem}-label-model.safetensors", key="label-model")
+
+
+def labels_table(answers: LabelAnswers, here: Seen) -> pd.DataFrame:
+    """Return the time, the frame, the probability of each label and the most probable one."""
+    table = pd.DataFrame({f"p {name}": answers.proba[:, j] for j, name in enumerate(answers.names)})
+    table["label"] = [answers.names[j] for j in answers.proba.argmax(axis=1)]
+    return timed(table, here)

@@ -1,0 +1,93 @@
+"""The tab Labelling of Your data under test: a file of three behaviours, and a desk in place of the browser's."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from pages.lab.labelling import labels
+from pages.lab.labelling.labels import Labels
+from pages.your_data import intake
+from tests.support import page
+from tests.support.controls import control as control
+from tests.support.taught import NAMES, labelled
+from tests.support.your_data_page import html as html
+from tests.support.your_data_page import upload
+
+DATA = labelled(3, 400, seed=2)
+
+
+class Desk:
+    """What the page gave the desk last, and what the desk sends to the page."""
+
+    def __init__(self) -> None:
+        self.data: dict[str, Any] = {}
+        self.message: Any = None
+
+    def __call__(self, key: str, data: dict[str, Any], on_marks_change: Any) -> None:
+        self.data = data
+        if self.message is not None:
+            st.session_state[key] = {"marks": self.message}
+            self.message = None
+            on_marks_change()
+
+    def send(self, app: AppTest, marks: Any, **fields: Any) -> AppTest:
+        """Send the marks of the chosen trial, as the browser does."""
+        self.message = {"trial": self.data["trial"], "revision": self.data["revision"], "marks": marks, **fields}
+        app.run()
+        return app.run()
+
+    def label(self, app: AppTest, n: int) -> AppTest:
+        """Label the first bouts of the trial as the expert does."""
+        return self.send(app, bouts()[:n])
+
+
+def table(known: bool = True) -> bytes:
+    """The recordings as a file."""
+    parts = []
+    for i, trial in enumerate(DATA):
+        columns = {"trial": i + 1, "time": (np.arange(trial.n_samples) / 30).round(4)}
+        columns |= {f"c{j}": trial.y[:, j].round(3) for j in range(4)}
+        parts.append(pd.DataFrame(columns | ({"label": np.array(NAMES)[trial.labels]} if known else {})))
+    return pd.concat(parts).to_csv(index=False).encode()
+
+
+def opened(known: bool = True) -> AppTest:
+    """The page on a file, with the tab open and a training trial chosen."""
+    app = upload(page.opened("your_data", view="Labelling"), "walk.csv", table(known))
+    app.button(key="fit").click().run()
+    return choose(app, "fit-0")
+
+
+def choose(app: AppTest, trial: str) -> AppTest:
+    return control(app, "selectbox", "trial").set_value(trial).run()
+
+
+def trial(app: AppTest) -> str:
+    return str(control(app, "selectbox", "trial").value)
+
+
+def kept(app: AppTest) -> Labels:
+    of = labels.key_of(app.session_state[f"{intake.KEPT}-made"][1])
+    return app.session_state[f"_labels-{of}"] if f"_labels-{of}" in app.session_state else Labels()
+
+
+def bouts(index: int = 0) -> list[list[Any]]:
+    """The expert's bouts without their edges, as [start, stop, label]."""
+    known = np.asarray(DATA[index].labels)
+    edges = (np.flatnonzero(np.diff(known)) + 1).tolist()
+    return [[a + 3, b - 3, NAMES[known[a]]] for a, b in itertools.pairwise(edges)]
+
+
+def drawn(app: AppTest, key: str) -> dict[str, Any]:
+    for element in app.get("bidi_component"):
+        data = json.loads(element.proto.json) if element.proto.json else {}
+        if key in str(element.proto.id) and "figure" in data:
+            return dict(data["figure"])
+    raise AssertionError(f"no figure {key}")
