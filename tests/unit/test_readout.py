@@ -59,6 +59,16 @@ def test_evidence_is_no_higher_than_a_likelihood_without_states(gamma):
     assert found.mean() > exact - 0.5
 
 
+@pytest.mark.parametrize("length", [2_000, 5_000])
+def test_one_more_sample_changes_neither_score_nor_shares(length):
+    module = random_module(CONFIG, 3, scale=0.9)
+    rows = random_rows(length + 1, n_channels=3)
+    shares = [log_bound(module, rows.piece(0, n), TAU) for n in (length, length + 1)]
+    torch.testing.assert_close(shares[1][:length], shares[0], atol=1e-4, rtol=1e-5)
+    found = [read_out(module, rows.piece(0, n), TAU).states[: length - 50] for n in (length, length + 1)]
+    torch.testing.assert_close(found[1], found[0], atol=1e-4, rtol=0)
+
+
 def test_states_are_the_posterior_mean():
     for seed in (0, 1, 2):
         module = random_module(GDMConfig(2, 1, stickiness=0.7, n_hidden=4), 2, seed, scale=0.7)

@@ -107,7 +107,7 @@ class SoftModel(StateModel, Generic[Module]):
 
 
 WARM_STEPS_FOR_MARKS = 50  # where the words changed and nothing else
-QUICK_DRAWS = 16  # a quarter of what a read-out takes, at a ninth of its cost
+QUICK_DRAWS = 16  # half of what a read-out takes
 
 
 class GDM(SoftModel[GdmModule]):

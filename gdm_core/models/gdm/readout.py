@@ -30,6 +30,7 @@ from gdm_core.maths.rows import Rows, row_products
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, RowsView, elbo, roles
 
+N_CANDIDATES = 32  # draws per row, whatever the length: scores of recordings can be compared
 _PIECE_ELEMENTS = 2_000_000  # of [S, R, S], held for one piece of rows at a time
 _HALO = 24  # rows of overlap; a sweep's error shrinks by more than half per row
 _BLOCK_ELEMENTS = 130_000  # of these, worked out at once
@@ -44,11 +45,6 @@ _PIECE_PATHS = 8_000  # held in one piece: what a step reads and writes should s
 class Readout(NamedTuple):
     log_bound: Tensor  # [R] each row's share of the importance-weighted bound on log p(y)
     states: Tensor  # [R, K] posterior mean of z; [0, K] where it was not asked for
-
-
-def n_candidates(n_rows: int) -> int:
-    """Draws per row: more where they are cheap."""
-    return 64 if n_rows <= 2_000 else (32 if n_rows <= 5_000 else 16)
 
 
 @lru_cache(maxsize=16)
@@ -66,7 +62,7 @@ def _exponential(points: Tensor, moved: Tensor, like: Tensor) -> Tensor:
     return uniform.clamp_(1e-9, 1 - 1e-9).log_().neg_().to(like)
 
 
-def soft_states(module: GdmModule, rows: Rows, config: GDMConfig, n_draws: int | None = None) -> Tensor:
+def soft_states(module: GdmModule, rows: Rows, config: GDMConfig, n_draws: int = N_CANDIDATES) -> Tensor:
     """[R, K] what a model says of its states: weighed by its own densities where `config` corrects, else the mean of q."""
     if config.corrects and not module.posterior.sequential:
         return read_out(module, rows, config.temperature, n_draws).states
@@ -92,7 +88,9 @@ def posterior_mean(module: GdmModule, rows: Rows, temperature: float) -> Tensor:
 
 
 @torch.no_grad()
-def log_bound(module: GdmModule, rows: Rows, temperature: float, n_samples: int | None = None, seed: int = 0) -> Tensor:
+def log_bound(
+    module: GdmModule, rows: Rows, temperature: float, n_samples: int = N_CANDIDATES, seed: int = 0
+) -> Tensor:
     """[R] each row's share of the bound on log p(y)."""
     generator = torch.Generator().manual_seed(seed)
     moved = torch.rand((len(rows), module.n_states), generator=generator, dtype=torch.float64)
@@ -104,7 +102,7 @@ def read_out(
     module: GdmModule,
     rows: Rows,
     temperature: float,
-    n_samples: int | None = None,
+    n_samples: int = N_CANDIDATES,
     moved: Tensor | None = None,
     states: bool = True,
 ) -> Readout:
@@ -112,7 +110,6 @@ def read_out(
     without `states` the bound alone, which looks into the past and not into the future."""
     view = module.view(rows)
     role = roles(module.dynamics).cpu()
-    n_samples = n_samples or n_candidates(len(rows))
     points = even_points(n_samples, module.n_states)[:, role]
     piece = max(_HALO, _PIECE_ELEMENTS // n_samples**2)
     bounds, means = [], [view.posterior[:0]]
@@ -132,8 +129,8 @@ def read_out(
 
 
 def same_noise(module: GdmModule) -> Tensor:
-    """[1, K, S] what the candidates of every row are drawn with, as many as `read_out` takes of a short recording."""
-    points = even_points(n_candidates(1), module.n_states)[:, roles(module.dynamics).cpu()]
+    """[1, K, S] what the candidates of every row are drawn with, as many as `read_out` takes."""
+    points = even_points(N_CANDIDATES, module.n_states)[:, roles(module.dynamics).cpu()]
     return _exponential(points, points.new_zeros(1, module.n_states), module.initial)
 
 
