@@ -29,12 +29,12 @@ from .f1.session import (
     lap_clock,
 )
 from .f1.time_won import LapTrend, TimeWon, lap_trend, time_won
-from .f1.trials import DROPS, STEP_S, LapInfo, chosen_laps, lap_list, paper_emission, to_trials
+from .f1.trials import DROPS, STEP_S, chosen_laps, paper_emission, to_trials
 
 __all__ = [
-    "CHANNELS", "DROPS", "PARTS", "STEP_S", "UNITS", "Corner", "Driver", "Event", "FeedError", "LapClock", "LapInfo",
+    "CHANNELS", "DROPS", "PARTS", "STEP_S", "UNITS", "Corner", "Driver", "Event", "FeedError", "LapClock",
     "LapTable", "LapTrend", "Reason", "SectorLines", "Session", "SessionSlot", "Stint", "TimeWon",
-    "chosen_laps", "is_stored", "lap_clock", "lap_distance", "lap_list", "lap_trend", "laps_on_like_tyres",
+    "chosen_laps", "is_stored", "lap_clock", "lap_distance", "lap_trend", "laps_on_like_tyres",
     "laps_where", "load_session", "paper_emission", "schedule", "segment_labels", "segment_names", "segment_of",
     "simulate_race", "stints", "stored_sessions", "time_won", "to_trials", "years",
 ]  # fmt: skip

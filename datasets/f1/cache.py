@@ -21,17 +21,7 @@ from ..storage import cache_dir, move_aside
 from .session import CAR_CHANNELS, Corner, Driver, Event, LapTable, Session, SessionSlot, Spell
 
 FORMAT_VERSION = 5
-WITHOUT = {
-    1: "sector times and tyre ages",
-    2: "tyre ages",
-    3: "the parts of qualifying sessions",
-    4: "DRS, deleted laps, flags and the weather",
-}  # what files of earlier versions lack
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile)
-OUTDATED = (
-    "This session was stored by an earlier version, without {}: what needs them is not shown. Clear the extracted Formula 1 "
-    "sessions to have it loaded again."
-)
 DATED = re.compile(r"\d{4}-\d\d-\d\d_(.+)")
 SESSION_WORDS = ("year", "event", "name", "circuit", "circuit_key", "rotation", "simulated")
 DRIVER_WORDS = ("code", "number", "name", "team", "colour")
@@ -107,18 +97,7 @@ def read_session(path: Path) -> Session:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(str(arrays["header"]))
-        version, n_laps = header["format_version"], arrays["laps_number"].size
-        if version in WITHOUT:
-            arrays = {
-                "laps_sectors": np.full((n_laps, 3), np.nan),
-                "laps_stint": np.zeros(n_laps, np.int64),
-                "laps_tyre_age": np.full(n_laps, np.nan),
-                "laps_part": np.zeros(n_laps, np.int64),
-                "laps_deleted": np.zeros(n_laps, bool),
-            } | arrays
-            if version != 3 or "ualifying" in header["name"] or "hootout" in header["name"]:
-                header["notes"].append(OUTDATED.format(WITHOUT[version]))
-        elif version != FORMAT_VERSION:
+        if (version := header["format_version"]) != FORMAT_VERSION:
             raise DataError(f"{path} has format version {version}, not {FORMAT_VERSION}.")
         return _assemble(header, arrays)
     except UNREADABLE as error:
@@ -172,7 +151,7 @@ def _assemble(header: dict[str, Any], arrays: dict[str, Any]) -> Session:
                 time=arrays["time"][samples],
                 position=arrays["position"][samples],
                 lap=arrays["lap"][samples].astype(np.int64),
-                channels={name: arrays[f"car_{name}"][samples] for name in CAR_CHANNELS if f"car_{name}" in arrays},
+                channels={name: arrays[f"car_{name}"][samples] for name in CAR_CHANNELS},
                 laps=table,
             )
         )
@@ -183,8 +162,8 @@ def _assemble(header: dict[str, Any], arrays: dict[str, Any]) -> Session:
         corners=tuple(Corner(**corner) for corner in header["corners"]),
         drivers=tuple(drivers),
         notes=tuple(header["notes"]),
-        spells=tuple(Spell(**spell) for spell in header.get("spells", ())),
-        track=tuple(header.get("track", ())),
+        spells=tuple(Spell(**spell) for spell in header["spells"]),
+        track=tuple(header["track"]),
     )
 
 

@@ -4,12 +4,12 @@ Laps are paired by tyres of the same compound and age, or by their number. Neith
 later is lighter on tyres of the same age. What a lap of the race changes besides the tyres is measured over all drivers
 of the session (`lap_trend`) and taken off.
 
-And long runs: what a lap of the tyres costs, with the burnt fuel taken off, in the lap time and in each state of a model.
+And long runs: what a lap of the tyres costs, with the burnt fuel taken off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -255,51 +255,16 @@ def _rows(laps: LapTable, stint: int) -> npt.NDArray[np.intp]:
     return rows[laps.seconds[rows] < SLOW * np.median(laps.seconds[rows])] if len(rows) else rows
 
 
-def line(x: Floats, y: Floats, groups: npt.NDArray[np.int64] | None = None) -> tuple[float, float, float]:
-    """(slope, its standard error, scatter about the line) by least squares; neighbouring laps are alike, which widens the error.
-
-    groups   each with a level of its own; one if not given
-    """
-    of = np.zeros(len(x), np.int64) if groups is None else np.unique(groups, return_inverse=True)[1]
-    n_groups = int(of.max()) + 1
-    count = np.bincount(of)
-    dx, dy = (values - (np.bincount(of, values) / count)[of] for values in (x, y))
-    spread, free = float((dx**2).sum()), len(x) - n_groups - 1
+def line(x: Floats, y: Floats) -> tuple[float, float, float]:
+    """(slope, its standard error, scatter about the line) by least squares; neighbouring laps are alike, which widens the error."""
+    dx, dy = x - x.mean(), y - y.mean()
+    spread, free = float((dx**2).sum()), len(x) - 2
     if spread <= 0 or free < 1:
         return float("nan"), float("nan"), float("nan")
     slope = float((dx * dy).sum() / spread)
     left = dy - slope * dx
     total = float((left**2).sum())
-    neighbours = of[1:] == of[:-1]
-    alike = float((left[1:] * left[:-1])[neighbours].sum() / total) if total > 0 else 0.0
+    alike = float((left[1:] * left[:-1]).sum() / total) if total > 0 else 0.0
     alike = float(np.clip(alike, 0.0, MOST_ALIKE))
     scatter = float(np.sqrt(total / free))
     return slope, scatter / np.sqrt(spread) * float(np.sqrt((1 + alike) / (1 - alike))), scatter
-
-
-def fading(
-    found: tuple[LongRun, ...], shares: Mapping[int, Floats]
-) -> tuple[tuple[float, float], tuple[tuple[float, float], ...]]:
-    """((slope, error) of the lap time, and of the time in each state): seconds that each lap of the tyres adds, over all runs, each
-    with a level of its own. The states' slopes add up to that of the lap.
-
-    found    runs of one driver
-    shares   [K] by lap: the share of the lap's time in each state
-    """
-    kept = [(run.stint, age, seconds, shares[int(n)]) for run in found
-            for n, age, seconds in zip(run.laps, run.age, run.adjusted, strict=True) if int(n) in shares]  # fmt: skip
-    if len(kept) < FEWEST:
-        return (float("nan"), float("nan")), ()
-    stint, age, seconds = (np.array([one[i] for one in kept]) for i in range(3))
-    part = np.stack([one[3] for one in kept]) * seconds[:, None]  # [L, K]
-    whole = line(age, seconds, stint)[:2]
-    return whole, tuple(line(age, part[:, k], stint)[:2] for k in range(part.shape[1]))
-
-
-def shares_by_lap(states: npt.ArrayLike, lap: npt.NDArray[np.int64]) -> dict[int, Floats]:
-    """[K] mean share of each state [T, K], at even steps, on each lap that was sent nearly whole: 50 samples at least."""
-    soft = np.asarray(states, np.float64)
-    numbers, where, count = np.unique(lap, return_inverse=True, return_counts=True)
-    whole = count > max(50, 0.9 * np.median(count))
-    total = np.column_stack([np.bincount(where, column) for column in soft.T]) / count[:, None]
-    return {int(n): total[i] / total[i].sum() for i, n in enumerate(numbers) if whole[i]}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -32,45 +31,6 @@ PAPER_DIMENSIONS = 10
 PAPER_NOISE = 0.01
 
 
-@dataclass(frozen=True)
-class LapInfo:
-    """One lap as a page lists it.
-
-    number, seconds, compound   of the lap
-    first, pit, safety_car      what speaks against it: a standing start, the pits, a neutralised race
-    accurate                    whether the feed vouches for its times
-    """
-
-    number: int
-    seconds: float
-    compound: str
-    first: bool
-    pit: bool
-    safety_car: bool
-    accurate: bool
-
-
-def lap_list(session: Session, driver: str) -> tuple[LapInfo, ...]:
-    """A driver's laps with what speaks against each of them.
-
-    session   as `load_session` or `simulate_race` gives it
-    driver    three letters, such as VER
-    """
-    laps = session.driver(driver).laps
-    return tuple(
-        LapInfo(
-            number=int(laps.number[i]),
-            seconds=float(laps.seconds[i]),
-            compound=laps.compound[i],
-            first=bool(laps.number[i] == 1),
-            pit=bool(laps.pit_in[i] or laps.pit_out[i]),
-            safety_car=bool(laps.neutralised[i]),
-            accurate=bool(laps.accurate[i]),
-        )
-        for i in range(len(laps))
-    )
-
-
 def chosen_laps(
     session: Session, driver: str, laps: Iterable[int] | None = None, drop: Iterable[str] = ()
 ) -> tuple[int, ...]:
@@ -84,26 +44,25 @@ def chosen_laps(
     dropped = frozenset(drop)
     if unknown := dropped - DROPS.keys():
         raise ConfigError(f"drop names {', '.join(sorted(unknown))}; laps can be dropped by {', '.join(DROPS)}.")
-    listed = lap_list(session, driver)
+    table = session.driver(driver).laps
     wanted = None if laps is None else frozenset(laps)
-    if wanted is not None and (strangers := wanted - {lap.number for lap in listed}):
+    if wanted is not None and (strangers := wanted - set(table.number.tolist())):
         raise FeedError(
             Reason.NO_LAPS,
-            f"{session.title}: {driver} has no lap {min(strangers)}; laps run from {listed[0].number} to "
-            f"{listed[-1].number}. Choose laps among these.",
+            f"{session.title}: {driver} has no lap {min(strangers)}; laps run from {table.number[0]} to "
+            f"{table.number[-1]}. Choose laps among these.",
         )
-    kept = tuple(
-        lap.number
-        for lap in listed
-        if (wanted is None or lap.number in wanted) and not any(getattr(lap, kind) for kind in dropped)
-    )
-    if not kept:
+    kinds = {"first": table.number == 1, "pit": table.pit_in | table.pit_out, "safety_car": table.neutralised}
+    kept = np.ones(len(table), bool) if wanted is None else np.isin(table.number, list(wanted))
+    for kind in dropped:
+        kept &= ~kinds[kind]
+    if not kept.any():
         raise FeedError(
             Reason.NO_LAPS,
             f"{session.title}: no lap of {driver} is left after dropping {', '.join(DROPS[k] for k in sorted(dropped))}. "
             "Drop fewer kinds or choose other laps.",
         )
-    return kept
+    return tuple(table.number[kept].tolist())
 
 
 def to_trials(

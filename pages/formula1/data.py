@@ -153,7 +153,7 @@ class Observation:
         if which.where:
             found["laps"] = formula1.laps_where(session, code, **which.where)
         elif which.kind == "range":
-            numbers = [lap.number for lap in formula1.lap_list(session, code)]
+            numbers = session.driver(code).laps.number.tolist()
             found["laps"] = tuple(n for n in numbers if which.first <= n <= which.last)
             if not found["laps"]:
                 said = f"from {which.first} to {which.last}; choose laps up to {max(numbers)}"

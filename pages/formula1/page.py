@@ -23,7 +23,7 @@ from pages.formula1 import (
     state_names,
     tabs,
 )
-from pages.formula1.scorecard import explain, show_card
+from pages.formula1.scorecard import show_card
 from pages.lab.live import background
 from pages.ui import limits, model_controls, shell
 from pages.ui.theme import ASSETS
@@ -142,6 +142,4 @@ with page.card:
 state_names.keep_in_address(view)
 tabs.show(shown, data.read(shown, race.test if options.which == "test" else race.train, options.which), options)
 show_card(view)
-with page.card:
-    explain(shown.choice, drives=race.pick.looked.drives)
 lab.end(view)

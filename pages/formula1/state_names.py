@@ -7,16 +7,14 @@ from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import streamlit as st
 
-from datasets.f1.driving import ACTIVITIES, Driving, activities, describe, proposed_names
-from gdm_core.analysis.metrics import majority_map
+from datasets.f1.driving import Driving, describe, proposed_names
 from gdm_core.analysis.tables import harmless
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import numbered
-from pages.formula1.data import DriverReading, Race, race_of, read
+from pages.formula1.data import race_of, read
 from pages.lab import Unread, View
 from pages.lab.naming import Naming
 from pages.ui import limits, settings, shell
@@ -151,17 +149,6 @@ def tab(view: View) -> None:
             "proposed from these numbers; double-click one to change it, empty it to have the proposal back. They stand in "
             "the legend, under the pointer, in the link and in exports."
         )
-    if (agreed := agreement(view)) is None:
-        return
-    race = race_of(view)
-    with shell.panel("state-agreement", "Do states say what a car does?"):
-        shapes = {"Told rightly": "%.0f %%"} | dict.fromkeys(agreed.columns[2:], "%.2f")
-        st.dataframe(agreed, hide_index=True, column_config=_numbers(shapes))
-        shell.quiet(
-            f"Each state stands for what {race.train.code} does most in it, and is held against what {race.test.code} does, "
-            "as pedals and track say. Under each activity: 1 where every moment of it is told, and nothing else for it (F1)."
-            + (" This model sees the pedals themselves." if "brake" in view.data.train[0].channels else "")
-        )
 
 
 def _numbers(shapes: Mapping[str, str]) -> dict[str, Any]:
@@ -198,47 +185,3 @@ def in_words(one: Driving) -> str:
         (one.curvature, f"turning {np.rad2deg(10 * one.curvature):.1f}° in 10 m"),
     ]
     return ", ".join([f"{one.use:.0%} of the time", *(text for value, text in parts if np.isfinite(value))])
-
-
-def agreement(view: View) -> pd.DataFrame | None:
-    """Whether states say what a car does, as measured from its pedals and the track, beside guesses that need no model. Each state
-    stands for what the fitted driver does most in it, and is held against what the other one does."""
-    race = race_of(view)
-    ours, theirs = read(view, race.train, "train"), read(view, race.test, "test")
-    if isinstance(theirs, Unread) or isinstance(ours, Unread):
-        return None
-    if ours.origin is not theirs.origin or ours.state != "fresh":
-        return None
-    found: pd.DataFrame | None = view.shown.once(
-        "agreement", lambda: _agreement(race, ours, theirs), of=(ours.states, theirs.states, race.train, race.test)
-    )
-    return found
-
-
-def _agreement(race: Race, ours: DriverReading, theirs: DriverReading) -> pd.DataFrame | None:
-    """A row for each way to tell: the share of samples that are told rightly, and F1 of each activity, which is 1 where every
-    moment of it is told, and nothing else for it."""
-    both = (race.train, race.test)
-    learned, seen = (activities(laps.car, race.circuit.curvature_at(laps.distance)) for laps in both)
-    if learned is None or seen is None or not ((learned >= 0).any() and (seen >= 0).any()):
-        return None
-    k = ours.states.shape[1]
-    known, known_seen = learned >= 0, seen >= 0
-    true = seen[known_seen]
-    stretches = [np.clip(laps.distance / race.circuit.length * k, 0, k - 1).astype(np.int64) for laps in both]
-    ways = {
-        "The states": (ours.bouts, theirs.bouts, k),
-        f"{k} equal stretches of the lap": (stretches[0], stretches[1], k),
-        "One answer always": (np.zeros_like(learned), np.zeros_like(seen), 1),
-    }
-    rows = []
-    for name, (fitted, applied, n) in ways.items():
-        told = majority_map(fitted[known], learned[known], n)[applied[known_seen]]
-        f1 = {activity.capitalize(): _f1(told == a, true == a) for a, activity in enumerate(ACTIVITIES)}
-        rows.append({"": name, "Told rightly": 100 * float((told == true).mean())} | f1)
-    return pd.DataFrame(rows)
-
-
-def _f1(told: npt.NDArray[np.bool_], true: npt.NDArray[np.bool_]) -> float:
-    both = float((told & true).sum())
-    return 2 * both / float(told.sum() + true.sum()) if told.any() or true.any() else float("nan")

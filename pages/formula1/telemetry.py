@@ -1,4 +1,4 @@
-"""Laps laid over each other: what the cars do, the gap between them and the states along the lap, and the laps played."""
+"""Laps laid over each other: what the cars do, the gap between them and the states along the lap."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,17 +28,15 @@ from gdm_studio.plot.figures.base import (
     typed,
 )
 from gdm_studio.plot.figures.states import numbered_colours
-from pages.formula1 import choices, circuit_map, data, gain_panel, state_names, teams, time_gained
+from pages.formula1 import choices, data, gain_panel, state_names, teams, time_gained
 from pages.formula1.choices import choose_one
-from pages.formula1.data import CAR_CHANNELS, TELEMETRY, Circuit, DriverReading, Floats, race_of
+from pages.formula1.data import TELEMETRY, Circuit, DriverReading, Floats, race_of
 from pages.formula1.tables import clock
 from pages.formula1.teams import LineStyle
 from pages.formula1.time_gained import SURE, SURE_OF_MANY, Gap
 from pages.lab import Unread, View, together
 from pages.lab.live.pictures import State
 from pages.ui import shell
-from pages.ui.exports import slug
-from pages.ui.player import RECORDER, player
 from pages.ui.plot import plot
 
 STEP_M = 10.0
@@ -58,14 +54,12 @@ UNITS_SHOWN = {"speed": "km/h", "throttle": "%", GAP: "s"}
 class Trace:
     """One lap of one driver on an even grid of D distances.
 
-    seconds   [D] since the start line: as the clock says, or else the feed's own times of positions
     clock     pinned to official times; None where the lap's times or speeds are not known well enough
     """
 
     name: str
     code: str
     distance: Floats  # [D] metres
-    seconds: npt.NDArray[np.float64]
     clock: LapClock | None
     states: Floats  # [D, K]
     car: Mapping[str, Floats]  # each [D]
@@ -86,14 +80,11 @@ def trace(session: Session, circuit: Circuit, here: DriverReading, lap: int) -> 
         return None
     grid = np.arange(0, circuit.length, STEP_M)
     nearest = np.abs(distance[:, None] - grid).argmin(axis=0)
-    clock = lap_clock(session, laps.code, lap)
-    seconds = laps.seconds[part]
     return Trace(
         f"{laps.code} lap {lap}",
         laps.code,
         grid.astype(np.float32),
-        np.interp(grid, distance, seconds - seconds[0]) if clock is None else clock.at(grid / circuit.length),
-        clock,
+        lap_clock(session, laps.code, lap),
         np.column_stack([np.interp(grid, distance, column) for column in here.states[part].T]).astype(np.float32),
         {
             name: (values[part][nearest] if name in STEPPED else _between(grid, distance, values[part])).astype(
@@ -374,19 +365,10 @@ def _draw(
             shell.quiet(f"Not sent by these cars, or not stored: {', '.join(lacks)}.")
         unclocked = [one.name for one in laps if one.clock is None]
         if unclocked:
-            shell.quiet(
-                f"{' and '.join(unclocked)} lacks a lap time or speeds: no time gap, and the player goes by the feed's own clock."
-            )
+            shell.quiet(f"{' and '.join(unclocked)} lacks a lap time or speeds: no time gap.")
     if len(laps) == 2:
         with st.container():
             _words(circuit, names, laps)
-    with shell.panel("lap-player", "The laps on the map"):
-        sent = partial(played, circuit, laps, looks, called)
-        play(key="lap-player", data=view.shown.once("lap-player", sent, of=tuple(laps), settings=tuple(called)))
-        shell.quiet(
-            "All start at the line at the same moment. Space plays and pauses, arrows step; trails and dots have the colours of "
-            "the states, rings those of the teams."
-        )
 
 
 def _words(circuit: Circuit, names: list[str], laps: Sequence[Trace]) -> None:
@@ -419,82 +401,3 @@ def time_words(circuit: Circuit, names: list[str], gap: Gap) -> str:
         return f"{total}; no single segment differs by more than the uncertainty."
     listed = ", ".join(f"{mean:+.2f} ± {SURE * sd:.2f} s in {name}" for mean, sd, name in sure)
     return f"{total}. Told apart from chance: {listed} (+ is lost by the second; ± 95 %)."
-
-
-# ---- a lap of cars on the map, played in real time: where each is, what it does, and which state it is in -----------
-HEIGHT = 320  # pixels of the picture
-
-_CSS = """
-.player { font-variant-numeric: tabular-nums; }
-canvas { height: 320px; }
-.cars { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 17rem), 1fr)); gap: 0.25rem 1.2rem; }
-.car { display: flex; flex-wrap: wrap; gap: 0.15rem 0.7rem; align-items: baseline; min-height: 2.7rem; }
-.car b { white-space: nowrap; }
-.car .line { width: 1.4rem; border-top: 3px solid; align-self: center; }
-.car span { white-space: nowrap; color: var(--gdm-muted); }
-.car .state { color: inherit; flex-basis: 100%; }
-.wraps { flex-wrap: wrap; }
-[data-role=said] { color: var(--gdm-muted); }
-.car i { display: inline-block; width: 0.75rem; height: 0.75rem; border-radius: 3px; margin-right: 0.35rem; }
-[data-role=play] { min-width: 4.6rem; }
-@media (max-width: 640px) { canvas { height: 250px; } }
-"""
-play = player(  # draws what `played` gives; it shares the page's cursor
-    "gdm_lap_player",
-    RECORDER,
-    Path(__file__).parent / "lap_player.js",
-    label="Seconds since the start line",
-    speeds=(0.5, 1, 2, 4),
-    step=0.1,
-    above='<div data-role="cars" class="cars"></div>',
-    below='<div class="row wraps"><button type="button" data-role="save">Save as video</button>'
-    '<span data-role="said" role="status">Played once at the speed chosen, with gap and states.</span></div>',
-    css=_CSS,
-)
-
-
-def played(
-    circuit: Circuit, shown: Sequence[Trace], looks: Sequence[LineStyle], names: Sequence[str]
-) -> dict[str, Any]:
-    """What the browser is sent: the circuit once, and each car at even distances; `names` of the states as in the legend."""
-    n_states = shown[0].states.shape[1]
-    # Numbers stand clear of the track at the scale they were placed for and at any larger one.
-    numbers = [circuit_map.places(circuit, width, HEIGHT, 0)[0] for width in (0, 450, 700)]
-    called = [corner[0] for corner in circuit.corners]
-    closed = np.append(shown[0].distance, np.float32(circuit.length))
-    return {
-        "lap": " / ".join(one.name for one in shown),
-        "file": f"formula1-{slug(circuit.title)}-{slug(' '.join(one.name for one in shown))}",
-        "length": float(circuit.length),
-        "step": float(shown[0].distance[1] - shown[0].distance[0]),
-        "line": typed(circuit.at(closed)),  # [D + 1, 2]
-        "corners": [
-            {
-                "scale": at.scale,
-                "marks": [[name, *map(float, xy)] for name, xy in zip(called, at.numbers, strict=True)],
-            }
-            for at in numbers
-        ],
-        "names": list(names) or [f"S{k + 1}" for k in range(n_states)],
-        "colours": palette.colours(n_states),
-        "group": "page",
-        "cars": [_car(one, look) for one, look in zip(shown, looks, strict=True)],
-        "alt": f"{' and '.join(one.name for one in shown)} on {circuit.title}, from the start line. Space plays, arrows step.",
-    }
-
-
-def _car(one: Trace, look: LineStyle) -> dict[str, Any]:
-    rgb, opacity = palette.mix(one.states)
-    strongest = one.states.argmax(axis=1)
-    return {
-        "name": one.name,
-        "code": one.code,
-        "colour": look.colour,
-        "dash": look.dash,
-        "seconds": typed(one.seconds),
-        "rgb": typed(rgb, "u1"),
-        "strength": typed(np.round(opacity * 255), "u1"),
-        "state": typed(strongest, "u1"),
-        "share": typed(np.round(100 * np.take_along_axis(one.states, strongest[:, None], 1)[:, 0]), "u1"),
-        "car": {name: typed(values) for name, values in one.car.items() if name in CAR_CHANNELS},
-    }

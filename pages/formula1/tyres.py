@@ -1,4 +1,4 @@
-"""Long runs: whose tyres fade and in which state, how consistent a driver is, and the strategies of all drivers."""
+"""Long runs: tyre degradation, consistency, and the strategies of all drivers."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from datasets.f1.time_won import FEWEST, LongRun, fading, fuel_effect, runs, shares_by_lap
+from datasets.f1.time_won import FEWEST, LongRun, fuel_effect, runs
 from datasets.formula1 import Session, stints
 from gdm_core.errors import GdmError
-from gdm_studio.plot import palette
-from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, key_above, note, plain, points, typed
+from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, key_above, note, points
 from pages.formula1 import data, teams, weekend
-from pages.formula1.data import DriverReading, Place, race_of, read
+from pages.formula1.data import DriverReading, Place, race_of
 from pages.formula1.tables import table_with_csv
 from pages.formula1.time_gained import SURE
-from pages.lab import View, together
+from pages.lab import View
 from pages.ui import settings, shell
 from pages.ui.controls import number
 from pages.ui.plot import plot
@@ -31,7 +30,7 @@ def driver_runs(place: Place, code: str, fuel: float) -> tuple[LongRun, ...]:
 
 
 def tab(view: View, here: DriverReading) -> None:
-    """Lap time against the age of the tyres, the states in which it grows, all drivers' runs, and the strategies."""
+    """Show lap time against tyre age, all drivers' runs, and the strategies."""
     race = race_of(view)
     place = race.pick.place
     session = data.open_session(place)
@@ -48,13 +47,8 @@ def tab(view: View, here: DriverReading) -> None:
             f"Neither {' nor '.join(codes)} has {FEWEST} undisturbed laps on one set of tyres of known age here.",
         )
     else:
-        left, right = st.columns([0.58, 0.42], gap="small")
-        with left, shell.panel("runs", "Lap time against the age of the tyres, fuel taken off"):
+        with shell.panel("runs", "Lap time against the age of the tyres, fuel taken off"):
             plot(against_age(session, [run for some in found.values() for run in some]), key="runs", still=True)
-        with right, shell.panel("fading", "In which state time grows with the age of the tyres"):
-            both = [here, *(read(view, laps, which) for which, laps in (("train", race.train), ("test", race.test)))]
-            for one in {driver.laps.code: driver for driver in together(both)}.values():
-                _fading(one, found[one.laps.code], drawn=one.laps.code == here.laps.code)
     with shell.panel("all-runs", "Every long run of the session"):
         table = runs_table(place, session, fuel)
         if len(table):
@@ -72,54 +66,6 @@ def tab(view: View, here: DriverReading) -> None:
         chart, caption = strategy(session)
         st.altair_chart(chart, key="strategy")
         shell.quiet(caption)
-
-
-def _fading(here: DriverReading, found: tuple[LongRun, ...], drawn: bool) -> None:
-    whole, states = fading(found, shares_by_lap(here.states, here.laps.lap))
-    if not states or not np.isfinite(whole[0]):
-        shell.quiet(f"{here.laps.code} has no long run among the laps that are looked at.")
-        return
-    shell.finding(fading_words(here.laps.code, whole, states, list(here.names)))
-    if drawn:
-        plot(fading_bars(here.laps.code, states, list(here.names)), key="fading", state=here.state)
-
-
-def fading_words(
-    code: str, whole: tuple[float, float], states: tuple[tuple[float, float], ...], names: list[str]
-) -> str:
-    """Whether a driver's tyres fade, and the state in which most of it is lost, if beyond chance."""
-    slope, error = whole
-    said = f"{code}: {1000 * slope:+.0f} ± {1000 * SURE * error:.0f} ms with each lap of the tyres"
-    if abs(slope) <= SURE * error:
-        return f"{said}: no fading beyond chance."
-    most = int(np.argmax([one[0] for one in states]))
-    grown, open_ = states[most]
-    if grown <= SURE * open_:
-        return f"{said}, spread over all states."
-    return f"{said}, most of it in {names[most]}: {1000 * grown:+.0f} ± {1000 * SURE * open_:.0f} ms."
-
-
-def fading_bars(code: str, states: tuple[tuple[float, float], ...], names: list[str]) -> Figure:
-    """Milliseconds that each lap of the tyres adds to the time in each state."""
-    slopes, errors = 1000 * np.array(states).T
-    bars: Dict = {
-        "type": "bar", "orientation": "h", "y": list(range(len(names))), "x": typed(slopes),
-        "marker": {"color": palette.colours(len(names))},
-        "error_x": {"type": "data", "array": (SURE * errors).tolist(), "color": "$ink", "thickness": 1},
-        "hovertemplate": "%{x:.1f} ms a lap of the tyres<extra></extra>",
-    }  # fmt: skip
-    rows: Dict = {"tickvals": list(range(len(names))), "ticktext": [plain(name) for name in names]}
-    axes: Dict = {
-        "xaxis": axis("ms with each lap of the tyres", zeroline=True, zerolinecolor="$line", fixedrange=True),
-        "yaxis": axis(**rows, autorange="reversed", showgrid=False),
-    }
-    caption = (
-        f"{code}, who is on the map. They add up to what the lap loses. Lines: 95 %; laps that are alike their "
-        "neighbours count for less."
-    )
-    told = ", ".join(f"{name} {slope:+.0f}" for name, slope in zip(names, slopes, strict=True))
-    alt = f"Milliseconds that each lap of the tyres adds to the laps of {code}: {told}."
-    return figure([bars], caption, alt, 90 + 30 * len(names), **axes)
 
 
 def against_age(session: Session, found: list[LongRun]) -> Figure:

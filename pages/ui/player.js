@@ -3,11 +3,11 @@
 //   words    of the button: where it stands, while it plays
 //   keys     how far each goes; fine (data): what comma and point step by, and minus and plus change the speed
 //   follow   whether figures of the page come along with it
-//   knows    (data) what follows from what was sent, to be kept with it; begin and end (data): where the clock starts and stops
+//   begin    and end (data): where the clock starts and stops
 //   rate     (data) how far the clock goes in a second
 //   cursor   (view) where the page's cursor is at this moment; moment (view, cursor): the other way round
 //   dress    (view) what stands around the canvas; draw (view): the moment itself
-//   listens  (view) events of the window besides; starts (view): after it was built, where it may set view.filmed while a video is made
+//   listens  (view) events of the window besides; starts (view): after it was built
 //   media    what plays by itself beside it, if anything: play (view, playing), and at (view): where it is, null where it is not
 const ANNOUNCE = "gdm:cursor";
 const TRANSPORT = "gdm:transport"; // a key that was pressed elsewhere on the page and is meant for the player
@@ -83,7 +83,7 @@ function setPlaying(view, playing) {
 }
 
 function next(view) {
-  if (CALM.matches && !view.filmed) view.timer = setTimeout(() => advance(view, performance.now()), view.last === null ? 0 : STILL_MS);
+  if (CALM.matches) view.timer = setTimeout(() => advance(view, performance.now()), view.last === null ? 0 : STILL_MS);
   else requestAnimationFrame((now) => advance(view, now));
 }
 
@@ -105,8 +105,7 @@ function player(own) {
   return ({ data, parentElement }) => {
     const view = (parentElement.gdmPlayer ??= build(parentElement, own));
     const another = view.data?.[own.of] !== data[own.of];
-    const sent = unpacked(data);
-    view.data = { ...sent, ...own.knows?.(sent) };
+    view.data = unpacked(data);
     if (another) {
       view.at = own.begin(view.data);
       setPlaying(view, false);

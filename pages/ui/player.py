@@ -16,7 +16,7 @@ _HTML = """
   {above}
   <div class="row">
     <button type="button" data-role="play">Play</button>
-    <input type="range" data-role="scrub" min="0" max="1" value="0" step="{step}" aria-label="{label}" />
+    <input type="range" data-role="scrub" min="0" max="1" value="0" step="1" aria-label="{label}" />
     <output data-role="time"></output>
     <select data-role="speed" aria-label="Speed">{speeds}</select>
   </div>
@@ -50,21 +50,20 @@ def player(
     *js: Path,
     label: str,
     speeds: Sequence[float],
-    step: float = 1,
     above: str = "",
     below: str = "",
     css: str = "",
 ) -> Callable[..., Any]:
     """A component that plays; the last `js` says what a moment looks like, over what all players share.
 
-    label, step    of the scrubber
-    above, below   what stands around its line, as HTML whose places have roles
+    label         of the scrubber
+    above, below  what stands around its line, as HTML whose places have roles
     """
     offered = "".join(
         f'<option value="{speed:g}"{" selected" * (speed == 1)}>{_FRACTIONS.get(speed, f"{speed:g}")}×</option>'
         for speed in speeds
     )
-    html = _HTML.format(above=above, below=below, step=step, label=label, speeds=offered)
+    html = _HTML.format(above=above, below=below, label=label, speeds=offered)
     return component(name, html=html, css=CSS + css, js=joined(_FOLDER / "player.js", *js))
 
 

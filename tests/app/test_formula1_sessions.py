@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -78,13 +77,6 @@ def test_a_link_zooms_the_telemetry_and_a_row_of_corners_does(monkeypatch, tmp_p
     ]
     box(app, "and").set_value("BBB").run()
     assert one_of(app.query_params["driver-c"]) == "BBB"
-
-
-def test_of_both_drivers_it_is_said_in_which_state_their_tyres_fade(monkeypatch, tmp_path):
-    arrange(monkeypatch, tmp_path)
-    said = words(visit(view="Tyres and long runs"))
-    for code in ("FLT", "RGL"):
-        assert re.search(rf"{code}: [+−-]\d+ ± \d+ ms with each lap of the tyres", said), code
 
 
 def test_the_best_lap_of_qualifying_is_told_with_its_gap_in_every_sector():

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("feed")
 
 def test_states_are_named_by_what_the_car_does(feed):
     app = visit(view="What a state is")
-    table, agreed = [frame.value for frame in app.dataframe]
+    (table,) = [frame.value for frame in app.dataframe]
     assert list(table["State"]) == ["S1", "S2", "S3"]
     assert table["Of the time"].sum() == pytest.approx(100)
     assert table["Speed"].between(50, 340).all()
@@ -30,14 +30,6 @@ def test_states_are_named_by_what_the_car_does(feed):
     text = words(app)
     for state, name in zip(table["State"], table["Name"], strict=True):
         assert f"{state} {name}" in text, "the legend has the names"
-    assert agreed[""].tolist() == ["The states", "3 equal stretches of the lap", "One answer always"]
-    states, place, one_answer = agreed["Told rightly"].round()
-    assert one_answer <= place < states - 20, "states predict driving better than position does"
-    assert (agreed["Cornering"] > agreed["Part throttle"]).all()
-    share = one_answer / 100
-    assert agreed["Cornering"].iloc[2] == pytest.approx(2 * share / (1 + share), abs=0.01), (
-        "F1 of always answering cornering"
-    )
 
 
 HOSTILE = "<b>%{x}</b> $ink ~ & co"

@@ -49,8 +49,6 @@ def test_trace_follows_the_car_along_the_lap(race, pair):
     np.testing.assert_allclose(one.car["speed"], laps.speed[part][at], atol=25)
     assert set(np.unique(one.car["gear"])) <= set(range(1, 9)), "gears are not averaged"
     assert set(np.unique(one.car["brake"])) <= {0.0, 1.0}
-    assert (np.diff(one.seconds) > 0).all()
-    assert one.seconds[-1] < session.driver(one.code).laps.seconds[3]
     slow = one.car["speed"] < 170
     assert one.states[slow, 0].mean() > 0.9
     assert telemetry.trace(session, circuit, drivers[0], 99) is None
@@ -125,23 +123,6 @@ def test_team_colours_have_contrast_in_both_themes(colour):
     for theme_name in ("light", "dark"):
         pair = sorted([light(shown), light(theme.TOKENS[theme_name]["surface"])])
         assert pair[1] / pair[0] > 2.9, (theme_name, shown)
-
-
-def test_player_data_is_complete_and_small(race, pair):
-    session, circuit, _ = race
-    sent = telemetry.played(circuit, pair, teams.looks(session, [one.code for one in pair]), [])
-    assert sent["names"] == ["S1", "S2", "S3"]
-    assert [len(size["marks"]) for size in sent["corners"]] == [16] * 3
-    assert [size["scale"] for size in sent["corners"]] == sorted(size["scale"] for size in sent["corners"])
-    for car, one in zip(sent["cars"], pair, strict=True):
-        seconds = untyped(car["seconds"])
-        np.testing.assert_allclose(seconds, one.seconds, atol=1e-3)
-        state = untyped(car["state"])
-        np.testing.assert_array_equal(state, one.states.argmax(axis=1))
-    line = untyped(sent["line"])
-    assert len(line) == len(pair[0].distance) + 1, "the lap is a closed line"
-    assert np.linalg.norm(line[0] - line[-1]) < 5
-    assert len(repr(sent)) < 60_000
 
 
 def test_four_laps_overlay_with_a_corner_zoom(race, pair):

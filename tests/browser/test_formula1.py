@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -18,15 +16,6 @@ FIND = """() => {
   const dots = plot._fullData.find((t) => t.mode === "markers");
   const box = plot.getBoundingClientRect();
   return [box.left + xaxis._offset + xaxis.l2p(dots.x[3]), box.top + yaxis._offset + yaxis.l2p(dots.y[3])];
-}"""
-
-
-# Size of the first frame of a video, from its bytes.
-FIRST_FRAME = """async (bytes) => {
-  const video = document.createElement("video");
-  video.src = URL.createObjectURL(new Blob([Uint8Array.from(atob(bytes), (one) => one.charCodeAt(0))]));
-  await new Promise((done, failed) => Object.assign(video, { onloadeddata: done, onerror: () => failed(video.error) }));
-  return [video.videoWidth, video.videoHeight];
 }"""
 
 
@@ -101,65 +90,3 @@ def test_other_driver_and_average_lap_can_be_chosen(visit):
         for slider in (main, page.get_by_role("slider", name="States (K)"))
     ]
     assert colours == ["rgb(70, 160, 181)"] * 2
-
-
-REACHES = "([canvas, least]) => Number(canvas.dataset.seconds) >= least"
-COUNT_FRAMES = """() => {
-  window.framesAsked = 0;
-  const ask = window.requestAnimationFrame.bind(window);
-  window.requestAnimationFrame = (then) => {
-    if (/advance/.test(String(then))) window.framesAsked += 1;
-    return ask(then);
-  };
-}"""
-
-
-OPAQUE = """(canvas) => {
-  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-  return data.filter((value, i) => i % 4 === 3 && value === 255).length / (data.length / 4);
-}"""
-
-
-@pytest.mark.bulk
-def test_lap_player_moves_the_map_and_saves_a_video(visit):
-    opened = visit("/formula1?view=Telemetry")
-    page = opened.ready(MAP)
-    canvas = page.locator('.st-key-lap-player canvas[data-ready="yes"]')
-    canvas.wait_for()
-    page.locator(".gdm-score").first.wait_for()
-    seconds = lambda: float(canvas.evaluate("(canvas) => canvas.dataset.seconds"))  # noqa: E731
-    canvas.scroll_into_view_if_needed()
-    assert seconds() == 0
-    canvas.press("Space")
-    page.wait_for_function(REACHES, arg=[canvas.element_handle(), 0.5], polling=50)
-    page.locator(".st-key-lap-player").get_by_role("button", name="Pause").click()
-    stood = seconds()
-    canvas.press("PageDown")
-    assert seconds() == pytest.approx(stood + 5, abs=0.01)
-    # The cursor of the page follows the first car.
-    for figure in ("map", "telemetry", "compared-states"):
-        page.locator(f".st-key-{figure} .gdm-cursor:not([hidden])").wait_for(state="attached")
-    canvas.press("End")
-    last = page.locator(".st-key-lap-player input").get_attribute("max")
-    assert last is not None
-    assert seconds() == pytest.approx(float(last), abs=0.01)
-    # The saved video has an opaque background.
-    page.locator(".st-key-lap-player").get_by_label("Speed").select_option("4")
-    with page.expect_download() as saved:
-        page.locator(".st-key-lap-player").get_by_role("button", name="Save as video").click()
-        page.wait_for_function(REACHES, arg=[canvas.element_handle(), 2.0], polling=50)
-        assert canvas.evaluate(OPAQUE) == 1
-        page.locator(".st-key-lap-player").get_by_role("button", name="Pause").click()
-    assert saved.value.suggested_filename.startswith("formula1-shanghai-approximate-layout-simulated-race-flt-lap-")
-    content = Path(saved.value.path()).read_bytes()
-    assert content[:4] == b"\x1a\x45\xdf\xa3", "the signature of WebM"
-    width, height = page.evaluate(FIRST_FRAME, base64.b64encode(content).decode())
-    assert min(width, height) > 200
-    assert canvas.evaluate(OPAQUE) < 1
-    # With reduced motion no animation frame is requested.
-    page.emulate_media(reduced_motion="reduce")
-    page.evaluate(COUNT_FRAMES)
-    canvas.press("Home")
-    canvas.press("Space")
-    page.wait_for_function(REACHES, arg=[canvas.element_handle(), 0.9], polling=50)
-    assert page.evaluate("window.framesAsked") == 0

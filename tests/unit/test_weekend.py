@@ -32,7 +32,7 @@ from datasets.f1.laps import (
     remarks_on_session,
 )
 from datasets.f1.session import Session, Spell
-from datasets.f1.time_won import clean_laps, fading, fuel_effect, line, runs, shares_by_lap
+from datasets.f1.time_won import clean_laps, fuel_effect, line, runs
 from datasets.formula1 import Reason, lap_distance, simulate_race
 from tests.support.formula1 import LAP_S, RADIUS, feed_car, feed_laps, raises, ring_driver, ring_session
 
@@ -112,22 +112,6 @@ def test_run_slope_interval_covers_the_truth():
         inside += abs(run.slope - 0.05) < 1.96 * run.error
     assert inside >= 184, f"{inside} of 200 intervals of 95 % hold the slope"
     assert fuel_effect(session)[1].startswith("assumed")
-
-
-def test_degradation_of_states_adds_up_to_the_lap():
-    driver = ring_driver("AAA", n_laps=20)
-    age = driver.laps.tyre_age
-    slow, fast = 10 + 0.08 * age, np.full(20, 30.0)
-    session = ring_session(replace(driver, laps=replace(driver.laps, seconds=slow + fast)))
-    found = runs(session, "AAA", fuel=0.0)
-    shares = {int(n): np.array([a, b]) / (a + b) for n, a, b in zip(driver.laps.number, slow, fast, strict=True)}
-    whole, states = fading(found, shares)
-    assert [slope for slope, _ in states] == pytest.approx([0.08, 0.0], abs=1e-9)
-    assert whole[0] == pytest.approx(sum(slope for slope, _ in states))
-    assert fading((), shares)[1] == ()
-    lap = np.repeat([1, 2, 3], [160, 160, 40])
-    soft = np.column_stack([lap == 1, lap != 1]).astype(float)
-    assert set(shares_by_lap(soft, lap)) == {1, 2}
     assert np.isnan(line(np.ones(6), np.arange(6.0))[0])
 
 
