@@ -9,7 +9,7 @@ test = formula1.to_trials(session, "VER", preset="paper")
 from __future__ import annotations
 
 from .f1.cache import stored_sessions
-from .f1.driving import lap_distance, segment_labels, segment_names, segment_of
+from .f1.driving import lap_distance, segment_names, segment_of
 from .f1.laps import PARTS, Stint, laps_on_like_tyres, laps_where, stints
 from .f1.loader import is_stored, load_session, schedule, years
 from .f1.race import simulate_race
@@ -35,6 +35,6 @@ __all__ = [
     "CHANNELS", "DROPS", "PARTS", "STEP_S", "UNITS", "Corner", "Driver", "Event", "FeedError", "LapClock",
     "LapTable", "LapTrend", "Reason", "SectorLines", "Session", "SessionSlot", "Stint", "TimeWon",
     "chosen_laps", "is_stored", "lap_clock", "lap_distance", "lap_trend", "laps_on_like_tyres",
-    "laps_where", "load_session", "paper_emission", "schedule", "segment_labels", "segment_names", "segment_of",
+    "laps_where", "load_session", "paper_emission", "schedule", "segment_names", "segment_of",
     "simulate_race", "stints", "stored_sessions", "time_won", "to_trials", "years",
 ]  # fmt: skip

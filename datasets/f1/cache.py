@@ -23,7 +23,7 @@ from .session import CAR_CHANNELS, Corner, Driver, Event, LapTable, Session, Ses
 FORMAT_VERSION = 5
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile)
 DATED = re.compile(r"\d{4}-\d\d-\d\d_(.+)")
-SESSION_WORDS = ("year", "event", "name", "circuit", "circuit_key", "rotation", "simulated")
+SESSION_WORDS = ("year", "event", "name", "circuit", "rotation", "simulated")
 DRIVER_WORDS = ("code", "number", "name", "team", "colour")
 LAP_ARRAYS = tuple(f.name for f in fields(LapTable) if f.name != "compound")
 

@@ -187,14 +187,6 @@ def between(edges: npt.ArrayLike, distance: npt.ArrayLike) -> npt.NDArray[np.int
     return found
 
 
-def segment_labels(session: Session, position: npt.ArrayLike, lap: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """[T] segment number of each position, for positions in time order with their lap numbers.
-
-    session   as `load_session` or `simulate_race` gives it
-    """
-    return segment_of(session.require_corners(), lap_distance(session, position, lap))
-
-
 def lap_distance(session: Session, position: npt.ArrayLike, lap: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """[T] metres from the start line along the reference lap.
 

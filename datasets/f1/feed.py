@@ -256,7 +256,6 @@ def _extract(source: Any, year: int, event: str, where: str, log: FeedLog, offli
         event=event,
         name=source.name,
         circuit=str(circuit.get("ShortName") or source.event["Location"]),
-        circuit_key=str(circuit.get("Key", "")),
         rotation=0.0,
         corners=(),
         drivers=tuple(drivers),

@@ -258,7 +258,6 @@ def simulate_race(
         event=f"Simulated {layout.title}",
         name="Race",
         circuit=f"{layout.title} (approximate layout)",
-        circuit_key=f"simulated-{circuit}",
         rotation=layout.rotation,
         corners=(),
         drivers=tuple(raced),

@@ -234,7 +234,7 @@ class Session:
     """One session of one weekend with everything the pages need of it.
 
     year, event, name      of the session
-    circuit, circuit_key   its name, and its number in the feed
+    circuit                its name
     rotation               degrees by which maps of it are turned
     corners                of the circuit
     drivers                with everything that is known of each
@@ -249,7 +249,6 @@ class Session:
     event: str
     name: str
     circuit: str
-    circuit_key: str
     rotation: float  # degrees that turn the map to the official orientation
     corners: tuple[Corner, ...]
     drivers: tuple[Driver, ...]

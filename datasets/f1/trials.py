@@ -16,7 +16,7 @@ from gdm_core.errors import ConfigError
 from gdm_core.trials import Trial, Trials, made_by
 
 from ..readers.timing import interpolate
-from .driving import ACTIVITIES, activities, curvature_along, lap_distance, segment_labels, segment_names
+from .driving import ACTIVITIES, activities, curvature_along, lap_distance, segment_names, segment_of
 from .extract import STEPPED
 from .session import CHANNELS, Driver, FeedError, Reason, Session
 
@@ -211,4 +211,4 @@ def _labels(
         return activities(pedals, curvature_along(session, lap_distance(session, position, lap)))
     if len(session.corners) < 2:
         return None
-    return segment_labels(session, position, lap)
+    return segment_of(session.corners, lap_distance(session, position, lap))

@@ -80,7 +80,6 @@ def ring_session(*drivers: Driver, corners: tuple[Corner, ...] | None = None) ->
         event="Ring Grand Prix",
         name="Race",
         circuit="Ring",
-        circuit_key="0",
         rotation=0.0,
         corners=ring_corners() if corners is None else corners,
         drivers=drivers or (ring_driver(),),
