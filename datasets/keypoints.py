@@ -92,7 +92,9 @@ def _read(source: Source, rate_hz: float | None) -> KeypointTable:
         if looks_like_deeplabcut(sniff(source)):
             return read_deeplabcut_csv(source, rate_hz)
     elif source.suffix not in (".parquet", ".pq", ".xlsx"):
-        raise DataError(f"{source.name} is of a kind that is not read here; readable: {', '.join(READABLE)}.")
+        raise DataError(
+            f"{source.name} has an unknown format; readable: {', '.join(READABLE)}. Convert it with movement or sleap-io."
+        )
     frame = read_frame(source).frame
     flat = from_table(Table(frame, guess_roles(frame), source.name), rate_hz)
     if flat is None:

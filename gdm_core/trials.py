@@ -9,7 +9,6 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
-from importlib import import_module
 from typing import Any, TypeVar
 
 import numpy as np
@@ -229,27 +228,6 @@ class Trials:
     def n_samples(self) -> int:
         """Samples in all trials together."""
         return sum(trial.n_samples for trial in self.trials)
-
-    @classmethod
-    def from_xarray(cls, data: Any, name: str = "") -> Trials:
-        """From xarray in movement's layout, see `gdm_core.neighbours.from_xarray`.
-
-        data   a Dataset of poses, or an array with a dimension `time`
-        name   of the trial; without it the array's or the file's
-        """
-        found: Trials = import_module("gdm_core.neighbours").from_xarray(data, name)
-        return found
-
-    def to_xarray(self, states: Sequence[npt.ArrayLike] | None = None) -> list[Any]:
-        """An xarray Dataset for each trial, in movement's layout where the channels are poses.
-
-        states   [T, K] soft states of each trial
-        """
-        made = import_module("gdm_core.neighbours").to_xarray
-        given = [None] * len(self) if states is None else list(states)
-        if len(given) != len(self):
-            raise DataError(f"There are states of {len(given)} trials for {len(self)} trials; one each is needed.")
-        return [made(trial, one) for trial, one in zip(self, given, strict=True)]
 
     @cached_property
     def fingerprint(self) -> str:

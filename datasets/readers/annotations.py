@@ -1,5 +1,4 @@
-"""Expert labels from files of their own: Bento / Caltech annotation text, BORIS's exports and other tables of bouts, one
-label a frame, or one column a behaviour."""
+"""Expert labels from files of their own: BORIS's exports, other tables of bouts, and tables with one label a frame."""
 
 from __future__ import annotations
 
@@ -19,7 +18,6 @@ from .roles import numeric_values, word
 from .source import DEFAULT_LIMITS, Limits, Readable, Source, open_source
 from .timing import read_clock
 
-_BOUT = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\S.*?)\s*$")
 _START = re.compile(r"^(start|onset|begin|from)", re.IGNORECASE)
 _STOP = re.compile(r"^(stop|end|offset|until|to$)", re.IGNORECASE)
 # the column of the behaviour, best name first: BORIS also has an observation type, a behavioural category and the like
@@ -56,8 +54,8 @@ class Annotation:
 def read_annotation(
     source: Readable, rate_hz: float, name: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Annotation:
-    """Labels from a text file: Bento's bouts in frames; a table of bouts (start and stop in seconds, or in frames if
-    their columns say so); a table of events that START and STOP; a label a row; or a column of 0 and 1 a behaviour.
+    """Read labels from a text table: bouts (start and stop in seconds, or in frames if their columns say so), events
+    that START and STOP, or one label a row.
 
     Rows without a behaviour are unlabelled. Rows that have a clock of another rate than `rate_hz` hold until the next.
 
@@ -68,10 +66,11 @@ def read_annotation(
     if not rate_hz > 0:
         raise ConfigError(f"rate_hz is {rate_hz}; it must be a positive number of frames a second.")
     opened = open_source(source, name, limits)
-    if opened.suffix not in (".txt", ".annot", ".csv", ".tsv"):
-        raise DataError(f"{opened.name} is not an annotation file; readable: .txt, .annot, .csv, .tsv.")
-    if b"Annotation" in opened.head(400) and opened.suffix in (".txt", ".annot"):
-        return _bento(opened)
+    if opened.suffix not in (".txt", ".csv", ".tsv"):
+        raise DataError(
+            f"{opened.name} is not a table of labels (.csv, .tsv, .txt). Export it from BORIS, or save columns start, stop "
+            "and behaviour."
+        )
     return annotation_of(read_delimited(opened)[0], rate_hz, opened)
 
 
@@ -156,12 +155,9 @@ def _events(frame: pd.DataFrame, sign: str, what: str, rate_hz: float, source: S
 
 
 def _rows(frame: pd.DataFrame, what: str | None, rate_hz: float, source: Source) -> Annotation:
-    """Labels from a table with a row a frame: words in one column, or 0 and 1 in a column for each behaviour."""
+    """Return the labels of a table with one row a frame."""
     others = [str(c) for c in frame.columns if not _WHEN.search(str(c).strip()) and frame[c].notna().any()]
-    flags = [c for c in others if _is_flag(frame[c])]
     sure = what is not None and any(re.search(wanted, what.strip(), re.IGNORECASE) for wanted in _WHAT[:2])
-    if flags and (what is None or (what in flags and len(flags) > 1 and not sure)):
-        return _on_frames(frame, _one_of(frame, flags), rate_hz)
     column = what or (others[0] if len(others) == 1 else None)
     if column is None:
         raise DataError(
@@ -206,22 +202,6 @@ def _is_decimal(text: str) -> bool:
     return math.isfinite(value) and not value.is_integer()
 
 
-def _is_flag(column: pd.Series[Any]) -> bool:
-    values = numeric_values(column)
-    return bool(
-        np.isin(values[np.isfinite(values)], (0, 1)).all() and np.isfinite(values).sum() == column.notna().sum()
-    )
-
-
-def _one_of(frame: pd.DataFrame, flags: list[str]) -> Annotation:
-    """Labels from columns of 0 and 1; frames without a 1 are unlabelled."""
-    on = np.column_stack([numeric_values(frame[c]) == 1 for c in flags])  # [T, behaviours]
-    labels = np.where(on.any(axis=1), len(flags) - 1 - np.argmax(on[:, ::-1], axis=1), -1)
-    several = int((on.sum(axis=1) > 1).sum())
-    notes = (f"in {several:,} rows several behaviours occur at once; the last of them counts",) if several else ()
-    return Annotation(labels.astype(np.int64), tuple(flags), notes)
-
-
 def _on_frames(frame: pd.DataFrame, rows: Annotation, rate_hz: float) -> Annotation:
     """Labels of rows as labels of frames: the same, unless a time column says that rows come at another rate."""
     when = next((str(c) for c in frame.columns if re.match(r"(time|timestamp|seconds?)\b", str(c), re.I)), None)
@@ -242,25 +222,6 @@ def _on_frames(frame: pd.DataFrame, rows: Annotation, rate_hz: float) -> Annotat
     at = np.searchsorted(seconds, (np.arange(round(n)) + 1e-6) / rate_hz, side="right") - 1
     note = f"its rows, {clock.rate_hz:.4g} a second, were spread over the frames, {rate_hz:.4g} a second"
     return replace(rows, labels=rows.labels[at], notes=(*rows.notes, note))
-
-
-def _bento(source: Source) -> Annotation:
-    """The first channel of a Bento file: lines of start, end (both counted from 1, both included) and behaviour."""
-    with source.open() as file:
-        text = file.read(50_000_000).decode("utf-8", "replace")
-    bouts: list[tuple[int, int, str]] = []
-    channel = False
-    for line in text.splitlines():
-        if re.match(r"^\s*(S\d+|Ch\d+[^:]*):", line):
-            if channel and bouts:
-                break
-            channel = True
-        elif channel and (found := _BOUT.match(line)) and len(found[1]) < 10 and len(found[2]) < 10:
-            bouts.append((int(found[1]), int(found[2]), found[3]))
-    if not bouts:
-        raise DataError(f"{source.name} looks like a Bento annotation but lists no bout (start, end, behaviour).")
-    first, last, what = zip(*bouts, strict=True)
-    return _from_bouts(np.array(first, float) - 1, np.array(last, float), list(what), source)
 
 
 def _from_bouts(

@@ -26,9 +26,6 @@ _LEVELS = {
 }  # fmt: skip
 _AXES = {"x": "x", "y": "y", "z": "z", "likelihood": "score", "score": "score", "confidence": "score", "p": "score"}
 _MANGLED = re.compile(r"\.\d+$")
-# What Lightning Pose's ensembles say beside each point: medians of their members, and how far these lie apart.
-_ENSEMBLE = re.compile(r"[xy]_(ens_median|ens_var|posterior_var)")
-_PAIR = re.compile(r"""^\(\s*['"](.+?)['"]\s*,\s*['"](\w+)['"]\s*\)$""")  # ('nose', 'x'): DeepOF's names in one header
 Column = tuple[str, str, str]  # animal, part, and x, y, z or score
 
 
@@ -85,9 +82,8 @@ def read_deeplabcut_csv(source: Source, rate_hz: float | None) -> KeypointTable:
     below = replace(layout, header=("no",), skipped=layout.skipped + n_header - 1)
     frame = read_body(source, below, unique_names([f"{i}" for i in range(width)])[0], 1)
     columns = [(a or "animal", p, _MANGLED.sub("", x)) for a, p, x in zip(animals, parts, axes, strict=True)]
-    at = [j for j in range(first, width) if not _ENSEMBLE.fullmatch(columns[j][2].lower())]
-    arrays = [numeric_values(frame.iloc[:, j]).astype(np.float32) for j in at]
-    return assemble([columns[j] for j in at], arrays, rate_hz, source.name)
+    arrays = [numeric_values(frame.iloc[:, j]).astype(np.float32) for j in range(first, width)]
+    return assemble(columns[first:], arrays, rate_hz, source.name)
 
 
 def assemble(columns: list[Column], arrays: list[npt.NDArray[Any]], rate_hz: float | None, name: str) -> KeypointTable:
@@ -189,7 +185,6 @@ def flat_columns(names: list[str]) -> list[Column] | None:
 
     Columns that are neither come back as ("", "", "").
     """
-    names = [_PAIR.sub(r"\1_\2", name.strip()) for name in names]
     split = [
         re.match(r"^(.+?)[ _.\-]+(x|y|z|likelihood|score|confidence|p)$", name.strip(), re.IGNORECASE) for name in names
     ]

@@ -155,8 +155,10 @@ def read_frame(source: Source, every: int = 1, sheet: str | None = None) -> Foun
     elif (read := READERS.get(source.suffix)) is not None:
         found = Found(*read(source))
     else:
-        hint = " Save the sheet as .xlsx or .csv." if source.suffix in (".xls", ".ods") else ""
-        raise DataError(f"{source.name} is of a kind that is not read here; readable: {', '.join(READABLE)}.{hint}")
+        raise DataError(
+            f"{source.name} has an unknown format; readable: {', '.join(READABLE)}. Convert it with pandas, or keypoints "
+            "with movement or sleap-io."
+        )
     return found if every == 1 else replace(found, frame=found.frame.iloc[::every].reset_index(drop=True))
 
 

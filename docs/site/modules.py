@@ -6,7 +6,6 @@ MODULES = (
     "gdm_core.models.online",
     "gdm_core.forecast",
     "gdm_core.adaptation",
-    "gdm_core.neighbours",
     "gdm_core.errors",
     "gdm_core.engine",
     "gdm_core.engine.sweep",

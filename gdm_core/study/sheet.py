@@ -35,7 +35,7 @@ _ALSO = {
 _YES = {"1", "1.0", "true", "yes", "y", "x", "exclude", "excluded"}
 _NO = {"0", "0.0", "false", "no", "n", "", "-", "keep", "nan", "none"}
 _SHOWN = 8
-_ENDING = re.compile(r"(\.(csv|tsv|txt|npz|npy|h5|hdf5|slp|xlsx|parquet|pq|annot|gz|mp4|avi))+$", re.IGNORECASE)
+_ENDING = re.compile(r"(\.(csv|tsv|txt|npz|npy|h5|hdf5|slp|xlsx|parquet|pq|gz|mp4|avi))+$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ from pages.ui.shell import Frame
 UPLOAD, SHEET, SAVED, STAYS = "study-upload", "study-sheet", "study-saved", "kept"  # of controls and the address
 _SENT = f"{KEPT}sent-"  # what was sent: it outlives the control, which another page takes away
 _READ = f"{KEPT}read"  # what has been read of each file, so that a stopped import goes on
-KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5", "slp", "annot", "zip"]
+KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5", "slp", "zip"]
 SHEETS = ("sheet", "conditions", "metadata", "meta", "design", "samples", "animals")
 MOST_ADVISED = 50  # recordings for which a row of nearly their name is looked for
 HOLD = {"recordings": "Poses or tables", "states": "States of another tool"}

@@ -21,7 +21,7 @@ from pages.ui.downloads import download
 from pages.your_data import check, example, intake, poses
 
 KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5", "slp"]
-LABEL_KINDS = ["annot", "txt", "csv", "tsv"]
+LABEL_KINDS = ["csv", "tsv", "txt"]
 
 
 def ask_for_file() -> intake.OpenFile | None:
@@ -80,7 +80,7 @@ def ask_for_labels(rate_hz: float) -> tuple[keypoints.Annotation | None, str]:
         type=LABEL_KINDS,
         key=intake.MARKS,
         on_change=intake.received_labels,
-        help="What an expert saw, frame by frame or bout by bout: Bento, BORIS, or a table.",
+        help="What an expert saw, frame by frame or bout by bout: a table, such as BORIS exports.",
     )
     if marks is None:
         return None, ""

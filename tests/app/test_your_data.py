@@ -219,7 +219,6 @@ def test_suggested_value_is_used_until_the_user_sets_one(engine):
 ANNOTATIONS = {
     "bouts.csv": b"behaviour,start,stop\nwalk,0,1\nrest,1,2\n",
     "frames.csv": b"label\n" + b"walk\n" * 30 + b"rest\n" * 30,
-    "marks.annot": b"Caltech Behavior Annotator - Annotation File\n\nS1: start end type\n----\n 1 30 walk\n 31 60 rest\n",
 }
 
 

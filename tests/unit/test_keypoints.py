@@ -366,9 +366,6 @@ def test_real_files_agree_with_each_other():
     np.testing.assert_allclose(slp.xy[..., order], analysis.xy, atol=0.01)
     csv, npz = keypoints.read(folder / "rat_1_maDLC.csv.gz"), keypoints.read(folder / "rat_pair_1.npz")
     np.testing.assert_allclose(csv.xy, npz.xy, rtol=1e-5)
-    annotation = keypoints.read_annotation(folder / "rat_1_annot.txt", 30)
-    assert annotation.label_names == npz.label_names
-    np.testing.assert_array_equal(annotation.labels, npz.labels)
     h5, text = keypoints.read(folder / "deepof_madlc.h5"), keypoints.read(folder / "deepof_madlc.csv")
     assert (h5.animals, h5.parts) == (text.animals, text.parts)
     assert json.dumps(h5.parts) == json.dumps(text.parts)

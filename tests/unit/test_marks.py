@@ -1,4 +1,4 @@
-"""Marks: labels of trials, and their files. And expert labels from the exports of Bento, BORIS, SimBA and tables."""
+"""Marks: made, undone, turned into labels and clips, and exchanged with BORIS; and expert labels from tables."""
 
 from __future__ import annotations
 
@@ -105,13 +105,7 @@ def words(found: Annotation) -> list[str]:
     return ["" if k < 0 else found.label_names[k] for k in found.labels]
 
 
-def test_annotations_from_bento_bouts_and_tables():
-    bento = (
-        b"Caltech Behavior Annotator - Annotation File\n\nConfiguration file:\nrest\tr\n\nS1:\tstart\tend\ttype\n----\n"
-    )
-    bento += b"   \t1\t3\trest\n   \t4\t5\trun\n\nS2:\n---\n 1 5 rest\n"
-    got = keypoints.read_annotation(bento, 30, "a.txt")
-    assert [got.label_names[k] for k in got.labels] == ["rest"] * 3 + ["run"] * 2
+def test_annotations_from_tables_of_bouts_and_frames():
     boris = b"Behavior,Start (s),Stop (s)\nrun,0.5,1.0\nrest,0,0.5\n"
     got = keypoints.read_annotation(boris, 10, "a.csv")
     assert [got.label_names[k] for k in got.labels] == ["rest"] * 5 + ["run"] * 5
@@ -121,8 +115,6 @@ def test_annotations_from_bento_bouts_and_tables():
     assert keypoints.read_annotation(each, 10, "a.csv").labels.tolist() == [0, 1, -1]
     with pytest.raises(DataError, match="impossible"):
         keypoints.read_annotation(b"behaviour,start,stop\nrun,5,2\n", 10, "a.csv")
-    with pytest.raises(DataError, match="lists no bout"):
-        keypoints.read_annotation(b"Bento Annotation file\n", 10, "a.txt")
 
 
 def boris(columns: str, *rows: str) -> str:
@@ -190,23 +182,9 @@ def test_events_without_a_time_and_several_observations_are_refused():
         read("behaviour,start\nrun,0\nrest,1\n")
 
 
-def test_a_column_of_zeros_and_ones_a_behaviour():
-    text = ",Attack,Sniffing,Mounting\n" + "".join(f"{i},{int(i < 2)},{int(1 <= i < 4)},0\n" for i in range(6))
-    found = read(text)
-    assert words(found) == ["Attack", "Sniffing", "Sniffing", "Sniffing", "", ""]
-    assert found.label_names == ("Attack", "Sniffing", "Mounting")
-    assert found.notes == ("in 1 rows several behaviours occur at once; the last of them counts",)
-    one = read("frame,Freezing\n0,0\n1,1\n2,1\n")
-    assert words(one) == ["", "Freezing", "Freezing"]
-    states = read("frame,state_rest,state_run\n0,1,0\n1,0,1\n")
-    assert words(states) == ["state_rest", "state_run"]
-    named = read("frame,valid,label\n0,1,0\n1,0,1\n2,1,1\n")  # a column of that name is meant, whatever else is 0 and 1
-    assert words(named) == ["0", "1", "1"]
-
-
 def test_rows_with_a_slower_clock_hold_until_the_next():
-    found = read("Time,Freezing,Grooming\n0.0,1,0\n0.5,0,1\n1.0,0,0\n", rate_hz=4)
-    assert words(found) == ["Freezing"] * 2 + ["Grooming"] * 2 + [""] * 2
+    found = read("Time,label\n0.0,rest\n0.5,run\n1.0,\n", rate_hz=4)
+    assert words(found) == ["rest"] * 2 + ["run"] * 2 + [""] * 2
     assert "2 a second, were spread over the frames, 4 a second" in found.notes[0]
     same = read("time,label\n0.0,a\n0.25,b\n0.5,b\n", rate_hz=4)
     assert words(same) == ["a", "b", "b"]

@@ -105,7 +105,7 @@ def test_invalid_numbers_are_missing():
         (b"hello", "a.npy", "no readable header"),
         (b"\x1f\x8bnonsense", "a.csv.gz", "cannot be read"),
         (gzip.compress(csv())[:-9], "a.csv.gz", "cannot be read"),
-        (b"hello", "a.xls", "Save the sheet as .xlsx"),
+        (b"hello", "a.xls", "Convert it with pandas"),
         (b"hello", "a.docx", "readable: .csv"),
         (b"hello", "a", "readable: .csv"),
         (b"scorer,a,a\nbodyparts,nose,nose\ncoords,x,y\n0,1,2\n", "a.csv", "DeepLabCut file"),
