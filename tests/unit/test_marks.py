@@ -1,4 +1,4 @@
-"""Marks: made, undone, turned into labels and clips, and exchanged with BORIS; and expert labels from tables."""
+"""Marks: labels of trials, and their files; and expert labels from tables."""
 
 from __future__ import annotations
 

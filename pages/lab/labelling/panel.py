@@ -20,7 +20,7 @@ from pages.lab.view import Seen, View
 from pages.ui import settings, shell
 from pages.ui.tables import show_table
 
-FILES = ("json", "csv", "tsv", "txt", "annot")
+FILES = ("json", "csv", "tsv", "txt")
 CLIP_S, CLIP_STEPS = 2.0, 30.0
 N_CLIPS = 6  # asked for at once, so that the next one is there before it is wanted
 
@@ -131,7 +131,7 @@ def _upload(labelling: Labelling) -> None:
     key = settings.key("labels-file", labelling.of)
     st.file_uploader(
         "Load labels", type=FILES, key=key, on_change=_load_file, args=(labelling, key),
-        help="Labels saved here (JSON); BORIS, Bento or a table of bouts for the chosen trial.",
+        help="Labels saved here (JSON); BORIS or a table of bouts for the chosen trial.",
     )  # fmt: skip
 
 
