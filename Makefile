@@ -9,7 +9,7 @@ ONE_THREAD := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 # A browser test that fails once and then passes is printed as flaky and does not fail the run.
 BROWSER := $(ONE_THREAD) $(BIN)/pytest -n 2 --reruns 1 tests/browser
 
-.PHONY: app test test-all fast lint bench bench-app numbers pages demo figures docs release audit refresh clean
+.PHONY: app test test-all fast lint bench bench-app numbers pages demo docs audit clean
 
 app: $(VENV)/.runtime
 	MALLOC_ARENA_MAX=2 $(BIN)/streamlit run app.py --server.port $(PORT) < /dev/null
@@ -46,32 +46,19 @@ numbers: $(VENV)/.dev
 pages: $(VENV)/.dev
 	$(BIN)/python -m docs.render
 
-# What Home shows before anyone has fitted anything, and the README's pictures: made by scripts, kept in the repository.
+# The results that Home shows on a first visit; they are kept in the repository.
 demo: $(VENV)/.dev
 	$(BIN)/python assets/make_demo.py
 
-figures: $(VENV)/.dev
-	$(BIN)/python -m docs.make_pictures $(ONLY)
-
-# The documentation as a site, with every docstring and every example, in build/site (open index.html).
+# Build the documentation in build/site (open index.html).
 docs: $(VENV)/.dev
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m docs.site.make
+	$(BIN)/python -m docs.site.make
 
-# Wheel and sdist, built, checked, installed into empty environments of all Pythons here, with every example run from them, and
-# the notes of the release, in build/release. It needs a network, for what the package needs.
-release: $(VENV)/.dev
-	$(BIN)/python -m docs.release
-
-# Known weaknesses of the pinned packages, and their licences. pip-audit needs a network and an environment of its own.
+# Look up known vulnerabilities of the pinned packages. This needs a network.
 audit: $(VENV)/.dev
 	$(PYTHON) -m venv build/audit
 	build/audit/bin/pip install --quiet --disable-pip-version-check pip-audit
 	build/audit/bin/pip-audit --requirement requirements.txt
-	$(BIN)/python -m docs.licences
-
-# The newest versions that pyproject.toml allows, pinned if all tests pass with them.
-refresh:
-	./refresh-pins $(PYTHON)
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' || \

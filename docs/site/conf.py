@@ -37,7 +37,6 @@ html_theme = "furo"
 html_title = "GDM Studio"
 html_static_path = ["static"]
 html_css_files = ["gdm.css"]
-html_js_files = [("gallery.js", {"defer": "defer"})]
 html_logo = "../../assets/logo.svg"
 html_favicon = "../../assets/icon.svg"
 html_copy_source = False

@@ -1,12 +1,12 @@
 """Build the documentation site: `make docs` writes build/site (open index.html). The site needs no network.
 
-Pages of docs/, the changelog, docstrings and examples (which are run) are copied to build/site-source for Sphinx. Any warning,
-such as a broken link, fails the build.
+Pages of docs/, the changelog, docstrings and examples are copied to build/site-source for Sphinx. Any warning, such as a
+broken link, fails the build.
 """
 
 from __future__ import annotations
 
-import argparse
+import ast
 import os
 import re
 import shutil
@@ -15,9 +15,6 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-import plotly
-
-from docs.site import gallery
 from docs.site.modules import MODULES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,7 +41,7 @@ def site_path(path: Path, listed: set[Path]) -> Path:
     if inside == Path("docs/decisions"):
         return SOURCE / "decisions/README.md"
     if inside.parts[0] == "examples":
-        return SOURCE / "gallery" / (f"{path.stem}.md" if path.suffix == ".py" else "index.md")
+        return SOURCE / "examples" / (f"{path.stem}.md" if path.suffix == ".py" else "index.md")
     if path.is_dir():
         raise ValueError(f"{inside} is a folder: the site shows files. Link to one of them.")
     listed.add(path.resolve())
@@ -114,20 +111,31 @@ def write_api() -> None:
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
 
 
+def write_examples() -> None:
+    """Write each example as a page, and a list of them."""
+    folder = SOURCE / "examples"
+    folder.mkdir(parents=True, exist_ok=True)
+    lines, names = [], []
+    for path in sorted((ROOT / "examples").glob("*.py")):
+        code = path.read_text(encoding="utf-8")
+        title, _, lead = (ast.get_docstring(ast.parse(code)) or path.stem).partition("\n")
+        (folder / f"{path.stem}.md").write_text(f"# {title.rstrip('.')}\n\n````python\n{code}````\n", encoding="utf-8")
+        lines.append(f"- [{title.rstrip('.')}]({path.stem}.md): {' '.join(lead.split())}")
+        names.append(path.stem)
+    text = "# Examples\n\nScripts that run as they are.\n\n" + "\n".join(lines) + "\n" + _toctree(names)
+    (folder / "index.md").write_text(text, encoding="utf-8")
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="*", metavar="EXAMPLE", help="examples to run; others are shown without output")
-    options = parser.parse_args()
     shutil.rmtree(SOURCE, ignore_errors=True)
     SOURCE.mkdir(parents=True)
     write_pages()
     write_api()
-    gallery.write(SOURCE / "gallery", options.only)
+    write_examples()
     command = ["sphinx-build", "-b", "html", "-W", "--keep-going", "-q", "-c", str(ROOT / "docs/site")]
     command += ["-d", str(ROOT / "build" / "site-doctrees"), str(SOURCE), str(SITE)]
     done = subprocess.run([str(Path(sys.executable).parent / command[0]), *command[1:]], cwd=ROOT)
     if done.returncode == 0:
-        shutil.copy(Path(plotly.__file__).parent / "package_data" / "plotly.min.js", SITE / "_static" / "plotly.min.js")
         print(SITE / "index.html")
     return done.returncode
 

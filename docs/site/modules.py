@@ -2,7 +2,6 @@
 
 MODULES = (
     "gdm_core",
-    "gdm_core.relaxed",
     "gdm_core.models.online",
     "gdm_core.forecast",
     "gdm_core.adaptation",
