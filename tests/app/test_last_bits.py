@@ -1,4 +1,4 @@
-"""Every first visit finds its result where simulations have other last bits, as on another processor: nothing is fitted."""
+"""Precomputed results are found where simulations round differently, as on another processor."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEPT_FOR_PAPER = (paper._tracks, paper._race, paper._mice)
 
 
 def forget() -> None:
-    """What this process has simulated."""
+    """Clear all cached simulations."""
     for kept in KEPT:
         kept.clear()
     for kept in KEPT_FOR_PAPER:
@@ -34,7 +34,7 @@ def forget() -> None:
 
 @pytest.fixture
 def elsewhere() -> Iterator[list[str]]:
-    """A processor that rounds every simulated number otherwise: what it has made."""
+    """Round every simulated number differently; return the recipes that were simulated."""
     forget()
     with other_last_bits() as made:
         yield made
@@ -45,9 +45,9 @@ def elsewhere() -> Iterator[list[str]]:
 @pytest.mark.parametrize(
     ("page", "name"), [("nascar", "nascar-soft"), ("behaviour", "behaviour"), ("formula1", "formula1")]
 )
-def test_a_page_and_its_card_on_home_open_with_the_result_that_ships(elsewhere, engine, page, name):
+def test_page_and_card_open_with_the_precomputed_result(elsewhere, engine, page, name):
     card, found = load_card(name), shipped.load(name)
-    engine.auto = False  # whatever is asked for waits, and is seen
+    engine.auto = False  # jobs wait, so that they can be seen
     app = opened(page)
     for query in ({}, card.query):
         app.query_params.update({key: str(value) for key, value in query.items()})
@@ -56,11 +56,13 @@ def test_a_page_and_its_card_on_home_open_with_the_result_that_ships(elsewhere, 
         assert shown.state == "fresh"
         assert found.stands(shown.result)
         assert [job.slot for job in engine.waiting() if not job.slot.startswith("ask-")] == [], "no fit"
-    assert {trial.recipe for trial in (*shown.wanted.train, *shown.wanted.test)} <= set(elsewhere), "made there"
+    assert {trial.recipe for trial in (*shown.wanted.train, *shown.wanted.test)} <= set(elsewhere), (
+        "simulated with other rounding"
+    )
 
 
 @pytest.mark.bulk
-def test_the_paper_opens_with_its_tables_and_figures(elsewhere, engine):
+def test_paper_opens_with_stored_results(elsewhere, engine):
     app = opened("paper")
     assert app.table[0].value.loc["GDM", "ours, fair"]
     for panel in ("nascar", "formula1", "usage", "mice"):
@@ -68,12 +70,11 @@ def test_the_paper_opens_with_its_tables_and_figures(elsewhere, engine):
         name = {"nascar": "table/soft/paper", "usage": "formula1"}.get(panel, panel)
         asked = paper.experiment(name)
         assert asked.keys == paper.load().made[name]
-        assert asked.comparisons[0].test[0].recipe in elsewhere, "made there"
+        assert asked.comparisons[0].test[0].recipe in elsewhere, "simulated with other rounding"
     assert engine.jobs == [], "no fit"
 
 
-def test_a_link_from_there_means_the_same_here():
-    """Names of controls in an address, and where those begin that a link leaves out."""
+def test_link_is_independent_of_rounding():
     asked = recordings.ChosenRecordings("simulated", "egocentric", (("frames", 1000), ("seed", 3)))
     here = recordings.load_simulated(asked)
     with other_last_bits() as made:
@@ -83,7 +84,7 @@ def test_a_link_from_there_means_the_same_here():
     assert here.train.fingerprint == there.train.fingerprint
 
 
-def test_what_does_not_say_what_made_it_cannot_ship():
+def test_result_of_data_without_a_recipe_is_not_written():
     lap, another = map(as_trials, nascar.train_test("soft", T=50))
     changed = replace(another, trials=(another[0].slice(0, 50),))
     found = shipped.load("nascar-soft")
