@@ -16,5 +16,5 @@ WORKDIR /data
 # Finished fits, FastF1's downloads and converted recordings: mount it to keep them.
 VOLUME /data
 EXPOSE 8501
-HEALTHCHECK --interval=30s --timeout=5s --start-period=60s CMD ["python", "-m", "gdm_studio.health", "http://127.0.0.1:8501"]
+HEALTHCHECK --interval=30s --timeout=5s --start-period=60s CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8501/_stcore/health', timeout=4)"]
 CMD ["gdm", "studio", "--address", "0.0.0.0"]

@@ -1,18 +1,15 @@
-"""`studio`: the dashboard, or a look at what on this machine would keep it from running well. `workers`: worker processes for a
-scheduler that a lab runs."""
+"""`studio`: the dashboard. `workers`: worker processes for an existing scheduler."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import signal
-import subprocess
 import sys
-from dataclasses import asdict
 from typing import Any
+from urllib.parse import urlsplit
 
 from gdm_core.errors import ConfigError, FitError
-from gdm_studio.cli.shared import say
 from gdm_studio.paths import APP
 
 PORT = 8501
@@ -30,38 +27,19 @@ def add_studio(commands: Any) -> None:
         default="localhost",
         help="address that it listens on; 0.0.0.0 for every network of this machine (default: localhost)",
     )
-    parser.add_argument("--check", action="store_true", help="say what is wrong with this machine, and serve nothing")
-    parser.add_argument("--json", action="store_true", help="with --check: print the findings as JSON")
     parser.add_argument("streamlit", nargs="*", metavar="-- option", help="options of Streamlit's own")
     parser.set_defaults(run=studio)
 
 
 def studio(options: argparse.Namespace) -> int:
-    """Serve until stopped, or check."""
-    if options.check:
-        return check(options)
+    """Serve until stopped."""
     command = [sys.executable, "-m", "streamlit", "run", str(APP / "app.py")]
     command += [f"--server.port={options.port}", f"--server.address={options.address}", *options.streamlit]
     # Of some twenty threads of the server, each would have a heap of its own, and what one gave back no other took.
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     sys.stdout.flush()
-    if os.name == "nt":  # has no way to become another program
-        return subprocess.call(command, stdin=subprocess.DEVNULL)
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())  # Streamlit would ask a terminal for an address
     os.execv(command[0], command)
-
-
-def check(options: argparse.Namespace) -> int:
-    """Every finding, what is wrong first; 1 if something is."""
-    from gdm_studio.check import LEVELS, examine
-
-    findings = sorted(examine(options.address, options.port), key=lambda finding: LEVELS.index(finding.level))
-    if options.json:
-        say([asdict(finding) for finding in findings])
-    else:
-        for finding in findings:
-            print(f"{finding.level:5}  {finding.what}: {finding.text}")
-    return int(any(finding.level == "wrong" for finding in findings))
 
 
 def add_workers(commands: Any) -> None:
@@ -85,15 +63,12 @@ def add_workers(commands: Any) -> None:
 def workers(options: argparse.Namespace) -> int:
     """Until stopped, or until they cannot be started."""
     from gdm_core.engine.cluster import Host, size, worker_count, worker_memory
-    from gdm_studio.check import place_of
 
     number = worker_count() if options.workers is None else options.workers
     if number < 1:
         raise ConfigError(f"--workers is {number}; at least 1 process is needed.")
     memory = worker_memory(number) if options.memory is None else size(options.memory, "--memory")
-    if place_of(options.scheduler) is None:
-        raise ConfigError(f"The scheduler is {options.scheduler!r}; write tcp://HOST:PORT.")
-    scheduler = options.scheduler if "://" in options.scheduler else f"tcp://{options.scheduler}"
+    scheduler = _scheduler_address(options.scheduler)
     for ending in (signal.SIGTERM, signal.SIGINT):  # jobs in the background are told to ignore the second
         signal.signal(ending, signal.default_int_handler)
     print(f"{number} workers for {scheduler}, {memory / 2**30:.1f} GiB each.", file=sys.stderr, flush=True)
@@ -110,3 +85,16 @@ def workers(options: argparse.Namespace) -> int:
         return 0
     except OSError as error:
         raise FitError(f"The worker processes cannot be started ({error}); what they said stands above.") from error
+
+
+def _scheduler_address(text: str) -> str:
+    """Return the address of a scheduler with its protocol; raise ConfigError for anything else."""
+    address = text if "://" in text else f"tcp://{text}"
+    try:
+        parts = urlsplit(address)
+        valid = parts.scheme in ("tcp", "tls") and bool(parts.hostname) and bool(parts.port)
+    except ValueError:  # the port is no number
+        valid = False
+    if not valid:
+        raise ConfigError(f"The scheduler is {text!r}; write tcp://HOST:PORT.")
+    return address

@@ -143,7 +143,7 @@ def test_every_format_reads_the_same(csv, tmp_path, track):
     ("name", "content", "options", "message"),
     [
         ("x.csv", None, [], "There is no file at"),
-        ("x.xyz", b"1", [], "of a kind that is not read here"),
+        ("x.xyz", b"1", [], "has an unknown format"),
         (
             "x.csv",
             b"a,b\nred,blue\n",
