@@ -21,3 +21,7 @@ class FitError(GdmError, RuntimeError):
 
 class ModelFileError(GdmError, ValueError):
     """A saved model cannot be read: damaged, foreign, or from an incompatible version."""
+
+
+class FitWarning(UserWarning):
+    """A fit ended without a result that can be used. The message says why and what to try."""

@@ -13,7 +13,7 @@ from gdm_core.errors import ModelFileError
 from gdm_core.text import shortened
 
 FORMAT = "gdm-studio-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 def encoded(tensors: dict[str, npt.NDArray[Any]], header: dict[str, Any]) -> bytes:
@@ -42,7 +42,8 @@ def decoded(
         raise ModelFileError(f"{path} was not written by this library: it holds tensors but no model description.")
     if metadata.get("format_version") != str(FORMAT_VERSION):
         raise ModelFileError(
-            f"{path} has format version {shortened(metadata.get('format_version'))}; this library reads version {FORMAT_VERSION}."
+            f"{path} has format version {shortened(metadata.get('format_version'))}; this library reads version {FORMAT_VERSION}. "
+            "Fit and save the model again."
         )
     try:
         header = json.loads(metadata["model"])

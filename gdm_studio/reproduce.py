@@ -38,7 +38,7 @@ class Task:
 
 @dataclass(frozen=True)
 class ComparisonRun:
-    """A task's result. `scores` is None where the fit diverged.
+    """A task's result. `scores` is None if the fit failed.
 
     fit_seconds   wall time of the optimisation
     total_seconds wall time of `fit`, with the final ELBO and the calibration of the envelopes
@@ -95,8 +95,8 @@ def run(task: Task) -> ComparisonRun:
         wall, cpu = time.perf_counter(), time.process_time()
         model.fit(train)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        diverged = str(model.status_) == "diverged"
-        scores = None if diverged else evaluate(model, train, test, seed=task.seed)
+        failed = str(model.status_) == "failed"
+        scores = None if failed else evaluate(model, train, test, seed=task.seed)
     return ComparisonRun(task, str(model.status_), scores, model.seconds_, wall, cpu)
 
 

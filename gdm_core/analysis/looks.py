@@ -134,8 +134,8 @@ def under_way(parts: Sequence[str], done: int) -> Found:
 def fitted(family: str, config: Mapping[str, Any], train: Trials) -> StateModel:
     """A model fitted to `train`. Raises FitError where the fit diverges."""
     model: StateModel = import_family(family)(**config).fit(train)
-    if model.status_ is Status.DIVERGED or not np.isfinite(model.elbo_):
-        raise FitError(f"The fit with seed {config.get('seed')} diverged.")
+    if model.status_ is Status.FAILED:
+        raise FitError(f"Seed {config.get('seed')}: {model.failure_message}")
     return model
 
 

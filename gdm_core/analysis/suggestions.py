@@ -144,12 +144,12 @@ def _probe(
         for seed in seeds:
             fit = _fitted(family, setting, side, seed)
             seconds += fit.seconds_
-            elbo = math.nan if fit.status_ is Status.DIVERGED else fit.score(side)
+            elbo = math.nan if fit.status_ is Status.FAILED else fit.score(side)
             if math.isfinite(elbo):
                 sound.append((elbo, fit))
             yield None
         if not sound:
-            raise FitError("Every fit of this setting diverged.")
+            raise FitError("Every fit of this setting failed.")
         elbo, best = max(sound, key=lambda one: one[0])
         models.append(best)
         elbos.append(elbo)

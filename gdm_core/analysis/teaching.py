@@ -264,7 +264,7 @@ def taught_fit(
     """The fit, taught to its end: what a page shows in place of the one without words."""
     began = time.perf_counter()
     model = _teachable(model_bytes).warm_start().fit(train, labels=painted(train, stretches), class_names=words)
-    if model.status_ is Status.DIVERGED:
+    if model.status_ is Status.FAILED:
         raise FitError("The fit that was taught these words diverged. Another softness, or fewer states, may help.")
     file, elbo = model.to_bytes(), float(model.elbo_)
     seconds = time.perf_counter() - began

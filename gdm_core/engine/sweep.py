@@ -199,8 +199,8 @@ def run_cell(family: str, config: dict[str, Any], scorer: str, train: Trials, te
     for progress in model.fit_iter(train):
         checkpoint(int(progress.step), int(progress.total))
     seconds = time.perf_counter() - began
-    if model.status_ is Status.DIVERGED:
-        raise FitError("The fit diverged. Try another seed, fewer states, or data without extreme values.")
+    if model.status_ is Status.FAILED:
+        raise FitError(model.failure_message)
     return {
         "elbo_train": float(model.elbo_),
         "elbo_test": float(model.score(test)),

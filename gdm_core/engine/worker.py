@@ -96,11 +96,8 @@ def fit(
         if not finished:
             # Nobody will read this model: closing the iterator need not score and calibrate it.
             model.params_ = {}
-    if model.status_ is Status.DIVERGED:
-        raise FitError(
-            f"The fit diverged at step {watch.step}: its objective is no longer finite. Try another seed, fewer states, "
-            "or data without extreme values."
-        )
+    if model.status_ is Status.FAILED:
+        raise FitError(model.failure_message)
     return FitResult(
         key,
         model.to_bytes(),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.maths.gaps import interpolated
+from gdm_core.maths.factor import FactorModel
 from gdm_core.maths.gaussian import LOG_2PI
 
 Float = npt.NDArray[np.float64]
@@ -61,11 +61,14 @@ class ComponentScores:
     basis: Float  # [N, D] orthonormal columns
     scale: Float  # [D] standard deviation of each score
     residual_variance: float
+    step: Float  # [D] variance of the scores' change from one sample to the next
 
     @classmethod
     def fitted(cls, ys: list[npt.NDArray[Any]], n_latent: int) -> ComponentScores:
         n_channels = ys[0].shape[1]
-        filled = np.concatenate([interpolated(y) for y in ys])
+        factors = FactorModel.fit(ys, n_latent)
+        parts = [factors.fill(y) for y in ys]
+        filled = np.concatenate(parts)
         center = filled.mean(axis=0)
         covariance = (filled - center).T @ (filled - center) / len(filled)
         weight = balanced(covariance, n_latent)
@@ -76,7 +79,18 @@ class ComponentScores:
         scale = np.sqrt(np.maximum(values[:n_latent], _VARIANCE_FLOOR))
         rest = n_channels - n_latent
         variance = max(float(values[n_latent:].sum()) / rest, _VARIANCE_FLOOR) if rest else 1.0
-        return cls(center, weight, np.ascontiguousarray(basis), scale, variance)
+        scores = cls(center, weight, np.ascontiguousarray(basis), scale, variance, np.ones(n_latent))
+        steps = np.concatenate([np.diff(scores.project(part), axis=0) for part in parts])
+        step = np.maximum((steps**2).mean(axis=0), _VARIANCE_FLOOR) if len(steps) else np.ones(n_latent)
+        return replace(scores, step=step)
+
+    @property
+    def factors(self) -> FactorModel:
+        """The same projection as a factor model, to estimate missing entries."""
+        noise = self.residual_variance if len(self.center) > len(self.scale) else _VARIANCE_FLOOR
+        return FactorModel(
+            self.basis * self.scale / self.weight[:, None], self.center, noise / self.weight**2, self.step
+        )
 
     def project(self, filled: Float) -> Float:
         """[T, N] without gaps -> [T, D]."""

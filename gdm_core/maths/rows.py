@@ -6,6 +6,7 @@ of rows with a few unscored rows of context in front.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,14 +15,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gdm_core.maths.gaps import carried_forward
+from gdm_core.maths.gaps import interpolated
 
 
 @dataclass(frozen=True)
 class Rows:
     y: Tensor  # [R, N] observations, 0 where missing
     known: Tensor | None  # [R, N] 1 where observed, None when all are
-    past: Tensor  # [R, N] observations with gaps carried forward: a causal stand-in for missing history
+    past: Tensor  # [R, N] observations with gaps filled: what networks and dynamics see
     age: Tensor  # [R] samples since the start of the trial; -1 on padding
     scored: Tensor | None  # [R] 1 where the row counts, None when all do
     n_scored: int
@@ -82,10 +83,15 @@ class Rows:
         )
 
 
-def make_rows(ys: list[npt.NDArray[Any]], device: torch.device, dtype: torch.dtype = torch.float32) -> Rows:
-    """Rows of standardised trials [T, N] with NaN where missing."""
+def make_rows(
+    ys: list[npt.NDArray[Any]],
+    device: torch.device,
+    dtype: torch.dtype = torch.float32,
+    fill: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] = interpolated,
+) -> Rows:
+    """Rows of standardised trials [T, N] with NaN where missing; `fill` estimates the missing entries of a trial."""
     joined, lengths = np.concatenate(ys), tuple(len(y) for y in ys)
-    past = np.concatenate([carried_forward(y) for y in ys]) if np.isnan(joined).any() else None
+    past = np.concatenate([fill(y) for y in ys]) if np.isnan(joined).any() else None
     return Rows.of(joined, past, np.concatenate([np.arange(n) for n in lengths]), lengths, device, dtype)
 
 

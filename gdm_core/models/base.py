@@ -10,6 +10,7 @@ import copy
 import dataclasses
 import inspect
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -22,8 +23,9 @@ import numpy.typing as npt
 
 from gdm_core import forecast as forecasting
 from gdm_core.adaptation import adapted
-from gdm_core.errors import ConfigError, DataError, FitError
+from gdm_core.errors import ConfigError, DataError, FitError, FitWarning
 from gdm_core.files import write_whole
+from gdm_core.maths.factor import Autoregression, FactorModel
 from gdm_core.models.online import Online, SampleReader
 from gdm_core.models.parameters import whole
 from gdm_core.models.scaling import Scaler
@@ -31,14 +33,21 @@ from gdm_core.store import encoded
 from gdm_core.trials import Recording, Recordings, Trials, TrialsLike, as_trials, is_single
 
 Array = npt.NDArray[np.float32]
+_BASELINE_MARGIN = 0.1  # nats per sample and channel that a fit may lose to the baseline
 
 
 class Status(StrEnum):
-    """How a fit ended. A DIVERGED model keeps its last good parameters but is never shown as a result."""
+    """How a fit ended.
+
+    CONVERGED  the bound no longer improved
+    MAX_STEPS  the bound was still improving at the last step
+    FAILED     not a result: `failure_` says why. The model keeps its last finite parameters
+    CANCELLED  stopped early
+    """
 
     CONVERGED = "converged"
     MAX_STEPS = "max_steps"
-    DIVERGED = "diverged"
+    FAILED = "failed"
     CANCELLED = "cancelled"
 
 
@@ -81,8 +90,10 @@ class StateModel(ABC):
         """Be as one that was never fitted."""
         self.params_: dict[str, Array] = {}
         self.scaler_: Scaler | None = None
+        self.factors_: FactorModel | None = None
         self.history_: list[Progress] = []
         self.status_: Status | None = None
+        self.failure_: str | None = None
         self.elbo_: float = float("nan")
         self.seconds_: float = 0.0
         self.calibration_: forecasting.Calibration | None = None
@@ -121,6 +132,10 @@ class StateModel(ABC):
     def _reconstruct(self, y: Array) -> Array:
         """[T, N] -> the model's account of each sample [T, N]."""
 
+    def _impute(self, y: Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """[T, N] -> y with missing entries filled, and the standard deviation of each entry (0 where observed)."""
+        return self._factors.smooth(y)
+
     @abstractmethod
     def _latent(self, y: Array) -> Array:
         """[T, N] -> latent path [T, D]."""
@@ -132,6 +147,24 @@ class StateModel(ABC):
     @abstractmethod
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
         """Sampled futures with observation noise [P, O, H, N]; the path from origin t sees y[..t] only."""
+
+    def _paths_across_gaps(
+        self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int
+    ) -> Array:
+        """Sample futures as `_paths` does; those from an origin inside a gap start at the last sample with an observation."""
+        last = np.maximum.accumulate(np.where(np.isfinite(y).any(axis=1), np.arange(len(y)), -1))[origins]
+        ahead = np.where(last >= self.min_samples - 1, origins - last, 0)
+        if not ahead.any():
+            return self._paths(y, origins, horizon, n_paths, seed)
+        paths = np.empty((n_paths, len(origins), horizon, y.shape[1]), np.float32)
+        doublings = np.ceil(np.log2(np.maximum(ahead, 1))) * (ahead > 0) + (ahead > 0)
+        for group in np.unique(doublings):  # of similar length, so that short gaps do not pay for long ones
+            members = np.flatnonzero(doublings == group)
+            starts, which = np.unique((origins - ahead)[members], return_inverse=True)
+            found = self._paths(y, starts, horizon + int(ahead[members].max()), n_paths, seed)
+            steps = ahead[members, None] + np.arange(horizon)
+            paths[:, members] = found[:, which[:, None], steps]
+        return paths
 
     @abstractmethod
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
@@ -175,7 +208,20 @@ class StateModel(ABC):
         data = as_trials(trials)
         scaler = self._scaler_to_fit(data)
         ys = [scaler.apply(trial.y) for trial in data]
+        self.factors_ = FactorModel.fit(ys, self.config.n_latent)
+        if self._warm_from is None and any(np.isnan(y).any() for y in ys):
+            ys = self._rescale(data, scaler, ys)
         yield from self._run(self._fit(ys), ys, finish, start)
+
+    def _rescale(self, data: Trials, scaler: Scaler, ys: list[Array]) -> list[Array]:
+        """Standardise by the filled recordings: channels missing at different times are then centred on the same ones."""
+        filled = np.concatenate([self._factors.fill(y) for y in ys])
+        center, scale = filled.mean(axis=0), np.maximum(filled.std(axis=0), 1e-3)
+        self.scaler_ = Scaler(
+            (scaler.center + center * scaler.scale).astype(np.float32), (scaler.scale * scale).astype(np.float32)
+        )
+        self.factors_ = self._factors.rescaled(center, scale)
+        return [self.scaler_.apply(trial.y) for trial in data]
 
     def _scaler_to_fit(self, data: Trials) -> Scaler:
         """The scale in which to fit to `data`, which is refused where this configuration cannot be fitted to it."""
@@ -194,7 +240,8 @@ class StateModel(ABC):
 
         start  with a look from before the first step
         """
-        self.history_, self.status_, self.calibration_, self.elbo_ = [], None, None, float("nan")
+        self.history_, self.calibration_, self.elbo_ = [], None, float("nan")
+        self.status_, self.failure_ = None, None
         started, spent = time.perf_counter(), 0.0
         try:
             for progress in steps:
@@ -209,9 +256,41 @@ class StateModel(ABC):
             if self.status_ is None:
                 self.status_ = Status.CANCELLED
             self.seconds_ = spent + time.perf_counter() - started
-            if finish and self.params_ and self.status_ is not Status.DIVERGED:
+            if finish and self.params_ and self.status_ is not Status.FAILED:
                 self.elbo_ = self._score(ys)
-                self.calibration_ = forecasting.calibrate(self._paths, ys, self.min_samples)
+                self._check_fit(ys)
+            if finish and self.params_ and self.status_ is not Status.FAILED:
+                self.calibration_ = forecasting.calibrate(self._paths_across_gaps, ys, self.min_samples)
+            if self.status_ is Status.FAILED:
+                warnings.warn(self.failure_message, FitWarning, stacklevel=2)
+
+    def _fail(self, reason: str) -> None:
+        self.status_, self.failure_ = Status.FAILED, reason
+
+    @property
+    def failure_message(self) -> str:
+        """Why the fit failed and what to try, in two sentences."""
+        return f"The fit failed: {self.failure_}. Try another seed, fewer states, or data without extreme values."
+
+    def _check_fit(self, ys: list[Array]) -> None:
+        """Mark the fit as failed if its score is not finite or far below that of one linear model for all samples."""
+        if not np.isfinite(self.elbo_):
+            self._fail("its bound is not finite")
+            return
+        baseline = self._baseline_score(ys)
+        if self.elbo_ < baseline - _BASELINE_MARGIN * ys[0].shape[1]:
+            self._fail(
+                f"its score ({self.elbo_:.3g} nats per sample) is below that of a single autoregression ({baseline:.3g})"
+            )
+
+    def _baseline_score(self, ys: list[Array]) -> float:
+        """Return the log-likelihood per observed sample of a first-order autoregression on `n_latent` factors."""
+        total, n_samples = 0.0, 0
+        autoregression = Autoregression.fit([self._fill(y) for y in ys], ys, self._factors)
+        for y in ys:
+            total += autoregression.log_likelihood(self._fill(y), y) - self._scaler.log_jacobian(y)
+            n_samples += int(np.isfinite(y).any(axis=1).sum())
+        return total / max(n_samples, 1)
 
     def warm_start(self, **changes: Any) -> Self:
         """A new, unfitted model with `changes` (n_states=5) to the parameters, whose fit will start from this one."""
@@ -283,6 +362,21 @@ class StateModel(ABC):
         """The model's account of each sample [T, N] of `data`, in its units."""
         return self._each(data, lambda y: self._scaler.undo(self._reconstruct(y)))
 
+    def impute(self, data: TrialsLike, return_std: bool = False) -> Any:
+        """Return `data` [T, N] with missing entries (NaN) replaced by their posterior mean.
+
+        With `return_std`, return a tuple of the values and their standard deviation, which is 0 where observed.
+        """
+
+        found = []
+        for trial in self._checked(data):
+            missing = np.isnan(trial.y)
+            y = self._scaler.apply(trial.y)
+            values, std = self._impute(y) if missing.any() else (y, np.zeros_like(y))
+            filled = np.where(missing, self._scaler.undo(values), trial.y).astype(np.float32)
+            found.append((filled, (std * self._scaler.scale).astype(np.float32)) if return_std else filled)
+        return found[0] if is_single(data) else found
+
     @overload
     def latent(self, data: Recording) -> Array: ...
     @overload
@@ -292,7 +386,10 @@ class StateModel(ABC):
         return self._each(data, self._latent)
 
     def score(self, data: TrialsLike, y: Any = None) -> float:
-        """ELBO per time step of `data` in nats, in its units: a lower bound on its log-likelihood. `y` is ignored, as in `fit`."""
+        """Return the ELBO per observed sample of `data` in nats, in its units: a lower bound on its log-likelihood.
+
+        Samples without any observed channel do not count. `y` is ignored, as in `fit`.
+        """
         trials = self._checked(data)
         return self._score(self._scaler.apply(trial.y) for trial in trials)
 
@@ -301,7 +398,9 @@ class StateModel(ABC):
         total, n_samples = 0.0, 0
         for y in ys:
             total += self._bound(y) - self._scaler.log_jacobian(y)
-            n_samples += len(y)
+            n_samples += int(np.isfinite(y).any(axis=1).sum())
+        if not n_samples:
+            raise DataError("The data has no observed value, so there is nothing to score.")
         return total / n_samples
 
     @overload
@@ -342,7 +441,7 @@ class StateModel(ABC):
 
         def ahead(y: Array) -> forecasting.Forecast:
             found = forecasting.forecast(
-                self._paths, y, horizon, n_paths, seed, origins, self.min_samples, self.calibration_
+                self._paths_across_gaps, y, horizon, n_paths, seed, origins, self.min_samples, self.calibration_
             )
             return (adapted(found, y) if adaptive else found).rescaled(self._scaler.center, self._scaler.scale)
 
@@ -445,6 +544,8 @@ class StateModel(ABC):
         self._require_fitted()
         tensors = {f"param.{name}": value for name, value in self.params_.items()}
         tensors |= {"scaler.center": self._scaler.center, "scaler.scale": self._scaler.scale}
+        if self.factors_ is not None:
+            tensors |= {f"factors.{name}": value for name, value in vars(self.factors_).items()}
         if self.calibration_ is not None:
             tensors |= {f"calibration.{name}": value for name, value in vars(self.calibration_).items()}
         more, entries = self._beside_parameters()
@@ -452,6 +553,7 @@ class StateModel(ABC):
             "family": self.family,
             "config": dataclasses.asdict(self.config),
             "status": str(self.status_),
+            "failure": self.failure_,
             "elbo": self.elbo_,
             "seconds": self.seconds_,
         }
@@ -463,9 +565,13 @@ class StateModel(ABC):
         model = cls.from_config(cls.config_class(**header["config"]))
         model.params_ = {name.removeprefix("param."): v for name, v in tensors.items() if name.startswith("param.")}
         model.scaler_ = Scaler(tensors["scaler.center"], tensors["scaler.scale"])
-        model.status_ = Status(header["status"])
+        model.status_, model.failure_ = Status(header["status"]), header.get("failure")
         model.elbo_ = float(header["elbo"])
         model.seconds_ = float(header["seconds"])
+        factors: dict[str, Any] = {
+            name.removeprefix("factors."): v for name, v in tensors.items() if name.startswith("factors.")
+        }
+        model.factors_ = FactorModel(**factors) if factors else None
         calibration = {k.removeprefix("calibration."): v for k, v in tensors.items() if k.startswith("calibration.")}
         model.calibration_ = forecasting.Calibration(**calibration) if calibration else None
         return model
@@ -486,6 +592,21 @@ class StateModel(ABC):
         if not self.params_ or self.scaler_ is None:
             raise FitError(f"This {type(self).__name__} is not fitted yet. Call fit() first, or load_model().")
         return self.scaler_
+
+    @property
+    def _factors(self) -> FactorModel:
+        """Factor model of the training data, which gives a first estimate of missing entries."""
+        if self.factors_ is None:
+            raise FitError("This model file has no estimate for missing values. Fit and save the model again.")
+        return self.factors_
+
+    def _fill(self, y: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return a standardised recording with missing entries estimated from all of it."""
+        return self._factors.fill(y) if np.isnan(y).any() else y
+
+    def _fill_causally(self, y: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the same with missing entries estimated from past and present samples only."""
+        return self._factors.fill_causally(y) if np.isnan(y).any() else y
 
     def _require_fitted(self) -> None:
         _ = self._scaler

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.maths.factor import FactorModel
 from gdm_core.models.base import Array, Progress, StateModel, Status
 from gdm_core.models.parameters import Configuration, parameter, whole
 from gdm_core.models.scaling import Scaler
@@ -124,6 +125,7 @@ class ClimbingModel(StateModel, Generic[Posterior]):
         model = type(self).from_config(self.config)
         model.scaler_ = Scaler.from_trials(data)
         ys = [model.scaler_.apply(trial.y) for trial in data]
+        model.factors_ = FactorModel.fit(ys, self.config.n_latent)
         even = np.ones(self.config.n_states)
         model._keep_states(ys, np.random.default_rng(seed).dirichlet(even, size=data.n_samples))
         model.status_ = Status.MAX_STEPS
@@ -137,7 +139,7 @@ class ClimbingModel(StateModel, Generic[Posterior]):
         for number, (learned, now) in enumerate(climb):
             objective = now.elbo + learned.log_prior(prior)
             if not np.isfinite(objective):
-                self.status_ = Status.DIVERGED
+                self._fail(f"its objective is not finite at iteration {number}")
                 return
             keep(learned, now)
             yield Progress(number, self.config.n_iter, now.elbo / n_samples, objective / n_samples)

@@ -160,8 +160,8 @@ def fitted(model: StateModel, trials: Trials) -> StateModel:
     """The model fitted to trials, the one given left as it is."""
     made = type(model).from_config(model.config)
     made.fit(trials)
-    if made.status_ is Status.DIVERGED:
-        raise FitError("The fit diverged, so there are no states. Try another seed, fewer states or rescaled data.")
+    if made.status_ is Status.FAILED:
+        raise FitError(made.failure_message)
     return made
 
 

@@ -84,8 +84,8 @@ def fit(options: argparse.Namespace) -> int:
         bar.total = max(progress.total, 1)
         bar.update(progress.step, f"ELBO {progress.elbo:.3f}")
     bar.close()
-    if str(model.status_) == "diverged":
-        raise FitError("The fit diverged, so nothing was saved. Try another seed, fewer states or rescaled data.")
+    if str(model.status_) == "failed":
+        raise FitError(f"{model.failure_message} Nothing was saved.")
     options.out.parent.mkdir(parents=True, exist_ok=True)
     model.save(options.out)
     result = {

@@ -247,7 +247,7 @@ def teach(options: argparse.Namespace) -> int:
     model = GDM(n_states=states, n_latent=latent, posterior="linear", seed=options.seed)
     for _ in model.fit_iter(taught, given, words, finish=False):
         pass
-    if model.status_ is Status.DIVERGED:
+    if model.status_ is Status.FAILED:
         raise FitError("The fit diverged, so nothing was taught. Try another seed or fewer states.")
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -197,7 +197,7 @@ def test_sweep_table_leaves_missing_fits_open():
     records = [
         Record({"n_states": 2}, 0, scores={"paper_accuracy": 0.4}),
         Record({"n_states": 3}, 1, scores={"paper_accuracy": 0.6}),
-        Record({"n_states": 4}, 0, message="diverged"),
+        Record({"n_states": 4}, 0, message="failed"),
     ]
     found = accuracy.table(records, "paper_accuracy", 2)
     assert found.shape == (len(accuracy.STATES), 2)

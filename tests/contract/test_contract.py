@@ -112,7 +112,8 @@ def relabelled(model: Any, order: list[int]) -> Any:
 
 def copy_of(model: StateModel) -> StateModel:
     copy = type(model).from_config(model.config)
-    copy.scaler_, copy.params_, copy.status_ = model.scaler_, model.params_, model.status_
+    copy.scaler_, copy.factors_ = model.scaler_, model.factors_
+    copy.params_, copy.status_ = model.params_, model.status_
     return copy
 
 
@@ -207,13 +208,37 @@ def test_containers_and_dtypes_are_equivalent(name):
     assert model.score(Trials((Trial(y),))) == score
 
 
+def with_missing(y: np.ndarray, pattern: str) -> np.ndarray:
+    y, rng = y.copy(), np.random.default_rng(0)
+    if pattern == "gap":
+        y[40:52] = np.nan
+    elif pattern == "channel":
+        y[30:80, 1] = np.nan
+    elif pattern == "samples":
+        y[rng.permutation(len(y))[: len(y) // 10]] = np.nan
+    else:
+        y[rng.random(y.shape) < 0.3] = np.nan
+    return y
+
+
+@pytest.mark.parametrize("pattern", ["gap", "channel", "samples", "entries"])
 @every_model
-def test_gaps_give_finite_results(name):
-    model, y = fitted(name), recordings()[0].copy()
-    y[:4], y[40:52], y[80:, 1] = np.nan, np.nan, np.nan
-    for found in (model.predict_proba(y), model.smooth(y), model.latent(y), model.score(y)):
+def test_missing_data_keeps_the_fit_sound(name, pattern):
+    whole = list(recordings())
+    y = with_missing(whole[0], pattern)
+    model = MODELS[name]().fit([y, *whole[1:]])
+    missing, scale = np.isnan(y), np.nanstd(whole[0], axis=0)
+    hidden = missing & np.isfinite(whole[0])
+    assert model.status_ is not Status.FAILED
+    assert model.score(y) > fitted(name).score(whole[0]) - 1
+    np.testing.assert_allclose(model.predict_proba(y).sum(axis=1), 1, atol=1e-4)
+    values, std = model.impute(y, return_std=True)
+    np.testing.assert_array_equal(values[~missing], y[~missing])
+    assert np.sqrt((((values - whole[0]) / scale)[hidden] ** 2).mean()) < 1.5
+    assert (std[missing] > 0).all()
+    assert (std[~missing] == 0).all()
+    for found in (model.smooth(y), model.latent(y), model.forecast(y, 2, n_paths=10, origins=[45, 60]).mean):
         assert np.isfinite(found).all()
-    assert np.isfinite(model.forecast(y, 2, n_paths=10, origins=[5, 45, 109]).mean).all()
 
 
 @pytest.mark.parametrize(

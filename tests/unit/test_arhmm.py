@@ -20,7 +20,9 @@ def random_model(rng, kind, n_states=2, n_latent=2, n_channels=4, lags=1):
     """Return random scores and parameters."""
     k, d, n = n_states, n_latent, n_channels
     basis = np.linalg.qr(rng.normal(size=(n, d)))[0]
-    scores = ComponentScores(rng.normal(size=n), 0.5 + rng.random(n), basis, 0.5 + rng.random(d), 0.3 if n > d else 1.0)
+    scores = ComponentScores(
+        rng.normal(size=n), 0.5 + rng.random(n), basis, 0.5 + rng.random(d), 0.3 if n > d else 1.0, np.ones(d)
+    )
     spread = rng.normal(size=(k + 1, d, d))
     spread = spread @ np.swapaxes(spread, 1, 2) + 0.2 * np.eye(d)
     blank = Transitions.blank(kind, k, d)
@@ -30,10 +32,18 @@ def random_model(rng, kind, n_states=2, n_latent=2, n_channels=4, lags=1):
     return scores, em.ARParameters(dynamics, transitions, rng.normal(size=d), spread[k])
 
 
+def filled_one_by_one(y, factors):
+    belief, filled = factors.filter_start(), []
+    for sample in y:
+        *belief, complete = factors.filter_step(*belief, sample)
+        filled.append(complete)
+    return np.array(filled)
+
+
 def evidence_by_enumeration(y, scores, p, lags):
     """Sum the densities of the observed entries over all K^T paths."""
     k = len(p.dynamics.covariance)
-    x = scores.project(carried_forward(y))
+    x = scores.project(filled_one_by_one(y, scores.factors))
     loadings = scores.basis * scores.scale
     n, d = loadings.shape
     across = scores.residual_variance * (np.eye(n) - scores.basis @ scores.basis.T) if n > d else 0.0

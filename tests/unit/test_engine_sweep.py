@@ -97,7 +97,7 @@ def test_failed_cells_do_not_stop_the_others(working: Engine, tmp_path: Path) ->
     here = sweeps.run(wanted, ResultCache(tmp_path))
     for records in (there, here):
         assert [r.failed for r in records] == [False, False, True, True, True, True]
-        assert "diverged" in records[2].message
+        assert "failed" in records[2].message
         assert records[4].message == "Channel 'x' of trial 'lap 3' is unusable. Drop it."
         assert math.isnan(records[2].elbo_train)
 
@@ -134,7 +134,7 @@ def test_aggregate_gives_mean_and_sd_over_seeds() -> None:
     records = [
         Record({"K": 2, "tau": 0.5}, 0, -1.0, -2.0, {"r2": 0.5}, 1.0),
         Record({"K": 2, "tau": 0.5}, 1, -3.0, -4.0, {"r2": math.nan}, 3.0),
-        Record({"K": 2, "tau": 0.5}, 2, message="diverged"),
+        Record({"K": 2, "tau": 0.5}, 2, message="failed"),
         Record({"K": 3, "tau": 0.5}, 0, -5.0, -6.0, {"r2": 0.25}, 5.0),
     ]
     two, three = aggregate(records, by=["K"])

@@ -70,5 +70,5 @@ def test_mixture_recovers_positions():
 )
 def test_long_trials_fit_in_windows(model):
     model.fit(nascar.simulate("soft", T=3000, seed=0).y)
-    assert model.status_ is not Status.DIVERGED
+    assert model.status_ is not Status.FAILED
     assert np.isfinite(model.elbo_)

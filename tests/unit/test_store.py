@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,11 +12,10 @@ from safetensors.numpy import load_file, save_file
 from gdm_core import GDM, load_model
 from gdm_core.errors import ModelFileError
 from gdm_core.files import write_whole
-from gdm_core.models import loading, registry
+from gdm_core.models import loading
 from gdm_core.store import FORMAT, FORMAT_VERSION, decoded, encoded
 
 FAMILIES = ("toy",)
-SAVED = Path(__file__).parents[1] / "support" / "saved_models"
 
 
 @pytest.fixture
@@ -65,33 +63,6 @@ def test_tensors_and_header_round_trip_exactly(path):
         assert found[name].flags.writeable
         assert found[name].flags.aligned
     assert os.listdir(path.parent) == [path.name]  # no temporary file is left
-
-
-@pytest.mark.parametrize("name", sorted(path.stem for path in SAVED.glob("*.safetensors")))
-def test_saved_files_of_version_1_still_load(name, tmp_path):
-    answers = np.load(SAVED / "answers.npz")
-    path = SAVED / f"{name}.safetensors"
-    model = load_model(path)
-    np.testing.assert_allclose(model.predict_proba(answers["y"]), answers[name], atol=1e-3)
-    before, after = (
-        decoded(content, name, tuple(registry.FAMILIES)) for content in (path.read_bytes(), model.to_bytes())
-    )
-    assert after[1] == before[1]
-    # What tells words is written as it is today: of five classifiers that were kept then, the one that is asked.
-    was, now = ({part for part in one[0] if not part.startswith("evidence.")} for one in (before, after))
-    assert now == was
-    for part in was:
-        np.testing.assert_array_equal(after[0][part], before[0][part], err_msg=part)
-    if name == "gdm_taught":
-        assert model.class_names_ == ("rest", "turn", "run")
-        write_whole(tmp_path / "again", model.to_bytes())
-        for one in (model, load_model(tmp_path / "again")):
-            np.testing.assert_allclose(one.predict_label_proba(answers["y"]), answers["words"], atol=1e-3)
-
-
-def test_class_names_of_wrong_length_are_refused(path):
-    with pytest.raises(ModelFileError, match=r"do not fit each other.*2 names for 3 words"):
-        load_model(rewritten(SAVED / "gdm_taught.safetensors", path, header={"class_names": ["rest", "turn"]}))
 
 
 def test_missing_file_and_folder_are_refused(tmp_path):

@@ -13,15 +13,17 @@ import numpy.typing as npt
 import torch
 
 from gdm_core.errors import ConfigError, FitError
+from gdm_core.maths.factor import FactorModel
 from gdm_core.maths.rows import Rows, as_numpy, make_rows
 from gdm_core.maths.threads import on_one_thread
 from gdm_core.models.base import Array, Progress, StateModel, Status
 from gdm_core.models.gdm import fit as svi
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.fit import REPORT_EVERY, Step
-from gdm_core.models.gdm.module import GdmModule
+from gdm_core.models.gdm.missing import Completion, complete, missing_data_bound
+from gdm_core.models.gdm.module import GdmModule, elbo
 from gdm_core.models.gdm.online import GdmReader
-from gdm_core.models.gdm.readout import bound, generate, posterior_mean, sample_paths, soft_states
+from gdm_core.models.gdm.readout import bound, generate, log_bound, posterior_mean, sample_paths, soft_states
 from gdm_core.models.gdm.start import resize_states, start, start_random, start_words
 from gdm_core.models.gdm.word_model import Labels, WordModel, check_labels, learn
 from gdm_core.models.parameters import parameters_of
@@ -30,6 +32,11 @@ from gdm_core.models.scaling import Scaler
 from gdm_core.trials import Trials, TrialsLike, as_trials, is_single
 
 Module = TypeVar("Module", bound=torch.nn.Module)
+
+# A fit has converged if its last quarter gained no more than this, in nats per sample and channel.
+_TOLERANCE = 0.01
+_JUDGED_FROM = 0.75
+_EXCERPT_ROWS, _EXCERPT_DRAWS = 500, 16
 
 
 class SoftModel(StateModel, Generic[Module]):
@@ -74,32 +81,49 @@ class SoftModel(StateModel, Generic[Module]):
         """
         control = self._control()
         control.scaler_ = scaler = Scaler.from_trials(trials)
+        control.factors_ = FactorModel.fit([scaler.apply(trial.y) for trial in trials], control.config.n_latent)
         control._keep(control._random([scaler.apply(trial.y) for trial in trials], seed))
         control.status_ = Status.CANCELLED
         return control
 
-    def _climbed(self, module: Module, steps: Iterator[Step], total: int, done: int = 0) -> Iterator[Progress]:
-        """Follow the steps of a recipe, keep what is good, and set the status; `done` of `total` steps lie behind already."""
+    def _climbed(
+        self, module: Module, steps: Iterator[Step], rows: Rows, total: int, done: int = 0
+    ) -> Iterator[Progress]:
+        """Follow the steps of a recipe on `rows`, keep finite parameters, and set the status; `done` of `total` steps are over."""
         if not done:
             yield Progress(0, total, float("nan"), float("nan"))
-        objectives: list[float] = []
+        earlier, last = self.params_, None
         for step in steps:
+            last = step
             if not step.finite:
-                self.status_ = Status.DIVERGED  # params_ still holds the last good ones
+                self._fail(f"its objective is not finite at step {done + step.index}")
                 return
-            objectives.append(step.objective)
             if step.index % REPORT_EVERY == 0 or step.index == step.total:
                 if not all(bool(torch.isfinite(p).all()) for p in module.parameters()):
-                    self.status_ = Status.DIVERGED
+                    self._fail(f"a parameter is not finite at step {done + step.index}")
                     return
                 self._keep(module)
+                if step.index <= _JUDGED_FROM * step.total:
+                    earlier = self.params_
                 yield Progress(done + step.index, total, step.elbo, step.objective)
         self._keep(module)
-        self.status_ = self._judge(objectives, total - done)
+        if last is not None and done + last.index < total:
+            self.status_ = Status.CONVERGED  # stopped by the recipe's own rule
+        else:
+            self.status_ = Status.MAX_STEPS if self._still_improves(earlier, rows) else Status.CONVERGED
+
+    def _still_improves(self, earlier: dict[str, Array], rows: Rows) -> bool:
+        """Whether the bound of an excerpt, with common random numbers, is clearly above that of `earlier` parameters."""
+        excerpt, now = rows.piece(0, min(len(rows), _EXCERPT_ROWS)), self.params_
+        after = self._excerpt_bound(excerpt)
+        self.params_, self._module = earlier, None
+        gain = after - self._excerpt_bound(excerpt)
+        self.params_, self._module = now, None
+        return gain / len(excerpt) > _TOLERANCE * rows.y.shape[1]
 
     @abstractmethod
-    def _judge(self, objectives: list[float], total: int) -> Status:
-        """Whether a fit of at most `total` steps has converged."""
+    def _excerpt_bound(self, rows: Rows) -> float:
+        """Return a quick bound on the log-density of `rows`, in nats, always with the same random numbers."""
 
     def _keep(self, module: Module) -> None:
         self.params_ = {name: value.numpy(force=True).copy() for name, value in module.state_dict().items()}
@@ -213,7 +237,7 @@ class GDM(SoftModel[GdmModule]):
             yield from self._fit_once(rows, config, restart)
             if config.n_restarts == 1:
                 return
-            reached = bound(self._net, rows, self._resolved) if self.status_ is not Status.DIVERGED else -np.inf
+            reached = bound(self._net, rows, self._resolved) if self.status_ is not Status.FAILED else -np.inf
             found.append((reached, self.params_, self.status_))
         _, self.params_, self.status_ = max(found, key=lambda fit: fit[0])
         self._module = None
@@ -241,18 +265,13 @@ class GDM(SoftModel[GdmModule]):
             steps = svi.paper_steps(module, rows, config, total, generator)
         else:
             steps = svi.fast_steps(module, rows, config, total, generator)
-        yield from self._climbed(module, steps, total)
+        yield from self._climbed(module, steps, rows, total)
 
-    def _judge(self, objectives: list[float], total: int) -> Status:
-        """CONVERGED when the bound no longer moved over the last fifth of the steps."""
-        if len(objectives) < total:
-            return Status.CONVERGED  # stopped by the recipe's own rule
-        n = max(5, len(objectives) // 10)
-        if len(objectives) < 2 * n:
-            return Status.MAX_STEPS
-        values = np.array(objectives)
-        gain = values[-n:].mean() - values[-2 * n : -n].mean()
-        return Status.CONVERGED if abs(gain) < max(0.05, 2 * values[-n:].std() / np.sqrt(n)) else Status.MAX_STEPS
+    def _excerpt_bound(self, rows: Rows) -> float:
+        config = self._resolved
+        if config.corrects and not self._net.posterior.sequential:
+            return float(log_bound(self._net, rows, config.temperature, _EXCERPT_DRAWS).sum())
+        return elbo(self._net, rows, config.temperature)
 
     def _n_steps(self, config: GDMConfig, plan: svi.FitPlan) -> int:
         if config.n_steps is not None or self._warm_from is None:
@@ -272,8 +291,8 @@ class GDM(SoftModel[GdmModule]):
         scores: dict[str, float] = {}
         for name in ("window", "linear"):
             config = dataclasses.replace(self.config, posterior=name)
-            yield from self._fit_once(make_rows(front, self._device), config, 0)
-            diverged = self.status_ is Status.DIVERGED
+            yield from self._fit_once(make_rows(front, self._device, fill=self._fill), config, 0)
+            diverged = self.status_ is Status.FAILED
             scores[name] = -np.inf if diverged else sum(self._bound(y) for y in back)
         best = max(scores, key=lambda name: scores[name])
         chosen = dataclasses.replace(self.config, posterior=best)  # type: ignore[arg-type]
@@ -369,7 +388,7 @@ class GDM(SoftModel[GdmModule]):
 
     def _rows_to_fit(self, ys: list[Array]) -> Rows:
         """The rows of `ys`; where words were given, with how much each counts as each of them."""
-        rows = make_rows(ys, self._device)
+        rows = make_rows(ys, self._device, fill=self._fill)
         if self._labels is None:
             return rows
         self.word_model_, weights = learn(ys, self._labels, self.config.seed)
@@ -390,36 +409,54 @@ class GDM(SoftModel[GdmModule]):
         return model
 
     # ---- hooks --------------------------------------------------------------------------------------------------
-    def _rows(self, y: Array) -> Rows:
-        return make_rows([y], self._device)
+    def _rows(self, y: Array, filled: npt.NDArray[Any] | None = None) -> Rows:
+        """Rows of one trial, with `filled` in place of missing entries; of the factor model by default."""
+        return make_rows([y], self._device, fill=self._fill if filled is None else lambda _: filled)
+
+    def _complete(self, y: Array) -> Completion:
+        return complete(self._net, y, self._fill(y), self.config.temperature)
 
     def _soft_states(self, y: Array) -> Array:
-        return as_numpy(soft_states(self._net, self._rows(y), self._resolved))
+        if not np.isnan(y).any():
+            return as_numpy(soft_states(self._net, self._rows(y), self._resolved))
+        found = self._complete(y)
+        states = as_numpy(soft_states(self._net, self._rows(y, found.y), self._resolved))
+        unseen = np.isnan(y).all(axis=1)
+        states[unseen] = found.states[unseen]
+        return states
 
     def _rough_states(self, y: Array) -> Array:
         return as_numpy(soft_states(self._net, self._rows(y), self._resolved, QUICK_DRAWS))
 
     @torch.no_grad()
     def _reconstruct(self, y: Array) -> Array:
-        rows = self._rows(y)
+        complete_y = self._complete(y).y if np.isnan(y).any() else y
+        rows = self._rows(y, complete_y)
         z = torch.as_tensor(self._soft_states(y), device=rows.y.device)
-        return as_numpy(self._net.mean(z[None], self._net.view(rows).design)[0])
+        mean = as_numpy(self._net.mean(z[None], self._net.view(rows).design)[0])
+        return np.where(np.isnan(y), complete_y, mean).astype(np.float32)
+
+    def _impute(self, y: Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        found = self._complete(y)
+        return found.y, found.std(np.random.default_rng(0))
 
     @torch.no_grad()
     def _latent(self, y: Array) -> Array:
-        return as_numpy(self._rows(y).past @ self._net.projection.T)
+        filled = self._complete(y).y if np.isnan(y).any() else None
+        return as_numpy(self._rows(y, filled).past @ self._net.projection.T)
 
     def _bound(self, y: Array) -> float:
+        if np.isnan(y).any():
+            return missing_data_bound(self._net, y, self._fill(y), self._resolved)
         return bound(self._net, self._rows(y), self._resolved)
 
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
-        return as_numpy(
-            sample_paths(self._net, self._rows(y), origins, horizon, n_paths, self.config.temperature, seed)
-        )
+        rows = self._rows(y, self._fill_causally(y))
+        return as_numpy(sample_paths(self._net, rows, origins, horizon, n_paths, self.config.temperature, seed))
 
     def _sample_reader(self, lag: int) -> GdmReader:
         words = None if self.word_model_ is None else self._marked_words_of_states
-        return GdmReader(self._net, self._resolved, self.word_model_, words, lag)
+        return GdmReader(self._net, self._resolved, self._factors, self.word_model_, words, lag)
 
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
         y, z, x = generate(self._net, n_samples, self.config.temperature, seed)
@@ -433,7 +470,8 @@ def first_fit(config: GDMConfig, ys: list[Array]) -> Iterator[tuple[Progress, Gd
     """
     model, n_channels = GDM.from_config(config), ys[0].shape[1]
     model.scaler_ = Scaler(np.zeros(n_channels, np.float32), np.ones(n_channels, np.float32))
+    model.factors_ = FactorModel.fit(ys, config.n_latent)
     for progress in model._fit(ys):
         yield progress, model._net
-    if model.status_ is Status.DIVERGED:
-        raise FitError("The 2-level fit to start from diverged.")
+    if model.status_ is Status.FAILED:
+        raise FitError(f"The 2-level model to start from: {model.failure_message}")

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from gdm_core.errors import ConfigError
+from gdm_core.maths.factor import FactorModel
 from gdm_core.maths.relaxed import gumbel, moments
 from gdm_core.maths.rows import Rows, as_numpy
 from gdm_core.models.gdm.config import GDMConfig
@@ -26,6 +27,7 @@ class GdmReader:
         self,
         module: GdmModule,
         config: GDMConfig,
+        factors: FactorModel,
         words: WordModel | None,
         words_of_states: npt.NDArray[np.float64] | None,
         lag: int,
@@ -35,7 +37,7 @@ class GdmReader:
                 f"posterior={config.reads!r} reads whole recordings, the future too, so it says nothing of the present "
                 "moment alone. Fit with posterior='window' or 'linear' to follow a recording as it is made."
             )
-        self.module, self.config = module, config
+        self.module, self.config, self._factors = module, config, factors
         self._words, self._words_of_states = words, words_of_states
         self._device = module.initial.device
         self._noise = same_noise(module)
@@ -44,9 +46,11 @@ class GdmReader:
         self.memory: Arrays = {
             "y": np.zeros((0, n), np.float32),  # 0 where missing
             "known": np.zeros((0, n), np.bool_),
-            "past": np.zeros((1, n), np.float32),  # gaps carried forward; one row of zeros before the first sample
+            "past": np.zeros((0, n), np.float32),  # with gaps filled from the past
             "age": np.zeros((1, 1), np.int64),  # of the next sample
         }
+        mean, covariance = factors.filter_start()
+        self.memory |= {"mean": mean[None], "covariance": covariance[None]}
         start = module.transition.memory_at_start()
         if start is not None:
             self.memory["transition"] = as_numpy(start)[None]
@@ -82,10 +86,10 @@ class GdmReader:
         m, known = self.memory, np.isfinite(y)
         observed = np.where(known, y, np.float32(0))
         age = int(m["age"][0, 0])
-        past = np.where(known, observed, m["past"][-1])
-        for name, value in (("y", observed), ("known", known), ("past", past)):
-            older = m[name][:0] if age == 0 else m[name]
-            m[name] = np.concatenate([older, value[None]])[-self._n_rows :]
+        mean, covariance, past = self._factors.filter_step(m["mean"][0], m["covariance"][0], y)
+        m["mean"], m["covariance"] = mean[None], covariance[None]
+        for name, value in (("y", observed), ("known", known), ("past", past.astype(np.float32))):
+            m[name] = np.concatenate([m[name], value[None]])[-self._n_rows :]
         m["age"] = m["age"] + 1
         n = len(m["y"])
         seen = np.where(m["known"], m["y"], np.float32(np.nan))

@@ -21,7 +21,7 @@ from gdm_core.errors import FitError
 from gdm_core.maths.relaxed import gumbel, log_sample
 from gdm_core.maths.rows import Rows, WindowSampler, as_numpy, make_rows
 from gdm_core.maths.threads import on_one_thread, one_torch_thread
-from gdm_core.models.base import Array, Progress, Status
+from gdm_core.models.base import Array, Progress
 from gdm_core.models.gdm.config import GDMConfig, SoftConfig
 from gdm_core.models.gdm.fit import Step, one_cycle
 from gdm_core.models.gdm.model import SoftModel, first_fit
@@ -185,7 +185,7 @@ class GDMMixture(SoftModel[MixtureModule]):
 
     def _steps(self, ys: list[Array]) -> Iterator[Progress]:
         config = self.config
-        rows = make_rows(ys, _CPU, torch.float64)
+        rows = make_rows(ys, _CPU, torch.float64, self._fill)
         module = self._new_module(rows.y.shape[1])
         done = 0
         if self._warm_from is not None:
@@ -205,21 +205,18 @@ class GDMMixture(SoftModel[MixtureModule]):
                         start_from_two_levels(module, two, rows, config.temperature)
                     self._keep(module)
                     yield Progress(progress.step, total, progress.elbo, progress.objective)
-            except FitError:
-                self.status_ = Status.DIVERGED
+            except FitError as error:
+                self._fail(str(error))
                 return
             done = _START_STEPS
         self._keep(module)
-        yield from self._climbed(module, mixture_steps(module, rows, config), done + config.own_steps, done)
+        yield from self._climbed(module, mixture_steps(module, rows, config), rows, done + config.own_steps, done)
 
-    def _judge(self, objectives: list[float], total: int) -> Status:
-        """CONVERGED when the bound no longer moved over the last quarter of the steps."""
-        n = max(5, len(objectives) // 8)
-        steady = len(objectives) >= 2 * n and abs(np.mean(objectives[-n:]) - np.mean(objectives[-2 * n : -n])) < 0.05
-        return Status.CONVERGED if steady else Status.MAX_STEPS
+    def _excerpt_bound(self, rows: Rows) -> float:
+        return bound(self._net, rows, self.config.temperature, n_samples=4)
 
     def _random(self, ys: list[Array], seed: int) -> MixtureModule:
-        rows = make_rows(ys, _CPU, torch.float64)
+        rows = make_rows(ys, _CPU, torch.float64, self._fill)
         two, module = GdmModule(rows.y.shape[1], self.config.two_levels), self._new_module(rows.y.shape[1])
         start_random(two, seed)
         start_from_two_levels(module, two, rows, self.config.temperature)
@@ -227,7 +224,7 @@ class GDMMixture(SoftModel[MixtureModule]):
 
     # ---- hooks ------------------------------------------------------------------------------------------------------
     def _rows(self, y: Array) -> Rows:
-        return make_rows([y], _CPU, torch.float64)
+        return make_rows([y], _CPU, torch.float64, self._fill)
 
     def _soft_states(self, y: Array) -> Array:
         return as_numpy(weighed_states(self._net, self._rows(y), self.config.temperature))
@@ -253,7 +250,8 @@ class GDMMixture(SoftModel[MixtureModule]):
         return bound(self._net, self._rows(y), self.config.temperature)
 
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
-        rows = self._rows(y[: int(origins.max()) + 1])  # nothing later is looked at
+        seen = y[: int(origins.max()) + 1]  # nothing later is looked at
+        rows = make_rows([seen], _CPU, torch.float64, self._fill_causally)
         return as_numpy(mixture_paths(self._net, rows, origins, horizon, n_paths, self.config.temperature, seed))
 
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:

@@ -18,7 +18,6 @@ import numpy.typing as npt
 from scipy.special import gammaln, ndtr
 
 from gdm_core.maths.emission import Emission, Observed, regress_emission
-from gdm_core.maths.gaps import interpolated
 from gdm_core.maths.gaussian import LOG_2PI, GaussianPath, joint_moments
 from gdm_core.maths.pca import ComponentScores
 from gdm_core.models.base import Array
@@ -407,7 +406,7 @@ class Series:
     @classmethod
     def prepare(cls, ys: list[Array], n_latent: int, observed: Observed) -> Series:
         scores = ComponentScores.fitted(ys, n_latent)
-        filled = np.concatenate([interpolated(y) for y in ys])
+        filled = np.concatenate([scores.factors.fill(y) for y in ys])
         x = scores.project(filled)
         before = np.concatenate([x[:1], x[:-1]])
         before[observed.starts] = x[observed.starts]

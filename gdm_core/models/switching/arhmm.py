@@ -3,7 +3,8 @@
     y = center + basis (scale x) + residual        x_t ~ N(A_z [x_{t-1}, ..., x_{t-L}] + b_z, Q_z)
 
 The scores are read off the observations, so inference over states is exact and needs no approximation at all. Missing
-entries: the inputs carry the last observed value forward, the likelihood is the marginal of what was observed.
+entries: the inputs are estimated from past observations, the likelihood is the marginal of what was observed. After a long
+gap the dynamics start again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.maths import hmm
-from gdm_core.maths.gaps import interpolated
 from gdm_core.maths.pca import ComponentScores
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.base import Array, Progress
@@ -96,7 +96,9 @@ class ARHMM(SwitchingModel[em.EStep]):
     @property
     def _scores(self) -> ComponentScores:
         p: dict[str, Any] = self.params_
-        return ComponentScores(p["center"], p["weight"], p["basis"], p["scale"], float(p["residual_variance"][0]))
+        return ComponentScores(
+            p["center"], p["weight"], p["basis"], p["scale"], float(p["residual_variance"][0]), p["step"]
+        )
 
     @property
     def _parameters(self) -> em.ARParameters:
@@ -109,10 +111,10 @@ class ARHMM(SwitchingModel[em.EStep]):
             return em.e_step(series, self._parameters, self._scores)
 
     def _reconstruct(self, y: Array) -> Array:
-        return self._scores.expand(self._scores.project(interpolated(y))).astype(np.float32)
+        return self._scores.expand(self._scores.project(self._scores.factors.fill(y))).astype(np.float32)
 
     def _latent(self, y: Array) -> Array:
-        return self._scores.project(interpolated(y)).astype(np.float32)
+        return self._scores.project(self._scores.factors.fill(y)).astype(np.float32)
 
     def _sample_reader(self, lag: int) -> ArhmmReader:
         return ArhmmReader(self._parameters, self._scores, self.config.lags)

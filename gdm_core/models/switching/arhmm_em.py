@@ -15,7 +15,7 @@ from sklearn.cluster import KMeans
 
 from gdm_core.maths import hmm
 from gdm_core.maths.emission import stretches
-from gdm_core.maths.gaps import carried_forward, moving_mean
+from gdm_core.maths.gaps import gap_lengths, moving_mean
 from gdm_core.maths.gaussian import LOG_2PI
 from gdm_core.maths.pca import ComponentScores, PartialRows
 from gdm_core.models.climbing import Climb, ClimbingConfig, best_of
@@ -25,6 +25,7 @@ from gdm_core.models.switching.transitions import Transitions
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 _START_SAMPLES = 8_000
+LONGEST_GAP = 5  # samples without any observation that the dynamics bridge
 _SHORT_RUN = 15  # iterations that each start is given before the best is chosen
 
 
@@ -33,9 +34,10 @@ class ScoreSeries:
     """Observations prepared for autoregression; T counts the samples of all trials.
 
     joint        [T, D + P] scores, then inputs: the L score vectors before, newest first, and a one
-    x            [T, D] scores, missing channels carried forward
+    x            [T, D] scores, with missing channels estimated from the past
     starts       [T] first samples of trials
-    regressed    [T] samples with L others before them; the first L of a trial follow the start distribution
+    regressed    [T] samples with L others before them; the first L of a trial, and after a long gap, follow the start
+                 distribution
     full         [T] nothing is missing
     partial      rows with some entries missing, and what is known about them
     log_residual log-density of what the scores leave out, over all full rows
@@ -55,8 +57,12 @@ class ScoreSeries:
         y = np.concatenate(ys).astype(np.float64)
         lengths = np.array([len(one) for one in ys])
         first = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-        x = scores.project(np.concatenate([carried_forward(one) for one in ys]))
-        age = np.arange(len(y)) - np.repeat(first, lengths)  # samples since the trial began
+        factors = scores.factors
+        x = scores.project(np.concatenate([factors.fill_causally(one) for one in ys]))
+        begins = np.zeros(len(y), dtype=bool)
+        begins[first] = True
+        begins[1:] |= np.concatenate([gap_lengths(np.isnan(one).all(axis=1)) for one in ys])[:-1] > LONGEST_GAP
+        age = np.arange(len(y)) - np.maximum.accumulate(np.where(begins, np.arange(len(y)), 0))
         columns = [x]
         for lag in range(1, lags + 1):
             before = np.zeros_like(x)
@@ -71,7 +77,7 @@ class ScoreSeries:
         return cls(
             joint,
             x,
-            np.asarray(age == 0),
+            np.isin(np.arange(len(y)), first),
             np.asarray(age >= lags),
             full,
             rows,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.maths.hmm import ChainPosterior
 from gdm_core.maths.threads import on_one_thread
-from gdm_core.models.base import Array, Progress, Status
+from gdm_core.models.base import Array, Progress
 from gdm_core.models.climbing import Bounded, ClimbingModel
 from gdm_core.models.switching.dynamics import Dynamics
 from gdm_core.models.switching.transitions import Transitions
@@ -65,7 +65,7 @@ class SwitchingModel(ClimbingModel[Posterior]):
                 raise FitError(
                     f"No start could be found for this data ({error}). Try fewer states or latents."
                 ) from error
-            self.status_ = Status.DIVERGED
+            self._fail(str(error))
 
     def relabelled(self, order: npt.ArrayLike) -> Self:
         """The same model with its states renamed: new state i is the old state order[i]."""
@@ -76,7 +76,8 @@ class SwitchingModel(ClimbingModel[Posterior]):
                 f"order is {chosen.tolist()}; it must name each state 0..{self.config.n_states - 1} once."
             )
         model = type(self).from_config(self.config)
-        model.scaler_, model.calibration_, model.status_ = self.scaler_, self.calibration_, self.status_
+        model.scaler_, model.factors_ = self.scaler_, self.factors_
+        model.calibration_, model.status_ = self.calibration_, self.status_
         dynamics, transitions, _, _ = self._chain()
         model.params_ = self.params_ | _arrays_of(dynamics.reordered(chosen), transitions.reordered(chosen))
         return model

@@ -139,23 +139,42 @@ def _candidates(log_transfer: Float) -> Candidates:
 
 
 class ArhmmReader(SampleReader):
-    """Remembers as many samples as the dynamics look back at, gaps carried forward."""
+    """Remembers as many samples as the dynamics look back at, with gaps filled from the past."""
 
     def __init__(self, parameters: arhmm_em.ARParameters, scores: ComponentScores, lags: int) -> None:
         self._parameters, self._scores, self._lags = parameters, scores, lags
-        self.memory: Arrays = {"past": np.zeros((0, len(scores.center)))}
+        self._factors = scores.factors
+        mean, covariance = self._factors.filter_start()
+        n_channels = len(scores.center)
+        self.memory: Arrays = {
+            "past": np.zeros((0, n_channels)),  # what the dynamics see; empty after a long gap
+            "last": np.zeros((0, n_channels)),
+            "unseen": np.zeros((1, 1), np.int64),  # samples since the last one with an observation
+            "mean": mean[None],
+            "covariance": covariance[None],
+        }
 
     def read(self, y: npt.NDArray[np.float32]) -> Candidates:
-        past = self.memory["past"]
-        carried = np.where(np.isfinite(y), y, past[-1] if len(past) else 0.0)
+        m = self.memory
+        mean, covariance, filled = self._factors.filter_step(m["mean"][0], m["covariance"][0], y)
+        unseen, nothing = int(m["unseen"][0, 0]), bool(np.isnan(y).all())
+        past, last = m["past"], m["last"]
+        if unseen > arhmm_em.LONGEST_GAP and not nothing:
+            past = past[:0]
         series = arhmm_em.ScoreSeries.prepare([np.concatenate([past, y[None]])], self._scores, self._lags)
         seen = arhmm_em.log_likelihoods(series, self._parameters, self._scores)[0][-1]  # [K]
         chain = self._parameters.transitions
         moves = chain.log_initial[None]
-        if len(past):
-            table = chain.expected(series.x).table
+        if len(last):
+            table = chain.expected(self._scores.project(np.concatenate([last, filled[None]]))).table
             moves = table if table.ndim == 2 else table[-1]
-        self.memory = {"past": np.concatenate([past, carried[None]])[-self._lags :]}
+        self.memory = {
+            "past": np.concatenate([past, filled[None]])[-self._lags :],
+            "last": filled[None],
+            "unseen": np.full((1, 1), unseen + 1 if nothing else 0),
+            "mean": mean[None],
+            "covariance": covariance[None],
+        }
         return _candidates(moves + seen)
 
 

@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from gdm_core.maths import hmm
 from gdm_core.maths.emission import Emission, Observed
-from gdm_core.maths.gaps import interpolated
 from gdm_core.maths.pca import ComponentScores
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.base import Array, Progress
@@ -159,7 +158,7 @@ def first_parameters(
 
 def from_autoregression(ys: list[Array], scores: ComponentScores, start: ar.ARParameters) -> em.SLDSParameters:
     """The same dynamics, with the share of their noise that is observation noise moved to the emission."""
-    filled = np.concatenate([interpolated(y) for y in ys])
+    filled = np.concatenate([scores.factors.fill(y) for y in ys])
     residual = filled - scores.expand(scores.project(filled))
     n_channels, d = scores.basis.shape
     floor = 1e-4 if n_channels == d else 1e-6

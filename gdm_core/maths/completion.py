@@ -1,0 +1,117 @@
+"""Gaussian posterior of missing entries under linear dynamics, from banded systems of equations.
+
+y_t ~ N(sum_l S_tl F y_{t-l} + c_t, P_t^-1)        for every sample t that is missing entries or follows one
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.linalg import cho_solve_banded, cholesky_banded, lapack
+
+from gdm_core.maths.gaussian import LOG_2PI
+
+Float = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Linear dynamics into M samples of one recording.
+
+    rows        [M] which samples
+    projection  F [D, N]
+    gain        S [M, L, D, N]
+    offset      c [M, N]
+    precision   P [M, N, N]
+    """
+
+    rows: npt.NDArray[np.int64]
+    projection: Float
+    gain: Float
+    offset: Float
+    precision: Float
+
+    def residual(self, y: Float) -> Float:
+        """[M, N] what the dynamics leave of complete observations y [T, N]."""
+        x = y @ self.projection.T
+        residual: Float = y[self.rows] - self.offset
+        for lag in range(1, self.gain.shape[1] + 1):
+            before = x[np.maximum(self.rows - lag, 0)]
+            residual -= np.einsum("md,mdn->mn", before, self.gain[:, lag - 1])
+        return residual
+
+
+@dataclass(frozen=True, eq=False)
+class MissingEntries:
+    """Gaussian posterior of the missing entries of a recording.
+
+    missing  [T, N]
+    mean     [U] in the order of `np.flatnonzero(missing)`
+    factor   lower Cholesky factor of the precision, in LAPACK's banded storage
+    """
+
+    missing: Bool
+    mean: Float
+    factor: Float
+
+    def fill(self, y: Float, values: Float | None = None) -> Float:
+        """Return y [T, N] with the missing entries replaced by `values` [U], or by their mean."""
+        filled: Float = y.copy()
+        filled[self.missing] = self.mean if values is None else values
+        return filled
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[Float, Float]:
+        """Return n draws [n, U] and their log-densities [n]."""
+        noise = rng.standard_normal((len(self.mean), n))
+        moved, info = lapack.dtbtrs(self.factor, noise, uplo="L", trans="T")
+        assert info == 0
+        log_density = np.log(self.factor[0]).sum() - 0.5 * ((noise**2).sum(axis=0) + len(noise) * LOG_2PI)
+        return (self.mean[:, None] + moved).T, log_density
+
+
+def steps_needed(missing: Bool, lags: int) -> npt.NDArray[np.int64]:
+    """Return the samples whose dynamics involve missing entries [T, N]."""
+    incomplete: Bool = np.asarray(missing.any(axis=1))
+    needed = incomplete.copy()
+    for lag in range(1, lags + 1):
+        needed[lag:] |= incomplete[:-lag]
+    return np.flatnonzero(needed)
+
+
+def missing_entries(y: Float, missing: Bool, steps: Steps) -> MissingEntries:
+    """Return the posterior of the `missing` entries of y [T, N] given the others."""
+    n_channels = y.shape[1]
+    number = np.full(y.shape, -1)
+    number[missing] = np.arange(int(missing.sum()))
+    rows, columns, values = [], [], []
+
+    own, channel = np.nonzero(missing[steps.rows])
+    rows.append(own * n_channels + channel)
+    columns.append(number[steps.rows[own], channel])
+    values.append(np.ones(len(own)))
+    for lag in range(1, steps.gain.shape[1] + 1):
+        before = steps.rows - lag
+        step, channel = np.nonzero(missing[np.maximum(before, 0)] & (before >= 0)[:, None])
+        effect = -np.einsum("dp,pdn->pn", steps.projection[:, channel], steps.gain[step, lag - 1])
+        rows.append((step[:, None] * n_channels + np.arange(n_channels)).ravel())
+        columns.append(np.repeat(number[before[step], channel], n_channels))
+        values.append(effect.ravel())
+
+    m = len(steps.rows)
+    design = sparse.csr_matrix(
+        (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))),
+        shape=(m * n_channels, int(missing.sum())),
+    )
+    weight = sparse.bsr_matrix((steps.precision, np.arange(m), np.arange(m + 1)))
+    weighted = weight @ design
+    precision = sparse.tril(design.T @ weighted).tocoo()
+    linear = -(weighted.T @ steps.residual(np.where(missing, 0.0, y)).ravel())
+    distance = precision.row - precision.col
+    banded = np.zeros((int(distance.max(initial=0)) + 1, precision.shape[0]))
+    banded[distance, precision.col] = precision.data
+    factor = cholesky_banded(banded, lower=True, check_finite=False)
+    return MissingEntries(missing, cho_solve_banded((factor, True), linear, check_finite=False), factor)

@@ -1,0 +1,194 @@
+"""Linear factor model with a random-walk path: a quick estimate of missing entries from the other channels and from time.
+
+x_t = x_{t-1} + N(0, diag(step))        y_t ~ N(C x_t + d, diag(R))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.maths.emission import Emission, Observed, regress_emission
+from gdm_core.maths.gaps import interpolated
+from gdm_core.maths.gaussian import LOG_2PI, GaussianPath
+
+Float = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+
+_EM_ITERATIONS = 10
+_FIT_SAMPLES = 20_000
+_MIN_NOISE, _MIN_STEP = 1e-4, 1e-6
+_START_PRECISION = 1e-2
+_FILTER_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class FactorModel:
+    """Fitted factor model of standardised observations."""
+
+    loadings: Float  # C [N, D]
+    offset: Float  # d [N]
+    noise: Float  # R [N]
+    step: Float  # [D]
+
+    @classmethod
+    def fit(cls, ys: list[npt.NDArray[Any]], n_factors: int) -> FactorModel:
+        """Fit to recordings [T, N] with NaN where missing, by EM where entries are missing."""
+        observed = Observed.prepare(ys).excerpt(_FIT_SAMPLES)
+        if observed.mask is None:
+            filled = observed.y
+        else:
+            parts = np.split(np.where(observed.mask > 0, observed.y, np.nan), np.flatnonzero(observed.starts)[1:])
+            filled = np.concatenate([interpolated(part) for part in parts])
+        model = cls._from_complete(filled, observed.starts, min(n_factors, filled.shape[1]))
+        if observed.mask is not None:
+            for _ in range(_EM_ITERATIONS):
+                model = model._updated(observed)
+        return model
+
+    @classmethod
+    def _from_complete(cls, y: Float, starts: Bool, d: int) -> FactorModel:
+        offset = y.mean(axis=0)
+        values, vectors = np.linalg.eigh((y - offset).T @ (y - offset) / len(y))
+        loadings = vectors[:, ::-1][:, :d] * np.sqrt(np.maximum(values[::-1][:d], 1e-12))
+        x = (y - offset) @ np.linalg.pinv(loadings).T
+        noise = np.maximum(((y - offset - x @ loadings.T) ** 2).mean(axis=0), _MIN_NOISE)
+        steps = np.diff(x, axis=0)[~starts[1:]]
+        step = (steps**2).mean(axis=0) if len(steps) else np.ones(d)
+        return cls(loadings, offset, noise, np.maximum(step, _MIN_STEP))
+
+    def rescaled(self, center: Float, scale: Float) -> FactorModel:
+        """Return the model of (y - center) / scale."""
+        return FactorModel(
+            self.loadings / scale[:, None], (self.offset - center) / scale, self.noise / scale**2, self.step
+        )
+
+    @property
+    def _emission(self) -> Emission:
+        return Emission(self.loadings, self.offset, self.noise)
+
+    def _updated(self, observed: Observed) -> FactorModel:
+        """One EM iteration."""
+        path = self._path(observed)
+        emission = regress_emission(observed, path.mean, path.variance)
+        own = np.diagonal(path.variance, axis1=1, axis2=2)
+        cross = np.diagonal(path.cross, axis1=1, axis2=2)
+        squares = np.diff(path.mean, axis=0) ** 2 + own[1:] + own[:-1] - 2 * cross[1:]
+        inside = ~observed.starts[1:]
+        step = squares[inside].mean(axis=0) if inside.any() else self.step
+        return FactorModel(emission.loadings, emission.offset, emission.noise, np.maximum(step, _MIN_STEP))
+
+    def _path(self, observed: Observed) -> GaussianPath:
+        """Posterior of the path of all recordings, laid end to end."""
+        precision, linear = self._emission.information(observed)
+        d = len(self.step)
+        follows = (~observed.starts).astype(np.float64)
+        followed = np.append(follows[1:], 0.0)
+        below = np.zeros_like(precision)
+        every = np.arange(d)
+        below[:, every, every] = -follows[:, None] / self.step
+        precision[:, every, every] += (follows + followed)[:, None] / self.step
+        precision[:, every, every] += _START_PRECISION * observed.starts[:, None]
+        return GaussianPath(precision, below, linear)
+
+    def smooth(self, y: npt.NDArray[Any]) -> tuple[Float, Float]:
+        """Return y [T, N] with missing entries filled, and the standard deviation of each entry (0 where observed)."""
+        observed = Observed.prepare([y])
+        if observed.mask is None:
+            return observed.y, np.zeros_like(observed.y)
+        path = self._path(observed)
+        missing = observed.mask == 0
+        variance = np.einsum("nd,tde,ne->tn", self.loadings, path.variance, self.loadings) + self.noise
+        filled = np.where(missing, self._emission.mean(path.mean), observed.y)
+        return filled, np.where(missing, np.sqrt(variance), 0.0)
+
+    def fill(self, y: npt.NDArray[Any]) -> Float:
+        """Return y [T, N] with missing entries estimated from the whole recording."""
+        return self.smooth(y)[0]
+
+    def fill_causally(self, y: npt.NDArray[Any]) -> Float:
+        """Return y [T, N] with missing entries estimated from past and present observations only.
+
+        All steps of the Kalman filter run at once and repeat until nothing changes; each sweep makes one more
+        step after a well-observed sample exact.
+        """
+        observed = Observed.prepare([y])
+        if observed.mask is None:
+            return observed.y
+        precision, linear = self._emission.information(observed)
+        state = self.filter_start()
+        mean = np.broadcast_to(state[0], linear.shape)
+        covariance = np.broadcast_to(state[1], precision.shape)
+        for _ in range(len(linear)):
+            before = np.concatenate([state[0][None], mean[:-1]])
+            spread = np.concatenate([state[1][None], covariance[:-1]])
+            updated, covariance = self._filter(before, spread, precision, linear)
+            change = np.abs(updated - mean).max()
+            mean = updated
+            if change < _FILTER_TOLERANCE:
+                break
+        return np.where(observed.mask > 0, observed.y, self._emission.mean(mean))
+
+    def inputs(self, y: npt.NDArray[Any]) -> Float:
+        """Return the factors of complete samples y [T, N] by least squares, and a one: [T, D + 1]."""
+        x = (y - self.offset) @ np.linalg.pinv(self.loadings).T
+        return np.concatenate([x, np.ones((len(x), 1))], axis=1)
+
+    def filter_start(self) -> tuple[Float, Float]:
+        """Mean [D] and covariance [D, D] of the path before the first sample."""
+        d = len(self.step)
+        return np.zeros(d), np.eye(d) / _START_PRECISION
+
+    def filter_step(self, mean: Float, covariance: Float, y: npt.NDArray[Any]) -> tuple[Float, Float, Float]:
+        """Return the filtered mean and covariance after one sample [N], and the sample with its gaps filled."""
+        observed = Observed.prepare([y[None]])
+        precision, linear = self._emission.information(observed)
+        after, spread = self._filter(mean[None], covariance[None], precision, linear)
+        filled = np.where(np.isfinite(y), y, self._emission.mean(after[0]))
+        return after[0], spread[0], filled
+
+    def _filter(self, mean: Float, covariance: Float, precision: Float, linear: Float) -> tuple[Float, Float]:
+        """Kalman steps of many samples [T], each from the filtered estimate of the sample before it."""
+        prior = np.linalg.inv(covariance + np.diag(self.step))
+        after = np.linalg.inv(prior + precision).astype(np.float64)
+        pulled = (prior @ mean[..., None])[..., 0] + linear
+        return (after @ pulled[..., None])[..., 0], after
+
+
+@dataclass(frozen=True, eq=False)
+class Autoregression:
+    """One linear model for all samples: y_t ~ N(S x_{t-1} + b, diag(R)), x the factors of y; a baseline for fits.
+
+    coefficients  [D + 1, N] S and b
+    noise         [N]
+    start         [2, N] mean and variance of first samples
+    """
+
+    factors: FactorModel
+    coefficients: Float
+    noise: Float
+    start: Float
+
+    @classmethod
+    def fit(cls, filled: list[npt.NDArray[Any]], ys: list[npt.NDArray[Any]], factors: FactorModel) -> Autoregression:
+        """Fit by least squares to recordings with gaps `filled`; the noise is that of observed entries of `ys`."""
+        inputs = [factors.inputs(part[:-1]) for part in filled]
+        design, target = np.concatenate(inputs), np.concatenate([part[1:] for part in filled])
+        gram = design.T @ design + 1e-6 * max(len(design), 1) * np.eye(design.shape[1])
+        coefficients = np.linalg.solve(gram, design.T @ target)
+        observed = np.isfinite(np.concatenate([y[1:] for y in ys]))
+        squares = np.where(observed, (target - design @ coefficients) ** 2, 0.0).sum(axis=0)
+        noise = np.maximum(squares / np.maximum(observed.sum(axis=0), 1), _MIN_NOISE**2)
+        joined = np.concatenate(ys).astype(np.float64)
+        start = np.stack([np.nanmean(joined, axis=0), np.nanvar(joined, axis=0) + _MIN_NOISE])
+        return cls(factors, coefficients, noise, start)
+
+    def log_likelihood(self, filled: npt.NDArray[Any], y: npt.NDArray[Any]) -> float:
+        """Return the log-density of the observed entries of y [T, N], given the samples before them."""
+        mean = np.concatenate([self.start[:1], self.factors.inputs(filled[:-1]) @ self.coefficients])
+        variance = np.concatenate([self.start[1:], np.broadcast_to(self.noise, (len(y) - 1, len(self.noise)))])
+        terms = -0.5 * ((y - mean) ** 2 / variance + np.log(variance) + LOG_2PI)
+        return float(np.nansum(terms))

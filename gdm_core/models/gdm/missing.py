@@ -1,0 +1,209 @@
+"""Missing observations of a GDM: what the fitted dynamics expect of them, given everything that was observed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from gdm_core.maths.completion import MissingEntries, Steps, missing_entries, steps_needed
+from gdm_core.maths.relaxed import Moments, moments
+from gdm_core.maths.rows import Rows
+from gdm_core.models.gdm.config import GDMConfig
+from gdm_core.models.gdm.module import GdmModule
+from gdm_core.models.gdm.readout import bound, posterior_mean
+
+Float = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_MAX_SWEEPS = 10
+_TOLERANCE = 1e-3  # standard deviations of the data
+_DIFFERENCE = 1e-3  # step of the finite differences in x
+_BOUND_DRAWS = 4
+_PIECE_SAMPLES = 4096
+_MIN_SHARE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Completion:
+    """One recording with its gaps filled.
+
+    y       [T, N] observations, with the posterior mean of missing ones
+    states  [T, K] expected soft states, from the dynamics on both sides of a gap
+    pieces  posterior of the missing entries, by stretch of time
+    """
+
+    y: Float
+    states: Float
+    pieces: tuple[tuple[slice, MissingEntries], ...]
+
+    def draw(self, rng: np.random.Generator) -> tuple[Float, float]:
+        """Return y with the missing entries drawn from their posterior, and the log-density of the draw."""
+        drawn, log_density = self.y.copy(), 0.0
+        for part, entries in self.pieces:
+            values, log_densities = entries.draw(1, rng)
+            drawn[part] = entries.fill(drawn[part], values[0])
+            log_density += float(log_densities[0])
+        return drawn, log_density
+
+    def std(self, rng: np.random.Generator, n_draws: int = 400) -> Float:
+        """Return the standard deviation of each entry [T, N], estimated from draws; 0 where observed."""
+        std = np.zeros_like(self.y)
+        for part, entries in self.pieces:
+            std[part][entries.missing] = entries.draw(n_draws, rng)[0].std(axis=0)
+        return std
+
+
+@torch.no_grad()
+def complete(module: GdmModule, y: npt.NDArray[Any], filled: Float, temperature: float) -> Completion:
+    """Fill the missing entries of y [T, N], starting from a first guess `filled`.
+
+    Linearised around a path, dynamics and transitions make missing entries Gaussian: soft states follow from the sample
+    before, and their spread is part of the noise. Path and states are updated in turn until they settle.
+    """
+    missing = np.isnan(y)
+    current = np.where(missing, filled, y).astype(np.float64)
+    states = _posterior_states(module, y, current, temperature)
+    pieces: list[tuple[slice, MissingEntries]] = []
+    for _ in range(_MAX_SWEEPS):
+        pieces, updated = [], current.copy()
+        for begin in range(0, len(y), _PIECE_SAMPLES):
+            end = min(begin + _PIECE_SAMPLES, len(y))
+            part = slice(max(0, begin - module.lags), min(end + module.lags, len(y)))
+            unknown = missing[part].copy()
+            unknown[: begin - part.start] = False
+            unknown[end - part.start :] = False
+            if not unknown.any():
+                continue
+            around = _linearise(module, current, states, part.start + steps_needed(unknown, module.lags), temperature)
+            entries = missing_entries(current[part], unknown, around.steps(part.start))
+            updated[part][unknown] = entries.mean
+            states[around.rows] = around.updated_states(updated)
+            pieces.append((part, entries))
+        change = np.abs(updated - current).max()
+        current = updated
+        if change < _TOLERANCE:
+            break
+    return Completion(current, states, tuple(pieces))
+
+
+def missing_data_bound(
+    module: GdmModule, y: npt.NDArray[Any], filled: Float, config: GDMConfig, seed: int = 0
+) -> float:
+    """Return a lower bound on the log-density of the observed entries of y [T, N], in nats.
+
+    The bound of completed recordings, averaged over draws of the missing entries, less the log-density of the draws.
+    """
+    completion = complete(module, y, filled, config.temperature)
+    rng = np.random.default_rng(seed)
+    values = []
+    for _ in range(_BOUND_DRAWS):
+        drawn, log_density = completion.draw(rng)
+        values.append(bound(module, _rows(module, drawn, None), config) - log_density)
+    return float(np.mean(values))
+
+
+def _rows(module: GdmModule, y: npt.NDArray[Any], filled: Float | None) -> Rows:
+    return Rows.of(y, filled, np.arange(len(y)), (len(y),), module.initial.device, module.initial.dtype)
+
+
+def _posterior_states(module: GdmModule, y: npt.NDArray[Any], filled: Float, temperature: float) -> Float:
+    states: Float = posterior_mean(module, _rows(module, y, filled), temperature).double().numpy(force=True)
+    return states
+
+
+@dataclass(frozen=True, eq=False)
+class _Linearised:
+    """Dynamics into M samples around a path, with the states integrated out.
+
+    gain        [M, L, D, N]
+    offset      [M, N]
+    covariance  [M, N, N] of observations given the samples before
+    prior       [M, K] expected states given the samples before
+    spread      [M, K, N] covariance of states and observations
+    """
+
+    rows: Ints
+    projection: Float
+    gain: Float
+    offset: Float
+    covariance: Float
+    prior: Float
+    spread: Float
+
+    @cached_property
+    def _precision(self) -> Float:
+        return np.linalg.inv(self.covariance).astype(np.float64)
+
+    def steps(self, start: int) -> Steps:
+        """Return the steps for a recording that begins at sample `start`."""
+        return Steps(self.rows - start, self.projection, self.gain, self.offset, self._precision)
+
+    def updated_states(self, y: Float) -> Float:
+        """Return the expected states [M, K] given complete observations [T, N]."""
+        surprise = self._precision @ self.steps(0).residual(y)[..., None]
+        moved = self.prior + (self.spread @ surprise)[..., 0]
+        positive: Float = np.maximum(moved, _MIN_SHARE)
+        return positive / positive.sum(axis=1, keepdims=True)
+
+
+def _linearise(module: GdmModule, y: Float, states: Float, rows: Ints, temperature: float) -> _Linearised:
+    """Linearise the dynamics into `rows` around a path y [T, N] with expected states [T, K]."""
+    dynamics = module.dynamics.double().numpy(force=True)  # [K, L D + 2, N]
+    projection = module.projection.double().numpy(force=True)
+    factor = module.noise_factor().double().numpy(force=True)
+    d, lags = len(projection), module.lags
+    x = y @ projection.T
+    inside = rows >= lags
+    lagged = np.concatenate([x[np.maximum(rows - lag, 0)] for lag in range(1, lags + 1)], axis=1)  # [M, L D]
+    lagged[~inside] = 0.0
+    means = np.einsum("md,kdn->mkn", lagged, dynamics[:, : lags * d]) + dynamics[:, -2]  # of each state
+    means[~inside] = dynamics[:, -1]
+    prior, spread_of_states, change = _prior_states(module, x, states, rows, temperature)
+
+    spread = spread_of_states @ means
+    noise = np.broadcast_to(factor @ factor.T, (len(rows), *factor.shape)).copy()
+    if module.own_start_noise:
+        noise[~inside] = np.diag(np.exp(2 * module.first_log_noise.double().numpy(force=True)))
+    gain = np.einsum("mk,kdn->mdn", prior, dynamics[:, : lags * d])
+    gain[:, :d] += change @ means
+    gain[~inside] = 0.0
+    offset = np.einsum("mk,mkn->mn", prior, means) - np.einsum("md,mdn->mn", lagged, gain)
+    covariance = noise + means.swapaxes(1, 2) @ spread
+    return _Linearised(rows, projection, gain.reshape(len(rows), lags, d, -1), offset, covariance, prior, spread)
+
+
+def _prior_states(
+    module: GdmModule, x: Float, states: Float, rows: Ints, temperature: float
+) -> tuple[Float, Float, Float]:
+    """Return mean [M, K] and covariance [M, K, K] of the states of `rows` given the samples before, and the derivative of
+    the mean in x [M, D, K]."""
+    transition, dtype = module.transition, module.initial.dtype
+    path = torch.as_tensor(x, dtype=dtype, device=module.initial.device)
+    memory = transition.memory(_rows(module, x, None), path)
+    before = torch.as_tensor(np.maximum(rows - 1, 0), device=path.device)
+    carried = None if memory is None else memory[before]
+    previous = torch.as_tensor(states, dtype=dtype, device=path.device)[before]
+    starts = torch.as_tensor(rows == 0, device=path.device)[:, None]
+
+    def logits(x_before: Tensor) -> Tensor:
+        context, _ = transition.next_context(x_before, carried)
+        return torch.where(starts, module.initial, transition.logits(context, previous))
+
+    def expected(x_before: Tensor) -> Float:
+        mean: Float = moments(logits(x_before), temperature).mean.double().numpy(force=True)
+        return mean
+
+    axes = _DIFFERENCE * torch.eye(path.shape[1], dtype=dtype, device=path.device)
+    change = [expected(path[before] + axis) - expected(path[before] - axis) for axis in axes]
+    found: Moments = moments(logits(path[before]), temperature, second=True)
+    return (
+        found.mean.double().numpy(force=True),
+        found.covariance.double().numpy(force=True),
+        np.stack(change, axis=1) / (2 * _DIFFERENCE),
+    )

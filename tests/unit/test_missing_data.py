@@ -1,0 +1,172 @@
+"""Missing observations: their posterior, the bound on what was observed, and what every model makes of gaps."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import multivariate_normal
+
+from datasets import nascar
+from gdm_core import GDM
+from gdm_core.analysis.metrics import matched_accuracy
+from gdm_core.maths.completion import Steps, missing_entries, steps_needed
+from gdm_core.maths.factor import Autoregression, FactorModel
+from gdm_core.maths.relaxed import log_density
+from gdm_core.maths.rows import make_rows
+from gdm_core.models.gdm.missing import complete, missing_data_bound
+
+CPU = torch.device("cpu")
+
+
+def random_steps(rng, y, missing, lags):
+    rows, (n_channels, d) = steps_needed(missing, lags), (y.shape[1], 2)
+    m = len(rows)
+    root = rng.normal(size=(m, n_channels, n_channels))
+    gain = 0.4 * rng.normal(size=(m, lags, d, n_channels))
+    gain[rows < lags] = 0.0
+    return Steps(
+        rows,
+        rng.normal(size=(d, n_channels)),
+        gain,
+        rng.normal(size=(m, n_channels)),
+        root @ root.swapaxes(1, 2) + np.eye(n_channels),
+    )
+
+
+@pytest.mark.parametrize("lags", [1, 2])
+def test_missing_entries_match_dense_gaussian(lags):
+    rng = np.random.default_rng(lags)
+    y = rng.normal(size=(7, 3))
+    missing = rng.random(y.shape) < 0.4
+    missing[3] = True
+    steps = random_steps(rng, y, missing, lags)
+    found = missing_entries(y, missing, steps)
+
+    def energy(values):
+        residual = steps.residual(found.fill(y, values))
+        return 0.5 * np.einsum("mi,mij,mj->", residual, steps.precision, residual)
+
+    n = int(missing.sum())
+    units = np.eye(n)
+    base = energy(np.zeros(n))
+    single = np.array([energy(one) for one in units])
+    pairs = np.array([[energy(a + b) for b in units] for a in units])
+    precision = pairs - single[:, None] - single + base
+    linear = base - single + 0.5 * np.diagonal(precision)
+    expected = multivariate_normal(np.linalg.solve(precision, linear), np.linalg.inv(precision))
+    np.testing.assert_allclose(found.mean, expected.mean, atol=1e-8)
+    draws, log_density = found.draw(3000, np.random.default_rng(0))
+    np.testing.assert_allclose(log_density[:5], expected.logpdf(draws[:5]), atol=1e-6)
+    np.testing.assert_allclose(np.cov(draws.T), expected.cov, atol=0.1 * np.abs(expected.cov).max())
+
+
+def test_filter_sweeps_equal_sequential_filter():
+    rng = np.random.default_rng(0)
+    y = np.cumsum(rng.normal(size=(80, 2)), axis=0) @ rng.normal(size=(2, 5)) + 0.3 * rng.normal(size=(80, 5))
+    y[rng.random(y.shape) < 0.3] = np.nan
+    y[20:30] = np.nan
+    factors = FactorModel.fit([y], 2)
+    belief, one_by_one = factors.filter_start(), []
+    for sample in y:
+        *belief, filled = factors.filter_step(*belief, sample)
+        one_by_one.append(filled)
+    np.testing.assert_allclose(factors.fill_causally(y), one_by_one, atol=1e-4)
+
+
+def test_autoregression_score_is_the_density_of_observed_entries():
+    rng = np.random.default_rng(1)
+    y = rng.normal(size=(30, 3))
+    y[rng.random(y.shape) < 0.2] = np.nan
+    factors = FactorModel.fit([y], 2)
+    filled = factors.fill(y)
+    model = Autoregression.fit([filled], [y], factors)
+    mean = np.concatenate([model.start[:1], factors.inputs(filled[:-1]) @ model.coefficients])
+    variance = np.concatenate([model.start[1:], np.tile(model.noise, (29, 1))])
+    expected = sum(
+        multivariate_normal(mean[t, n], variance[t, n]).logpdf(y[t, n])
+        for t, n in itertools.product(range(30), range(3))
+        if np.isfinite(y[t, n])
+    )
+    assert model.log_likelihood(filled, y) == pytest.approx(expected)
+
+
+@torch.no_grad()
+def log_evidence(module, y, tau, points=21, reach=10.0):
+    """Integrate out K = 2 soft states of a complete recording on a grid."""
+    grid = torch.linspace(-reach, reach, points, dtype=torch.float64)
+    log_z = torch.stack([torch.nn.functional.logsigmoid(grid), torch.nn.functional.logsigmoid(-grid)], -1)
+    states = log_z[torch.cartesian_prod(*[torch.arange(points)] * len(y))]
+    rows = make_rows([y], CPU, torch.float64)
+    view = module.view(rows)
+    prior = module.prior_logits(view.context, states.exp(), rows)
+    joint = module.log_likelihood(states.exp(), view.design, rows) + log_density(states, prior, tau)
+    return float(torch.logsumexp(joint.sum(-1), 0)) + len(y) * math.log(float(grid[1] - grid[0]))
+
+
+@pytest.mark.parametrize("where", [(0, 1), (1, 0), (2, 1)])
+def test_bound_with_a_missing_entry_is_below_the_evidence(where):
+    y = np.array([[0.2, -0.4], [0.5, 0.1], [0.9, -0.2]])
+    model = GDM(2, 1, n_steps=20, stickiness=0.5).fit(np.random.default_rng(0).normal(size=(60, 2)))
+    module, seen = model._net.double(), y.copy()
+    seen[where] = np.nan
+    values = np.linspace(-8, 8, 33)
+    each = []
+    for value in values:
+        whole = y.copy()
+        whole[where] = value
+        each.append(log_evidence(module, whole, model.config.temperature))
+    exact = np.logaddexp.reduce(each) + np.log(values[1] - values[0])
+    bounds = [missing_data_bound(module, seen, np.nan_to_num(seen), model._resolved, seed) for seed in range(8)]
+    error = np.std(bounds) / np.sqrt(len(bounds))
+    assert exact - 0.5 < np.mean(bounds) < exact + 3 * error + 1e-3
+
+
+@pytest.fixture(scope="module")
+def soft_track():
+    trial = nascar.simulate("soft", 600, seed=62)
+    y = np.array(trial.y, np.float64)
+    gap = y.copy()
+    gap[300:360] = np.nan
+    return y, gap, np.asarray(trial.labels), GDM(4, 2).fit(gap)
+
+
+def test_gap_leaves_states_and_score_intact(soft_track):
+    y, gap, labels, model = soft_track
+    complete_model = GDM(4, 2).fit(y)
+    seen = np.isfinite(gap).any(axis=1)
+    accuracy = matched_accuracy(model.predict(gap)[seen], labels[seen])
+    assert accuracy > matched_accuracy(complete_model.predict(y)[seen], labels[seen]) - 0.05
+    assert model.score(gap) > complete_model.score(y) - 1
+
+
+def test_gap_is_bridged_with_intervals_that_widen(soft_track):
+    y, gap, _, model = soft_track
+    values, std = model.impute(gap, return_std=True)
+    scale = y.std(axis=0)
+    error = (values - y)[300:360] / scale
+    assert np.sqrt((error**2).mean()) < 0.3
+    np.testing.assert_array_equal(std[:300], 0.0)
+    middle = std[320:340].mean(axis=0)
+    assert (middle > 1.5 * std[300]).all()
+    assert (middle > 1.5 * std[359]).all()
+    np.testing.assert_allclose(values[:300], y[:300], rtol=1e-4, atol=1e-4)
+
+
+def test_forecast_from_inside_a_gap_starts_before_it(soft_track):
+    _, gap, _, model = soft_track
+    inside = model.forecast(gap, horizon=3, origins=[304], adaptive=False)
+    before = model.forecast(gap, horizon=8, origins=[299], adaptive=False)
+    np.testing.assert_allclose(inside.mean[0], before.mean[0, 5:], rtol=1e-5)
+
+
+def test_long_recordings_are_completed_in_pieces(soft_track, monkeypatch):
+    _, gap, _, model = soft_track
+    standard = model.scaler_.apply(gap)
+    filled = model.factors_.fill(standard)
+    whole = complete(model._net, standard, filled, model.config.temperature)
+    monkeypatch.setattr("gdm_core.models.gdm.missing._PIECE_SAMPLES", 330)
+    cut = complete(model._net, standard, filled, model.config.temperature)
+    assert len(cut.pieces) == 2
+    assert np.sqrt(((cut.y - whole.y) ** 2).mean()) < 0.05
