@@ -31,11 +31,7 @@ from .readers.quality import (
     QualityReport,
     channel_quality,
     fill_gaps,
-    identity_swaps,
     outlier_mask,
-    runs,
-    side_flips,
-    undo_swaps,
 )
 from .readers.roles import Role, guess_roles, having, is_numeric, telling_apart, word
 from .readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, Source, open_source
@@ -214,7 +210,7 @@ def read_any(
 
 
 def report(table: KeypointTable, min_score: float = LOW_SCORE) -> QualityReport:
-    """Missing keypoints, low scores, jumps, flips of left and right and swaps of animals, counted but not changed.
+    """Count missing keypoints, low scores and jumps.
 
     table       the recording
     min_score   parts with a lower score count as missing
@@ -225,8 +221,6 @@ def report(table: KeypointTable, min_score: float = LOW_SCORE) -> QualityReport:
         table.n_frames,
         channel_quality(y, table.channels),
         low_scores=low,
-        side_flips=runs(side_flips(table)),
-        identity_swaps=sum(len(frames) for _, _, frames in identity_swaps(table)),
         notes=table.notes,
     )
 
@@ -236,30 +230,20 @@ def clean(
     min_score: float = 0.0,
     drop_outliers: bool = False,
     fill_seconds: float = 0.0,
-    undo_side_flips: bool = False,
-    undo_identity_swaps: bool = False,
 ) -> KeypointTable:
-    """The recording with mistakes undone, doubtful keypoints missing, and short gaps filled, each step noted.
+    """Return the recording with doubtful keypoints missing and short gaps filled, each step noted.
 
-    Steps run in this order: swaps of animals, flips of sides, low scores, outliers, gaps up to `fill_seconds`.
-
-    table                                  the recording
-    min_score                              parts with a lower score count as missing
-    drop_outliers                          whether jumps count as missing
-    undo_side_flips, undo_identity_swaps   which mistakes of the tracker are undone
+    table           the recording
+    min_score       parts with a lower score count as missing
+    drop_outliers   whether jumps count as missing
+    fill_seconds    gaps up to this length are interpolated
     """
     if not fill_seconds >= 0:
         raise ConfigError(f"fill_seconds is {fill_seconds}; it must be 0 or more.")
     if table.recordings:  # what comes before a recording has nothing to do with how it begins
-        steps = (min_score, drop_outliers, fill_seconds, undo_side_flips, undo_identity_swaps)
-        return _joined(table, [clean(part, *steps) for part in table.split()])
+        return _joined(table, [clean(part, min_score, drop_outliers, fill_seconds) for part in table.split()])
     notes = list(table.notes)
-    made = table
-    if undo_side_flips or undo_identity_swaps:
-        xy, scores, changed = undo_swaps(table, undo_side_flips, undo_identity_swaps)
-        made = replace(table, xy=xy, scores=scores)
-        notes.append(f"parts or animals were changed back in {changed:,} frames")
-    flat = np.array(made.masked(min_score), dtype=np.float32).reshape(table.n_frames, -1)  # [T, A * 2 * P]
+    flat = np.array(table.masked(min_score), dtype=np.float32).reshape(table.n_frames, -1)  # [T, A * 2 * P]
     if drop_outliers:
         out = outlier_mask(flat).reshape(np.shape(table.xy)).any(axis=2)  # both coordinates of a part go together
         flat.reshape(np.shape(table.xy)).swapaxes(2, 3)[out] = np.nan
@@ -267,7 +251,7 @@ def clean(
     flat, filled = fill_gaps(flat, round(fill_seconds * table.rate_hz))
     if filled:
         notes.append(f"{filled:,} coordinates in gaps of up to {fill_seconds:g} s were interpolated")
-    return replace(made, xy=flat.reshape(np.shape(table.xy)), notes=tuple(notes))
+    return replace(table, xy=flat.reshape(np.shape(table.xy)), notes=tuple(notes))
 
 
 def _joined(table: KeypointTable, parts: Sequence[KeypointTable]) -> KeypointTable:

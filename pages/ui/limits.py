@@ -23,9 +23,9 @@ N = TypeVar("N", int, float)
 # What the names in an address begin with, up to a digit or what names a recording (K, K-1a2b3c, K-A, name3, badge-weight), on every
 # page, and by the address of a page those that it alone knows.
 EVERYWHERE = (
-    "D K adaptive and blocks channel clips colours columns correct counted covariates data dice features fill flips "
+    "D K adaptive and blocks channel clips colours columns correct counted covariates data dice features fill "
     "gamma horizon hue into is kept measured model moment name names nclips outliers path rate score seed seeds "
-    "sees settings shortest smooth sort source stay swaps tau then track trial values view where"
+    "sees settings shortest smooth sort source stay tau then track trial values view where"
 )
 ONLY = {
     "nascar": "T setting soft soft_appendix standard standard_appendix variable_speed variable_speed_appendix",

@@ -17,7 +17,7 @@ import streamlit as st
 from datasets import keypoints
 from datasets.calms21 import EDGES, PARTS
 from datasets.keypoints import FeatureSet, KeypointTable
-from datasets.readers.quality import identity_swaps, outlier_mask, side_flips
+from datasets.readers.quality import outlier_mask
 from gdm_core.analysis.tables import harmless
 from gdm_core.errors import DataError, GdmError
 from gdm_studio.plot.figures.base import (
@@ -161,8 +161,6 @@ KINDS: dict[int, tuple[str, str]] = {
     1: ("not tracked", "#8a8fa0"),
     2: ("low score", "#ff874b"),
     3: ("jumps", "#e1000f"),
-    4: ("left and right changed", "#7887ff"),
-    5: ("animals changed", "#1e784b"),
 }
 LEVELS = ((0.05, "66"), (0.5, "aa"), (1.0, "ff"))  # up to this share of the frames, this opacity
 COLUMNS = 240
@@ -279,9 +277,6 @@ def problems_in(table: KeypointTable, min_score: float) -> npt.NDArray[np.uint8]
     xy = np.asarray(table.xy, np.float32)  # [T, A, 2, P]
     n, a, _, p = xy.shape
     codes = np.zeros((n, a, p), np.uint8)
-    for one, other, frames in identity_swaps(table):
-        codes[np.ix_(frames, np.array([one, other]))] = 5
-    codes[side_flips(table)] = 4
     out = outlier_mask(np.array(table.masked(min_score), np.float32).reshape(n, -1)).reshape(xy.shape)
     codes[out.any(axis=2)] = 3
     if table.scores is not None and min_score > 0:

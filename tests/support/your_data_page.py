@@ -18,8 +18,6 @@ REPAIRS = {
     "min_score": 0.3,
     "fill_seconds": 0.2,
     "drop_outliers": True,
-    "undo_side_flips": False,
-    "undo_identity_swaps": False,
 }
 
 

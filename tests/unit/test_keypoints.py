@@ -380,31 +380,6 @@ def changed(table: KeypointTable, xy: np.ndarray, scores: np.ndarray | None = No
     return KeypointTable(xy, table.animals, table.parts, table.rate_hz, scores, edges=table.edges)
 
 
-def test_side_flips_are_counted_and_undone(clean_mice: KeypointTable):
-    before = keypoints.report(clean_mice).side_flips
-    xy = np.array(clean_mice.xy)
-    mirrored = [0, 2, 1, 3, 5, 4, 6]
-    xy[500:520, 0] = xy[500:520, 0][..., mirrored]
-    xy[900:903, 1] = xy[900:903, 1][..., mirrored]
-    broken = changed(clean_mice, xy)
-    assert keypoints.report(broken).side_flips == before + 2
-    repaired = keypoints.clean(broken, undo_side_flips=True)
-    np.testing.assert_array_equal(repaired.xy[480:540], clean_mice.xy[480:540])
-    np.testing.assert_array_equal(repaired.xy[890:910, 1], clean_mice.xy[890:910, 1])
-
-
-def test_identity_swaps_are_counted_and_undone(clean_mice: KeypointTable):
-    xy = np.array(clean_mice.xy)
-    apart = np.linalg.norm(xy.mean(axis=-1)[:, 0] - xy.mean(axis=-1)[:, 1], axis=1)
-    start = int(np.flatnonzero(np.convolve(apart > 250, np.ones(60), "valid") == 60)[0])
-    xy[start + 10 : start + 50] = xy[start + 10 : start + 50, ::-1]
-    broken = changed(clean_mice, xy, np.array(clean_mice.scores)[..., :])
-    assert keypoints.report(clean_mice).identity_swaps == 0
-    assert keypoints.report(broken).identity_swaps == 2
-    repaired = keypoints.clean(broken, undo_identity_swaps=True)
-    np.testing.assert_array_equal(repaired.xy, clean_mice.xy)
-
-
 def test_cleaning_drops_outliers_and_fills_gaps(clean_mice: KeypointTable):
     xy = np.array(clean_mice.xy)
     xy[1000, 0, :, 0] += 400

@@ -27,8 +27,6 @@ def cleaning(of: str) -> dict[str, Any]:
             "min_score": slide("Least score", 0.0, 0.95, 0.3, 0.05, key="score", of=of, help=_SCORE_HELP).value,
             "fill_seconds": slide("Fill gaps up to (s)", 0.0, 2.0, 0.2, 0.1, key="fill", of=of, help=_FILL_HELP).value,
             "drop_outliers": switch("Drop jumps", True, key="outliers", of=of, help="Parts that jump and return."),
-            "undo_side_flips": switch("Undo left-right flips", False, key="flips", of=of),
-            "undo_identity_swaps": switch("Undo swapped animals", False, key="swaps", of=of),
         }
 
 
