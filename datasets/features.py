@@ -10,18 +10,17 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from gdm_core.errors import ConfigError, DataError
+from gdm_core.errors import DataError
 from gdm_core.trials import Trials
 
 Floats = npt.NDArray[np.floating[Any]]
-Group = Literal["pose", "shape", "heading", "motion", "relation"]
-DEFAULT_GROUPS: tuple[Group, ...] = ("shape", "motion", "relation")
+LAG_SECONDS = 0.1  # of speeds
 
 _FRONT = (r"^neck", r"nose|snout", r"head", r"^top$", r"ear", r"cent(er|re)|body")
 _REAR = (r"tail[ _.-]?(base|root|start|0)$|^tti$", r"tail", r"hip|rump|lat|back")
@@ -51,11 +50,10 @@ class BodyAxis:
     tip: int
     front: int
     rear: int
-    guessed: bool  # no name said so: the first part listed counts as front, the last as rear
 
 
 def body_axis(parts: Sequence[str]) -> BodyAxis:
-    """The body's axis from the names of its parts."""
+    """Return the body's axis from the names of its parts; without telling names the first is front, the last rear."""
     if len(parts) < 2:
         raise DataError(
             f"Features need at least two body parts to know which way an animal faces; there is {len(parts)}."
@@ -66,8 +64,8 @@ def body_axis(parts: Sequence[str]) -> BodyAxis:
     front = _first_match(parts, _FRONT, avoid=(rear_index,))
     tip = _first_match(parts, _NOSE, avoid=(rear_index,))
     if front is None or tip is None or not known:
-        return BodyAxis(0, 0, len(parts) - 1, guessed=True)
-    return BodyAxis(tip, front, rear_index, guessed=False)
+        return BodyAxis(0, 0, len(parts) - 1)
+    return BodyAxis(tip, front, rear_index)
 
 
 def _first_match(parts: Sequence[str], patterns: Iterable[str], avoid: tuple[int, ...]) -> int | None:
@@ -78,32 +76,22 @@ def _first_match(parts: Sequence[str], patterns: Iterable[str], avoid: tuple[int
     return None
 
 
-_LENGTHS = ("x", "y", "ahead", "left", "length", "nose-nose", "nose-tail", "distance")
+_LENGTHS = ("x", "y", "length", "nose-nose", "nose-tail", "distance")
 _SPEEDS = ("forward speed", "lateral speed", "approach speed")
 
 
-def egocentric_features(
-    table: Tracked,
-    groups: Sequence[Group] = DEFAULT_GROUPS,
-    lag_seconds: float = 0.1,
-) -> tuple[npt.NDArray[np.float32], tuple[str, ...]]:
-    """Features [T, N] and their names.
+def egocentric_features(table: Tracked) -> tuple[npt.NDArray[np.float32], tuple[str, ...]]:
+    """Return features [T, N] of the animals in `table`, and their names.
 
-    pose      each part in the body's own frame: ahead, to the left (pixels)
     shape     length from tip to rear, and log elongation of the parts
-    heading   sine and cosine of the direction in the image
-    motion    forward, lateral and turning speed, over the last `lag_seconds` (pixels or radians a second)
+    motion    forward, lateral and turning speed, over the last 0.1 s (pixels or radians a second)
     relation  for each pair: distances nose-nose, nose-tail both ways, centre-centre; approach speed; facing angles
 
     A feature is NaN where a part that it needs is missing. The first frame has no speed.
     """
-    if not groups or set(groups) - set(get_args(Group)):
-        raise ConfigError(f"groups is {tuple(groups)}; choose one or more of {', '.join(get_args(Group))}.")
-    if not lag_seconds > 0:
-        raise ConfigError(f"lag_seconds is {lag_seconds}; it must be positive.")
     xy = np.asarray(table.xy, dtype=np.float32)  # [T, A, 2, P]
     axis = body_axis(table.parts)
-    lag = max(1, round(lag_seconds * table.rate_hz))
+    lag = max(1, round(LAG_SECONDS * table.rate_hz))
     centre = _centre(xy)  # [T, A, 2]
     along = xy[..., axis.front] - xy[..., axis.rear]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -113,26 +101,13 @@ def egocentric_features(
     for a, animal in enumerate(table.animals):
         f = facing[:, a]
         left = np.stack([-f[:, 1], f[:, 0]], axis=1)  # [T, 2]
-        if "pose" in groups:
-            body = xy[:, a] - centre[:, a, :, None]  # [T, 2, P]
-            for p, part in enumerate(table.parts):
-                columns.append((f"{animal} {part} ahead", (body[..., p] * f).sum(axis=1)))
-                columns.append((f"{animal} {part} left", (body[..., p] * left).sum(axis=1)))
-        if "shape" in groups:
-            columns.append((f"{animal} length", np.linalg.norm(xy[:, a, :, axis.tip] - xy[:, a, :, axis.rear], axis=1)))
-            columns.append((f"{animal} elongation", _elongation(xy[:, a])))
-        if "heading" in groups:
-            columns.append((f"{animal} heading cos", f[:, 0]))
-            columns.append((f"{animal} heading sin", f[:, 1]))
-        if "motion" in groups:
-            columns.append((f"{animal} forward speed", (velocity[:, a] * f).sum(axis=1)))
-            columns.append((f"{animal} lateral speed", (velocity[:, a] * left).sum(axis=1)))
-            columns.append((f"{animal} turning speed", _turning_speed(f, lag) * table.rate_hz))
-    if "relation" in groups:
-        for a, b in combinations(range(len(table.animals)), 2):
-            columns += _relation(xy, centre, facing, (a, b), table, axis, lag)
-    if not columns:
-        raise ConfigError("The group 'relation' alone needs two animals; choose more groups or load both animals.")
+        columns.append((f"{animal} length", np.linalg.norm(xy[:, a, :, axis.tip] - xy[:, a, :, axis.rear], axis=1)))
+        columns.append((f"{animal} elongation", _elongation(xy[:, a])))
+        columns.append((f"{animal} forward speed", (velocity[:, a] * f).sum(axis=1)))
+        columns.append((f"{animal} lateral speed", (velocity[:, a] * left).sum(axis=1)))
+        columns.append((f"{animal} turning speed", _turning_speed(f, lag) * table.rate_hz))
+    for a, b in combinations(range(len(table.animals)), 2):
+        columns += _relation(xy, centre, facing, (a, b), table, axis, lag)
     names, values = zip(*columns, strict=True)
     return np.stack(values, axis=1).astype(np.float32), tuple(names)  # [T, N]
 

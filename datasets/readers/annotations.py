@@ -34,12 +34,7 @@ _WHEN = re.compile(
 _EVENT_TIMES = (r"time( ?\(s\)|_s)?$", r"time(?! offset)", r"frame|image index")
 _SIGNS = {"START": 1, "STATE START": 1, "STOP": -1, "STATE STOP": -1, "POINT": 0}
 _MOST_FRAMES = 20_000_000
-# Beyond both, a column holds no labels: so many of its rows begin something new, and so many are words of their own.
-MOST_CHANGES, MOST_KINDS = 0.5, 0.2
-MOST_WORDS, MANY_WORDS = 1000, 200  # different ones: never more, and as many only where each lasts for some rows
-FEW_WORDS = 12  # of a column of labels: so many need not last
-LONG_WORD = 80  # letters; a sentence is longer than what a behaviour is called
-MANY_DECIMALS = 20  # such as 0.37: no code of a behaviour, unless a column of labels has a few of them
+MOST_LABELS = 500
 
 
 @dataclass(frozen=True)
@@ -157,7 +152,6 @@ def _events(frame: pd.DataFrame, sign: str, what: str, rate_hz: float, source: S
 def _rows(frame: pd.DataFrame, what: str | None, rate_hz: float, source: Source) -> Annotation:
     """Return the labels of a table with one row a frame."""
     others = [str(c) for c in frame.columns if not _WHEN.search(str(c).strip()) and frame[c].notna().any()]
-    sure = what is not None and any(re.search(wanted, what.strip(), re.IGNORECASE) for wanted in _WHAT[:2])
     column = what or (others[0] if len(others) == 1 else None)
     if column is None:
         raise DataError(
@@ -166,32 +160,12 @@ def _rows(frame: pd.DataFrame, what: str | None, rate_hz: float, source: Source)
         )
     codes, found = pd.factorize(frame[column], sort=True)
     words = tuple(word(value) for value in found)
-    if why := _no_labels(words, codes, named=sure):
-        raise DataError(f"{source.name}: the column {column!r} {why}. Give a file with a label a frame, or with bouts.")
+    if not 0 < len(words) <= MOST_LABELS or sum(map(_is_decimal, words)) > len(words) / 2:
+        held = f"{len(words):,} different values" + (f", such as {words[0]!r}" if words else "")
+        raise DataError(
+            f"{source.name}: the column {column!r} holds {held}. Give a file with a label a frame, or with bouts."
+        )
     return _on_frames(frame, Annotation(codes.astype(np.int64), words), rate_hz)
-
-
-def _no_labels(words: tuple[str, ...], codes: npt.NDArray[np.integer[Any]], *, named: bool) -> str:
-    """Why a column cannot hold what somebody called each frame; "" where it can.
-
-    codes   [T] which of `words` each row has, -1 for none
-    named   it is called label or behaviour, so that little is asked of it
-    """
-    n, rows = len(words), int((codes >= 0).sum())
-    if n == 0 or n > MOST_WORDS:
-        return f"holds {n:,} different labels; it is no label column"
-    if sum(len(text) > LONG_WORD for text in words) > n / 2:
-        return f"holds sentences, such as {words[0][:40]!r}…, and no labels"
-    decimals = [text for text in words if _is_decimal(text)]
-    if len(decimals) > n / 2 and (not named or len(decimals) > MANY_DECIMALS):
-        return f"holds numbers such as {decimals[0]}; labels are words or whole numbers"
-    changes = int(np.count_nonzero(np.diff(codes))) + 1
-    often = changes > MOST_CHANGES * len(codes)
-    once = not named and n == rows  # of a column of another name it is not known whether it means labels
-    if once or (often and (n > MANY_WORDS or n > max(FEW_WORDS if named else 2, MOST_KINDS * len(codes)))):
-        hint = "" if named else " (or name the column 'label', if it holds them)"
-        return f"holds {n:,} different values in {rows:,} rows, such as {words[0]!r}; labels come again and again{hint}"
-    return ""
 
 
 def _is_decimal(text: str) -> bool:

@@ -447,18 +447,14 @@ class StateModel(ABC):
 
         return self._each(data, ahead)
 
-    def online(self, lag: int = 0, resume: bytes | None = None) -> Online:
+    def online(self, lag: int = 0) -> Online:
         """Follow one recording as it is made: `online().step(sample)` says what is known of the present moment.
 
-        lag     say it of the sample so many steps ago, with what has followed since
-        resume  what `to_bytes` gave of another that followed the same recording up to here
+        lag   say it of the sample so many steps ago, with what has followed since
         """
         self._require_fitted()
         whole(0).require("lag", lag)
-        online = Online(self._sample_reader(lag), self._scaler, self.config.n_states, lag)
-        if resume is not None:
-            online.resume(resume)
-        return online
+        return Online(self._sample_reader(lag), self._scaler, self.config.n_states, lag)
 
     @overload
     def filter(self, data: Recording, lag: int = 0) -> Array: ...

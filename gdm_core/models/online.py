@@ -14,10 +14,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.errors import DataError, ModelFileError
+from gdm_core.errors import DataError
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.scaling import Scaler
-from gdm_core.store import decoded, encoded
 
 Float = npt.NDArray[np.float64]
 Arrays = dict[str, npt.NDArray[Any]]
@@ -126,27 +125,3 @@ class Online:
         found, weights = self._window[at]
         both = weights * future
         return np.asarray(both @ found.shares / both.sum(), np.float32)
-
-    def to_bytes(self) -> bytes:
-        """All that was kept, for `model.online(resume=...)` to go on from."""
-        arrays = {f"memory.{name}": value for name, value in self._reader.memory.items()}
-        for i, (found, weights) in enumerate(self._window):
-            arrays |= {f"window.{i}.transfer": found.transfer, f"window.{i}.shares": found.shares}
-            arrays[f"window.{i}.weights"] = weights
-        return encoded(arrays, {"family": "online", "n_seen": self.n_seen, "lag": self.lag})
-
-    def resume(self, content: bytes) -> None:
-        """Go on where another one of the same model and lag was, from its `to_bytes` (`content`)."""
-        arrays, header = decoded(content, "the saved state", ("online",))
-        kept = {name.removeprefix("memory."): value for name, value in arrays.items() if name.startswith("memory.")}
-        shapes = {name: value.shape[1:] for name, value in self._reader.memory.items()}
-        if header.get("lag") != self.lag or {name: value.shape[1:] for name, value in kept.items()} != shapes:
-            raise ModelFileError(
-                "The saved state is of another model, or of another lag. Begin anew with model.online()."
-            )
-        self._reader.memory = kept
-        self.n_seen = int(header["n_seen"])
-        self._window.clear()
-        for i in range(min(self.n_seen, self.lag + 1)):
-            part = {name: arrays[f"window.{i}.{name}"] for name in ("transfer", "shares", "weights")}
-            self._window.append((Candidates(part["transfer"], part["shares"]), part["weights"]))

@@ -211,25 +211,16 @@ _SINE = [f"{np.sin(7 * i):.5f}" for i in range(300)]
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "says"),
+    "content",
     [
-        ("numbers.csv", "v\n" + "\n".join(_SINE), "holds numbers such as"),
-        ("german.csv", "t;v\n" + "\n".join(f"{i};{v.replace('.', ',')}" for i, v in enumerate(_SINE)), "whole numbers"),
-        ("target.csv", "label\n" + "\n".join(_SINE), "holds numbers such as"),
-        ("reaction.csv", "reaction\n0.25\n0.25\n0.5\n0.5\n", "labels are words or whole numbers"),
-        ("poem.txt", "roses are red\nviolets are blue\nsugar is sweet\nand so are you\n", "labels come again and again"),
-        ("two.csv", "asdf\nqwer\nzxcv\n", "name the column 'label', if it holds them"),
-        ("one.csv", "asdf\nqwer\n", "1 different values in 1 rows, such as 'qwer'"),
-        ("prose.csv", "label\n" + f"{'a sentence that goes on and on ' * 4}\n" * 3, "holds sentences, such as 'a sentence that"),
-        ("counts.csv", "v\n" + "\n".join(str(i * 37 % 300) for i in range(9_000)), "300 different values in 9,000 rows"),
-        ("names.csv", "label\n" + "\n".join(f"item {i // 8}" for i in range(9_000)), "1,125 different labels"),
+        "v\n" + "\n".join(_SINE),
+        "reaction\n0.25\n0.25\n0.5\n0.5\n",
+        "label\n" + "\n".join(f"item {i}" for i in range(900)),
     ],
-)  # fmt: skip
-def test_a_file_that_holds_no_labels_is_refused_with_the_reason(name, content, says):
-    with pytest.raises(DataError, match="Give a file with a label a frame, or with bouts") as refused:
-        keypoints.read_annotation(io.BytesIO(content.encode()), 30.0, name=name)
-    assert says in str(refused.value)
-    assert str(refused.value).startswith(f"{name}: the column ")
+)
+def test_column_without_labels_raises_data_error(content):
+    with pytest.raises(DataError, match=r"the column .* holds .* different values, such as"):
+        keypoints.read_annotation(content.encode(), 30.0, name="a.csv")
 
 
 def test_short_label_files_and_many_behaviours_are_still_read():
