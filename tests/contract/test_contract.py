@@ -39,7 +39,6 @@ MODELS: dict[str, Callable[..., StateModel]] = {
     "gdm places": gdm(posterior="linear", temperature=0.5),
     "gdm sticky": gdm(posterior="sticky", n_steps=20),
     "gdm full noise": gdm(covariance="full", n_steps=20),
-    "gdm auto": gdm(posterior="auto", n_steps=20),
     "gdm as published": gdm(preset="paper", n_steps=20, n_samples=3),
     "gdm memory": gdm(transition="gru", n_steps=12),
     "gdm attention": gdm(posterior="transformer", n_steps=12),

@@ -8,7 +8,7 @@ from typing import Literal
 from gdm_core.models.parameters import Allowed, Configuration, number, one_of, parameter, whole
 
 Transition = Literal["linear", "gru"]
-PosteriorName = Literal["window", "window_linear", "linear", "sticky", "bigru", "transformer", "auto"]
+PosteriorName = Literal["window", "window_linear", "linear", "sticky", "bigru", "transformer"]
 Preset = Literal["fast", "paper"]
 Covariance = Literal["diagonal", "full"]
 Readout = Literal["corrected", "amortised"]
@@ -42,8 +42,8 @@ class GDMConfig(SoftConfig):
     posterior: PosteriorName | None = parameter(
         None,
         "What q(z) sees: 'window' (places and moves), 'window_linear' (the same, linear), 'linear' (places, the paper's), "
-        "'sticky' (adds the previous state), 'bigru' and 'transformer' (the whole trial), 'auto' (window or linear, by "
-        "held-out ELBO); None is 'bigru' with transition 'gru', 'linear' with preset 'paper', and 'window' otherwise.",
+        "'sticky' (adds the previous state), 'bigru' and 'transformer' (the whole trial); None is 'bigru' with "
+        "transition 'gru', 'linear' with preset 'paper', and 'window' otherwise.",
         one_of(PosteriorName),
     )
     preset: Preset = parameter(

@@ -158,16 +158,9 @@ class GDM(SoftModel[GdmModule]):
     # ---- what was learned ---------------------------------------------------------------------------------------
     @property
     def posterior_(self) -> str:
-        """The posterior in use; with posterior="auto", the one that was chosen."""
+        """The posterior in use, also where none was named."""
         self._require_fitted()
-        return self._resolved.reads
-
-    @property
-    def _resolved(self) -> GDMConfig:
-        if self.config.reads != "auto":
-            return self.config
-        chosen = "window" if "posterior.move_scale" in self.params_ else "linear"
-        return dataclasses.replace(self.config, posterior=chosen)  # type: ignore[arg-type]
+        return self.config.reads
 
     @property
     def _device(self) -> torch.device:
@@ -184,7 +177,7 @@ class GDM(SoftModel[GdmModule]):
 
     def _blank(self) -> GdmModule:
         words = self.params_.get("word_logits")
-        return GdmModule(self.n_channels, self._resolved, 0 if words is None else words.shape[1]).to(self._device)
+        return GdmModule(self.n_channels, self.config, 0 if words is None else words.shape[1]).to(self._device)
 
     # ---- fitting ------------------------------------------------------------------------------------------------
     def fit(
@@ -225,19 +218,13 @@ class GDM(SoftModel[GdmModule]):
         return on_one_thread(self._all_fits(ys))  # a step is small: threads would only wait for each other
 
     def _all_fits(self, ys: list[Array]) -> Iterator[Progress]:
-        if self.config.reads == "auto" and self._warm_from is None:
-            yield from self._fit_auto(ys)
-            return
-        config = self.config
-        if self._warm_from is not None:
-            config = dataclasses.replace(config, posterior=self._warm_from._resolved.reads)  # type: ignore[attr-defined]
-        rows = self._rows_to_fit(ys)
+        config, rows = self.config, self._rows_to_fit(ys)
         found: list[tuple[float, dict[str, Array], Status | None]] = []
         for restart in range(config.n_restarts):
             yield from self._fit_once(rows, config, restart)
             if config.n_restarts == 1:
                 return
-            reached = bound(self._net, rows, self._resolved) if self.status_ is not Status.FAILED else -np.inf
+            reached = bound(self._net, rows, self.config) if self.status_ is not Status.FAILED else -np.inf
             found.append((reached, self.params_, self.status_))
         _, self.params_, self.status_ = max(found, key=lambda fit: fit[0])
         self._module = None
@@ -268,7 +255,7 @@ class GDM(SoftModel[GdmModule]):
         yield from self._climbed(module, steps, rows, total)
 
     def _excerpt_bound(self, rows: Rows) -> float:
-        config = self._resolved
+        config = self.config
         if config.corrects and not self._net.posterior.sequential:
             return float(log_bound(self._net, rows, config.temperature, _EXCERPT_DRAWS).sum())
         return elbo(self._net, rows, config.temperature)
@@ -279,30 +266,8 @@ class GDM(SoftModel[GdmModule]):
         marks_alone = self._labels is not None and self.config == self._warm_from.config
         return WARM_STEPS_FOR_MARKS if marks_alone else plan.warm
 
-    def _fit_auto(self, ys: list[Array]) -> Iterator[Progress]:
-        """Fit on the first four fifths with either posterior, keep the one that scores best on the rest, fit it on all."""
-        shares = [max(self.min_samples, int(0.8 * len(y))) for y in ys]
-        front = [y[:n] for y, n in zip(ys, shares, strict=True)]
-        back = [y[n - self.min_samples :] for y, n in zip(ys, shares, strict=True) if len(y) - n >= self.min_samples]
-        if not back:
-            raise FitError(
-                "posterior='auto' needs trials long enough to hold out a fifth; choose 'window' or 'linear'."
-            )
-        scores: dict[str, float] = {}
-        for name in ("window", "linear"):
-            config = dataclasses.replace(self.config, posterior=name)
-            yield from self._fit_once(make_rows(front, self._device, fill=self._fill), config, 0)
-            diverged = self.status_ is Status.FAILED
-            scores[name] = -np.inf if diverged else sum(self._bound(y) for y in back)
-        best = max(scores, key=lambda name: scores[name])
-        chosen = dataclasses.replace(self.config, posterior=best)  # type: ignore[arg-type]
-        yield from self._fit_once(self._rows_to_fit(ys), chosen, 0)
-
     def _control(self) -> GDM:
-        posterior = (
-            self.posterior_ if self.params_ else ("window" if self.config.reads == "auto" else self.config.reads)
-        )
-        return self.from_config(dataclasses.replace(self.config, posterior=posterior, readout="amortised"))  # type: ignore[arg-type]
+        return self.from_config(dataclasses.replace(self.config, readout="amortised"))
 
     def _random(self, ys: list[Array], seed: int) -> GdmModule:
         module = GdmModule(ys[0].shape[1], self.config)
@@ -418,15 +383,15 @@ class GDM(SoftModel[GdmModule]):
 
     def _soft_states(self, y: Array) -> Array:
         if not np.isnan(y).any():
-            return as_numpy(soft_states(self._net, self._rows(y), self._resolved))
+            return as_numpy(soft_states(self._net, self._rows(y), self.config))
         found = self._complete(y)
-        states = as_numpy(soft_states(self._net, self._rows(y, found.y), self._resolved))
+        states = as_numpy(soft_states(self._net, self._rows(y, found.y), self.config))
         unseen = np.isnan(y).all(axis=1)
         states[unseen] = found.states[unseen]
         return states
 
     def _rough_states(self, y: Array) -> Array:
-        return as_numpy(soft_states(self._net, self._rows(y), self._resolved, QUICK_DRAWS))
+        return as_numpy(soft_states(self._net, self._rows(y), self.config, QUICK_DRAWS))
 
     @torch.no_grad()
     def _reconstruct(self, y: Array) -> Array:
@@ -447,8 +412,8 @@ class GDM(SoftModel[GdmModule]):
 
     def _bound(self, y: Array) -> float:
         if np.isnan(y).any():
-            return missing_data_bound(self._net, y, self._fill(y), self._resolved)
-        return bound(self._net, self._rows(y), self._resolved)
+            return missing_data_bound(self._net, y, self._fill(y), self.config)
+        return bound(self._net, self._rows(y), self.config)
 
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
         rows = self._rows(y, self._fill_causally(y))
@@ -456,7 +421,7 @@ class GDM(SoftModel[GdmModule]):
 
     def _sample_reader(self, lag: int) -> GdmReader:
         words = None if self.word_model_ is None else self._marked_words_of_states
-        return GdmReader(self._net, self._resolved, self._factors, self.word_model_, words, lag)
+        return GdmReader(self._net, self.config, self._factors, self.word_model_, words, lag)
 
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
         y, z, x = generate(self._net, n_samples, self.config.temperature, seed)
