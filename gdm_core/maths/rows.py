@@ -27,7 +27,6 @@ class Rows:
     scored: Tensor | None  # [R] 1 where the row counts, None when all do
     n_scored: int
     lengths: tuple[int, ...]  # rows of each sequence, for posteriors that read whole sequences
-    words: Tensor | None = None  # [R, W] how much each row counts as each word, None where nothing was said
 
     def __len__(self) -> int:
         return int(self.y.shape[0])
@@ -38,7 +37,7 @@ class Rows:
 
     def at(self, index: Tensor | slice, **changes: Any) -> Rows:
         """The rows that `index` names, with `changes` to what is said of them."""
-        columns = {name: getattr(self, name) for name in ("y", "known", "past", "age", "scored", "words")}
+        columns = {name: getattr(self, name) for name in ("y", "known", "past", "age", "scored")}
         chosen: dict[str, Any] = {name: part if part is None else part[index] for name, part in columns.items()}
         return replace(self, **chosen | changes)
 

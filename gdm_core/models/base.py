@@ -170,13 +170,9 @@ class StateModel(ABC):
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
         """(y [T, N], z [T, K], x [T, D]) drawn from the model."""
 
-    def _sample_reader(self, lag: int) -> SampleReader:
+    def _sample_reader(self) -> SampleReader:
         """What reads one standardised sample after the other, for `online`."""
         raise ConfigError(f"{type(self).__name__} cannot follow a recording as it is made: {self.why_not_online}.")
-
-    def _beside_parameters(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-        """(tensors, entries of the header) that a family keeps in a file, too; its `from_file` takes them back."""
-        return {}, {}
 
     @property
     def min_samples(self) -> int:
@@ -454,7 +450,7 @@ class StateModel(ABC):
         """
         self._require_fitted()
         whole(0).require("lag", lag)
-        return Online(self._sample_reader(lag), self._scaler, self.config.n_states, lag)
+        return Online(self._sample_reader(), self._scaler, self.config.n_states, lag)
 
     @overload
     def filter(self, data: Recording, lag: int = 0) -> Array: ...
@@ -544,7 +540,6 @@ class StateModel(ABC):
             tensors |= {f"factors.{name}": value for name, value in vars(self.factors_).items()}
         if self.calibration_ is not None:
             tensors |= {f"calibration.{name}": value for name, value in vars(self.calibration_).items()}
-        more, entries = self._beside_parameters()
         header = {
             "family": self.family,
             "config": dataclasses.asdict(self.config),
@@ -553,7 +548,7 @@ class StateModel(ABC):
             "elbo": self.elbo_,
             "seconds": self.seconds_,
         }
-        return encoded(tensors | more, header | entries)
+        return encoded(tensors, header)
 
     @classmethod
     def from_file(cls, tensors: dict[str, Array], header: dict[str, Any]) -> Self:

@@ -45,10 +45,6 @@ class SampleReader(Protocol):
     def read(self, y: npt.NDArray[np.float32]) -> Candidates:
         """Take in the next sample `y` [N], NaN where missing."""
 
-    def words(self, lag: int) -> npt.NDArray[np.float32] | None:
-        """[C] probability of each word, `lag` samples ago; None where no words were taught. Asked once a sample, in order."""
-        return None
-
 
 @dataclass(frozen=True, eq=False)
 class Moment:
@@ -56,12 +52,10 @@ class Moment:
 
     sample  its number, from 0; below 0 while fewer than lag + 1 samples are known, and all else is NaN
     shares  [K]
-    words   [C] probability of each word in the order of `class_names_`; None for a model that was taught none
     """
 
     sample: int
     shares: npt.NDArray[np.float32]
-    words: npt.NDArray[np.float32] | None = None
 
     def __str__(self) -> str:
         said = [f"S{i + 1} {share:.2f}" for i, share in enumerate(self.shares)]
@@ -100,8 +94,8 @@ class Online:
         self.n_seen += 1
         if self.n_seen <= self.lag:
             nothing = np.full(self._n_states, np.nan, np.float32)
-            return Moment(self.n_seen - 1 - self.lag, nothing, None)
-        return Moment(self.n_seen - 1 - self.lag, self._shares(0), self._reader.words(self.lag))
+            return Moment(self.n_seen - 1 - self.lag, nothing)
+        return Moment(self.n_seen - 1 - self.lag, self._shares(0))
 
     def follow(self, y: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """[T, K] what is said of each sample of `y` [T, N], the last ones from what there is."""

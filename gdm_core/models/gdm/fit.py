@@ -326,7 +326,7 @@ def paper_steps(
         z = log_z.exp()
         prior = module.prior_logits(view.context, z, rows)
         ratio = log_density(log_z, prior, tau) - log_density(log_z, posterior, tau)
-        bound = (module.log_likelihood(z, view.design, rows) + module.label_term(z, rows) + ratio).sum(-1).mean()
+        bound = (module.log_likelihood(z, view.design, rows) + ratio).sum(-1).mean()
         usage = z.mean((0, 1))
         objective = bound - (usage * (usage + 1e-8).log()).sum()
         optimiser.zero_grad(set_to_none=True)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from gdm_core.maths.rows import Rows
 from gdm_core.models.gdm.config import GDMConfig
-from gdm_core.models.gdm.module import LEAST_CHANCE, GdmModule
+from gdm_core.models.gdm.module import GdmModule
 
 Array = npt.NDArray[np.float32]
 
@@ -47,11 +47,6 @@ class Batch:
         self.starts = np.flatnonzero(age <= 0)
         self.ready: Array = (age >= lags).astype(np.float32)
         self.young = np.flatnonzero(age < lags)  # rows whose noise is R_1
-        # [W, rows that count as a word], and which those are
-        self.worded = np.zeros(0, np.int64) if rows.words is None else np.flatnonzero(rows.words.sum(1).numpy() > 0)
-        self.words: Array | None = (
-            None if rows.words is None else np.ascontiguousarray(rows.words.numpy()[self.worded].T)
-        )
         self.share: Array = np.full(len(age), 1 / rows.n_scored, np.float32)  # of each row in the average
         if rows.scored is not None:
             self.share *= rows.scored.numpy()
@@ -177,9 +172,6 @@ class FusedObjective:
             error *= batch.known[:, None]
         square = np.square(error)
         value = -0.5 * square.sum(axis=0) - constant - divergence  # [S, R] log importance weights
-        d_worded, d_map = None, None
-        if batch.words is not None:
-            d_worded, d_map = self._label_term(batch, z, value)
         if importance:
             peak = value.max(axis=0)
             weight = np.exp(value - peak)
@@ -219,14 +211,10 @@ class FusedObjective:
         if not importance:
             d_z = (d_weighted * design[None, :, None]).sum(axis=1)  # [K, S, R]
             d_z += _unshift(np.float32(gamma) * d_prior, 1)
-            if d_worded is not None:
-                d_z[:, :, batch.worded] += d_worded * upstream[:, batch.worded]
             d_z -= (d_z * z).sum(axis=0)
             d_z *= z
             d_logits += d_z.sum(axis=1) / np.float32(temperature)
 
-        if d_map is not None:
-            self._map_gradient((d_map * upstream[:, batch.worded]), z[:, :, batch.worded])
         g["transition.weight"][...] = before @ d_context.T
         g["transition.bias"][:] = d_context.sum(axis=1)
         d_before = p["transition.weight"] @ d_context  # [D, R]
@@ -242,27 +230,6 @@ class FusedObjective:
             d_x += _unshift(d_before, 1)
             g["projection"][...] = d_x @ batch.past.T
         return objective
-
-    def _word_map(self) -> Array:
-        """[K, W] p(word | state)."""
-        logits = self.p["word_logits"]
-        chance = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return chance / chance.sum(axis=1, keepdims=True)
-
-    def _label_term(self, batch: Batch, z: Array, value: Array) -> tuple[Array, Array]:
-        """Adds the label term to `value` [S, R]; its slopes in z [K, S, worded] and in the words' chances [W, S, worded]."""
-        assert batch.words is not None
-        table = self._word_map()
-        chance = np.einsum("kw,ksr->wsr", table, z[:, :, batch.worded], optimize=True)
-        floored = np.maximum(chance, np.float32(LEAST_CHANCE))
-        value[:, batch.worded] += (batch.words[:, None] * np.log(floored)).sum(axis=0)
-        d_chance = batch.words[:, None] / floored * (chance > LEAST_CHANCE)
-        return np.einsum("kw,wsr->ksr", table, d_chance, optimize=True), d_chance
-
-    def _map_gradient(self, d_chance: Array, z: Array) -> None:
-        table = self._word_map()
-        d_table = np.einsum("wsr,ksr->kw", d_chance, z, optimize=True)
-        self.g["word_logits"][...] = table * (d_table - (d_table * table).sum(axis=1, keepdims=True))
 
     def _row_noise(self, batch: Batch, log_noise: Array) -> tuple[Array, Array]:
         """Inverse standard deviations [N, 1, R], and minus the log-density of a zero residual [R]."""

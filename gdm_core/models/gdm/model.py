@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -23,13 +23,12 @@ from gdm_core.models.gdm.fit import REPORT_EVERY, Step
 from gdm_core.models.gdm.missing import Completion, complete, missing_data_bound
 from gdm_core.models.gdm.module import GdmModule, elbo
 from gdm_core.models.gdm.online import GdmReader
-from gdm_core.models.gdm.readout import bound, generate, log_bound, posterior_mean, sample_paths, soft_states
-from gdm_core.models.gdm.start import resize_states, start, start_random, start_words
-from gdm_core.models.gdm.word_model import Labels, WordModel, check_labels, learn
+from gdm_core.models.gdm.readout import bound, generate, log_bound, sample_paths, soft_states
+from gdm_core.models.gdm.start import resize_states, start, start_random
 from gdm_core.models.parameters import parameters_of
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 from gdm_core.models.scaling import Scaler
-from gdm_core.trials import Trials, TrialsLike, as_trials, is_single
+from gdm_core.trials import Trials
 
 Module = TypeVar("Module", bound=torch.nn.Module)
 
@@ -130,7 +129,6 @@ class SoftModel(StateModel, Generic[Module]):
         self._module = None
 
 
-WARM_STEPS_FOR_MARKS = 50  # where the words changed and nothing else
 QUICK_DRAWS = 16  # half of what a read-out takes
 
 
@@ -146,14 +144,6 @@ class GDM(SoftModel[GdmModule]):
     @parameters_of(GDMConfig)
     def __init__(self, config: GDMConfig) -> None:
         super().__init__(config)
-
-    def _forget(self) -> None:
-        super()._forget()
-        self._forget_words()
-
-    def _forget_words(self) -> None:
-        self._labels: Labels | None = None
-        self.word_model_: WordModel | None = None
 
     # ---- what was learned ---------------------------------------------------------------------------------------
     @property
@@ -176,49 +166,14 @@ class GDM(SoftModel[GdmModule]):
         return device
 
     def _blank(self) -> GdmModule:
-        words = self.params_.get("word_logits")
-        return GdmModule(self.n_channels, self.config, 0 if words is None else words.shape[1]).to(self._device)
+        return GdmModule(self.n_channels, self.config).to(self._device)
 
     # ---- fitting ------------------------------------------------------------------------------------------------
-    def fit(
-        self, trials: TrialsLike, y: Any = None, labels: Any = None, class_names: Sequence[str] | None = None
-    ) -> Self:
-        """Fit to `trials` (a Trial, an array [T, N], several, or Trials). `y` is ignored: scikit-learn hands it on.
-
-        labels       words for a few moments: [T] whole numbers, -1 elsewhere; a list of such arrays for several trials.
-                     States are then tied to words, and `predict_labels` names every moment
-        class_names  the words that the numbers stand for; if None the trials' own label names
-        """
-        for _ in self.fit_iter(trials, labels, class_names):
-            pass
-        return self
-
-    def fit_iter(
-        self,
-        trials: TrialsLike,
-        labels: Any = None,
-        class_names: Sequence[str] | None = None,
-        *,
-        finish: bool = True,
-        start: bool = False,
-    ) -> Iterator[Progress]:
-        """Fit to `trials` step by step, with `labels` and `class_names` as in `fit`; with `start` from before the first step.
-
-        Closing the iterator early leaves a usable model with status CANCELLED. Without `finish`
-        there is no score and no calibration in the end.
-        """
-        self._forget_words()
-        data = as_trials(trials)
-        if labels is not None:
-            one = is_single(trials) or (len(data) == 1 and np.ndim(labels) == 1)
-            self._labels = check_labels(labels, data, one, class_names, self.config.n_states)
-        return super().fit_iter(data, finish=finish, start=start)
-
     def _fit(self, ys: list[Array]) -> Iterator[Progress]:
         return on_one_thread(self._all_fits(ys))  # a step is small: threads would only wait for each other
 
     def _all_fits(self, ys: list[Array]) -> Iterator[Progress]:
-        config, rows = self.config, self._rows_to_fit(ys)
+        config, rows = self.config, make_rows(ys, self._device, fill=self._fill)
         found: list[tuple[float, dict[str, Array], Status | None]] = []
         for restart in range(config.n_restarts):
             yield from self._fit_once(rows, config, restart)
@@ -233,16 +188,12 @@ class GDM(SoftModel[GdmModule]):
         """Start from `rows` and climb on them."""
         seed = config.seed + 1_000_003 * restart
         self.status_ = None
-        n_words = 0 if rows.words is None else rows.words.shape[1]
-        module = GdmModule(rows.y.shape[1], config, n_words).to(rows.y.device)
+        module = GdmModule(rows.y.shape[1], config).to(rows.y.device)
         if self._warm_from is not None:
             previous = self._warm_from._net  # type: ignore[attr-defined]
             resize_states(previous, module, rows, self.config, seed)
-            if "word_logits" not in self._warm_from.params_:
-                start_words(module, module.view(rows).posterior.softmax(-1), rows)
         elif config.preset == "paper":
             start_random(module, seed)
-            start_words(module, module.view(rows).posterior.softmax(-1), rows)
         else:
             start(module, rows, config, seed)
         self._keep(module)
@@ -263,8 +214,7 @@ class GDM(SoftModel[GdmModule]):
     def _n_steps(self, config: GDMConfig, plan: svi.FitPlan) -> int:
         if config.n_steps is not None or self._warm_from is None:
             return plan.steps
-        marks_alone = self._labels is not None and self.config == self._warm_from.config
-        return WARM_STEPS_FOR_MARKS if marks_alone else plan.warm
+        return plan.warm
 
     def _control(self) -> GDM:
         return self.from_config(dataclasses.replace(self.config, readout="amortised"))
@@ -288,90 +238,6 @@ class GDM(SoftModel[GdmModule]):
             torch.einsum("i,igk->gk", weight, logits.softmax(-1)).double().numpy(force=True)
         )
         return mixed
-
-    # ---- words ---------------------------------------------------------------------------------------------------
-    @property
-    def class_names_(self) -> tuple[str, ...]:
-        """The words that this model was taught, () for none."""
-        return () if self.word_model_ is None else self.word_model_.names
-
-    def predict_label_proba(self, data: TrialsLike) -> Any:
-        """Calibrated probability of each word [T, C] at each time of `data`, in the order of `class_names_`.
-
-        It is 0 for words that were never marked.
-        """
-        return self._each(data, self._word_probabilities)
-
-    def predict_labels(self, data: TrialsLike) -> Any:
-        """The likeliest word [T] at each time of `data`, a number into `class_names_`."""
-        return self._each(data, lambda y: self._word_probabilities(y).argmax(axis=1))
-
-    @property
-    def label_doubt_(self) -> str | None:
-        """Why the probabilities of words may promise too much in other recordings; None where that was measured."""
-        if self._taught.held_out == "recordings":
-            return None
-        why = {
-            "parts": "Marks lie in one recording alone",
-            "nothing": "Marks are too few to leave some out",
-        }[self._taught.held_out]
-        return (
-            f"{why}, so nothing says how sure words may be in other recordings: their probabilities are not calibrated "
-            "there. Mark each word in two recordings or more."
-        )
-
-    def unfamiliar_share(self, data: TrialsLike) -> Any:
-        """Share of the features of `data` that lie outside of what the recordings that were taught hold (98 % of theirs)."""
-        return self._each(data, self._taught.unfamiliar_share)
-
-    @property
-    def word_map_(self) -> npt.NDArray[np.float32]:
-        """[K, C] probability of each word in each state."""
-        return self._taught.of_all_words(self._marked_words_of_states)
-
-    @property
-    def state_words_(self) -> tuple[str | None, ...]:
-        """The word that each state stands for; None for a free state, in which no word has more than half."""
-        return tuple(self.class_names_[int(row.argmax())] if row.max() > 0.5 else None for row in self.word_map_)
-
-    @property
-    def _taught(self) -> WordModel:
-        self._require_fitted()
-        if self.word_model_ is None:
-            raise FitError("This GDM was taught no words. Give fit() labels of at least two words to predict them.")
-        return self.word_model_
-
-    @property
-    def _marked_words_of_states(self) -> npt.NDArray[np.float64]:
-        """[K, W] probability of each marked word in each state."""
-        return torch.softmax(torch.as_tensor(self.params_["word_logits"]).double(), -1).numpy()
-
-    def _word_probabilities(self, y: Array) -> Array:
-        taught = self._taught
-        states = as_numpy(posterior_mean(self._net, self._rows(y), self.config.temperature))
-        return taught.probabilities(y, states.astype(np.float64) @ self._marked_words_of_states)
-
-    def _rows_to_fit(self, ys: list[Array]) -> Rows:
-        """The rows of `ys`; where words were given, with how much each counts as each of them."""
-        rows = make_rows(ys, self._device, fill=self._fill)
-        if self._labels is None:
-            return rows
-        self.word_model_, weights = learn(ys, self._labels, self.config.seed)
-        return dataclasses.replace(rows, words=torch.as_tensor(weights, device=rows.y.device))
-
-    def _beside_parameters(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-        if self.word_model_ is None:
-            return {}, {}
-        arrays = {f"evidence.{name}": value for name, value in self.word_model_.arrays().items()}
-        return arrays, {"class_names": list(self.class_names_)}
-
-    @classmethod
-    def from_file(cls, tensors: dict[str, Array], header: dict[str, Any]) -> Self:
-        model = super().from_file(tensors, header)
-        kept = {k.removeprefix("evidence."): value for k, value in tensors.items() if k.startswith("evidence.")}
-        if kept:
-            model.word_model_ = WordModel.from_arrays(kept, tuple(header["class_names"]))
-        return model
 
     # ---- hooks --------------------------------------------------------------------------------------------------
     def _rows(self, y: Array, filled: npt.NDArray[Any] | None = None) -> Rows:
@@ -419,9 +285,8 @@ class GDM(SoftModel[GdmModule]):
         rows = self._rows(y, self._fill_causally(y))
         return as_numpy(sample_paths(self._net, rows, origins, horizon, n_paths, self.config.temperature, seed))
 
-    def _sample_reader(self, lag: int) -> GdmReader:
-        words = None if self.word_model_ is None else self._marked_words_of_states
-        return GdmReader(self._net, self.config, self._factors, self.word_model_, words, lag)
+    def _sample_reader(self) -> GdmReader:
+        return GdmReader(self._net, self.config, self._factors)
 
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
         y, z, x = generate(self._net, n_samples, self.config.temperature, seed)

@@ -19,7 +19,6 @@ from gdm_core.models.gdm.transitions import GruTransition, LinearTransition
 
 _LOG_2PI = math.log(2 * math.pi)
 _BOUND_ELEMENTS = 50_000_000
-LEAST_CHANCE = 1e-6  # of a word, whatever the state
 _LEAST_LOG_NOISE = math.log(1e-4)  # of a channel's standard deviation; keeps noise-free data from a singular fit
 
 
@@ -40,7 +39,7 @@ class GdmModule(nn.Module):
 
     first_log_noise: Tensor
 
-    def __init__(self, n_channels: int, config: GDMConfig, n_words: int = 0) -> None:
+    def __init__(self, n_channels: int, config: GDMConfig) -> None:
         super().__init__()
         k, d, n = config.n_states, config.n_latent, n_channels
         self.lags = config.lags
@@ -55,8 +54,6 @@ class GdmModule(nn.Module):
         self.register_buffer("first_log_noise", torch.zeros(n))
         # Strictly lower part of R's Cholesky factor, a row in units of its standard deviation.
         self.noise_coupling = nn.Parameter(torch.zeros(n, n)) if config.covariance == "full" else None
-        # p(word | state), where words were given
-        self.word_logits = nn.Parameter(torch.zeros(k, n_words)) if n_words else None
         self.transition = (
             LinearTransition(k, d, config.stickiness)
             if config.transition == "linear"
@@ -134,13 +131,6 @@ class GdmModule(nn.Module):
         slope = row_products(gram, by_row).mul_(-0.5).add_(pull)
         return (at_center[:, None] + slope.mul_(by_row).sum(1)).T
 
-    def label_term(self, z: Tensor, rows: Rows) -> Tensor | float:
-        """[S, R] log-probability of what was said about each row, sum_w weight_w log sum_k z_k p(w | k); 0 without words."""
-        if rows.words is None or self.word_logits is None:
-            return 0.0
-        chance = z @ torch.softmax(self.word_logits, -1)  # [S, R, W]
-        return (rows.words * chance.clamp_min(LEAST_CHANCE).log()).sum(-1)
-
     def _log_density(self, residual: Tensor, rows: Rows, log_noise: Tensor | None = None) -> Tensor:
         """[..., R] log-density of residuals [..., R, N] over each row's observed channels; `log_noise` where it is known."""
         log_noise = self.row_log_noise(rows) if log_noise is None else log_noise
@@ -208,7 +198,7 @@ def sampled_elbo(module: GdmModule, rows: Rows, noise: Tensor, temperature: floa
     log_z, posterior = module.sample_posterior(view, rows, noise, temperature)
     z = log_z.exp()
     delta = module.prior_logits(view.context, z, rows) - posterior  # [S, R, K]
-    fit = module.log_likelihood(z, view.design, rows) + module.label_term(z, rows)
+    fit = module.log_likelihood(z, view.design, rows)
     return (fit - sampled_kl(delta, torch.log_softmax(-noise, -1))).mean(0)
 
 
@@ -227,7 +217,6 @@ def importance_objective(module: GdmModule, rows: Rows, noise: Tensor, temperatu
     prior = module.prior_logits(view.context, z, rows)
     log_q = log_density(log_z, posterior, temperature)
     joint = module.log_likelihood(z, view.design, rows) + log_density(log_z, prior, temperature)
-    joint = joint + module.label_term(z, rows)
     log_weights = (joint - log_q).detach()
     weights = torch.softmax(log_weights, 0)
     moving = (weights * (joint + log_q)).sum(0)

@@ -14,7 +14,6 @@ from gdm_core.maths.rows import Rows, as_numpy
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, RowsView, roles
 from gdm_core.models.gdm.readout import candidates_of_last_row, same_noise
-from gdm_core.models.gdm.word_model import WordModel
 from gdm_core.models.online import Arrays, Candidates
 
 _STICKY_DRAWS = 64
@@ -28,9 +27,6 @@ class GdmReader:
         module: GdmModule,
         config: GDMConfig,
         factors: FactorModel,
-        words: WordModel | None,
-        words_of_states: npt.NDArray[np.float64] | None,
-        lag: int,
     ) -> None:
         if not module.posterior.causal:
             raise ConfigError(
@@ -38,7 +34,6 @@ class GdmReader:
                 "moment alone. Fit with posterior='window' or 'linear' to follow a recording as it is made."
             )
         self.module, self.config, self._factors = module, config, factors
-        self._words, self._words_of_states = words, words_of_states
         self._device = module.initial.device
         self._noise = same_noise(module)
         self._n_rows = max(module.lags, 2) + 1  # the row before has a move of its own
@@ -56,15 +51,6 @@ class GdmReader:
             self.memory["transition"] = as_numpy(start)[None]
         if module.posterior.sequential:
             self.memory["drawn"] = np.zeros((_STICKY_DRAWS, k), np.float32)
-        if words is not None:
-            # A gap reaches back to the last value before it.
-            self._n_heard = max(words.windows) // 2 + 1 + lag + words.longest_gap + 1
-            self.memory |= {
-                "heard": np.zeros((0, n), np.float32),  # 0 where missing, as what words are told by takes it
-                "heard_known": np.zeros((0, n), np.bool_),
-                "by_state": np.zeros((0, len(words.words))),
-                "word": np.zeros((0, len(words.words))),
-            }
 
     @torch.inference_mode()
     def read(self, y: npt.NDArray[np.float32]) -> Candidates:
@@ -77,8 +63,6 @@ class GdmReader:
             found = Candidates(as_numpy(transfer), as_numpy(z))
         else:
             found = self._alone(moments(view.posterior[-1:], self.config.temperature).mean)
-        if self._words is not None:
-            self._hear(y, view)
         return found
 
     def _rows(self, y: npt.NDArray[np.float32]) -> Rows:
@@ -120,27 +104,6 @@ class GdmReader:
     def _alone(self, shares: Tensor) -> Candidates:
         """Shares [1, K] that no other sample changes."""
         return Candidates(np.ones((1, 1)), as_numpy(shares))
-
-    # ---- words --------------------------------------------------------------------------------------------------
-    def _hear(self, y: npt.NDArray[np.float32], view: RowsView) -> None:
-        assert self._words_of_states is not None
-        m, known = self.memory, np.isfinite(y)
-        mean = moments(view.posterior[-1:], self.config.temperature).mean.double().numpy(force=True)
-        if self.module.posterior.sequential:
-            mean = m["drawn"].mean(axis=0, keepdims=True).astype(np.float64)
-        new = {"heard": np.where(known, y, np.float32(0))[None], "heard_known": known[None]}
-        for name, value in (new | {"by_state": mean @ self._words_of_states}).items():
-            m[name] = np.concatenate([m[name], value])[-self._n_heard :]
-
-    def words(self, lag: int) -> npt.NDArray[np.float32] | None:
-        if self._words is None:
-            return None
-        m, at = self.memory, len(self.memory["heard"]) - 1 - lag
-        heard = np.where(m["heard_known"], m["heard"], np.float32(np.nan))
-        before = m["word"][0] if len(m["word"]) else None
-        p, said = self._words.next_word(heard, at, m["by_state"][at], before)
-        m["word"] = p[None]
-        return said
 
 
 def sticky_noise(module: GdmModule, age: int) -> Tensor:

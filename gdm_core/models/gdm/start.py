@@ -19,7 +19,6 @@ from gdm_core.models.gdm.posteriors import LinearPosterior, discriminant
 
 _PLACE_WEIGHT = 0.7  # of position beside steps in the first clustering
 _CLUSTER_ROWS = 20_000
-_WORD_WEIGHT = 2.0  # of the words' probabilities beside standardised steps and places
 
 
 def whitening_projection(values: Tensor, n_latent: int, weighted: bool) -> Tensor:
@@ -71,15 +70,10 @@ def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int) -> None:
     move_scale = moved.square().mean(0).sqrt().clamp_min(1e-4)
     features = torch.cat([x, moved / move_scale], -1)
     clustered = x if config.reads == "linear" else torch.cat([moved / move_scale, _PLACE_WEIGHT * x], -1)
-    if rows.words is not None:  # rows that were given other words begin in other states
-        clustered = torch.cat(
-            [clustered, _WORD_WEIGHT * rows.words / rows.words.sum(-1, keepdim=True).clamp_min(1e-6)], -1
-        )
     labels = torch.as_tensor(cluster(clustered.numpy(force=True), config.n_states, seed), device=x.device)
     member = nn.functional.one_hot(labels, config.n_states).to(x.dtype)
 
     _, design, _, _ = module.view(rows)
-    start_words(module, member, rows)
     module.dynamics.copy_(regress(design, member, rows.y, rows.known))
     _start_noise(module, rows, (rows.y - module.mean(member[None], design)[0]).square())
     after = rows.age > 0
@@ -99,14 +93,6 @@ def _start_noise(module: GdmModule, rows: Rows, squares: Tensor) -> None:
     known = torch.ones_like(squares) if rows.known is None else rows.known
     variance = (squares * known).sum(0) / known.sum(0).clamp_min(1)
     module.log_noise.copy_((variance + 1e-6).sqrt().log())
-
-
-@torch.no_grad()
-def start_words(module: GdmModule, member: Tensor, rows: Rows) -> None:
-    """p(word | state) from how much rows in each state [R, K] count as each word."""
-    if module.word_logits is not None and rows.words is not None:
-        count = member.T @ rows.words
-        module.word_logits.copy_(torch.log_softmax((count + 0.01 * count.sum() / count.numel() + 1e-6).log(), 1))
 
 
 @torch.no_grad()
@@ -133,7 +119,6 @@ def start_random(module: GdmModule, seed: int) -> None:
 # Axes of each parameter that count states.
 STATE_AXES: dict[str, tuple[int, ...]] = {
     "dynamics": (0,),
-    "word_logits": (0,),
     "initial": (0,),
     "transition.weight": (1,),
     "transition.bias": (0,),
@@ -157,9 +142,6 @@ def resize_states(previous: GdmModule, module: GdmModule, rows: Rows, config: GD
     state = {}
     for name, value in module.state_dict().items():
         source = previous.state_dict().get(name)
-        if name == "word_logits" and (source is None or source.shape[1] != value.shape[1]):
-            state[name] = value  # other words: their map starts anew
-            continue
         if source is None:  # gamma changed between fixed and learned: keep the module's own
             state[name] = _stickiness(name, previous, value)
             continue

@@ -116,7 +116,7 @@ class ARHMM(SwitchingModel[em.EStep]):
     def _latent(self, y: Array) -> Array:
         return self._scores.project(self._scores.factors.fill(y)).astype(np.float32)
 
-    def _sample_reader(self, lag: int) -> ArhmmReader:
+    def _sample_reader(self) -> ArhmmReader:
         return ArhmmReader(self._parameters, self._scores, self.config.lags)
 
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:

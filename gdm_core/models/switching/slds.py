@@ -125,7 +125,7 @@ class SLDS(SwitchingModel[em.SLDSPosterior]):
     def _latent(self, y: Array) -> Array:
         return self._infer(y).x.mean.astype(np.float32)
 
-    def _sample_reader(self, lag: int) -> SldsReader:
+    def _sample_reader(self) -> SldsReader:
         return SldsReader(self._parameters)
 
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
