@@ -19,7 +19,7 @@ _HOME = {name: module for module, name in FAMILIES.values()} | {
     "suggest": "gdm_core.verbs",
     "compare": "gdm_core.verbs",
     "sweep": "gdm_core.verbs",
-    "propose": "gdm_core.analysis.proposals",
+    "LabelModel": "gdm_core.labels.model",
     "Study": "gdm_core.study.study",
     "GdmError": "gdm_core.errors",
     "study": "gdm_core.study",

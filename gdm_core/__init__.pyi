@@ -1,7 +1,7 @@
 # What type checkers and editors read in place of the lazy names of __init__.py; a test compares the two.
 from gdm_core.analysis.metrics import evaluate as evaluate
-from gdm_core.analysis.proposals import propose as propose
 from gdm_core.errors import GdmError as GdmError
+from gdm_core.labels.model import LabelModel as LabelModel
 from gdm_core.models.base import Progress as Progress
 from gdm_core.models.base import Status as Status
 from gdm_core.models.gdm.model import GDM as GDM

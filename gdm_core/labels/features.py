@@ -25,8 +25,8 @@ def window_lengths(rate_hz: float) -> tuple[int, ...]:
     )
 
 
-def window_features(y: npt.NDArray[Any], rate_hz: float) -> Array:
-    """Return features [T, N (1 + 2 windows)] of a standardised trial [T, N].
+def window_features(y: npt.NDArray[Any], rate_hz: float, rows: npt.NDArray[np.intp] | None = None) -> Array:
+    """Return features [rows, N (1 + 2 windows)] of a standardised trial [T, N], of all rows by default.
 
     Gaps of up to `GAP_SECONDS` are interpolated linearly; longer ones are 0, the mean of the channel.
     """
@@ -37,9 +37,9 @@ def window_features(y: npt.NDArray[Any], rate_hz: float) -> Array:
         values = np.where(fillable, interpolated(values), values).astype(np.float32)
         known |= fillable
         values = np.where(known, values, np.float32(0))
-    at = np.arange(len(y))
+    at = np.arange(len(y)) if rows is None else rows
     sums, squares, counts = running_sum(values), running_sum(np.square(values)), running_sum(known)
-    columns: list[npt.NDArray[Any]] = [values]
+    columns: list[npt.NDArray[Any]] = [values[at]]
     for window in window_lengths(rate_hz):
         start, stop = np.maximum(at - window // 2, 0), np.minimum(at + window // 2 + 1, len(y))
         n = np.maximum(counts[stop] - counts[start], 1)

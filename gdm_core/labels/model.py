@@ -67,34 +67,30 @@ class LabelModel:
         """
         data = as_trials(trials)
         single = is_single(trials) or (len(data) == 1 and np.ndim(labels) == 1)
-        codes, self.class_names_ = check_labels(labels, data, single, class_names)
+        codes, class_names = check_labels(labels, data, single, class_names)
         self._codes = np.unique(np.concatenate(codes))
         self._codes = self._codes[self._codes != UNLABELLED]
         self._scaler = Scaler.from_trials(data)
         self._rate_hz = float(np.median([trial.rate_hz for trial in data]))
         self._learn(data, [np.where(a < 0, UNLABELLED, np.searchsorted(self._codes, a)) for a in codes])
+        self.class_names_ = tuple(class_names)
         return self
 
     def _learn(self, data: Trials, classes: list[Codes]) -> None:
         """Fit the classifier, and cross-validate it to calibrate its probabilities."""
-        seen = [self._features(trial) for trial in data]
         folds, held_back = _folds(classes, max(2, round(CLIP_SECONDS * self._rate_hz)))
-
-        def take(rows: list[npt.NDArray[np.intp]]) -> tuple[Array, Array, Codes, Codes]:
-            """Return features, states, classes and folds of some rows of each trial."""
-            arrays = [(*both, a, fold) for both, a, fold in zip(seen, classes, folds, strict=True)]
-            parts = [[array[at] for array in trial] for trial, at in zip(arrays, rows, strict=True)]
-            x, states, y, fold = (np.concatenate(column) for column in zip(*parts, strict=True))
-            return x, states, y, fold
-
         finest = max(1, round(self._rate_hz / ROWS_PER_SECOND))
-        n_labelled = sum(int((a >= 0).sum()) for a in classes)
-        x, states, y, fold = take(
-            [_labelled_rows(a, max(finest, -(-n_labelled // MOST_LABELLED_ROWS))) for a in classes]
-        )
         step = max(finest, -(-data.n_samples // MOST_ROWS))
-        grid = [np.arange(0, trial.n_samples, step) for trial in data]
-        grid_x, grid_states, truth, grid_fold = take(grid)
+        labelled_step = max(finest, -(-sum(int((a >= 0).sum()) for a in classes) // MOST_LABELLED_ROWS))
+        labelled, grid = [], []  # features, states, classes and folds of some rows of each trial
+        for trial, a, fold_of in zip(data, classes, folds, strict=True):
+            rows = _labelled_rows(a, labelled_step)
+            every = np.concatenate([rows, np.arange(0, trial.n_samples, step)])
+            columns = (*self._features(trial, every), a[every], fold_of[every])
+            labelled.append([column[: len(rows)] for column in columns])
+            grid.append([column[len(rows) :] for column in columns])
+        x, states, y, fold = (np.concatenate(column) for column in zip(*labelled, strict=True))
+        grid_x, grid_states, truth, grid_fold = (np.concatenate(column) for column in zip(*grid, strict=True))
 
         def fit(kept: npt.NDArray[Any], n_trees: int, number: int) -> Classifier:
             seed = self.seed * (FOLDS + 1) + number
@@ -106,7 +102,7 @@ class LabelModel:
             rows = (grid_fold == number) & np.isin(truth, y[kept])
             if rows.any() and len(np.unique(y[kept])) > 1:
                 proba = fit(kept, FOLD_TREES, number).predict_log_proba(grid_x, grid_states)
-                log_p.append(self._smooth(proba, [len(at) for at in grid], step)[rows])
+                log_p.append(self._smooth(proba, [len(part[0]) for part in grid], step)[rows])
                 known.append(truth[rows])
         self.calibrated_on_, self.held_out_, self._temperature = "nothing", None, 1.0
         if known:
@@ -160,12 +156,13 @@ class LabelModel:
         found[:, self._codes] = hmm.softmax(smoothed / self._temperature)[0]
         return found
 
-    def _features(self, trial: Trial) -> tuple[Array, Array]:
-        """Return window features [T, F] and the base model's soft states [T, K]."""
-        x = window_features(self._scaler.apply(trial.y), self._rate_hz)
+    def _features(self, trial: Trial, rows: npt.NDArray[np.intp] | None = None) -> tuple[Array, Array]:
+        """Return window features [T, F] and the base model's soft states [T, K] of the rows, or of all."""
+        x = window_features(self._scaler.apply(trial.y), self._rate_hz, rows)
         if self.model is None:
             return x, np.zeros((len(x), 0), np.float32)
-        return x, np.asarray(self.model.predict_proba(trial), np.float32)
+        states = np.asarray(self.model.predict_proba(trial), np.float32)
+        return x, states if rows is None else states[rows]
 
     def _each(self, trials: TrialsLike, function: Any) -> Any:
         if not self.class_names_:

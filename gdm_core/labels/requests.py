@@ -1,4 +1,7 @@
-"""What pages ask of workers about labels: model bytes and labelled stretches in, plain results out."""
+"""What pages ask of workers about labels: model bytes and labelled stretches in, plain results out.
+
+Empty model bytes stand for a label model without a base model.
+"""
 
 from __future__ import annotations
 
@@ -137,7 +140,7 @@ def label_model_bytes(
 def _fitted(model_bytes: bytes, train: Trials, stretches: tuple[Stretch, ...], names: tuple[str, ...]) -> LabelModel:
     key = f"{hashlib.sha256(model_bytes).hexdigest()}/{train.fingerprint}/{stretches}/{names}"
     if key not in _kept:
-        model = LabelModel(model_from_bytes(model_bytes))
+        model = LabelModel(model_from_bytes(model_bytes) if model_bytes else None)
         _kept[key] = model.fit(train, painted(train, stretches), names)
     _kept.move_to_end(key)
     while len(_kept) > MOST_KEPT:

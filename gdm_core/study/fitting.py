@@ -9,12 +9,13 @@ import numpy as np
 
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.errors import ConfigError, DataError, FitError
+from gdm_core.labels.model import LabelModel
 from gdm_core.maths.gaps import gap_lengths
 from gdm_core.models.base import StateModel, Status
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.study.sheet import counted, listed, near
 from gdm_core.study.states import Recording
-from gdm_core.trials import UNLABELLED, Trial, Trials
+from gdm_core.trials import UNLABELLED, Stretch, Trial, Trials
 
 MOST_SAMPLES = 200_000  # that a model is fitted to; more changes its states little and costs time
 PIECES = 4  # of a recording that is fitted in part, spread over it
@@ -23,8 +24,7 @@ LONGEST_UNSEEN_S = 1.0  # a model bridges gaps; what it says in the middle of a 
 RATES_ALIKE = 0.02
 STEADY = BoutRule(0.2, 0.2)  # trembling trackers differ from day to day: without it two days of the same mice do, too
 UNLIKE = 4.0  # robust standard deviations
-AROUND_S = 5.0  # of a mark: what words are told by looks some seconds back and ahead
-Mark = tuple[str, int, int, str]  # recording, first sample, the one after the last, word
+Mark = tuple[str, int, int, str]  # recording, first sample, the one after the last, label
 LOOKED_AT = 3_000  # samples of a recording, spread over it, that say whether it is unlike the rest
 
 
@@ -111,31 +111,25 @@ def _pieces(trial: Trial, n_samples: int) -> list[Trial]:
     return [trial.slice(int(start), int(start) + long) for start in starts]
 
 
-def lesson(
+def label_trials(
     recordings: Mapping[str, Trial], animals: Mapping[str, str], marks: Sequence[Mark], notes: list[str]
-) -> tuple[Trials, tuple[tuple[int, int, int, int], ...], tuple[str, ...]]:
-    """What a model is taught words from: what any fit sees of the animals, and what is marked, with a while around it. Then
-    where in it which word is (trial, start, stop, word), and the words."""
-    words = tuple(dict.fromkeys(word for *_, word in marks))
-    if len(words) < 2:
-        raise ConfigError("Mark moments of two words at least: of one alone nothing can be told apart.")
-    parts = list(balanced(recordings, animals, []))  # of which the fit has spoken
-    stretches = []
-    for name, start, stop, word in marks:
+) -> tuple[Trials, tuple[Stretch, ...], tuple[str, ...]]:
+    """Return the recordings with labels, the labelled stretches in them, and the names of the labels."""
+    names = tuple(dict.fromkeys(label for *_, label in marks))
+    if len(names) < 2:
+        raise ConfigError("Mark clips of at least two labels.")
+    where = {name: i for i, name in enumerate(dict.fromkeys(name for name, *_ in marks))}
+    for name, start, stop, label in marks:
         if name not in recordings:
-            raise ConfigError(f"A mark of {word!r} is in {name!r}, which takes no part{near(name, recordings)}.")
-        whole = recordings[name]
-        if not 0 <= start < stop <= whole.n_samples:
+            raise ConfigError(f"A mark of {label!r} is in {name!r}, which takes no part{near(name, recordings)}.")
+        if not 0 <= start < stop <= recordings[name].n_samples:
             raise ConfigError(
-                f"A mark of {word!r} goes from {start} to {stop} in {name!r}, of {whole.n_samples:,} samples."
+                f"A mark of {label!r} goes from {start} to {stop} in {name!r}, of {recordings[name].n_samples:,} samples."
             )
-        around = round(AROUND_S * whole.rate_hz)
-        begin, end = max(0, start - around), min(whole.n_samples, stop + around)
-        stretches.append((len(parts), start - begin, stop - begin, words.index(word)))
-        parts.append(whole.slice(begin, end))
-    of = len({animals[name] for name, *_ in marks})
-    notes.append(f"States are words: {len(marks)} marks in {of} of {len(set(animals.values()))} animals taught them.")
-    return Trials(tuple(parts), "study"), tuple(stretches), words
+    labelled, everyone = {animals[name] for name in where}, set(animals.values())
+    notes.append(f"States are labels, learned from {len(marks)} marks in {len(labelled)} of {len(everyone)} animals.")
+    stretches = tuple((where[name], start, stop, names.index(label)) for name, start, stop, label in marks)
+    return Trials(tuple(recordings[name] for name in where), "study"), stretches, names
 
 
 def one_each(recordings: Mapping[str, Trial], animals: Mapping[str, str], most: int) -> Trials:
@@ -165,19 +159,13 @@ def fitted(model: StateModel, trials: Trials) -> StateModel:
     return made
 
 
-def words_of(model: StateModel) -> tuple[str, ...]:
-    """The words that a model was taught, () for none."""
-    return tuple(getattr(model, "class_names_", ()))
-
-
-def read_states(model: StateModel, recordings: Mapping[str, Trial], rule: BoutRule) -> dict[str, Recording]:
-    """Soft states (or words) of every recording, and bouts by a rule; none in the middle of what nobody saw for more than a
-    second."""
+def read_states(
+    model: StateModel | LabelModel, recordings: Mapping[str, Trial], rule: BoutRule
+) -> dict[str, Recording]:
+    """Return soft states (or labels) and bouts of every recording; none in the middle of long gaps."""
     found = {}
-    # a model that was taught words says those: they are what somebody wants to know of
-    say = getattr(model, "predict_label_proba" if words_of(model) else "predict_proba")
     for name, trial in recordings.items():
-        soft = np.array(say(trial), np.float32)
+        soft = np.array(model.predict_proba(trial), np.float32)
         gone = np.asarray(np.isnan(trial.y).all(axis=1))
         unseen = gap_lengths(gone) > max(1, round(LONGEST_UNSEEN_S * trial.rate_hz))
         labels = np.where(unseen, UNLABELLED, rule.labels(soft, trial.rate_hz)).astype(np.int32)
@@ -197,6 +185,12 @@ def read_by(model: bytes, recording: Trials, smooth_s: float, shortest_s: float)
     fitted_one, trial = model_from_bytes(model), recording[0]
     read = read_states(fitted_one, {"": trial}, BoutRule(smooth_s, shortest_s))[""]
     return read, _explained(fitted_one, trial)
+
+
+def read_labels(label_model: bytes, recording: Trials, smooth_s: float, shortest_s: float) -> Recording:
+    """Return the labels of one recording as bouts, from the bytes of a label model."""
+    rule = BoutRule(smooth_s, shortest_s)
+    return read_states(LabelModel.from_bytes(label_model), {"": recording[0]}, rule)[""]
 
 
 def unlike(model: StateModel, recordings: Mapping[str, Trial]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from gdm_core import __version__
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.errors import ConfigError, DataError, ModelFileError
 from gdm_core.files import write_whole
+from gdm_core.labels.model import LabelModel
 from gdm_core.models.base import StateModel
 from gdm_core.study import comparing, fitting
 from gdm_core.study.design import FRAME, Design, Question, design_of
@@ -36,7 +37,7 @@ from gdm_core.study.states import (
     recording_of,
     states_of,
 )
-from gdm_core.trials import Trial, Trials
+from gdm_core.trials import Trial, Trials, painted
 
 RESERVED = (
     "state", "name", "minute", "changes", "changes_per_min", "from_state", "to_state", *OF_STATES, *OF_CHANGES
@@ -149,19 +150,19 @@ class Study(Counted):
 
     @classmethod
     def of_read(
-        cls, model: StateModel, read: Mapping[str, Recording], odd: Mapping[str, str], sheet: Sheet, names: Names = None,
+        cls, model: StateModel | None, read: Mapping[str, Recording], odd: Mapping[str, str], sheet: Sheet, names: Names = None,
         rule: BoutRule = fitting.STEADY,
     ) -> Study:  # fmt: skip
         """The study of recordings that were read with a model elsewhere, as `fitting.read_by` reads them.
 
-        model   fitted
+        model   fitted, None for states of another tool
         read    recording -> its states
         odd     recording -> in what it is unlike the rest
         sheet   of the study
         names   of states
         rule    by which soft states became bouts
         """
-        made = cls._of(sheet, read, as_names(names or fitting.words_of(model)))
+        made = cls._of(sheet, read, as_names(names))
         said = [f"{name} is {why}." for name, why in odd.items()]
         if not rule.plain:
             said.append(
@@ -184,28 +185,33 @@ class Study(Counted):
         made = cls(sheet, recordings, states, names, notes=(*sheet.notes, *([mixed] if len(rates) > 1 else [])))
         return replace(made, notes=(*made.notes, *advice(len(made.unused), len(states))))
 
-    def taught(
+    def with_labels(
         self, recordings: Mapping[str, Trial], marks: Sequence[fitting.Mark], rule: BoutRule = fitting.STEADY
     ) -> Study:
-        """Words in place of states: what is marked in some recordings is found in all of them, by the study's GDM.
+        """Return the study with labels in place of states, predicted for all recordings from a few marks.
 
         recordings   name -> Trial, those that the study was made of
-        marks        of each moment (recording, first sample, the sample after the last, its word)
-        rule         how probabilities of words become bouts
+        marks        (recording, first sample, the sample after the last, label) of each
+        rule         how probabilities of labels become bouts
         """
-        from gdm_core.analysis.teaching import taught_fit
-        from gdm_core.models.loading import model_from_bytes
-
-        if self.model is None:
-            raise ConfigError(
-                "States of another tool have no model that could be taught words. Fit one with Study.fit."
-            )
         notes: list[str] = []
         kept = {name: recordings[name] for name in self.sheet.names}
-        lesson = fitting.lesson(kept, self.sheet.animals, marks, notes)
-        model = model_from_bytes(taught_fit(self.model.to_bytes(), lesson[0], None, *lesson[1:]).model_bytes)
+        train, stretches, names = fitting.label_trials(kept, self.sheet.animals, marks, notes)
+        label_model = LabelModel(self.model).fit(train, painted(train, stretches), names)
+        return self.of_labels(fitting.read_states(label_model, kept, rule), names, marks, notes)
+
+    def of_labels(
+        self,
+        read: Mapping[str, Recording],
+        names: Sequence[str],
+        marks: Sequence[fitting.Mark],
+        notes: Sequence[str],
+        rule: BoutRule = fitting.STEADY,
+    ) -> Study:
+        """Return the study with labels that were predicted elsewhere, as `fitting.read_labels` does."""
         part = replace(self.sheet, notes=(*self.sheet.notes, *notes))
-        return replace(Study.of_model(model, kept, part, None, rule), marks=list(marks), questions=self.questions)
+        made = Study.of_read(self.model, read, self.flagged, part, names, rule)
+        return replace(made, marks=list(marks), questions=self.questions)
 
     def with_names(self, names: Names) -> Study:
         """The same study with names of states.
