@@ -198,18 +198,8 @@ class Study(Counted):
         kept = {name: recordings[name] for name in self.sheet.names}
         train, stretches, names = fitting.label_trials(kept, self.sheet.animals, marks, notes)
         label_model = LabelModel(self.model).fit(train, painted(train, stretches), names)
-        return self.of_labels(fitting.read_states(label_model, kept, rule), names, marks, notes)
-
-    def of_labels(
-        self,
-        read: Mapping[str, Recording],
-        names: Sequence[str],
-        marks: Sequence[fitting.Mark],
-        notes: Sequence[str],
-        rule: BoutRule = fitting.STEADY,
-    ) -> Study:
-        """Return the study with labels that were predicted elsewhere, as `fitting.read_labels` does."""
         part = replace(self.sheet, notes=(*self.sheet.notes, *notes))
+        read = fitting.read_states(label_model, kept, rule)
         made = Study.of_read(self.model, read, self.flagged, part, names, rule)
         return replace(made, marks=list(marks), questions=self.questions)
 

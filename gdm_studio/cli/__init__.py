@@ -1,4 +1,4 @@
-"""The command `gdm`: fit, predict, teach, study, sweep, suggest, reproduce, info, studio, workers.
+"""The command `gdm`: fit, predict, label, study, sweep, suggest, reproduce, info, studio, workers.
 
 Results go to stdout, progress and complaints to stderr. Exit codes: 0 all went well, 1 the work failed, 2 the request or
 its data cannot be used as given.
@@ -12,10 +12,11 @@ from collections.abc import Sequence
 
 from gdm_core import __version__
 from gdm_core.errors import ConfigError, DataError, GdmError, ModelFileError
+from gdm_studio.cli.label import add_label
 from gdm_studio.cli.models import add_fit, add_info, add_predict
 from gdm_studio.cli.reproduce import add_reproduce
 from gdm_studio.cli.studio import add_studio, add_workers
-from gdm_studio.cli.study import add_study, add_teach
+from gdm_studio.cli.study import add_study
 from gdm_studio.cli.sweep import add_suggest, add_sweep
 from gdm_studio.paths import find_app_code
 
@@ -32,7 +33,7 @@ def build_parser() -> argparse.ArgumentParser:
         add_predict,
         add_study,
         add_sweep,
-        add_teach,
+        add_label,
         add_suggest,
         add_reproduce,
         add_info,

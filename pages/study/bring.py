@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 import streamlit as st
@@ -27,7 +27,6 @@ from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.registry import FAMILIES
 from gdm_core.study import Study, fitting
 from gdm_core.study.sheet import RECORDING, Sheet, checked, in_words
-from gdm_core.study.states import Recording
 from gdm_core.study.study import RESERVED
 from gdm_core.trials import Trial, Trials
 from pages.lab import live
@@ -41,6 +40,8 @@ from pages.ui.controls import number, one_of, several, text
 from pages.ui.exports import Fit
 from pages.ui.model_controls import Choice
 from pages.ui.shell import Frame
+
+T = TypeVar("T")
 
 SOURCES = {
     "simulated": "Simulated animals",
@@ -415,7 +416,15 @@ def _fit(
 def studied(
     engine: Engine, job: Job, words: str, recordings: Mapping[str, Trial], sheet: Sheet, session: str, say: Say
 ) -> Study:
-    """The study of recordings as the model of a fit reads each of them, a few at a time. What is under way ends with who waits."""
+    """Return the study of recordings as the fitted model reads them."""
+    model = result_of(job, words, say).model_bytes
+    found = read_all(engine, fitting.read_by, model, recordings, session, say)
+    odd = fitting.far_below({name: found[name][1] for name in recordings})
+    return Study.of_read(model_from_bytes(model), {name: found[name][0] for name in recordings}, odd, sheet)
+
+
+def result_of(job: Job, words: str, say: Say) -> Any:
+    """Wait for a job and return its result; cancel it when the user stops the work."""
     try:
         while not job.wait(LOOK_EVERY_S):
             view = job.poll()
@@ -424,15 +433,21 @@ def studied(
     except Stopped:
         job.cancel()
         raise
-    model, rule = job.result(0).model_bytes, fitting.STEADY
-    found: dict[str, tuple[Recording, float]] = {}
-    left, under_way = list(recordings), dict[str, Job]()
+    return job.result(0)
+
+
+def read_all(
+    engine: Engine, read: Callable[..., T], model: bytes, recordings: Mapping[str, Trial], session: str, say: Say
+) -> dict[str, T]:
+    """Read every recording with a model on workers, a few at a time."""
+    found: dict[str, T] = {}
+    left, under_way, rule = list(recordings), dict[str, Job](), fitting.STEADY
     try:
         while left or under_way:
             while left and len(under_way) < AT_A_TIME:
                 name = left.pop(0)
                 asked = (model, Trials((recordings[name],)), rule.smooth_s, rule.shortest_s)
-                under_way[name] = engine.call(fitting.read_by, *asked, session=session, deadline_s=READ_S)
+                under_way[name] = engine.call(read, *asked, session=session, deadline_s=READ_S)
             next(iter(under_way.values())).wait(LOOK_EVERY_S)
             for name in [name for name, job in under_way.items() if job.poll().status.final]:
                 found[name] = under_way.pop(name).result(0)
@@ -441,5 +456,4 @@ def studied(
     finally:
         for job in under_way.values():
             job.cancel()
-    odd = fitting.far_below({name: found[name][1] for name in recordings})
-    return Study.of_read(model_from_bytes(model), {name: found[name][0] for name in recordings}, odd, sheet)
+    return found

@@ -11,8 +11,8 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.analysis.tables import harmless
-from gdm_core.analysis.teaching import taught_fit
 from gdm_core.errors import DataError
+from gdm_core.labels.requests import label_model_bytes
 from gdm_core.study import Study, fitting
 from gdm_core.study.fitting import Mark
 from gdm_core.study.sheet import RECORDING
@@ -30,7 +30,6 @@ from pages.ui.plot import plot
 
 LONGEST, LONGEST_NAME = 30, 40  # letters of a word, and of the name of a state
 _NAMED = "/named "
-TEACHABLE = "GDM"
 SAID = {"states": "States", "words": "Words"}
 
 
@@ -142,7 +141,7 @@ def _place(brought: Brought) -> str:
 def spoken(page: shell.Frame, brought: Brought) -> Brought | None:
     """The study in words, where the visitor wants it; None while the model learns them."""
     marks = marks_of(brought)
-    if brought.trials is None or not marks or not _teachable(brought.study):
+    if brought.trials is None or not marks:
         return brought
     with page.controls:
         about = "Words are those that you marked in the tab Clips and words, found in all animals."
@@ -154,13 +153,9 @@ def spoken(page: shell.Frame, brought: Brought) -> Brought | None:
         study = work.outcome("study-teach", key, _taught(brought, marks), failed, what="the lesson")
     if study is None:
         return None
-    code = [*brought.code, f"marks = {marks!r}", "study = study.taught(recordings, marks)"]
+    code = [*brought.code, f"marks = {marks!r}", "study = study.with_labels(recordings, marks)"]
     about = f"{brought.about.rpartition(', ')[0]}, {len(study.states)} words found in all"
     return replace(brought, study=study, key=f"{brought.key}/words {settings.of(marks)}", about=about, code=code)
-
-
-def _teachable(study: Study) -> bool:
-    return type(study.model).__name__ == TEACHABLE
 
 
 def _taught(brought: Brought, marks: list[Mark]) -> Callable[[Say], Study]:
@@ -169,14 +164,16 @@ def _taught(brought: Brought, marks: list[Mark]) -> Callable[[Say], Study]:
     def do(say: Say) -> Study:
         study, notes = brought.study, list[str]()
         assert brought.trials is not None
-        assert study.model is not None
         trials = brought.trials()
         kept = {name: trials[name] for name in study.sheet.names}
-        train, *named = fitting.lesson(kept, study.sheet.animals, marks, notes)
-        asked = (study.model.to_bytes(), train, None, *named)
+        question = fitting.label_trials(kept, study.sheet.animals, marks, notes)
+        base = b"" if study.model is None else study.model.to_bytes()
+        job = engine.call(label_model_bytes, base, *question, session=session, deadline_s=bring.FIT_S)
+        label_model = bring.result_of(job, "Learning these words", say)
+        read = bring.read_all(engine, fitting.read_labels, label_model, kept, session, say)
         part = replace(study.sheet, notes=(*study.sheet.notes, *notes))
-        job = engine.call(taught_fit, *asked, session=session, deadline_s=bring.FIT_S)
-        return replace(bring.studied(engine, job, "Teaching these words", kept, part, session, say), marks=marks)
+        made = Study.of_read(study.model, read, study.flagged, part, question[2])
+        return replace(made, marks=marks, questions=study.questions)
 
     return do
 
@@ -248,7 +245,7 @@ def _words(brought: Brought, clips: pd.DataFrame, names: list[str], open_: bool,
     drawn = [known.get(key, "") for key in keys]
     table["word"] = pd.array(drawn, dtype="string")
     editor = f"{_place(brought)}-{state}-{open_}-{settings.of(marks)}"
-    able = brought.trials is not None and _teachable(study)
+    able = brought.trials is not None
     st.data_editor(
         table, key=editor, hide_index=True, width="stretch",
         disabled=True if not able else [str(c) for c in table if c != "word"], height="content",
@@ -258,7 +255,7 @@ def _words(brought: Brought, clips: pd.DataFrame, names: list[str], open_: bool,
         },
     )  # fmt: skip
     if not able:
-        shell.quiet("Words can be taught where a Gumbel Dynamical Model was fitted to the recordings here.")
+        shell.quiet("Words can be found where the recordings are here.")
         return
 
     def keep() -> None:

@@ -17,10 +17,10 @@ from pages.lab.labelling import desk as desk_module
 from pages.lab.labelling import results
 from pages.lab.labelling.labels import MOST_LETTERS, expert_codes
 from pages.ui import navigation
+from tests.support.labelled import NAMES
 from tests.support.labelling_page import Desk, choose, control, drawn, html, kept, opened
 from tests.support.labelling_page import trial as chosen
 from tests.support.offered import made, offered
-from tests.support.taught import NAMES
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread", "real")
 

@@ -35,10 +35,9 @@ def random_module(
     seed: int = 0,
     scale: float = 0.5,
     dtype: torch.dtype = torch.float64,
-    n_words: int = 0,
 ) -> GdmModule:
     """Return a module with random parameters and noise near one."""
-    module = GdmModule(n_channels, config, n_words)
+    module = GdmModule(n_channels, config)
     start_random(module, seed)
     g = generator(seed + 1)
     with torch.no_grad():
@@ -77,8 +76,7 @@ def gradients_are_right(module: torch.nn.Module, value: Callable[[], torch.Tenso
 
 def relabelled_module(module: GdmModule, config: GDMConfig, order: list[int]) -> GdmModule:
     """Return the module with permuted states: new state i is the old state order[i]."""
-    n_words = 0 if module.word_logits is None else module.word_logits.shape[1]
-    other = GdmModule(module.projection.shape[1], config, n_words).to(module.projection.dtype)
+    other = GdmModule(module.projection.shape[1], config).to(module.projection.dtype)
     state = module.state_dict()
     for name in STATE_AXES.keys() & state.keys():
         for axis in STATE_AXES[name]:

@@ -16,11 +16,11 @@ from pages.lab.labelling.labels import Labels
 from pages.your_data import intake
 from tests.support import page
 from tests.support.controls import control as control
-from tests.support.taught import NAMES, labelled
+from tests.support.labelled import NAMES, simulate
 from tests.support.your_data_page import html as html
 from tests.support.your_data_page import upload
 
-DATA = labelled(3, 400, seed=2)
+DATA = simulate(3, 400, seed=2)
 
 
 class Desk:

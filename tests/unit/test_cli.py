@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from datasets import nascar
-from gdm_core import load_model
+from gdm_core import LabelModel, load_model
 from gdm_core.engine.sweep import Aggregate
 from gdm_core.errors import ConfigError
 from gdm_core.models import registry as named_models
@@ -24,7 +24,7 @@ from gdm_studio import reproduce
 from gdm_studio.cli import build_parser, main
 from gdm_studio.cli.shared import read_trials
 from gdm_studio.cli.sweep import best
-from tests.support.taught import NAMES, labelled, marks
+from tests.support.labelled import NAMES, draw_clips, simulate
 
 pytestmark = pytest.mark.usefixtures("simple_family", "one_torch_thread")
 
@@ -341,13 +341,13 @@ def test_sweep_file_has_a_row_per_fit(arguments, tmp_path, ending, capsys):
 @pytest.fixture
 def recordings(tmp_path):
     """Three recordings as tables; marks in the first two alone."""
-    trials = labelled(3)
+    trials = simulate(3)
     for i, trial in enumerate(trials):
         frame = pd.DataFrame(np.asarray(trial.y), columns=list("abcd"))
         frame.insert(0, "time", np.arange(600) / 30)
         frame.to_csv(tmp_path / f"r{i}.csv", index=False)
     rows = []
-    for i, part in enumerate(marks(Trials(trials.trials[:2]), n_clips=12)):
+    for i, part in enumerate(draw_clips(Trials(trials.trials[:2]), n_clips=12)):
         edges = np.flatnonzero(np.diff(part, prepend=-1, append=-1))
         rows += [
             {"recording": f"r{i}.csv", "start": int(a), "stop": int(b), "label": NAMES[part[a]]}
@@ -359,31 +359,32 @@ def recordings(tmp_path):
     return tmp_path, [tmp_path / f"r{i}.csv" for i in range(3)], np.asarray(trials[2].labels)
 
 
-def test_every_recording_gets_words_also_one_without_marks(recordings, capsys):
+def test_label_predicts_every_recording(recordings, capsys):
     folder, files, truth = recordings
-    args = ["teach", folder / "marks.json", *files, "--out", folder / "m.gdm", "--tables", folder / "t", "--json"]
+    args = ["label", folder / "marks.json", *files, "--out", folder / "m.gdm", "--tables", folder / "t", "--json"]
     assert main([str(a) for a in args]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert set(found["words"]) == set(NAMES)
-    assert (found["marked_recordings"], found["doubt"]) == (2, None)
+    assert set(found["labels"]) == set(NAMES)
+    assert (found["labelled_recordings"], found["calibrated_on"]) == (2, "recordings")
+    assert found["held_out"]["macro_f1"] > found["held_out"]["majority"]
     assert [row["recording"] for row in found["recordings"]] == ["r0.csv", "r1.csv", "r2.csv"]
-    assert found["recordings"][2]["marked_seconds"] == 0
+    assert found["recordings"][2]["labelled_seconds"] == 0
     assert sum(found["recordings"][2]["shares"].values()) == pytest.approx(1, abs=1e-4)
-    assert len(found["mark_next"]) == 3
-    table = pd.read_csv(folder / "t" / "r2.csv-words.csv")
-    assert np.mean(table["word"] == np.array(NAMES)[truth]) > 0.9
-    assert set(load_model(folder / "m.gdm").class_names_) == set(NAMES)
+    assert len(found["label_next"]) == 3
+    table = pd.read_csv(folder / "t" / "r2.csv-labels.csv")
+    assert np.mean(table["label"] == np.array(NAMES)[truth]) > 0.9
+    assert set(LabelModel.load(folder / "m.gdm").class_names_) == set(NAMES)
 
 
-def test_a_table_of_marks_teaches_the_same(recordings, capsys):
+def test_label_reads_tables_and_json_alike(recordings, capsys):
     folder, files, _ = recordings
-    said = []
+    outputs = []
     for name in ("marks.json", "marks.csv"):
-        assert main(["teach", str(folder / name), *map(str, files), "--json"]) == 0
-        said.append(json.loads(capsys.readouterr().out))
-    assert said[0] == said[1]
-    assert main(["teach", str(folder / "marks.csv"), *map(str, files)]) == 0
-    assert "3 words, taught by marks in 2 of 3 recordings." in capsys.readouterr().out
+        assert main(["label", str(folder / name), *map(str, files), "--json"]) == 0
+        outputs.append(json.loads(capsys.readouterr().out))
+    assert outputs[0] == outputs[1]
+    assert main(["label", str(folder / "marks.csv"), *map(str, files)]) == 0
+    assert "3 labels, learned from clips in 2 of 3 recordings." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -392,13 +393,13 @@ def test_a_table_of_marks_teaches_the_same(recordings, capsys):
         ("recording,start,stop\nr0.csv,0,9\n", "has no column label"),
         ("recording,start,stop,label\nr0.csv,0,soon,rest\n", "no marks"),
         ("recording,start,stop,label\nr9.csv,0,9,rest\nr9.csv,20,29,walk\n", "which is not among: r0.csv"),
-        ("recording,start,stop,label\nr0.csv,0,9,rest\n", "Every mark says 'rest'"),
+        ("recording,start,stop,label\nr0.csv,0,9,rest\n", "Every label is 'rest'"),
     ],
 )
-def test_marks_that_teach_nothing_are_refused(recordings, capsys, text, message):
+def test_label_refuses_unusable_marks(recordings, capsys, text, message):
     folder, files, _ = recordings
     (folder / "bad.csv").write_text(text)
-    assert main(["teach", str(folder / "bad.csv"), str(files[0])]) == 2
+    assert main(["label", str(folder / "bad.csv"), str(files[0])]) == 2
     assert message in capsys.readouterr().err
 
 

@@ -43,8 +43,7 @@ def autograd(module, rows: Rows, noise, temperature: float, importance: bool):
 
 def compare(config: GDMConfig, rows: Rows, importance: bool, temperature: float = 0.8) -> None:
     """The fused pass works in float32, so autograd does in float64: what they differ by is rounding."""
-    n_words = 0 if rows.words is None else rows.words.shape[1]
-    module = random_module(config, rows.y.shape[1], seed=3, dtype=torch.float32, n_words=n_words)
+    module = random_module(config, rows.y.shape[1], seed=3, dtype=torch.float32)
     assert fused.supports(config, module)
     n_samples = 3
     noise = fused.Noise(config.seed).draw(config.n_states, n_samples, len(rows))
@@ -56,7 +55,7 @@ def compare(config: GDMConfig, rows: Rows, importance: bool, temperature: float 
     def double(part):
         return part.double() if part is not None and part.dtype == torch.float32 else part
 
-    exact = replace(rows, **{n: double(getattr(rows, n)) for n in ("y", "known", "past", "scored", "words")})
+    exact = replace(rows, **{n: double(getattr(rows, n)) for n in ("y", "known", "past", "scored")})
     gumbels = -torch.as_tensor(noise[1]).permute(1, 2, 0).double()  # [S, R, K]
     expected, gradients = autograd(module.double(), exact, gumbels, temperature, importance)
     assert value == pytest.approx(expected, rel=2e-5, abs=2e-5)
@@ -72,18 +71,6 @@ def compare(config: GDMConfig, rows: Rows, importance: bool, temperature: float 
 def test_value_and_gradient_are_those_of_autograd(posterior, sticky, lags, importance):
     config = GDMConfig(3, 2, posterior=posterior, stickiness=sticky, lags=lags, n_hidden=5)
     compare(config, random_rows(40, 1, 7, 25, dtype=torch.float32), importance)
-
-
-@pytest.mark.parametrize("importance", [False, True])
-@pytest.mark.parametrize("posterior", POSTERIORS)
-def test_words_that_rows_were_given(posterior, importance):
-    config = GDMConfig(4, 2, posterior=posterior, n_hidden=4)
-    rows = random_rows(40, 1, 20, dtype=torch.float32)
-    weight = torch.rand((len(rows), 3), generator=generator(5)) * 4
-    weight[10:30] = 0
-    compare(config, replace(rows, words=weight), importance)
-    windows = WindowSampler(replace(rows, words=weight), 8, 3, 3, generator())
-    compare(config, windows.draw(), importance)
 
 
 @pytest.mark.parametrize("importance", [False, True])

@@ -12,9 +12,9 @@ from datasets import keypoints
 from datasets.keypoints import Annotation
 from datasets.marks import Mark, Marks
 from gdm_core.errors import DataError
-from tests.support.taught import labelled
+from tests.support.labelled import simulate
 
-TRIALS = labelled(2, 300)
+TRIALS = simulate(2, 300)
 ONE, TWO = TRIALS[0].name, TRIALS[1].name
 SOME = Marks((Mark(ONE, 10, 40, "walk"), Mark(TWO, 0, 20, "rest"), Mark(ONE, 35, 70, "walk")))
 

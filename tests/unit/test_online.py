@@ -8,10 +8,7 @@ from gdm_core import ARHMM, GDM, PDLDS, SLDS, GDMMixture
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.maths import hmm
 from gdm_core.models.gdm.online import sticky_noise
-from gdm_core.models.gdm.word_classifier import window_features
-from gdm_core.models.gdm.word_model import _LEAST_SHARE, STATES_STRENGTH
 from gdm_core.models.switching import filtering
-from tests.support.taught import labelled, marks
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -87,32 +84,6 @@ def test_memory_does_not_grow(model):
         online.step(sample)
         sizes.append(sum(array.nbytes for array in online._reader.memory.values()))
     assert sizes[-1] == sizes[50]
-
-
-def test_words_are_told_as_they_could_be_then():
-    trials = labelled()
-    model = GDM(n_states=5, n_latent=2, n_steps=60, n_hidden=8).fit(trials, labels=marks(trials))
-    y, taught = trials[0].y[:120], model.word_model_
-    standard = model.scaler_.apply(y)
-    of_states = model._marked_words_of_states
-    posterior = model.adjusted(readout="amortised").predict_proba(y).astype(float) @ of_states
-    for lag in (0, 7):
-        features = [
-            window_features(standard[: t + lag + 1], taught.windows, taught.longest_gap)[t] for t in range(len(y) - lag)
-        ]
-        log_p = np.log(taught.classifier.probabilities(np.array(features)))
-        log_p = taught.strength * (log_p + STATES_STRENGTH * np.log(posterior[: len(log_p)] + _LEAST_SHARE))
-        n_words = log_p.shape[1]
-        moves = np.full((n_words, n_words), np.log((1 - taught.stay) / (n_words - 1)))
-        np.fill_diagonal(moves, np.log(taught.stay))
-        starts = np.arange(len(log_p)) == 0
-        whole = hmm.filtered(log_p, np.full(n_words, -np.log(n_words)), moves, starts)
-        whole = taught.of_all_words(hmm.softmax(np.log(whole + 1e-12) / taught.temperature)[0])
-        online = model.online(lag)
-        said = [online.step(sample).words for sample in y]
-        assert all(words is None for words in said[:lag])
-        np.testing.assert_allclose(said[lag:], whole, atol=2e-4)
-        assert np.allclose(np.sum(said[lag:], axis=1), 1)
 
 
 def test_whole_recordings_at_once_and_a_moment_in_print():

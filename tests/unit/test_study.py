@@ -439,7 +439,7 @@ def test_yes_or_no_and_a_column_of_states_are_states():
     assert study.measures()["usage"].tolist() == [0.25, 0.75] * 2
 
 
-# ---- clips and words ------------------------------------------------------------------------------------------------
+# ---- clips and labels -----------------------------------------------------------------------------------------------
 def test_clips_are_typical_bouts_each_of_another_animal():
     one = cohort.simulate(4, minutes=2, rate_hz=10, n_sessions=2, seed=1)
     study = Study.of_states(one.states, pd.DataFrame(one.sheet), rate_hz=10)
@@ -457,35 +457,33 @@ def test_clips_are_typical_bouts_each_of_another_animal():
         study.clips(9)
 
 
-@pytest.mark.bulk
-def test_words_that_are_marked_in_two_animals_are_found_in_all():
+def test_labels_of_two_animals_are_found_in_all():
     one = cohort.simulate(2, minutes=2, rate_hz=10, seed=3)
     recordings, sheet = one.recordings(), pd.DataFrame(one.sheet)
     study = Study.fit(recordings, sheet, GDM(n_states=6, n_latent=6, n_steps=150))
-    words = ("rest", "walk", "run", "rear", "groom", "sniff")
+    names = ("rest", "walk", "run", "rear", "groom", "sniff")
     marks = []
     for name in sheet["recording"][:2]:
         states = one.states[name]
         edges = np.flatnonzero(np.diff(states)) + 1
         for begin, end in itertools.pairwise([0, *edges, len(states)]):
-            if end - begin > 5 and sum(mark[3] == words[states[begin]] for mark in marks) < 8:
-                marks.append((name, int(begin), int(end), words[states[begin]]))
-    taught = study.taught(recordings, marks)
-    assert set(taught.names.values()) == set(words)
+            if end - begin > 5 and sum(mark[3] == names[states[begin]] for mark in marks) < 8:
+                marks.append((name, int(begin), int(end), names[states[begin]]))
     new = sheet["recording"].iloc[-1]
-    said = np.array([taught.names[label] for label in taught.recordings[new].labels])
-    assert (said == np.array(words)[one.states[new]]).mean() > 0.7
-    assert f"{len(marks)} marks in 2 of 4 animals" in " ".join(taught.notes)
-    assert [tuple(mark) for mark in Study.from_bytes(taught.to_bytes()).marks] == marks
-    for wrong, said in (
-        (marks[:1], "two words"),
+    for base in (study, Study.of_states(one.states, sheet, 10)):
+        labelled = base.with_labels(recordings, marks)
+        assert set(labelled.names.values()) == set(names)
+        found = np.array([labelled.names[label] for label in labelled.recordings[new].labels])
+        assert (found == np.array(names)[one.states[new]]).mean() > 0.7
+        assert f"{len(marks)} marks in 2 of 4 animals" in " ".join(labelled.notes)
+        assert [tuple(mark) for mark in Study.from_bytes(labelled.to_bytes()).marks] == marks
+    for wrong, message in (
+        (marks[:1], "two labels"),
         ([("nobody", 0, 5, "rest"), *marks], "takes no part"),
         ([(new, 0, 10**6, "rest"), *marks], "of .* samples"),
     ):
-        with pytest.raises(ConfigError, match=said):
-            study.taught(recordings, wrong)
-    with pytest.raises(ConfigError, match="no model"):
-        Study.of_states(one.states, sheet).taught(recordings, marks)
+        with pytest.raises(ConfigError, match=message):
+            study.with_labels(recordings, wrong)
 
 
 def test_settings_are_tried_on_one_stretch_of_each_animal():

@@ -1,4 +1,4 @@
-"""Recordings of three behaviours that a few marks can tell apart, and such marks."""
+"""Simulated recordings of three behaviours, and labelled clips of them."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from gdm_core import Trial, Trials
 NAMES = ("rest", "walk", "turn")
 
 
-def labelled(n_trials: int = 2, length: int = 600, seed: int = 0, rate_hz: float = 30.0) -> Trials:
-    """Bouts of one to three seconds, each with a level and a spread of its own in four channels."""
+def simulate(n_trials: int = 2, length: int = 600, seed: int = 0, rate_hz: float = 30.0) -> Trials:
+    """Return recordings with bouts of one to three seconds; level and spread of four channels depend on the behaviour."""
     rng = np.random.default_rng(seed)
     level = np.array([[0.0, 0, 0, 0], [2.0, 1, 0, -1], [0.0, -2, 2, 1]])
     spread = np.array([0.3, 0.6, 1.0])
     trials = []
     for i in range(n_trials):
         bouts = rng.integers(30, 90, length)
-        words = [rng.integers(3)]
-        while len(words) < length:
-            words.append((words[-1] + rng.integers(1, 3)) % 3)
-        known = np.repeat(words, bouts)[:length]
+        codes = [rng.integers(3)]
+        while len(codes) < length:
+            codes.append((codes[-1] + rng.integers(1, 3)) % 3)
+        known = np.repeat(codes, bouts)[:length]
         y = level[known] + spread[known, None] * rng.normal(size=(length, 4))
         trials.append(Trial(y, rate_hz, labels=known, name=f"recording {i + 1}"))
     return Trials(tuple(trials), "behaviours", NAMES)
 
 
-def marks(trials: Trials, n_clips: int = 6, clip: int = 25, seed: int = 0) -> list[np.ndarray]:
-    """Labels of a few clips, each within a bout, -1 elsewhere."""
+def draw_clips(trials: Trials, n_clips: int = 6, clip: int = 25, seed: int = 0) -> list[np.ndarray]:
+    """Return the labels of a few clips, each within a bout, -1 elsewhere."""
     rng = np.random.default_rng(seed)
     given = [np.full(trial.n_samples, -1) for trial in trials]
     for i in range(n_clips):

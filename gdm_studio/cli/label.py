@@ -1,0 +1,155 @@
+"""`label`: labels for every sample of many recordings, learned from a few labelled clips."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.errors import ConfigError, DataError, FitError
+from gdm_studio.cli.models import n_latent
+from gdm_studio.cli.shared import add_recordings_options, say
+
+
+def add_label(commands: Any) -> None:
+    parser = commands.add_parser(
+        "label",
+        help="label a few clips: labels for every sample of all recordings",
+        description="MARKS is JSON as the Labelling tab saves it, or a table (CSV, TSV, XLSX) with a row per clip: recording, "
+        "start, stop (frames, the last one exclusive), label. Recordings without a clip are labelled too.",
+    )
+    parser.add_argument("marks", type=Path, help="labelled clips: JSON, or a table of recording, start, stop, label")
+    parser.add_argument("files", type=Path, nargs="+", help="recordings (poses or tables), or folders of them")
+    add_recordings_options(parser)
+    parser.add_argument("--states", type=int, default=8, metavar="K", help="number of states (default: 8)")
+    parser.add_argument("--latent", type=int, metavar="D", help="latent dimensions (default: 6, at most the channels)")
+    parser.add_argument("--seed", type=int, default=0, help="of all that is random (default: 0)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="save the label model here")
+    parser.add_argument("--tables", type=Path, metavar="FOLDER", help="write the labels of each recording as CSV")
+    parser.add_argument("--propose", type=int, default=3, metavar="N", help="clips to label next (default: 3)")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.set_defaults(run=label)
+
+
+def label(options: argparse.Namespace) -> int:
+    """Fit a model and a label model to the labelled recordings, and label all of them."""
+    from datasets import cohort_files
+    from gdm_core.analysis.bouts import stays
+    from gdm_core.labels import LabelModel, propose, unfamiliar_message
+    from gdm_core.models.base import Status
+    from gdm_core.models.gdm.model import GDM
+    from gdm_core.trials import Trials
+
+    if options.propose < 0:
+        raise ConfigError(f"--propose is {options.propose}; it must be 0 or more.")
+    marks = _read_marks(options.marks)
+    paths = [path for given in options.files for path in cohort_files.files_in(given)]
+    found = cohort_files.read_recordings(paths, options.rate, options.features)
+    trials = Trials(tuple(found.values()), "recordings")
+    labels, names = marks.labels(trials)
+    train = tuple(trial for trial, part in zip(trials, labels, strict=True) if (part >= 0).any())
+    if not train:
+        raise DataError(f"{options.marks} holds no labelled clip.")
+    n_channels = trials.n_channels
+    latent = n_latent(options.latent or min(6, n_channels), n_channels, train[0].name)
+    model = GDM(n_states=options.states, n_latent=latent, posterior="linear", seed=options.seed)
+    for _ in model.fit_iter(train, finish=False):
+        pass
+    if model.status_ is Status.FAILED:
+        raise FitError("The fit failed, so no labels were learned. Try another seed or fewer states.")
+    label_model = LabelModel(model, seed=options.seed)
+    label_model.fit(train, [part for part in labels if (part >= 0).any()], names)
+    if options.out is not None:
+        label_model.save(options.out)
+    rows: list[dict[str, Any]] = []
+    for trial, part, warning in zip(trials, labels, unfamiliar_message(label_model, trials), strict=True):
+        proba = label_model.predict_proba(trial)
+        predicted = proba.argmax(axis=1)
+        rows.append(
+            {
+                "recording": trial.name,
+                "labelled_seconds": float((part >= 0).sum()) / trial.rate_hz,
+                "shares": dict(zip(names, proba.mean(axis=0).tolist(), strict=True)),
+                "confidence": float(proba.max(axis=1).mean()),
+                "bouts": len(stays(predicted)),
+                "warning": warning,
+            }
+        )
+        if options.tables is not None:
+            _write_table(options.tables, trial.name, proba, predicted, names, trial.rate_hz)
+    clips = propose(label_model, trials, labels, n=options.propose) if options.propose else ()
+    held_out = label_model.held_out_
+    result: dict[str, Any] = {
+        "labels": list(names),
+        "labelled_recordings": len(train),
+        "held_out": None if held_out is None else held_out._asdict(),
+        "calibrated_on": label_model.calibrated_on_,
+        "recordings": rows,
+        "label_next": [{"recording": trials[c.trial].name, "start": c.start, "stop": c.stop} for c in clips],
+        "model": str(options.out) if options.out is not None else None,
+    }
+    if options.json:
+        say(result)
+    else:
+        _print(result, len(trials))
+    return 0
+
+
+def _print(result: dict[str, Any], n_recordings: int) -> None:
+    print(
+        f"{len(result['labels'])} labels, learned from clips in {result['labelled_recordings']} of {n_recordings} recordings."
+    )
+    if result["held_out"] is not None:
+        print(
+            "Macro-F1 on labels held back: {macro_f1:.2f} (most common label: {majority:.2f}).".format(
+                **result["held_out"]
+            )
+        )
+    for row in result["recordings"]:
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in row["shares"].items())
+        print(f"{row['recording']}: {shares}; confidence {row['confidence']:.0%}, {row['bouts']:,} bouts")
+        if row["warning"]:
+            print(f"  {row['warning']}")
+    for clip in result["label_next"]:
+        print(f"Label next: {clip['recording']}, frames {clip['start']:,} to {clip['stop'] - 1:,}")
+    if result["calibrated_on"] != "recordings":
+        print("Confidence was not calibrated across recordings. Label clips in two recordings or more.")
+
+
+def _read_marks(path: Path) -> Any:
+    """Read marks from a JSON file or a table."""
+    from datasets.cohort_files import read_sheet
+    from datasets.marks import FIELDS, Marks
+
+    if path.suffix.lower() == ".json":
+        try:
+            return Marks.from_json(path.read_text())
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path} is not a text file, so it holds no marks.") from error
+    frame = read_sheet(path)
+    if missing := [name for name in FIELDS if name not in frame.columns]:
+        raise DataError(f"{path} has no column {' and no column '.join(missing)}; it needs {', '.join(FIELDS)}.")
+    return Marks.from_rows(frame[list(FIELDS)].itertuples(index=False))
+
+
+def _write_table(
+    folder: Path,
+    name: str,
+    proba: npt.NDArray[Any],
+    predicted: npt.NDArray[Any],
+    names: tuple[str, ...],
+    rate_hz: float,
+) -> None:
+    import pandas as pd
+
+    from gdm_core.analysis.tables import csv
+    from gdm_core.files import write_whole
+
+    table = pd.DataFrame({f"p {label}": proba[:, j] for j, label in enumerate(names)})
+    table["label"] = [names[code] for code in predicted]
+    table.insert(0, "frame", np.arange(len(table)))
+    table.insert(0, "time", np.arange(len(table)) / rate_hz)
+    write_whole(folder / f"{Path(name).name}-labels.csv", csv(table))
