@@ -59,7 +59,7 @@ def label(options: argparse.Namespace) -> int:
     for _ in model.fit_iter(train, finish=False):
         pass
     if model.status_ is Status.FAILED:
-        raise FitError("The fit failed, so no labels were learned. Try another seed or fewer states.")
+        raise FitError(model.failure_message)
     label_model = LabelModel(model, seed=options.seed)
     label_model.fit(train, [part for part in labels if (part >= 0).any()], names)
     if options.out is not None:
