@@ -41,8 +41,7 @@ from pages.ui.exports import Fit
 from pages.ui.model_controls import Choice
 from pages.ui.shell import Frame
 
-T = TypeVar("T")
-
+R = TypeVar("R")
 SOURCES = {
     "simulated": "Simulated animals",
     "files": "Your files",
@@ -408,23 +407,16 @@ def _fit(
         part = replace(known, set_aside={**known.set_aside, **aside}, notes=(*known.notes, *notes))
         request = FitRequest(choice.family, choice.config, trials, preview=(), deadline_s=FIT_S, use_cache=keep)
         job = engine.submit(request, session=session)
-        return studied(engine, job, "Fitting one model to all", kept, part, session, say)
+        model = wait_for(job, "Fitting one model to all", say).model_bytes
+        found = read_all(engine, fitting.read_by, model, kept, session, "Reading recordings with it", say)
+        odd = fitting.far_below({name: explained for name, (_, explained) in found.items()})
+        return Study.of_read(model_from_bytes(model), {name: read for name, (read, _) in found.items()}, odd, part)
 
     return do
 
 
-def studied(
-    engine: Engine, job: Job, words: str, recordings: Mapping[str, Trial], sheet: Sheet, session: str, say: Say
-) -> Study:
-    """Return the study of recordings as the fitted model reads them."""
-    model = result_of(job, words, say).model_bytes
-    found = read_all(engine, fitting.read_by, model, recordings, session, say)
-    odd = fitting.far_below({name: found[name][1] for name in recordings})
-    return Study.of_read(model_from_bytes(model), {name: found[name][0] for name in recordings}, odd, sheet)
-
-
-def result_of(job: Job, words: str, say: Say) -> Any:
-    """Wait for a job and return its result; cancel it when the user stops the work."""
+def wait_for(job: Job, words: str, say: Say) -> Any:
+    """Return the result of a fit or call, which is cancelled if the user stops waiting."""
     try:
         while not job.wait(LOOK_EVERY_S):
             view = job.poll()
@@ -437,23 +429,30 @@ def result_of(job: Job, words: str, say: Say) -> Any:
 
 
 def read_all(
-    engine: Engine, read: Callable[..., T], model: bytes, recordings: Mapping[str, Trial], session: str, say: Say
-) -> dict[str, T]:
-    """Read every recording with a model on workers, a few at a time."""
-    found: dict[str, T] = {}
-    left, under_way, rule = list(recordings), dict[str, Job](), fitting.STEADY
+    engine: Engine,
+    function: Callable[..., R],
+    model: bytes,
+    recordings: Mapping[str, Trial],
+    session: str,
+    words: str,
+    say: Say,
+) -> dict[str, R]:
+    """Return what a function reads in each recording with a model; a few recordings are read at a time."""
+    rule = fitting.STEADY
+    found: dict[str, R] = {}
+    left, under_way = list(recordings), dict[str, Job]()
     try:
         while left or under_way:
             while left and len(under_way) < AT_A_TIME:
                 name = left.pop(0)
-                asked = (model, Trials((recordings[name],)), rule.smooth_s, rule.shortest_s)
-                under_way[name] = engine.call(read, *asked, session=session, deadline_s=READ_S)
+                question = (model, Trials((recordings[name],)), rule.smooth_s, rule.shortest_s)
+                under_way[name] = engine.call(function, *question, session=session, deadline_s=READ_S)
             next(iter(under_way.values())).wait(LOOK_EVERY_S)
             for name in [name for name, job in under_way.items() if job.poll().status.final]:
                 found[name] = under_way.pop(name).result(0)
             share = OF_A_FIT + (1 - OF_A_FIT) * len(found) / len(recordings)
-            say(f"Reading recordings with it, {len(found)} of {len(recordings)}", share)
+            say(f"{words}, {len(found)} of {len(recordings)}", share)
     finally:
         for job in under_way.values():
             job.cancel()
-    return found
+    return {name: found[name] for name in recordings}

@@ -14,7 +14,7 @@ from gdm_core.analysis.tables import csv
 from gdm_core.errors import DataError
 from gdm_core.study import Study
 from gdm_studio.plot.figures.base import Figure
-from pages.study import answer, files, pictures, words
+from pages.study import answer, files, labels, pictures
 from pages.study.bring import Brought
 from pages.study.questions import N_PERMUTATIONS, SHORT, Asked, StudyAnswer
 from pages.ui import exports, shell
@@ -76,7 +76,7 @@ def panel(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) ->
 
 def whole(brought: Brought, asked: Asked | None) -> Study:
     """The study with what is marked and asked."""
-    return replace(brought.study, marks=words.marks_of(brought), questions=[] if asked is None else [asked.plain])
+    return replace(brought.study, marks=labels.marks_of(brought), questions=[] if asked is None else [asked.plain])
 
 
 def _keep(brought: Brought, asked: Asked | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.lab import live
-from pages.study import answer, bring, files, questions, tabs, words
+from pages.study import answer, bring, files, labels, names, questions, tabs
 from pages.ui import limits, navigation, shell
 from pages.ui.theme import ASSETS
 
@@ -13,9 +13,9 @@ st.html(ASSETS / "study.css")
 page = shell.frame("study", card_share=0.34)
 live.release_when_gone()
 brought = bring.choose(page)
-if files.unsaved() or (brought is not None and words.unsaved(brought)):
+if files.unsaved() or (brought is not None and (labels.have_changed(brought) or names.have_changed(brought))):
     navigation.warn_before_unload()
-brought = brought and words.spoken(page, brought)
+brought = brought and labels.with_labels(page, brought)
 if brought is None:
     page.header("many recordings, their conditions, and what differs")
     with page.picture:
@@ -28,7 +28,7 @@ if brought is None:
         )
     shell.footer(["What you bring stays in this session."])
     shell.end_page()
-brought = words.named(brought)
+brought = names.named(brought)
 with page.controls:
     asked = questions.choose(brought)
 study = brought.study

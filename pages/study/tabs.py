@@ -12,7 +12,7 @@ from gdm_core.study import Power
 from gdm_core.study.comparing import in_unit
 from gdm_core.study.sheet import RECORDING
 from gdm_core.study.states import OF_STATES, SHARES
-from pages.study import answer, leave, pictures, questions, words, work
+from pages.study import answer, labels, leave, names, pictures, questions, work
 from pages.study.bring import Brought
 from pages.study.questions import Asked, StudyAnswer
 from pages.study.work import Say
@@ -169,7 +169,7 @@ def _frames(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
 
 def _clips(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> None:
     table = None if answers is None else answers.table
-    words.teach(
+    labels.show_clips(
         brought, asked, _state(brought, "Clips of", 0 if table is None else _surest(table, len(brought.study.states)))
     )
 
@@ -198,12 +198,12 @@ OF_AN_ANSWER: dict[str, Callable[[Brought, Asked, pd.DataFrame], None]] = {
 }
 OTHERS: dict[str, Callable[[Brought, Asked | None, StudyAnswer | None], None]] = {
     "Changes": _changes,
-    "Clips and words": _clips,
-    "Names": lambda brought, asked, _: words.name_states(brought, asked),
+    "Clips and labels": _clips,
+    "Names": lambda brought, asked, _: names.name_states(brought, asked),
     "Recordings": _recordings,
     "Take along": leave.panel,
 }
 TABS = (
-    "State by state", "Changes", "By the minute", "Clips and words", "How many animals", "Frames as units", "Names",
+    "State by state", "Changes", "By the minute", "Clips and labels", "How many animals", "Frames as units", "Names",
     "Recordings", "Take along",
 )  # fmt: skip

@@ -16,8 +16,7 @@ from datasets import cohort, cohort_files
 from gdm_core.analysis.suggestions import Probe
 from gdm_core.analysis.tables import csv
 from gdm_core.study import Study
-from pages.study import words as marking
-from pages.study import work
+from pages.study import labels, work
 from tests.support.drawn import record, words
 from tests.support.page import opened
 from tests.support.patience import until
@@ -44,8 +43,8 @@ def folder(tmp_path, *, misspelt: str = "", lone: str = "") -> str:
     made = cohort.simulate(6, change=cohort.Change("groom", times=3.0), minutes=2, seed=1)
     place = tmp_path / "mice"
     place.mkdir()
-    for name, labels in made.states.items():
-        np.savez(place / f"{name}.npz", **{name: labels})
+    for name, codes in made.states.items():
+        np.savez(place / f"{name}.npz", **{name: codes})
     sheet = pd.DataFrame(made.sheet).replace({"recording": {misspelt: f"{misspelt}x"}})
     if lone:
         sheet.loc[sheet["animal"] != lone, "group"] = "control"
@@ -167,21 +166,21 @@ def test_saved_study_reopens_with_its_question(engine, tmp_path):
 @pytest.mark.bulk
 def test_labels_of_some_animals_apply_to_all(engine, monkeypatch):
     engine.real = True
-    app = opened("study", animals="2", found="Found by a fit", view="Clips and words", K="3")
+    app = opened("study", animals="2", found="Found by a fit", view="Clips and labels", K="3")
     app.button(key="study-fit").click().run()
-    until(lambda: "Name clips of two words at least" in words(app.run()))
+    until(lambda: "Label clips of at least two behaviours" in words(app.run()))
     marks = [("animal01_session1", 100 * i, 100 * i + 40, ["calm", "lively"][i % 2]) for i in range(1, 9)]
-    monkeypatch.setattr(marking, "marks_of", lambda brought: marks)
+    monkeypatch.setattr(labels, "marks_of", lambda brought: marks)
     app.run()
-    app.segmented_control(key="said").set_value("words").run()
+    app.segmented_control(key="compared").set_value("labels").run()
     said = words(app)
-    assert "2 words found in all" in said
-    assert "8 moments of 1 animal are named" in said
+    assert "2 labels" in said
+    assert "8 labelled clips of 1 animal" in said
 
 
 def test_latest_label_of_a_sample_wins():
     marks = [("a", 0, 10, "rest"), ("a", 20, 30, "walk"), ("b", 0, 10, "rest")]
-    new = marking.with_words(marks, {("a", 5, 12): "groom", ("b", 0, 10): "", ("c", 1, 2): "walk"})
+    new = labels.merge_marks(marks, {("a", 5, 12): "groom", ("b", 0, 10): "", ("c", 1, 2): "walk"})
     assert new == [("a", 20, 30, "walk"), ("a", 5, 12, "groom"), ("c", 1, 2, "walk")]
 
 

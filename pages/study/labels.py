@@ -1,0 +1,201 @@
+"""Clips of states, and labels that the user gives to some of them; a label model then predicts the labels of all recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from gdm_core.analysis.tables import harmless
+from gdm_core.labels.requests import label_model_bytes
+from gdm_core.study import Study, fitting
+from gdm_core.study.fitting import Mark
+from gdm_core.study.sheet import RECORDING
+from pages.lab import live
+from pages.lab.live import screen
+from pages.lab.poses.clips import clip, clip_grid
+from pages.study import bring, pictures, work
+from pages.study.bring import Brought
+from pages.study.names import typed_cells
+from pages.study.pictures import word
+from pages.study.questions import Asked
+from pages.study.work import KEPT, Say
+from pages.ui import settings, shell
+from pages.ui.controls import one_of
+from pages.ui.plot import plot
+
+MOST_LETTERS = 30
+COMPARED = {"states": "States", "labels": "Labels"}
+
+
+def marks_of(brought: Brought) -> list[Mark]:
+    """Return the labelled clips: those of this page, or else of the study that was opened."""
+    mine: list[Mark] | None = st.session_state.get(_place(brought))
+    return _saved_marks(brought) if mine is None else mine
+
+
+def _saved_marks(brought: Brought) -> list[Mark]:
+    return [(str(a), int(b), int(c), str(d)) for a, b, c, d in brought.study.marks]
+
+
+def have_changed(brought: Brought) -> bool:
+    """Return whether clips were labelled on this page."""
+    return marks_of(brought) != _saved_marks(brought)
+
+
+def _place(brought: Brought) -> str:
+    return f"{KEPT}marks-{settings.of(brought.study.sheet.names)}"
+
+
+def with_labels(page: shell.Frame, brought: Brought) -> Brought | None:
+    """Return the study with labels in place of states if the user chose that; None while they are predicted."""
+    marks = marks_of(brought)
+    if brought.trials is None or not marks:
+        return brought
+    with page.controls:
+        about = "Labels are those that you gave in the tab Clips and labels, predicted for all recordings."
+        compared = one_of("Compared are", COMPARED, row=True, key="compared", help=about)
+    if compared != "labels":
+        return brought
+    with page.picture:
+        key = (brought.key, "labels", tuple(marks))
+        failed, what = "Labels could not be predicted", "the classification"
+        study = work.outcome("study-labels", key, _predict(brought, marks), failed, what=what)
+    if study is None:
+        return None
+    code = [*brought.code, f"marks = {marks!r}", "study = study.with_labels(recordings, marks)"]
+    about = f"{brought.about.rpartition(', ')[0]}, {len(study.states)} labels"
+    return replace(brought, study=study, key=f"{brought.key}/labels {settings.of(marks)}", about=about, code=code)
+
+
+def _predict(brought: Brought, marks: list[Mark]) -> Callable[[Say], Study]:
+    engine, session = screen.engine(), f"{live.visitor()}/study"  # known to the script's thread alone
+
+    def do(say: Say) -> Study:
+        study, notes = brought.study, list[str]()
+        assert brought.trials is not None
+        trials = brought.trials()
+        kept = {name: trials[name] for name in study.sheet.names}
+        question = fitting.label_trials(kept, study.sheet.animals, marks, notes)
+        model = b"" if study.model is None else study.model.to_bytes()
+        job = engine.call(label_model_bytes, model, *question, session=session, deadline_s=bring.FIT_S)
+        label_model = bring.wait_for(job, "Fitting a label model", say)
+        read = bring.read_all(
+            engine, fitting.read_labels, label_model, kept, session, "Classifying all recordings", say
+        )
+        part = replace(study.sheet, notes=(*study.sheet.notes, *notes))
+        made = Study.of_read(study.model, read, study.flagged, part, question[2])
+        return replace(made, marks=marks, questions=study.questions)
+
+    return do
+
+
+# ---- the tab --------------------------------------------------------------------------------------------------------
+def show_clips(brought: Brought, asked: Asked | None, place: int) -> None:
+    """Show clips of a state, each of another animal, to be labelled."""
+    study, state = brought.study, brought.study.states[place]
+    clips = study.clips(state)
+    if clips.empty:
+        shell.empty("No clips", f"No recording has a bout of {study.called(state)}.")
+        return
+    open_ = st.toggle("Show whose they are", key=settings.key("whose", brought.of))
+    names = [f"clip {i + 1}" for i in range(len(clips))]
+    if open_:
+        frame = study.conditions.set_index(RECORDING)
+        shown = [c for c in (study.sheet.animal, *(asked.between if asked else ())) if c is not None]
+        names = [", ".join(word(frame.loc[one, c]) for c in shown) or one for one in clips[RECORDING]]
+        names = [f"{i + 1}: {name}" for i, name in enumerate(names)]
+    if brought.trials is None:
+        shell.quiet("This study holds states and no recordings, so clips are told by their times alone.")
+    else:
+        _pictures(brought, clips, names, place)
+    _label_clips(brought, clips, names, open_, state)
+
+
+def _pictures(brought: Brought, clips: pd.DataFrame, names: list[str], place: int) -> None:
+    """Poses as loops in a grid, or channels side by side."""
+
+    def do(say: Say) -> list[dict[str, Any]]:
+        found = []
+        for i, (name, first, after) in enumerate(clips[[RECORDING, "first", "after"]].itertuples(index=False)):
+            say(f"Looking for clip {i + 1} of {len(clips)}", i / len(clips))
+            poses = brought.poses(name)
+            if poses is None:
+                return []
+            near = replace(poses, image_size=None)  # each as large as its place in the grid
+            found.append(clip(near, int(first), int(after), name, ""))
+        return found
+
+    found = work.outcome("study-clips", (brought.key, "clips", place), do, "These clips cannot be shown")
+    if found is None:
+        return
+    name = f"{brought.name}-clips"
+    if not found:
+        assert brought.trials is not None
+        plot(pictures.clips(brought.study, brought.trials(), clips, names, place), key="study-clips", filename=name)
+        return
+    what, colour = brought.study.called(brought.study.states[place]), pictures.colour_of(brought.study, place)
+    shown = [one | {"said": said} for one, said in zip(found, names, strict=True)]
+    with shell.panel("study-clips"):
+        clip_grid(shown, colour, name, what, "study-clips-grid")
+        shell.quiet(f"{len(clips)} bouts of {what}, each with half a second around it.")
+
+
+def _label_clips(brought: Brought, clips: pd.DataFrame, names: list[str], open_: bool, state: int) -> None:
+    """Show a table of clips with a column for labels."""
+    study, marks = brought.study, marks_of(brought)
+    rates = [study.recordings[name].rate_hz for name in clips[RECORDING]]
+    known = {mark[:3]: mark[3] for mark in marks}
+    keys = [
+        (str(a), int(b), int(c)) for a, b, c in clips[[RECORDING, "bout_first", "bout_after"]].itertuples(index=False)
+    ]
+    table = pd.DataFrame({"clip": names})
+    if open_:
+        table[RECORDING] = [harmless(name) for name in clips[RECORDING]]
+    table["from (s)"] = np.round(clips["bout_first"] / rates, 2)
+    table["seconds"] = np.round((clips["bout_after"] - clips["bout_first"]) / rates, 2)
+    drawn = [known.get(key, "") for key in keys]
+    table["label"] = pd.array(drawn, dtype="string")
+    editor = f"{_place(brought)}-{state}-{open_}-{settings.of(marks)}"
+    able = brought.trials is not None
+    st.data_editor(
+        table, key=editor, hide_index=True, width="stretch",
+        disabled=True if not able else [str(c) for c in table if c != "label"], height="content",
+        column_config={
+            "label": st.column_config.TextColumn("label", help="Click to type a label", max_chars=MOST_LETTERS),
+            **{name: st.column_config.NumberColumn(format="%.2f") for name in ("from (s)", "seconds")},
+        },
+    )  # fmt: skip
+    if not able:
+        shell.quiet("Clips can be labelled where the study holds the recordings.")
+        return
+
+    def keep() -> None:
+        typed = dict(zip(keys, typed_cells(editor, "label", drawn), strict=True))
+        st.session_state[_place(brought)] = merge_marks(marks, typed)
+
+    left, right = st.columns([0.3, 0.7], gap="medium", vertical_alignment="center")
+    left.button("Keep these labels", key="study-keep-labels", width="stretch", on_click=keep)
+    animals = {study.sheet.animals[mark[0]] for mark in marks if mark[0] in study.sheet.animals}
+    count = pd.Series([mark[3] for mark in marks], dtype=str).value_counts()
+    then = "Label clips of at least two behaviours; other states have other clips."
+    if len(count) > 1:
+        then = "Choose Labels under Compared are to predict them for all recordings."
+    with right:
+        of = f"{len(animals)} {'animal' if len(animals) == 1 else 'animals'}"
+        shell.quiet(
+            f"{len(marks)} labelled clips of {of}{''.join(f'; {name} {n}' for name, n in count.items())}. {then}"
+        )
+
+
+def merge_marks(marks: list[Mark], typed: dict[tuple[str, int, int], str]) -> list[Mark]:
+    """Return the marks with new ones in place of those that they overlap; an empty label removes a mark."""
+
+    def stays(mark: Mark) -> bool:
+        return not any(name == mark[0] and first < mark[2] and mark[1] < after for name, first, after in typed)
+
+    return [*filter(stays, marks), *((*where, name) for where, name in typed.items() if name)]

@@ -1,0 +1,112 @@
+"""Names of states, given blind to groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from gdm_core.analysis.tables import harmless
+from gdm_core.errors import DataError
+from gdm_core.study import Study
+from gdm_core.study.sheet import RECORDING
+from pages.study.bring import Brought
+from pages.study.pictures import GROUP, with_groups
+from pages.study.questions import Asked
+from pages.study.work import KEPT
+from pages.ui import settings, shell
+
+MOST_LETTERS = 40
+_NAMED = "/named "
+
+
+def typed_cells(editor: str, column: str, drawn: Iterable[Any]) -> list[str]:
+    """Return the texts of a data editor's column that was drawn with these cells, with all edits so far."""
+    edits = st.session_state.get(editor, {}).get("edited_rows", {})  # in a click, newer than the value of the last run
+    cells = [edits.get(i, {}).get(column, cell) for i, cell in enumerate(drawn)]
+    return [cell.strip() if isinstance(cell, str) else "" for cell in cells]
+
+
+def named(brought: Brought) -> Brought:
+    """The study with the names that were given on this page, under a key that says so: its answers speak of them."""
+    given: dict[int, str] = st.session_state.get(_names_of(brought), {})
+    if not given:
+        return brought
+    return replace(brought, study=brought.study.with_names(given), key=f"{brought.key}{_NAMED}{sorted(given.items())}")
+
+
+def _names_of(brought: Brought) -> str:
+    return f"{KEPT}names-{settings.of(brought.key.partition(_NAMED)[0])}"
+
+
+def name_states(brought: Brought, asked: Asked | None) -> None:
+    """A row a state, to be named; a switch shows the groups."""
+    study = brought.study
+    shell.quiet(
+        "A name is better given before one knows who has more of it: the table speaks of all animals together. Names travel with "
+        "the study, its tables and figures."
+    )
+    table = _like(study)
+    if asked is not None and st.toggle(
+        "Show which group has how much of it", key=settings.key("unblinded", brought.of)
+    ):
+        table = table.join(_by_group(study, asked))
+    first = table.map(lambda cell: harmless(cell) if isinstance(cell, str) else cell).rename(columns=harmless)
+    place = _names_of(brought)
+    st.data_editor(
+        first, key=f"{place}-editor", hide_index=True, width="stretch",
+        disabled=[str(c) for c in first if c != "name"], height="content" if len(first) < 16 else 560,
+        column_config={"name": st.column_config.TextColumn("name", help="Click to write", max_chars=MOST_LETTERS)},
+    )  # fmt: skip
+
+    def use() -> None:
+        names = zip(study.states, typed_cells(f"{place}-editor", "name", first["name"]), strict=True)
+        kept = {state: name for state, name in names if name}
+        if len(set(kept.values())) < len(kept):
+            raise DataError("Give each a name of its own, or leave it out.")
+        st.session_state[place] = kept
+
+    shell.begin_button("Use these names", use, "Two states have one name", type="primary", key="study-use-names")
+
+
+def _like(study: Study) -> pd.DataFrame:
+    """What each state is like, over all recordings."""
+    counts = study.counts
+    changes = counts.changes.sum(axis=0)
+    before, after = changes.argmax(axis=0), changes.argmax(axis=1)
+    called = [study.called(state) for state in study.states]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        usage = np.nanmean(counts.usage, axis=0)
+        rate = np.nanmean(counts.of_states("bouts_per_min"), axis=0)
+        length = counts.seconds.sum(axis=0) / np.maximum(1, counts.of_states("bouts").sum(axis=0))
+    seen = changes.sum(axis=0) + changes.sum(axis=1) > 0
+    return pd.DataFrame(
+        {
+            "state": [str(state) for state in study.states],
+            "name": [study.names.get(state, "") for state in study.states],
+            "share of the time": [f"{share:.1%}" for share in usage],
+            "bouts a minute": [f"{value:.1f}" for value in rate],
+            "mean bout (s)": [f"{value:.2f}" for value in length],
+            "mostly after": [called[i] if yes else "–" for i, yes in zip(before, seen, strict=True)],
+            "mostly before": [called[i] if yes else "–" for i, yes in zip(after, seen, strict=True)],
+        }
+    )
+
+
+def _by_group(study: Study, asked: Asked) -> pd.DataFrame:
+    """Mean usage of each group, animals counting once."""
+    frame = study.conditions
+    whole = with_groups(asked, frame.dropna(subset=list(asked.between)))
+    unit = study.sheet.animal or RECORDING
+    usage = pd.DataFrame(study.counts.usage, index=frame.index).loc[whole.index]
+    each = usage.groupby([whole[GROUP], whole[unit]]).mean().groupby(level=0).mean()
+    return pd.DataFrame({f"in {group}": [f"{share:.1%}" for share in row] for group, row in each.iterrows()})
+
+
+def have_changed(brought: Brought) -> bool:
+    """Return whether states were named on this page."""
+    return _names_of(brought) in st.session_state
