@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,19 +139,6 @@ def stays(labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
     z = np.asarray(labels)
     starts = np.flatnonzero(np.append(True, np.diff(z) != 0)[: len(z)])
     return np.stack([starts, np.append(starts[1:], len(z))[: len(starts)]], axis=1)
-
-
-def clips_of(marked: Sequence[npt.NDArray[np.bool_]]) -> list[npt.NDArray[np.int64]]:
-    """[T] of each trial the number of the unbroken stretch that a sample was marked in, -1 where it was not.
-
-    marked   [T] of each trial. What touches is one stretch, so that a split by clips never parts neighbouring frames
-    """
-    found, n = [], 0
-    for part in marked:
-        begins = part & ~np.concatenate([[False], part[:-1]])
-        found.append(np.where(part, np.cumsum(begins) - 1 + n, -1))
-        n += int(begins.sum())
-    return found
 
 
 def transition_shares(labels: npt.ArrayLike, n_states: int) -> npt.NDArray[np.float64]:

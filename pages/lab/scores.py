@@ -227,16 +227,16 @@ def _against_labels(found: Scores, field: str, over: str) -> Score:
         return Score(name, float(found[field]), help=help, over=over)
     guess = {"majority class": float(found[majority])}
     known = {line: float(at[field]) for line, at in found["lines"].items() if at.get(field) is not None} | guess
-    taught = {line: value for line, value in known.items() if line.startswith(SUPERVISED)}
-    lines = guess | {line: value for line, value in known.items() if line not in taught}
+    supervised = {line: value for line, value in known.items() if line.startswith(SUPERVISED)}
+    lines = guess | {line: value for line, value in known.items() if line not in supervised}
     if (shifted := found.get("shifted", {}).get(field)) is not None:
         lines[SHIFTED] = float(shifted)
     others = []
     if field == "macro_f1" and found["raw_macro_f1"] != found["macro_f1"]:
         others.append(("as fitted", float(found["raw_macro_f1"])))
-    if taught:
-        teacher = max(taught, key=lambda line: taught[line])
-        others.append((f"taught by labels, {teacher}", taught[teacher]))
+    if supervised:
+        best = max(supervised, key=lambda line: supervised[line])
+        others.append((f"supervised, {best}", supervised[best]))
     row = beside_best(name, found[field], lines, guess, others, help=help, over=over)
     kind, how = ("paper", "accuracy") if field == "paper_accuracy" else ("bouts", field)
     rival = None if row.line_name == SHIFTED else found["lines"].get(row.line_name, {}).get("counts", {}).get(kind)

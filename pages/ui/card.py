@@ -37,7 +37,7 @@ METHODS = {
     ),
     "10-NN": (
         "10 neighbours",
-        "Is taught by the labels: each moment is called what its ten nearest {what} were called.",
+        "Supervised: gives each sample the most frequent label of its ten nearest {what}.",
     ),
 }
 FEATURES = {"steps": "moves", "position": "places"}
