@@ -78,8 +78,9 @@ class Labelling:
         """Return the labels of the chosen trial; those before the last change while new ones are worked out."""
         data, trial = self.view.data, self.view.trial
         found = self.ask("labels", label_answers, data.train, *self.question, trial, about=trial.fingerprint)
-        is_current = found.about == trial.fingerprint and set(found.value.names) <= set(self.names)
-        return found if is_current else replace(found, value=None)
+        if found.value is None or found.about != trial.fingerprint or not set(found.value.names) <= set(self.names):
+            return replace(found, value=None)
+        return found
 
     def is_labelled(self, clip: Stretch) -> bool:
         """Whether part of a clip has a label."""
