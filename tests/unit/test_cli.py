@@ -229,17 +229,17 @@ def diverging(monkeypatch):
 
     def diverge(self, ys):
         yield from learn(self, ys)
-        self.status_ = Status.DIVERGED
+        self.status_ = Status.FAILED
 
     monkeypatch.setattr(SimpleModel, "_fit", diverge)
 
 
 @pytest.mark.usefixtures("diverging")
-def test_diverged_fit_exits_with_1_and_saves_nothing(capsys, csv, tmp_path):
+def test_failed_fit_exits_with_1_and_saves_nothing(capsys, csv, tmp_path):
     file = tmp_path / "m.safetensors"
     assert main(["fit", str(csv), "--model", "simple", "--out", str(file)]) == 1
     assert not file.exists()
-    assert "diverged" in capsys.readouterr().err
+    assert "failed" in capsys.readouterr().err
     assert main(["sweep", str(csv), "--model", "simple", "--states", "2"]) == 1
     assert main(["reproduce", "nascar", "--models", "simple", "--seeds", "1", "--samples", "100"]) == 1
     assert "simple on standard seed 0" in capsys.readouterr().err
