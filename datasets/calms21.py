@@ -16,7 +16,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
@@ -130,11 +130,7 @@ LABEL_NAMES = ("attack", "investigation", "mount", "other")
 ANIMALS = ("resident", "intruder")  # mouse 0 is the black resident, mouse 1 the white intruder
 PARTS = ("nose", "left ear", "right ear", "neck", "left hip", "right hip", "tail base")
 EDGES = ((0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (3, 5), (4, 6), (5, 6), (1, 2))
-FRAMES = {
-    "keypoints": ("<f4", (2, 2, 7)),
-    "scores": ("<f2", (2, 7)),
-    "labels": ("i1", ()),
-}  # what is kept of each frame
+FRAMES = ("keypoints", "scores", "labels")  # arrays that are kept, a row per frame
 LAYOUT: dict[str, Any] = {  # of each recording, as a KeypointTable has it
     "animals": ANIMALS, "parts": PARTS, "rate_hz": 30.0, "label_names": LABEL_NAMES, "edges": EDGES, "image_size": (1024.0, 570.0),
 }  # fmt: skip
@@ -265,36 +261,17 @@ def _official_path(source: Path, split: Split) -> Path:
 
 
 def _write_arrays(path: Path, split: Split, folder: Path, progress: ProgressCallback | None) -> None:
-    names: list[str] = []
-    notes: list[list[str]] = []
-    offsets = [0]
-    raw = {name: folder / f"{name}.raw" for name in FRAMES}
-    with ExitStack() as opened:
-        files = [opened.enter_context(file.open("wb")) for file in raw.values()]
-        for name, arrays, note in _trials_of(path, split, progress):
-            for array, file in zip(arrays, files, strict=True):
-                array.tofile(file)
-            names.append(name)
-            notes.append(note)
-            offsets.append(offsets[-1] + len(arrays[0]))
-    if not names:
+    trials = list(_trials_of(path, split, progress))
+    if not trials:
         raise DataError(f"{path} holds no CalMS21 {split} trial. {WHERE_TO_GET}")
-    n = offsets[-1]
-    for name, (kind, shape) in FRAMES.items():
-        _with_header(raw[name], np.dtype(kind), (n, *shape))
-    np.save(folder / "offsets.npy", np.asarray(offsets, dtype=np.int64))
+    for i, name in enumerate(FRAMES):
+        np.save(folder / f"{name}.npy", np.concatenate([arrays[i] for _, arrays, _ in trials]))
+    offsets = np.cumsum([0, *(len(arrays[0]) for _, arrays, _ in trials)])
+    np.save(folder / "offsets.npy", offsets)
+    names, notes = [name for name, _, _ in trials], [note for _, _, note in trials]
     (folder / "about.json").write_text(json.dumps({"names": names, "notes": notes, "split": split}))
     if progress is not None:
-        progress(1.0, f"{len(names)} trials, {n:,} frames")
-
-
-def _with_header(raw: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-    """Turn a file of bare values into a .npy file without ever holding its values in memory."""
-    header = {"descr": dtype.str, "fortran_order": False, "shape": shape}
-    with raw.with_suffix(".npy").open("wb") as out, raw.open("rb") as values:
-        np.lib.format.write_array_header_1_0(out, header)
-        shutil.copyfileobj(values, out, 1 << 20)
-    raw.unlink()
+        progress(1.0, f"{len(trials)} trials, {offsets[-1]:,} frames")
 
 
 TrialArrays = tuple[str, tuple[npt.NDArray[Any], ...], list[str]]  # name, one array for each of FRAMES, and notes

@@ -19,6 +19,7 @@ from gdm_core.forecast import coverage
 from gdm_core.models.base import StateModel
 from gdm_core.models.gdm.start import STATE_AXES
 from gdm_core.models.registry import FAMILIES
+from gdm_core.models.switching.base import SwitchingModel
 from gdm_core.trials import as_trials
 
 N_CHANNELS, K = 4, 3
@@ -95,17 +96,19 @@ def fitted(name: str) -> StateModel:
 
 # Axes of parameters that count states, beside those of the GDM.
 AXES = STATE_AXES | {"log_step": (0,)} | dict.fromkeys(("operators", "carry", "level", "step", "jump"), (0,))
+CHAIN_AXES = dict.fromkeys(("coefficients", "covariance", "log_initial", "transition_weights"), (0,)) | {
+    "transition_bias": (0, 1)
+}
 
 
 def relabelled(model: Any, order: list[int]) -> Any:
     """Return the model with permuted states: new state i is the old state order[i]."""
-    if hasattr(model, "relabelled"):
-        return model.relabelled(order)
     renamed = copy_of(model)
     renamed.params_ = dict(model.params_)
-    for name, axes in AXES.items():
+    for name, axes in (CHAIN_AXES if isinstance(model, SwitchingModel) else AXES).items():
         for axis in axes if name in renamed.params_ else ():
-            renamed.params_[name] = renamed.params_[name].take(order, axis)
+            if renamed.params_[name].shape[axis] > 1:  # states that do not look back share one row
+                renamed.params_[name] = renamed.params_[name].take(order, axis)
     return renamed
 
 

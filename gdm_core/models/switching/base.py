@@ -1,15 +1,14 @@
-"""What models share that put every moment into one state: and other names for states."""
+"""Base of models that put every sample into one state."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from gdm_core.errors import ConfigError, FitError
+from gdm_core.errors import FitError
 from gdm_core.maths.hmm import ChainPosterior
 from gdm_core.maths.threads import on_one_thread
 from gdm_core.models.base import Array, Progress
@@ -38,7 +37,14 @@ class SwitchingModel(ClimbingModel[Posterior]):
 
     def _keep_chain(self, learned: Any, beside: dict[str, Any]) -> None:
         """Make the model's what both kinds have in common, and the arrays `beside` it."""
-        kept = beside | _arrays_of(learned.dynamics, learned.transitions)
+        dynamics, transitions = learned.dynamics, learned.transitions
+        kept = beside | {
+            "coefficients": dynamics.coefficients,
+            "covariance": dynamics.covariance,
+            "log_initial": transitions.log_initial,
+            "transition_bias": transitions.bias,
+            "transition_weights": transitions.weights,
+        }
         kept |= {"start_mean": learned.start_mean, "start_covariance": learned.start_covariance}
         # In the layout that a file gives back: products of other layouts round differently.
         self.params_ = {name: np.ascontiguousarray(value) for name, value in kept.items()}
@@ -66,28 +72,3 @@ class SwitchingModel(ClimbingModel[Posterior]):
                     f"No start could be found for this data ({error}). Try fewer states or latents."
                 ) from error
             self._fail(str(error))
-
-    def relabelled(self, order: npt.ArrayLike) -> Self:
-        """The same model with its states renamed: new state i is the old state order[i]."""
-        self._require_fitted()
-        chosen = np.asarray(order, dtype=np.int64)
-        if sorted(chosen.tolist()) != list(range(self.config.n_states)):
-            raise ConfigError(
-                f"order is {chosen.tolist()}; it must name each state 0..{self.config.n_states - 1} once."
-            )
-        model = type(self).from_config(self.config)
-        model.scaler_, model.factors_ = self.scaler_, self.factors_
-        model.calibration_, model.status_ = self.calibration_, self.status_
-        dynamics, transitions, _, _ = self._chain()
-        model.params_ = self.params_ | _arrays_of(dynamics.reordered(chosen), transitions.reordered(chosen))
-        return model
-
-
-def _arrays_of(dynamics: Dynamics, transitions: Transitions) -> dict[str, Any]:
-    return {
-        "coefficients": dynamics.coefficients,
-        "covariance": dynamics.covariance,
-        "log_initial": transitions.log_initial,
-        "transition_bias": transitions.bias,
-        "transition_weights": transitions.weights,
-    }

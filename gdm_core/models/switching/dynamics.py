@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -91,9 +90,6 @@ class Dynamics:
         """[T, P] -> [T, K, D]."""
         k, d, p = self.coefficients.shape
         return (inputs @ self.coefficients.reshape(k * d, p).T).reshape(-1, k, d)
-
-    def reordered(self, order: npt.NDArray[Any]) -> Dynamics:
-        return Dynamics(self.coefficients[order], self.covariance[order])
 
 
 def weighted_moments(weights: Float, joint: Float) -> Float:

@@ -162,11 +162,6 @@ class Transitions:
             self.weights + step[split:].reshape(self.weights.shape),
         )
 
-    def reordered(self, order: npt.NDArray[Any]) -> Transitions:
-        """The same transitions with states renamed."""
-        bias = self.bias[:, order] if len(self.bias) == 1 else self.bias[np.ix_(order, order)]
-        return Transitions(self.kind, self.log_initial[order], bias, self.weights[order])
-
 
 @dataclass(frozen=True)
 class Expected:
