@@ -187,9 +187,8 @@ def test_filter_is_the_path_seen_so_far():
     assert (torch.linalg.eigvalsh(covariance) > 0).all()
 
 
-def test_weights_of_draws_are_those_of_dense_evidence(monkeypatch):
+def test_weights_of_draws_are_those_of_dense_evidence():
     """Replacing the states of one row changes log p(y | z) as the cavity says it does."""
-    monkeypatch.setattr(readout, "_OWN_SHARE", 1.0)
     module, rows = some_module(), some_rows(6)
     z = some_states(6, 3)
     others = some_states(4, 3).flip(0)
@@ -205,8 +204,8 @@ def test_weights_of_draws_are_those_of_dense_evidence(monkeypatch):
 
 
 # ---- bounds ---------------------------------------------------------------------------------------------------------
-def _log_likelihood_by_quadrature(module: MixtureModule, rows: Rows, tau: float) -> float:
-    """K = 2, T = 2, transitions that do not look at x: an integral over both states."""
+def _by_quadrature(module: MixtureModule, rows: Rows, tau: float) -> tuple[float, torch.Tensor]:
+    """(log p(y), E[z | y]) for K = 2, T = 2, transitions that do not look at x: integrals over both states."""
     grid = torch.linspace(-16, 16, 321, dtype=torch.float64)  # of log(z_1 / z_2)
     log_z = torch.stack([torch.nn.functional.logsigmoid(grid), torch.nn.functional.logsigmoid(-grid)], -1)
     n = len(grid)
@@ -245,7 +244,8 @@ def _log_likelihood_by_quadrature(module: MixtureModule, rows: Rows, tau: float)
         assert known.information.shape[0] == 2
     area = 2 * math.log(float(grid[1] - grid[0]))
     assert float(torch.logsumexp(weight, 0)) + area == pytest.approx(0, abs=1e-3)  # the quadrature itself
-    return float(torch.logsumexp(weight + torch.cat(values), 0)) + area
+    joint = weight + torch.cat(values)
+    return float(torch.logsumexp(joint, 0)) + area, torch.einsum("n,ntk->tk", torch.softmax(joint, 0), z)
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
@@ -253,10 +253,26 @@ def test_bound_lies_below_the_likelihood(deterministic):
     module = some_module(k=2, d=1, n=2, deterministic=deterministic, recurrent=False)
     rows = some_rows(2, n_channels=2)
     with torch.no_grad():
-        evidence = _log_likelihood_by_quadrature(module, rows, 0.8)
+        evidence, _ = _by_quadrature(module, rows, 0.8)
         reached = bound(module, rows, 0.8, n_samples=400)
     assert reached < evidence
     assert reached > evidence - 10
+
+
+@pytest.mark.parametrize("log_step", [-0.5, 0.5])
+@pytest.mark.parametrize("y", [-0.5, 0.5, 1.5])
+def test_states_are_the_posterior_mean_under_the_model(log_step, y):
+    module = some_module(k=2, d=1, n=2, recurrent=False, gamma=0.0)
+    rows = make_rows([np.array([[0.3, 0.15], [y, y / 2]])], CPU, torch.float64)
+    with torch.no_grad():
+        for parameter in (*module.posterior.parameters(), module.offset):
+            parameter.zero_()
+        module.dynamics.copy_(torch.tensor([[[0.9], [1.0], [0.8]], [[0.7], [-1.0], [-0.6]]]))
+        module.emission.copy_(torch.tensor([[1.0], [0.5]]))
+        module.log_noise.fill_(-1.5)
+        module.log_step.fill_(log_step)
+        _, exact = _by_quadrature(module, rows, 0.8)
+    torch.testing.assert_close(readout.weighed_states(module, rows, 0.8), exact, atol=0.02, rtol=0)
 
 
 @pytest.mark.parametrize("deterministic", [False, True])

@@ -31,9 +31,6 @@ from gdm_core.models.mixture.module import Drive, MixtureModule, SampleInformati
 _SWEEPS = 3
 _DRAWS = 64
 _CHUNK_ROWS = 4_000
-# The noise of x is learned while z is a broad draw of q, whose breadth it takes for its own. Here doubt about z is
-# counted apart, and half of the learned deviation recovers states best (soft and standard tracks, docs/method.md).
-_OWN_SHARE = 0.5
 _STATE_DRAWS = 8  # that a future may begin from
 _RUN_UP = 48
 _VAGUE = 1e-4  # precision that stands in for a direction of which nothing is known
@@ -68,7 +65,7 @@ class Cavity(NamedTuple):
 def smoothed(module: MixtureModule, rows: Rows, belief: Belief) -> Smoothed:
     """Moments of q(x | z) with doubt about z counted as noise of x."""
     drive = module.drive(belief.states[None], rows)
-    drive = drive._replace(precision=1 / (_OWN_SHARE**2 / drive.precision + belief.spread))
+    drive = drive._replace(precision=1 / (1 / drive.precision + belief.spread))
     blocks = precision_blocks(drive, module.information(rows))
     path = GaussianPath(*(part.numpy(force=True) for part in blocks))
     variance, lagged = path.covariances
@@ -149,7 +146,6 @@ def weigh(module: MixtureModule, rows: Rows, posterior: Tensor, belief: Belief |
         here = rows.piece(begin, min(begin + _CHUNK_ROWS, len(rows)))
         z = log_sample(posterior[part], temperature, noise).exp()
         drive = module.drive(z, here, new[part])
-        drive = drive._replace(precision=drive.precision / _OWN_SHARE**2)
         weight = torch.full(z.shape[:2], 1 / _DRAWS, dtype=z.dtype, device=z.device)
         if cavity is not None:
             carry = log_carry(Cavity(*(end[part] for end in cavity)), drive, _DRAWS)
