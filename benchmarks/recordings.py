@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from datasets import keypoints, mice
@@ -34,10 +33,8 @@ def pairs() -> Iterator[tuple[str, KeypointSet, KeypointSet]]:
 def halves(table: keypoints.KeypointTable, share: float = 0.6) -> tuple[KeypointSet, KeypointSet]:
     """The first 60 % and the rest of one recording."""
     at = int(share * table.n_frames)
-
-    def part(frames: slice, name: str) -> KeypointSet:
-        scores = None if table.scores is None else table.scores[frames]
-        labels = None if table.labels is None else table.labels[frames]
-        return KeypointSet((replace(table, xy=table.xy[frames], scores=scores, labels=labels, name=name),), name)
-
-    return part(slice(0, at), f"{table.name}, first"), part(slice(at, None), f"{table.name}, rest")
+    first, rest = f"{table.name}, first", f"{table.name}, rest"
+    return (
+        KeypointSet((table.slice(0, at, first),), first),
+        KeypointSet((table.slice(at, table.n_frames, rest),), rest),
+    )

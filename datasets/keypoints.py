@@ -24,14 +24,15 @@ from .readers.deeplabcut import (
 )
 from .readers.delimited import sniff
 from .readers.formats import read_frame
+from .readers.filling import MOST_ABSENT_SECONDS, fill_parts
 from .readers.hdf import open_hdf, read_analysis, read_project
 from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, standardise, with_labels
 from .readers.quality import (
     LOW_SCORE,
     QualityReport,
     channel_quality,
-    fill_gaps,
     outlier_mask,
+    percent,
 )
 from .readers.roles import Role, guess_roles, having, is_numeric, telling_apart, word
 from .readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, Source, open_source
@@ -231,12 +232,13 @@ def clean(
     drop_outliers: bool = False,
     fill_seconds: float = 0.0,
 ) -> KeypointTable:
-    """Return the recording with doubtful keypoints missing and short gaps filled, each step noted.
+    """Return the recording with doubtful keypoints missing and gaps filled, each step noted.
 
     table           the recording
     min_score       parts with a lower score count as missing
     drop_outliers   whether jumps count as missing
-    fill_seconds    gaps up to this length are interpolated
+    fill_seconds    gaps of a part up to this length are estimated from the animal's other parts and from time; those of
+                    a whole animal up to 3 s
     """
     if not fill_seconds >= 0:
         raise ConfigError(f"fill_seconds is {fill_seconds}; it must be 0 or more.")
@@ -248,10 +250,14 @@ def clean(
         out = outlier_mask(flat).reshape(np.shape(table.xy)).any(axis=2)  # both coordinates of a part go together
         flat.reshape(np.shape(table.xy)).swapaxes(2, 3)[out] = np.nan
         notes.append(f"{int(out.sum()):,} keypoints that jumped out of line count as missing")
-    flat, filled = fill_gaps(flat, round(fill_seconds * table.rate_hz))
-    if filled:
-        notes.append(f"{filled:,} coordinates in gaps of up to {fill_seconds:g} s were interpolated")
-    return replace(table, xy=flat.reshape(np.shape(table.xy)), notes=tuple(notes))
+    xy, filled = fill_parts(flat.reshape(np.shape(table.xy)), table.rate_hz, fill_seconds)
+    if filled.any():
+        notes.append(
+            f"{percent(filled.mean())}% of the coordinates were filled from the animal's other parts and from time (gaps up to "
+            f"{fill_seconds:g} s, of a whole animal up to {min(fill_seconds, MOST_ABSENT_SECONDS):g} s)"
+        )
+        filled = filled if table.filled is None else filled | table.filled
+    return replace(table, xy=xy, filled=filled if filled.any() else table.filled, notes=tuple(notes))
 
 
 def _joined(table: KeypointTable, parts: Sequence[KeypointTable]) -> KeypointTable:
@@ -259,9 +265,11 @@ def _joined(table: KeypointTable, parts: Sequence[KeypointTable]) -> KeypointTab
     said = [f"{part.name}: {note}" for part in parts for note in part.notes if note not in table.notes]
     more = [f"and {len(said) - MOST_NOTES:,} more of the kind"] if len(said) > MOST_NOTES else []
     scores = [part.scores for part in parts if part.scores is not None]
+    filled = [np.zeros_like(part.xy[:, :, 0], bool) if part.filled is None else part.filled for part in parts]
     return replace(
         table,
         xy=np.concatenate([part.xy for part in parts]),
         scores=np.concatenate(scores) if scores else None,
+        filled=np.concatenate(filled) if any(part.filled is not None for part in parts) else None,
         notes=(*table.notes, *said[:MOST_NOTES], *more),
     )

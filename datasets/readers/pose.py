@@ -25,6 +25,7 @@ class KeypointTable:
 
     xy          [T, A, 2, P] pixels, float32; NaN marks a part that was not seen
     scores      [T, A, P] the tracker's confidence, 0 to 1
+    filled      [T, A, P] parts whose coordinates `keypoints.clean` estimated; None where there are none
     labels      [T] expert behaviour, -1 where unlabelled, an index into `label_names`
     edges       pairs of parts that a skeleton joins
     image_size  width and height of the image, where known
@@ -54,6 +55,7 @@ class KeypointTable:
     start_seconds: float = 0.0
     unit: str = ""
     recordings: tuple[tuple[str, int], ...] = ()
+    filled: npt.NDArray[np.bool_] | None = None
     recipe: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
@@ -67,6 +69,11 @@ class KeypointTable:
         if self.scores is not None and np.shape(self.scores) != (shape[0], shape[1], shape[3]):
             raise DataError(
                 f"Recording {self.name!r}: scores have shape {np.shape(self.scores)}; "
+                f"expected [{shape[0]}, {shape[1]}, {shape[3]}]."
+            )
+        if self.filled is not None and np.shape(self.filled) != (shape[0], shape[1], shape[3]):
+            raise DataError(
+                f"Recording {self.name!r}: filled has shape {np.shape(self.filled)}; "
                 f"expected [{shape[0]}, {shape[1]}, {shape[3]}]."
             )
         if self.labels is not None and np.shape(self.labels) != (shape[0],):
@@ -104,7 +111,10 @@ class KeypointTable:
         """
         scores = None if self.scores is None else self.scores[start:stop]
         labels = None if self.labels is None else self.labels[start:stop]
-        return replace(self, xy=self.xy[start:stop], scores=scores, labels=labels, name=name, recordings=())
+        filled = None if self.filled is None else self.filled[start:stop]
+        return replace(
+            self, xy=self.xy[start:stop], scores=scores, labels=labels, filled=filled, name=name, recordings=()
+        )
 
     def to_trial(self, features: FeatureSet = "keypoints", scaling: Scaling = "auto", min_score: float = 0.0) -> Trial:
         """This recording as a Trial.

@@ -70,7 +70,7 @@ class QualityReport:
         if self.missing_share:
             longest = max(self.channels, key=lambda c: c.longest_gap)
             said.append(
-                f"{_percent(self.missing_share)} % of the values are missing; the longest gap has "
+                f"{percent(self.missing_share)} % of the values are missing; the longest gap has "
                 f"{longest.longest_gap:,} samples ({longest.name})"
             )
         for count, text in (
@@ -82,12 +82,12 @@ class QualityReport:
         return said + list(self.notes)
 
 
-def _percent(share: float) -> str:
-    """A share in percent with two digits, never as a power of ten, and 100 only for all of it."""
-    percent = 100 * share
-    if percent >= 10:
-        return f"{min(percent, 99.0) if share < 1 else 100:.0f}"
-    return f"{percent:.2g}" if percent >= 0.01 else "under 0.01"
+def percent(share: float) -> str:
+    """Format a share in percent with two digits, never as a power of ten, and 100 only for all of it."""
+    value = 100 * share
+    if value >= 10:
+        return f"{min(value, 99.0) if share < 1 else 100:.0f}"
+    return f"{value:.2g}" if value >= 0.01 else "under 0.01"
 
 
 def outlier_mask(y: Floats) -> npt.NDArray[np.bool_]:
