@@ -24,7 +24,7 @@ def pairs() -> Iterator[tuple[str, KeypointSet, KeypointSet]]:
         if not path.is_file():
             print(f"{name}: skipped, there is no {path}")
             continue
-        table = keypoints.clean(keypoints.read(path), fill_seconds=0.5)
+        table = keypoints.clean(keypoints.read(path), fill_seconds=keypoints.FILL_SECONDS)
         yield name, *halves(table)
     whole = mice.simulate_recordings(12, 2000, seed=0)
     yield "simulated", KeypointSet(whole.tables[:8], "train"), KeypointSet(whole.tables[8:], "test")

@@ -116,29 +116,41 @@ def _long(given: Given) -> tuple[str, pd.DataFrame] | None:
 
 
 def read_recordings(
-    paths: Iterable[Given], rate_hz: float | None = None, features: Features = "egocentric"
+    paths: Iterable[Given],
+    rate_hz: float | None = None,
+    features: Features = "egocentric",
+    notes: list[str] | None = None,
 ) -> dict[str, Trial]:
     """Recordings by name of their file; of a long table with several, by the value of its column that tells them apart.
 
     paths      of pose files and tables, or open files
     rate_hz    samples a second, where files do not say
     features   of poses: "egocentric" (shape and motion, wherever the animal is) or "keypoints" (coordinates)
+    notes      to which a sentence is added for each file with lost parts that were filled
     """
     found: dict[str, Trial] = {}
     for path in paths:
-        for called, trial in read_one(path, rate_hz, features).items():
+        for called, trial in read_one(path, rate_hz, features, notes).items():
             _add(found, called, trial, path)
     return with_seen(found)
 
 
-def read_one(given: Given, rate_hz: float | None = None, features: Features = "egocentric") -> dict[str, Trial]:
+def read_one(
+    given: Given,
+    rate_hz: float | None = None,
+    features: Features = "egocentric",
+    notes: list[str] | None = None,
+) -> dict[str, Trial]:
     """The recordings of one file: as for `read_recordings`.
 
     given      a path, or an open file with a name
     rate_hz    samples a second, where the file does not say
     features   of poses
+    notes      as for `read_recordings`
     """
     data = _data(given, rate_hz)
+    if notes is not None and isinstance(data, keypoints.KeypointTable) and data.filled is not None:
+        notes.append(f"{PurePath(given.name).name}: {keypoints.describe_filled(data.filled)}")
     trials = data.to_trials(features) if isinstance(data, keypoints.KeypointTable) else data.to_trials(rate_hz=rate_hz)
     found: dict[str, Trial] = {}
     for trial in trials:
@@ -162,6 +174,8 @@ def _data(given: Given, rate_hz: float | None) -> keypoints.KeypointTable | keyp
     data = keypoints.read_any(given, PurePath(given.name).name, rate_hz=rate_hz)
     if isinstance(data, keypoints.Table) and keypoints.looks_like_keypoints(data):
         data = keypoints.from_table(data, rate_hz) or data
+    if isinstance(data, keypoints.KeypointTable):
+        data = keypoints.clean(data, fill_seconds=keypoints.FILL_SECONDS)
     return data
 
 

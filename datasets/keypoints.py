@@ -23,8 +23,8 @@ from .readers.deeplabcut import (
     read_flat,
 )
 from .readers.delimited import sniff
+from .readers.filling import fill_parts
 from .readers.formats import read_frame
-from .readers.filling import MOST_ABSENT_SECONDS, fill_parts
 from .readers.hdf import open_hdf, read_analysis, read_project
 from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, standardise, with_labels
 from .readers.quality import (
@@ -40,11 +40,12 @@ from .tables import MOST_TRIALS, Table
 from .tables import read as read_table
 
 __all__ = [
-    "READABLE", "Annotation", "FeatureSet", "KeypointSet", "KeypointTable", "Scaling", "clean", "from_table",
+    "FILL_SECONDS", "READABLE", "Annotation", "FeatureSet", "KeypointSet", "KeypointTable", "Scaling", "clean", "from_table",
     "looks_like_keypoints", "read", "read_annotation", "read_any", "report", "standardise", "with_labels",
 ]  # fmt: skip
 
 READABLE = (".csv", ".csv.gz", ".h5", ".hdf5", ".slp", ".npz", ".parquet", ".xlsx")
+FILL_SECONDS = 30.0  # gaps of a part up to this length are filled before features are computed
 MOST_NOTES = 6  # on what was done to single recordings
 _PART = "(which recording)"  # a column beside those of the file
 _SENSOR = re.compile(
@@ -252,10 +253,7 @@ def clean(
         notes.append(f"{int(out.sum()):,} keypoints that jumped out of line count as missing")
     xy, filled = fill_parts(flat.reshape(np.shape(table.xy)), table.rate_hz, fill_seconds)
     if filled.any():
-        notes.append(
-            f"{percent(filled.mean())}% of the coordinates were filled from the animal's other parts and from time (gaps up to "
-            f"{fill_seconds:g} s, of a whole animal up to {min(fill_seconds, MOST_ABSENT_SECONDS):g} s)"
-        )
+        notes.append(describe_filled(filled))
         filled = filled if table.filled is None else filled | table.filled
     return replace(table, xy=xy, filled=filled if filled.any() else table.filled, notes=tuple(notes))
 
@@ -263,7 +261,6 @@ def clean(
 def _joined(table: KeypointTable, parts: Sequence[KeypointTable]) -> KeypointTable:
     """The recordings of a table end to end again, as each of `parts` has become."""
     said = [f"{part.name}: {note}" for part in parts for note in part.notes if note not in table.notes]
-    more = [f"and {len(said) - MOST_NOTES:,} more of the kind"] if len(said) > MOST_NOTES else []
     scores = [part.scores for part in parts if part.scores is not None]
     filled = [np.zeros_like(part.xy[:, :, 0], bool) if part.filled is None else part.filled for part in parts]
     return replace(
@@ -271,5 +268,18 @@ def _joined(table: KeypointTable, parts: Sequence[KeypointTable]) -> KeypointTab
         xy=np.concatenate([part.xy for part in parts]),
         scores=np.concatenate(scores) if scores else None,
         filled=np.concatenate(filled) if any(part.filled is not None for part in parts) else None,
-        notes=(*table.notes, *said[:MOST_NOTES], *more),
+        notes=(*table.notes, *limit_notes(said)),
     )
+
+
+def describe_filled(filled: npt.NDArray[np.bool_]) -> str:
+    """Return a sentence on the share of parts [T, A, P] that were filled."""
+    return (
+        f"{percent(float(filled.mean()))}% of the coordinates were filled from the animal's other parts and from time"
+    )
+
+
+def limit_notes(notes: Sequence[str]) -> list[str]:
+    """Return the first few notes on single recordings, and how many more there are."""
+    more = [f"and {len(notes) - MOST_NOTES:,} more of the kind"] if len(notes) > MOST_NOTES else []
+    return [*notes[:MOST_NOTES], *more]

@@ -46,8 +46,8 @@ def fill_parts(xy: Floats, rate_hz: float, longest_seconds: float) -> tuple[npt.
 
 def _fillable(xy: Floats, rate_hz: float, longest_seconds: float) -> Bool:
     """Return a mask [T, P] of the missing parts of one animal [T, 2, P] that are to be filled."""
-    missing = ~np.isfinite(xy).all(axis=1)
-    absent = gap_lengths(missing.all(axis=1)) > round(min(longest_seconds, MOST_ABSENT_SECONDS) * rate_hz)
+    missing: Bool = np.asarray(~np.isfinite(xy).all(axis=1))
+    absent = gap_lengths(np.asarray(missing.all(axis=1))) > round(min(longest_seconds, MOST_ABSENT_SECONDS) * rate_hz)
     fillable = missing & ~absent[:, None]
     for p in range(missing.shape[1]):
         seen = np.flatnonzero(~missing[:, p])

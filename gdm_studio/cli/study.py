@@ -151,7 +151,10 @@ def _opened(options: argparse.Namespace) -> Study:
             raise ConfigError("States of another tool do not say how many there are a second: give --rate.")
         states, words = cohort_files.read_states(paths, options.rate)
         return Study.of_states(states, sheet, options.rate, words)
-    recordings = cohort_files.read_recordings(paths, options.rate, options.features)
+    notes: list[str] = []
+    recordings = cohort_files.read_recordings(paths, options.rate, options.features, notes)
+    for note in notes:
+        print(note, file=sys.stderr)
     name, first = next(iter(recordings.items()))
     latent = n_latent(options.latent, first.n_channels, name)
     model = build(options.model, options.states, latent, options.seed)

@@ -15,7 +15,7 @@ import streamlit as st
 
 from datasets import cohort
 from datasets.cohort_files import Given, read_poses
-from datasets.keypoints import KeypointTable
+from datasets.keypoints import KeypointTable, limit_notes
 from datasets.storage import data_dir
 from datasets.tables import path_within
 from gdm_core.analysis.suggestions import MANY_TRIALS
@@ -249,6 +249,7 @@ def _of_files(page: Frame, source: str) -> Brought | None:
     digest = settings.of(sheet.to_json(), sorted(wrong))
     notes = [f"{name} is left out: {why}" for name, why in wrong.items()]
     notes += [f"{name} could not be read: {why}" for name, why in found.troubles.items()]
+    notes += limit_notes(found.notes)
     return _studied(page, kept, sheet, options, f"files/{of}/{digest}/{options}", settings.of(of, digest), path, notes)
 
 

@@ -48,6 +48,7 @@ class Read:
     words     of states
     troubles  file -> why it could not be read
     sources   recording -> the file that it is in
+    notes     on files with lost body parts that were filled
     """
 
     trials: dict[str, Trial] = field(default_factory=dict)
@@ -55,6 +56,7 @@ class Read:
     words: dict[int, str] = field(default_factory=dict)
     troubles: dict[str, str] = field(default_factory=dict)
     sources: dict[str, Given] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def names(self) -> list[str]:
@@ -65,7 +67,7 @@ class Read:
         out = set(left_out)
         trials = {name: one for name, one in self.trials.items() if name not in out}
         states = {name: one for name, one in self.states.items() if name not in out}
-        return Read(trials, states, self.words, self.troubles, self.sources)
+        return Read(trials, states, self.words, self.troubles, self.sources, self.notes)
 
 
 @dataclass(frozen=True)
@@ -149,8 +151,10 @@ def read(files: list[tuple[str, Given]], options: FileReading) -> Read | None:
                 try:
                     known[one_key] = _read(one, options)
                 except GdmError as error:
-                    known[one_key] = str(error)
-            _join(made, one, known[one_key])
+                    known[one_key] = str(error), []
+            found, notes = known[one_key]
+            made.notes += notes
+            _join(made, one, found)
         made.trials = cohort_files.with_seen(made.trials)
         return made
 
@@ -158,12 +162,14 @@ def read(files: list[tuple[str, Given]], options: FileReading) -> Read | None:
     return work.outcome("study-read", key, do, failed, what="the import", kept="What was read before that is kept.")
 
 
-def _read(one: Given, options: FileReading) -> Any:
+def _read(one: Given, options: FileReading) -> tuple[Any, list[str]]:
+    """Return what a file holds, and notes on lost parts that were filled."""
     if options.hold == "recordings":
-        return cohort_files.read_one(one, options.rate_hz, options.features)
+        notes: list[str] = []
+        return cohort_files.read_one(one, options.rate_hz, options.features, notes), notes
     if options.rate_hz is None:
         raise DataError("States of another tool do not say how many there are a second. Set it at the left.")
-    return cohort_files.read_states([one], options.rate_hz)
+    return cohort_files.read_states([one], options.rate_hz), []
 
 
 def _join(made: Read, given: Given, found: Any) -> None:

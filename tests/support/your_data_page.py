@@ -16,7 +16,7 @@ from tests.support import drawn, page
 # Defaults for a tracking file.
 REPAIRS = {
     "min_score": 0.3,
-    "fill_seconds": 0.2,
+    "fill_seconds": 30.0,
     "drop_outliers": True,
 }
 

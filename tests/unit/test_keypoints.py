@@ -14,11 +14,12 @@ import pandas as pd
 import pytest
 
 from datasets import keypoints, mice
-from datasets.features import in_unit
+from datasets.features import egocentric_features, in_unit
 from datasets.readers.pose import KeypointSet, KeypointTable
 from datasets.splits import split_recording
 from datasets.tables import Table, template
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.maths.gaps import interpolated
 from tests.support import table_files
 from tests.support.real import recorded
 from tests.support.table_files import csv, hdf, read, written
@@ -208,7 +209,7 @@ def test_recordings_are_cleaned_separately():
     made = keypoints.clean(poses_of(frame), fill_seconds=1.0)
     assert np.isnan(made.xy[25:30, 0, 0, 0]).all()
     assert np.isfinite(made.xy[70:73, 0, 0, 0]).all()
-    assert made.notes[-1] == "recording r2, animal 1: 6 coordinates in gaps of up to 1 s were interpolated"
+    assert made.notes[-1].startswith("recording r2, animal 1: 5% of the coordinates were filled")
 
 
 def npz(**arrays: object) -> KeypointTable:
@@ -397,10 +398,44 @@ def test_cleaning_drops_outliers_and_fills_gaps(clean_mice: KeypointTable):
     assert np.isfinite(cleaned.xy[1500:1503]).all()
     assert np.isnan(cleaned.xy[2010:2090, 1, :, 6]).all()
     assert np.isnan(cleaned.xy).sum() < 250
-    assert any("interpolated" in note for note in cleaned.notes)
+    assert any("were filled" in note for note in cleaned.notes)
     np.testing.assert_array_equal(keypoints.clean(broken).xy, broken.xy)
     with pytest.raises(ConfigError, match="fill_seconds"):
         keypoints.clean(broken, fill_seconds=-1)
+
+
+def test_hidden_parts_are_filled_better_than_by_lines(clean_mice: KeypointTable):
+    rng, hidden = np.random.default_rng(0), np.zeros((3000, 2, 7), bool)
+    for start in rng.integers(30, 2900, 60):
+        hidden[start : start + rng.integers(20, 60), rng.integers(2), rng.integers(7)] = True
+    xy = np.where(hidden[:, :, None], np.nan, clean_mice.xy)
+    cleaned = keypoints.clean(changed(clean_mice, xy), fill_seconds=30)
+    lines = interpolated(xy.reshape(3000, -1)).reshape(xy.shape)
+
+    def error(filled: np.ndarray) -> float:
+        return float(np.sqrt(np.square(filled - clean_mice.xy).sum(axis=2)[hidden].mean()))
+
+    assert error(np.asarray(cleaned.xy)) < 0.5 * error(lines)
+    np.testing.assert_array_equal(cleaned.filled, hidden)
+    np.testing.assert_array_equal(np.asarray(cleaned.xy)[~np.isnan(xy)], xy[~np.isnan(xy)].astype(np.float32))
+    assert cleaned.notes[-1].startswith(f"{100 * hidden.mean():.2g}% of the coordinates were filled")
+    first, last = split_recording(cleaned)
+    np.testing.assert_array_equal(np.concatenate([first[0].filled, last[0].filled]), hidden)
+
+
+def test_long_absences_stay_missing(clean_mice: KeypointTable):
+    xy = np.array(clean_mice.xy)
+    xy[100:195, 0] = np.nan  # the whole animal for 3.2 s
+    xy[300:380, 0] = np.nan  # and for 2.7 s
+    xy[500:2000, 1, :, 0] = np.nan  # one part for 50 s
+    xy[-5:, 1, :, 3] = np.nan
+    cleaned = keypoints.clean(changed(clean_mice, xy), fill_seconds=30)
+    missing = np.isnan(xy[:, :, 0]).copy()
+    missing[300:380, 0] = False
+    np.testing.assert_array_equal(np.isnan(cleaned.xy).any(axis=2), missing)
+    assert keypoints.clean(clean_mice, fill_seconds=30).filled is None
+    whole = egocentric_features(cleaned)[0]
+    assert np.isnan(whole[300:380, :4]).sum() == 0
 
 
 def test_labels_are_fitted_to_the_frames(clean_mice: KeypointTable):

@@ -95,8 +95,12 @@ def test_a_long_table_of_several_recordings_is_taken_apart(tmp_path):
     }
     walk = np.random.default_rng(1).normal(size=(60, 4)).cumsum(axis=0)
     poses = pd.DataFrame(walk, columns=["nose_x", "nose_y", "tail_x", "tail_y"]).assign(recording=frame["recording"])
+    poses.loc[40:42, ["nose_x", "nose_y"]] = np.nan
     poses.to_csv(tmp_path / "poses.csv", index=False)
-    tracked = cohort_files.read_recordings([tmp_path / "poses.csv"])
+    notes: list[str] = []
+    tracked = cohort_files.read_recordings([tmp_path / "poses.csv"], notes=notes)
+    assert np.isfinite(tracked["m2"].y[1:]).all()
+    assert notes == ["poses.csv: 2.5% of the coordinates were filled from the animal's other parts and from time"]
     assert {name: trial.n_samples for name, trial in tracked.items()} == {"m1": 30, "m2": 30}
     with pytest.raises(DataError, match="a recording 'm1' already"):
         cohort_files.read_recordings([tmp_path / "all.csv"] * 2)

@@ -16,7 +16,7 @@ from pages.ui.controls import slide, switch
 from pages.ui.exports import Recipe
 
 FEATURES: dict[FeatureSet, str] = {"egocentric": "What they do", "keypoints": "Raw keypoints"}
-_FILL_HELP = "Straight lines across short gaps; longer ones stay missing, and models skip them."
+_FILL_HELP = "Estimates lost parts from the animal's other parts and from time; a lost animal only up to 3 s."
 _SCORE_HELP = "Parts that the tracker is less sure of count as missing."
 
 
@@ -25,7 +25,16 @@ def cleaning(of: str) -> dict[str, Any]:
     with st.expander("Repairs", icon=":material/healing:"):
         return {
             "min_score": slide("Least score", 0.0, 0.95, 0.3, 0.05, key="score", of=of, help=_SCORE_HELP).value,
-            "fill_seconds": slide("Fill gaps up to (s)", 0.0, 2.0, 0.2, 0.1, key="fill", of=of, help=_FILL_HELP).value,
+            "fill_seconds": slide(
+                "Fill gaps up to (s)",
+                0.0,
+                keypoints.FILL_SECONDS,
+                keypoints.FILL_SECONDS,
+                0.5,
+                key="fill",
+                of=of,
+                help=_FILL_HELP,
+            ).value,
             "drop_outliers": switch("Drop jumps", True, key="outliers", of=of, help="Parts that jump and return."),
         }
 
