@@ -47,7 +47,7 @@ def rats() -> Iterator[Case]:
 
 def read_rats(numbers: tuple[int, ...]) -> Trials:
     paths = [DATA / ("other" if i in (1, 8) else "cohort/rats") / f"rat_pair_{i}.npz" for i in numbers]
-    tables = tuple(keypoints.clean(keypoints.read(path), fill_seconds=0.5) for path in paths)
+    tables = tuple(keypoints.clean(keypoints.read(path), fill_seconds=keypoints.FILL_SECONDS) for path in paths)
     return keypoints.KeypointSet(tables, "rats").to_trials("egocentric")
 
 

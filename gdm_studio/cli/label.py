@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_studio.cli.models import n_latent
-from gdm_studio.cli.shared import add_recordings_options, say
+from gdm_studio.cli.shared import add_recordings_options, read_recordings, say
 
 
 def add_label(commands: Any) -> None:
@@ -47,7 +47,7 @@ def label(options: argparse.Namespace) -> int:
         raise ConfigError(f"--propose is {options.propose}; it must be 0 or more.")
     marks = _read_marks(options.marks)
     paths = [path for given in options.files for path in cohort_files.files_in(given)]
-    found = cohort_files.read_recordings(paths, options.rate, options.features)
+    found = read_recordings(paths, options)
     trials = Trials(tuple(found.values()), "recordings")
     labels, names = marks.labels(trials)
     train = tuple(trial for trial, part in zip(trials, labels, strict=True) if (part >= 0).any())

@@ -18,9 +18,10 @@ from gdm_core.errors import ConfigError, DataError
 from gdm_core.text import first_of, for_json
 
 if TYPE_CHECKING:
+    from datasets.cohort_files import Given
     from datasets.tables import Role, Table
     from gdm_core.engine import Engine
-    from gdm_core.trials import Trials
+    from gdm_core.trials import Trial, Trials
 
 NONE = "none"
 
@@ -48,6 +49,17 @@ def add_recordings_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--features", choices=["egocentric", "keypoints"], default="egocentric", help="of poses (default: egocentric)"
     )
+
+
+def read_recordings(paths: list[Given], options: argparse.Namespace) -> dict[str, Trial]:
+    """Read the recordings of files; print to stderr which body parts were filled."""
+    from datasets import cohort_files
+
+    notes: list[str] = []
+    found = cohort_files.read_recordings(paths, options.rate, options.features, notes)
+    for note in notes:
+        print(note, file=sys.stderr)
+    return found
 
 
 def names(text: str) -> list[str]:

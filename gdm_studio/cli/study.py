@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gdm_core.errors import ConfigError
 from gdm_studio.cli.models import add_model_options, n_latent
-from gdm_studio.cli.shared import add_recordings_options, names, say
+from gdm_studio.cli.shared import add_recordings_options, names, read_recordings, say
 
 if TYPE_CHECKING:
     from gdm_core.study import Study
@@ -151,10 +151,7 @@ def _opened(options: argparse.Namespace) -> Study:
             raise ConfigError("States of another tool do not say how many there are a second: give --rate.")
         states, words = cohort_files.read_states(paths, options.rate)
         return Study.of_states(states, sheet, options.rate, words)
-    notes: list[str] = []
-    recordings = cohort_files.read_recordings(paths, options.rate, options.features, notes)
-    for note in notes:
-        print(note, file=sys.stderr)
+    recordings = read_recordings(paths, options)
     name, first = next(iter(recordings.items()))
     latent = n_latent(options.latent, first.n_channels, name)
     model = build(options.model, options.states, latent, options.seed)

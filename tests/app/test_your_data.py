@@ -198,7 +198,7 @@ def test_tracking_file_after_a_table_has_its_own_repairs(engine):
     assert not control(app, "toggle", "outliers").value
     upload(app, "deeplabcut.csv", tables.template("deeplabcut.csv"))
     assert control(app, "toggle", "outliers").value
-    assert control(app, "slider", "fill").value == pytest.approx(0.2)
+    assert control(app, "slider", "fill").value == pytest.approx(30)
 
 
 def test_suggested_value_is_used_until_the_user_sets_one(engine):
