@@ -1,5 +1,6 @@
 """p-dLDS: its variational EM against dense conditioning and the evidence."""
 
+import copy
 import dataclasses
 from itertools import combinations_with_replacement
 
@@ -11,11 +12,12 @@ from datasets import nascar
 from gdm_core import load_model
 from gdm_core.analysis.metrics import paper_accuracy
 from gdm_core.errors import FitError
+from gdm_core.forecast import coverage
 from gdm_core.maths.emission import Emission, Observed
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.pdlds import em
 from gdm_core.models.pdlds.em import Parameters, Prior, positive_shares
-from gdm_core.models.pdlds.model import PDLDS, blank, filtered, predicted, roll, updated
+from gdm_core.models.pdlds.model import PDLDS, PathBelief, blank, filtered, predicted, roll, updated
 
 
 @pytest.fixture(scope="module")
@@ -49,12 +51,13 @@ def test_parallel_filter_equals_sequential_filter(fitted, pair):
     model, (train, _) = fitted, pair
     y = model.scaler_.apply(train.y)
     origins = np.array([130, 200, 255])
-    together = filtered(origins, y, model._parameters)
+    p = model._parameters
+    together = filtered(origins, y, p, p.step)
     for i, t in enumerate(origins):
         alone = blank(1, model._parameters)
         information, linear = model._parameters.emission.information(Observed.prepare([y]))
         for step in range(t + 1):
-            alone = predicted(alone, model._parameters) if step else alone
+            alone = predicted(alone, p, p.step) if step else alone
             alone = updated(alone, information[step : step + 1], linear[step : step + 1], model._parameters)
         d = model._parameters.reach.shape[1]
         gap = np.abs(model._parameters.reach @ (together.mean[i, :d] - alone.mean[0, :d]))
@@ -329,12 +332,38 @@ def test_filter_is_exact_without_operators(rng):
     y[7:9] = np.nan
     y[4, 1] = np.nan
     for t in (0, 5, 29):
-        belief = filtered(np.array([t]), y, p)
+        belief = filtered(np.array([t]), y, p, p.step)
         observed = Observed.prepare([y[: t + 1]])
         path = em.path_given_coefficients(observed, p, np.zeros((t + 1, K)), np.zeros((t + 1, K, K)))
         size = p.reach.shape[1]
         np.testing.assert_allclose(belief.mean[0, :size], path.mean[-1], atol=1e-8)
         np.testing.assert_allclose(belief.covariance[0, :size, :size], path.covariances[0][-1], atol=1e-8)
+
+
+def test_prediction_has_the_moments_of_a_product_of_gaussians(rng):
+    p = dataclasses.replace(random_parameters(rng), noise=0.01 * np.eye(D))
+    size = p.reach.shape[1] + K
+    root = 0.7 * rng.standard_normal((size, size))
+    belief = PathBelief(rng.standard_normal((1, size)), (root @ root.T)[None])
+    found = predicted(belief, p, np.full(K, 0.3))
+    n = 400_000
+    state = rng.multivariate_normal(belief.mean[0], belief.covariance[0], n)
+    s, c = state[:, :-K], state[:, -K:]
+    c = p.carry * c + p.level + np.sqrt(0.3) * rng.standard_normal((n, K))
+    operator = p.mean_operator(c)
+    s[:, :D] += (operator[..., :D] @ s[:, :D, None])[..., 0] + operator[..., D] + 0.1 * rng.standard_normal((n, D))
+    drawn = np.concatenate([s, c], axis=1)
+    scale = np.sqrt(np.diagonal(found.covariance[0]))
+    np.testing.assert_allclose(drawn.mean(axis=0) / scale, found.mean[0] / scale, atol=0.01)
+    np.testing.assert_allclose(np.cov(drawn[:, :D].T), found.covariance[0, :D, :D], rtol=0.05, atol=0.02)
+
+
+def test_forecasts_cover_samples_of_the_model(fitted):
+    y, _, _ = fitted.sample(900, seed=1)
+    uncalibrated = copy.copy(fitted)
+    uncalibrated.calibration_ = None
+    covered = coverage(uncalibrated.forecast(y, 10, origins=np.arange(100, 890), adaptive=False), y)
+    assert (np.abs(covered[[0, 4, 9]] - 0.9) < 0.05).all(), covered
 
 
 def test_noise_free_forecasts_are_matrix_powers():

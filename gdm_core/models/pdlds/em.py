@@ -65,7 +65,7 @@ class Parameters:
     carry: Float  # rho [K]
     level: Float  # m [K]
     step: Float  # [K] squared scale of e
-    jump: Float  # [K] mean square of e under the posterior, for forecasts
+    jump: Float  # [K] mean square of e under the posterior, where inference begins
 
     @property
     def reach(self) -> Float:

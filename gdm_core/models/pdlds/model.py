@@ -29,7 +29,7 @@ from gdm_core.trials import TrialsLike
 
 Float = npt.NDArray[np.float64]
 
-RUN_UP = 64
+RUN_UP = 256  # the slow offset is known only after a long while
 _FAR = 1e30  # of a latent of about unit variance; float32 ends soon after
 _PLAIN = ("operators", "noise", "drift", "carry", "level", "step", "jump")
 
@@ -160,9 +160,9 @@ class PDLDS(ClimbingModel[Posterior]):
 
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
         rng = np.random.default_rng(seed)
-        p = self._parameters
-        belief = filtered(origins, y, p)
-        path, _ = roll(p, self._prior.freedom, belief.sample(n_paths, rng), horizon, rng)
+        p, freedom = self._parameters, self._prior.freedom
+        belief = filtered(origins, y, p, p.step * freedom / (freedom - 2))
+        path, _ = roll(p, freedom, belief.sample(n_paths, rng), horizon, rng)
         return p.emission.sample(path @ p.reach.T, rng)
 
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
@@ -205,11 +205,13 @@ def blank(n: int, p: Parameters) -> PathBelief:
     return PathBelief(np.zeros((n, size)), np.tile(np.eye(size), (n, 1, 1)))
 
 
-def filtered(origins: npt.NDArray[np.int64], y: npt.NDArray[np.float32], p: Parameters) -> PathBelief:
-    """What samples 0..t of y [T, N] say at moment t, for each origin t.
+def filtered(
+    origins: npt.NDArray[np.int64], y: npt.NDArray[np.float32], p: Parameters, step_variance: Float
+) -> PathBelief:
+    """What samples 0..t of y [T, N] say at moment t, for each origin t; `step_variance` [K] of the coefficients' steps.
 
-    The dynamics multiply path and coefficients, so this is an extended Kalman filter over both at once; the mean of
-    the product is kept exactly.
+    The dynamics multiply path and coefficients, so this is an extended Kalman filter over both at once; mean and
+    covariance of the product are those of two Gaussians. Linearised, an unknown offset would look known.
     """
     observed = Observed.prepare([y[: int(origins.max()) + 1]])
     information, linear = p.emission.information(observed)  # of l + b
@@ -218,14 +220,14 @@ def filtered(origins: npt.NDArray[np.int64], y: npt.NDArray[np.float32], p: Para
     result = PathBelief(np.empty((len(origins), size)), np.empty((len(origins), size, size)))
     for step, (now, here, stretch) in enumerate(steps_to(origins, RUN_UP)):
         if step:
-            belief = predicted(belief, p)
+            belief = predicted(belief, p, step_variance)
         belief = updated(belief, information[now], linear[now], p)
         result.mean[here] = belief.mean[stretch]
         result.covariance[here] = belief.covariance[stretch]
     return result
 
 
-def predicted(belief: PathBelief, p: Parameters) -> PathBelief:
+def predicted(belief: PathBelief, p: Parameters, step_variance: Float) -> PathBelief:
     """One step ahead: coefficients first, then the path that they move."""
     k, d, _ = p.operators.shape
     size = p.reach.shape[1]
@@ -234,7 +236,7 @@ def predicted(belief: PathBelief, p: Parameters) -> PathBelief:
     covariance[:, size:] *= p.carry[:, None]
     covariance[:, :, size:] *= p.carry
     own = np.arange(size, size + k)
-    covariance[:, own, own] += p.jump
+    covariance[:, own, own] += step_variance
     matrices, constants = p.operators[:, :, :d], p.operators[:, :, d]
     pushes = np.einsum("kij,bj->bik", matrices, mean[:, :d]) + constants.T  # [B, D, K] what each operator does to l
     whole = np.eye(size + k)
@@ -243,11 +245,31 @@ def predicted(belief: PathBelief, p: Parameters) -> PathBelief:
     jacobian[:, :d, size:] = pushes
     move = (pushes @ mean[:, size:, None])[:, :, 0] + np.einsum("kij,bjk->bi", matrices, covariance[:, :d, size:])
     mean[:, :d] += move
+    product = _product_covariance(
+        matrices, covariance[:, :d, :d], covariance[:, :d, size:], covariance[:, size:, size:]
+    )
     covariance = jacobian @ covariance @ np.swapaxes(jacobian, 1, 2)
-    covariance[:, :d, :d] += p.noise
+    covariance[:, :d, :d] += p.noise + product
     drifting = np.arange(d, size)
     covariance[:, drifting, drifting] += p.drift
     return PathBelief(mean, covariance)
+
+
+def _product_covariance(matrices: Float, path: Float, across: Float, coefficients: Float) -> Float:
+    """[B, D, D] what a linearisation leaves out of the covariance of sum_k c_k A_k l.
+
+    matrices      [K, D, D]
+    path          [B, D, D] covariance of l
+    across        [B, D, K] covariance of l and c
+    coefficients  [B, K, K] covariance of c
+    """
+    k, d, _ = matrices.shape
+    moved = matrices @ path[:, None]  # [B, K, D, D] A_k Cov(l)
+    mixed = (coefficients @ moved.reshape(-1, k, d * d)).reshape(moved.shape)
+    both = (mixed @ np.swapaxes(matrices, 1, 2)).sum(axis=1)
+    carried = matrices @ across[:, None]  # [B, K, D, K] A_k Cov(l, c)
+    result: Float = both + np.einsum("bkij,bjnk->bin", carried, carried)
+    return result
 
 
 def updated(belief: PathBelief, information: Float, linear: Float, p: Parameters) -> PathBelief:
