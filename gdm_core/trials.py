@@ -250,6 +250,19 @@ def labels_of(trials: Iterable[Trial]) -> list[npt.NDArray[np.int64]]:
     ]
 
 
+def describe_missing(trials: Iterable[Trial]) -> str:
+    """Return a sentence on the share of values that are missing; "" if none are."""
+    missing = total = 0
+    for one in trials:
+        missing += int(np.isnan(one.y).sum())
+        total += one.y.size
+    if not missing:
+        return ""
+    percent = 100 * missing / total
+    share = f"{percent:.1f}" if percent >= 0.1 else "less than 0.1"
+    return f"{share}% of values are missing; the model estimates them from the other channels and from time."
+
+
 Stretch = tuple[int, int, int, int]  # trial, start, stop (exclusive), number of the word
 
 

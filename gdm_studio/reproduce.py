@@ -43,6 +43,7 @@ class ComparisonRun:
     fit_seconds   wall time of the optimisation
     total_seconds wall time of `fit`, with the final ELBO and the calibration of the envelopes
     cpu_seconds   processor time of all of `fit`: what a time means on a machine that others share
+    failure       why the fit failed
     """
 
     task: Task
@@ -51,10 +52,11 @@ class ComparisonRun:
     fit_seconds: float
     total_seconds: float
     cpu_seconds: float
+    failure: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         plain = asdict(self.task) | {
-            name: getattr(self, name) for name in ("status", "fit_seconds", "total_seconds", "cpu_seconds")
+            name: getattr(self, name) for name in ("status", "failure", "fit_seconds", "total_seconds", "cpu_seconds")
         }
         return plain | {"scores": None if self.scores is None else self.scores.to_dict()}
 
@@ -97,7 +99,7 @@ def run(task: Task) -> ComparisonRun:
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         failed = str(model.status_) == "failed"
         scores = None if failed else evaluate(model, train, test, seed=task.seed)
-    return ComparisonRun(task, str(model.status_), scores, model.seconds_, wall, cpu)
+    return ComparisonRun(task, str(model.status_), scores, model.seconds_, wall, cpu, model.failure_ or "")
 
 
 def run_tasks(

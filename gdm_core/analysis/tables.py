@@ -36,6 +36,8 @@ def entropy_of(states: npt.ArrayLike) -> npt.NDArray[np.float32]:
 def states_table(states: npt.ArrayLike, trial: Trial) -> pd.DataFrame:
     """time, p_1 .. p_K, state (from 1; the strongest), entropy (0 one state alone, 1 all alike).
 
+    Where samples have no observation at all, `observed` is False and the model inferred their states.
+
     states   [T, K] soft states
     trial    that they belong to
     """
@@ -49,6 +51,9 @@ def states_table(states: npt.ArrayLike, trial: Trial) -> pd.DataFrame:
         table[f"p_{k + 1}"] = soft[:, k]
     table["state"] = soft.argmax(axis=1) + 1
     table["entropy"] = entropy_of(soft)
+    observed = np.asarray(np.isfinite(trial.y).any(axis=1))
+    if not observed.all():
+        table["observed"] = observed
     return table
 
 

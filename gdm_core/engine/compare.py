@@ -137,14 +137,18 @@ class Compared:
         return verdict(measure, {**tables, **lines})
 
     def to_frame(self) -> pd.DataFrame:
-        """A row for each setting and line to beat: each measure and all scores, means over blocks and seeds; and what failed."""
+        """A row for each setting and line to beat: each measure and all scores, means over blocks and seeds.
+
+        A setting with a failed fit has the reason as its message, and no numbers.
+        """
         rows = {}
         for name, by_seed in [*self.cells.items(), *((name, {0: line}) for name, line in self.lines.items())]:
             found = [
                 {m: cell.mean(m) for m in MEASURES} | cell.scores | {"seconds": cell.seconds}
                 for cell in by_seed.values()
             ]
-            rows[name] = {**pd.DataFrame(found).mean(), "message": self.failures.get(name, "")}
+            numbers = pd.Series(dtype=float) if name in self.failures else pd.DataFrame(found).mean()
+            rows[name] = {**numbers, "message": self.failures.get(name, "")}
         return pd.DataFrame.from_dict(rows, orient="index")
 
     def __str__(self) -> str:

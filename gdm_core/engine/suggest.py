@@ -128,11 +128,15 @@ class SuggestQuestion:
 
 @dataclass(frozen=True)
 class Suggestion:
-    """What to set, each with its verdict, K first. `note` says where not all of the data was read."""
+    """What to set, each with its verdict, K first. `note` says where not all of the data was read.
+
+    left_out  a sentence for each setting that could not be judged
+    """
 
     settings: dict[str, Any]
     verdicts: tuple[Recommendation, ...]
     note: str = ""
+    left_out: tuple[str, ...] = ()
 
     @property
     def sentences(self) -> tuple[str, str, str]:
@@ -156,7 +160,7 @@ class Suggestion:
 
     def __str__(self) -> str:
         said = [sentence for verdict in self.verdicts for sentence in verdict.sentences]
-        return "\n".join([*said, *([self.note] if self.note else [])])
+        return "\n".join([*said, *self.left_out, *([self.note] if self.note else [])])
 
 
 @dataclass
@@ -167,6 +171,8 @@ class Plan:
     suggestion: Suggestion | None = None
     settings: Settings = field(default_factory=dict)
     known: int = 0  # of the settings, how many an earlier step has tried: the usual value of each parameter
+    _failures: Mapping[str, str] = field(default_factory=dict)  # of `settings`, by name
+    _left_out: list[str] = field(default_factory=list)
     _tried: set[str] = field(default_factory=set)
     _steps: Generator[Settings, dict[str, Probe], None] = field(init=False)
 
@@ -190,9 +196,13 @@ class Plan:
     def take(self, view: BulkView) -> None:
         """Decide from the probes of `settings`, and move on."""
         found = {name: Probe.from_dict(view.results[name]) for name in self.settings if name in view.results}
-        failures = list(view.failures.values())
+        self._failures = view.failures
         if len(found) < 2 and self.suggestion is None:
-            said = failures[0] if failures else "it was stopped before two numbers of states were tried"
+            said = (
+                next(iter(view.failures.values()))
+                if view.failures
+                else "it was stopped before two numbers of states were tried"
+            )
             raise FitError(f"Settings cannot be compared: {said}")
         try:
             self.settings = self._steps.send(found)
@@ -202,17 +212,25 @@ class Plan:
     def _go(self) -> Generator[Settings, dict[str, Probe], None]:
         question, base = self.question, self.question.base()
         found = yield self._named({**base, "n_states": int(k)} for k in sorted(set(question.states)))
+        self._leave_out("n_states", "K")
         verdicts = [choose_states(list(found.values()))]
         chosen = {**base, "n_states": verdicts[0].value}
-        self.suggestion = Suggestion(dict(chosen), tuple(verdicts), question.note)
+        self.suggestion = Suggestion(dict(chosen), tuple(verdicts), question.note, tuple(self._left_out))
         for name, symbol, values in question.further(chosen["n_states"]):
             found = yield self._named({**chosen, name: value} for value in values)
+            self._leave_out(name, symbol)
             usual = {probe.setting[name] for probe in found.values()}
             if len(found) < 2 or values[0] not in usual:
                 continue  # these data or this model take no other value: there is nothing to choose from
             verdicts.append(choose_value(name, symbol, values[0], list(found.values())))
             chosen[name] = verdicts[-1].value
-            self.suggestion = Suggestion(dict(chosen), tuple(verdicts), question.note)
+            self.suggestion = Suggestion(dict(chosen), tuple(verdicts), question.note, tuple(self._left_out))
+
+    def _leave_out(self, name: str, symbol: str) -> None:
+        """List the settings of this step that failed, each with its reason."""
+        for key, setting in self.settings.items():
+            if key in self._failures:
+                self._left_out.append(f"{symbol} = {setting[name]} is left out. {self._failures[key]}")
 
     def _named(self, settings: Iterable[dict[str, Any]]) -> Settings:
         named = {self.question.name_of(setting): setting for setting in settings}

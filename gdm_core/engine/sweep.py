@@ -24,7 +24,7 @@ from gdm_core.engine.engine import Engine
 from gdm_core.engine.grid import Grid, key_of, require_seeds
 from gdm_core.engine.jobs import BulkView, Progress
 from gdm_core.engine.messages import require_for_workers, resolve, resolve_family
-from gdm_core.errors import ConfigError, FitError
+from gdm_core.errors import ConfigError
 from gdm_core.trials import Trials
 
 EVALUATE = "gdm_core.analysis.metrics:evaluate"
@@ -190,8 +190,6 @@ def run(
 
 def run_cell(family: str, config: dict[str, Any], scorer: str, train: Trials, test: Trials) -> dict[str, Any]:
     """Fit one configuration on `train` and score it; plain numbers that JSON can hold."""
-    from gdm_core.models.base import Status
-
     module, _, name = scorer.partition(":")
     evaluate = resolve(module, name) if scorer else None
     model = resolve_family(family)(**config)
@@ -199,8 +197,7 @@ def run_cell(family: str, config: dict[str, Any], scorer: str, train: Trials, te
     for progress in model.fit_iter(train):
         checkpoint(int(progress.step), int(progress.total))
     seconds = time.perf_counter() - began
-    if model.status_ is Status.FAILED:
-        raise FitError(model.failure_message)
+    model.raise_if_failed()
     return {
         "elbo_train": float(model.elbo_),
         "elbo_test": float(model.score(test)),

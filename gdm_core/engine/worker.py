@@ -79,8 +79,6 @@ def fit(
     warm_start: bytes | None,
 ) -> FitResult:
     """What a `FitRequest` asks for, with steps and snapshots reported on the way. Its data waited on the cluster."""
-    from gdm_core.models.base import Status
-
     model, control = _build(family, config, warm_start), current()
     assert control is not None
     watch = _Watch(trials, preview, snapshot_every_s, model, control)
@@ -96,8 +94,7 @@ def fit(
         if not finished:
             # Nobody will read this model: closing the iterator need not score and calibrate it.
             model.params_ = {}
-    if model.status_ is Status.FAILED:
-        raise FitError(model.failure_message)
+    model.raise_if_failed()
     return FitResult(
         key,
         model.to_bytes(),

@@ -198,16 +198,22 @@ class StateModel(ABC):
             pass
         return self
 
-    def fit_iter(self, trials: TrialsLike, *, finish: bool = True, start: bool = False) -> Iterator[Progress]:
+    def fit_iter(
+        self, trials: TrialsLike, *, finish: bool = True, start: bool = False, calibrate: bool = True
+    ) -> Iterator[Progress]:
         """Fit to `trials` step by step, with `start` from before the first one. Closing the iterator early leaves a usable model
-        with status CANCELLED; one that is to be looked at only needs no `finish`: score and calibration."""
+        with status CANCELLED.
+
+        finish     score the fit and check whether it failed
+        calibrate  calibrate forecasts as well
+        """
         data = as_trials(trials)
         scaler = self._scaler_to_fit(data)
         ys = [scaler.apply(trial.y) for trial in data]
         self.factors_ = FactorModel.fit(ys, self.config.n_latent)
         if self._warm_from is None and any(np.isnan(y).any() for y in ys):
             ys = self._rescale(data, scaler, ys)
-        yield from self._run(self._fit(ys), ys, finish, start)
+        yield from self._run(self._fit(ys), ys, finish, start, calibrate)
 
     def _rescale(self, data: Trials, scaler: Scaler, ys: list[Array]) -> list[Array]:
         """Standardise by the filled recordings: channels missing at different times are then centred on the same ones."""
@@ -231,8 +237,10 @@ class StateModel(ABC):
         self.scaler_ = scaler
         return scaler
 
-    def _run(self, steps: Iterator[Progress], ys: list[Array], finish: bool, start: bool = False) -> Iterator[Progress]:
-        """The steps of a fit, timed and kept; to `finish` it, its score and calibrated forecasts, both on `ys`.
+    def _run(
+        self, steps: Iterator[Progress], ys: list[Array], finish: bool, start: bool = False, calibrate: bool = True
+    ) -> Iterator[Progress]:
+        """The steps of a fit, timed and kept; to `finish` it, its score and, with `calibrate`, calibrated forecasts on `ys`.
 
         start  with a look from before the first step
         """
@@ -255,7 +263,7 @@ class StateModel(ABC):
             if finish and self.params_ and self.status_ is not Status.FAILED:
                 self.elbo_ = self._score(ys)
                 self._check_fit(ys)
-            if finish and self.params_ and self.status_ is not Status.FAILED:
+            if finish and calibrate and self.params_ and self.status_ is not Status.FAILED:
                 self.calibration_ = forecasting.calibrate(self._paths_across_gaps, ys, self.min_samples)
             if self.status_ is Status.FAILED:
                 warnings.warn(self.failure_message, FitWarning, stacklevel=2)
@@ -268,16 +276,29 @@ class StateModel(ABC):
         """Why the fit failed and what to try, in two sentences."""
         return f"The fit failed: {self.failure_}. Try another seed, fewer states, or data without extreme values."
 
+    def raise_if_failed(self) -> None:
+        """Raise FitError if the fit failed: it is not a result."""
+        if self.status_ is Status.FAILED:
+            raise FitError(self.failure_message)
+
     def _check_fit(self, ys: list[Array]) -> None:
-        """Mark the fit as failed if its score is not finite or far below that of one linear model for all samples."""
+        """Mark the fit as failed if its score is not finite, a state has lost its noise, or one linear model for all
+        samples scores far better."""
         if not np.isfinite(self.elbo_):
             self._fail("its bound is not finite")
+            return
+        if collapsed := self._collapsed(ys):
+            self._fail(collapsed)
             return
         baseline = self._baseline_score(ys)
         if self.elbo_ < baseline - _BASELINE_MARGIN * ys[0].shape[1]:
             self._fail(
                 f"its score ({self.elbo_:.3g} nats per sample) is below that of a single autoregression ({baseline:.3g})"
             )
+
+    def _collapsed(self, ys: list[Array]) -> str | None:
+        """Return why the likelihood is unbounded, as where a state's noise vanishes; None if it is not."""
+        return None
 
     def _baseline_score(self, ys: list[Array]) -> float:
         """Return the log-likelihood per observed sample of a first-order autoregression on `n_latent` factors."""

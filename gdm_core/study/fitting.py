@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from gdm_core.analysis.bouts import BoutRule
-from gdm_core.errors import ConfigError, DataError, FitError
+from gdm_core.errors import ConfigError, DataError
 from gdm_core.labels.model import LabelModel
 from gdm_core.maths.gaps import gap_lengths
-from gdm_core.models.base import StateModel, Status
+from gdm_core.models.base import StateModel
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.study.sheet import counted, listed, near
 from gdm_core.study.states import Recording
-from gdm_core.trials import UNLABELLED, Stretch, Trial, Trials
+from gdm_core.trials import UNLABELLED, Stretch, Trial, Trials, describe_missing
 
 MOST_SAMPLES = 200_000  # that a model is fitted to; more changes its states little and costs time
 PIECES = 4  # of a recording that is fitted in part, spread over it
@@ -51,6 +51,8 @@ def prepared(recordings: Mapping[str, Trial], notes: list[str]) -> tuple[dict[st
             f"{counted(len(other), 'recording')} of another rate than {usual:g} Hz: {listed(other)}. A model learns what happens "
             f"from sample to sample: resample them to {usual:g} Hz, or exclude them in the sheet."
         )
+    if missing := describe_missing(kept.values()):
+        notes.append(missing)
     if aside:
         notes.append(f"{counted(len(aside), 'recording')} set aside, with nothing to see: {listed(list(aside))}.")
     short = sorted(kept, key=lambda name: kept[name].n_samples)
@@ -154,8 +156,7 @@ def fitted(model: StateModel, trials: Trials) -> StateModel:
     """The model fitted to trials, the one given left as it is."""
     made = type(model).from_config(model.config)
     made.fit(trials)
-    if made.status_ is Status.FAILED:
-        raise FitError(made.failure_message)
+    made.raise_if_failed()
     return made
 
 

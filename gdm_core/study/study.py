@@ -144,6 +144,7 @@ class Study(Counted):
         names        of states
         rule         how soft states become bouts
         """
+        model.raise_if_failed()
         known = sheet if isinstance(sheet, Sheet) else checked(sheet, recordings, RESERVED)
         read = fitting.read_states(model, recordings, rule)
         return cls.of_read(model, read, fitting.unlike(model, recordings), known, names, rule)
@@ -162,6 +163,7 @@ class Study(Counted):
         names   of states
         rule    by which soft states became bouts
         """
+        model.raise_if_failed()
         made = cls._of(sheet, read, as_names(names))
         said = [f"{name} is {why}." for name, why in odd.items()]
         if not rule.plain:

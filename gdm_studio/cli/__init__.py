@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Sequence
 
 from gdm_core import __version__
-from gdm_core.errors import ConfigError, DataError, GdmError, ModelFileError
+from gdm_core.errors import ConfigError, DataError, FitWarning, GdmError, ModelFileError
 from gdm_studio.cli.label import add_label
 from gdm_studio.cli.models import add_fit, add_info, add_predict
 from gdm_studio.cli.reproduce import add_reproduce
@@ -49,7 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(arguments)
     find_app_code()
     try:
-        code: int = options.run(options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FitWarning)  # each command reports failed fits itself
+            code: int = options.run(options)
     except (DataError, ConfigError, ModelFileError) as error:
         return _complain(error, 2)
     except (GdmError, OSError) as error:  # OSError: a result that cannot be written

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.errors import ConfigError, DataError, FitError
+from gdm_core.errors import ConfigError, DataError
 from gdm_studio.cli.models import n_latent
 from gdm_studio.cli.shared import add_recordings_options, read_recordings, say
 
@@ -39,7 +39,6 @@ def label(options: argparse.Namespace) -> int:
     from datasets import cohort_files
     from gdm_core.analysis.bouts import stays
     from gdm_core.labels import LabelModel, propose, unfamiliar_message
-    from gdm_core.models.base import Status
     from gdm_core.models.gdm.model import GDM
     from gdm_core.trials import Trials
 
@@ -58,8 +57,7 @@ def label(options: argparse.Namespace) -> int:
     model = GDM(n_states=options.states, n_latent=latent, posterior="linear", seed=options.seed)
     for _ in model.fit_iter(train, finish=False):
         pass
-    if model.status_ is Status.FAILED:
-        raise FitError(model.failure_message)
+    model.raise_if_failed()
     label_model = LabelModel(model, seed=options.seed)
     label_model.fit(train, [part for part in labels if (part >= 0).any()], names)
     if options.out is not None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gdm_core.errors import ConfigError, FitError
+from gdm_core.errors import ConfigError
 from gdm_studio.cli.shared import Bar, add_data_options, read_trials, say
 
 USUAL_LATENT = 2
@@ -53,7 +53,8 @@ def add_predict(commands: Any) -> None:
     parser = commands.add_parser(
         "predict",
         help="soft states of a file under a saved model",
-        description="Writes a table: time (s), p_1..p_K, state (1..K, the largest), entropy (0 one state alone, 1 all alike).",
+        description="Writes a table: time (s), p_1..p_K, state (1..K, the largest), entropy (0 one state alone, 1 all alike), "
+        "and observed (False where a sample has no value) if any is missing.",
     )
     parser.add_argument("model", type=Path, help="model file that `fit` saved")
     add_data_options(parser)
@@ -84,8 +85,7 @@ def fit(options: argparse.Namespace) -> int:
         bar.total = max(progress.total, 1)
         bar.update(progress.step, f"ELBO {progress.elbo:.3f}")
     bar.close()
-    if str(model.status_) == "failed":
-        raise FitError(f"{model.failure_message} Nothing was saved.")
+    model.raise_if_failed()
     options.out.parent.mkdir(parents=True, exist_ok=True)
     model.save(options.out)
     result = {
@@ -114,6 +114,7 @@ def predict(options: argparse.Namespace) -> int:
     from gdm_core.analysis.tables import csv, states_table
 
     model = load_model(options.model)
+    model.raise_if_failed()
     trials = read_trials(options)
     soft = model.predict_proba(trials)
     frames = [states_table(p, trial) for p, trial in zip(soft, trials, strict=True)]
@@ -121,6 +122,8 @@ def predict(options: argparse.Namespace) -> int:
         for frame, trial in zip(frames, trials, strict=True):
             frame.insert(0, "trial", trial.name)
     frame = pd.concat(frames, ignore_index=True)
+    if "observed" in frame:
+        frame["observed"] = frame["observed"].ne(False)  # trials without gaps have no such column
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_bytes(csv(frame))
@@ -163,6 +166,7 @@ def info(options: argparse.Namespace) -> int:
             "family": model.family,
             "config": asdict(model.config),
             "status": str(model.status_),
+            **({"failure": model.failure_} if model.failure_ else {}),
             "elbo_per_step": model.elbo_,
             "seconds": model.seconds_,
             "channels": model.n_channels,

@@ -84,7 +84,7 @@ def reproduce(options: argparse.Namespace) -> int:
             print(table(found) + "\n")
     failed = [r for r in runs if r.scores is None]
     if failed:
-        listed = ", ".join(f"{r.task.model} on {r.task.setting} seed {r.task.seed}" for r in failed)
+        listed = "; ".join(f"{r.task.model} on {r.task.setting} seed {r.task.seed}: {r.failure}" for r in failed)
         raise FitError(f"{len(failed)} of {len(runs)} fits failed and are left out of the table: {listed}.")
     return 0
 

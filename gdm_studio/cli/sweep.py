@@ -77,6 +77,10 @@ def sweep(options: argparse.Namespace) -> int:
     else:
         print("\n".join(align(_table(groups, winner))))
         print(f"ELBO in nats per time step, mean ± sd over {options.seeds} seed(s); * is the best.")
+        for record in records:
+            if record.failed:
+                setting = ", ".join(f"{SYMBOLS[name]} {record.config[name]}" for name in wanted.grid)
+                print(f"{setting}, seed {record.seed}: {record.message}")
     if winner is None:
         raise FitError(f"Every fit of the sweep failed. The first said: {records[0].message}")
     return 0
@@ -234,12 +238,13 @@ def suggest(options: argparse.Namespace) -> int:
             }
             for v in found.verdicts
         ]
-        say({"settings": found.settings, "note": found.note, "verdicts": verdicts})
+        say({"settings": found.settings, "note": found.note, "left_out": found.left_out, "verdicts": verdicts})
         return 0
     for verdict in found.verdicts:
         print("\n".join([*align(_tried(verdict)), *verdict.sentences, ""]))
-    if found.note:
-        print(found.note)
+    for said in (*found.left_out, found.note):
+        if said:
+            print(said)
     print("Settings: " + ", ".join(f"{name} {value}" for name, value in found.settings.items()))
     return 0
 

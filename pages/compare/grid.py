@@ -54,6 +54,8 @@ def tab(source: ComparedData, chosen: list[ComparedSetting]) -> None:
     background.follow_fits("grid-progress", lambda: [job.poll()], job.estimate)
     with shell.panel("grid"):
         clicked = plot(heat(found, against, name), key="grid", clicked=lambda _: None).click
+        if found.failures:
+            shell.quiet(f"{len(found.failures)} settings failed. {next(iter(found.failures.values()))}")
         _lead(source, one, against, clicked)
 
 

@@ -29,6 +29,7 @@ MOST_MOMENTS = 12
 REFUSED = "These settings cannot be compared"
 AT_ONCE = 60_000  # samples of all fits together: more than some 20 s of work is started by a button
 SAID = ("states", "density", "ten")  # in words; the error of the next sample is in its density already
+FAILED = "failed"
 SCORES = {
     "coverage_90": "90 % band as calibrated holds (ten ahead)",
     "paper_accuracy": "the paper's accuracy",
@@ -108,7 +109,7 @@ def _scores(found: Compared) -> None:
 
 
 def scores_table(found: Compared) -> pd.DataFrame:
-    """One row a setting, then one for each line to beat; text, as it is printed."""
+    """One row a setting, then one for each line to beat; text, as it is printed. A failed setting has its reason only."""
 
     def measured(cells: list[Cell]) -> dict[str, str]:
         of_blocks = {words: mean_and_spread([c.mean(m) for c in cells], n) for m, (words, n) in MEASURES.items()}
@@ -117,7 +118,9 @@ def scores_table(found: Compared) -> pd.DataFrame:
 
     rows = {}
     for label, by_seed in found.cells.items():
-        if cells := list(by_seed.values()):
+        if label in found.failures:
+            rows[label] = {FAILED: found.failures[label]}
+        elif cells := list(by_seed.values()):
             seconds = mean_and_spread([c.seconds for c in cells], 2)
             rows[label] = measured(cells) | {"parameters": f"{cells[0].parameters:,}", "seconds a fit": seconds}
     rows |= {name: measured([cell]) for name, cell in found.lines.items()}

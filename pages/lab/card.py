@@ -77,6 +77,8 @@ def honest_card(view: View, rows_of: Rows, *, says: bool = False) -> list[Score]
         if told.message:
             again = partial(answers.again, "scores")
             shell.error("The scores could not be worked out", told.message, retry=f"{view.page}-rescore", again=again)
+        if view.data.missing:
+            shell.quiet(view.data.missing)
         if view.came and view.current:
             shell.quiet(SHIPPED)
         st.page_link(

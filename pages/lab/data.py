@@ -18,7 +18,7 @@ from datasets.keypoints import KeypointTable
 from datasets.splits import is_part, usable
 from gdm_core.analysis import looks
 from gdm_core.analysis.bouts import LONGEST_S, BoutRule, like_expert
-from gdm_core.trials import Trial, Trials
+from gdm_core.trials import Trial, Trials, describe_missing
 from gdm_core.units import Unit, unit_for
 from pages.lab.live import screen
 from pages.lab.live.pictures import Wanted, previewed
@@ -174,6 +174,11 @@ class Data:
 
     def is_new(self, index: int) -> bool:
         return index >= len(self.train)
+
+    @cached_property
+    def missing(self) -> str:
+        """How much of the data is missing, in a sentence; "" if nothing is."""
+        return describe_missing(self.trials)
 
     def title(self, index: int) -> str:
         trial = self.trials[index]

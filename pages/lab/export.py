@@ -245,11 +245,13 @@ def panel(export: Export) -> None:
     with left, shell.panel("export-whole", "All of it"):
         columns = ", ".join(f"S{j + 1} is the model's {k + 1}" for j, k in enumerate(fit.order))
 
+        missing = [("missing values", view.data.missing)] if view.data.missing else []
+
         def report() -> bytes:
             return report_html(
                 title,
                 f"{about}; figures show {export.reading.trial.name}.",
-                [*export.facts, ("model", fit.call), ("states", columns)],
+                [*export.facts, ("model", fit.call), ("states", columns), *missing],
                 [plain_score(score) for score in rows_now(view, export.rows_of)],
                 {name: made for name, make in export.figures.items() if (made := make()) is not None},
                 code,

@@ -127,7 +127,7 @@ def verdicts(suggestion: Suggestion) -> None:
             ),
             key="suggest-agreement",
         )
-    for said in (*(" ".join(verdict.sentences) for verdict in others), suggestion.note):
+    for said in (*(" ".join(verdict.sentences) for verdict in others), *suggestion.left_out, suggestion.note):
         if said:
             shell.quiet(said)
 

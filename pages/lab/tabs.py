@@ -375,5 +375,5 @@ def features(view: View, here: Reading | Unread) -> None:
             shell.quiet("One channel has one component.")
     with shell.panel("channels", "Channels"):
         shell.quiet(", ".join(here.trial.channels))
-        for line in data.notes:
+        for line in filter(None, (*data.notes, data.missing)):
             shell.quiet(f"{line[:1].upper()}{line[1:]}.".replace("..", "."))

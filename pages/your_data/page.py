@@ -212,6 +212,8 @@ else:
                     f"Trials to fit: {len(data.train)}, with {data.train.n_samples:,} samples. "
                     f"Kept aside as new: {len(data.test)}, with {data.test.n_samples:,}."
                 )
+                if data.missing:
+                    shell.quiet(data.missing)
                 k, d = data.start
                 shell.quiet(
                     f"It starts with K {k} and D {d}, from a first look: {data.suggestion.why_states}; {data.why_latent}. "

@@ -69,6 +69,9 @@ def test_failed_model_is_left_out():
     assert "The fit diverged." in text(app)
     assert "C rSLDS" in text(app)
     assert "B p-dLDS by" not in text(app)
+    scores = app.table[0].value
+    assert scores.loc["B p-dLDS", "failed"] == "The fit diverged."
+    assert (scores.loc["B p-dLDS"].drop("failed") == "–").all()
 
 
 def test_disagreements_are_shown_one_by_one(monkeypatch):

@@ -102,6 +102,13 @@ def test_states_of_another_trial_raise_data_error():
         states_table(STATES[:3], TRIAL)
 
 
+def test_samples_without_observation_are_marked():
+    assert "observed" not in states_table(STATES, TRIAL)
+    y = np.zeros((len(STATES), 2))
+    y[1], y[2, 0] = np.nan, np.nan
+    assert states_table(STATES, Trial(y))["observed"].tolist() == [i != 1 for i in range(len(STATES))]
+
+
 # ---- figures and reports ------------------------------------------------------------------------------------------
 def test_exported_figure_is_self_contained():
     figure = figures.proportions(STATES)

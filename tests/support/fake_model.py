@@ -86,7 +86,7 @@ class FakeModel(OfData):
                 self._ballast = np.ones((step, 200, 2**15))  # adds 50 MiB per step
             self.params_ = {"level": np.array([first + step], dtype=np.float32)}
             if config.misbehave == "diverge" and step == 5:
-                self.status_ = Status.FAILED
+                self._fail("it diverged at step 5")
                 yield Progress(step, config.n_steps, float("nan"), float("nan"))
                 return
             yield Progress(step, config.n_steps, -1.0 / step, -1.0 / step)

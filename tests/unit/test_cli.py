@@ -18,7 +18,6 @@ from gdm_core import LabelModel, load_model
 from gdm_core.engine.sweep import Aggregate
 from gdm_core.errors import ConfigError
 from gdm_core.models import registry as named_models
-from gdm_core.models.base import Status
 from gdm_core.trials import Trials
 from gdm_studio import reproduce
 from gdm_studio.cli import build_parser, main
@@ -229,7 +228,7 @@ def diverging(monkeypatch):
 
     def diverge(self, ys):
         yield from learn(self, ys)
-        self.status_ = Status.FAILED
+        self._fail("it diverged")
 
     monkeypatch.setattr(SimpleModel, "_fit", diverge)
 

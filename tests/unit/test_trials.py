@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gdm_core.errors import DataError
-from gdm_core.trials import Trial, Trials, as_trials, is_single
+from gdm_core.trials import Trial, Trials, as_trials, describe_missing, is_single
 
 Y = np.arange(12.0).reshape(6, 2)
 
@@ -92,3 +92,11 @@ def test_as_trials_accepts_arrays_lists_and_trials():
             as_trials(bad)
     with pytest.raises(DataError, match="is empty"):
         Trials(())
+
+
+def test_missing_share_is_described_in_a_sentence():
+    y = np.zeros((50, 10))
+    assert describe_missing([Trial(y)]) == ""
+    y[3, 4] = np.nan
+    assert describe_missing([Trial(y)]).startswith("0.2% of values are missing; the model estimates them")
+    assert describe_missing([Trial(y), Trial(np.zeros((1000, 10)))]).startswith("less than 0.1% of values")

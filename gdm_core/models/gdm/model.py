@@ -174,20 +174,20 @@ class GDM(SoftModel[GdmModule]):
 
     def _all_fits(self, ys: list[Array]) -> Iterator[Progress]:
         config, rows = self.config, make_rows(ys, self._device, fill=self._fill)
-        found: list[tuple[float, dict[str, Array], Status | None]] = []
+        found: list[tuple[float, dict[str, Array], Status | None, str | None]] = []
         for restart in range(config.n_restarts):
             yield from self._fit_once(rows, config, restart)
             if config.n_restarts == 1:
                 return
             reached = bound(self._net, rows, self.config) if self.status_ is not Status.FAILED else -np.inf
-            found.append((reached, self.params_, self.status_))
-        _, self.params_, self.status_ = max(found, key=lambda fit: fit[0])
+            found.append((reached, self.params_, self.status_, self.failure_))
+        _, self.params_, self.status_, self.failure_ = max(found, key=lambda fit: fit[0])
         self._module = None
 
     def _fit_once(self, rows: Rows, config: GDMConfig, restart: int) -> Iterator[Progress]:
         """Start from `rows` and climb on them."""
         seed = config.seed + 1_000_003 * restart
-        self.status_ = None
+        self.status_, self.failure_ = None, None
         module = GdmModule(rows.y.shape[1], config).to(rows.y.device)
         if self._warm_from is not None:
             previous = self._warm_from._net  # type: ignore[attr-defined]
@@ -304,4 +304,4 @@ def first_fit(config: GDMConfig, ys: list[Array]) -> Iterator[tuple[Progress, Gd
     for progress in model._fit(ys):
         yield progress, model._net
     if model.status_ is Status.FAILED:
-        raise FitError(f"The 2-level model to start from: {model.failure_message}")
+        raise FitError(f"the 2-level fit that it starts from failed: {model.failure_}")

@@ -26,6 +26,10 @@ class OfChain(Bounded, Protocol):
 
 Posterior = TypeVar("Posterior", bound=OfChain)
 
+# A state has collapsed below both, in some direction: repeated values do that, and noise-free data stay above the second.
+_LEAST_OF_STEPS = 1e-6  # noise as a share of the variance of steps; the prior leaves more to fewer than 1,000 samples
+_LEAST_OF_NOISE = 1e-3  # as a share of the noise of all states
+
 
 class SwitchingModel(ClimbingModel[Posterior]):
     """A model with hard states, linear dynamics in each of them, and transitions between them."""
@@ -59,6 +63,29 @@ class SwitchingModel(ClimbingModel[Posterior]):
     def _soft_states(self, y: Array) -> Array:
         return self._infer(y).chain.states.astype(np.float32)
 
+    def _collapsed(self, ys: list[Array]) -> str | None:
+        noise = np.asarray(self._parameters.dynamics.covariance, np.float64)
+        if (_smallest(noise, noise.sum(axis=0)) >= _LEAST_OF_NOISE).all():
+            return None  # the mean over samples is at most that sum
+        usage, n_steps = np.zeros(len(noise)), 0
+        steps: npt.NDArray[np.float64] = np.zeros(noise.shape[1:])
+        for y in ys:
+            usage += self._soft_states(y).sum(axis=0)
+            moved = np.diff(self._latent(y).astype(np.float64), axis=0)
+            steps += moved.T @ moved
+            n_steps += len(moved)
+        mean = np.einsum("k,kij->ij", usage / usage.sum(), noise)
+        variance = np.maximum(np.diag(steps) / n_steps, 1e-8)
+        collapsed = _smallest(noise, np.diag(variance)) < _LEAST_OF_STEPS
+        collapsed &= _smallest(noise, mean) < _LEAST_OF_NOISE
+        if not collapsed.any():
+            return None
+        k = int(collapsed.argmax())
+        return (
+            f"the noise of state {k + 1} has collapsed, since {usage[k]:.0f} samples follow from those before exactly; "
+            "if values are repeated or interpolated there, make them missing (NaN)"
+        )
+
     @abstractmethod
     def _steps(self, ys: list[Array]) -> Iterator[Progress]:
         """What `_fit` does, on whatever threads there are."""
@@ -72,3 +99,9 @@ class SwitchingModel(ClimbingModel[Posterior]):
                     f"No start could be found for this data ({error}). Try fewer states or latents."
                 ) from error
             self._fail(str(error))
+
+
+def _smallest(covariances: npt.NDArray[np.float64], reference: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the smallest eigenvalue of each covariance [K, D, D] in units of `reference` [D, D]."""
+    inverse = np.linalg.inv(np.linalg.cholesky(reference))
+    return np.asarray(np.linalg.eigvalsh(inverse @ covariances @ inverse.T)[:, 0], np.float64)
