@@ -163,7 +163,6 @@ class Study(Counted):
         names   of states
         rule    by which soft states became bouts
         """
-        model.raise_if_failed()
         made = cls._of(sheet, read, as_names(names))
         said = [f"{name} is {why}." for name, why in odd.items()]
         if not rule.plain:

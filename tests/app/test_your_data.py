@@ -313,3 +313,10 @@ def test_recording_without_a_clock_is_shown_in_steps(engine, monkeypatch):
     control(app, "number_input", "rate").set_value(10.0).run().run()
     assert {"Smooth over (s)", "Shortest bout (s)"} <= {one.label for one in sliders(app)}
     assert "unit='s'" in app.code[0].value
+
+
+def test_share_of_missing_values_is_said(engine):
+    table = pd.read_csv(io.BytesIO(waves(600, 20.0)))
+    table.loc[100:130, "c1"] = np.nan
+    app = uploaded("waves.csv", table.to_csv(index=False).encode())
+    assert "2.6% of values are missing; the model estimates them" in html(app)
