@@ -118,7 +118,7 @@ def test_bound_with_a_missing_entry_is_below_the_evidence(where):
         whole[where] = value
         each.append(log_evidence(module, whole, model.config.temperature))
     exact = np.logaddexp.reduce(each) + np.log(values[1] - values[0])
-    bounds = [missing_data_bound(module, seen, np.nan_to_num(seen), model._resolved, seed) for seed in range(8)]
+    bounds = [missing_data_bound(module, seen, np.nan_to_num(seen), model.config, seed) for seed in range(8)]
     error = np.std(bounds) / np.sqrt(len(bounds))
     assert exact - 0.5 < np.mean(bounds) < exact + 3 * error + 1e-3
 
