@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from gdm_core.errors import FitError
 from gdm_core.maths.hmm import ChainPosterior
