@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,7 +12,7 @@ import pandas as pd
 import pytest
 
 import gdm_core
-from gdm_core import ARHMM, GDM, Trials
+from gdm_core import ARHMM, Trials
 from gdm_core.errors import ConfigError, DataError
 from gdm_studio.datasets import nascar
 
@@ -84,24 +83,6 @@ def test_scores_print_and_export_a_table(laps):
     frame = scores.to_frame()
     assert frame.columns[0] == scores.model
     assert frame.loc["matched_accuracy", scores.model] == scores.matched_accuracy
-
-
-def test_propose_is_at_the_top(laps):
-    model = GDM(n_states=3, n_latent=2, n_steps=10).fit(laps[0])
-    clips = gdm_core.propose(model, Trials((laps[0],)), n=2)
-    assert len(clips) == 2
-    assert clips[0].trial == 0
-    frame = clips.to_frame()
-    assert list(frame.columns) == ["trial", "recording", "from_s", "to_s", "start", "stop", "value"]
-    assert frame.recording.tolist() == [laps[0].name] * 2
-    assert frame.from_s[0] == clips[0].start / laps[0].rate_hz
-    assert str(clips).startswith(f"{laps[0].name}: {frame.from_s[0]:.2f} to {frame.to_s[0]:.2f} s, value ")
-    again = pickle.loads(pickle.dumps(clips))  # answers of workers
-    assert again == clips
-    pd.testing.assert_frame_equal(again.to_frame(), frame)
-    assert str(gdm_core.propose(model, laps[0], asked=gdm_core.propose(model, laps[0], n=1000))) == (
-        "no clip is left to ask about"
-    )
 
 
 def test_study_is_a_function_and_a_package(laps):
