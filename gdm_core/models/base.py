@@ -262,7 +262,8 @@ class StateModel(ABC):
             self.seconds_ = spent + time.perf_counter() - started
             if finish and self.params_ and self.status_ is not Status.FAILED:
                 self.elbo_ = self._score(ys)
-                self._check_fit(ys)
+                if self.status_ is not Status.CANCELLED:
+                    self._check_fit(ys)
             if finish and calibrate and self.params_ and self.status_ is not Status.FAILED:
                 self.calibration_ = forecasting.calibrate(self._paths_across_gaps, ys, self.min_samples)
             if self.status_ is Status.FAILED:
