@@ -1,8 +1,10 @@
 """Forecasts from every origin, with envelopes that hold what they promise.
 
-A model samples futures; their spread is a first guess of the envelope. Errors of the fit compound over the horizon,
-so the guess is rescaled per horizon, channel and level until it covers its nominal share of known outcomes
-(split-conformal scaling). `coverage` measures what an envelope really holds.
+A model samples futures; their order statistics, or for levels that few paths cannot reach their spread, are a first
+guess of the envelope. Errors of the fit compound over the horizon, so the guess is rescaled per horizon, channel and
+level until it covers its nominal share of known outcomes. Each fifth of the training data is predicted with dynamics
+that were estimated without it; where a family cannot do that cheaply, or data are so many that it makes no difference,
+with the fit itself. `coverage` measures what an envelope really holds.
 """
 
 from __future__ import annotations
@@ -20,12 +22,17 @@ from gdm_core.errors import ConfigError
 Array = npt.NDArray[np.float32]
 # (trial [T, N], origins [O], horizon, number of paths, seed) -> sampled futures [P, O, H, N]
 Sampler = Callable[[Array, npt.NDArray[np.int64], int, int, int], Array]
+# (trials, [T] of each, the fold of each sample) -> a sampler for each fold, made without it
+CrossFit = Callable[[Sequence[Array], list[npt.NDArray[np.int64]]], list[Sampler]]
 
 # Central intervals whose width is calibrated; other levels interpolate between these.
 LEVELS = np.array([0.5, 0.8, 0.9, 0.95, 0.99], dtype=np.float32)
 CALIBRATION_HORIZON = 10
-CALIBRATION_ORIGINS = 500
+CALIBRATION_ORIGINS = 400
 CALIBRATION_PATHS = 60
+N_FOLDS = 5
+CROSS_FIT_SAMPLES = 20_000  # beyond, a fit hardly follows its own data more closely than others
+_RUN_UP = 128  # samples before the first origin that a model sees
 _CHUNK_ELEMENTS = 20_000_000
 _MAX_RESULT_ELEMENTS = 60_000_000
 _SORTED_ELEMENTS = 250_000  # of futures, sorted at once: a core's own memory holds them
@@ -145,13 +152,21 @@ def forecast(
 
 
 def summarise(paths: Array, origins: npt.NDArray[np.int64]) -> Forecast:
-    """Mean, spread and interval edges of sampled futures [P, O, H, N], as they are."""
-    n_paths, shape = len(paths), paths.shape[1:]
+    """Mean, spread and interval edges of sampled futures [P, O, H, N].
+
+    The k-th smallest of P paths has a share k / (P + 1) of futures below it. Levels beyond the outermost paths take the
+    interval that a Gaussian with the spread of P paths would have (Student's t).
+    """
+    n_paths, shape, n = len(paths), paths.shape[1:], len(LEVELS)
     levels = np.concatenate([(1 - LEVELS) / 2, [0.5], (1 + LEVELS) / 2])
-    position = levels * (n_paths - 1)
+    position = np.clip(levels * (n_paths + 1) - 1, 0, n_paths - 1)
     low = np.floor(position).astype(int)
     weight = (position - low).astype(np.float32)[:, None, None, None]
     high = np.minimum(low + 1, n_paths - 1)
+    beyond = (1 + LEVELS) / 2 * (n_paths + 1) > n_paths
+    from scipy.special import stdtrit
+
+    widths = stdtrit(n_paths - 1, (1 + LEVELS[beyond]) / 2) * math.sqrt(1 + 1 / n_paths)
     edges = np.empty((len(levels), *shape), np.float32)
     mean, std = np.empty(shape, np.float32), np.empty(shape, np.float32)
     step = max(1, _SORTED_ELEMENTS // max(1, n_paths * math.prod(shape[1:])))
@@ -163,26 +178,48 @@ def summarise(paths: Array, origins: npt.NDArray[np.int64]) -> Forecast:
         edges[:, part] = of_levels[low] * (1 - weight) + of_levels[high] * weight
         mean[part] = ordered.mean(axis=-1)
         ordered -= mean[part][..., None]
-        std[part] = np.sqrt(np.einsum("...p,...p->...", ordered, ordered) / n_paths)
-    n = len(LEVELS)
-    return Forecast(origins, mean, edges[:n], edges[n + 1 :], edges[n], std)
+        std[part] = np.sqrt(np.einsum("...p,...p->...", ordered, ordered) / (n_paths - 1))
+    lower, upper = edges[:n], edges[n + 1 :]
+    if beyond.any():
+        half = widths.astype(np.float32)[:, None, None, None] * std
+        lower[beyond], upper[beyond] = mean - half, mean + half
+        lower, upper = np.minimum.accumulate(lower), np.maximum.accumulate(upper)  # intervals nest
+    return Forecast(origins, mean, lower, upper, edges[n], std)
 
 
-def calibrate(sample: Sampler, ys: Sequence[Array], min_samples: int) -> Calibration | None:
+def calibrate(
+    sample: Sampler, ys: Sequence[Array], min_samples: int, cross_fit: CrossFit = lambda _, __: []
+) -> Calibration | None:
     """Factors that make the central intervals cover their nominal share of the outcomes in the trials `ys`."""
+    whole = [(sample, y, 0, len(y)) for y in ys]
+    total = sum(len(y) for y in ys)
+    if total > CROSS_FIT_SAMPLES:
+        return _calibrated(whole, min_samples)
+    ends = np.cumsum([len(y) for y in ys])[:-1]
+    folds = np.split(np.arange(total) * N_FOLDS // max(total, 1), ends)
+    held: list[tuple[Sampler, Array, int, int]] = []
+    for number, one in enumerate(cross_fit(ys, folds)):
+        for y, fold in zip(ys, folds, strict=True):
+            if len(inside := np.flatnonzero(fold == number)):
+                held.append((one, y, int(inside[0]), int(inside[-1]) + 1))
+    return _calibrated(held, min_samples) or _calibrated(whole, min_samples)
+
+
+def _calibrated(windows: list[tuple[Sampler, Array, int, int]], min_samples: int) -> Calibration | None:
+    """Factors from origins and outcomes inside windows: a sampler, a trial, the first sample and the one after the last."""
     horizon = CALIBRATION_HORIZON
-    scores: list[Array] = []
-    total = sum(max(0, len(y) - horizon - min_samples) for y in ys)
+    spans = [(max(first, min_samples - 1), after - horizon) for _, _, first, after in windows]
+    total = sum(max(0, stop - start) for start, stop in spans)
     if total < 20:
         return None
-    for y in ys:
-        last = len(y) - horizon
-        if last <= min_samples:
+    scores: list[Array] = []
+    for (sample, y, _, _), (first, last) in zip(windows, spans, strict=True):
+        if last <= first:
             continue
-        wanted = max(1, round(CALIBRATION_ORIGINS * (last - min_samples) / total))
-        at = np.unique(np.linspace(min_samples - 1, last - 1, wanted).astype(np.int64))
-        start = int(max(0, at[0] - min_samples + 1))
-        raw = summarise(sample(y[start:], at - start, horizon, CALIBRATION_PATHS, 0), at)
+        wanted = max(1, round(CALIBRATION_ORIGINS * (last - first) / total))
+        at = np.unique(np.linspace(first, last - 1, wanted).astype(np.int64))
+        start = int(max(0, first - _RUN_UP))
+        raw = summarise(sample(y[start : last + horizon], at - start, horizon, CALIBRATION_PATHS, 0), at)
         error = (outcomes(y, at, horizon) - raw.mean)[None]
         # How far, in units of the raw half-width on its own side, each outcome lies from the mean.
         side = np.where(error >= 0, np.maximum(raw.upper - raw.mean, 1e-9), np.maximum(raw.mean - raw.lower, 1e-9))

@@ -39,6 +39,12 @@ def gap_lengths(missing: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     return lengths
 
 
+def runs(y: npt.NDArray[Any], chosen: npt.NDArray[np.bool_]) -> list[npt.NDArray[Any]]:
+    """Stretches of y [T, N] whose samples are all chosen."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], chosen, [False]])))
+    return [y[first:after] for first, after in edges.reshape(-1, 2)]
+
+
 def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> Float:
     """How much of a whole a part is; NaN where there is nothing of it."""
     nothing = np.full(np.broadcast_shapes(np.shape(part), np.shape(whole)), np.nan)

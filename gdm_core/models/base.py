@@ -166,6 +166,13 @@ class StateModel(ABC):
             paths[:, members] = found[:, which[:, None], steps]
         return paths
 
+    def _cross_fit(self, ys: list[Array], folds: list[npt.NDArray[np.int64]]) -> list[forecasting.Sampler]:
+        """Return a sampler of futures for each fold, with dynamics estimated without it; none where that takes a fit.
+
+        folds  [T] of each trial in `ys`, the fold of each sample
+        """
+        return []
+
     @abstractmethod
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
         """(y [T, N], z [T, K], x [T, D]) drawn from the model."""
@@ -265,7 +272,9 @@ class StateModel(ABC):
                 if self.status_ is not Status.CANCELLED:
                     self._check_fit(ys)
             if finish and calibrate and self.params_ and self.status_ is not Status.FAILED:
-                self.calibration_ = forecasting.calibrate(self._paths_across_gaps, ys, self.min_samples)
+                self.calibration_ = forecasting.calibrate(
+                    self._paths_across_gaps, ys, self.min_samples, self._cross_fit
+                )
             if self.status_ is Status.FAILED:
                 warnings.warn(self.failure_message, FitWarning, stacklevel=2)
 

@@ -9,11 +9,12 @@ import pytest
 from scipy.special import ndtri
 
 from datasets import nascar
-from gdm_core import adaptation
+from gdm_core import ARHMM, GDM, SLDS, adaptation
 from gdm_core.adaptation import MAX_FACTOR, RATE, adapted, learn
 from gdm_core.analysis import envelopes
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.forecast import LEVELS, Forecast, coverage, outcomes, summarise
+from gdm_core.forecast import LEVELS, Forecast, calibrate, coverage, forecast, outcomes, summarise
+from gdm_core.maths.regression import left_out_changes
 from tests.support.simple_model import SimpleModel
 
 HORIZON = 4
@@ -204,6 +205,65 @@ def test_summary_equals_path_quantiles():
     found = summarise(paths, np.arange(2))
     np.testing.assert_allclose(found.mean, paths.mean(0), atol=1e-6)
     for i, level in enumerate(LEVELS):
-        np.testing.assert_allclose(found.lower[i], np.quantile(paths, (1 - level) / 2, axis=0), atol=1e-3)
-        np.testing.assert_allclose(found.upper[i], np.quantile(paths, (1 + level) / 2, axis=0), atol=1e-3)
+        for edge, q in ((found.lower[i], (1 - level) / 2), (found.upper[i], (1 + level) / 2)):
+            np.testing.assert_allclose(edge, np.quantile(paths, q, axis=0, method="weibull"), atol=1e-3)
     np.testing.assert_allclose(found.median, np.median(paths, axis=0), atol=1e-6)
+
+
+def noisy(y, origins, horizon, n_paths, seed):
+    """Futures of independent noise."""
+    shape = (n_paths, len(origins), horizon, y.shape[1])
+    return np.random.default_rng([seed, n_paths]).normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("n_paths", [2, 5, 10, 19, 40, 100])
+def test_coverage_is_nominal_for_any_number_of_paths(n_paths):
+    y = noise(4000)
+    found = forecast(noisy, y, 2, n_paths, 0, None, 1, None)
+    for level in (0.5, 0.8, 0.9, 0.95):
+        assert np.abs(coverage(found, y, level) - level).max() < 0.035
+    assert (np.diff(found.upper, axis=0) >= 0).all()
+    assert (np.diff(found.lower, axis=0) <= 0).all()
+
+
+def test_calibration_judges_each_fold_by_a_fit_without_it():
+    y = noise(500, scale=3.0)
+
+    def knowing(y, origins, horizon, n_paths, seed):  # has seen all of y
+        return outcomes(y, origins, horizon)[None] + noisy(y, origins, horizon, n_paths, seed)
+
+    assert calibrate(knowing, [y], 1).scale[:, :, 2].max() < 0.3
+    asked = []
+
+    def cross_fit(ys, folds):
+        asked.extend(folds)
+        return [noisy] * (1 + int(folds[-1].max()))
+
+    found = calibrate(knowing, [y[:200], y[200:]], 1, cross_fit)
+    np.testing.assert_allclose(found.scale.mean(axis=(0, 1)), 3.0, rtol=0.15)
+    assert [len(fold) for fold in asked] == [200, 300]
+    np.testing.assert_array_equal(np.bincount(np.concatenate(asked)), [100] * 5)
+    assert calibrate(knowing, [y], 1, lambda ys, folds: []).scale[:, :, 2].max() < 0.3
+
+
+@pytest.mark.parametrize(
+    "model", [GDM(4, 2), ARHMM(4, n_latent=2), SLDS(4, n_latent=2)], ids=lambda model: model.family
+)
+def test_short_fit_covers_new_data(model):
+    """Calibrated on the 150 samples that it was fitted to, a GDM covers .65 of these outcomes, an AR-HMM .87."""
+    found = []
+    for seed in (100, 101):
+        train, test = nascar.train_test("soft", seed=seed, T=500)
+        model.fit(train.slice(0, 150))
+        found.append(coverage(model.forecast(test, 10, adaptive=False), test.y)[[0, 4, 9]])
+    assert np.mean(found) > 0.8
+
+
+def test_left_out_changes_equal_least_squares_without_the_fold():
+    rng = np.random.default_rng(0)
+    x, y, folds = rng.normal(size=(60, 3)), rng.normal(size=(60, 2)), np.arange(60) // 20
+    usable = rng.random(60) < 0.9
+    whole = np.linalg.lstsq(x[usable], y[usable], rcond=None)[0]
+    for fold, change in enumerate(left_out_changes(x, y, folds, usable)):
+        rows = usable & (folds != fold)
+        np.testing.assert_allclose(whole + change, np.linalg.lstsq(x[rows], y[rows], rcond=None)[0], atol=1e-3)

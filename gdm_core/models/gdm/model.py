@@ -3,6 +3,7 @@ torch module's, and states that are soft."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -13,7 +14,9 @@ import numpy.typing as npt
 import torch
 
 from gdm_core.errors import ConfigError, FitError
+from gdm_core.forecast import Sampler
 from gdm_core.maths.factor import FactorModel
+from gdm_core.maths.regression import left_out_changes
 from gdm_core.maths.rows import Rows, as_numpy, make_rows
 from gdm_core.maths.threads import on_one_thread
 from gdm_core.models.base import Array, Progress, StateModel, Status
@@ -23,7 +26,7 @@ from gdm_core.models.gdm.fit import REPORT_EVERY, Step
 from gdm_core.models.gdm.missing import Completion, complete, missing_data_bound
 from gdm_core.models.gdm.module import GdmModule, elbo
 from gdm_core.models.gdm.online import GdmReader
-from gdm_core.models.gdm.readout import bound, generate, log_bound, sample_paths, soft_states
+from gdm_core.models.gdm.readout import bound, generate, log_bound, posterior_mean, sample_paths, soft_states
 from gdm_core.models.gdm.start import resize_states, start, start_random
 from gdm_core.models.parameters import parameters_of
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
@@ -210,6 +213,24 @@ class GDM(SoftModel[GdmModule]):
         if config.corrects and not self._net.posterior.sequential:
             return float(log_bound(self._net, rows, config.temperature, _EXCERPT_DRAWS).sum())
         return elbo(self._net, rows, config.temperature)
+
+    @torch.no_grad()
+    def _cross_fit(self, ys: list[Array], folds: list[npt.NDArray[np.int64]]) -> list[Sampler]:
+        rows = make_rows(ys, self._device, fill=self._fill)
+        z, design = posterior_mean(self._net, rows, self.config.temperature), self._net.view(rows).design
+        usable = rows.age >= self._net.lags
+        if rows.known is not None:
+            usable &= (rows.known > 0).all(1)
+        regressors = (z[:, :, None] * design[:, None, :-1]).flatten(1)
+        changes = left_out_changes(*map(as_numpy, (regressors, rows.y)), np.concatenate(folds), as_numpy(usable) > 0)
+        samplers: list[Sampler] = []
+        for change in changes:
+            model = copy.copy(self)
+            dynamics = self.params_["dynamics"].copy()
+            dynamics[:, :-1] += change.reshape(dynamics[:, :-1].shape)
+            model.params_, model._module = self.params_ | {"dynamics": dynamics}, None
+            samplers.append(model._paths_across_gaps)
+        return samplers
 
     def _n_steps(self, config: GDMConfig, plan: svi.FitPlan) -> int:
         if config.n_steps is not None or self._warm_from is None:

@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import FitError
+from gdm_core.forecast import N_FOLDS, Sampler
+from gdm_core.maths.gaps import runs
 from gdm_core.maths.hmm import ChainPosterior
 from gdm_core.maths.threads import on_one_thread
-from gdm_core.models.base import Array, Progress
+from gdm_core.models.base import Array, Progress, Status
 from gdm_core.models.climbing import Bounded, ClimbingModel
 from gdm_core.models.switching.dynamics import Dynamics
 from gdm_core.models.switching.transitions import Transitions
@@ -90,6 +92,19 @@ class SwitchingModel(ClimbingModel[Posterior]):
     @abstractmethod
     def _steps(self, ys: list[Array]) -> Iterator[Progress]:
         """What `_fit` does, on whatever threads there are."""
+
+    def _cross_fit(self, ys: list[Array], folds: list[npt.NDArray[np.int64]]) -> list[Sampler]:
+        samplers: list[Sampler] = []
+        for number in range(N_FOLDS):
+            others = [part for y, fold in zip(ys, folds, strict=True) for part in runs(y, fold != number)]
+            model = self.warm_start(n_iter=1)
+            model.scaler_, model.factors_ = self.scaler_, self.factors_
+            for _ in model._fit([part for part in others if len(part) > self.min_samples]):
+                pass
+            if model.status_ is Status.FAILED:
+                return []
+            samplers.append(model._paths_across_gaps)
+        return samplers
 
     def _fit(self, ys: list[Array]) -> Iterator[Progress]:
         try:
