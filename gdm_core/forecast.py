@@ -10,7 +10,7 @@ with the fit itself. `coverage` measures what an envelope really holds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ Array = npt.NDArray[np.float32]
 # (trial [T, N], origins [O], horizon, number of paths, seed) -> sampled futures [P, O, H, N]
 Sampler = Callable[[Array, npt.NDArray[np.int64], int, int, int], Array]
 # (trials, [T] of each, the fold of each sample) -> a sampler for each fold, made without it
-CrossFit = Callable[[Sequence[Array], list[npt.NDArray[np.int64]]], list[Sampler]]
+CrossFit = Callable[[list[Array], list[npt.NDArray[np.int64]]], list[Sampler]]
 
 # Central intervals whose width is calibrated; other levels interpolate between these.
 LEVELS = np.array([0.5, 0.8, 0.9, 0.95, 0.99], dtype=np.float32)
@@ -188,7 +188,7 @@ def summarise(paths: Array, origins: npt.NDArray[np.int64]) -> Forecast:
 
 
 def calibrate(
-    sample: Sampler, ys: Sequence[Array], min_samples: int, cross_fit: CrossFit = lambda _, __: []
+    sample: Sampler, ys: list[Array], min_samples: int, cross_fit: CrossFit = lambda _, __: []
 ) -> Calibration | None:
     """Factors that make the central intervals cover their nominal share of the outcomes in the trials `ys`."""
     whole = [(sample, y, 0, len(y)) for y in ys]

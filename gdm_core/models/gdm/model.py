@@ -222,7 +222,9 @@ class GDM(SoftModel[GdmModule]):
         if rows.known is not None:
             usable &= (rows.known > 0).all(1)
         regressors = (z[:, :, None] * design[:, None, :-1]).flatten(1)
-        changes = left_out_changes(*map(as_numpy, (regressors, rows.y)), np.concatenate(folds), as_numpy(usable) > 0)
+        changes = left_out_changes(
+            as_numpy(regressors), as_numpy(rows.y), np.concatenate(folds), usable.numpy(force=True)
+        )
         samplers: list[Sampler] = []
         for change in changes:
             model = copy.copy(self)
