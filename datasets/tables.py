@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.trials import Trial, Trials
+from gdm_core.trials import Trial, Trials, working_precision
 
 from .readers.formats import READABLE, read_frame
 from .readers.quality import LOW_SCORE, ChannelQuality, QualityReport, channel_quality, fill_gaps, outlier_mask
@@ -167,10 +167,11 @@ class Table:
             )
         return names
 
-    def _numbers(self, names: tuple[str, ...]) -> npt.NDArray[np.float32]:
-        y = np.empty((self.n_rows, len(names)), dtype=np.float32)  # [rows, N]
-        for j, name in enumerate(names):
-            y[:, j] = numeric_values(self.frame[name])
+    def _numbers(self, names: tuple[str, ...]) -> npt.NDArray[Any]:
+        columns = [numeric_values(self.frame[name]) for name in names]
+        y = np.empty((self.n_rows, len(names)), dtype=np.result_type(np.float32, *map(working_precision, columns)))
+        for j, column in enumerate(columns):
+            y[:, j] = column
         return y
 
     def _labels(self, roles: Mapping[str, Role]) -> tuple[npt.NDArray[np.int64] | None, tuple[str, ...]]:
@@ -238,13 +239,13 @@ def _began(clock: Clock, rows: npt.NDArray[np.int64], rate: float, in_order: boo
 
 def _on_fixed_clock(
     seconds: npt.NDArray[np.float64],
-    values: npt.NDArray[np.float32],
-    place: npt.NDArray[np.float32] | None,
+    values: npt.NDArray[Any],
+    place: npt.NDArray[Any] | None,
     label: npt.NDArray[np.int64] | None,
     rate: float,
     max_gap: float,
     where: str,
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32] | None, npt.NDArray[np.int64] | None]:
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None, npt.NDArray[np.int64] | None]:
     """Values, positions and labels of one trial at fixed steps; rows without a time are left out, late ones sorted in."""
     known = np.flatnonzero(np.isfinite(seconds))
     if len(known) < 2:

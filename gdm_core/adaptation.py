@@ -53,7 +53,7 @@ def learn(predicted: Forecast, y: npt.ArrayLike, rate: float = RATE) -> Adaptati
     """
     if not 0 <= rate < 1:
         raise ConfigError(f"rate is {rate}; the rate at which envelopes adapt must lie in [0, 1). 0 keeps them fixed.")
-    values = np.asarray(y, np.float32)
+    values = np.asarray(y, predicted.mean.dtype)
     n_origins, horizon, n_channels = predicted.mean.shape
     if values.ndim != 2 or values.shape[1] != n_channels:
         raise DataError(

@@ -69,7 +69,7 @@ class Forecast:
         """The same in other units: values times `scale` [N] plus `center` [N]."""
 
         def undo(values: Array) -> Array:
-            result: Array = (values * scale + center).astype(np.float32)
+            result: Array = (values * scale + center).astype(center.dtype)
             return result
 
         edges = undo(self.lower), undo(self.upper)
@@ -105,7 +105,8 @@ class Forecast:
 def outcomes(y: npt.NDArray[Any], origins: npt.NDArray[np.int64], horizon: int) -> Array:
     """[O, H, N] what really followed each origin; NaN past the end."""
     index = origins[:, None] + np.arange(1, horizon + 1)
-    result: Array = np.where((index < len(y))[..., None], y[np.minimum(index, len(y) - 1)], np.nan).astype(np.float32)
+    dtype = y.dtype if y.dtype == np.float64 else np.float32
+    result: Array = np.where((index < len(y))[..., None], y[np.minimum(index, len(y) - 1)], np.nan).astype(dtype)
     return result
 
 
@@ -246,7 +247,7 @@ def coverage(predicted: Forecast, y: npt.NDArray[Any], level: float = 0.9) -> Ar
     y           [T, N] what came
     level       of the interval, such as 0.9
     """
-    truth = outcomes(np.asarray(y, np.float32), predicted.origins, predicted.horizon)
+    truth = outcomes(np.asarray(y, predicted.mean.dtype), predicted.origins, predicted.horizon)
     low, high = predicted.interval(level)
     known = np.isfinite(truth) & np.isfinite(low)
     inside = (truth >= low) & (truth <= high) & known

@@ -49,6 +49,47 @@ def _keep_still(value: Any) -> None:
             _keep_still(part)
 
 
+_PROBED_STEPS, _PROBED_VALUES = 20_000, 2_000_000
+_DETAIL = 0.01  # of the usual step between samples: wider spaced numbers lose the dynamics
+
+
+def loses_detail(values: npt.NDArray[Any], relative_spacing: float = 2.0**-24) -> bool:
+    """Return whether rounding is too coarse for the usual step from sample to sample of any channel.
+
+    values             [T] or [T, N]
+    relative_spacing   of the rounded numbers; that of float32 by default
+    """
+    if len(values) < 2:
+        return False
+    n = min(len(values) - 1, _PROBED_STEPS, max(500, _PROBED_VALUES * len(values) // max(1, values.size)))
+    at = np.unique(np.linspace(0, len(values) - 2, n).astype(np.int64))
+    here, after = (np.asarray(values[rows], np.float64).reshape(len(at), -1) for rows in (at, at + 1))
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = np.abs(after - here)
+    known = np.isfinite(steps) & (steps > 0)
+    spacing = relative_spacing * np.where(known, np.abs(here), 0).max(axis=0)
+    # The usual step is the median of those that move: half of them are above what rounding must leave.
+    fine = known & (steps < spacing / _DETAIL)
+    return bool((2 * fine.sum(axis=0) > known.sum(axis=0)).any())
+
+
+def working_precision(values: npt.NDArray[Any]) -> type[np.float32] | type[np.float64]:
+    """Return float32, or float64 where float32 loses detail: for a small walk far from zero."""
+    if values.dtype.itemsize <= 2 or values.dtype in (np.float32, np.bool_) or values.dtype.kind not in "fiu":
+        return np.float32
+    if not loses_detail(values) or np.nanmax(np.abs(values)) > np.finfo(np.float32).max:
+        return np.float32
+    return np.float64
+
+
+def unmasked(array: Any, whole_numbers: bool = False) -> Any:
+    """Return a masked array with NaN (or UNLABELLED, for whole numbers) under its mask; anything else as it is."""
+    if not isinstance(array, np.ma.MaskedArray):
+        return array
+    hidden, values = np.ma.getmaskarray(array), np.ma.getdata(array)
+    return np.where(hidden, UNLABELLED if whole_numbers else np.nan, values)
+
+
 def _frozen(array: npt.ArrayLike, dtype: type, where: str) -> npt.NDArray[Any]:
     """A read-only, contiguous copy, so that no caller can change what a fingerprint was computed from.
 
@@ -77,7 +118,8 @@ def _read_only(array: npt.NDArray[Any]) -> bool:
 class Trial:
     """One recording: `y` [T, N], and what is known about each of its T samples.
 
-    y          observations, float32; NaN marks a missing value, infinities are refused
+    y          observations, float32, or float64 where that loses detail (a small walk around 1e6); NaN marks a
+               missing value, infinities are refused, masked values become NaN
     rate_hz    samples per second
     channels   N names
     labels     [T] expert state, -1 where unlabelled
@@ -102,7 +144,8 @@ class Trial:
 
     def __post_init__(self) -> None:
         where = f"Trial {self.name!r}: y"
-        y = _frozen(self.y, np.float32, where)
+        y = unmasked(self.y)
+        y = _frozen(y, working_precision(y) if isinstance(y, np.ndarray) else np.float32, where)
         if y.ndim != 2 or y.shape[0] == 0 or y.shape[1] == 0:
             raise DataError(f"{where} has shape {y.shape}; expected [time, channels] with at least one of each.")
         if np.isinf(y).any():
@@ -135,6 +178,7 @@ class Trial:
         value = getattr(self, attribute)
         if value is None:
             return
+        value = unmasked(value, whole_numbers=dtype is np.int64)
         array = _frozen(value, dtype, f"Trial {self.name!r}: {attribute}")
         fits = array.ndim == 1 + len(tail) and array.shape[0] == self.n_samples
         if not fits or any(want not in (None, got) for want, got in zip(tail, array.shape[1:], strict=True)):
@@ -286,13 +330,14 @@ def as_trials(data: TrialsLike) -> Trials:
         if all(isinstance(item, Trial) or np.ndim(item) == 2 for item in data):
             return Trials(
                 tuple(
-                    item if isinstance(item, Trial) else Trial(np.asarray(item), name=f"trial {i}")
+                    item if isinstance(item, Trial) else Trial(np.asarray(unmasked(item)), name=f"trial {i}")
                     for i, item in enumerate(data)
                 )
             )
+        data = [unmasked(item) for item in data]
     if hasattr(data, "toarray"):
         raise DataError("Sparse data is not supported: a recording has a value in every place. Give data.toarray().")
-    array = np.asarray(data)
+    array = np.asarray(unmasked(data))
     if array.ndim != 2:
         raise DataError(
             f"Data has {array.ndim} dimensions; expected one array [time, channels], a list of such arrays, or Trials. "

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from gdm_core.errors import DataError
+from gdm_core.trials import working_precision
 
 from .source import BoundedStream, Source, brief, refuse_damage
 
@@ -321,9 +322,9 @@ def compact(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _precise(values: npt.NDArray[np.float64]) -> bool:
-    """Whether a column needs double precision: one that only rises, such as a clock."""
+    """Whether a column needs double precision: one that only rises, such as a clock, or a small walk far from zero."""
     seen = values[np.isfinite(values)]
-    return bool(len(seen) > 1 and (np.diff(seen) >= 0).all())
+    return bool(len(seen) > 1 and (np.diff(seen) >= 0).all()) or working_precision(values) is np.float64
 
 
 def join_pieces(pieces: list[pd.DataFrame]) -> pd.DataFrame:

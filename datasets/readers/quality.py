@@ -118,14 +118,14 @@ def outlier_mask(y: Floats) -> npt.NDArray[np.bool_]:
     return mask
 
 
-def fill_gaps(y: Floats, longest: int) -> tuple[npt.NDArray[np.float32], int]:
+def fill_gaps(y: Floats, longest: int) -> tuple[Floats, int]:
     """Straight lines across gaps of at most `longest` samples between two values; longer gaps, and those at the ends,
     stay NaN, which models treat as missing. Also the number of values filled."""
     if longest < 0:
         raise ConfigError(f"longest is {longest}; it must be 0 (fill nothing) or more.")
     if longest == 0:
-        return np.asarray(y, dtype=np.float32), 0
-    filled = np.array(y, dtype=np.float32)
+        return y, 0
+    filled = np.array(y)
     count = 0
     for j in range(filled.shape[1]):
         missing = ~np.isfinite(filled[:, j])

@@ -155,7 +155,8 @@ def interpolate(
     largest_gap: float,
     beyond: float = 0.0,
     stepped: bool = False,
-) -> npt.NDArray[np.float32]:
+    dtype: npt.DTypeLike = np.float32,
+) -> npt.NDArray[np.floating[Any]]:
     """Values at other times: on straight lines, or the last one where they move in steps; NaN inside longer gaps, and where the
     first or last value is further away than `beyond`."""
     before = np.clip(np.searchsorted(time, at, side="right") - 1, 0, time.size - 1)
@@ -163,18 +164,18 @@ def interpolate(
     result = values[before] if stepped else np.interp(at, time, values)
     outside = np.maximum(time[0] - at, at - time[-1])
     hole = (time[after] - time[before] > largest_gap) & (at > time[before]) & (at < time[after])
-    return np.where(hole | (outside > beyond), np.nan, result).astype(np.float32)
+    return np.where(hole | (outside > beyond), np.nan, result).astype(dtype)
 
 
 def resample(
-    seconds: npt.NDArray[np.float64], values: npt.NDArray[np.float32], rate_hz: float, max_gap: float
-) -> npt.NDArray[np.float32]:
+    seconds: npt.NDArray[np.float64], values: npt.NDArray[np.floating[Any]], rate_hz: float, max_gap: float
+) -> npt.NDArray[np.floating[Any]]:
     """`values` [T, N] on a clock of fixed step: straight lines between samples, NaN inside gaps longer than `max_gap`."""
     grid = _grid(seconds, rate_hz)
-    out = np.full((len(grid), values.shape[1]), np.nan, np.float32)
+    out = np.full((len(grid), values.shape[1]), np.nan, values.dtype)
     for j, seen in enumerate(np.isfinite(values).T):  # each channel has gaps of its own
         if seen.any():
-            out[:, j] = interpolate(grid, seconds[seen], values[seen, j], max_gap)
+            out[:, j] = interpolate(grid, seconds[seen], values[seen, j], max_gap, dtype=values.dtype)
     return out
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from gdm_core.analysis.bouts import stays
 from gdm_core.errors import DataError
 from gdm_core.maths.gaps import running_sum
-from gdm_core.trials import Trial
+from gdm_core.trials import Trial, loses_detail
 
 TIMES = ("time", "Start (s)", "Stop (s)", "Duration (s)")  # written to the microsecond, however late they are
 
@@ -121,17 +121,23 @@ def first_frame(trial: Trial) -> int:
 
 
 def csv(table: pd.DataFrame) -> bytes:
-    """A table as CSV. Seven digits are enough for shares and features, but not for a time hours into a recording.
+    """A table as CSV. Seven digits are enough for shares and features, but not for a time hours into a recording, nor
+    for a small walk far from zero.
 
     table   to be written
     """
     times = {name: table[name].round(6).astype(str) for name in TIMES if name in table}
+    fine = {
+        str(name): table[name].map("{:.12g}".format, na_action="ignore")
+        for name in table
+        if name not in times and table[name].dtype == np.float64 and loses_detail(table[name].to_numpy(), 1e-7)
+    }
     texts = {
         str(name): table[name].map(harmless)
         for name in table
         if name not in times and pd.api.types.is_string_dtype(table[name].dtype)
     }
-    made = table.assign(**times, **texts).rename(columns=harmless)
+    made = table.assign(**times, **fine, **texts).rename(columns=harmless)
     return made.to_csv(index=False, float_format="%.7g").encode()
 
 

@@ -227,7 +227,8 @@ class StateModel(ABC):
         filled = np.concatenate([self._factors.fill(y) for y in ys])
         center, scale = filled.mean(axis=0), np.maximum(filled.std(axis=0), 1e-3)
         self.scaler_ = Scaler(
-            (scaler.center + center * scaler.scale).astype(np.float32), (scaler.scale * scale).astype(np.float32)
+            (scaler.center + center * scaler.scale).astype(scaler.center.dtype),
+            (scaler.scale * scale).astype(scaler.scale.dtype),
         )
         self.factors_ = self._factors.rescaled(center, scale)
         return [self.scaler_.apply(trial.y) for trial in data]
@@ -400,7 +401,7 @@ class StateModel(ABC):
             missing = np.isnan(trial.y)
             y = self._scaler.apply(trial.y)
             values, std = self._impute(y) if missing.any() else (y, np.zeros_like(y))
-            filled = np.where(missing, self._scaler.undo(values), trial.y).astype(np.float32)
+            filled = np.where(missing, self._scaler.undo(values), trial.y).astype(self._scaler.center.dtype)
             found.append((filled, (std * self._scaler.scale).astype(np.float32)) if return_std else filled)
         return found[0] if is_single(data) else found
 

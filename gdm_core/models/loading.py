@@ -81,5 +81,5 @@ def _is_as_large_as_it_says(tensors: Mapping[str, npt.NDArray[Any]], config: Map
 
 def _answers(model: StateModel) -> bool:
     """Whether a model gives states of the right shape, so that a file whose parts disagree is noticed when it is read."""
-    probe = np.zeros((model.min_samples + 1, model.n_channels), np.float32)
+    probe = np.tile(model._scaler.center, (model.min_samples + 1, 1))
     return bool(model.predict_proba(probe).shape == (len(probe), model.config.n_states))

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from gdm_core.errors import DataError
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.scaling import Scaler
+from gdm_core.trials import unmasked
 
 Float = npt.NDArray[np.float64]
 Arrays = dict[str, npt.NDArray[Any]]
@@ -77,7 +78,7 @@ class Online:
 
     def step(self, y: npt.ArrayLike) -> Moment:
         """Take the next sample `y` [N], NaN where missing, and say what is known of the one `lag` samples ago."""
-        sample = np.asarray(y, np.float32)
+        sample = np.asarray(unmasked(y), self._scaler.center.dtype)
         if sample.shape != self._scaler.center.shape:
             raise DataError(
                 f"A sample has the shape {sample.shape}; this model takes one value for each of its "

@@ -11,16 +11,19 @@ import numpy.typing as npt
 from gdm_core.errors import DataError
 from gdm_core.trials import Trials
 
-Array = npt.NDArray[np.float32]
+Array = npt.NDArray[Any]
 Float = npt.NDArray[np.float64]
 
 
 _BLOCK_ROWS = 65_536
+# Channels that vary less are constant: relative to their centre, and at all.
+_LEAST_RELATIVE = {"float32": 1e-6, "float64": 1e-13}
+_LEAST_SCALE = 1e-35
 
 
 @dataclass(frozen=True)
 class Scaler:
-    """Centre and scale of each channel, from training data."""
+    """Centre and scale of each channel, from training data: float32, or float64 as the data are."""
 
     center: Array
     scale: Array
@@ -35,19 +38,27 @@ class Scaler:
             raise DataError(f"Channel {bad} has no observed value in any trial. Drop it before fitting.")
         center = total / n
         scale = np.sqrt(_channel_sums(trials, center)[0] / n)
-        still = scale <= 1e-6 * np.maximum(np.abs(center), 1e-12)
-        if still.any():
+        dtype = np.result_type(*{trial.y.dtype for trial in trials})
+        least = np.maximum(_LEAST_RELATIVE[dtype.name] * np.abs(center), _LEAST_SCALE)
+        if (still := scale <= least).any():
+            moving = np.flatnonzero(still & (scale > least * 1e-6))
+            if len(moving):
+                i = moving[0]
+                raise DataError(
+                    f"Channel {names[i]} varies by {scale[i]:.1g} around {center[i]:.6g}, which {dtype} values cannot resolve. "
+                    "Give float64 values, subtract an offset or multiply the channel; or drop it before fitting."
+                )
             bad = ", ".join(names[i] for i in np.flatnonzero(still))
             raise DataError(
                 f"Channel {bad} is constant over all trials, so it carries no dynamics. Drop it before fitting."
             )
-        return cls(center.astype(np.float32), scale.astype(np.float32))
+        return cls(center.astype(dtype), scale.astype(dtype))
 
-    def apply(self, y: npt.NDArray[Any]) -> Array:
-        return ((y - self.center) / self.scale).astype(np.float32)
+    def apply(self, y: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        return np.asarray((y - self.center) / self.scale, np.float32)
 
     def undo(self, y: npt.NDArray[Any]) -> Array:
-        return (y * self.scale + self.center).astype(np.float32)
+        return (y * self.scale + self.center).astype(self.center.dtype)
 
     def log_jacobian(self, y: npt.NDArray[Any]) -> float:
         """What the log-density of the observed entries of `y` loses by going back to the user's units."""

@@ -18,7 +18,9 @@ from gdm_core.errors import ConfigError
 from gdm_core.forecast import coverage
 from gdm_core.models.base import StateModel
 from gdm_core.models.gdm.start import STATE_AXES
+from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.registry import FAMILIES
+from gdm_core.models.scaling import Scaler
 from gdm_core.models.switching.base import SwitchingModel
 from gdm_core.trials import as_trials
 
@@ -164,6 +166,28 @@ def test_data_units_do_not_change_the_fit(name):
     expected = model.score(y) - (observed * np.log(units)).sum() / len(y)
     assert other_units.score(y * units) == pytest.approx(expected, abs=1e-6)
     np.testing.assert_allclose(other_units.smooth(y * units), model.smooth(y) * units, rtol=1e-5)
+
+
+@every_model
+def test_offset_beyond_single_precision_moves_results_by_it(name):
+    """Steps of about 1 around 1e9, where float32 values are 64 apart."""
+    model, y, offset = fitted(name), recordings()[0], np.array([1e9, -2e9, 0.0, 3e9])
+    far = copy_of(model)
+    far.scaler_ = Scaler(model._scaler.center + offset, model._scaler.scale.astype(np.float64))
+    far = model_from_bytes(far.to_bytes())
+    moved = y.astype(np.float64) + offset
+    np.testing.assert_allclose(far.predict_proba(moved), model.predict_proba(y), atol=2e-3)
+    assert far.score(moved) == pytest.approx(model.score(y), abs=2e-3)
+    near = copy_of(model)
+    ahead, expected = (one.forecast(of, 3, n_paths=10, origins=[50]) for one, of in ((far, moved), (near, y)))
+    for ours, theirs in (
+        (far.smooth(moved), model.smooth(y)),
+        (far.impute(moved), model.impute(y)),
+        (ahead.upper, expected.upper),
+        (far.sample(5, seed=1)[0], model.sample(5, seed=1)[0]),
+    ):
+        assert ours.dtype == np.float64
+        np.testing.assert_allclose(ours - offset, theirs, atol=0.02)
 
 
 # ---- 15: nesting ------------------------------------------------------------------------------------------------------

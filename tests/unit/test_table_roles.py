@@ -10,9 +10,11 @@ import pandas as pd
 import pytest
 
 from datasets import tables
+from datasets.cohort_files import read_recordings
 from datasets.readers.quality import fill_gaps, outlier_mask
 from datasets.splits import split_trials
 from datasets.tables import Role
+from gdm_core.analysis.tables import csv as tables_csv
 from gdm_core.errors import ConfigError, DataError
 from tests.support import table_files
 from tests.support.table_files import NUMBERS, PLAIN, check, read, written
@@ -378,3 +380,22 @@ def test_clock_jump_is_reported(jump: float):
     assert f"the longest step is {jump + 0.02:.3g} s, where 0.02 s is usual" in said(read({"time": seconds, "a": A}))
     small = np.arange(N) / 50 + 0.03 * (np.arange(N) > 200)
     assert "longest" not in said(read({"time": small, "a": A}))
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"resample_to_fixed_step": True}, {"fill_seconds": 1.0}, {"drop_outliers": True}]
+)
+def test_small_walk_far_from_zero_keeps_its_detail(tmp_path, options):
+    rng = np.random.default_rng(0)
+    northing = 4_649_776.2 + rng.normal(0, 0.05, 300).cumsum()
+    frame = pd.DataFrame({"time": np.arange(300) / 10, "northing": northing.round(4), "speed": rng.normal(size=300)})
+    frame.loc[20:22, "northing"] = np.nan
+    frame.to_csv(tmp_path / "walk.csv", index=False)
+    trial = tables.read(tmp_path / "walk.csv").to_trials(**options)[0]
+    seen = np.arange(300) > 25
+    assert trial.y.dtype == np.float64
+    np.testing.assert_allclose(trial.y[seen, trial.channels.index("northing")], northing[seen], atol=1e-3)
+    exported = tables_csv(pd.DataFrame({"northing": trial.y[seen, trial.channels.index("northing")]}))
+    np.testing.assert_allclose(pd.read_csv(io.BytesIO(exported))["northing"], northing[seen], atol=1e-3)
+    found = read_recordings([tmp_path / "walk.csv"])["walk.csv"]
+    assert found.y.dtype == np.float64

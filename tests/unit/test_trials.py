@@ -7,7 +7,9 @@ import pickle
 import numpy as np
 import pytest
 
+from gdm_core import ARHMM
 from gdm_core.errors import DataError
+from gdm_core.models.scaling import Scaler
 from gdm_core.trials import Trial, Trials, as_trials, describe_missing, is_single
 
 Y = np.arange(12.0).reshape(6, 2)
@@ -100,3 +102,61 @@ def test_missing_share_is_described_in_a_sentence():
     y[3, 4] = np.nan
     assert describe_missing([Trial(y)]).startswith("0.2% of values are missing; the model estimates them")
     assert describe_missing([Trial(y), Trial(np.zeros((1000, 10)))]).startswith("less than 0.1% of values")
+
+
+# ---- masks and precision ----------------------------------------------------------------------------------------------
+def test_masked_values_are_missing():
+    mask = np.zeros(Y.shape, dtype=bool)
+    mask[2, 1] = True
+    expected = np.where(mask, np.nan, Y)
+    for values in (np.where(mask, 999.0, Y), np.where(mask, 999, Y).astype(int)):
+        masked = np.ma.masked_array(values, mask)
+        for trial in (Trial(masked), as_trials(masked)[0], as_trials([masked, Y])[0], as_trials(list(masked))[0]):
+            np.testing.assert_array_equal(trial.y, expected.astype(np.float32))
+    labels = np.ma.masked_array(np.arange(6), [0, 1, 0, 0, 0, 1])
+    assert Trial(Y, labels=labels).labels.tolist() == [0, -1, 2, 3, 4, -1]
+    center = Scaler.from_trials(as_trials(np.ma.masked_array(np.where(mask, 999.0, Y), mask))).center
+    np.testing.assert_allclose(center, np.nanmean(expected, axis=0), rtol=1e-6)
+
+
+@pytest.fixture
+def walk() -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(400, 2)).cumsum(axis=0)
+
+
+def test_precision_follows_the_steps(walk):
+    assert Trial(walk).y.dtype == np.float32
+    assert Trial(walk + 1e4).y.dtype == np.float32
+    assert Trial(walk * 1e-30).y.dtype == np.float32
+    far = Trial(walk + 1e6)
+    assert far.y.dtype == np.float64
+    np.testing.assert_array_equal(far.slice(3, 90).y, (walk + 1e6)[3:90])
+    assert far.fingerprint != Trial((walk + 1e6).astype(np.float32)).fingerprint
+    assert Trial(np.column_stack([walk, np.full(400, 1e9)])).y.dtype == np.float32, "a constant has no detail"
+    assert Trial(np.round(walk * 100).astype(np.int64) + 10**9).y.dtype == np.float64
+    gaps = walk + 1e6
+    gaps[50:300] = np.nan
+    assert Trial(gaps).y.dtype == np.float64
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_fit_does_not_depend_on_offset_and_scale(walk, offset, scale):
+    plain, moved = (ARHMM(2, n_latent=1, n_iter=5, n_restarts=1).fit(y) for y in (walk, (walk + offset) * scale))
+    np.testing.assert_allclose(moved.predict_proba((walk + offset) * scale), plain.predict_proba(walk), atol=1e-3)
+    assert moved.score((walk + offset) * scale) == pytest.approx(plain.score(walk) - 2 * np.log(scale), abs=1e-3)
+    np.testing.assert_allclose(moved.smooth((walk + offset) * scale) / scale - offset, plain.smooth(walk), atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (lambda y: np.column_stack([y[:, 0], np.full(400, 3.0)]), "Channel y2 is constant over all trials"),
+        (lambda y: (y + 1e8).astype(np.float32), "Channel y1 varies by .* around 1e.08, which float32 values cannot"),
+        (lambda y: y * 1e-3 + 1e14, "which float64 values cannot resolve. Give float64 values, subtract an offset"),
+        (lambda y: y * 1e-37, "which float32 values cannot resolve.*multiply the channel"),
+    ],
+)
+def test_channels_that_cannot_be_resolved_are_refused(walk, y, message):
+    with pytest.raises(DataError, match=message):
+        Scaler.from_trials(as_trials(y(walk)))
