@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,13 @@ class Rows:
     @property
     def device(self) -> torch.device:
         return self.y.device
+
+    @cached_property
+    def patterns(self) -> tuple[Tensor, Tensor]:
+        """([P, N] different rows of `known`, [R] which of them each row is)."""
+        assert self.known is not None
+        patterns, which = torch.unique(self.known, dim=0, return_inverse=True)
+        return patterns, which
 
     def at(self, index: Tensor | slice, **changes: Any) -> Rows:
         """The rows that `index` names, with `changes` to what is said of them."""

@@ -166,6 +166,22 @@ def test_likelihood_of_observed_entries_is_marginal(covariance):
         assert float(found[t]) == pytest.approx(float(expected), abs=1e-9)
 
 
+def test_many_missing_patterns_share_one_factorisation(monkeypatch):
+    module = random_module(GDMConfig(3, 2, covariance="full", n_hidden=4), 10)
+    rows = random_rows(300, n_channels=10, missing=0.3)
+    assert len(rows.patterns[0]) > 200
+    z = torch.softmax(torch.randn(2, 300, 3, generator=generator(), dtype=torch.float64), -1)
+    design = module.view(rows).design
+    calls, cholesky = [], torch.linalg.cholesky
+    monkeypatch.setattr(torch.linalg, "cholesky", lambda matrix: calls.append(matrix.shape) or cholesky(matrix))
+    found = module.log_likelihood(z, design, rows)
+    assert len(calls) == 1
+    monkeypatch.setattr(generative, "_PATTERN_ROWS", 37)
+    torch.testing.assert_close(module.log_likelihood(z, design, rows), found)
+    some = rows.at(torch.arange(6))
+    assert gradients_are_right(module, lambda: module.log_likelihood(z[:, :6], design[:6].detach(), some).sum())
+
+
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 @pytest.mark.parametrize("covariance", ["diagonal", "full"])
 def test_expected_likelihood_is_average_over_states(covariance, missing):

@@ -18,6 +18,7 @@ from gdm_core.models.gdm.posteriors import POSTERIORS, PosteriorNetwork
 from gdm_core.models.gdm.transitions import GruTransition, LinearTransition
 
 _LOG_2PI = math.log(2 * math.pi)
+_PATTERN_ROWS = 8_192  # whose whitening matrices are held at a time
 _BOUND_ELEMENTS = 50_000_000
 _LEAST_LOG_NOISE = math.log(1e-4)  # of a channel's standard deviation; keeps noise-free data from a singular fit
 
@@ -139,8 +140,8 @@ class GdmModule(nn.Module):
             value = terms.sum(-1) if rows.known is None else (terms * rows.known).sum(-1)
             if self.noise_coupling is None:
                 return value
-            return torch.where(rows.age < self.lags, value, _gaussian(residual, self.noise_factor(), rows.known))
-        return _gaussian(residual, self.noise_factor(), rows.known)
+            return torch.where(rows.age < self.lags, value, _gaussian(residual, self.noise_factor(), rows))
+        return _gaussian(residual, self.noise_factor(), rows)
 
     def expected_log_likelihood(self, mean_z: Tensor, covariance: Tensor, view: RowsView, rows: Rows) -> Tensor:
         """[R] exact E_q[log p(y_t | z_t)] from the first two moments of z_t."""
@@ -169,19 +170,22 @@ def roles(dynamics: Tensor) -> Tensor:
     return torch.argsort(torch.argsort(key.sum(1) + 1e-3 * key[:, 0]))
 
 
-def _gaussian(residual: Tensor, factor: Tensor, known: Tensor | None) -> Tensor:
+def _gaussian(residual: Tensor, factor: Tensor, rows: Rows) -> Tensor:
     """Log-density [..., R] of N(0, L L') at residual [..., R, N], over each row's observed channels."""
-    if known is None:
+    if rows.known is None:
         return _gaussian_block(residual, factor)
-    result = torch.zeros(residual.shape[:-1], dtype=residual.dtype, device=residual.device)
-    patterns, which = torch.unique(known.bool(), dim=0, return_inverse=True)
-    covariance = factor @ factor.T
-    for i, pattern in enumerate(patterns):  # one block per pattern of missing channels, not per row
-        if pattern.any():
-            at = which == i
-            block = torch.linalg.cholesky(covariance[pattern][:, pattern])
-            result[..., at] = _gaussian_block(residual[..., at, :][..., pattern], block)
-    return result
+    # All patterns at once: a missing channel is one of unit variance, tied to none, whose residual is zero.
+    seen, which = rows.patterns
+    covariance = (factor @ factor.T) * seen[:, :, None] * seen[:, None] + torch.diag_embed(1 - seen)
+    factors = torch.linalg.cholesky(covariance)  # [P, N, N]
+    constant = factors.diagonal(dim1=1, dim2=2).log().sum(1) + 0.5 * _LOG_2PI * seen.sum(1)
+    whitening = torch.linalg.solve_triangular(
+        factors, torch.eye(len(factor)).to(factor).expand_as(factors), upper=False
+    )
+    known = (residual * rows.known).reshape(-1, *rows.known.shape).permute(1, 2, 0)  # [R, N, S]
+    pieces = zip(known.split(_PATTERN_ROWS), which.split(_PATTERN_ROWS), strict=True)
+    squares = torch.cat([(whitening[at] @ part).square().sum(1) for part, at in pieces])  # [R, S]
+    return (-0.5 * squares.T - constant[which]).reshape(residual.shape[:-1])
 
 
 def _gaussian_block(residual: Tensor, factor: Tensor) -> Tensor:
