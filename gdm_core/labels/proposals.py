@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.labels.features import window_features
 from gdm_core.labels.model import LabelModel
 from gdm_core.models.base import StateModel
+from gdm_core.models.scaling import Scaler
 from gdm_core.trials import UNLABELLED, Trials, TrialsLike, as_trials
 
 UNFAMILIAR = 0.20  # share of features; training recordings have 0.02
@@ -69,8 +71,10 @@ def propose(
 def _most_different(
     model: StateModel, data: Trials, clips: list[Clip], free: npt.NDArray[np.bool_], n: int
 ) -> tuple[Clip, ...]:
-    """Return clips far from used ones, and from each other, in latent path and soft states."""
-    place = np.concatenate([_means(model.latent(data), clips), _means(model.predict_proba(data), clips)], axis=1)
+    """Return clips far from used ones, and from each other, in window features and soft states."""
+    scaler = Scaler.from_trials(data)
+    features = [window_features(scaler.apply(trial.y), trial.rate_hz) for trial in data]
+    place = np.concatenate([_means(features, clips), _means(model.rough_states(data), clips)], axis=1)
     width = np.median(np.linalg.norm(place - place.mean(axis=0), axis=1)) + 1e-9
     distance = np.full(len(clips), np.inf)
     for i in np.flatnonzero(~free):
