@@ -108,13 +108,13 @@ class Classifier:
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    def predict_log_proba(self, x: Array, states: Array) -> npt.NDArray[np.float64]:
-        """Return unnormalised log-probabilities [R, C] of each class."""
+    def predict_log_proba(self, x: Array, states: Array) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return log-probabilities [R, C] of each class given features, and given states."""
         from scipy.special import softmax
 
         line = softmax((x @ self.weight + self.bias).astype(np.float64), axis=1)
         mean = REGRESSION_SHARE * _with_floor(line) + (1 - REGRESSION_SHARE) * _with_floor(self._votes(x))
-        return np.asarray(np.log(mean) + np.log(states @ self.classes_of_state + FLOOR))
+        return np.log(mean), np.log(states @ self.classes_of_state + FLOOR)
 
     def _votes(self, x: Array) -> npt.NDArray[np.float64]:
         """Return the mean [R, C] over all trees."""

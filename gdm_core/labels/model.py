@@ -34,6 +34,8 @@ FOLDS = 5
 TREES, FOLD_TREES = 40, 20
 ROWS_PER_SECOND = 10
 MOST_ROWS, MOST_LABELLED_ROWS = 8_000, 6_000
+STATE_WEIGHTS = (0.0, 0.3, 1.0)  # of states relative to features; cross-validation chooses
+UNKNOWN_STATE_WEIGHT = 0.3  # where no label can be held back
 TEMPERATURES = np.geomspace(0.25, 32.0, 29)
 TINY = 1e-12
 
@@ -96,32 +98,38 @@ class LabelModel:
             seed = self.seed * (FOLDS + 1) + number
             return Classifier.fit(x[kept], states[kept], y[kept], len(self._codes), n_trees, seed)
 
-        log_p, known = [], []
+        held_out = []
         for number in range(FOLDS):
             kept = fold != number
             rows = (grid_fold == number) & np.isin(truth, y[kept])
             if rows.any() and len(np.unique(y[kept])) > 1:
-                proba = fit(kept, FOLD_TREES, number).predict_log_proba(grid_x, grid_states)
-                log_p.append(self._smooth(proba, [len(part[0]) for part in grid], step)[rows])
-                known.append(truth[rows])
-        self.calibrated_on_, self.held_out_, self._temperature = "nothing", None, 1.0
-        if known:
-            self.calibrated_on_ = held_back
-            self._calibrate(np.concatenate(log_p), np.concatenate(known), step)
+                held_out.append((*fit(kept, FOLD_TREES, number).predict_log_proba(grid_x, grid_states), rows))
+        self.calibrated_on_ = held_back if held_out else "nothing"
+        self._calibrate(held_out, truth, [len(part[0]) for part in grid], step)
         self._classifier = fit(np.ones(len(y), bool), TREES, FOLDS)
         self._low, self._high = np.quantile(grid_x, (0.01, 0.99), axis=0).astype(np.float32)
 
-    def _calibrate(self, log_p: Float, known: Codes, step: int) -> None:
-        """Choose the temperature under which held-back labels are most likely."""
+    def _calibrate(
+        self, held_out: list[tuple[Float, Float, npt.NDArray[np.bool_]]], truth: Codes, lengths: list[int], step: int
+    ) -> None:
+        """Choose weight of states and temperature under which held-back labels are most likely."""
+        self._state_weight, self._temperature, self.held_out_ = UNKNOWN_STATE_WEIGHT, 1.0, None
+        if not held_out:
+            return
+        known = np.concatenate([truth[rows] for *_, rows in held_out])
         n_clips = len(known) * step / self._rate_hz / CLIP_SECONDS
-
-        def score(temperature: float) -> float:
-            likelihood = hmm.log_normalise(log_p / temperature)[0][np.arange(len(known)), known].mean()
-            return float(likelihood - np.log(temperature) ** 2 / 2 / n_clips)  # a few clips prove little
-
-        self._temperature = float(max(TEMPERATURES, key=score))
+        best = -np.inf
+        for weight in STATE_WEIGHTS if self.model is not None else (0.0,):
+            smoothed = [self._smooth(own + weight * other, lengths, step)[rows] for own, other, rows in held_out]
+            log_p = np.concatenate(smoothed)
+            for temperature in TEMPERATURES:
+                likelihood = hmm.log_normalise(log_p / temperature)[0][np.arange(len(known)), known].mean()
+                score = float(likelihood - np.log(temperature) ** 2 / 2 / n_clips)  # a few clips prove little
+                if score > best:
+                    best, self._state_weight, self._temperature = score, weight, float(temperature)
+                    predicted = log_p.argmax(axis=1)
         if len(np.unique(known)) > 1:
-            self.held_out_ = measure_agreement(log_p.argmax(axis=1), known)
+            self.held_out_ = measure_agreement(predicted, known)
 
     def _smooth(self, log_p: Float, lengths: list[int], step: int = 1) -> Float:
         """Return log marginals [R, W] of a sticky chain, from every `step`-th sample of trials of these lengths."""
@@ -151,7 +159,8 @@ class LabelModel:
         return self._each(trials, share)
 
     def _predict(self, trial: Trial) -> Array:
-        smoothed = self._smooth(self._classifier.predict_log_proba(*self._features(trial)), [trial.n_samples])
+        own, other = self._classifier.predict_log_proba(*self._features(trial))
+        smoothed = self._smooth(own + self._state_weight * other, [trial.n_samples])
         found = np.zeros((trial.n_samples, len(self.class_names_)), np.float32)
         found[:, self._codes] = hmm.softmax(smoothed / self._temperature)[0]
         return found
@@ -199,6 +208,7 @@ class LabelModel:
             "seed": self.seed,
             "rate_hz": self._rate_hz,
             "temperature": self._temperature,
+            "state_weight": self._state_weight,
             "calibrated_on": self.calibrated_on_,
             "held_out": self.held_out_,
         }
@@ -226,6 +236,7 @@ class LabelModel:
             found._scaler = Scaler(tensors["center"], tensors["scale"])
             found._codes, found._low, found._high = tensors["codes"], tensors["low"], tensors["high"]
             found._rate_hz, found._temperature = float(header["rate_hz"]), float(header["temperature"])
+            found._state_weight = float(header["state_weight"])
             prefix = "classifier."
             arrays = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
             found._classifier = Classifier.from_arrays(arrays)

@@ -74,6 +74,19 @@ def test_same_seed_gives_the_same_labels() -> None:
     assert (LabelModel(seed=1).fit(DATA, CLIPS).predict_proba(NEW[0]) != expected).any()
 
 
+class RandomStates:
+    """Base model whose states say nothing about labels."""
+
+    def rough_states(self, trial: Trial) -> npt.NDArray[np.float64]:
+        return np.random.default_rng(trial.n_samples).dirichlet(np.ones(5), trial.n_samples)
+
+
+def test_uninformative_states_are_ignored() -> None:
+    model: Any = RandomStates()
+    proba = LabelModel(model).fit(DATA, CLIPS).predict_proba(NEW[0])
+    np.testing.assert_array_equal(proba, fitted().predict_proba(NEW[0]))
+
+
 def test_single_recording_gives_one_array() -> None:
     model = LabelModel().fit(DATA[0], np.asarray(DATA[0].labels), NAMES)
     assert model.calibrated_on_ == "parts"
