@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 from scipy.linalg import cho_solve_banded, cholesky_banded, lapack
 
 from gdm_core.maths.gaussian import LOG_2PI
@@ -84,34 +83,39 @@ def steps_needed(missing: Bool, lags: int) -> npt.NDArray[np.int64]:
 
 def missing_entries(y: Float, missing: Bool, steps: Steps) -> MissingEntries:
     """Return the posterior of the `missing` entries of y [T, N] given the others."""
-    n_channels = y.shape[1]
     number = np.full(y.shape, -1)
     number[missing] = np.arange(int(missing.sum()))
-    rows, columns, values = [], [], []
+    weighted = np.einsum("mij,mj->mi", steps.precision, steps.residual(np.where(missing, 0.0, y)))
 
-    own, channel = np.nonzero(missing[steps.rows])
-    rows.append(own * n_channels + channel)
-    columns.append(number[steps.rows[own], channel])
-    values.append(np.ones(len(own)))
-    for lag in range(1, steps.gain.shape[1] + 1):
+    effects: list[
+        Float
+    ] = []  # of the sample itself and of those before it on the residual [M, N, N], None for identity
+    numbers = []  # [M, N] of the entries of these samples, -1 where observed
+    for lag in range(steps.gain.shape[1] + 1):
         before = steps.rows - lag
-        step, channel = np.nonzero(missing[np.maximum(before, 0)] & (before >= 0)[:, None])
-        effect = -np.einsum("dp,pdn->pn", steps.projection[:, channel], steps.gain[step, lag - 1])
-        rows.append((step[:, None] * n_channels + np.arange(n_channels)).ravel())
-        columns.append(np.repeat(number[before[step], channel], n_channels))
-        values.append(effect.ravel())
+        numbers.append(np.where((before >= 0)[:, None], number[np.maximum(before, 0)], -1))
+        if lag == 0:
+            effects.append(np.broadcast_to(np.eye(y.shape[1]), steps.precision.shape))
+        else:
+            effects.append(-(steps.projection.T @ steps.gain[:, lag - 1]).swapaxes(1, 2))
 
-    m = len(steps.rows)
-    design = sparse.csr_matrix(
-        (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))),
-        shape=(m * n_channels, int(missing.sum())),
-    )
-    weight = sparse.bsr_matrix((steps.precision, np.arange(m), np.arange(m + 1)))
-    weighted = weight @ design
-    precision = sparse.tril(design.T @ weighted).tocoo()
-    linear = -(weighted.T @ steps.residual(np.where(missing, 0.0, y)).ravel())
-    distance = precision.row - precision.col
-    banded = np.zeros((int(distance.max(initial=0)) + 1, precision.shape[0]))
-    banded[distance, precision.col] = precision.data
+    n_missing = int(missing.sum())
+    linear = np.zeros(n_missing)
+    parts = []
+    for late, effect in enumerate(effects):
+        found = numbers[late] >= 0
+        linear[numbers[late][found]] -= np.einsum("mij,mi->mj", effect, weighted)[found]
+        pulled = effect.swapaxes(1, 2) @ steps.precision
+        for early in range(late, len(effects)):
+            rows, columns = numbers[late][:, :, None], numbers[early][:, None, :]
+            both = (rows >= columns) & (columns >= 0)
+            step, i, j = np.nonzero(both)
+            values = (pulled @ effects[early])[step, i, j]
+            parts.append((numbers[late][step, i], numbers[early][step, j], values))
+
+    band = max((int((row - column).max(initial=0)) for row, column, _ in parts), default=0)
+    banded = np.zeros((band + 1, n_missing))
+    for row, column, values in parts:  # within a part no pair of entries occurs twice
+        banded[row - column, column] += values
     factor = cholesky_banded(banded, lower=True, check_finite=False)
     return MissingEntries(missing, cho_solve_banded((factor, True), linear, check_finite=False), factor)
