@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))  # the script lies beside the packages it uses, no
 
 from datasets import formula1, nascar  # noqa: E402
 from gdm_core import GDM  # noqa: E402
-from gdm_core.analysis.controls import taught_controls  # noqa: E402
+from gdm_core.analysis.controls import supervised_controls  # noqa: E402
 from gdm_core.analysis.matching import contrasting  # noqa: E402
 from gdm_core.analysis.metrics import evaluate, match_states  # noqa: E402
 from gdm_core.engine import FitResult, Snapshot  # noqa: E402
@@ -117,7 +117,7 @@ def make_formula1() -> Card:
         evaluate(fitted(train, config | {"seed": seed}).model(), train, test, seed).to_dict()
         for seed in range(config["seed"] + 1, config["seed"] + MORE_SEEDS + 1)
     ]
-    told = taught_controls(train, test)
+    told = supervised_controls(train, test)
     shipped.write(laps.SHIPPED, train, test, "gdm", config, result, {"scores": scores, "seeds": seeds, "told": told})
     row, *_ = with_spread(driving_rows(scores, told), [driving_rows(one, told) for one in seeds])
     assert result.snapshot is not None

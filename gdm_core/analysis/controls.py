@@ -45,7 +45,7 @@ def accuracy_controls(
     return found
 
 
-def taught_controls(train: Trials, test: Trials, seed: int = 0) -> dict[str, float]:
+def supervised_controls(train: Trials, test: Trials, seed: int = 0) -> dict[str, float]:
     """Share of labelled samples of `test` that a random forest names rightly, and a tree of three cuts: {} without labels.
 
     train, test   what is learned from, and what is scored

@@ -83,14 +83,14 @@ def steps_needed(missing: Bool, lags: int) -> npt.NDArray[np.int64]:
 
 def missing_entries(y: Float, missing: Bool, steps: Steps) -> MissingEntries:
     """Return the posterior of the `missing` entries of y [T, N] given the others."""
+    n_missing = int(missing.sum())
     number = np.full(y.shape, -1)
-    number[missing] = np.arange(int(missing.sum()))
+    number[missing] = np.arange(n_missing)
     weighted = np.einsum("mij,mj->mi", steps.precision, steps.residual(np.where(missing, 0.0, y)))
 
-    effects: list[
-        Float
-    ] = []  # of the sample itself and of those before it on the residual [M, N, N], None for identity
-    numbers = []  # [M, N] of the entries of these samples, -1 where observed
+    # For each lag, the samples that many steps before: numbers of their entries [M, N], -1 where observed, and their
+    # effect on the residuals [M, N, N].
+    numbers, effects = [], []
     for lag in range(steps.gain.shape[1] + 1):
         before = steps.rows - lag
         numbers.append(np.where((before >= 0)[:, None], number[np.maximum(before, 0)], -1))
@@ -99,23 +99,21 @@ def missing_entries(y: Float, missing: Bool, steps: Steps) -> MissingEntries:
         else:
             effects.append(-(steps.projection.T @ steps.gain[:, lag - 1]).swapaxes(1, 2))
 
-    n_missing = int(missing.sum())
     linear = np.zeros(n_missing)
-    parts = []
+    parts = []  # of the lower triangle of the precision: rows, columns, values
     for late, effect in enumerate(effects):
         found = numbers[late] >= 0
         linear[numbers[late][found]] -= np.einsum("mij,mi->mj", effect, weighted)[found]
         pulled = effect.swapaxes(1, 2) @ steps.precision
         for early in range(late, len(effects)):
-            rows, columns = numbers[late][:, :, None], numbers[early][:, None, :]
-            both = (rows >= columns) & (columns >= 0)
-            step, i, j = np.nonzero(both)
+            row, column = numbers[late][:, :, None], numbers[early][:, None, :]
+            step, i, j = np.nonzero((row >= column) & (column >= 0))
             values = (pulled @ effects[early])[step, i, j]
             parts.append((numbers[late][step, i], numbers[early][step, j], values))
 
-    band = max((int((row - column).max(initial=0)) for row, column, _ in parts), default=0)
+    band = max(int((row - column).max(initial=0)) for row, column, _ in parts)
     banded = np.zeros((band + 1, n_missing))
-    for row, column, values in parts:  # within a part no pair of entries occurs twice
+    for row, column, values in parts:  # no pair of entries occurs twice in a part
         banded[row - column, column] += values
     factor = cholesky_banded(banded, lower=True, check_finite=False)
     return MissingEntries(missing, cho_solve_banded((factor, True), linear, check_finite=False), factor)

@@ -157,9 +157,9 @@ class StateModel(ABC):
         if not ahead.any():
             return self._paths(y, origins, horizon, n_paths, seed)
         paths = np.empty((n_paths, len(origins), horizon, y.shape[1]), np.float32)
-        doublings = np.ceil(np.log2(np.maximum(ahead, 1))) * (ahead > 0) + (ahead > 0)
-        for group in np.unique(doublings):  # of similar length, so that short gaps do not pay for long ones
-            members = np.flatnonzero(doublings == group)
+        doublings = np.where(ahead > 0, 1 + np.ceil(np.log2(np.maximum(ahead, 1))), 0)
+        for count in np.unique(doublings):  # group gaps of similar length: short ones do not pay for long ones
+            members = np.flatnonzero(doublings == count)
             starts, which = np.unique((origins - ahead)[members], return_inverse=True)
             found = self._paths(y, starts, horizon + int(ahead[members].max()), n_paths, seed)
             steps = ahead[members, None] + np.arange(horizon)
@@ -395,7 +395,6 @@ class StateModel(ABC):
 
         With `return_std`, return a tuple of the values and their standard deviation, which is 0 where observed.
         """
-
         found = []
         for trial in self._checked(data):
             missing = np.isnan(trial.y)
@@ -568,8 +567,7 @@ class StateModel(ABC):
         self._require_fitted()
         tensors = {f"param.{name}": value for name, value in self.params_.items()}
         tensors |= {"scaler.center": self._scaler.center, "scaler.scale": self._scaler.scale}
-        if self.factors_ is not None:
-            tensors |= {f"factors.{name}": value for name, value in vars(self.factors_).items()}
+        tensors |= {f"factors.{name}": value for name, value in vars(self._factors).items()}
         if self.calibration_ is not None:
             tensors |= {f"calibration.{name}": value for name, value in vars(self.calibration_).items()}
         header = {
@@ -594,7 +592,7 @@ class StateModel(ABC):
         factors: dict[str, Any] = {
             name.removeprefix("factors."): v for name, v in tensors.items() if name.startswith("factors.")
         }
-        model.factors_ = FactorModel(**factors) if factors else None
+        model.factors_ = FactorModel(**factors)
         calibration = {k.removeprefix("calibration."): v for k, v in tensors.items() if k.startswith("calibration.")}
         model.calibration_ = forecasting.Calibration(**calibration) if calibration else None
         return model
@@ -620,7 +618,7 @@ class StateModel(ABC):
     def _factors(self) -> FactorModel:
         """Factor model of the training data, which gives a first estimate of missing entries."""
         if self.factors_ is None:
-            raise FitError("This model file has no estimate for missing values. Fit and save the model again.")
+            raise FitError(f"This {type(self).__name__} has no estimate for missing values. Call fit() first.")
         return self.factors_
 
     def _fill(self, y: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.analysis.controls import taught_controls
+from gdm_core.analysis.controls import supervised_controls
 from gdm_core.analysis.metrics import majority_map
 from pages import lab
 from pages.formula1.data import race_of, read
@@ -95,8 +95,8 @@ def _told(view: lab.View) -> Mapping[str, float]:
     if not view.settled:
         return {}
     asked = (view.data.train, view.data.test)
-    key = question_key("told", taught_controls, asked)
-    answer = view.fit.ask("told", key, taught_controls, *asked, deadline_s=120.0, kept=view.data.keep)
+    key = question_key("told", supervised_controls, asked)
+    answer = view.fit.ask("told", key, supervised_controls, *asked, deadline_s=120.0, kept=view.data.keep)
     return answer.value if answer.fresh else {}
 
 

@@ -56,6 +56,9 @@ MODELS: dict[str, Callable[..., StateModel]] = {
     "gdm mixture without noise": other("GDMMixture", dynamics="deterministic", n_steps=12),
 }
 
+# Fits of so few steps end below a single autoregression: they must say that they failed.
+TOO_SHORT = {"gdm as published", "gdm mixture without noise"}
+
 ONE_SIZE = {"gdm mixture", "gdm mixture without noise"}  # cannot start from another number of states, and says so
 
 # One model of each family runs in `make test`, its variants in `make test-all`.
@@ -132,7 +135,8 @@ def assert_same_model(one: StateModel, two: StateModel) -> None:
 @every_model
 def test_verbs_have_their_shapes_and_finite_scores(name):
     model, trials = fitted(name), recordings()
-    assert model.status_ in (Status.CONVERGED, Status.MAX_STEPS)
+    assert (model.status_ is Status.FAILED) == (name in TOO_SHORT)
+    assert model.status_ is not Status.CANCELLED
     assert np.isfinite(model.elbo_)
     assert np.isfinite([progress.elbo for progress in model.history_]).all()
     assert model.score(list(trials)) == pytest.approx(model.elbo_)
@@ -163,7 +167,7 @@ def test_data_units_do_not_change_the_fit(name):
     assert_same_model(model, other_units)
     y = trials[1]
     observed = np.isfinite(y)
-    expected = model.score(y) - (observed * np.log(units)).sum() / len(y)
+    expected = model.score(y) - (observed * np.log(units.astype(np.float64))).sum() / len(y)
     assert other_units.score(y * units) == pytest.approx(expected, abs=1e-6)
     np.testing.assert_allclose(other_units.smooth(y * units), model.smooth(y) * units, rtol=1e-5)
 
@@ -255,7 +259,7 @@ def test_missing_data_keeps_the_fit_sound(name, pattern):
     model = MODELS[name]().fit([y, *whole[1:]])
     missing, scale = np.isnan(y), np.nanstd(whole[0], axis=0)
     hidden = missing & np.isfinite(whole[0])
-    assert model.status_ is not Status.FAILED
+    assert (model.status_ is Status.FAILED) == (name in TOO_SHORT)
     assert model.score(y) > fitted(name).score(whole[0]) - 1
     np.testing.assert_allclose(model.predict_proba(y).sum(axis=1), 1, atol=1e-4)
     values, std = model.impute(y, return_std=True)
