@@ -15,6 +15,7 @@ MODULES = (
     "gdm_core.analysis.tables",
     "gdm_studio.plot",
     "datasets.nascar",
+    "datasets.regimes",
     "datasets.formula1",
     "datasets.calms21",
     "datasets.mice",

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from datasets import formula1, keypoints, mice, nascar, splits
+from datasets import formula1, keypoints, mice, nascar, regimes, splits
 from datasets.f1 import race
 from datasets.readers.pose import standardise
 from gdm_core.engine import FitRequest
@@ -30,6 +30,7 @@ def simulated() -> dict[str, Trials]:
     session = formula1.simulate_race(**SESSION)
     made = {setting: Trials(nascar.train_test(setting, 1, 300)) for setting in nascar.PRESETS}
     made |= {f"paper's {setting}": Trials(nascar.paper_train_test(setting, 300)) for setting in ("standard", "soft")}
+    made |= {kind: regimes.simulate(kind, 300, 1, held_out=100) for kind in regimes.KINDS}
     made |= {features: mice.simulate(2, 300, 1, features) for features in ("keypoints", "egocentric")}
     made["laps"] = formula1.to_trials(session, session.codes[1], preset="paper")
     made["car"] = formula1.to_trials(session, session.codes[1], channels=("X", "speed"), laps=(2, 3))
@@ -154,6 +155,8 @@ def test_changed_data_changes_the_fit_key():
     [
         (nascar.VERSION, lambda: nascar.simulate("soft", T=300, seed=1), [0.82108, -1.73101, 0.07236], 0.82507),
         (nascar.VERSION, lambda: nascar.simulate("standard", T=300, seed=1), [0.42110, -1.71430, -0.64949], 1.21163),
+        (regimes.VERSION, lambda: regimes.simulate("drift", 300, 1)[0], [-1.26418, 7.13233, 2.45981], 7.94470),
+        (regimes.VERSION, lambda: regimes.simulate("autoregressive", 300, 1)[0], [0.07706, 0.38196, -0.59456], 0.45742),
         (mice.VERSION, lambda: mice.simulate(2, 300, 1, "keypoints")[1], [0.08991, 0.03626, 0.08713], 0.20862),
         (mice.VERSION, lambda: mice.simulate(2, 300, 1, "egocentric")[1], [221.8743, 0.95862, -6.61229], 162.854),
         (race.VERSION, lambda: _lap(preset="paper"), [-0.21543, -0.37514, 0.69338], 1.12398),

@@ -1,4 +1,4 @@
-"""Simulated mice match CalMS21 statistics; simulated tracks follow their equations."""
+"""Simulated mice match CalMS21 statistics; simulated tracks and regimes follow their equations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from datasets import mice, nascar
+from datasets import mice, nascar, regimes
 from datasets.readers.pose import KeypointSet
 from gdm_core.errors import ConfigError, DataError
 
@@ -264,3 +264,78 @@ def test_invalid_parameters_are_named(changes, message):
 def test_invalid_emission_raises_data_error(matrix):
     with pytest.raises(DataError, match="emission has shape"):
         nascar.simulate("soft", T=10, emission=matrix)
+
+
+@pytest.mark.parametrize("kind", regimes.KINDS)
+def test_regimes_last_as_long_as_documented(kind):
+    (trial,) = regimes.simulate(kind, 4000, seed=1)
+    jumps = np.flatnonzero(np.diff(trial.labels)) + 1
+    shortest, longest = regimes.KINDS[kind].dwell
+    assert shortest <= np.diff(jumps).min() < 1.3 * shortest
+    assert 0.8 * longest < np.diff(jumps).max() <= longest
+    assert set(trial.labels) == {0, 1, 2}
+    turns = set((np.diff(trial.labels[jumps]) % 3).tolist())
+    assert turns == ({1} if kind == "walk" else {1, 2})
+
+
+@pytest.mark.parametrize("kind", regimes.KINDS)
+def test_same_seed_gives_the_same_regimes(kind):
+    first, again, other = (regimes.simulate(kind, 300, seed)[0] for seed in (2, 2, 3))
+    np.testing.assert_array_equal(first.y, again.y)
+    assert first.fingerprint == again.fingerprint != other.fingerprint
+    assert np.abs(first.y - other.y).max() > 0.1
+
+
+def test_held_out_regimes_continue_the_recording():
+    train, test = regimes.simulate("rotations", 200, seed=1, held_out=100)
+    (whole,) = regimes.simulate("rotations", 300, seed=1)
+    np.testing.assert_array_equal(np.concatenate([train.y, test.y]), whole.y)
+    np.testing.assert_array_equal(test.labels, whole.labels[200:])
+    assert train.recipe
+    assert (
+        len(
+            {
+                train.fingerprint,
+                test.fingerprint,
+                whole.fingerprint,
+                regimes.simulate("rotations", 200, 1)[0].fingerprint,
+            }
+        )
+        == 4
+    )
+
+
+def test_regimes_differ_as_described():
+    def moments(kind):
+        (trial,) = regimes.simulate(kind, 20_000, seed=5)
+        parts = [trial.y[trial.labels == k] for k in range(3)]
+        return np.array([part.mean(axis=0) for part in parts]), np.array([part.std(axis=0) for part in parts])
+
+    levels = np.array([[0, 0, 0], [2, 0, 1], [0, 2, -1]])
+    means, spreads = moments("levels")
+    np.testing.assert_allclose(means, levels, atol=0.05)
+    np.testing.assert_allclose(spreads, 0.7, rtol=0.05)
+    means, spreads = moments("variances")
+    np.testing.assert_allclose(means, 0, atol=0.15)
+    np.testing.assert_allclose(spreads, np.array([[0.3], [1], [3]]) * np.ones(2), rtol=0.05)
+    (trial,) = regimes.simulate("outliers", 20_000, seed=5)
+    error = trial.y - levels[trial.labels]
+    assert (np.abs(error) > 4).mean() == pytest.approx(0.01 * 0.84, rel=0.15)
+    assert error[np.abs(error) < 2].std() == pytest.approx(0.4, rel=0.05)
+    (walk,) = regimes.simulate("walk_random", 20_000, seed=5)
+    drifts = [np.diff(walk.y, axis=0)[walk.labels[1:] == k].mean(axis=0) for k in range(3)]
+    np.testing.assert_allclose(drifts, [[0.3, 0], [-0.2, 0.3], [0, -0.3]], atol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kind": "jumps"}, "kind is 'jumps'; choose one of levels, rotations"),
+        ({"n_samples": 0}, "n_samples is 0"),
+        ({"held_out": -1}, "held_out is -1"),
+        ({"seed": 0.5}, "seed is 0.5"),
+    ],
+)
+def test_invalid_regimes_raise_config_error(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        regimes.simulate(**{"kind": "levels"} | changes)
