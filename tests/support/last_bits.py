@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from datasets import mice, nascar
+from datasets import mice, nascar, regimes
 from datasets.f1 import race
 from datasets.f1 import trials as laps
 from datasets.readers import pose
 from gdm_core.trials import made_by
 
-SIMULATORS = (nascar, mice, race, pose, laps)  # modules that name recipes
+SIMULATORS = (nascar, regimes, mice, race, pose, laps)  # modules that name recipes
 
 
 def every_optional_feature() -> list[str]:
