@@ -7,3 +7,4 @@ from datasets import keypoints as keypoints
 from datasets import mice as mice
 from datasets import nascar as nascar
 from datasets import tables as tables
+from datasets import windows as windows
