@@ -128,8 +128,7 @@ def _autoregressive(labels: States, maps: np.random.Generator, noise: np.random.
 
 
 def _drift(labels: States, maps: np.random.Generator, noise: np.random.Generator) -> Made:
-    directions = maps.standard_normal((N_REGIMES, 3))
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    directions = np.linalg.qr(maps.standard_normal((3, 3)))[0]
     moves = 0.5 * directions[labels] + 0.1 * noise.standard_normal((len(labels), 3))
     x = _recursion(labels, np.tile(0.95 * np.eye(3), (N_REGIMES, 1, 1)), moves, np.zeros(3))
     return x @ maps.standard_normal((3, 60)) + 0.3 * noise.standard_normal((len(labels), 60)), None
