@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.ndimage import convolve1d
 
-from gdm_core.maths.gaps import ratio, running_sum
+from gdm_core.maths.gaps import ratio
 
 Float = npt.NDArray[np.float64]
 
@@ -17,30 +18,38 @@ LEAST_OBSERVED = 0.1  # of a window; with less of it the window counts as missin
 def summarise_windows(y: npt.NDArray[Any], length: int, step: int) -> Float:
     """Return [windows, N, 3]: mean, standard deviation and RMS step of each channel around every `step`-th sample.
 
-    Windows reach `length // 2` samples to both sides and are shorter at both ends of the recording. Steps across a gap count
-    by their size per sample. A window with too few observed samples is NaN.
+    Samples are weighted by a Hann window with half its height at `length / 2` from the centre: where motion is rhythmic, the
+    edges of a plain window would beat with the rhythm. Steps across a gap count by their size per sample. A window with too
+    few observed samples is NaN.
     """
-    at = np.arange(0, len(y), step)
-    first, after = np.maximum(at - length // 2, 0), np.minimum(at + length // 2 + 1, len(y))
-    found = np.full((len(at), y.shape[1], 3), np.nan)
+    starts = np.maximum(np.arange(0, len(y), step) - step // 2, 0)
+    n_taps = (length - 1) // step
+    taps = np.cos(np.pi / 2 * np.arange(-n_taps, n_taps + 1) * step / length) ** 2
+
+    def weighted_sums(terms: Float) -> Float:
+        return np.asarray(convolve1d(np.add.reduceat(terms, starts, axis=0), taps, axis=0, mode="constant"))
+
+    weight = weighted_sums(np.ones((len(y), 1)))[:, 0]
+    found = np.full((len(starts), y.shape[1], 3), np.nan)
     for channel, values in enumerate(np.asarray(y, np.float64).T):
-        if np.isfinite(values).any():
-            found[:, channel] = _summarise_channel(values, first, after, length)
+        if not np.isfinite(values).any():
+            continue
+        centre = np.nanmean(values)  # squares lose detail far from zero
+        count, total, square, span, energy = weighted_sums(_terms(values - centre, length)).T
+        mean = ratio(total, count)
+        spread = np.sqrt(np.maximum(ratio(square, count) - mean**2, 0))
+        summaries = np.column_stack([mean + centre, spread, np.sqrt(ratio(energy, span))])
+        found[:, channel] = np.where((count < LEAST_OBSERVED * weight)[:, None], np.nan, summaries)
     return found
 
 
-def _summarise_channel(values: Float, first: npt.NDArray[np.int64], after: npt.NDArray[np.int64], length: int) -> Float:
+def _terms(values: Float, length: int) -> Float:
+    """Return [T, 5] terms of a channel's sums: observed, value, square, samples and square of the step since the last one."""
     seen = np.flatnonzero(np.isfinite(values))
-    known = values[seen] - values[seen].mean()  # running sums of squares lose detail far from zero
+    known = values[seen]
     gaps, steps = np.diff(seen), np.diff(known)
     near = gaps < length
     terms = np.zeros((len(values), 5))
     terms[seen, :3] = np.column_stack([np.ones_like(known), known, known**2])
     terms[seen[1:][near], 3:] = np.column_stack([gaps, steps**2])[near]
-    sums = running_sum(terms)
-    count, total, square, span, energy = (sums[after] - sums[first]).T
-    mean = ratio(total, count)
-    spread = np.sqrt(np.maximum(ratio(square, count) - mean**2, 0))
-    found = np.column_stack([mean + values[seen].mean(), spread, np.sqrt(ratio(np.maximum(energy, 0), span))])
-    found[count < LEAST_OBSERVED * (after - first)] = np.nan
-    return found
+    return terms
