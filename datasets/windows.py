@@ -28,7 +28,8 @@ def window_length(seconds: float, rate_hz: float) -> int:
 def summarise(data: TrialsLike, scale: int, step: int | None = None) -> Trials:
     """Summarise each channel over windows: its mean, standard deviation and RMS step.
 
-    Windows are Hann-weighted, so they reach twice as far as their length says. Labels, positions, segments and known states are those at the centre of each window.
+    Windows are Hann-weighted, so they reach twice as far as their length says. Labels, positions, segments and known states
+    are those at the centre of each window.
 
     Parameters
     ----------
