@@ -57,7 +57,7 @@ def fitted(train: Trials, config: dict[str, Any]) -> FitResult:
     # Whole, while a worker would thin a race for the wire: the first picture that anybody sees is this one.
     levels = tuple(result_files.levels(soft) for soft in model.predict_proba(train))
     picture = Snapshot(steps[-1], tuple(range(len(train))), (1,) * len(train), levels)
-    return FitResult("", content, str(model.status_), model.elbo_, seconds, steps, elbos, picture)
+    return FitResult("", content, str(model.status_), model.elbo_, seconds, steps, elbos, (picture,))
 
 
 def headline(name: str, row: Score) -> Score:

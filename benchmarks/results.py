@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks import accuracy, report, speed
 from benchmarks.report import Part
-from gdm_core.engine.messages import code_version
+from gdm_core.engine.spec import code_version
 from gdm_core.maths.threads import one_thread, one_torch_thread
 from gdm_core.models.registry import available
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from gdm_core.engine.compare import Compared, Comparison
 from gdm_core.engine.engine import Engine
-from gdm_core.engine.jobs import Progress
+from gdm_core.engine.job import Progress
 from gdm_core.engine.suggest import MOST_STATES, SEEDS, Suggestion, SuggestQuestion
 from gdm_core.engine.suggest import suggest as _suggestions
 from gdm_core.engine.sweep import EVALUATE, Records, Sweep, run

@@ -14,6 +14,7 @@ import logging
 import os
 import threading
 import time
+import zlib
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,7 +23,8 @@ from typing import Any
 
 import platformdirs
 
-from gdm_core.engine.messages import FitResult, Snapshot, code_version
+from gdm_core.engine.results import FitResult, Snapshot
+from gdm_core.engine.spec import code_version
 from gdm_core.files import write_whole
 
 MEMORY_BYTES = 128 * 2**20
@@ -168,20 +170,24 @@ def _digest(key: str, text: str) -> str:
 
 
 def _size(result: FitResult) -> int:
-    pictures = result.snapshot.n_bytes if result.snapshot else 0
-    return len(result.model_bytes) + pictures + 64 * len(result.steps)
+    return len(result.model_bytes) + sum(one.n_bytes for one in result.snapshots) + 64 * len(result.steps)
 
 
 def _encode(result: FitResult) -> dict[str, Any]:
-    snapshot = result.snapshot.encode() if result.snapshot else None
-    if snapshot is not None:
-        snapshot["levels"] = [base64.b64encode(raw).decode() for raw in snapshot["levels"]]
-    return vars(result) | {"model_bytes": base64.b64encode(result.model_bytes).decode(), "snapshot": snapshot}
+    snapshots = [one.encode() for one in result.snapshots]
+    for plain in snapshots:
+        plain["levels"] = [_to_text(zlib.compress(raw, 1)) for raw in plain["levels"]]
+    return vars(result) | {"model_bytes": _to_text(result.model_bytes), "snapshots": snapshots}
 
 
 def _decode(plain: dict[str, Any]) -> FitResult:
-    snapshot = plain["snapshot"]
-    if snapshot is not None:
-        snapshot = Snapshot.decode(snapshot | {"levels": [base64.b64decode(text) for text in snapshot["levels"]]})
-    read = {"model_bytes": base64.b64decode(plain["model_bytes"]), "snapshot": snapshot, "from_cache": True}
+    snapshots = tuple(
+        Snapshot.decode(one | {"levels": [zlib.decompress(base64.b64decode(text)) for text in one["levels"]]})
+        for one in plain["snapshots"]
+    )
+    read = {"model_bytes": base64.b64decode(plain["model_bytes"]), "snapshots": snapshots, "from_cache": True}
     return FitResult(**plain | read | {name: tuple(plain[name]) for name in ("steps", "elbos")})
+
+
+def _to_text(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()

@@ -1,18 +1,14 @@
-"""The cluster that fits run on: an embedded one of our own processes, or one that exists already."""
+"""The Dask cluster that jobs run on: an embedded one of our own processes, or one that exists already."""
 
 from __future__ import annotations
 
-import json
+import hashlib
 import logging
 import os
-import signal
-import subprocess
-import sys
-import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -20,160 +16,152 @@ from uuid import uuid4
 import dask
 from dask.system import CPU_COUNT
 from dask.utils import parse_bytes
-from distributed import Client
+from distributed import Client, Event, Future, WorkerPlugin
+from distributed.deploy.spec import SpecCluster
+from distributed.deploy.subprocess import SubprocessCluster
 from distributed.system import MEMORY_LIMIT
 
 import gdm_core
-from gdm_core.engine.host import FAILED, HostOptions
-from gdm_core.engine.messages import code_version
-from gdm_core.engine.worker import NICE_VARIABLE, warm_up
+from gdm_core.engine.job import Job
+from gdm_core.engine.preload import SERVER_VARIABLE
+from gdm_core.engine.spec import FitSpec, code_version
+from gdm_core.engine.worker import fit, run, warm_up
 from gdm_core.errors import ConfigError, FitError
+from gdm_core.trials import Trials
 
 SCHEDULER_VARIABLE = "GDM_SCHEDULER"
 WORKERS_VARIABLE = "GDM_WORKERS"
 MEMORY_VARIABLE = "GDM_WORKER_MEMORY"
+PRELOAD = "gdm_core.engine.preload"
 
 logger = logging.getLogger(__name__)
 
 GIBIBYTE = 2**30
-START_TIMEOUT_S = 400.0  # nearly all of it is for machines that have much else to do
-JOIN_TIMEOUT_S = 15.0
-# Of a scheduler that somebody else started: its workers may start with us, and load torch for a minute on a busy machine.
-FIRST_WORKER_TIMEOUT_S = 60.0
-# A worker with torch and the models loaded, without any data, takes about half of this.
-LEAST_MEMORY = GIBIBYTE
+JOIN_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 60.0  # for the first worker
+LEAST_MEMORY = GIBIBYTE  # of a worker: twice of what it takes with torch and the models loaded
 MOST_MEMORY = 4 * GIBIBYTE
-# Deaths of workers that a job survives.
-ALLOWED_DEATHS = 2
-LOOK_EVERY_S = 1.0
-# A scheduler that does not answer by then is taken for lost.
-ANSWER_LIMIT_S = 15.0
-# Workers send a sign of life every half second; one that has sent none for this long may have been stopped.
-SILENT_S = 4.0
-
-# Each end of a Dask connection keeps this many of the messages it has sent, up to a megabyte each, and the scheduler as many
-# events of each topic. Ours hold data and pictures: with Dask's 1,000, those of visitors who left long ago.
-MESSAGES_KEPT = 1
+ALLOWED_FAILURES = 1  # deaths of workers that a job survives
+DATA_BYTES = 512 * 2**20
+DATA_SHARE = 8  # data may take an eighth of a worker's memory
 
 CHILD_SETTINGS = {
-    "DASK_DISTRIBUTED__ADMIN__LOW_LEVEL_LOG_LENGTH": str(MESSAGES_KEPT),
+    # Each end of a connection keeps its last messages, with data of visitors who may have left: one, not 1,000.
+    "DASK_DISTRIBUTED__ADMIN__LOW_LEVEL_LOG_LENGTH": "1",
     "DASK_LOGGING__DISTRIBUTED": "warning",
-    # Pages promise that uploads stay in memory: a worker that fills up must not move what it holds to disk.
+    # Uploads stay in memory: a worker that fills up must not move them to disk.
     "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "False",
     "DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "False",
-    # A worker that Dask pauses has no way left to free memory and would stand for good; one that goes on is replaced at
-    # its limit, and its jobs start again.
+    # A paused worker could not free memory; one that goes on is replaced at its limit, and its job starts again.
     "DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE": "False",
-    # By the machine's clock: one that is set forward would end every worker. Those that stand still are found by ours.
+    # A clock that is set forward, or a laptop that wakes up, must not end every worker.
     "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "None",
-    # What Dask sets for workers that it starts, too late for those that are copied from one that stands ready.
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "PYTHONHASHSEED": "6640",
-    # Jobs step back behind the web server.
-    NICE_VARIABLE: "5",
 }
+
+
+class WarmUp(WorkerPlugin):
+    """Loads torch and the models on each worker, also on one that is started again."""
+
+    name = "gdm-warm-up"
+
+    def setup(self, worker: Any) -> None:
+        warm_up()
 
 
 @dataclass
 class Link:
-    """A connection to a running cluster. `memory` is what its smallest worker may use, 0 where nothing bounds it.
-
-    `threads` are those of each worker that gives signs of life; `silent` the workers that the scheduler knows and that
-    give none.
-    """
+    """A connection to a running cluster. `memory` is that of its smallest worker, 0 without a limit."""
 
     client: Client
-    cluster: Host | None = None
+    cluster: SpecCluster | None = None
     memory: int = 0
     topic: str = field(default_factory=lambda: f"gdm-{uuid4().hex[:12]}")
-    threads: dict[str, int] = field(default_factory=dict)
-    silent: frozenset[str] = frozenset()
-    _looked: float = -1e9
-    _signs: dict[str, tuple[float, float]] = field(default_factory=dict)
+    _data: OrderedDict[str, tuple[Future, int]] = field(default_factory=OrderedDict)
+    _users: dict[str, set[str]] = field(default_factory=dict)
 
     @property
     def alive(self) -> bool:
         return bool(self.client.status == "running")
 
-    def look(self) -> bool:
-        """Ask the scheduler who is there, once a second, since workers come and go; whether it was time to."""
-        now = time.monotonic()
-        if now - self._looked < LOOK_EVERY_S:
-            return False
-        found = self._ask(self.client.scheduler.identity, n_workers=-1)["workers"]
-        asked, now = self._looked, time.monotonic()
-        self._looked = now
-        # Where nobody looked for so long, the machine itself may have stood still, and the workers with it.
-        unheard = now - asked if now - asked > SILENT_S / 2 else 0.0
-        # By our own clock, for another machine's may jump: when each sign of life was first seen.
-        earlier = self._signs
-        self._signs = {
-            name: (worker["last_seen"], min(now, earlier[name][1] + unheard))
-            if name in earlier and earlier[name][0] == worker["last_seen"]
-            else (worker["last_seen"], now)
-            for name, worker in found.items()
-        }
-        self.silent = frozenset(name for name, (_, since) in self._signs.items() if now - since > SILENT_S)
-        self.threads = {name: worker["nthreads"] for name, worker in found.items() if name not in self.silent}
-        limits = [int(worker["memory_limit"]) for worker in found.values() if worker["memory_limit"]]
-        self.memory = min(limits, default=0)
-        return True
+    def send(self, job: Job, worker: str) -> Future:
+        """Submit a job for a worker, or another one should that be gone; its trials travel once."""
+        work = job.work
+        function: Callable[..., Any]
+        if isinstance(work, FitSpec):
+            function, args = fit, (work.trials, work.key, work.family, dict(work.config), work.preview)
+        else:
+            function, args = work.function, work.args
+        pickle.dumps((function, [arg for arg in args if not isinstance(arg, Trials)]))
+        there = [self._place(arg, job.session) if isinstance(arg, Trials) else arg for arg in args]
+        where = {"workers": [worker], "allow_other_workers": True, "priority": int(job.priority), "retries": 0}
+        key = f"{job.name}-{job.id}"
+        return self.client.submit(run, job.id, self.topic, work.deadline_s, function, *there, key=key, **where)
 
-    def taken_up(self) -> set[str]:
-        """Keys of the tasks that some worker runs, or is to run next, as the scheduler has it."""
-        found: Mapping[str, Sequence[str]] = self._ask(self.client.processing)
-        return {key for keys in found.values() for key in keys}
+    def cancel(self, job: Job) -> None:
+        """Tell the worker to stop a job at its next step."""
+        Event(job.id, self.client).set()
 
-    def _ask(self, question: Callable[..., Any], **content: Any) -> Any:
-        """What the scheduler answers; TimeoutError when it does not."""
-        return self.client.sync(question, callback_timeout=ANSWER_LIMIT_S, **content)
+    def _place(self, trials: Trials, session: str) -> Future:
+        """Return the trials on the cluster. Those used longest ago are dropped when there are too many bytes."""
+        # Messages name trials, so the same numbers under other names are other data here.
+        names = repr((trials.name, [trial.name for trial in trials]))
+        name = f"{trials.fingerprint}-{hashlib.sha256(names.encode()).hexdigest()[:8]}"
+        self._users.setdefault(name, set()).add(session)
+        future, _ = self._data.get(name, (None, 0))
+        if future is not None and future.status in ("pending", "finished"):
+            self._data.move_to_end(name)
+            return future
+        payload = pickle.dumps(trials, protocol=5)
+        limit = min(DATA_BYTES, self.memory // DATA_SHARE) if self.memory else DATA_BYTES
+        # They come packed and are unpacked there, so they need their room twice.
+        while self._data and sum(size for _, size in self._data.values()) + 2 * len(payload) > limit:
+            self._drop(next(iter(self._data)))
+        # As a task, whose argument the scheduler keeps: a worker that dies loses only its copy.
+        future = self.client.submit(pickle.loads, payload, key=f"trials-{uuid4().hex}")
+        self._data[name] = (future, len(payload))
+        return future
 
-    def capacity(self) -> int:
-        """Jobs that the cluster can run at once."""
-        return sum(self.threads.values())
+    def forget(self, session: str) -> None:
+        """Drop the trials that no other session has used. A running job keeps its data to its end."""
+        for name, users in list(self._users.items()):
+            users.discard(session)
+            if not users:
+                self._drop(name)
 
-    def free_worker(self, busy: Sequence[str]) -> str | None:
-        """The worker with most room. Dask's own choice overlooks jobs that have come back from a hold."""
-        if not self.threads:
-            return None
-        return max(self.threads, key=lambda worker: self.threads[worker] - busy.count(worker))
-
-    def end_processes(self) -> None:
-        """End those of a cluster that is lost, where they are ours: the next one needs their room."""
-        host, self.cluster = self.cluster, None
-        if host is not None:
-            host.close(timeout=0)
+    def _drop(self, name: str) -> None:
+        self._users.pop(name, None)
+        self._data.pop(name, None)  # the last reference to its future: Dask deletes the data
 
     def close(self) -> None:
         try:
             self.client.close(timeout=2)
-        except (OSError, TimeoutError) as error:  # a busy machine: what it held goes with the processes below
+            if self.cluster is not None:
+                self.cluster.close(timeout=5)
+        except (OSError, TimeoutError) as error:
             logger.info("The connection to the cluster did not close in time: %s", error)
-        if self.cluster is not None:
-            self.cluster.close()
 
 
 def connect(on_event: Callable[[Mapping[str, Any]], None]) -> Link:
-    """Join the cluster that GDM_SCHEDULER names, or start our own. `on_event` hears what jobs say, on a Dask thread."""
-    # Data travels as the argument of a task on purpose (see DataCache): no warning wanted.
+    """Join the cluster that GDM_SCHEDULER names, or start our own. `on_event` receives what jobs send."""
+    # Data travels as the argument of a task on purpose (Link._place).
     dask.config.set({"distributed.admin.large-graph-warning-threshold": "4GB"})
-    dask.config.set({"distributed.admin.low-level-log-length": MESSAGES_KEPT})
+    dask.config.set({"distributed.admin.low-level-log-length": 1})
     address = os.environ.get(SCHEDULER_VARIABLE, "").strip()
     link = _join(address) if address else _start()
     try:
         _check_versions(link)
+        link.client.register_plugin(WarmUp())
     except FitError:
         link.close()
         raise
-    link.look()
+    workers = link.client.scheduler_info(n_workers=-1)["workers"].values()
+    link.memory = min((int(worker["memory_limit"] or 0) for worker in workers), default=0)
     link.client.subscribe_topic(link.topic, lambda event: on_event(event[1]))
     return link
 
 
 def worker_count() -> int:
-    """Processes of the embedded cluster: one for each core that has a share of memory to go with it."""
+    """Return the number of embedded workers: GDM_WORKERS, or one per core with enough memory."""
     text = os.environ.get(WORKERS_VARIABLE, "").strip()
     if not text:
         return int(max(1, min(CPU_COUNT, MEMORY_LIMIT // LEAST_MEMORY)))
@@ -183,20 +171,27 @@ def worker_count() -> int:
 
 
 def worker_memory(n_workers: int) -> int:
-    """Bytes that a worker may use before it is stopped: most of the machine between them, within reason."""
+    """Return the bytes at which a worker is restarted: GDM_WORKER_MEMORY, or a share of the machine."""
     text = os.environ.get(MEMORY_VARIABLE, "").strip()
     if text:
-        return size(text, MEMORY_VARIABLE)
-    share = int(0.7 * MEMORY_LIMIT / n_workers)
-    return int(min(MOST_MEMORY, share))
+        return parse_size(text, MEMORY_VARIABLE)
+    return int(min(MOST_MEMORY, 0.7 * MEMORY_LIMIT / n_workers))
 
 
-def size(text: str, name: str) -> int:
-    """Bytes, as somebody has written them for `name`."""
+def parse_size(text: str, name: str) -> int:
+    """Return the bytes that a user has written for `name`."""
     try:
         return int(parse_bytes(text))
     except ValueError as error:
         raise ConfigError(f"{name} is {text!r}; write a size such as '2 GiB'.") from error
+
+
+def child_environment() -> dict[str, str]:
+    """Return settings for processes of a cluster, which find gdm_core where this one found it."""
+    root = str(Path(gdm_core.__file__).parent.parent)
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path not in ("", root)]
+    own = {"PYTHONPATH": os.pathsep.join([root, *paths]), SERVER_VARIABLE: str(os.getpid())}
+    return {name: os.environ.get(name, value) for name, value in CHILD_SETTINGS.items()} | own
 
 
 def _join(address: str) -> Link:
@@ -207,104 +202,62 @@ def _join(address: str) -> Link:
             f"No scheduler answers at {SCHEDULER_VARIABLE}={address} ({error}). Start one with `dask scheduler`, correct the "
             "address, or remove the variable to use this machine's own processors."
         ) from error
-    link = Link(client)
-    try:
-        client.wait_for_workers(1, timeout=FIRST_WORKER_TIMEOUT_S)
-    except TimeoutError as error:
-        link.close()
-        raise FitError(
-            f"The scheduler at {address} has no workers. Start some with `gdm workers {address}`."
-        ) from error
-    return link
+    return _with_worker(
+        Link(client), f"The scheduler at {address} has no workers. Start some with `gdm workers {address}`."
+    )
 
 
 def _start() -> Link:
     n_workers = worker_count()
-    host = None
+    os.environ.update(child_environment())  # the processes of a SubprocessCluster inherit it
     try:
-        host = Host(n_workers, worker_memory(n_workers))
-        client = Client(host.address(START_TIMEOUT_S), timeout=ANSWER_LIMIT_S, set_as_default=False, name="gdm-studio")
-    except (OSError, TimeoutError) as error:
-        if host is not None:
-            host.close(timeout=0)
-        raise FitError(
-            f"The worker processes could not be started ({error}). The server's log has the reason. Free some memory, set "
-            f"{WORKERS_VARIABLE}=1, or point {SCHEDULER_VARIABLE} at a running Dask scheduler."
-        ) from error
-    return Link(client, host)
-
-
-class Host:
-    """The processes of the embedded cluster, from outside (host.py).
-
-    With `scheduler`, the address of one that somebody else runs: workers for that, whenever it is there.
-    """
-
-    def __init__(self, n_workers: int, memory: int, scheduler: str = "") -> None:
-        options = asdict(HostOptions(n_workers, memory, ALLOWED_DEATHS, scheduler))
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "gdm_core.engine.host", json.dumps(options)],
-            env=_child_environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            process_group=0,  # a terminal's signals are for the server; and what the host has started can be ended without it
+        cluster = SubprocessCluster(
+            n_workers=n_workers,
+            threads_per_worker=1,
+            dashboard_address=None,  # type: ignore[arg-type]  # documented: None disables it
+            scheduler_kwargs={"allowed_failures": ALLOWED_FAILURES, "preload": [PRELOAD]},
+            worker_kwargs={"memory_limit": worker_memory(n_workers), "preload_nanny": [PRELOAD]},
         )
-
-    def address(self, timeout: float | None = None) -> str:
-        """Where the scheduler listens, as soon as there is a worker; an OSError, which says why, where none can be had."""
-        limit = threading.Timer(timeout or 0, self._process.kill)
-        if timeout is not None:
-            limit.start()
-        assert self._process.stdout is not None
-        answer = self._process.stdout.readline().strip()
-        limit.cancel()
-        if answer.startswith(FAILED):
-            raise OSError(answer.removeprefix(FAILED))
-        if not answer:
-            within = "" if timeout is None else f", or had no worker within {timeout:g} s"
-            raise OSError(f"their process ended with status {self._process.wait()}{within}")
-        return answer
-
-    def wait(self) -> int:
-        """Until it has ended by itself; its status."""
-        return self._process.wait()
-
-    def close(self, timeout: float = 10.0) -> None:
-        """End it, and its workers with it, those too that were stopped."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.communicate(timeout=timeout)  # closes its standard input, and waits
-        for how in (signal.SIGTERM, signal.SIGCONT):
-            with suppress(ProcessLookupError):  # all have gone
-                os.killpg(self._process.pid, how)
-        self._process.kill()
-        self._process.communicate()
+        client = Client(cluster, timeout=JOIN_TIMEOUT_S, set_as_default=False, name="gdm-studio")
+    except (OSError, TimeoutError, RuntimeError) as error:
+        raise FitError(_not_started(error)) from error
+    return _with_worker(Link(client, cluster), _not_started(f"none within {START_TIMEOUT_S:g} s"))
 
 
-def _child_environment() -> dict[str, str]:
-    """For processes that find gdm_core where this one found it, whatever their working directory."""
-    root = str(Path(gdm_core.__file__).parent.parent)
-    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path not in ("", root)]
-    return CHILD_SETTINGS | os.environ | {"PYTHONPATH": os.pathsep.join([root, *paths])}
+def _not_started(why: object) -> str:
+    return (
+        f"The worker processes could not be started ({why}). The server's log has the reason. Free some memory, set "
+        f"{WORKERS_VARIABLE}=1, or point {SCHEDULER_VARIABLE} at a running Dask scheduler."
+    )
+
+
+def _with_worker(link: Link, message: str) -> Link:
+    """Wait for a first worker; raise FitError with `message` if none comes."""
+    try:
+        link.client.wait_for_workers(1, timeout=START_TIMEOUT_S)
+    except TimeoutError as error:
+        link.close()
+        raise FitError(message) from error
+    return link
 
 
 def _check_versions(link: Link) -> None:
-    """Load the models on every worker, and refuse a cluster that runs other code than this."""
+    """Raise FitError for a cluster that runs other code than this server."""
     try:
-        found: dict[str, str] = link.client.run(warm_up)
+        found: dict[str, str] = link.client.run(code_version)
     except (ImportError, OSError) as error:
         raise FitError(
             f"The workers cannot load gdm_core ({error}). Install this version of it where they run, or put it on their "
             "PYTHONPATH."
         ) from error
     other = {worker: version for worker, version in found.items() if version != code_version()}
-    if other:
-        worker, version = next(iter(other.items()))
-        if link.cluster is not None:
-            # Our own children read our own files: somebody has edited them since this server started.
-            logger.warning("The code has changed from %s to %s. Restart the server.", code_version(), version)
-            return
+    if not other:
+        return
+    worker, version = next(iter(other.items()))
+    if link.cluster is None:
         raise FitError(
             f"The worker {worker} has gdm_core {version}, this server has {code_version()}. Install the same version on "
             "both, so that results mean the same."
         )
+    # Our own children read our own files: somebody has edited them since this server started.
+    logger.warning("The code has changed from %s to %s. Restart the server.", code_version(), version)

@@ -13,7 +13,7 @@ from gdm_core.analysis.comparisons import MEASURES, Cell, Verdict, fitted_cell, 
 from gdm_core.engine.engine import Engine
 from gdm_core.engine.estimate import Estimate
 from gdm_core.engine.grid import Grid, key_of, require_seeds
-from gdm_core.engine.jobs import BulkView
+from gdm_core.engine.job import BulkView
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trials
 
@@ -166,7 +166,7 @@ class CompareJob:
 
     def __init__(self, comparison: Comparison, engine: Engine, session: str) -> None:
         self.comparison = comparison
-        self.estimate = Estimate(comparison.usual_s / max(1, len(engine.info().workers)))
+        self.estimate = Estimate(comparison.usual_s / max(1, engine.info().n_workers))
         key = f"{session}/{comparison.key}"  # one for each visitor: stopping it stops nobody else's
         self._fits = comparison.fits().start(engine, session, key)
         self._other = comparison.lines().start(engine, session, f"{key}-lines-{comparison.n_states}")

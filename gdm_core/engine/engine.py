@@ -1,138 +1,119 @@
-"""The engine that pages and sweeps talk to. One for each server process; every method returns at once."""
+"""The engine that pages and grids use: one per server process. One thread sends jobs to free workers of a Dask cluster.
+
+Waiting jobs stay here, because Dask blames every job on a worker that dies, and prefers the worker that has the data to a free one.
+"""
 
 from __future__ import annotations
 
 import atexit
+import logging
+import pickle
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
+from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
-from gdm_core.engine.cache import ResultCache, call_key
-from gdm_core.engine.dispatch import Dispatcher
-from gdm_core.engine.jobs import Bulk, Call, FairQueue, Job, Progress, QueueClosed
-from gdm_core.engine.messages import FitRequest, QueueFull
-from gdm_core.errors import FitError
+from distributed import Future, KilledWorker
 
-MAX_WAITING = 400
-MAX_WAITING_PER_SESSION = 100
-# Calls of one bulk job in the queue or out at a time.
-BULK_WINDOW = 8
-MAX_BULKS_REMEMBERED = 32
+from gdm_core.engine.cache import ResultCache, call_key
+from gdm_core.engine.cluster import Link, connect
+from gdm_core.engine.job import Bulk, Call, Job, JobStatus, Priority, Progress
+from gdm_core.engine.spec import FitSpec
+from gdm_core.errors import ConfigError, FitError
+
+logger = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 0.2  # for free workers, while jobs wait
+MAX_BULKS_KEPT = 32
+LOST = "The workers were lost while the job ran. Try again."
+CLOSED = "The engine was closed before the job was done. Start it again."
+TOO_BIG = (
+    "The worker died each time the job ran, most likely because it needs more memory than a worker has. Use less data or "
+    "a smaller model, or give workers more memory (docs/performance.md)."
+)
+LINK_ERRORS = (OSError, TimeoutError, CancelledError)
 
 
 @dataclass(frozen=True)
 class EngineInfo:
-    """What the engine has at hand, for a status line.
+    """The engine at one moment.
 
-    ready    whether there are workers; until then jobs wait
-    workers  threads of each, as last heard
-    waiting  jobs in the queue
-    out      jobs on the cluster, those among them that are on their way to an end or on hold
-    trouble  why there are no workers, if so
+    n_workers  threads of all workers, 0 until they are there
+    trouble    why there are no workers, if they could not be started
     """
 
-    ready: bool
-    workers: dict[str, int]
+    n_workers: int
     waiting: int
-    out: tuple[str, ...]
+    running: int
     trouble: str
 
 
 class Engine:
-    """Runs fits and calls on the cluster. Close it, or use it in a `with` block."""
+    """Runs fits and calls on a cluster. Close it, or use it in a `with` block."""
 
-    def __init__(
-        self,
-        cache: ResultCache | None = None,
-        max_waiting: int = MAX_WAITING,
-        max_waiting_per_session: int = MAX_WAITING_PER_SESSION,
-    ) -> None:
+    def __init__(self, cache: ResultCache | None = None) -> None:
         self.cache = cache or ResultCache()
-        self._waiting = FairQueue(max_waiting, max_waiting_per_session)
-        self._dispatcher = Dispatcher(self._waiting, self.cache)
         self._lock = threading.Lock()
-        self._slots: dict[tuple[str, str], Job] = {}
+        self._waiting: dict[Job, None] = {}
+        self._running: dict[Job, str] = {}  # with the worker of each
+        self._orders: SimpleQueue[Callable[[Link], None]] = SimpleQueue()  # for the thread
         self._bulks: OrderedDict[str, Bulk] = OrderedDict()
+        self._link: Link | None = None
+        self._n_workers = 0
+        self._trouble: FitError | ConfigError | None = None
+        self._wanted = self._closed = False
+        self._ready, self._news = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="gdm-engine", daemon=True)
+        self._thread.start()
 
-    # ---- one job ------------------------------------------------------------------------------------------------
+    # ---- jobs ---------------------------------------------------------------------------------------------------
     def submit(
-        self, request: FitRequest, *, session: str, slot: str = "main", bulk: bool = False, idle: bool = False
+        self,
+        work: FitSpec | Callable[..., Any],
+        *args: Any,
+        session: str = "",
+        name: str = "",
+        priority: Priority | None = None,
+        deadline_s: float = 60.0,
+        cached_as: str = "",
     ) -> Job:
-        """Start a fit. The latest in a slot of a session wins: one that runs there already is cancelled."""
-        job = Job(request, session, slot, bulk, self._dispatcher.orders_changed, self._forget_slot, idle)
-        self._take_slot(job)
-        if request.use_cache:
-            result, note = self.cache.get(request.key)
-            if note:
-                job.note(note)
-            if result is not None:
-                if result.snapshot is not None and result.snapshot.preview != request.preview:
-                    result = replace(result, snapshot=None)
-                result = replace(result, from_cache=True)
-                job.succeed(result)
+        """Run a fit, or `work(*args)`, on a worker.
+
+        session     whose data and jobs `forget` drops
+        name        label of the job
+        priority    HIGH for a fit and NORMAL for a function, unless given
+        deadline_s  of a function, checked where it yields or calls `checkpoint`; a fit has its own
+        cached_as   names all that a function's result depends on: the result, which JSON must hold, is kept on disk
+        """
+        if isinstance(work, FitSpec):
+            job = Job(work, session, name or "fit", _or(priority, Priority.HIGH), self._on_end)
+            if work.use_cache and self._find_fit(work, job):
+                return job
+        else:
+            call = Call(work, args, deadline_s, call_key(work, cached_as) if cached_as else None)
+            job = Job(call, session, name or work.__name__, _or(priority, Priority.NORMAL), self._on_end)
+            known, value = self.cache.get_value(call.cache_key) if call.cache_key else (False, None)
+            if known:
+                job.succeed(value)
                 return job
         self._enqueue(job)
         return job
 
-    def call(
-        self,
-        function: Callable[..., Any],
-        *args: Any,
-        session: str = "",
-        slot: str | None = None,
-        deadline_s: float = 60.0,
-        bulk: bool = False,
-        idle: bool = False,
-        kept_as: str = "",
-    ) -> Job:
-        """Run `function(*args)` on a worker and end it at the deadline, whatever it does.
+    def _find_fit(self, spec: FitSpec, job: Job) -> bool:
+        """End the job with the cached result, if there is one."""
+        result, note = self.cache.get(spec.key)
+        if note:
+            job.note(note)
+        if result is None:
+            return False
+        fits = result.snapshot is not None and result.snapshot.preview == spec.preview
+        job.succeed(replace(result, snapshots=result.snapshots if fits else (), from_cache=True))
+        return True
 
-        Trials among the arguments travel once. With `kept_as`, which must name everything that the result depends on, a
-        result that JSON can hold is kept on disk, and the next call finds it there. An `idle` bulk call goes behind all
-        others: nobody waits for it. A function that yields tells what it has found by and by (`JobView.found`); the last of
-        it is the result.
-        """
-        if not deadline_s > 0:
-            raise FitError(f"deadline_s is {deadline_s}; it must be a positive number of seconds.")
-        call = Call(function, args, deadline_s, cache_key=call_key(function, kept_as) if kept_as else None)
-        job = Job(call, session, slot, bulk, self._dispatcher.orders_changed, self._forget_slot, idle)
-        self._take_slot(job)
-        known, value = self.cache.get_value(call.cache_key) if call.cache_key else (False, None)
-        if known:
-            job.succeed(value)
-        else:
-            self._enqueue(job)
-        return job
-
-    def _enqueue(self, job: Job) -> None:
-        try:
-            self._waiting.add(job)
-        except QueueClosed as error:
-            job.fail(error)
-        except QueueFull as error:
-            job.fail(error)
-            raise
-        self._dispatcher.wake()
-
-    def _take_slot(self, job: Job) -> None:
-        if job.slot is None:
-            return
-        with self._lock:
-            earlier = self._slots.get((job.session, job.slot))
-            self._slots[job.session, job.slot] = job
-        if earlier is not None:
-            earlier.cancel()
-
-    def _forget_slot(self, job: Job) -> None:
-        if job.slot is None:
-            return
-        with self._lock:
-            if self._slots.get((job.session, job.slot)) is job:
-                del self._slots[job.session, job.slot]
-
-    # ---- many jobs ----------------------------------------------------------------------------------------------
     def map(
         self,
         function: Callable[..., Any],
@@ -144,77 +125,99 @@ class Engine:
         cached: bool = True,
         progress: Progress | None = None,
     ) -> Bulk:
-        """Run `function(*args)` for each item, behind the jobs that people watch. Returns the one of that `key` if it is there.
+        """Run `function(*args)` for each item at low priority; return the running or finished Bulk of that key, if any.
 
-        With `cached`, item keys must name everything that a result depends on, and JSON must be able to hold results:
-        they are kept on disk, and a bulk job started again does only what is missing. `progress(done, total)` is called
-        on a thread of the engine.
+        With `cached`, items must name all that a result depends on, and JSON must hold the results: they are kept on disk.
         """
         calls = {
-            name: Call(function, args, deadline_s, cache_key=call_key(function, name) if cached else None)
-            for name, args in items.items()
+            item: Call(function, args, deadline_s, call_key(function, item) if cached else None)
+            for item, args in items.items()
         }
-
-        def submit(call: Call, on_end: Callable[[Job], None]) -> Job:
-            job = Job(call, session, None, True, self._dispatcher.orders_changed, on_end, idle=True)
-            self._waiting.add(job)
-            self._dispatcher.wake()
-            return job
-
-        window = max(BULK_WINDOW, 2 * len(self._dispatcher.workers()))
         with self._lock:
             known = self._bulks.get(key)
-            if known is not None and known.to_be_kept:
+            if known is not None and known.reusable:
                 return known
-            bulk = self._bulks[key] = Bulk(calls, submit, self.cache.get_value, window, progress)
+            bulk = self._bulks[key] = Bulk(calls, progress)
             self._bulks.move_to_end(key)
-            over = [name for name, one in self._bulks.items() if one.ended][:-MAX_BULKS_REMEMBERED]
-            for name in over:
+            for name in [name for name, one in self._bulks.items() if one.ended][:-MAX_BULKS_KEPT]:
                 del self._bulks[name]
-        bulk.feed()
+        for item, call in calls.items():
+            self._add_to(bulk, item, call, session)
         return bulk
 
+    def _add_to(self, bulk: Bulk, item: str, call: Call, session: str) -> None:
+        def on_end(job: Job) -> None:
+            self._on_end(job)
+            bulk.take(item, job)
+
+        job = Job(call, session, call.function.__name__, Priority.LOW, on_end)
+        bulk.add(job)
+        known, value = self.cache.get_value(call.cache_key) if call.cache_key else (False, None)
+        if known:
+            job.succeed(value)
+        else:
+            self._enqueue(job)
+
     def bulk(self, key: str) -> Bulk | None:
-        """The bulk job of that key, for a page that comes back to it."""
+        """Return the Bulk of that key, for a page that comes back to it."""
         with self._lock:
             return self._bulks.get(key)
 
+    def _enqueue(self, job: Job) -> None:
+        with self._lock:
+            closed = self._closed
+            if not closed:
+                self._waiting[job] = None
+        if closed:
+            job.fail(FitError("The engine is closed. Restart the server."))
+        self._news.set()
+
+    def _on_end(self, job: Job) -> None:
+        with self._lock:
+            self._waiting.pop(job, None)
+            running = job in self._running
+        if running and job.poll().status is JobStatus.CANCELLED:
+            self._orders.put(lambda link: link.cancel(job))
+            self._news.set()
+
     # ---- the engine itself --------------------------------------------------------------------------------------
     def start(self) -> None:
-        """Start the workers now; without it, the first job does, or a little time."""
-        self._dispatcher.wake()
+        """Start the workers now; without it, the first job does."""
+        self._wanted = True
+        self._news.set()
 
     def wait_ready(self, timeout: float = 90.0) -> None:
-        """Wait until the workers are warm; FitError or ConfigError when they cannot be had."""
+        """Wait until there are workers; raise FitError or ConfigError if there are none."""
         self.start()
-        if not self._dispatcher.ready.wait(timeout):
+        if not self._ready.wait(timeout):
             raise FitError(f"The workers are not ready after {timeout:g} s. The server's log may say why.")
-        if self._dispatcher.trouble is not None:
-            raise self._dispatcher.trouble
+        if self._trouble is not None:
+            raise self._trouble
 
     def info(self) -> EngineInfo:
-        trouble = self._dispatcher.trouble
-        here = self._dispatcher
-        ready = here.ready.is_set() and trouble is None
-        return EngineInfo(
-            ready, here.workers(), len(self._waiting), here.sent_jobs(), "" if trouble is None else str(trouble)
-        )
+        with self._lock:
+            trouble = "" if self._trouble is None else str(self._trouble)
+            return EngineInfo(self._n_workers, len(self._waiting), len(self._running), trouble)
 
     def forget(self, session: str) -> None:
-        """Cancel the slots of a session that has left, and let data go that nobody else used. Its bulk jobs go on."""
+        """Cancel the jobs of a session, and drop data that no other session uses."""
         with self._lock:
-            jobs = [job for (owner, _), job in self._slots.items() if owner == session]
+            jobs = [job for job in (*self._waiting, *self._running) if job.session == session]
         for job in jobs:
             job.cancel()
-        self._dispatcher.forget(session)
+        self._orders.put(lambda link: link.forget(session))
+        self._news.set()
 
     @property
     def running(self) -> bool:
-        return self._dispatcher.running
+        return not self._closed
 
     def close(self) -> None:
-        """Stop the workers. What is not done fails."""
-        self._dispatcher.close()
+        """Stop the workers. Jobs that are not done fail."""
+        with self._lock:
+            self._closed = True
+        self._news.set()
+        self._thread.join(20.0)
 
     def __enter__(self) -> Engine:
         return self
@@ -222,13 +225,153 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    # ---- the thread ---------------------------------------------------------------------------------------------
+    def _run(self) -> None:
+        while not self._closed:
+            try:
+                self._send_jobs()
+            except LINK_ERRORS as error:
+                logger.warning("The connection to the cluster broke: %s", error)
+                self._drop_link()
+            self._news.wait(LOOK_EVERY_S if self._waiting else None)
+            self._news.clear()
+        self._shut_down()
+
+    def _shut_down(self) -> None:
+        with self._lock:
+            running = list(self._running)
+        self._fail_all(FitError(CLOSED))
+        try:
+            for job in running:
+                if self._link is not None:  # workers of a cluster that lives on
+                    self._link.cancel(job)
+        except LINK_ERRORS as error:
+            logger.info("Running jobs could not be stopped: %s", error)
+        self._drop_link()
+
+    def _send_jobs(self) -> None:
+        if self._link is not None and not self._link.alive:
+            self._drop_link()
+        if self._link is None and (self._waiting or self._wanted):
+            self._connect()
+        link = self._link
+        while not self._orders.empty():
+            order = self._orders.get()
+            if link is not None:
+                order(link)
+        while link is not None and (worker := self._free_worker(link)) and (job := self._take(worker)):
+            self._send(link, job, worker)
+
+    def _connect(self) -> None:
+        try:
+            self._link, self._trouble = connect(self._on_event), None
+        except (FitError, ConfigError) as error:
+            self._trouble = error
+            self._fail_all(error)
+        self._wanted = False
+        self._ready.set()
+
+    def _take(self, worker: str) -> Job | None:
+        """Return the waiting job that comes next, which is for `worker` now."""
+        with self._lock:
+            job = max(self._waiting, key=lambda job: (job.priority, -job.number), default=None)
+            if job is not None:
+                del self._waiting[job]
+                self._running[job] = worker
+        return job
+
+    def _free_worker(self, link: Link) -> str | None:
+        threads = link.client.nthreads()
+        self._n_workers = sum(threads.values())
+        with self._lock:
+            busy = Counter(self._running.values())
+        free = {worker: n - busy[worker] for worker, n in threads.items()}
+        best = max(free, key=lambda worker: free[worker], default=None)
+        return best if best is not None and free[best] > 0 else None
+
+    def _send(self, link: Link, job: Job, worker: str) -> None:
+        try:
+            future = link.send(job, worker)
+        except (TypeError, ValueError, AttributeError, pickle.PicklingError) as error:
+            job.fail(FitError(f"The job cannot be sent to a worker ({error}). Give it a function of a module."))
+            self._free(job)
+        else:
+            future.add_done_callback(partial(self._on_done, job))
+
+    def _free(self, job: Job) -> None:
+        with self._lock:
+            self._running.pop(job, None)
+        self._news.set()
+
+    def _drop_link(self) -> None:
+        """Fail the running jobs, and let the cluster go; the next job starts or joins a new one."""
+        link, self._link = self._link, None
+        self._ready.clear()
+        with self._lock:
+            lost, self._running, self._n_workers = list(self._running), {}, 0
+        for job in lost:
+            job.fail(FitError(LOST))
+        if link is not None:
+            link.close()
+
+    def _fail_all(self, error: Exception) -> None:
+        with self._lock:
+            jobs = [*self._waiting, *self._running]
+        for job in jobs:
+            job.fail(error)
+
+    # ---- on threads of Dask -------------------------------------------------------------------------------------
+    def _on_event(self, event: Mapping[str, Any]) -> None:
+        with self._lock:
+            job = next((job for job in self._running if job.id == event["job"]), None)
+            if job is not None:
+                self._running[job] = event["worker"]
+        if job is not None:
+            job.apply(event)
+
+    def _on_done(self, job: Job, future: Future) -> None:
+        try:
+            done, value = future.result()
+            if done:
+                self._keep(job, value)
+                job.succeed(value)
+            elif value is None:
+                job.cancel()
+            else:
+                job.fail(value)
+        except KilledWorker:
+            job.fail(FitError(TOO_BIG))
+        except CancelledError:
+            job.fail(FitError(LOST))
+        except Exception as error:  # a bug on the worker travels as itself
+            logger.exception("A job ended unexpectedly.")
+            failure = FitError(f"The job ended with an unexpected {type(error).__name__}: {error}")
+            failure.__cause__ = error
+            job.fail(failure)
+        finally:
+            self._free(job)
+
+    def _keep(self, job: Job, value: Any) -> None:
+        """Write a result to the cache; a disk that is full costs a note."""
+        note = ""
+        if isinstance(job.work, FitSpec):
+            note = self.cache.put(value) if job.work.use_cache else ""
+        elif job.work.cache_key is not None:
+            note = self.cache.put_value(job.work.cache_key, value)
+        if note:
+            job.note(note)
+
+
+def _or(priority: Priority | None, default: Priority) -> Priority:
+    return default if priority is None else priority
+
 
 _engine: Engine | None = None
 _engine_lock = threading.Lock()
 
 
 def get_engine() -> Engine:
-    """The engine of this process. The first caller starts it; its workers get ready while the caller goes on."""
+    """Return the engine of this process. Its workers start with the first job."""
     global _engine
     with _engine_lock:
         if _engine is None or not _engine.running:

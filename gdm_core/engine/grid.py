@@ -16,7 +16,7 @@ from typing import Any
 
 from gdm_core.engine.cache import ResultCache, call_key
 from gdm_core.engine.engine import Engine
-from gdm_core.engine.jobs import Bulk, BulkView, Progress
+from gdm_core.engine.job import Bulk, BulkView, Progress
 from gdm_core.errors import ConfigError, GdmError
 
 DEADLINE_S = 600.0  # of one cell
@@ -86,7 +86,7 @@ class Grid:
                 failures[name] = str(error)
             if progress is not None:
                 progress(done + 1, total)
-        return BulkView(total, total, 0, True, False, time.monotonic() - began, results, failures)
+        return BulkView(total, total, True, False, time.monotonic() - began, results, failures)
 
     def _cell(
         self, name: str, arguments: tuple[Any, ...], cache: ResultCache | None, stopped: Callable[[int], None] | None

@@ -1,11 +1,26 @@
-"""Importing this loads all that a worker needs, Dask's part of it and ours, so that no first job waits for torch.
+"""Ends the scheduler and the nannies of the embedded cluster when the server is gone, even after SIGKILL.
 
-The process that embedded workers are copies of imports it, and so does every worker, since Dask is told to load it first
-(`dask worker --preload gdm_core.engine.preload`).
+Dask imports this module in each of these processes (its `preload` setting). Workers end with their nanny.
 """
 
-import distributed  # noqa: F401
+from __future__ import annotations
 
-from gdm_core.engine.worker import warm_up
+import os
+import threading
+import time
+from typing import Any
 
-warm_up()
+SERVER_VARIABLE = "GDM_SERVER_PID"
+LOOK_EVERY_S = 0.5
+
+
+def dask_setup(_: Any) -> None:
+    """Exit once the process that started this one is no longer its parent."""
+    server = int(os.environ[SERVER_VARIABLE])
+
+    def watch() -> None:
+        while os.getppid() == server:
+            time.sleep(LOOK_EVERY_S)
+        os._exit(0)
+
+    threading.Thread(target=watch, name="gdm-preload", daemon=True).start()

@@ -18,7 +18,7 @@ from gdm_core.engine.cache import ResultCache
 from gdm_core.engine.engine import Engine
 from gdm_core.engine.estimate import Estimate
 from gdm_core.engine.grid import Grid, key_of
-from gdm_core.engine.jobs import Bulk, BulkView, Progress
+from gdm_core.engine.job import Bulk, BulkView, Progress
 from gdm_core.errors import ConfigError, FitError, GdmError
 from gdm_core.models.registry import NAMED_MODELS, available, import_family
 from gdm_core.trials import Trials
@@ -281,7 +281,7 @@ class SuggestJob:
     def __init__(self, question: SuggestQuestion, engine: Engine, session: str) -> None:
         self._plan, self._engine, self._session = Plan(question), engine, session
         self._done, self._message, self._cancelled = 0, "", False
-        self.estimate = Estimate(question.usual_s / max(1, len(engine.info().workers)))
+        self.estimate = Estimate(question.usual_s / max(1, engine.info().n_workers))
         self._bulk: Bulk | None = None
         self.poll()
 

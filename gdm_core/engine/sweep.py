@@ -19,11 +19,11 @@ from typing import Any
 import pandas as pd
 
 from gdm_core.engine.cache import ResultCache
-from gdm_core.engine.control import checkpoint
 from gdm_core.engine.engine import Engine
 from gdm_core.engine.grid import Grid, key_of, require_seeds
-from gdm_core.engine.jobs import BulkView, Progress
-from gdm_core.engine.messages import require_for_workers, resolve, resolve_family
+from gdm_core.engine.job import BulkView, Progress
+from gdm_core.engine.spec import require_for_workers, resolve, resolve_family
+from gdm_core.engine.worker import checkpoint
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trials
 

@@ -91,7 +91,7 @@ def reproduce(options: argparse.Namespace) -> int:
 
 def _reproduce_all(options: argparse.Namespace) -> int:
     """Every fit of the Paper page, and its tables."""
-    from gdm_core.engine.messages import code_version
+    from gdm_core.engine.spec import code_version
     from gdm_studio import paper
 
     if options.seeds is not None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 from typing import Any
 from urllib.parse import urlsplit
 
-from gdm_core.errors import ConfigError, FitError
+from gdm_core.errors import ConfigError
 from gdm_studio.paths import APP
 
 PORT = 8501
@@ -46,9 +45,8 @@ def add_workers(commands: Any) -> None:
     parser = commands.add_parser(
         "workers",
         help="run fits for a Dask scheduler",
-        description="Runs worker processes of one thread each for a scheduler (`dask scheduler`), until stopped. They are copies "
-        "of one process that has loaded everything, so that one that dies, or all of them after the scheduler has gone and come "
-        "back, are there again in a moment.",
+        description="Runs Dask worker processes of one thread each for a scheduler (`dask scheduler`). They wait for it, and end "
+        "with it.",
     )
     parser.add_argument("scheduler", help="its address, such as tcp://10.0.0.5:8786; it need not be there yet")
     parser.add_argument(
@@ -61,30 +59,18 @@ def add_workers(commands: Any) -> None:
 
 
 def workers(options: argparse.Namespace) -> int:
-    """Until stopped, or until they cannot be started."""
-    from gdm_core.engine.cluster import Host, size, worker_count, worker_memory
+    """Run Dask's own worker command in place of this process."""
+    from gdm_core.engine.cluster import child_environment, parse_size, worker_count, worker_memory
 
     number = worker_count() if options.workers is None else options.workers
     if number < 1:
         raise ConfigError(f"--workers is {number}; at least 1 process is needed.")
-    memory = worker_memory(number) if options.memory is None else size(options.memory, "--memory")
+    memory = worker_memory(number) if options.memory is None else parse_size(options.memory, "--memory")
     scheduler = _scheduler_address(options.scheduler)
-    for ending in (signal.SIGTERM, signal.SIGINT):  # jobs in the background are told to ignore the second
-        signal.signal(ending, signal.default_int_handler)
     print(f"{number} workers for {scheduler}, {memory / 2**30:.1f} GiB each.", file=sys.stderr, flush=True)
-    try:
-        while True:
-            host = Host(number, memory, scheduler)
-            try:
-                host.address()
-                status = host.wait()
-            finally:
-                host.close()
-            print(f"The process that keeps the workers ended (status {status}); it is started again.", file=sys.stderr)
-    except KeyboardInterrupt:
-        return 0
-    except OSError as error:
-        raise FitError(f"The worker processes cannot be started ({error}); what they said stands above.") from error
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", scheduler, "--nworkers", str(number)]
+    command += ["--nthreads", "1", "--memory-limit", str(memory), "--no-dashboard", "--preload", "gdm_studio.worker"]
+    os.execve(command[0], command, {**os.environ, **child_environment()})
 
 
 def _scheduler_address(text: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import streamlit as st
 
 from gdm_core.analysis.controls import accuracy_controls
-from gdm_core.engine.jobs import Bulk, BulkView
+from gdm_core.engine import Bulk, BulkView
 from gdm_core.engine.sweep import Record, Sweep
 from gdm_studio.plot import figures
 from pages.formula1.data import race_of

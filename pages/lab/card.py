@@ -113,9 +113,7 @@ def _told(view: View, rows_of: Rows, says: bool) -> Told:
         if comes := answer.so_far.get("under_way"):
             what, done, of_all = comes
             html += shell.running_html(f"scores, {done} of {of_all} parts: now {what}", done / of_all)
-    elif (
-        rows and not view.fit.watched and scored is not None and scored.train.fingerprint == view.data.train.fingerprint
-    ):
+    elif rows and scored is not None and scored.train.fingerprint == view.data.train.fingerprint:
         html = card.scores_html(
             rows, earlier=sentences.earlier(view.setting, scored.where), meanwhile=_waiting(view, answer)
         )
@@ -164,9 +162,7 @@ def other_seeds(view: View, ask: bool = True) -> list[Mapping[str, Any]]:
         if not ask or answers.pending_besides(name):
             break
         # Fitted apart from being scored: looked at through other trials, it is the same fit.
-        fit = answers.ask_fit(
-            f"{name}{FIT}", replace(other.request, snapshot_every_s=DEADLINE_S, deadline_s=DEADLINE_S)
-        )
+        fit = answers.ask_fit(f"{name}{FIT}", other.spec)
         if fit.fresh:
             model, kept = fit.value.model_bytes, view.data.keep
             fit = answers.ask(name, key, measure.scores, model, *question, deadline_s=DEADLINE_S, kept=kept, idle=True)
@@ -219,8 +215,6 @@ def _waiting(view: View, answer: live.Answer) -> str:
     """What has to happen before there are scores of what stands."""
     if answer.message:
         return ""
-    if view.fit.watched:
-        return "Scores follow at the end of the fit that you watch."
     if answer.so_far is not None:
         return ""
     if answer.queued:

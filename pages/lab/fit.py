@@ -44,7 +44,7 @@ def begin(frame: shell.Frame, data: Data, choice: Choice, *, ships: Sequence[str
     facts = [("model", choice.label), *choice.facts]
     frame.header(data.about, facts, wanted=view.number, waits=sentences.what_for(view))
     with frame.controls:
-        live.transport(fit, page)
+        live.cancel_button(fit, page)
     return view
 
 

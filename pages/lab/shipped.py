@@ -75,7 +75,7 @@ def _load(name: str, here: tuple[str, int]) -> Shipped | None:
     snapshot = Snapshot(words["steps"][-1], tuple(range(len(levels))), tuple(words["strides"]), levels)
     result = FitResult(
         "", arrays["model"].tobytes(), words["fit_status"], words["elbo"], words["seconds"], tuple(words["steps"]),
-        tuple(words["elbos"]), snapshot, from_cache=True,
+        tuple(words["elbos"]), (snapshot,), from_cache=True,
     )  # fmt: skip
     look = Look(train, test, words["stay"], words["sees"])
     return Shipped(words["fingerprint"], words["family"], words["config"], result, look, words["more"])

@@ -340,18 +340,16 @@ class View:
             if now.message:
                 return "Nothing fitted yet", "Another setting, or Try again, starts another fit."
             if now.stopped:
-                return "Nothing fitted yet", "The fit was stopped. Play, or any other setting, starts one."
+                return "Nothing fitted yet", "The fit was cancelled. Another setting starts one."
             return "The first fit is on its way", "The workers start with the server; this takes a few seconds."
         name = f"The {self.data.tested}"
         if now.fitting:
-            paused = " The fit is paused: Play or Step lets it go on." if now.held else ""
-            return f"{name} comes last", f"It is read when the fit is done.{paused}"
+            return f"{name} comes last", "It is read when the fit is done."
         if now.result is None:
             return f"{name} was not read", "It is read when a fit is done."
         if self.asked.pending:
             return f"{name} is being read", "The fit is done; this takes a moment."
-        again = "Try again asks once more." if self.asked.message else "Reset and Play fit the model anew."
-        return f"{name} could not be read", again
+        return f"{name} could not be read", "Try again asks once more."
 
     # ---- questions ----------------------------------------------------------------------------------------------
     def ask(

@@ -19,8 +19,7 @@ from datasets.keypoints import KeypointTable, limit_notes
 from datasets.storage import data_dir
 from datasets.tables import path_within
 from gdm_core.analysis.suggestions import MANY_TRIALS
-from gdm_core.engine import Engine, FitRequest, Job
-from gdm_core.engine.messages import JobStatus
+from gdm_core.engine import Engine, FitSpec, Job, JobStatus
 from gdm_core.engine.suggest import MOST_READ, MOST_READ_OF_OTHERS, Suggestion, SuggestJob, SuggestQuestion
 from gdm_core.errors import FitError, GdmError
 from gdm_core.models.loading import model_from_bytes
@@ -406,8 +405,8 @@ def _fit(
         chosen = kept if on is None else {name: kept[name] for name in on if name in kept}
         trials = Study.training(chosen, known, notes)
         part = replace(known, set_aside={**known.set_aside, **aside}, notes=(*known.notes, *notes))
-        request = FitRequest(choice.family, choice.config, trials, preview=(), deadline_s=FIT_S, use_cache=keep)
-        job = engine.submit(request, session=session)
+        spec = FitSpec(choice.family, choice.config, trials, preview=(), deadline_s=FIT_S, use_cache=keep)
+        job = engine.submit(spec, session=session)
         model = wait_for(job, "Fitting one model to all", say).model_bytes
         found = read_all(engine, fitting.read_by, model, kept, session, "Reading recordings with it", say)
         odd = fitting.far_below({name: explained for name, (_, explained) in found.items()})
@@ -447,7 +446,7 @@ def read_all(
             while left and len(under_way) < AT_A_TIME:
                 name = left.pop(0)
                 question = (model, Trials((recordings[name],)), rule.smooth_s, rule.shortest_s)
-                under_way[name] = engine.call(function, *question, session=session, deadline_s=READ_S)
+                under_way[name] = engine.submit(function, *question, session=session, deadline_s=READ_S)
             next(iter(under_way.values())).wait(LOOK_EVERY_S)
             for name in [name for name, job in under_way.items() if job.poll().status.final]:
                 found[name] = under_way.pop(name).result(0)

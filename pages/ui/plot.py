@@ -22,13 +22,12 @@ from pages.ui.server import plotly_address
 from pages.ui.streamlit_internals import renderer
 from pages.ui.theme import TOKENS
 
-State = Literal["fresh", "preview", "stale", "running", "paused"]
+State = Literal["fresh", "preview", "stale", "running"]
 BADGES: dict[str, str] = {
     "fresh": "",
     "preview": "preview, refitting",
     "stale": "earlier result",
     "running": "fitting",
-    "paused": "paused",
 }
 P = ParamSpec("P")
 

@@ -27,7 +27,7 @@ def test_first_visit_shows_precomputed_result_without_jobs(engine):
     app = opened("behaviour")
     assert f"{shipped.load(recordings.SHIPPED).more['scores']['macro_f1']:.3f}" in words(app)
     assert app.session_state["live-behaviour"].poll().state == "fresh"
-    assert not engine.waiting("main")
+    assert not engine.waiting("fit")
     assert not engine.waiting("ask-scores")
 
 
@@ -65,7 +65,7 @@ def test_held_smoothing_recuts_bouts_and_measures_on_release(engine, monkeypatch
     assert len(engine.jobs) == jobs
     assert not [name for name in app.query_params if name.startswith("smooth")]
     control(app, "slider", "smooth").set_value(4.0).run().run()
-    assert [job.slot for job in engine.jobs[jobs:]] == ["ask-scores"]
+    assert [job.name for job in engine.jobs[jobs:]] == ["ask-scores"]
     assert [name for name in app.query_params if name.startswith("smooth")]
 
 
@@ -133,7 +133,7 @@ def test_link_to_missing_file_opens_no_other_file(engine, tmp_path):
     assert not engine.jobs
     app.selectbox(key="file").set_value("pair.npz").run()
     assert "gone.npz" not in words(app)
-    assert [job.slot for job in engine.jobs if job.slot == "main"] == ["main"]
+    assert [job.name for job in engine.jobs if job.name == "fit"] == ["fit"]
 
 
 def test_tracking_file_in_the_data_folder_is_fitted(engine, tmp_path):

@@ -44,7 +44,7 @@ def test_first_visit_shows_precomputed_result_without_a_fit(feed):
     assert shipped.load(data.SHIPPED).stands(shown.result)
     assert drivers(app) == ("FLT", "RGL")
     assert verdicts(app)
-    assert [job for job in feed.jobs if job.slot == "main" and job.poll().result is None] == []
+    assert [job for job in feed.jobs if job.name == "fit" and job.poll().result is None] == []
 
 
 def test_precomputed_states_equal_those_of_the_model():
@@ -83,7 +83,7 @@ def test_each_goal_keeps_its_own_number_of_states(feed):
     assert (slider(app, "K").value, app.segmented_control(key="sees").value) == (3, "places")
     app.radio(key="f1-watch").set_value("paper").run()
     assert (slider(app, "K-map").value, app.segmented_control(key="sees-map").value) == (8, "moves")
-    assert [job.work.trials.n_channels for job in feed.jobs if job.slot == "main"][-1] == 10
+    assert [job.work.trials.n_channels for job in feed.jobs if job.name == "fit"][-1] == 10
     app.radio(key="f1-watch").set_value("car").run()
     assert slider(app, "K").value == 3
 
@@ -91,11 +91,11 @@ def test_each_goal_keeps_its_own_number_of_states(feed):
 # ---- one fit at a time --------------------------------------------------------------------------------------------
 def test_other_test_driver_starts_no_fit(feed):
     app = visit(source="real", **PAPER)
-    fits = sum(job.slot == "main" for job in feed.jobs)
+    fits = sum(job.name == "fit" for job in feed.jobs)
     assert drivers(app) == ("AAA", "CCC")
     box(app, "Apply to (test)").set_value("BBB").run()
     assert drivers(app) == ("AAA", "BBB")
-    assert sum(job.slot == "main" for job in feed.jobs) == fits
+    assert sum(job.name == "fit" for job in feed.jobs) == fits
 
 
 # ---- the cascade --------------------------------------------------------------------------------------------------
@@ -274,11 +274,11 @@ def test_year_without_events_disables_event():
 
 def test_goal_selects_the_channels(feed):
     app = visit(source="real", watch="car")
-    fits = [job.work.trials[0] for job in feed.jobs if job.slot == "main"]
+    fits = [job.work.trials[0] for job in feed.jobs if job.name == "fit"]
     assert fits[-1].channels == ("speed", "gear"), "the channels that both cars sent"
     app.radio(key="f1-watch").set_value("both").run()
     app.radio(key="f1-watch").set_value("where").run()
-    fits = [job.work.trials[0] for job in feed.jobs if job.slot == "main"]
+    fits = [job.work.trials[0] for job in feed.jobs if job.name == "fit"]
     assert [fit.channels for fit in fits[-2:]] == [("X", "Y", "speed", "gear"), ("X", "Y")]
 
 
@@ -288,7 +288,7 @@ def test_laps_and_channels_change_the_fit(feed):
     app.radio(key="f1-watch").set_value("channels").run()
     app.multiselect(key="f1-channels").set_value(["X", "Y"]).run()
     box(app, "Laps").set_value("range").run()
-    fits = [job.work for job in feed.jobs if job.slot == "main"]
+    fits = [job.work for job in feed.jobs if job.name == "fit"]
     assert fits[-1].trials.n_channels == 2
     assert fits[0].trials.n_channels == 10
     assert whole is not feed.jobs[-1]

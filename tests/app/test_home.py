@@ -36,7 +36,7 @@ def standing(engine: QuickEngine, page: str, card: Card | None) -> tuple[AppTest
     app = followed(page, card)
     live = app.session_state[f"live-{page}"]
     assert live.poll().state == "fresh"
-    assert engine.waiting("main") == []
+    assert engine.waiting("fit") == []
     return app, live
 
 

@@ -33,7 +33,7 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
 
 
 def jobs(engine, slot: str) -> int:
-    return [job.slot for job in engine.jobs].count(f"ask-{slot}")
+    return [job.name for job in engine.jobs].count(f"ask-{slot}")
 
 
 # ---- the desk -----------------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def test_page_and_card_open_with_the_precomputed_result(elsewhere, engine, page,
         shown = app.session_state[f"live-{page}"].poll()
         assert shown.state == "fresh"
         assert found.stands(shown.result)
-        assert [job.slot for job in engine.waiting() if not job.slot.startswith("ask-")] == [], "no fit"
+        assert [job.name for job in engine.waiting() if not job.name.startswith("ask-")] == [], "no fit"
     assert {trial.recipe for trial in (*shown.wanted.train, *shown.wanted.test)} <= set(elsewhere), (
         "simulated with other rounding"
     )

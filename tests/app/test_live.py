@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import untyped
 from pages.lab.live import Live, Wanted, in_order, session
 from pages.lab.live.answers import Answers
-from pages.lab.live.session import STILL_S, FitDeadline
 from tests.support.live_engine import QuickEngine, ended
 from tests.support.live_fit import CONFIG, OTHER, TEST, TRAIN, wanted
 
@@ -25,7 +23,7 @@ def test_first_request_starts_one_fit(engine):
     engine.auto = False
     live = Live(engine, "s")
     live.want(wanted())
-    assert [job.slot for job in engine.waiting()] == ["main"]
+    assert [job.name for job in engine.waiting()] == ["fit"]
     assert live.poll().state == "running"
     assert live.poll().train == ()
     engine.run_all()
@@ -116,7 +114,7 @@ def test_cancelled_fit_restores_the_earlier_result(engine, live):
     good = live.poll()
     live.want(wanted(seed=5))
     jobs = engine.waiting()
-    live.stop()
+    live.cancel()
     shown = live.poll()
     assert jobs
     assert all(ended(job) for job in jobs)
@@ -142,48 +140,18 @@ def _controls() -> None:
 
     from pages.lab import live
 
-    st.session_state["live"].do_what_was_pressed()  # as `fit` does, on a page
-    live.transport(st.session_state["live"], "x")
+    live.cancel_button(st.session_state["live"], "x")
 
 
-def test_stop_button_is_enabled_only_while_fitting(engine, live):
+def test_cancel_button_is_enabled_only_while_fitting(engine, live):
     app = AppTest.from_function(_controls)
     app.session_state["live"] = live
-    assert app.run().button(key="x-stop").disabled
+    assert app.run().button(key="x-cancel").disabled
     live.want(wanted(seed=5))
-    assert not app.run().button(key="x-stop").disabled
-    app.button(key="x-stop").click().run()
+    assert not app.run().button(key="x-cancel").disabled
+    app.button(key="x-cancel").click().run()
     assert not live.running
-    assert app.button(key="x-stop").disabled
-
-
-def _trouble() -> None:
-    import streamlit as st
-
-    from pages.lab import live
-
-    live.problem(st.session_state["live"], st.session_state["live"].poll(), "x")
-
-
-def test_silent_fit_is_ended_and_can_be_retried(engine, live, monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(session, "FitDeadline", partial(FitDeadline, clock=lambda: now[0]))
-    live.want(wanted(seed=5))
-    (job,) = engine.waiting("main")
-    for step in (0, 1):
-        now[0] += 1.0
-        engine.report(job, step)
-        assert live.poll().message == ""
-    now[0] += STILL_S
-    assert live.poll().message == ""
-    now[0] += 1.0
-    assert "step 1 of 3" in live.poll().message
-    assert ended(job)
-    app = AppTest.from_function(_trouble)
-    app.session_state["live"] = live
-    app.run().button(key="x-retry").click().run()
-    engine.run_all()
-    assert (live.poll().state, live.poll().message) == ("fresh", "")
+    assert app.button(key="x-cancel").disabled
 
 
 # ---- ELBO curve ---------------------------------------------------------------------------------------------------

@@ -71,10 +71,10 @@ def test_five_seeds_are_fitted_and_scored(engine):
     app = opened()
     for _ in range(4):
         app.run()
-    asked = [job for job in engine.jobs if job.slot.startswith("ask-seed")]
+    asked = [job for job in engine.jobs if job.name.startswith("ask-seed")]
     fits, scores = asked[::2], asked[1::2]
     assert [job.work.config["seed"] for job in fits] == [1, 2, 3, 4]
-    assert [job.slot for job in scores] == [job.slot.removesuffix("-fit") for job in fits]
+    assert [job.name for job in scores] == [job.name.removesuffix("-fit") for job in fits]
 
 
 # ---- links --------------------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def test_number_of_states_starts_another_fit(engine):
     after = live_of(app).poll()
     assert after.n_states == 5
     assert after.result.key != before.result.key
-    assert [job.work.config["n_states"] for job in engine.jobs if job.slot == "main"] == [4, 5]
+    assert [job.work.config["n_states"] for job in engine.jobs if job.name == "fit"] == [4, 5]
 
 
 def test_previous_result_is_dimmed_until_the_new_one(engine, drawn):
@@ -289,9 +289,9 @@ def test_failed_exact_states_can_be_retried(engine):
     app = opened(view="Export & reproduce")
     assert WHY in text(app)
     assert "States (CSV)" not in offered(app)
-    asked = len([job for job in engine.jobs if job.slot == "ask-look"])
+    asked = len([job for job in engine.jobs if job.name == "ask-look"])
     app.run()
-    assert len([job for job in engine.jobs if job.slot == "ask-look"]) == asked, "no retry without a click"
+    assert len([job for job in engine.jobs if job.name == "ask-look"]) == asked, "no retry without a click"
     engine.unable.clear()
     next(one for one in app.button if "-again-look-export" in str(one.key)).click().run()
     app.run()
@@ -308,23 +308,6 @@ def test_failed_prediction_can_be_retried(engine, drawn):
     app.run()
     assert WHY not in text(app)
     assert drawn["envelope"][1] == "fresh"
-
-
-def test_reset_step_and_play_control_the_fit(engine):
-    app = opened()
-    engine.auto = False
-    app.button(key="nascar-reset").click()
-    app.run()
-    (job,) = engine.waiting("main")
-    assert job.orders.hold
-    assert not verdicts(app)
-    app.button(key="nascar-step").click()
-    app.run()
-    assert job.orders.until_step > 0
-    app.button(key="nascar-play").click()
-    app.run()
-    assert live_of(app).playing
-    assert not job.orders.hold
 
 
 # ---- scores -------------------------------------------------------------------------------------------------------
@@ -356,7 +339,7 @@ def test_previous_prediction_is_dimmed_until_the_new_one(engine, drawn):
     slider(app, "K").set_value(6)
     app.run()
     assert drawn["envelope"] == (before, "stale")
-    engine.run(*engine.waiting("main"))
+    engine.run(*engine.waiting("fit"))
     app.run()
     assert drawn["envelope"] == (before, "stale")
     engine.run_all()

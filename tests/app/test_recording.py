@@ -164,11 +164,11 @@ def test_user_names_are_scored_without_a_verdict(engine):
     app = opened("behaviour")
     before = verdicts(app).count("")
     control(app, "text_input", "name1").set_value("attack").run()
-    assert engine.jobs[-1].slot == "ask-named"
+    assert engine.jobs[-1].name == "ask-named"
     assert verdicts(app).count("") > before
     control(app, "text_input", "name1").set_value("")
     control(app, "selectbox", "into2").set_value("S1").run()
-    assert engine.jobs[-1].slot == "ask-named"
+    assert engine.jobs[-1].name == "ask-named"
     assert verdicts(app).count("") > before, "a merge is scored as well"
 
 

@@ -48,12 +48,12 @@ def test_file_is_fitted_on_request_and_not_written_to_disk(engine, tmp_path):
     app.button(key="example").click().run()
     assert not engine.jobs
     app.button(key="fit").click().run()
-    fits = [job for job in engine.jobs if job.slot == "main"]
+    fits = [job for job in engine.jobs if job.name == "fit"]
     assert len(fits) == 1
     assert not fits[0].work.use_cache
     assert verdicts(app)
     control(app, "slider", "K").set_value(4).run()
-    assert all(not job.work.use_cache for job in engine.jobs if job.slot in ("main", "warm"))
+    assert all(not job.work.use_cache for job in engine.jobs if job.name == "fit")
     assert not [path for path in Path(os.environ["GDM_DATA_DIR"]).rglob("*") if path.is_file()]
 
 
@@ -80,7 +80,7 @@ def test_rate_changes_the_fit(engine):
     app.button(key="example").click().run()
     app.button(key="fit").click().run()
     control(app, "number_input", "rate").set_value(10.0).run()
-    rates = [job.work.trials[0].rate_hz for job in engine.jobs if job.slot == "main"]
+    rates = [job.work.trials[0].rate_hz for job in engine.jobs if job.name == "fit"]
     assert rates == pytest.approx([30.0, 10.0], rel=1e-3)
 
 
@@ -97,7 +97,7 @@ def test_changed_reading_discards_the_earlier_fit(engine):
 
 
 def last_fit(engine) -> tuple[int, int]:
-    config = [job for job in engine.jobs if job.slot == "main"][-1].work.config
+    config = [job for job in engine.jobs if job.name == "fit"][-1].work.config
     return config["n_states"], config["n_latent"]
 
 
@@ -137,7 +137,7 @@ def test_upload_and_fit_survive_a_visit_to_another_page(engine):
     assert app.session_state["live-your_data"].poll().state == "fresh"
     assert control(app, "slider", "K").value == 7
     assert control(app, "number_input", "_every").value == 2
-    assert [job.slot for job in engine.jobs[fits:] if job.slot in ("main", "warm")] == []
+    assert [job.name for job in engine.jobs[fits:] if job.name == "fit"] == []
     assert not engine.forgotten
     app.button(key="leave").click().run()
     assert "first.csv" not in html(app)
@@ -157,10 +157,10 @@ def test_link_reopens_the_example_with_its_settings(engine):
     app.button(key="example").click().run()
     app.button(key="fit").click().run()
     control(app, "slider", "K").set_value(3).run()
-    config = [job for job in engine.jobs if job.slot == "main"][-1].work.config
+    config = [job for job in engine.jobs if job.name == "fit"][-1].work.config
     link = {"example": app.query_params["example"][0], control(app, "slider", "K").key: "3"}
     there = page.opened("your_data", **link)
-    assert [job for job in engine.jobs if job.slot == "main"][-1].work.config == config
+    assert [job for job in engine.jobs if job.name == "fit"][-1].work.config == config
     there.button(key="leave").click().run()
     assert "example" not in there.query_params
     assert not [button for button in there.button if button.key == "leave"]
@@ -172,7 +172,7 @@ def test_labels_file_stays_until_it_is_removed(engine):
     app.button(key="fit").click().run()
     turned_away_and_back(app)
     assert "Labels: bouts.csv" in html(app)
-    labelled = [job.work.trials for job in engine.jobs if job.slot == "main"][-1]
+    labelled = [job.work.trials for job in engine.jobs if job.name == "fit"][-1]
     assert labelled.label_names == ("rest", "walk")
     app.button(key="no-marks").click().run()
     assert "Labels: bouts.csv" not in html(app)
@@ -228,7 +228,7 @@ def test_labels_file_is_read_at_the_chosen_rate(engine, name):
     app.file_uploader(key="marks").upload(name, ANNOTATIONS[name]).run()
     control(app, "number_input", "fps").set_value(25.0).run()
     app.button(key="fit").click().run()
-    fitted = next(job.work.trials[0] for job in reversed(engine.jobs) if job.slot == "main")
+    fitted = next(job.work.trials[0] for job in reversed(engine.jobs) if job.name == "fit")
     assert fitted.rate_hz == 25.0
     found = np.asarray(fitted.labels)  # the first 36 of 60 frames; "walk" is the second label
     change = 25 if name == "bouts.csv" else 30

@@ -232,7 +232,7 @@ def test_tracking_file_starts_with_announced_settings(engine):
     app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
     said = html(app)
     app.button(key="fit").click().run()
-    config = next(job.work.config for job in engine.jobs if job.slot == "main")
+    config = next(job.work.config for job in engine.jobs if job.name == "fit")
     assert config["posterior"] == "linear"
     assert f"K {config['n_states']} and D {config['n_latent']}" in said
 
@@ -289,7 +289,7 @@ def test_unlabelled_recordings_start_with_smoothed_bouts(engine):
     app.button(key="fit").click().run()
     assert (control(app, "slider", "smooth").value, control(app, "slider", "shortest").value) == (1.0, 0.5)
 
-    assert [job.work.trials for job in engine.jobs if job.slot == "main"][-1].trials[1].name == "recording r1"
+    assert [job.work.trials for job in engine.jobs if job.name == "fit"][-1].trials[1].name == "recording r1"
 
 
 def test_units_of_an_npz_are_kept(session):
@@ -343,7 +343,7 @@ def test_unit_of_time_changes_the_rate(engine):
     assert "counts frames" in html(app)
     control(app, "selectbox", "unit").set_value("ms").run()
     app.button(key="fit").click().run()
-    fitted = next(job.work.trials[0] for job in engine.jobs if job.slot == "main")
+    fitted = next(job.work.trials[0] for job in engine.jobs if job.name == "fit")
     assert fitted.rate_hz == pytest.approx(1000)
 
 

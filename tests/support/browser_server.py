@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from gdm_core.engine.messages import code_version
+from gdm_core.engine.spec import code_version
 from tests.support.patience import patience_s
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,4 +1,4 @@
-"""Fit requests of engine tests."""
+"""Fits of engine tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gdm_core.engine import FitRequest
+from gdm_core.engine import FitSpec
 from gdm_core.trials import Trial, Trials
 from tests.support.fake_model import FAMILY
 from tests.support.patience import until as until
@@ -15,13 +15,13 @@ TRIALS = Trials((Trial(np.random.default_rng(0).standard_normal((500, 3)), name=
 PATIENCE_S = 240.0
 
 
-def request(trials: Trials = TRIALS, **settings: object) -> FitRequest:
-    """Return a fit of the fake model; settings unknown to FitRequest are configuration."""
-    own = {"warm_start", "preview", "snapshot_every_s", "deadline_s", "hold_limit_s", "use_cache"}
+def fake_fit(trials: Trials = TRIALS, **settings: object) -> FitSpec:
+    """Return a fit of the fake model; settings unknown to FitSpec are configuration."""
+    own = {"preview", "deadline_s", "use_cache"}
     config = {name: value for name, value in settings.items() if name not in own}
-    return FitRequest(FAMILY, config, trials, **{name: settings[name] for name in own & settings.keys()})  # type: ignore[arg-type]
+    return FitSpec(FAMILY, config, trials, **{name: settings[name] for name in own & settings.keys()})  # type: ignore[arg-type]
 
 
-def long_request(**settings: Any) -> FitRequest:
+def long_fit(**settings: Any) -> FitSpec:
     """Return a fit of at least a hundred seconds."""
-    return request(**{"n_steps": 5000, "step_s": 0.02, "deadline_s": 600.0, "use_cache": False} | settings)
+    return fake_fit(**{"n_steps": 5000, "step_s": 0.02, "deadline_s": 600.0, "use_cache": False} | settings)

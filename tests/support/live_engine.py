@@ -12,18 +12,16 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from gdm_core.analysis import looks
-from gdm_core.engine import Engine, EngineInfo, FitRequest, FitResult, Job, JobStatus, Snapshot
-from gdm_core.engine.jobs import Call
-from gdm_core.engine.messages import resolve_family
+from gdm_core.engine import Engine, EngineInfo, FitResult, FitSpec, Job, JobStatus, Snapshot
+from gdm_core.engine.job import Call
+from gdm_core.engine.spec import resolve_family
 from gdm_core.errors import ConfigError, FitError, GdmError
 from gdm_core.models.base import Array, Progress, Status
-from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.registry import FAMILIES
 from gdm_core.trials import Trials
 from tests.support.fake_model import OfData
@@ -115,7 +113,7 @@ class QuickEngine(Engine):
     """The engine without its cluster; with `auto`, jobs run at once.
 
     failing  message with which fits fail
-    unable   messages with which questions fail, by slot
+    unable   messages with which questions fail, by name
     real     fit the requested family in place of its sketch
     """
 
@@ -127,44 +125,45 @@ class QuickEngine(Engine):
         self.jobs: list[Job] = []
         self.forgotten: list[str] = []
         self._lock, self._bulks = threading.Lock(), OrderedDict()
-        self._waiting: Any = SimpleNamespace(add=lambda job: job in self.jobs or self.jobs.append(job))
-        self._dispatcher: Any = SimpleNamespace(orders_changed=lambda job: None, wake=self._woken, workers=dict)
 
-    def _take_slot(self, job: Job) -> None:
-        """Keep the earlier job of the slot, so that tests can see who cancels it."""
+    def submit(self, *args: Any, **how: Any) -> Job:
+        job = super().submit(*args, **how)
+        if job not in self.jobs:  # its result was cached
+            self.jobs.append(job)
+        return job
+
+    def _enqueue(self, job: Job) -> None:
         self.jobs.append(job)
-
-    def _forget_slot(self, job: Job) -> None: ...
-
-    def _woken(self) -> None:
         if self.auto:
-            self.run(self.jobs[-1])
+            self.run(job)
+
+    def _on_end(self, job: Job) -> None: ...
 
     def info(self) -> EngineInfo:
-        return EngineInfo(True, {}, len(self.waiting()), (), "")
+        return EngineInfo(0, len(self.waiting()), 0, "")
 
     def forget(self, session: str) -> None:
         """Cancel the jobs of a session."""
         self.forgotten.append(session)
         for job in self.waiting():
-            if job.session == session and job.slot is not None:
+            if job.session == session:
                 job.cancel()
 
-    def waiting(self, slot: str | None = None) -> list[Job]:
+    def waiting(self, name: str | None = None) -> list[Job]:
         """Return unfinished jobs in order."""
-        return [job for job in self.jobs if not job.poll().status.final and slot in (None, job.slot)]
+        return [job for job in self.jobs if not job.poll().status.final and name in (None, job.name)]
 
     def run(self, job: Job) -> Job:
         """Run a job."""
         if job.poll().status.final:
             return job
         try:
-            if isinstance(job.work, FitRequest):
+            if isinstance(job.work, FitSpec):
                 result = self._fitted(job.work)
                 self.cache.put(result)
                 job.succeed(result)
-            elif job.slot in self.unable:
-                raise FitError(self.unable[job.slot])
+            elif job.name in self.unable:
+                raise FitError(self.unable[job.name])
             else:
                 value = self._found(job.work)
                 if job.work.cache_key is not None:
@@ -179,7 +178,7 @@ class QuickEngine(Engine):
         result = self._fitted(job.work)
         job.apply({"kind": "started"})
         job.apply(
-            {"kind": "progress", "step": step, "total": 3, "steps": [step], "elbos": [-1.0]}
+            {"kind": "progress", "step": step, "total": 3, "curve": [[step, -1.0]]}
             | {"snapshot": result.snapshot.encode()}
         )
 
@@ -188,13 +187,11 @@ class QuickEngine(Engine):
         for job in self.waiting():
             self.run(job)
 
-    def _fitted(self, request: FitRequest) -> FitResult:
+    def _fitted(self, spec: FitSpec) -> FitResult:
         if self.failing:
             raise FitError(self.failing)
-        family = request.family if self.real or request.family != "gdm" else "sketch"
-        return once(
-            _fit, family, dict(request.config), request.trials, request.warm_start, request.preview, request.key
-        )
+        family = spec.family if self.real or spec.family != "gdm" else "sketch"
+        return once(_fit, family, dict(spec.config), spec.trials, spec.preview, spec.key)
 
     def _found(self, call: Call) -> Any:
         work = call.function
@@ -204,15 +201,12 @@ class QuickEngine(Engine):
         return once(work, *call.args)
 
 
-def _fit(
-    family: str, config: dict[str, Any], trials: Trials, start: bytes | None, preview: tuple[int, ...], key: str
-) -> FitResult:
-    model = model_from_bytes(start).warm_start(**config) if start is not None else resolve_family(family)(**config)
-    model.fit(trials)
+def _fit(family: str, config: dict[str, Any], trials: Trials, preview: tuple[int, ...], key: str) -> FitResult:
+    model = resolve_family(family)(**config).fit(trials)
     steps = tuple(progress.step for progress in model.history_)
     elbos = tuple(progress.elbo for progress in model.history_)
-    picture = Snapshot.take(model, trials, preview, steps[-1])
-    return FitResult(key, model.to_bytes(), str(model.status_), model.elbo_, 0.1, steps, elbos, picture)
+    picture = Snapshot.from_model(model, trials, preview, steps[-1], elbos[-1])
+    return FitResult(key, model.to_bytes(), str(model.status_), model.elbo_, 0.1, steps, elbos, (picture,))
 
 
 def ended(job: Job) -> bool:

@@ -31,7 +31,6 @@ def process_facts() -> dict[str, int | str | bool]:
     worker = get_worker()
     return {
         "torch threads": torch.get_num_threads(),
-        "nice": os.nice(0),
         "data lie in": type(worker.data).__name__,
         "stops when full": bool(worker.memory_manager.memory_pause_fraction),
     }
@@ -41,3 +40,9 @@ def messages_kept(dask_scheduler: Any) -> int:
     """Count the sent messages that the scheduler keeps; runs on the scheduler."""
     streams = [*dask_scheduler.stream_comms.values(), *dask_scheduler.client_comms.values()]
     return sum(len(stream.recent_message_log) for stream in streams)
+
+
+def write_name(diary: str, name: str) -> None:
+    """Write a name to a diary."""
+    with open(diary, "a") as file:
+        file.write(f"{name}\n")

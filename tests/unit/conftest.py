@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import dask
 import pytest
+from distributed import LocalCluster
 from hypothesis import HealthCheck, settings
 
 from datasets import formula1
 from datasets.f1 import feed
 from datasets.formula1 import Event, Session
 from datasets.storage import cache_dir
-from gdm_core.engine import Engine, ResultCache, control, dispatch, worker
-from gdm_core.engine import cluster as clusters
-from gdm_core.engine.cluster import GIBIBYTE, Host, Link
+from gdm_core.engine import Engine, ResultCache
 from gdm_core.models.registry import FAMILIES, NAMED_MODELS
-from tests.support.fake_cluster import Cluster, Working
 from tests.support.formula1 import cut_off
-from tests.support.local_cluster import environment, wait_for_workers
 from tests.support.real import recorded
 
 settings.register_profile(
@@ -31,45 +29,20 @@ settings.load_profile("tests")
 
 
 @pytest.fixture(scope="session")
-def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Start a cluster of two workers for all tests of the engine, in one xdist process only."""
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        (tmp_path_factory.getbasetemp().parent / "cluster-of-the-tests").touch(exist_ok=False)
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in environment().items():
-            patch.setenv(name, value)
-        host = Host(n_workers=2, memory=2 * GIBIBYTE)
-    try:
-        address = host.address()
-        wait_for_workers(address, 2)
-        yield address
-    finally:
-        host.close()
+def scheduler() -> Iterator[str]:
+    """Run a Dask cluster of two workers in threads of this process."""
+    how: dict[str, Any] = {"processes": False, "dashboard_address": None, "memory_limit": 0, "protocol": "tcp"}
+    with (
+        dask.config.set({"distributed.worker.memory.pause": False}),
+        LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", **how) as cluster,
+    ):
+        yield cluster.scheduler_address
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """Connect engines to a fake cluster whose jobs the test ends."""
-    made = Cluster()
-    monkeypatch.setattr(dispatch, "connect", lambda on_event: Link(made))
-    monkeypatch.setattr(clusters, "LOOK_EVERY_S", 0.0)
-    return made
-
-
-@pytest.fixture
-def engine(cluster: Cluster, tmp_path: Path) -> Iterator[Engine]:
-    """Return an engine on the fake cluster."""
-    with Engine(ResultCache(tmp_path / "fits")) as engine:
-        yield engine
-
-
-@pytest.fixture
-def working(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Engine]:
-    """Return an engine that runs jobs in threads of this process."""
-    monkeypatch.setattr(dispatch, "connect", lambda on_event: Link(Working(on_event)))
-    monkeypatch.setattr(control, "get_worker", Working.here)
-    for module, name in ((control, "secede"), (control, "rejoin"), (worker, "prepare")):
-        monkeypatch.setattr(module, name, lambda: None)
+def engine(scheduler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Engine]:
+    """Return an engine with an empty cache whose jobs run in threads of this process."""
+    monkeypatch.setenv("GDM_SCHEDULER", scheduler)
     with Engine(ResultCache(tmp_path / "fits")) as engine:
         yield engine
 

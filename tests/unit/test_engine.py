@@ -1,186 +1,217 @@
-"""The engine on a real cluster of a scheduler and two workers."""
+"""Jobs on a Dask cluster: results, errors, progress, cache, priorities and data."""
 
 from __future__ import annotations
 
-import os
-import signal
+import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from gdm_core.engine import Engine, JobStatus, ResultCache
-from gdm_core.errors import FitError
+from gdm_core.engine import Engine, Job, JobStatus, Priority, ResultCache
+from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_core.trials import Trial, Trials
-from tests.support.engine_requests import PATIENCE_S, TRIALS, long_request, request, until
+from tests.support.engine_requests import PATIENCE_S, TRIALS, fake_fit, long_fit, until
 from tests.support.fake_model import FakeModel
-from tests.support.local_cluster import dask_cluster
-from tests.support.work import total
+from tests.support.work import count_to, total, write_name
 
 
-@pytest.fixture(scope="module")
-def shared(scheduler: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GDM_SCHEDULER", scheduler)
-        with Engine(ResultCache(tmp_path_factory.mktemp("fits"))) as engine:
-            engine.wait_ready(PATIENCE_S)
-            until(
-                lambda: (
-                    engine.submit(request(use_cache=False), session="w").result(PATIENCE_S)
-                    and len(engine.info().workers) == 2
-                )
-            )
-            yield engine
+def occupy(engine: Engine) -> list[Job]:
+    """Run a long fit on each of the two workers."""
+    jobs = [engine.submit(long_fit(seed=i), session="busy") for i in range(2)]
+    until(lambda: all(job.poll().step for job in jobs))
+    return jobs
 
 
-@pytest.fixture
-def engine(shared: Engine) -> Iterator[Engine]:
-    """Return the shared engine, and wait until it is idle after the test."""
-    yield shared
-    until(lambda: not shared.info().out, lambda: _what_stands(shared))
-
-
-def _what_stands(engine: Engine) -> str:
-    out = [f"{sent} {sent.job.run} {sent.job.orders} {sent.job.poll()}" for sent in engine._dispatcher._sent.values()]
-    return "\n".join([str(engine.info()), *out])
-
-
+# ---- results ----------------------------------------------------------------------------------------------------
 def test_cluster_fit_equals_local_fit(engine: Engine) -> None:
-    job = engine.submit(request(n_states=3, n_steps=7), session="a")
+    job = engine.submit(fake_fit(n_states=3, n_steps=7), session="a")
     result = job.result(PATIENCE_S)
     view = job.poll()
-    model = result.model()
     here = FakeModel(n_states=3, n_steps=7).fit(TRIALS)
     assert view.status is JobStatus.DONE
     assert (view.step, view.steps, len(view.elbos)) == (7, tuple(range(1, 8)), 7)
-    assert model.elbo_ == pytest.approx(here.elbo_)
-    np.testing.assert_allclose(model.predict_proba(TRIALS[0]), here.predict_proba(TRIALS[0]), atol=1e-6)
+    assert result.model().elbo_ == pytest.approx(here.elbo_)
+    np.testing.assert_allclose(result.model().predict_proba(TRIALS[0]), here.predict_proba(TRIALS[0]), atol=1e-6)
     np.testing.assert_allclose(view.snapshot.states(), here.predict_proba(TRIALS[0]), atol=0.01)
 
 
-def test_running_fit_reports_progress_and_snapshots(engine: Engine) -> None:
-    job = engine.submit(long_request(), session="a")
-    until(lambda: job.poll().step > 20)
+def test_calls_return_values_and_errors(engine: Engine) -> None:
+    assert engine.submit(divmod, 7, 2).result(PATIENCE_S) == (3, 1)
+    assert engine.submit(total, TRIALS, 2.0).result(PATIENCE_S) == pytest.approx(2 * TRIALS[0].y.sum(), rel=1e-4)
+    assert engine.submit(divmod, 7, 2, cached_as="seven").result(PATIENCE_S) == (3, 1)
+    again = engine.submit(divmod, 7, 2, cached_as="seven")
+    assert again.poll().status is JobStatus.DONE
+    assert again.result() == [3, 1]
+    with pytest.raises(FitError, match="cannot be sent to a worker"):
+        engine.submit(divmod, threading.Lock()).result(PATIENCE_S)
+
+
+def test_errors_keep_their_type(engine: Engine) -> None:
+    with pytest.raises(DataError, match=r"^Channel 'x' of trial 'lap 3' is unusable\. Drop it\.$"):
+        engine.submit(fake_fit(misbehave="data_error")).result(PATIENCE_S)
+    with pytest.raises(ConfigError, match="n_states is 0"):
+        engine.submit(fake_fit(n_states=0)).result(PATIENCE_S)
+    with pytest.raises(FitError, match="diverged at step 5"):
+        engine.submit(fake_fit(misbehave="diverge")).result(PATIENCE_S)
+    assert engine.cache.get(fake_fit(misbehave="diverge").key) == (None, "")
+
+
+def test_unexpected_error_runs_once(engine: Engine, tmp_path: Path) -> None:
+    diary = tmp_path / "diary"
+    with pytest.raises(FitError, match="unexpected KeyError: 'an oversight'"):
+        engine.submit(fake_fit(misbehave="bug", diary=str(diary))).result(PATIENCE_S)
+    assert len(diary.read_text().splitlines()) == 1
+
+
+def test_deadline_ends_a_fit(engine: Engine) -> None:
+    with pytest.raises(FitError, match=r"Stopped at step \d+ because it ran longer than its deadline of 0\.3 s"):
+        engine.submit(long_fit(deadline_s=0.3)).result(PATIENCE_S)
+
+
+# ---- progress -----------------------------------------------------------------------------------------------------
+def test_running_fit_reports_steps_and_snapshots(engine: Engine) -> None:
+    job = engine.submit(long_fit())
+    until(lambda: len(job.poll().snapshots) > 3)
     view = job.poll()
+    job.cancel()
     assert view.status is JobStatus.RUNNING
     assert view.total == 5000
-    assert list(view.steps) == list(range(1, view.step + 1))
+    assert list(view.steps) == list(range(1, len(view.steps) + 1))
+    steps = [snapshot.step for snapshot in view.snapshots]
+    assert steps == sorted(set(steps))
+    assert view.snapshot.elbo == -1.0 / view.snapshot.step
     assert view.snapshot.states().shape == (500, 2)
-    first = view.snapshot.step
-    until(lambda: job.poll().snapshot.step > first)
-    job.cancel()
 
 
-def test_held_fits_free_their_workers(engine: Engine, tmp_path: Path) -> None:
-    hurry = tmp_path / "hurry"
-    held = [engine.submit(long_request(seed=i, hurry=str(hurry)), session=f"h{i}") for i in range(3)]
-    for job in held:
-        job.pause()
-    until(lambda: all(job.poll().held for job in held))  # three on two workers
-    assert engine.submit(request(seed=50, use_cache=False), session="b").result(PATIENCE_S)
-    hurry.touch()
-    for job in held:
-        job.resume()
-        assert job.result(PATIENCE_S)
+def test_snapshots_lead_to_the_exact_final_states(engine: Engine) -> None:
+    result = engine.submit(fake_fit(n_steps=300, step_s=0.002, use_cache=False)).result(PATIENCE_S)
+    steps = [snapshot.step for snapshot in result.snapshots]
+    assert 10 < len(steps) <= 101
+    assert steps == sorted(set(steps))
+    assert steps[-1] == 300
+    np.testing.assert_allclose(result.snapshot.states(), result.model().predict_proba(TRIALS[0]), atol=0.005)
 
 
-def worker_pids(engine: Engine) -> set[int]:
-    """Return the process ids of all workers that answer."""
-    try:
-        return set(engine._dispatcher._link.client.run(os.getpid).values())
-    except OSError:  # a worker has just died
-        return set()
+def test_generator_call_reports_partial_values(engine: Engine) -> None:
+    job = engine.submit(count_to, 3)
+    assert job.result(PATIENCE_S) == {"n": 3}
+    assert job.poll().found == {"n": 3}
 
 
-def test_killed_worker_reruns_job(engine: Engine, tmp_path: Path) -> None:
-    diary, hurry = tmp_path / "diary", tmp_path / "hurry"
-    job = engine.submit(long_request(diary=str(diary), hurry=str(hurry)), session="a")
-    until(lambda: job.poll().step > 5)
-    pid = int(diary.read_text().split()[0])
-    os.kill(pid, signal.SIGKILL)
-    hurry.touch()
-    result = job.result(180)
-    assert len(diary.read_text().splitlines()) == 2
-    assert job.poll().steps == tuple(range(1, 5001))
-    assert result.fit_status == "converged"
-    until(lambda: len(worker_pids(engine) - {pid}) == 2)
-
-
-def test_stuck_call_ends_at_its_deadline(engine: Engine) -> None:
-    before = worker_pids(engine)
-    job = engine.call(time.sleep, 300, session="a", deadline_s=0.5)
-    with pytest.raises(FitError, match=r"deadline of 0\.5 s"):
+# ---- order --------------------------------------------------------------------------------------------------------
+def test_waiting_jobs_run_by_priority_then_age(engine: Engine, tmp_path: Path) -> None:
+    busy, diary = occupy(engine), tmp_path / "diary"
+    jobs = [
+        engine.submit(write_name, str(diary), name, priority=priority)
+        for name, priority in [("low", Priority.LOW), ("first", Priority.NORMAL), ("second", Priority.NORMAL), ("high", Priority.HIGH)]
+    ]  # fmt: skip
+    busy[0].cancel()
+    for job in jobs:
         job.result(PATIENCE_S)
-    until(lambda: len(now := worker_pids(engine)) == 2 and now != before)
-    assert engine.call(os.getpid, session="a", deadline_s=240).result(240)
+    busy[1].cancel()
+    assert diary.read_text().split() == ["high", "first", "second", "low"]
 
 
-# ---- engines of their own ----------------------------------------------------------------------------------------------
-def test_cluster_drops_data_of_ended_session(scheduler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_cancelled_fit_frees_its_worker(engine: Engine) -> None:
+    busy = occupy(engine)
+    waiting = engine.submit(divmod, 7, 2)
+    busy[0].cancel()
+    cancelled = time.monotonic()
+    assert busy[0].poll().status is JobStatus.CANCELLED
+    assert waiting.result(PATIENCE_S) == (3, 1)
+    assert time.monotonic() - cancelled < 1.0, "on a loaded machine; 0.1 s on an idle one"
+    with pytest.raises(FitError, match="cancelled"):
+        busy[0].result(0)
+    busy[1].cancel()
+
+
+def test_forgotten_session_loses_jobs_and_data(engine: Engine) -> None:
     """Data that another session uses stays."""
     own = Trials((Trial(np.random.default_rng(2).standard_normal((300, 2))),))
-    monkeypatch.setenv("GDM_SCHEDULER", scheduler)
-    with Engine(ResultCache(tmp_path)) as engine:
-        engine.wait_ready(PATIENCE_S)
-        client = engine._dispatcher._link.client
-        topic = engine._dispatcher._link.topic
-
-        def held() -> int:
-            """Count the trial sets on scheduler and workers."""
-            keys = set(client.run_on_scheduler(lambda dask_scheduler: [str(key) for key in dask_scheduler.tasks]))
-            keys.update(*client.run(lambda dask_worker: [str(key) for key in dask_worker.data]).values())
-            return sum(key.startswith(f"{topic}-trials") for key in keys)
-
-        engine.submit(request(own, n_steps=1, use_cache=False), session="owner").result(PATIENCE_S)
-        engine.call(total, own, 2.0, session="owner").result(PATIENCE_S)
-        engine.submit(request(n_steps=1, use_cache=False), session="owner").result(PATIENCE_S)
-        engine.submit(request(n_steps=1, use_cache=False), session="other").result(PATIENCE_S)
-        assert held() == 2
-        engine.forget("owner")
-        until(lambda: held() == 1)
-        engine.forget("other")
-        until(lambda: held() == 0)
-        assert engine.submit(request(own, n_steps=1, use_cache=False), session="owner").result(PATIENCE_S)
+    engine.submit(total, own, 2.0, session="owner").result(PATIENCE_S)
+    engine.submit(total, TRIALS, 2.0, session="owner").result(PATIENCE_S)
+    engine.submit(total, TRIALS, 2.0, session="other").result(PATIENCE_S)
+    running = engine.submit(long_fit(), session="owner")
+    link = engine._link
+    assert link is not None
+    assert len(link._data) == 2, "each was sent once"
+    engine.forget("owner")
+    assert running.poll().status is JobStatus.CANCELLED
+    until(lambda: len(link._data) == 1)
 
 
-def test_missing_scheduler_or_workers_raises_fit_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    cluster = "gdm_core.engine.cluster"
-    monkeypatch.setattr(f"{cluster}.JOIN_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(f"{cluster}.FIRST_WORKER_TIMEOUT_S", 0.5)
+# ---- many jobs ----------------------------------------------------------------------------------------------------
+def test_equal_map_joins_running_job_and_keeps_results(engine: Engine) -> None:
+    seen: list[tuple[int, int]] = []
+    items = {f"kept-{i}": (i, 3) for i in range(12)}
+    bulk = engine.map(divmod, items, session="a", key="kept", progress=lambda done, total: seen.append((done, total)))
+    assert engine.map(divmod, items, session="a", key="kept") is bulk
+    assert engine.bulk("kept") is bulk
+    assert bulk.wait(PATIENCE_S)
+    assert bulk.poll().results["kept-7"] == (2, 1)
+    until(lambda: seen[-1] == (12, 12))
+    again = engine.map(divmod, items, session="b", key="another name")
+    assert again.poll().finished, "every item was kept"
+    assert again.poll().results["kept-7"] == [2, 1], "as JSON holds it"
+
+
+def test_raising_progress_harms_no_other_job(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    def progress(done: int, total: int) -> None:
+        raise ZeroDivisionError(f"{done} of {total}")
+
+    bulk = engine.map(divmod, {"x": (7, 2)}, session="a", key="k", cached=False, progress=progress)
+    assert bulk.wait(PATIENCE_S)
+    assert bulk.poll().results == {"x": (3, 1)}
+    assert engine.submit(divmod, 7, 2).result(PATIENCE_S) == (3, 1)
+    assert "1 of 1" in caplog.text
+
+
+# ---- the cache ----------------------------------------------------------------------------------------------------
+def test_results_survive_restart_and_damage(engine: Engine, tmp_path: Path) -> None:
+    wanted = fake_fit(seed=1, diary=str(tmp_path / "diary"))
+    fitted = engine.submit(wanted).result(PATIENCE_S)
+    folder = engine.cache.folder
+    with Engine(ResultCache(folder)) as second:
+        job = second.submit(wanted)
+        assert job.poll().status is JobStatus.DONE
+        assert job.result(0).from_cache
+        assert not fitted.from_cache
+        assert job.result(0).model_bytes == fitted.model_bytes
+        assert len(job.poll().snapshots) == len(fitted.snapshots)
+    damaged = bytearray((folder / wanted.key).read_bytes())
+    damaged[-9] ^= 1
+    (folder / wanted.key).write_bytes(bytes(damaged))
+    with Engine(ResultCache(folder)) as third:
+        job = third.submit(wanted)
+        assert not job.result(PATIENCE_S).from_cache
+    assert "damaged" in job.poll().notes[0]
+    assert (folder / "damaged" / wanted.key).read_bytes() == bytes(damaged)
+    assert len((tmp_path / "diary").read_text().splitlines()) == 2
+
+
+# ---- start and end ------------------------------------------------------------------------------------------------
+def test_missing_scheduler_raises_fit_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("gdm_core.engine.cluster.JOIN_TIMEOUT_S", 0.5)
     monkeypatch.setenv("GDM_SCHEDULER", "tcp://127.0.0.1:9")
+    words = r"No scheduler answers at GDM_SCHEDULER=tcp://127\.0\.0\.1:9.*dask scheduler"
     with Engine(ResultCache(tmp_path)) as engine:
-        with pytest.raises(
-            FitError, match=r"No scheduler answers at GDM_SCHEDULER=tcp://127\.0\.0\.1:9.*dask scheduler"
-        ):
+        with pytest.raises(FitError, match=words):
             engine.wait_ready(PATIENCE_S)
-        with pytest.raises(FitError, match="No scheduler answers"):
-            engine.submit(request(), session="a").result(PATIENCE_S)
+        bulk = engine.map(divmod, {str(i): (i, 2) for i in range(2000)}, session="a", key="k", cached=False)
+        assert bulk.wait(PATIENCE_S)
+        assert len(bulk.poll().failures) == 2000
         assert "No scheduler answers" in engine.info().trouble
-    with dask_cluster(tmp_path, n_workers=0) as alone:
-        monkeypatch.setattr(f"{cluster}.JOIN_TIMEOUT_S", 90.0)
-        monkeypatch.setenv("GDM_SCHEDULER", alone)
-        with Engine(ResultCache(tmp_path)) as engine, pytest.raises(FitError, match=r"has no workers.*gdm workers"):
-            engine.wait_ready(PATIENCE_S)
 
 
-@pytest.mark.bulk
-def test_lost_scheduler_restarts_job_on_next_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for limit in ("JOIN_TIMEOUT_S", "FIRST_WORKER_TIMEOUT_S"):
-        monkeypatch.setattr(f"gdm_core.engine.cluster.{limit}", 90.0)
-    hurry = tmp_path / "hurry"
-    for name in ("first", "second"):
-        (tmp_path / name).mkdir()
-    with dask_cluster(tmp_path / "second", n_workers=1) as second:
-        with dask_cluster(tmp_path / "first", n_workers=1) as first:
-            monkeypatch.setenv("GDM_SCHEDULER", first)
-            engine = Engine(ResultCache(tmp_path / "fits"))
-            engine.wait_ready(PATIENCE_S)
-            job = engine.submit(long_request(hurry=str(hurry)), session="a")
-            until(lambda: job.poll().step > 3)
-            monkeypatch.setenv("GDM_SCHEDULER", second)
-        hurry.touch()
-        with engine:
-            assert job.result(300).fit_status == "converged"
-            assert "started again" in job.poll().notes[0]
+def test_closed_engine_fails_its_jobs(engine: Engine) -> None:
+    busy = occupy(engine)
+    bulk = engine.map(divmod, {str(i): (i, 2) for i in range(40)}, session="a", key="k", cached=False)
+    engine.close()
+    for job in busy:
+        with pytest.raises(FitError, match="engine was closed before"):
+            job.result(0)
+    assert set(bulk.poll().failures.values()) == {"The engine was closed before the job was done. Start it again."}
+    with pytest.raises(FitError, match="engine is closed"):
+        engine.submit(divmod, 7, 2).result(0)

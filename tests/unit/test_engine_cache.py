@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from gdm_core.engine import Engine, FitResult, JobStatus, ResultCache, Snapshot, call_key
-from tests.support.engine_requests import request, until
-from tests.support.fake_cluster import Cluster
+from tests.support.engine_requests import PATIENCE_S, fake_fit
 
 
 def result(key: str, n_bytes: int = 100) -> FitResult:
     snapshot = Snapshot(3, (0,), (2,), (np.array([[255, 0], [51, 204]], dtype=np.uint8),))
-    return FitResult(key, os.urandom(n_bytes), "converged", -1.5, 0.25, (1, 2, 3), (-3.0, -2.0, float("nan")), snapshot)
+    return FitResult(
+        key, os.urandom(n_bytes), "converged", -1.5, 0.25, (1, 2, 3), (-3.0, -2.0, float("nan")), (snapshot,)
+    )
 
 
 def test_result_survives_disk_round_trip(tmp_path: Path) -> None:
@@ -107,37 +108,29 @@ def lock_disk(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, refuse)
 
 
-def test_read_only_disk_costs_a_note_and_no_result(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    cache = ResultCache(tmp_path / "fits")
-    cache.put(result("earlier"))
+def test_read_only_disk_costs_a_note_and_no_result(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine.cache.put(result("earlier"))
     lock_disk(monkeypatch)
-    with Engine(cache) as engine:
-        job = engine.submit(request(), session="a")
-        until(lambda: len(cluster.sent) == 2)  # the data, and the fit
-        cluster.answer(1, (found := result(request().key)))
-        assert job.result(60) is found
-        (note,) = job.poll().notes
-        assert "Read-only file system" in note
-        assert engine.submit(request(), session="b").poll().status is JobStatus.DONE  # from memory
-        bulk = engine.map(divmod, {"x": (7, 2), "y": (7, 3)}, session="a", key="k")
-        for i in (2, 3):
-            cluster.answer(i, i)
-        assert bulk.wait(60)
-        assert bulk.poll().results == {"x": 2, "y": 3}
-        assert len(bulk.poll().notes) == 1
-    assert ResultCache(tmp_path / "fits").get("earlier")[0] is not None
-    assert not list((tmp_path / "fits").glob(".writing*"))
+    job = engine.submit(fake_fit())
+    assert job.result(PATIENCE_S).fit_status == "converged"
+    (note,) = job.poll().notes
+    assert "Read-only file system" in note
+    assert engine.submit(fake_fit()).poll().status is JobStatus.DONE, "from memory"
+    bulk = engine.map(divmod, {"x": (7, 2), "y": (7, 3)}, session="a", key="k")
+    assert bulk.wait(PATIENCE_S)
+    assert bulk.poll().results == {"x": (3, 1), "y": (2, 1)}
+    assert len(bulk.poll().notes) == 1
+    assert ResultCache(engine.cache.folder).get("earlier")[0] is not None
+    assert not list(engine.cache.folder.glob(".writing*"))
 
 
 def test_results_of_other_code_version_are_kept_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("gdm_core.engine.messages.code_version", lambda: "0.0.9+old")
-    old = request().key
+    monkeypatch.setattr("gdm_core.engine.spec.code_version", lambda: "0.0.9+old")
+    old = fake_fit().key
     ResultCache(tmp_path).put(result(old))
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     monkeypatch.undo()
-    assert ResultCache(tmp_path).get(request().key) == (None, "")
+    assert ResultCache(tmp_path).get(fake_fit().key) == (None, "")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     found = ResultCache(tmp_path).get(old)[0]
     assert found is not None

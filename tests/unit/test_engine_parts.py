@@ -1,4 +1,4 @@
-"""Parts of the engine that need no cluster: queue, requests, snapshots, start and memory."""
+"""Parts of the engine that need no cluster: specs, snapshots, jobs and memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import platform
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,21 +17,11 @@ import pytest
 
 import gdm_core
 from gdm_core.analysis.metrics import state_accuracy
-from gdm_core.engine import (
-    Engine,
-    FitRequest,
-    Job,
-    QueueFull,
-    ResultCache,
-    Snapshot,
-    call_key,
-    checkpoint,
-    dispatch,
-)  # fmt: skip
+from gdm_core.engine import FitSpec, Job, Priority, ResultCache, Snapshot, call_key, checkpoint, results
 from gdm_core.engine.cluster import Link, worker_count, worker_memory
-from gdm_core.engine.jobs import Call, FairQueue
-from gdm_core.engine.messages import SNAPSHOT_BYTES, code_version, resolve_family, source_folders
-from gdm_core.engine.sent_jobs import DataCache
+from gdm_core.engine.job import RESTARTED, Call
+from gdm_core.engine.results import MAX_SNAPSHOTS, SNAPSHOT_BYTES, Recorder
+from gdm_core.engine.spec import code_version, resolve_family, source_folders
 from gdm_core.engine.sweep import Sweep
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.trials import Trial, Trials
@@ -41,66 +30,25 @@ from tests.support.fake_model import FAMILY, FakeModel
 TRIALS = Trials((Trial(np.random.default_rng(0).standard_normal((400, 3))),))
 
 
-def job(session: str, bulk: bool = False) -> Job:
-    return Job(FitRequest(FAMILY, {}, TRIALS), session, None, bulk, lambda _: None)
+def job() -> Job:
+    return Job(FitSpec(FAMILY, {}, TRIALS), "a", "fit", Priority.HIGH, lambda _: None)
 
 
-# ---- turns ------------------------------------------------------------------------------------------------------
-def test_sessions_take_turns() -> None:
-    turns = FairQueue(100, 50)
-    many = [job("many") for _ in range(5)]
-    few = [job("few") for _ in range(2)]
-    for one in [*many, *few]:
-        turns.add(one)
-    order = [turns.take([], bulk=False) for _ in range(7)]
-    assert order == [many[0], few[0], many[1], few[1], *many[2:]]
-    assert turns.take([], bulk=False) is None
-
-
-def test_idle_jobs_run_after_bulk_jobs() -> None:
-    turns = FairQueue(100, 50)
-    seed = Job(Call(divmod, (7, 2), 60.0), "seed", None, True, lambda _: None, idle=True)
-    scores, fit = job("scores", bulk=True), job("fit")
-    for one in (seed, scores, fit):
-        turns.add(one)
-    assert [turns.take([], bulk=False) for _ in range(2)] == [fit, None]
-    assert [turns.take([scores], bulk=True) for _ in range(3)] == [scores, seed, None]
-
-
-def test_queue_limits_ignore_cancelled_jobs() -> None:
-    turns = FairQueue(3, 2)
-    first, second = job("a"), job("a")
-    turns.add(first)
-    turns.add(second)
-    with pytest.raises(QueueFull, match="2 of your jobs"):
-        turns.add(job("a"))
-    first.cancel()
-    third = job("a")
-    turns.add(third)
-    turns.add(job("b", bulk=True))
-    with pytest.raises(QueueFull, match="3 jobs of all sessions"):
-        turns.add(job("c"))
-    assert turns.watched_waiting() == 2
-    assert [turns.take([], bulk=False) for _ in range(3)] == [second, third, None]
-
-
-# ---- requests ---------------------------------------------------------------------------------------------------
+# ---- specs -----------------------------------------------------------------------------------------------------
 def test_key_covers_every_input(monkeypatch: pytest.MonkeyPatch) -> None:
     other_data = Trials((Trial(TRIALS[0].y + 1),))
     base: dict[str, Any] = {"family": FAMILY, "config": {"n_states": 2, "seed": 0}, "trials": TRIALS}
     keys = {
-        FitRequest(**base).key,
-        FitRequest(**base | {"family": "gdm"}).key,
-        FitRequest(**base | {"config": {"n_states": 3, "seed": 0}}).key,
-        FitRequest(**base | {"config": {"n_states": 2, "seed": 1}}).key,
-        FitRequest(**base | {"trials": other_data}).key,
-        FitRequest(**base, warm_start=b"one").key,
-        FitRequest(**base, warm_start=b"two").key,
+        FitSpec(**base).key,
+        FitSpec(**base | {"family": "gdm"}).key,
+        FitSpec(**base | {"config": {"n_states": 3, "seed": 0}}).key,
+        FitSpec(**base | {"config": {"n_states": 2, "seed": 1}}).key,
+        FitSpec(**base | {"trials": other_data}).key,
     }
-    assert len(keys) == 7
-    assert FitRequest(**base | {"config": {"seed": 0, "n_states": 2}}, deadline_s=9, preview=()).key in keys
-    monkeypatch.setattr("gdm_core.engine.messages.code_version", lambda: "another")
-    assert FitRequest(**base).key not in keys
+    assert len(keys) == 5
+    assert FitSpec(**base | {"config": {"seed": 0, "n_states": 2}}, deadline_s=9, preview=()).key in keys
+    monkeypatch.setattr("gdm_core.engine.spec.code_version", lambda: "another")
+    assert FitSpec(**base).key not in keys
 
 
 @pytest.mark.parametrize(
@@ -109,13 +57,12 @@ def test_key_covers_every_input(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"family": "gmd"}, "family is 'gmd'; choose one of gdm"),
         ({"preview": (1,)}, "preview names trial 1, but there are trials 0 to 0"),
         ({"deadline_s": 0}, "deadline_s is 0; it must be a positive"),
-        ({"hold_limit_s": float("nan")}, "hold_limit_s is nan"),
         ({"config": {"n_states": np.ones(2)}}, "config must hold numbers"),
     ],
 )
-def test_invalid_request_raises_config_error(wrong: dict[str, Any], message: str) -> None:
+def test_invalid_spec_raises_config_error(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        FitRequest(**{"family": FAMILY, "config": {}, "trials": TRIALS} | wrong)
+        FitSpec(**{"family": FAMILY, "config": {}, "trials": TRIALS} | wrong)
 
 
 def test_unknown_class_raises_config_error() -> None:
@@ -164,7 +111,7 @@ def test_snapshot_is_small_and_close_to_states() -> None:
     trials = Trials(tuple(Trial(np.random.default_rng(i).standard_normal((n, 2))) for i, n in enumerate((30_000, 500))))
     model = FakeModel(n_states=4, n_steps=1)
     for _ in model.fit_iter(trials):
-        snapshot = Snapshot.decode(Snapshot.take(model, trials, (0, 1), 1).encode())
+        snapshot = Snapshot.decode(Snapshot.from_model(model, trials, (0, 1), 1, -1.0).encode())
     assert snapshot.n_bytes <= SNAPSHOT_BYTES + 8
     for position in (0, 1):
         states = snapshot.states(position)
@@ -173,14 +120,38 @@ def test_snapshot_is_small_and_close_to_states() -> None:
         np.testing.assert_allclose(states.sum(axis=1), 1.0, atol=1e-6)
 
 
-# ---- the rest ---------------------------------------------------------------------------------------------------
+def test_recorder_keeps_evenly_spaced_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "SNAPSHOT_SHARE", 1e9)
+    model = FakeModel(n_steps=1).fit(TRIALS)
+    recorder = Recorder(model, TRIALS, (0,))
+    for step in range(501):
+        recorder.record(step, -1.0)
+    steps = [snapshot.step for snapshot in recorder.snapshots]
+    assert MAX_SNAPSHOTS / 2 <= len(steps) <= MAX_SNAPSHOTS
+    assert set(np.diff(steps)) == {8}
+
+
+def test_recorder_takes_a_tenth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(results, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    model = SimpleNamespace(rough_states=lambda trial: now.__setitem__(0, now[0] + 1.0) or np.ones((400, 1)))
+    recorder = Recorder(cast(FakeModel, model), TRIALS, (0,))
+    for step in range(200):
+        now[0] += 1.0
+        recorder.record(step, -1.0)
+    assert 0.08 < len(recorder.snapshots) / now[0] < 0.11
+
+
+# ---- jobs ---------------------------------------------------------------------------------------------------------
+def progress(step: int, total: int) -> dict[str, Any]:
+    return {"kind": "progress", "step": step, "total": total, "curve": [[step, -step]], "snapshot": None}
+
+
 def test_history_is_thinned_over_the_whole_fit() -> None:
-    one = job("a")
-    one.apply({"kind": "started", "version": 0})
+    one = job()
+    one.apply({"kind": "started"})
     for step in range(1, 3001):
-        one.apply(
-            {"kind": "progress", "step": step, "total": 3000, "steps": [step], "elbos": [-step], "snapshot": None}
-        )
+        one.apply(progress(step, 3000))
     view = one.poll()
     assert view.step == 3000
     assert 100 < len(view.steps) <= 500
@@ -189,18 +160,23 @@ def test_history_is_thinned_over_the_whole_fit() -> None:
     assert [-step for step in view.steps] == list(view.elbos)
 
 
+def test_restarted_job_begins_again_with_a_note() -> None:
+    one = job()
+    for _ in range(2):
+        one.apply({"kind": "started"})
+        one.apply(progress(1, 9))
+    assert one.poll().steps == (1,)
+    assert one.poll().notes == (RESTARTED,)
+
+
 def test_final_view_never_changes() -> None:
-    one = job("a")
+    one = job()
     one.cancel()
     one.succeed("late")
-    one.apply({"kind": "held", "step": 3})
-    one.pause()
-    assert (one.poll().message, one.poll().result, one.poll().held) == ("Cancelled.", None, False)
-    assert not one.orders.hold
-    with pytest.raises(ConfigError, match="n is 0"):
-        job("a").step(0)
+    one.apply({"kind": "started"})
+    assert (one.poll().message, one.poll().result, one.poll().steps) == ("Cancelled.", None, ())
     with pytest.raises(FitError, match="not done after 0 s"):
-        job("a").result(0)
+        job().result(0)
 
 
 def test_checkpoint_outside_engine_does_nothing() -> None:
@@ -229,40 +205,19 @@ def test_worker_count_and_memory_follow_environment(monkeypatch: pytest.MonkeyPa
     assert 0 < worker_memory(1000) < worker_memory(1) <= 4 * 2**30
 
 
-# ---- the start ------------------------------------------------------------------------------------------------------
-def test_idle_engine_connects_after_delay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    connected: list[float] = []
-
-    def connect(on_event: object) -> None:
-        connected.append(time.monotonic())
-        raise FitError("no cluster here")
-
-    monkeypatch.setattr(dispatch, "connect", connect)
-    monkeypatch.setattr(dispatch, "START_AFTER_S", 600.0)
-    Engine(ResultCache(tmp_path)).close()
-    assert connected == []
-    monkeypatch.setattr(dispatch, "START_AFTER_S", 0.3)
-    began = time.monotonic()
-    with Engine(ResultCache(tmp_path)) as engine:
-        assert engine._dispatcher.ready.wait(60)
-        assert connected[0] - began >= 0.3
-        with pytest.raises(FitError, match="no cluster here"):
-            engine.wait_ready(1)
-
-
 # ---- memory ---------------------------------------------------------------------------------------------------------
-def test_data_cache_is_bounded_by_worker_memory() -> None:
+def test_data_on_the_cluster_are_bounded_by_worker_memory() -> None:
     """Trials count twice while they are unpacked; the oldest are dropped first."""
     sent: list[str] = []
     client = SimpleNamespace(submit=lambda *_, key: sent.append(key) or SimpleNamespace(status="finished"))
-    cache, link = DataCache(), cast(Link, SimpleNamespace(client=client, topic="t", memory=800_000))
+    link = Link(cast(Any, client), memory=800_000)
     sets = [Trials((Trial(np.random.default_rng(i).standard_normal((2_000, 3))),)) for i in range(4)]
     for trials in sets:
-        cache.place(trials, link, "a")
-    assert cache.n_bytes == 3 * len(pickle.dumps(sets[0], protocol=5))  # of 24,328 bytes each
-    cache.place(sets[-1], link, "b")
+        link._place(trials, "a")
+    assert sum(size for _, size in link._data.values()) == 3 * len(pickle.dumps(sets[0], protocol=5))
+    link._place(sets[-1], "b")
     assert len(sent) == 4
-    cache.place(sets[0], link, "b")
+    link._place(sets[0], "b")
     assert len(sent) == 5
 
 

@@ -59,21 +59,21 @@ def test_records_hold_configuration_and_numbers(tmp_path: Path) -> None:
     assert first.row()["nested.half"] == 0.5
 
 
-def test_engine_sweep_equals_local_sweep(working: Engine, tmp_path: Path) -> None:
-    there = found(sweep(), working)
+def test_engine_sweep_equals_local_sweep(engine: Engine, tmp_path: Path) -> None:
+    there = found(sweep(), engine)
     here = sweeps.run(sweep(), ResultCache(tmp_path))
     assert [(r.config, r.seed, r.elbo_train, r.elbo_test, r.scores) for r in there] == [
         (r.config, r.seed, r.elbo_train, r.elbo_test, r.scores) for r in here
     ]
-    assert found(sweep(), working, "b") == there
+    assert found(sweep(), engine, "b") == there
 
 
-def test_uncached_grid_is_equal_on_engine_and_locally(working: Engine) -> None:
+def test_uncached_grid_is_equal_on_engine_and_locally(engine: Engine) -> None:
     """A failing cell does not stop the others."""
     cells = {str(n): (FAMILY, {"n_states": 2, "n_steps": n}, "", TRAIN, TEST) for n in (3, 4)}
     cells["wrong"] = (FAMILY, {"n_states": 2, "misbehave": "data_error"}, "", TRAIN, TEST)
     asked, told = Grid(sweeps.run_cell, cells, kept=False), []
-    there = asked.found(working, "a", progress=lambda *how: told.append(how))
+    there = asked.found(engine, "a", progress=lambda *how: told.append(how))
     here = asked.found()
     assert told[-1] == (3, 3)
     assert {name: value["elbo_test"] for name, value in there.results.items()} == {
@@ -82,18 +82,18 @@ def test_uncached_grid_is_equal_on_engine_and_locally(working: Engine) -> None:
     assert there.failures == here.failures == {"wrong": "Channel 'x' of trial 'lap 3' is unusable. Drop it."}
 
 
-def test_sweep_runs_only_missing_cells(working: Engine, tmp_path: Path) -> None:
-    found(sweep(tmp_path), working)
+def test_sweep_runs_only_missing_cells(engine: Engine, tmp_path: Path) -> None:
+    found(sweep(tmp_path), engine)
     wider = sweep(tmp_path, grid={"n_states": [2, 3, 4]})
-    found(wider, working)
-    again = sweeps.run(wider, working.cache)
+    found(wider, engine)
+    again = sweeps.run(wider, engine.cache)
     assert len(again) == 9
     assert len((tmp_path / "diary").read_text().splitlines()) == 9
 
 
-def test_failed_cells_do_not_stop_the_others(working: Engine, tmp_path: Path) -> None:
+def test_failed_cells_do_not_stop_the_others(engine: Engine, tmp_path: Path) -> None:
     wanted = sweep(base={"n_steps": 10}, grid={"misbehave": ["", "diverge", "data_error"]}, seeds=[0, 1])
-    there = found(wanted, working)
+    there = found(wanted, engine)
     here = sweeps.run(wanted, ResultCache(tmp_path))
     for records in (there, here):
         assert [r.failed for r in records] == [False, False, True, True, True, True]
@@ -102,9 +102,9 @@ def test_failed_cells_do_not_stop_the_others(working: Engine, tmp_path: Path) ->
         assert math.isnan(records[2].elbo_train)
 
 
-def test_cancelled_sweep_keeps_finished_cells(working: Engine) -> None:
+def test_cancelled_sweep_keeps_finished_cells(engine: Engine) -> None:
     slow = sweep(base={"n_steps": 20, "step_s": 0.05}, seeds=list(range(20)))
-    bulk = slow.fits().start(working, "a", slow.key)
+    bulk = slow.fits().start(engine, "a", slow.key)
     until(lambda: slow.records(bulk.poll()))
     bulk.cancel()
     kept = slow.records(bulk.poll())
@@ -112,14 +112,14 @@ def test_cancelled_sweep_keeps_finished_cells(working: Engine) -> None:
     assert bulk.poll().cancelled
 
 
-def test_sweep_resumes_after_restart(working: Engine, tmp_path: Path) -> None:
+def test_sweep_resumes_after_restart(engine: Engine, tmp_path: Path) -> None:
     diary = tmp_path / "diary"
     wanted = sweep(base={"n_steps": 5, "step_s": 0.02, "diary": str(diary)}, seeds=range(6))
-    bulk = wanted.fits().start(working, "a", wanted.key)
+    bulk = wanted.fits().start(engine, "a", wanted.key)
     until(lambda: len(wanted.records(bulk.poll())) >= 3)
-    working.close()
+    engine.close()
     done_before = [(one.config["n_states"], one.seed) for one in wanted.records(bulk.poll()) if not one.failed]
-    with Engine(working.cache) as second:
+    with Engine(engine.cache) as second:
         records = wanted.records(wanted.fits().found(second, "b"))
     assert len(records) == 12
     assert not any(record.failed for record in records)

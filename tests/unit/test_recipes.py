@@ -16,7 +16,7 @@ import pytest
 from datasets import formula1, keypoints, mice, nascar, regimes, splits
 from datasets.f1 import race
 from datasets.readers.pose import standardise
-from gdm_core.engine import FitRequest
+from gdm_core.engine import FitSpec
 from gdm_core.trials import Trial, Trials
 from tests.support.last_bits import every_optional_feature, other_last_bits
 
@@ -146,7 +146,7 @@ def test_changed_data_changes_the_fit_key():
     trials = mice.simulate(1, 100)
     cut = replace(trials, trials=tuple(trial.slice(0, 100) for trial in trials))
     changed = replace(trials, trials=tuple(replace(trial, y=trial.y * 2) for trial in trials))
-    keys = {FitRequest("gdm", {"n_states": 2}, one).key for one in (trials, cut, changed)}
+    keys = {FitSpec("gdm", {"n_states": 2}, one).key for one in (trials, cut, changed)}
     assert len(keys) == 3
 
 

@@ -6,6 +6,7 @@ from pages.lab.live.pictures import Shown as Shown
 from pages.lab.live.pictures import Wanted as Wanted
 from pages.lab.live.screen import COLOURS as COLOURS
 from pages.lab.live.screen import beforehand as beforehand
+from pages.lab.live.screen import cancel_button as cancel_button
 from pages.lab.live.screen import fit as fit
 from pages.lab.live.screen import let_go as let_go
 from pages.lab.live.screen import open_settings as open_settings
@@ -15,7 +16,6 @@ from pages.lab.live.screen import region as region
 from pages.lab.live.screen import release_when_gone as release_when_gone
 from pages.lab.live.screen import share_colours as share_colours
 from pages.lab.live.screen import states_of as states_of
-from pages.lab.live.screen import transport as transport
 from pages.lab.live.screen import unanswered as unanswered
 from pages.lab.live.screen import visitor as visitor
 from pages.lab.live.screen import watch as watch

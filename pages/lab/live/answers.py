@@ -7,11 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gdm_core.engine import Engine, FitRequest, Job, JobStatus
+from gdm_core.engine import Engine, FitSpec, Job, JobStatus, Priority
 from gdm_core.errors import GdmError
 
 MAX_KEPT = 48
-PATIENCE_S = 5.0  # an answer that a page waits for this long takes turns with the fits that others watch
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,26 +90,25 @@ class Answers:
                 self._failed[name, key] = str(error)
 
         def begin() -> Job:
-            return self._engine.call(
+            return self._engine.submit(
                 function,
                 *args,
                 session=self._session,
-                slot=f"ask-{name}",
+                name=f"ask-{name}",
+                priority=Priority.HIGH if watched else Priority.LOW if idle else Priority.NORMAL,
                 deadline_s=deadline_s * self._patience.get(name, 1.0),
-                bulk=not watched,
-                idle=idle,
-                kept_as=key if kept else "",
+                cached_as=key if kept else "",
             )
 
         return self._answer(name, key, begin, about, idle, wait_s)
 
-    def ask_fit(self, name: str, request: FitRequest) -> Answer:
+    def ask_fit(self, name: str, spec: FitSpec) -> Answer:
         """A fit that nobody waits for, with its result as the answer."""
 
         def begin() -> Job:
-            return self._engine.submit(request, session=self._session, slot=f"ask-{name}", bulk=True, idle=True)
+            return self._engine.submit(spec, session=self._session, name=f"ask-{name}", priority=Priority.LOW)
 
-        return self._answer(name, request.key, begin, None, True)
+        return self._answer(name, spec.key, begin, None, True)
 
     def _answer(
         self, name: str, key: str, begin: Callable[[], Job], about: Any, idle: bool, wait_s: float = 0.0
@@ -129,6 +127,7 @@ class Answers:
         if question in self._failed:
             return replace(self.latest(name), message=self._failed[question])
         if name not in self._jobs or self._jobs[name][0] != key:
+            self.give_up(name)
             try:
                 job = begin()
             except GdmError as error:
@@ -197,8 +196,6 @@ class Answers:
             if not view.status.final:
                 self.news += view.found is not self._heard[name]
                 self._heard[name] = view.found
-                if job.bulk and name not in self._idle and view.seconds > PATIENCE_S:
-                    job.watch()
                 continue
             del self._jobs[name]
             self.news += 1

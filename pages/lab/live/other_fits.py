@@ -1,8 +1,7 @@
 """Fits beside the one that is wanted: those shown before, where the next one may start from, and those that may be asked for next.
 
-The latter are begun while a hand is at the slider that would ask for them. They are the very fits that would be asked for, in the
-engine's lane of bulk work: whatever anybody watches goes before them. What is fitted here lies in the engine's cache; one that is
-under way when it is asked for becomes the visitor's own.
+The latter are begun while a hand is at the slider that would ask for them. They are the very fits that would be asked for, at low
+priority. What is fitted here lies in the engine's cache; one that runs when it is asked for becomes the visitor's own.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from gdm_core.engine import Engine, FitResult, Job
-from gdm_core.errors import GdmError
+from gdm_core.engine import Engine, FitResult, Job, JobStatus, Priority
 from pages.lab.live.pictures import Wanted
 
 AT_ONCE = 2
@@ -41,12 +39,8 @@ class Prefetch:
             if len(self._jobs) >= AT_ONCE:
                 break
             if one.key not in self._jobs:
-                try:
-                    self._jobs[one.key] = self._engine.submit(
-                        one.request, session=self._session, slot=f"prefetch-{one.key}", bulk=True
-                    )
-                except GdmError:  # no room: it is not needed
-                    self._in_vain.add(one.key)
+                how: dict[str, Any] = {"session": self._session, "name": "prefetch", "priority": Priority.LOW}
+                self._jobs[one.key] = self._engine.submit(one.spec, **how)
         return bool(missing)
 
     def known(self, wanted: Wanted) -> FitResult | None:
@@ -55,12 +49,13 @@ class Prefetch:
         return None if result is None or result.snapshot is None else result
 
     def hand_over(self, key: str) -> Job | None:
-        """The fit of that name, if it is under way: from now on somebody waits for it. All others are given up."""
-        job = self._jobs.pop(key, None)
+        """The fit of that name, if it runs; all others are given up."""
+        job = self._jobs.get(key)
+        if job is not None and job.poll().status is JobStatus.RUNNING:
+            del self._jobs[key]
+        else:
+            job = None  # one that waits is asked for again, at a higher priority
         self.give_up()
-        if job is None or job.poll().status.final:
-            return None
-        job.watch()
         return job
 
     def give_up(self, besides: Collection[str] = ()) -> None:

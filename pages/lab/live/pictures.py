@@ -13,17 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis.matching import Order, in_order, inverse, order_of
-from gdm_core.engine import FitRequest, FitResult, Snapshot
+from gdm_core.engine import FitResult, FitSpec, Snapshot
 from gdm_core.models.scaling import Scaler
 from gdm_core.trials import Trials
 from gdm_studio.plot import palette
 
 Array = npt.NDArray[np.float32]
-State = Literal["fresh", "preview", "stale", "running", "paused"]
+State = Literal["fresh", "preview", "stale", "running"]
 
 
-DEADLINE_S = 600.0
-TURNS = 36  # how often that much time a fit may be given: then the engine ends it, whoever looks on
+DEADLINE_S = 6 * 3600.0  # Cancel ends a fit before
 PREVIEW_SAMPLES = 60_000
 
 
@@ -47,7 +46,6 @@ class Wanted:
     truth            known soft states of the training trials, one [T, any number] each: they get the first colours
     where            the page's own settings behind the data, carried along so that an earlier picture keeps its words
     keep             whether the result may stay on disk for the next visit: not for what somebody uploaded
-    deadline_s       seconds that the fit may take before somebody has to say that it should go on
     alike            names data of one kind: the last fit of some reads others at once, until their own fit is there
     """
 
@@ -58,23 +56,22 @@ class Wanted:
     truth: tuple[Array, ...] | None = None
     where: Any = None
     keep: bool = True
-    deadline_s: float = DEADLINE_S
     alike: str = ""
 
     @cached_property
-    def request(self) -> FitRequest:
-        return FitRequest(
+    def spec(self) -> FitSpec:
+        return FitSpec(
             self.family,
             dict(self.config),
             self.train,
             preview=tuple(range(previewed(self.train))),
-            deadline_s=self.deadline_s * TURNS,
+            deadline_s=DEADLINE_S,
             use_cache=self.keep,
         )
 
     @property
     def key(self) -> str:
-        return self.request.key
+        return self.spec.key
 
     @cached_property
     def number(self) -> str:
@@ -133,8 +130,7 @@ class Shown:
 
     wanted      the fit that the states belong to, which is an earlier one while `state` is "stale"
     state       "fresh": the result. "preview": a first look or a fit that still moves. "stale": an earlier result.
-                "running": a fit that is watched, or a first one, of which there may be nothing to
-                show yet. "paused": one that stands still
+                "running": a first fit, of which there may be nothing to show yet
     train       soft states [T, K] of each training trial, in the order of colours; () while there is nothing
     order       column j here is column order[j] of the model
     result      the finished fit behind the states, None for a preview
@@ -142,10 +138,8 @@ class Shown:
     curve       its bound so far, or that of the fit before while there is too little of it to draw
     message     what went wrong, in words for the visitor
     notes       what happened to the fit on its way, such as a worker that was lost
-    held        paused
     fitting     a fit is under way
     stopped     the visitor gave up the fit that was under way
-    out_of_time  it has used the time that it was given, and stands where it is
     origin      of `train`, and of whatever the model behind it says of other data in the same order of colours
     """
 
@@ -159,10 +153,8 @@ class Shown:
     curve: Curve = NOTHING_YET
     message: str = ""
     notes: tuple[str, ...] = ()
-    held: bool = False
     fitting: bool = False
     stopped: bool = False
-    out_of_time: bool = False
     origin: Origin = field(default_factory=Origin)
     _kept: dict[Any, Any] = field(default_factory=dict, repr=False)
 
@@ -217,7 +209,7 @@ def unpack(snapshot: Snapshot, trials: Trials) -> tuple[Array, ...]:
     return tuple(found)
 
 
-SAME = ("state", "order", "step", "held", "message", "notes", "fitting", "stopped", "out_of_time")
+SAME = ("state", "order", "step", "message", "notes", "fitting", "stopped")
 
 
 def alike(new: Shown, old: Shown) -> bool:

@@ -43,7 +43,6 @@ def fit(page: str, wanted: Wanted, *, moving: bool = False) -> Live:
     session_cleanup.watch_over(visitor(), live)
     order = parse(st.query_params.get(COLOURS), int(wanted.config.get("n_states", 0)))
     live.want(wanted, first_order=order, moving=moving)
-    live.do_what_was_pressed()
     return live
 
 
@@ -65,7 +64,7 @@ def visitor() -> str:
 def beforehand(usual_s: float) -> str:
     """How long work takes that is not begun: `usual_s` of one worker on a quiet machine, as this one is now."""
     info = engine().info()
-    return estimate.beforehand(usual_s / max(1, len(info.workers)), info.waiting + len(info.out))
+    return estimate.beforehand(usual_s / max(1, info.n_workers), info.waiting + info.running)
 
 
 def release_when_gone() -> None:
@@ -93,13 +92,13 @@ def region(
     When the fit has ended the page runs once more. `parts_of` is called in other threads too: it draws nothing itself, and
     reads nothing of the session.
     """
-    fitting, stands = live.running, live.out_of_time
+    fitting = live.running
 
     def drawn() -> Mapping[str, Part]:
         return parts_of(live.poll())
 
     def settled() -> str:
-        return "fit" if (fitting and not live.running) or live.out_of_time != stands else ""
+        return "fit" if fitting and not live.running else ""
 
     now = drawn()
     draw_parts(now, places)
@@ -112,8 +111,7 @@ def watch(live: Live) -> None:
 
     def settled() -> str:
         live.answers.collect()
-        waits = live.running and not live.held  # the end of the fit runs the page once more
-        if waits or live.answers.awaited:
+        if live.running or live.answers.awaited:  # the end of the fit runs the page once more
             return ""
         return "answers" if live.answers.take_owed() or live.answers.settled != heard else ""
 
@@ -138,33 +136,14 @@ def share_colours(live: Live, shown: Shown) -> None:
     slider.also_in_address(COLOURS, None if is_plain(shown) else text_of(shown.order))
 
 
-def transport(live: Live, page: str) -> None:
-    """Reset, play or pause, step, stop: to watch a fit learn, and to give up one that takes too long."""
-    running, held = live.running, live.held
-    going = running and (live.playing or not held)
-    play = ("Pause", live.pause) if going else ("Play", live.play)
-    buttons = (
-        ("reset", "Reset", live.reset, "Begins anew from the same seed, and stands still before the first step."),
-        ("play", *play, "Watch the fit learn, in five seconds. Without it, fits run as fast as they can."),
-        ("step", "Step", live.step, "Ten steps of the fit, then stand still."),
-        ("stop", "Stop", live.stop, "Gives up the fit under way. The earlier result stays."),
-    )
-    with st.container(key=f"gdm-transport-{page}"):
-        for place, (name, label, act, about) in zip(st.columns(4, gap="xxsmall"), buttons, strict=True):
-            off = name == "stop" and not running
-            # Who changes a setting and presses Reset at once means the fit of the new one: what is pressed waits for `fit`.
-            press: dict[str, Any] = {"on_click": live.pressed.append, "args": (act,)}
-            place.button(label, key=f"{page}-{name}", help=about, width="stretch", disabled=off, **press)
+def cancel_button(live: Live, page: str) -> None:
+    """A button that ends the running fit."""
+    about = "Ends the running fit. The earlier result stays."
+    st.button("Cancel", key=f"{page}-cancel", help=about, disabled=not live.running, on_click=live.cancel)
 
 
 def problem(live: Live, shown: Shown, page: str) -> None:
-    """What went wrong, if anything, with a button to try again or to go on. The picture stays."""
-    if live.out_of_time and shown.wanted is not None:
-        minutes = f"{shown.wanted.deadline_s / 60:g} minutes"
-        text = f"It stands at step {shown.step:,} of {shown.total:,}, and what it has found by then is shown."
-        shell.empty(f"The fit has had its {minutes}", text)
-        st.button(f"Go on for {minutes} more", type="primary", key=f"{page}-go-on", on_click=live.go_on)
-        return
+    """What went wrong, if anything, with a button to try again. The picture stays."""
     if not shown.message:
         return
     title = "The fit was stopped" if "cancel" in shown.message.lower() else "The fit did not work out"
@@ -187,8 +166,7 @@ def unanswered(live: Live, answer: Answer, title: str, *, where: str = "page") -
 def progress(shown: Shown) -> dict[str, Part]:
     """Where the fit is, and its ELBO while it climbs. Takes the same room whatever there is to show."""
     if shown.fitting and shown.total:
-        word = "out of time" if shown.out_of_time else "paused" if shown.held else "fitting"
-        lines = [shell.running_html(f"{word}, step {shown.step} of {shown.total}", shown.step / shown.total)]
+        lines = [shell.running_html(f"fitting, step {shown.step} of {shown.total}", shown.step / shown.total)]
     else:
         lines = [shell.quiet_html(_at_rest(shown))]
     lines += [shell.quiet_html(note) for note in shown.notes]
@@ -208,9 +186,9 @@ def progress(shown: Shown) -> dict[str, Part]:
 def _at_rest(shown: Shown) -> str:
     """The line in place of the progress of a fit, where there is none to tell."""
     if shown.fitting:
-        return "paused" if shown.held else "fitting, about to begin"
+        return "fitting, about to begin"
     if shown.stopped:
-        return "Stopped. The earlier result stays; Play or another setting starts a fit."
+        return "Cancelled. The earlier result stays; another setting starts a fit."
     if shown.state == "fresh" and shown.total:
         return f"Fitted in {shown.total:,} steps."
     return "No fit under way."

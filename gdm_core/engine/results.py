@@ -1,0 +1,131 @@
+"""Snapshots of a fit under way, and the result of a finished one."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.trials import Trials
+
+if TYPE_CHECKING:
+    from gdm_core.models.base import StateModel
+
+SNAPSHOT_BYTES = 40_000
+MAX_SNAPSHOTS = 100
+SNAPSHOT_SHARE = 0.1  # of the fit's time
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """Soft states of the preview trials after one step: thinned, in 8 bits. `elbo` is NaN before the first step."""
+
+    step: int
+    preview: tuple[int, ...]
+    strides: tuple[int, ...]
+    levels: tuple[npt.NDArray[np.uint8], ...]  # each [ceil(T / stride), K]
+    elbo: float = math.nan
+
+    @classmethod
+    def from_model(
+        cls, model: StateModel, trials: Trials, preview: Sequence[int], step: int, elbo: float, *, rough: bool = False
+    ) -> Snapshot:
+        """Return the states of the preview trials, which share SNAPSHOT_BYTES by length."""
+        states = model.rough_states if rough else model.predict_proba
+        total = sum(trials[i].n_samples for i in preview)
+        strides, levels = [], []
+        for i in preview:
+            proba = np.asarray(states(trials[i]))  # [T, K]
+            stride = max(1, -(-total * proba.shape[1] // SNAPSHOT_BYTES))
+            strides.append(stride)
+            levels.append(np.rint(np.clip(proba[::stride], 0.0, 1.0) * 255).astype(np.uint8))
+        return cls(step, tuple(preview), tuple(strides), tuple(levels), elbo)
+
+    def states(self, position: int = 0) -> npt.NDArray[np.float32]:
+        """Return soft states [t, K] of the preview trial at `position`, every `strides[position]` samples."""
+        levels = self.levels[position].astype(np.float32)
+        return levels / np.maximum(levels.sum(axis=1, keepdims=True), 1.0)
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(level.nbytes for level in self.levels)
+
+    def encode(self) -> dict[str, Any]:
+        """Return the snapshot as plain types."""
+        return vars(self) | {
+            "shapes": [list(level.shape) for level in self.levels],
+            "levels": [level.tobytes() for level in self.levels],
+        }
+
+    @classmethod
+    def decode(cls, plain: Mapping[str, Any]) -> Snapshot:
+        levels = tuple(
+            np.frombuffer(raw, dtype=np.uint8).reshape(shape)
+            for raw, shape in zip(plain["levels"], plain["shapes"], strict=True)
+        )
+        return cls(plain["step"], tuple(plain["preview"]), tuple(plain["strides"]), levels, plain["elbo"])
+
+
+class Recorder:
+    """Takes evenly spaced snapshots of a running fit, in at most SNAPSHOT_SHARE of its time."""
+
+    def __init__(self, model: StateModel, trials: Trials, preview: Sequence[int]) -> None:
+        self._model, self._trials, self._preview = model, trials, preview
+        self.snapshots: list[Snapshot] = []
+        self._began, self._spent_s = time.monotonic(), 0.0
+        self._seen, self._every = 0, 1
+
+    def record(self, step: int, elbo: float) -> Snapshot | None:
+        """Return a snapshot of this step, or None if it is not one to record."""
+        self._seen += 1
+        began = time.monotonic()
+        late = self._spent_s > SNAPSHOT_SHARE * (began - self._began)
+        if not self._preview or late or (self._seen - 1) % self._every:
+            return None
+        taken = Snapshot.from_model(self._model, self._trials, self._preview, step, elbo, rough=True)
+        self._spent_s += time.monotonic() - began
+        self.snapshots.append(taken)
+        if len(self.snapshots) > MAX_SNAPSHOTS:
+            self.snapshots = self.snapshots[::2]
+            self._every *= 2
+        return taken
+
+
+def thin(items: tuple[T, ...], limit: int) -> tuple[T, ...]:
+    """Drop every second item until at most `limit` are left."""
+    while len(items) > limit:
+        items = items[::2]
+    return items
+
+
+@dataclass(frozen=True, eq=False)
+class FitResult:
+    """A finished fit. `model_bytes` is a model file; `snapshots` lead from its start to its exact final states."""
+
+    key: str
+    model_bytes: bytes = field(repr=False)
+    fit_status: str
+    elbo: float
+    seconds: float
+    steps: tuple[int, ...] = field(repr=False)
+    elbos: tuple[float, ...] = field(repr=False)
+    snapshots: tuple[Snapshot, ...] = field(default=(), repr=False)
+    from_cache: bool = False
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The states at the end."""
+        return self.snapshots[-1] if self.snapshots else None
+
+    def model(self) -> StateModel:
+        """Return a new copy of the fitted model."""
+        from gdm_core.models.loading import model_from_bytes
+
+        return model_from_bytes(self.model_bytes)

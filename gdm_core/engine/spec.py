@@ -1,0 +1,112 @@
+"""A fit to run, the key of its result, and the version of the code that the key contains."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gdm_core
+from gdm_core.errors import ConfigError
+from gdm_core.models.registry import FAMILIES, import_family
+from gdm_core.trials import Trials
+
+if TYPE_CHECKING:
+    from gdm_core.models.base import StateModel
+
+
+@dataclass(frozen=True, eq=False)
+class FitSpec:
+    """One fit: a family with a configuration on some trials.
+
+    family      a known family, or "module:Class" for a StateModel that the workers can import
+    config      constructor arguments, including the seed
+    preview     indices of the trials whose states are recorded while the fit runs
+    deadline_s  seconds after which the fit fails
+    use_cache   whether the result may be read from and written to disk
+    """
+
+    family: str
+    config: Mapping[str, Any]
+    trials: Trials
+    preview: tuple[int, ...] = (0,)
+    deadline_s: float = 3600.0
+    use_cache: bool = True
+
+    def __post_init__(self) -> None:
+        if self.family not in FAMILIES and ":" not in self.family:
+            raise ConfigError(
+                f"family is {self.family!r}; choose one of {', '.join(FAMILIES)}, or name your own as 'module:Class'."
+            )
+        if not self.deadline_s > 0:
+            raise ConfigError(f"deadline_s is {self.deadline_s}; it must be a positive number of seconds.")
+        wrong = [i for i in self.preview if not 0 <= i < len(self.trials)]
+        if wrong:
+            raise ConfigError(f"preview names trial {wrong[0]}, but there are trials 0 to {len(self.trials) - 1}.")
+        try:
+            json.dumps(dict(self.config), sort_keys=True)
+        except TypeError as error:
+            raise ConfigError(f"config must hold numbers, strings, booleans and None alone ({error}).") from error
+
+    @cached_property
+    def key(self) -> str:
+        """Name of the result: data, family, configuration and code version."""
+        config = json.dumps(dict(self.config), sort_keys=True)
+        parts = (self.trials.fingerprint, self.family, config, code_version())
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def resolve_family(family: str) -> type[StateModel]:
+    """Return the class of a known family, or of one given as "module:Class"."""
+    if family in FAMILIES:
+        return import_family(family)
+    module, _, name = family.partition(":")
+    found: type[StateModel] = resolve(module, name)
+    return found
+
+
+def require_for_workers(module: str, name: str) -> None:
+    """Raise ConfigError for functions of pages: workers run the library and the loaders only."""
+    if module.partition(".")[0] == "pages":
+        raise ConfigError(
+            f"{module}:{name} belongs to a page; workers run functions of gdm_core and datasets alone. "
+            "Move it to gdm_core/analysis."
+        )
+
+
+def resolve(module: str, name: str) -> Any:
+    """Return the attribute `name` of a module; raise ConfigError if there is none."""
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"{module}:{name} cannot be loaded where fits run ({error}). Make it importable on every worker."
+        ) from error
+
+
+def source_folders() -> list[Path]:
+    """Return the folders whose code determines results: the library and, if installed, the loaders."""
+    root = Path(gdm_core.__file__).parent
+    loaders = [folder for name in ("datasets", "gdm_studio/_app/datasets") if (folder := root.parent / name).is_dir()]
+    # Another package may be called "datasets": ours has a loader of its own name.
+    return [root, *(folder for folder in loaders if (folder / "calms21.py").is_file())]
+
+
+@lru_cache(maxsize=1)
+def code_version() -> str:
+    """Return the version of the library with a digest of its source, or with GDM_CODE_VERSION where that is set."""
+    pinned = os.environ.get("GDM_CODE_VERSION", "").strip()
+    if pinned:
+        return f"{gdm_core.__version__}+{pinned}"
+    digest = hashlib.sha256()
+    for folder in source_folders():
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(f"{folder.name}/{path.relative_to(folder)}".encode())
+            digest.update(path.read_bytes())
+    return f"{gdm_core.__version__}+{digest.hexdigest()[:12]}"
