@@ -103,10 +103,8 @@ def test_generator_call_reports_partial_values(engine: Engine) -> None:
 # ---- order --------------------------------------------------------------------------------------------------------
 def test_waiting_jobs_run_by_priority_then_age(engine: Engine, tmp_path: Path) -> None:
     busy, diary = occupy(engine), tmp_path / "diary"
-    jobs = [
-        engine.submit(write_name, str(diary), name, priority=priority)
-        for name, priority in [("low", Priority.LOW), ("first", Priority.NORMAL), ("second", Priority.NORMAL), ("high", Priority.HIGH)]
-    ]  # fmt: skip
+    given = {"low": Priority.LOW, "first": Priority.NORMAL, "second": Priority.NORMAL, "high": Priority.HIGH}
+    jobs = [engine.submit(write_name, str(diary), name, priority=priority) for name, priority in given.items()]
     busy[0].cancel()
     for job in jobs:
         job.result(PATIENCE_S)
