@@ -29,7 +29,11 @@ class ClimbingConfig(Configuration):
     _: KW_ONLY
     seed: int = parameter(0, "Where all randomness comes from.", whole(0))
     n_iter: int = parameter(100, "Iterations at the most.", whole())
-    n_restarts: int = parameter(4, "Starts, of which the best is climbed from.", whole())
+    n_restarts: int = parameter(
+        4,
+        "Starts that are tried: clusters of steps, of windows, of steps with values, of values; then other seeds.",
+        whole(),
+    )
 
 
 def in_fixed_order(ys: Iterable[Array]) -> list[Array]:

@@ -7,18 +7,19 @@ multinomial logistic regression. Every step raises log-likelihood plus log-prior
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.cluster import KMeans
 
 from gdm_core.maths import hmm
 from gdm_core.maths.emission import stretches
-from gdm_core.maths.gaps import gap_lengths, moving_mean
+from gdm_core.maths.gaps import gap_lengths
 from gdm_core.maths.gaussian import LOG_2PI
 from gdm_core.maths.pca import ComponentScores, PartialRows
-from gdm_core.models.climbing import Climb, ClimbingConfig, best_of
+from gdm_core.maths.threads import one_thread
+from gdm_core.models.climbing import Climb, ClimbingConfig
+from gdm_core.models.starts import candidate_states
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior, weighted_moments
 from gdm_core.models.switching.transitions import Transitions
 
@@ -26,7 +27,10 @@ Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 _START_SAMPLES = 8_000
 LONGEST_GAP = 5  # samples without any observation that the dynamics bridge
-_SHORT_RUN = 15  # iterations that each start is given before the best is chosen
+_FIRST_RUN = 2  # iterations of every start
+_SHORT_RUN = 8  # further iterations of the first start and of the best other one
+_MARGIN = 0.05  # nats per sample by which the other must be better
+_ROUGH_GAIN = 1e-3  # nats per sample: a quick fit ends below it
 
 
 @dataclass(frozen=True)
@@ -197,38 +201,30 @@ def from_states(series: ScoreSeries, states: Float, kind: str, prior: DynamicsPr
     return m_step(series, guess, start, prior, newton_steps=8)
 
 
-def first_states(series: ScoreSeries, n_states: int, attempt: int, seed: int) -> Float:
-    """[T, K] hard states to start from: k-means on the steps of the path, each attempt looking a little differently."""
-    window, place, seeded = _VIEWS[attempt % len(_VIEWS)]
-    steps = np.zeros_like(series.x)
-    steps[1:] = np.diff(series.x, axis=0)
-    steps[series.starts] = 0.0
-    if window > 1:
-        steps = moving_mean(steps, window)
-    features = steps / np.maximum(np.sqrt((steps**2).mean(axis=0)), 1e-12)
-    if place:
-        features = np.concatenate([features, place * series.x], axis=1)
-    rng = np.random.default_rng([seed, attempt])
-    if len(np.unique(features, axis=0)) < n_states:
-        labels = np.arange(len(features)) * n_states // len(features)
-    else:
-        labels = KMeans(n_states, n_init=seeded, random_state=int(rng.integers(2**31))).fit_predict(features)
-    return np.eye(n_states)[labels]
-
-
-# Odd window over which steps are averaged, weight of the position beside them, k-means starts.
-_VIEWS = ((1, 0.0, 3), (1, 0.7, 3), (5, 0.0, 3), (5, 0.7, 1), (15, 0.0, 1), (1, 0.0, 1))
+def first_states(series: ScoreSeries, n_states: int, n_candidates: int, seed: int) -> list[Float]:
+    """Guesses [T, K] at hard states to start from."""
+    known = series.full.copy()
+    known[series.partial_rows] = True
+    fresh = series.starts | np.diff(series.regressed, prepend=True) & ~series.regressed
+    found = candidate_states(series.x, fresh, n_states, n_candidates, seed, known)
+    return [np.eye(n_states)[labels] for labels in found]
 
 
 def iterate(
-    series: ScoreSeries, parameters: ARParameters, scores: ComponentScores, prior: DynamicsPrior, n_iter: int
+    series: ScoreSeries,
+    parameters: ARParameters,
+    scores: ComponentScores,
+    prior: DynamicsPrior,
+    n_iter: int,
+    step: EStep | None = None,
 ) -> Climb[ARParameters, EStep]:
-    """EM; the first item holds the parameters given, each later one those of one more M-step."""
-    for number in range(n_iter + 1):
+    """EM; the first item holds the parameters given (and their E-step), each later one those of one more M-step."""
+    step = e_step(series, parameters, scores) if step is None else step
+    yield parameters, step
+    for _ in range(n_iter):
+        parameters = m_step(series, step, parameters, prior)
         step = e_step(series, parameters, scores)
         yield parameters, step
-        if number < n_iter:
-            parameters = m_step(series, step, parameters, prior)
 
 
 def excerpt(series: ScoreSeries, n_samples: int) -> ScoreSeries:
@@ -253,8 +249,62 @@ def excerpt(series: ScoreSeries, n_samples: int) -> ScoreSeries:
 def best_start(
     series: ScoreSeries, scores: ComponentScores, prior: DynamicsPrior, kind: str, c: ClimbingConfig
 ) -> ARParameters:
-    """Several starts, a few iterations each on an excerpt of a long recording; the one with the highest objective."""
+    """Several starts on an excerpt of a long recording: the first, unless another comes clearly higher."""
     series = excerpt(series, _START_SAMPLES)
-    guesses = (first_states(series, c.n_states, attempt, c.seed) for attempt in range(c.n_restarts))
-    starts = (from_states(series, guess, kind, prior) for guess in guesses)
-    return best_of((iterate(series, one, scores, prior, min(_SHORT_RUN, c.n_iter)) for one in starts), prior)[0]
+    guesses = first_states(series, c.n_states, c.n_restarts, c.seed)
+
+    def climb(parameters: ARParameters, step: EStep | None, n_iter: int) -> tuple[ARParameters, EStep]:
+        return list(iterate(series, parameters, scores, prior, min(n_iter, c.n_iter), step))[-1]
+
+    def objective(found: tuple[ARParameters, EStep]) -> float:
+        return found[1].elbo + found[0].log_prior(prior)
+
+    first, *others = (climb(from_states(series, one, kind, prior), None, _FIRST_RUN) for one in guesses)
+    first = climb(*first, _SHORT_RUN)
+    if others:
+        other = climb(*max(others, key=objective), _SHORT_RUN)
+        if objective(other) > objective(first) + _MARGIN * len(series.x):
+            return other[0]
+    return first[0]
+
+
+class QuickFit(NamedTuple):
+    """States and noise of a short fit.
+
+    states   [T, K] posterior of all samples, trials end to end
+    elbo     nats per sample: the log-likelihood itself
+    noise    [K, N] variance of one-step errors in each state
+    """
+
+    states: Float
+    elbo: float
+    noise: Float
+
+
+def quick_fit(
+    ys: list[npt.NDArray[Any]], n_states: int, n_latent: int, seed: int = 0, kind: str = "sticky", n_iter: int = 20
+) -> QuickFit:
+    """Fit the best of several starts for a few iterations; long recordings by an excerpt.
+
+    ys         standardised trials [T, N]
+    n_latent   principal components that the dynamics see
+    kind       of transitions
+    n_iter     iterations at the most; they end when one gains less than a thousandth of a nat per sample
+    """
+    with one_thread():
+        scores = ComponentScores.fitted(ys, n_latent)
+        series = ScoreSeries.prepare(ys, scores, lags=1)
+        prior = prior_for(series, lags=1)
+        config = ClimbingConfig(n_states=n_states, n_latent=n_latent, seed=seed)
+        start = best_start(series, scores, prior, kind, config)
+        few, before = excerpt(series, _START_SAMPLES), -np.inf
+        for parameters, step in iterate(few, start, scores, prior, n_iter):
+            found, now = parameters, step
+            if now.elbo - before < _ROUGH_GAIN * len(few.x):
+                break
+            before = now.elbo
+        if few is not series:
+            now = e_step(series, found, scores)
+    factors = scores.factors
+    noise = np.einsum("nd,kde,ne->kn", factors.loadings, found.dynamics.covariance, factors.loadings)
+    return QuickFit(now.chain.states, now.elbo / len(series.x), noise + factors.noise)

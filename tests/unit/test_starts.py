@@ -1,0 +1,75 @@
+"""Starts of fits: guesses at states by steps, windows and values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from datasets import regimes
+from gdm_core import ARHMM
+from gdm_core.analysis.metrics import matched_accuracy
+from gdm_core.models.scaling import Scaler
+from gdm_core.models.starts import candidate_states
+from gdm_core.models.switching.arhmm_em import quick_fit
+
+
+@pytest.mark.parametrize("kind", ["levels", "rotations", "variances", "autoregressive", "drift"])
+def test_arhmm_finds_regimes(kind):
+    (trial,) = regimes.simulate(kind, 1500, seed=4)
+    model = ARHMM(n_states=3, n_latent=min(3, trial.n_channels), transitions="sticky").fit(trial)
+    assert matched_accuracy(model.predict(trial), trial.labels) > 0.98
+
+
+def walks(rng, first, n_stays=10):
+    """Return two walks whose steps are small and large in turn, and which is which."""
+    labels = np.repeat(np.arange(n_stays) % 2, 40)
+    steps = np.where(labels, 1.0, 0.1)[:, None] * rng.normal(size=(len(labels), 2))
+    x = np.concatenate([np.cumsum(steps, axis=0), first + np.cumsum(steps, axis=0)])
+    starts = np.zeros(len(x), bool)
+    starts[[0, len(labels)]] = True
+    return x, starts, np.tile(labels, 2)
+
+
+def test_windows_stay_within_trials():
+    x, starts, labels = walks(np.random.default_rng(0), first=1000)
+    windows = candidate_states(x, starts, 2, 2)[1]
+    assert matched_accuracy(windows, labels) > 0.95
+    as_one = candidate_states(x, np.arange(len(x)) == 0, 2, 2)[1]
+    assert matched_accuracy(as_one, labels) < 0.6
+
+
+def test_windows_ignore_unknown_samples():
+    x, starts, labels = walks(np.random.default_rng(1), first=0)
+    known = np.ones(len(x), bool)
+    for first in range(45, len(x), 80):
+        known[first : first + 30] = False
+        x[first : first + 30] = x[first - 1]
+    seen = candidate_states(x, starts, 2, 2, known=known)[1]
+    assert matched_accuracy(seen[known], labels[known]) > 0.95
+
+
+def test_candidates_follow_their_seed():
+    x = np.random.default_rng(2).normal(size=(300, 2))
+    first, again, other = (candidate_states(x, np.arange(300) == 0, 3, 6, seed) for seed in (0, 0, 1))
+    assert len(first) == 6
+    np.testing.assert_array_equal(first, again)
+    assert any((a != b).any() for a, b in zip(first, other, strict=True))
+
+
+@pytest.mark.parametrize("x", [np.zeros((50, 2)), np.arange(6.0).reshape(3, 2)])
+def test_candidates_of_degenerate_paths_are_states(x):
+    for labels in candidate_states(x, np.arange(len(x)) == 0, 4, 4):
+        assert labels.shape == (len(x),)
+        assert set(labels) <= set(range(4))
+
+
+def test_quick_fit_finds_noise_of_states():
+    (trial,) = regimes.simulate("variances", 1500, seed=3)
+    y = Scaler.from_trials([trial]).apply(trial.y)
+    found = quick_fit([y[:700], y[700:]], n_states=3, n_latent=2)
+    assert matched_accuracy(found.states.argmax(axis=1), trial.labels) > 0.98
+    np.testing.assert_allclose(found.states.sum(axis=1), 1)
+    truth = [y[trial.labels == k].var(axis=0) for k in range(3)]
+    np.testing.assert_allclose(np.sort(found.noise, axis=0), truth, rtol=0.2)
+    model = ARHMM(n_states=3, n_latent=2, transitions="sticky").fit([trial.slice(0, 700), trial.slice(700, 1500)])
+    assert found.elbo == pytest.approx(model.history_[-1].elbo, abs=0.02)
