@@ -254,15 +254,17 @@ def best_start(
     guesses = first_states(series, c.n_states, c.n_restarts, c.seed)
 
     def climb(parameters: ARParameters, step: EStep | None, n_iter: int) -> tuple[ARParameters, EStep]:
-        return list(iterate(series, parameters, scores, prior, min(n_iter, c.n_iter), step))[-1]
+        return list(iterate(series, parameters, scores, prior, n_iter, step))[-1]
 
     def objective(found: tuple[ARParameters, EStep]) -> float:
         return found[1].elbo + found[0].log_prior(prior)
 
-    first, *others = (climb(from_states(series, one, kind, prior), None, _FIRST_RUN) for one in guesses)
-    first = climb(*first, _SHORT_RUN)
+    n_first = min(_FIRST_RUN, c.n_iter)
+    n_more = min(_SHORT_RUN, c.n_iter - n_first)
+    first, *others = (climb(from_states(series, one, kind, prior), None, n_first) for one in guesses)
+    first = climb(*first, n_more)
     if others:
-        other = climb(*max(others, key=objective), _SHORT_RUN)
+        other = climb(*max(others, key=objective), n_more)
         if objective(other) > objective(first) + _MARGIN * len(series.x):
             return other[0]
     return first[0]
