@@ -1,19 +1,16 @@
-"""Finished results, in memory and on disk, both bounded. What is on disk survives a restart of the server.
+"""Results of fits and calls, in memory and on disk, both bounded.
 
-What is kept of a fit, or a call, is one file: a digest, and JSON. A file that does not agree with its digest is moved aside,
-and the work is done again.
+Each result is a file with a digest and JSON. A file that does not agree with its digest is moved aside.
 """
 
 from __future__ import annotations
 
 import base64
-import errno
 import hashlib
 import json
 import logging
 import os
 import threading
-import time
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable
@@ -31,13 +28,12 @@ MEMORY_BYTES = 128 * 2**20
 DISK_BYTES = 2 * 2**30
 DATA_VARIABLE = "GDM_DATA_DIR"
 ASIDE = "damaged"
-FUTURE_NS = 60 * 10**9
 
 logger = logging.getLogger(__name__)
 
 
 def default_folder() -> Path:
-    """The folder for finished fits below the application's data folder."""
+    """Return the folder for results in the application's data folder."""
     chosen = os.environ.get(DATA_VARIABLE, "").strip()
     root = Path(chosen).expanduser() if chosen else Path(platformdirs.user_data_dir("gdm-studio", appauthor=False))
     return root / "fits"
@@ -54,9 +50,8 @@ class ResultCache:
         self._memory: OrderedDict[str, FitResult] = OrderedDict()
         self._lock = threading.Lock()
 
-    # ---- fits ---------------------------------------------------------------------------------------------------
     def get(self, key: str) -> tuple[FitResult | None, str]:
-        """The result, if there is one, and a note for the user, if there is something to say."""
+        """Return the result of a fit, None if there is none, and a note for the user."""
         with self._lock:
             if key in self._memory:
                 self._memory.move_to_end(key)
@@ -69,25 +64,23 @@ class ResultCache:
         return result, ""
 
     def put(self, result: FitResult) -> str:
-        """Keep a result; a note for the user when the disk would not have it."""
+        """Keep the result of a fit; return a note for the user if it could not be written."""
         self._remember(result)
-        return self._write(result.key, _encode(result), "fitted")
+        return self._write(result.key, _encode(result))
 
-    # ---- results of calls ---------------------------------------------------------------------------------------
     def get_value(self, key: str) -> tuple[bool, Any]:
-        """Whether a call's result is there, and it."""
+        """Return whether a call's result is known, and the result."""
         known, value, note = self._read(key)
         if note:
             logger.warning("%s", note)
         return known, value
 
     def put_value(self, key: str, value: Any) -> str:
-        """Keep a call's result, which JSON must be able to hold; a note when that fails."""
-        return self._write(key, value, "computed")
+        """Keep a call's result, which JSON must hold; return a note for the user if it could not be written."""
+        return self._write(key, value)
 
-    # ---- inside -------------------------------------------------------------------------------------------------
     def _read(self, key: str) -> tuple[bool, Any, str]:
-        """Whether it is there, what it is, and a note where a file could not be used."""
+        """Return whether there is a file, its content, and a note if it could not be used."""
         path = self.folder / key
         try:
             digest, _, text = path.read_text().partition("\n")
@@ -96,18 +89,19 @@ class ResultCache:
         except FileNotFoundError:
             return False, None, ""
         except (OSError, ValueError) as error:
-            return False, None, self._move_aside(path, str(error))
+            return False, None, self._move_aside(path, error)
         with suppress(OSError):  # a folder that may only be read, or another server has just removed it
             os.utime(path)
         return True, json.loads(text), ""
 
-    def _write(self, key: str, value: Any, how: str) -> str:
+    def _write(self, key: str, value: Any) -> str:
         try:
             text = json.dumps(value)
             write_whole(self.folder / key, f"{_digest(key, text)}\n{text}".encode())
             self._shrink()
         except (OSError, TypeError, ValueError) as error:
-            return self._not_kept(error, how)
+            advice = f" Make room in {self.folder}, or make it writable." if isinstance(error, OSError) else ""
+            return f"The result could not be kept on disk ({error}); after a restart it is computed again.{advice}"
         return ""
 
     def _remember(self, result: FitResult) -> None:
@@ -118,7 +112,7 @@ class ResultCache:
             while total > self.memory_bytes and len(self._memory) > 1:
                 total -= _size(self._memory.popitem(last=False)[1])
 
-    def _move_aside(self, path: Path, why: str) -> str:
+    def _move_aside(self, path: Path, why: Exception) -> str:
         aside = self.folder / ASIDE
         try:
             aside.mkdir(exist_ok=True)
@@ -127,30 +121,14 @@ class ResultCache:
             return f"A kept result is damaged ({why}) and could not be moved aside ({error}). It was fitted again."
         return f"A kept result was damaged ({why}). It was moved to {aside} and fitted again."
 
-    def _not_kept(self, error: Exception, how: str) -> str:
-        """What a disk that would not take a result means, and what to do about it."""
-        number, advice = getattr(error, "errno", None), ""
-        if number in (errno.ENOSPC, errno.EDQUOT):
-            advice = f" Free some space where {self.folder} is."
-        elif number in (errno.EROFS, errno.EACCES, errno.EPERM):
-            advice = f" Make {self.folder} writable for the server, or set {DATA_VARIABLE} to a folder that is."
-        return f"The result could not be kept on disk ({error}), so it will be {how} again after a restart.{advice}"
-
     def _shrink(self) -> None:
-        """Remove what was used longest ago until the folder is within its bound.
-
-        Files from the future are of a clock that has been set back since: when they were used, nobody knows, and what has
-        just been written must not go in their place.
-        """
-        files, future = [], time.time_ns() + FUTURE_NS
+        """Remove the least recently used files until the folder is within its bound."""
+        files = []
         for path in self.folder.rglob("*"):
-            try:
+            with suppress(FileNotFoundError):  # another server was quicker
                 status = path.stat()
-            except FileNotFoundError:  # another server was quicker
-                continue
-            if path.is_file():
-                used = status.st_mtime_ns
-                files.append((used if used < future else 0, status.st_size, path))
+                if path.is_file():
+                    files.append((status.st_mtime_ns, status.st_size, path))
         total = sum(size for _, size, _ in files)
         for _, size, path in sorted(files):
             if total <= self.disk_bytes:
@@ -160,7 +138,7 @@ class ResultCache:
 
 
 def call_key(function: Callable[..., Any], name: str) -> str:
-    """Names the result of a call on disk: the function, what `name` stands for, and the version of the code."""
+    """Return the key of a call's result: function, what `name` stands for, and code version."""
     where = f"{function.__module__}.{function.__qualname__}"
     return "call-" + hashlib.sha256(json.dumps([where, name, code_version()]).encode()).hexdigest()
 

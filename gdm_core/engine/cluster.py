@@ -147,10 +147,13 @@ def connect(on_event: Callable[[Mapping[str, Any]], None]) -> Link:
     dask.config.set({"distributed.admin.large-graph-warning-threshold": "4GB"})
     dask.config.set({"distributed.admin.low-level-log-length": 1})
     address = os.environ.get(SCHEDULER_VARIABLE, "").strip()
-    link = _join(address) if address else _start()
+    link, message = _join(address) if address else _start()
     try:
+        link.client.wait_for_workers(1, timeout=START_TIMEOUT_S)
         _check_versions(link)
-        link.client.register_plugin(WarmUp())
+    except TimeoutError as error:
+        link.close()
+        raise FitError(message) from error
     except FitError:
         link.close()
         raise
@@ -194,7 +197,8 @@ def child_environment() -> dict[str, str]:
     return {name: os.environ.get(name, value) for name, value in CHILD_SETTINGS.items()} | own
 
 
-def _join(address: str) -> Link:
+def _join(address: str) -> tuple[Link, str]:
+    """Return a connection, and what to say if it has no workers."""
     try:
         client = Client(address, timeout=JOIN_TIMEOUT_S, set_as_default=False, name="gdm-studio")
     except (OSError, TimeoutError, ValueError) as error:
@@ -202,14 +206,16 @@ def _join(address: str) -> Link:
             f"No scheduler answers at {SCHEDULER_VARIABLE}={address} ({error}). Start one with `dask scheduler`, correct the "
             "address, or remove the variable to use this machine's own processors."
         ) from error
-    return _with_worker(
-        Link(client), f"The scheduler at {address} has no workers. Start some with `gdm workers {address}`."
-    )
+    return Link(client), f"The scheduler at {address} has no workers. Start some with `gdm workers {address}`."
 
 
-def _start() -> Link:
+def _start() -> tuple[Link, str]:
     n_workers = worker_count()
     os.environ.update(child_environment())  # the processes of a SubprocessCluster inherit it
+    message = (
+        f"The worker processes could not be started. The server's log has the reason. Free some memory, set "
+        f"{WORKERS_VARIABLE}=1, or point {SCHEDULER_VARIABLE} at a running Dask scheduler."
+    )
     try:
         cluster = SubprocessCluster(
             n_workers=n_workers,
@@ -218,33 +224,16 @@ def _start() -> Link:
             scheduler_kwargs={"allowed_failures": ALLOWED_FAILURES, "preload": [PRELOAD]},
             worker_kwargs={"memory_limit": worker_memory(n_workers), "preload_nanny": [PRELOAD]},
         )
-        client = Client(cluster, timeout=JOIN_TIMEOUT_S, set_as_default=False, name="gdm-studio")
+        return Link(Client(cluster, timeout=JOIN_TIMEOUT_S, set_as_default=False, name="gdm-studio"), cluster), message
     except (OSError, TimeoutError, RuntimeError) as error:
-        raise FitError(_not_started(error)) from error
-    return _with_worker(Link(client, cluster), _not_started(f"none within {START_TIMEOUT_S:g} s"))
-
-
-def _not_started(why: object) -> str:
-    return (
-        f"The worker processes could not be started ({why}). The server's log has the reason. Free some memory, set "
-        f"{WORKERS_VARIABLE}=1, or point {SCHEDULER_VARIABLE} at a running Dask scheduler."
-    )
-
-
-def _with_worker(link: Link, message: str) -> Link:
-    """Wait for a first worker; raise FitError with `message` if none comes."""
-    try:
-        link.client.wait_for_workers(1, timeout=START_TIMEOUT_S)
-    except TimeoutError as error:
-        link.close()
-        raise FitError(message) from error
-    return link
+        raise FitError(f"{message} ({error})") from error
 
 
 def _check_versions(link: Link) -> None:
-    """Raise FitError for a cluster that runs other code than this server."""
+    """Raise FitError for a cluster that runs other code than this server; load the models on the others."""
     try:
         found: dict[str, str] = link.client.run(code_version)
+        link.client.register_plugin(WarmUp())
     except (ImportError, OSError) as error:
         raise FitError(
             f"The workers cannot load gdm_core ({error}). Install this version of it where they run, or put it on their "

@@ -166,10 +166,8 @@ class CompareJob:
 
     def __init__(self, comparison: Comparison, engine: Engine, session: str) -> None:
         self.comparison = comparison
-        self.estimate = Estimate(comparison.usual_s / max(1, engine.info().n_workers))
-        key = f"{session}/{comparison.key}"  # one for each visitor: stopping it stops nobody else's
-        self._fits = comparison.fits().start(engine, session, key)
-        self._other = comparison.lines().start(engine, session, f"{key}-lines-{comparison.n_states}")
+        self.estimate = Estimate()
+        self._fits, self._other = (grid.start(engine, session) for grid in (comparison.fits(), comparison.lines()))
 
     def poll(self) -> Compared:
         """How far it is; returns at once."""

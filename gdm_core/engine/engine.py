@@ -6,10 +6,11 @@ Waiting jobs stay here, because Dask blames every job on a worker that dies, and
 from __future__ import annotations
 
 import atexit
+import itertools
 import logging
 import pickle
 import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
@@ -22,13 +23,12 @@ from distributed import Future, KilledWorker
 from gdm_core.engine.cache import ResultCache, call_key
 from gdm_core.engine.cluster import Link, connect
 from gdm_core.engine.job import Bulk, Call, Job, JobStatus, Priority, Progress
-from gdm_core.engine.spec import FitSpec
+from gdm_core.engine.spec import FitSpec, code_version
 from gdm_core.errors import ConfigError, FitError
 
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.2  # for free workers, while jobs wait
-MAX_BULKS_KEPT = 32
 LOST = "The workers were lost while the job ran. Try again."
 CLOSED = "The engine was closed before the job was done. Start it again."
 TOO_BIG = (
@@ -40,16 +40,11 @@ LINK_ERRORS = (OSError, TimeoutError, CancelledError)
 
 @dataclass(frozen=True)
 class EngineInfo:
-    """The engine at one moment.
-
-    n_workers  threads of all workers, 0 until they are there
-    trouble    why there are no workers, if they could not be started
-    """
+    """Threads of all workers (0 until they are there), and how many jobs wait and run."""
 
     n_workers: int
     waiting: int
     running: int
-    trouble: str
 
 
 class Engine:
@@ -61,12 +56,10 @@ class Engine:
         self._waiting: dict[Job, None] = {}
         self._running: dict[Job, str] = {}  # with the worker of each
         self._orders: SimpleQueue[Callable[[Link], None]] = SimpleQueue()  # for the thread
-        self._bulks: OrderedDict[str, Bulk] = OrderedDict()
         self._link: Link | None = None
         self._n_workers = 0
-        self._trouble: FitError | ConfigError | None = None
-        self._wanted = self._closed = False
-        self._ready, self._news = threading.Event(), threading.Event()
+        self._news = threading.Event()
+        self.closed = False
         self._thread = threading.Thread(target=self._run, name="gdm-engine", daemon=True)
         self._thread.start()
 
@@ -90,29 +83,13 @@ class Engine:
         cached_as   names all that a function's result depends on: the result, which JSON must hold, is kept on disk
         """
         if isinstance(work, FitSpec):
-            job = Job(work, session, name or "fit", _or(priority, Priority.HIGH), self._on_end)
-            if work.use_cache and self._find_fit(work, job):
-                return job
+            job = Job(work, session, name or "fit", Priority.HIGH if priority is None else priority, self._on_end)
         else:
             call = Call(work, args, deadline_s, call_key(work, cached_as) if cached_as else None)
-            job = Job(call, session, name or work.__name__, _or(priority, Priority.NORMAL), self._on_end)
-            known, value = self.cache.get_value(call.cache_key) if call.cache_key else (False, None)
-            if known:
-                job.succeed(value)
-                return job
-        self._enqueue(job)
+            usual = Priority.NORMAL if priority is None else priority
+            job = Job(call, session, name or work.__name__, usual, self._on_end)
+        self._begin(job)
         return job
-
-    def _find_fit(self, spec: FitSpec, job: Job) -> bool:
-        """End the job with the cached result, if there is one."""
-        result, note = self.cache.get(spec.key)
-        if note:
-            job.note(note)
-        if result is None:
-            return False
-        fits = result.snapshot is not None and result.snapshot.preview == spec.preview
-        job.succeed(replace(result, snapshots=result.snapshots if fits else (), from_cache=True))
-        return True
 
     def map(
         self,
@@ -120,55 +97,57 @@ class Engine:
         items: Mapping[str, tuple[Any, ...]],
         *,
         session: str,
-        key: str,
         deadline_s: float = 600.0,
         cached: bool = True,
         progress: Progress | None = None,
     ) -> Bulk:
-        """Run `function(*args)` for each item at low priority; return the running or finished Bulk of that key, if any.
+        """Run `function(*args)` for each item at low priority. `progress(done, total)` runs on a thread of the engine.
 
         With `cached`, items must name all that a result depends on, and JSON must hold the results: they are kept on disk.
         """
-        calls = {
-            item: Call(function, args, deadline_s, call_key(function, item) if cached else None)
-            for item, args in items.items()
-        }
-        with self._lock:
-            known = self._bulks.get(key)
-            if known is not None and known.reusable:
-                return known
-            bulk = self._bulks[key] = Bulk(calls, progress)
-            self._bulks.move_to_end(key)
-            for name in [name for name, one in self._bulks.items() if one.ended][:-MAX_BULKS_KEPT]:
-                del self._bulks[name]
-        for item, call in calls.items():
-            self._add_to(bulk, item, call, session)
-        return bulk
+        ended = itertools.count(1)
 
-    def _add_to(self, bulk: Bulk, item: str, call: Call, session: str) -> None:
         def on_end(job: Job) -> None:
             self._on_end(job)
-            bulk.take(item, job)
+            if progress is None:
+                return
+            try:
+                progress(next(ended), len(items))
+            except Exception:
+                # The caller's own function may raise anything; the thread that runs it serves everybody.
+                logger.exception("The progress of many calls could not be reported.")
 
-        job = Job(call, session, call.function.__name__, Priority.LOW, on_end)
-        bulk.add(job)
-        known, value = self.cache.get_value(call.cache_key) if call.cache_key else (False, None)
-        if known:
-            job.succeed(value)
-        else:
-            self._enqueue(job)
+        jobs = {}
+        for item, args in items.items():
+            call = Call(function, args, deadline_s, call_key(function, item) if cached else None)
+            jobs[item] = Job(call, session, function.__name__, Priority.LOW, on_end)
+        for job in jobs.values():
+            self._begin(job)
+        return Bulk(jobs)
 
-    def bulk(self, key: str) -> Bulk | None:
-        """Return the Bulk of that key, for a page that comes back to it."""
-        with self._lock:
-            return self._bulks.get(key)
+    def _begin(self, job: Job) -> None:
+        """Answer a job from the cache, or have it wait for a worker."""
+        work = job.work
+        if isinstance(work, FitSpec):
+            result, note = self.cache.get(work.key) if work.use_cache else (None, "")
+            if note:
+                job.note(note)
+            if result is not None:
+                fits = result.snapshot is not None and result.snapshot.preview == work.preview
+                job.succeed(replace(result, snapshots=result.snapshots if fits else (), from_cache=True))
+                return
+        elif work.cache_key is not None:
+            known, value = self.cache.get_value(work.cache_key)
+            if known:
+                job.succeed(value)
+                return
+        self._enqueue(job)
 
     def _enqueue(self, job: Job) -> None:
         with self._lock:
-            closed = self._closed
-            if not closed:
+            if not self.closed:
                 self._waiting[job] = None
-        if closed:
+        if self.closed:
             job.fail(FitError("The engine is closed. Restart the server."))
         self._news.set()
 
@@ -181,23 +160,17 @@ class Engine:
             self._news.set()
 
     # ---- the engine itself --------------------------------------------------------------------------------------
-    def start(self) -> None:
+    def start(self) -> Job:
         """Start the workers now; without it, the first job does."""
-        self._wanted = True
-        self._news.set()
+        return self.submit(code_version, name="start")
 
     def wait_ready(self, timeout: float = 90.0) -> None:
         """Wait until there are workers; raise FitError or ConfigError if there are none."""
-        self.start()
-        if not self._ready.wait(timeout):
-            raise FitError(f"The workers are not ready after {timeout:g} s. The server's log may say why.")
-        if self._trouble is not None:
-            raise self._trouble
+        self.start().result(timeout)
 
     def info(self) -> EngineInfo:
         with self._lock:
-            trouble = "" if self._trouble is None else str(self._trouble)
-            return EngineInfo(self._n_workers, len(self._waiting), len(self._running), trouble)
+            return EngineInfo(self._n_workers, len(self._waiting), len(self._running))
 
     def forget(self, session: str) -> None:
         """Cancel the jobs of a session, and drop data that no other session uses."""
@@ -208,14 +181,10 @@ class Engine:
         self._orders.put(lambda link: link.forget(session))
         self._news.set()
 
-    @property
-    def running(self) -> bool:
-        return not self._closed
-
     def close(self) -> None:
         """Stop the workers. Jobs that are not done fail."""
         with self._lock:
-            self._closed = True
+            self.closed = True
         self._news.set()
         self._thread.join(20.0)
 
@@ -227,33 +196,33 @@ class Engine:
 
     # ---- the thread ---------------------------------------------------------------------------------------------
     def _run(self) -> None:
-        while not self._closed:
-            try:
-                self._send_jobs()
-            except LINK_ERRORS as error:
-                logger.warning("The connection to the cluster broke: %s", error)
-                self._drop_link()
+        while not self.closed:
+            self._safely(self._send_jobs)
             self._news.wait(LOOK_EVERY_S if self._waiting else None)
             self._news.clear()
-        self._shut_down()
-
-    def _shut_down(self) -> None:
-        with self._lock:
-            running = list(self._running)
-        self._fail_all(FitError(CLOSED))
-        try:
-            for job in running:
-                if self._link is not None:  # workers of a cluster that lives on
-                    self._link.cancel(job)
-        except LINK_ERRORS as error:
-            logger.info("Running jobs could not be stopped: %s", error)
+        self._safely(self._stop_running)
+        self._fail(FitError(CLOSED))
         self._drop_link()
+
+    def _safely(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except LINK_ERRORS as error:
+            logger.warning("The connection to the cluster broke: %s", error)
+            self._drop_link()
+        except Exception as error:  # the thread serves everybody, and must go on
+            logger.exception("The engine failed.")
+            self._fail(FitError(f"The workers were lost ({error}). Try again."))
+            self._drop_link()
 
     def _send_jobs(self) -> None:
         if self._link is not None and not self._link.alive:
             self._drop_link()
-        if self._link is None and (self._waiting or self._wanted):
-            self._connect()
+        if self._link is None and self._waiting:
+            try:
+                self._link = connect(self._on_event)
+            except (FitError, ConfigError) as error:
+                self._fail(error)
         link = self._link
         while not self._orders.empty():
             order = self._orders.get()
@@ -262,14 +231,11 @@ class Engine:
         while link is not None and (worker := self._free_worker(link)) and (job := self._take(worker)):
             self._send(link, job, worker)
 
-    def _connect(self) -> None:
-        try:
-            self._link, self._trouble = connect(self._on_event), None
-        except (FitError, ConfigError) as error:
-            self._trouble = error
-            self._fail_all(error)
-        self._wanted = False
-        self._ready.set()
+    def _stop_running(self) -> None:
+        """Cancel the running jobs, for workers that live on."""
+        if self._link is not None:
+            for job in list(self._running):
+                self._link.cancel(job)
 
     def _take(self, worker: str) -> Job | None:
         """Return the waiting job that comes next, which is for `worker` now."""
@@ -306,7 +272,6 @@ class Engine:
     def _drop_link(self) -> None:
         """Fail the running jobs, and let the cluster go; the next job starts or joins a new one."""
         link, self._link = self._link, None
-        self._ready.clear()
         with self._lock:
             lost, self._running, self._n_workers = list(self._running), {}, 0
         for job in lost:
@@ -314,7 +279,8 @@ class Engine:
         if link is not None:
             link.close()
 
-    def _fail_all(self, error: Exception) -> None:
+    def _fail(self, error: Exception) -> None:
+        """Fail all jobs."""
         with self._lock:
             jobs = [*self._waiting, *self._running]
         for job in jobs:
@@ -362,10 +328,6 @@ class Engine:
             job.note(note)
 
 
-def _or(priority: Priority | None, default: Priority) -> Priority:
-    return default if priority is None else priority
-
-
 _engine: Engine | None = None
 _engine_lock = threading.Lock()
 
@@ -374,7 +336,7 @@ def get_engine() -> Engine:
     """Return the engine of this process. Its workers start with the first job."""
     global _engine
     with _engine_lock:
-        if _engine is None or not _engine.running:
+        if _engine is None or _engine.closed:
             _engine = Engine()
             atexit.register(_engine.close)
         return _engine

@@ -49,9 +49,9 @@ class Grid:
     kept: bool = True
     deadline_s: float = DEADLINE_S
 
-    def start(self, engine: Engine, session: str, key: str, progress: Progress | None = None) -> Bulk:
-        """Begin on the engine, or come back to the grid of that key which is there already. Returns at once."""
-        how: dict[str, Any] = {"session": session, "key": key, "deadline_s": self.deadline_s, "cached": self.kept}
+    def start(self, engine: Engine, session: str, progress: Progress | None = None) -> Bulk:
+        """Begin on the engine; return at once."""
+        how: dict[str, Any] = {"session": session, "deadline_s": self.deadline_s, "cached": self.kept}
         return engine.map(self.function, self.cells, progress=progress, **how)
 
     def found(
@@ -71,7 +71,7 @@ class Grid:
         """
         if engine is None:
             return self._here(cache or ResultCache() if self.kept else None, progress, within)
-        bulk = self.start(engine, session, f"{session}/{key_of(self.cells)}", progress)
+        bulk = self.start(engine, session, progress)
         bulk.wait()
         return bulk.poll()
 
@@ -86,7 +86,7 @@ class Grid:
                 failures[name] = str(error)
             if progress is not None:
                 progress(done + 1, total)
-        return BulkView(total, total, True, False, time.monotonic() - began, results, failures)
+        return BulkView(total, total, True, time.monotonic() - began, results, failures)
 
     def _cell(
         self, name: str, arguments: tuple[Any, ...], cache: ResultCache | None, stopped: Callable[[int], None] | None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -16,8 +15,6 @@ from gdm_core.engine.estimate import Estimate
 from gdm_core.engine.results import MAX_SNAPSHOTS, FitResult, Snapshot, thin
 from gdm_core.engine.spec import FitSpec, require_for_workers
 from gdm_core.errors import FitError
-
-logger = logging.getLogger(__name__)
 
 MAX_HISTORY = 500
 RESTARTED = "The worker that ran it stopped. The job was started again."
@@ -154,10 +151,8 @@ class Job:
     def succeed(self, result: Any) -> None:
         shown: dict[str, Any] = {}
         if isinstance(result, FitResult):
-            last = result.steps[-1] if result.steps else 0
-            shown = {"step": last, "total": last} | {
-                name: getattr(result, name) for name in ("steps", "elbos", "snapshots")
-            }
+            shown = {name: getattr(result, name) for name in ("steps", "elbos", "snapshots")}
+            shown |= {"step": result.steps[-1], "total": result.steps[-1]}
         self.finish(JobStatus.DONE, result=result, **shown)
 
     def fail(self, error: Exception) -> None:
@@ -203,7 +198,6 @@ class BulkView:
     total: int
     done: int
     finished: bool
-    cancelled: bool
     seconds: float
     results: dict[str, Any] = field(repr=False)
     failures: dict[str, str] = field(repr=False)
@@ -211,75 +205,28 @@ class BulkView:
 
 
 class Bulk:
-    """Many calls of one function. `progress(done, total)` is called on a thread of the engine."""
+    """Many calls of one function, each with its job."""
 
-    def __init__(self, calls: Mapping[str, Call], progress: Progress | None) -> None:
-        self._left, self._total, self._progress = set(calls), len(calls), progress
-        self._jobs: list[Job] = []
-        self._lock = threading.Lock()
-        self._results: dict[str, Any] = {}
-        self._failures: dict[str, str] = {}
-        self._notes: dict[str, None] = {}
+    def __init__(self, jobs: Mapping[str, Job]) -> None:
+        self._jobs = dict(jobs)
         self.estimate = Estimate()
-        self._began, self._seconds = time.monotonic(), 0.0
-        self._cancelled = False
-        self._ended = threading.Event()
-
-    @property
-    def ended(self) -> bool:
-        return self._ended.is_set()
-
-    @property
-    def reusable(self) -> bool:
-        """Whether an equal request can share it: it runs, or every call succeeded."""
-        return not (self._cancelled or (self.ended and self._failures))
 
     def poll(self) -> BulkView:
         """Return results and failures so far."""
-        with self._lock:
-            return BulkView(
-                self._total,
-                len(self._results) + len(self._failures),
-                self.ended,
-                self._cancelled,
-                self._seconds if self.ended else time.monotonic() - self._began,
-                dict(self._results),
-                dict(self._failures),
-                tuple(self._notes),
-            )
+        views = {item: job.poll() for item, job in self._jobs.items()}
+        results = {item: view.result for item, view in views.items() if view.status is JobStatus.DONE}
+        failures = {item: view.message for item, view in views.items() if view.status is JobStatus.FAILED}
+        finished = all(view.status.final for view in views.values())
+        seconds = max((view.seconds for view in views.values()), default=0.0)
+        notes = dict.fromkeys(note for view in views.values() for note in view.notes)
+        return BulkView(len(views), len(results) + len(failures), finished, seconds, results, failures, tuple(notes))
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until every call has ended; return whether it has."""
-        return self._ended.wait(timeout)
+        end = None if timeout is None else time.monotonic() + timeout
+        return all(job.wait(None if end is None else max(0.0, end - time.monotonic())) for job in self._jobs.values())
 
     def cancel(self) -> None:
         """End all calls that have not ended; results so far stay."""
-        self._cancelled = True
-        for job in list(self._jobs):
+        for job in self._jobs.values():
             job.cancel()
-
-    # ---- for the engine -----------------------------------------------------------------------------------------
-    def add(self, job: Job) -> None:
-        self._jobs.append(job)
-
-    def take(self, item: str, job: Job) -> None:
-        """Take in a call that has ended."""
-        view = job.poll()
-        with self._lock:
-            self._left.discard(item)
-            self._notes |= dict.fromkeys(view.notes)
-            if view.status is JobStatus.DONE:
-                self._results[item] = view.result
-            elif view.status is JobStatus.FAILED:
-                self._failures[item] = view.message
-            done = len(self._results) + len(self._failures)
-            if not self._left:
-                self._seconds = time.monotonic() - self._began
-                self._ended.set()
-        if self._progress is None:
-            return
-        try:
-            self._progress(done, self._total)
-        except Exception:
-            # The caller's own function may raise anything; the thread that runs it serves everybody.
-            logger.exception("The progress of a bulk job could not be reported.")

@@ -281,7 +281,7 @@ class SuggestJob:
     def __init__(self, question: SuggestQuestion, engine: Engine, session: str) -> None:
         self._plan, self._engine, self._session = Plan(question), engine, session
         self._done, self._message, self._cancelled = 0, "", False
-        self.estimate = Estimate(question.usual_s / max(1, engine.info().n_workers))
+        self.estimate = Estimate()
         self._bulk: Bulk | None = None
         self.poll()
 
@@ -290,8 +290,7 @@ class SuggestJob:
         each, done = self._plan.question.fits_each, self._done
         while not (self._plan.finished or self._message or self._cancelled):
             if self._bulk is None:
-                grid = self._plan.grid()
-                self._bulk = grid.start(self._engine, self._session, "suggest-" + key_of(grid.cells))
+                self._bulk = self._plan.grid().start(self._engine, self._session)
             view = self._bulk.poll()
             if not view.finished:
                 done = self._done + each * max(0, view.done - self._plan.known)

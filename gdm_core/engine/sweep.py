@@ -13,7 +13,6 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, stdev
 from typing import Any
 
 import pandas as pd
@@ -95,23 +94,14 @@ def aggregate(records: Iterable[Record], by: Sequence[str]) -> list[Aggregate]:
             known = ", ".join(record.config)
             raise ConfigError(f"There is no parameter {missing[0]!r} in the records; there are {known}.")
         groups.setdefault(repr([record.config[name] for name in by]), []).append(record)
-    return [_aggregate(group, by) for group in groups.values()]
-
-
-def _aggregate(group: list[Record], by: Sequence[str]) -> Aggregate:
-    good = [record for record in group if not record.failed]
-    values: dict[str, list[float]] = {}
-    for record in good:
-        for name, number in record.numbers().items():
-            if math.isfinite(number):
-                values.setdefault(name, []).append(number)
-    return Aggregate(
-        {name: group[0].config[name] for name in by},
-        len(good),
-        len(group) - len(good),
-        {name: fmean(numbers) for name, numbers in values.items()},
-        {name: stdev(numbers) if len(numbers) > 1 else math.nan for name, numbers in values.items()},
-    )
+    found = []
+    for group in groups.values():
+        good = [record.numbers() for record in group if not record.failed]
+        frame = pd.DataFrame(good, dtype=float).replace([math.inf, -math.inf], math.nan).dropna(axis=1, how="all")
+        config = {name: group[0].config[name] for name in by}
+        mean, std = ({str(name): float(number) for name, number in of.items()} for of in (frame.mean(), frame.std()))
+        found.append(Aggregate(config, len(good), len(group) - len(good), mean, std))
+    return found
 
 
 @dataclass(frozen=True, eq=False)

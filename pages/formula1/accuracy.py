@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from pages.lab.view import question_key
 from pages.ui import shell
 from pages.ui.controls import slide, switch
 from pages.ui.plot import plot
-from pages.ui.streamlit_internals import this_run
 
 STATES = tuple(range(2, 11))
 SCORER = "gdm_core.analysis.metrics:state_accuracy"
@@ -49,6 +49,23 @@ def sweeps(view: View, n_seeds: int, both: bool) -> dict[str, Sweep]:
     return found
 
 
+@dataclass(frozen=True)
+class AccuracyRun:
+    """The sweeps that a visitor has started, by the name of their model."""
+
+    jobs: dict[str, Bulk]
+
+    @classmethod
+    def start(cls, wanted: Mapping[str, Sweep]) -> AccuracyRun:
+        engine = live.screen.engine()
+        return cls({name: one.fits().start(engine, "formula1-sweep") for name, one in wanted.items()})
+
+    def cancel(self) -> None:
+        """End the fits; finished ones are kept."""
+        for bulk in self.jobs.values():
+            bulk.cancel()
+
+
 def table(records: Sequence[Record], score: str, n_seeds: int) -> np.ndarray[Any, Any]:
     """[K, seeds] one score of the finished fits; NaN where there is none yet."""
     found = np.full((len(STATES), n_seeds), np.nan, np.float32)
@@ -72,41 +89,16 @@ def tab(view: View) -> None:
     said = "Under the same protocol; takes longer."
     both = switch("Beside recurrent SLDS", True, key="rslds", at=middle, help=said)
     wanted = sweeps(view, n_seeds, both)
-    engine = live.screen.engine()
-
-    def begin() -> None:
-        for one in wanted.values():
-            one.fits().start(engine, "formula1-sweep", one.key)
-            _visitors[one.key].add(this_run().session)
-
-    def stop() -> None:
-        """For this visitor; a sweep ends when nobody is left who asked for it."""
-        for one in wanted.values():
-            _visitors[one.key].discard(this_run().session)
-            if not _visitors[one.key] and (bulk := engine.bulk(one.key)) is not None:
-                bulk.cancel()
-
-    jobs = {name: bulk for name, one in wanted.items() if (bulk := engine.bulk(one.key)) is not None}
+    keys = tuple(one.key for one in wanted.values())
+    run: AccuracyRun | None = background.begun("accuracy", keys)
+    total, jobs = sum(len(one.cells()) for one in wanted.values()), {} if run is None else run.jobs
     views = [job.poll() for job in jobs.values()]
-    total, done = sum(len(one.cells()) for one in wanted.values()), sum(view.done for view in views)
-    mine = any(this_run().session in _visitors[one.key] for one in wanted.values())
-    going = any(not view.finished for view in views)
-    if going and mine:
-        right.button("Stop", key="f1-sweep-stop", on_click=stop)
-    elif done < total or len(jobs) < len(wanted):
-        again = any(view.cancelled for view in views) or going
-        label = f"Go on with {total - done} fits" if again else f"Fit {total} models"
+    if run is None:
+        begin = partial(background.begin, "accuracy", keys, partial(AccuracyRun.start, wanted))
         refused = "The fits could not be started"
-        shell.begin_button(label, begin, refused, key="f1-sweep", at=right, type="primary")
-        if going:
-            shell.quiet(
-                "Somebody else's fits go on here: you see them come in. Go on with them, and they end when you both stop."
-            )
-        elif again:
-            shell.quiet(f"Stopped after {done} of {total} fits. They are kept: going on fits only the others.")
-    if not going:
-        for one in wanted.values():
-            _visitors.pop(one.key, None)
+        shell.begin_button(f"Fit {total} models", begin, refused, key="f1-sweep", at=right, type="primary")
+    elif not all(found.finished for found in views):
+        right.button("Stop", key="f1-sweep-stop", on_click=background.end, args=("accuracy",))
     if not jobs:
         shell.empty(
             "How many states does the lap need?",
@@ -116,10 +108,6 @@ def tab(view: View) -> None:
         )
         return
     _watch(view, wanted, jobs, views, n_seeds)
-
-
-# By sweep, the visitors who have asked for it and not stopped it since. Those with the same wish share its fits.
-_visitors: defaultdict[str, set[str]] = defaultdict(set)
 
 
 def _watch(view: View, wanted: Mapping[str, Sweep], jobs: dict[str, Bulk], views: list[BulkView], n_seeds: int) -> None:

@@ -76,7 +76,7 @@ def start(experiment: paper.Experiment) -> None:
     def run() -> PaperRun:
         engine, visitor = screen.engine(), f"{live.visitor()}/paper"
         jobs = [CompareJob(one, engine, visitor) for one in experiment.comparisons]
-        return PaperRun(jobs, Estimate(experiment.usual_s / max(1, engine.info().n_workers)))
+        return PaperRun(jobs, Estimate())
 
     background.begin("paper", experiment.name, run)
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -124,7 +122,6 @@ class QuickEngine(Engine):
         self.values = self.cache.values  # results of calls by cache key
         self.jobs: list[Job] = []
         self.forgotten: list[str] = []
-        self._lock, self._bulks = threading.Lock(), OrderedDict()
 
     def submit(self, *args: Any, **how: Any) -> Job:
         job = super().submit(*args, **how)
@@ -140,7 +137,7 @@ class QuickEngine(Engine):
     def _on_end(self, job: Job) -> None: ...
 
     def info(self) -> EngineInfo:
-        return EngineInfo(0, len(self.waiting()), 0, "")
+        return EngineInfo(0, len(self.waiting()), 0)
 
     def forget(self, session: str) -> None:
         """Cancel the jobs of a session."""

@@ -141,16 +141,14 @@ def test_forgotten_session_loses_jobs_and_data(engine: Engine) -> None:
 
 
 # ---- many jobs ----------------------------------------------------------------------------------------------------
-def test_equal_map_joins_running_job_and_keeps_results(engine: Engine) -> None:
+def test_map_keeps_results_and_reports_progress(engine: Engine) -> None:
     seen: list[tuple[int, int]] = []
     items = {f"kept-{i}": (i, 3) for i in range(12)}
-    bulk = engine.map(divmod, items, session="a", key="kept", progress=lambda done, total: seen.append((done, total)))
-    assert engine.map(divmod, items, session="a", key="kept") is bulk
-    assert engine.bulk("kept") is bulk
+    bulk = engine.map(divmod, items, session="a", progress=lambda done, total: seen.append((done, total)))
     assert bulk.wait(PATIENCE_S)
     assert bulk.poll().results["kept-7"] == (2, 1)
     until(lambda: seen[-1] == (12, 12))
-    again = engine.map(divmod, items, session="b", key="another name")
+    again = engine.map(divmod, items, session="b")
     assert again.poll().finished, "every item was kept"
     assert again.poll().results["kept-7"] == [2, 1], "as JSON holds it"
 
@@ -159,7 +157,7 @@ def test_raising_progress_harms_no_other_job(engine: Engine, caplog: pytest.LogC
     def progress(done: int, total: int) -> None:
         raise ZeroDivisionError(f"{done} of {total}")
 
-    bulk = engine.map(divmod, {"x": (7, 2)}, session="a", key="k", cached=False, progress=progress)
+    bulk = engine.map(divmod, {"x": (7, 2)}, session="a", cached=False, progress=progress)
     assert bulk.wait(PATIENCE_S)
     assert bulk.poll().results == {"x": (3, 1)}
     assert engine.submit(divmod, 7, 2).result(PATIENCE_S) == (3, 1)
@@ -197,15 +195,15 @@ def test_missing_scheduler_raises_fit_error(monkeypatch: pytest.MonkeyPatch, tmp
     with Engine(ResultCache(tmp_path)) as engine:
         with pytest.raises(FitError, match=words):
             engine.wait_ready(PATIENCE_S)
-        bulk = engine.map(divmod, {str(i): (i, 2) for i in range(2000)}, session="a", key="k", cached=False)
+        bulk = engine.map(divmod, {str(i): (i, 2) for i in range(2000)}, session="a", cached=False)
         assert bulk.wait(PATIENCE_S)
         assert len(bulk.poll().failures) == 2000
-        assert "No scheduler answers" in engine.info().trouble
+        assert "No scheduler answers" in bulk.poll().failures["0"]
 
 
 def test_closed_engine_fails_its_jobs(engine: Engine) -> None:
     busy = occupy(engine)
-    bulk = engine.map(divmod, {str(i): (i, 2) for i in range(40)}, session="a", key="k", cached=False)
+    bulk = engine.map(divmod, {str(i): (i, 2) for i in range(40)}, session="a", cached=False)
     engine.close()
     for job in busy:
         with pytest.raises(FitError, match="engine was closed before"):

@@ -116,7 +116,7 @@ def test_read_only_disk_costs_a_note_and_no_result(engine: Engine, monkeypatch: 
     (note,) = job.poll().notes
     assert "Read-only file system" in note
     assert engine.submit(fake_fit()).poll().status is JobStatus.DONE, "from memory"
-    bulk = engine.map(divmod, {"x": (7, 2), "y": (7, 3)}, session="a", key="k")
+    bulk = engine.map(divmod, {"x": (7, 2), "y": (7, 3)}, session="a")
     assert bulk.wait(PATIENCE_S)
     assert bulk.poll().results == {"x": (3, 1), "y": (2, 1)}
     assert len(bulk.poll().notes) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdm_core.engine.estimate import Estimate, Slowness, in_words
+from gdm_core.engine.estimate import Estimate, in_words
 
 
 class Clock:
@@ -19,20 +19,15 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture
-def slowness(clock: Clock) -> Slowness:
-    return Slowness(clock)
-
-
-def test_estimate_before_first_fit_shows_elapsed_time(clock: Clock, slowness: Slowness) -> None:
-    estimate = Estimate(12.0, clock, slowness)
+def test_estimate_before_first_fit_shows_elapsed_time(clock: Clock) -> None:
+    estimate = Estimate(clock)
     assert estimate.words(0, 64) == "0 of 64 fits"
     clock.now += 16
     assert estimate.words(0, 64).startswith("0 of 64 fits after 16 s")
 
 
-def test_estimate_follows_recent_rate(clock: Clock, slowness: Slowness) -> None:
-    estimate = Estimate(12.0, clock, slowness)
+def test_estimate_follows_recent_rate(clock: Clock) -> None:
+    estimate = Estimate(clock)
     estimate.words(0, 64)
     for done in range(1, 9):
         clock.now += 1
@@ -44,8 +39,8 @@ def test_estimate_follows_recent_rate(clock: Clock, slowness: Slowness) -> None:
     assert said == "24 of 64 fits, about 7 minutes left"
 
 
-def test_estimate_grows_while_nothing_finishes(clock: Clock, slowness: Slowness) -> None:
-    estimate = Estimate(None, clock, slowness)
+def test_estimate_grows_while_nothing_finishes(clock: Clock) -> None:
+    estimate = Estimate(clock)
     estimate.left_s(0, 10)
     clock.now += 10
     assert estimate.left_s(5, 10) == pytest.approx(10)

@@ -11,7 +11,8 @@ import streamlit as st
 
 from gdm_core.analysis import looks
 from gdm_core.analysis.matching import parse, text_of
-from gdm_core.engine import Engine, estimate, get_engine
+from gdm_core.engine import Engine, get_engine
+from gdm_core.engine.estimate import in_words
 from gdm_studio.plot import figures
 from pages.channel import Moving, channel
 from pages.lab.live import session_cleanup
@@ -62,9 +63,10 @@ def visitor() -> str:
 
 
 def beforehand(usual_s: float) -> str:
-    """How long work takes that is not begun: `usual_s` of one worker on a quiet machine, as this one is now."""
+    """Return how long work takes that has not begun; `usual_s` is its time on one worker."""
     info = engine().info()
-    return estimate.beforehand(usual_s / max(1, info.n_workers), info.waiting + info.running)
+    words, jobs = in_words(usual_s / max(1, info.n_workers)), info.waiting + info.running
+    return f"{words}, after {jobs} other {'job' if jobs == 1 else 'jobs'}" if jobs else words
 
 
 def release_when_gone() -> None:
