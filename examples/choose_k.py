@@ -1,12 +1,10 @@
-"""How many states.
+"""Choose a model and its number of states.
 
-Two halves of a recording judge each other's models: what one half teaches must hold on the other, and both must find the
-same states.
+Models are fitted to two halves of a recording. Each is scored on the other half, and both halves must find the same states.
 """
 
 # %% Ask
-# Name a model and what to try. Fits are kept on disk, so that a second run is done at once; `gdm suggest TABLE` asks the same on
-# the command line.
+# Name the models and numbers of states to try. Fits are cached on disk; `gdm suggest TABLE` does the same for a file.
 
 import gdm_core
 from gdm_core import ARHMM
@@ -19,11 +17,10 @@ def tell(done: int, total: int) -> None:
 
 
 lap = nascar.simulate("standard", T=800, seed=0)
-found = gdm_core.suggest(lap, "arhmm-ro", states=[1, 2, 3, 4, 5], seeds=[0], progress=tell)
+found = gdm_core.suggest(lap, ["arhmm-ro"], states=[1, 2, 3, 4, 5], progress=tell)
 
-# %% What was found
-# More states always fit better where they were fitted. The held-out score stops growing, and agreement falls, where states are
-# split that are one.
+# %% Recommendation
+# The held-out score stops rising and agreement falls when a state is split in two.
 
 print(found)
 print(found.to_frame().to_string(float_format="{:.2f}".format))

@@ -9,7 +9,7 @@ from typing import Any
 from gdm_core.engine.compare import Compared, Comparison
 from gdm_core.engine.engine import Engine
 from gdm_core.engine.job import Progress
-from gdm_core.engine.suggest import MOST_STATES, SEEDS, Suggestion, SuggestQuestion
+from gdm_core.engine.suggest import MODELS, MOST_STATES, SEEDS, Suggestion, SuggestQuestion
 from gdm_core.engine.suggest import suggest as _suggestions
 from gdm_core.engine.sweep import EVALUATE, Records, Sweep, run
 from gdm_core.errors import ConfigError
@@ -19,7 +19,7 @@ from gdm_core.trials import TrialsLike, as_trials
 
 def suggest(
     trials: TrialsLike,
-    model: str = "gdm",
+    models: str | Sequence[str] = MODELS,
     *,
     n_latent: int | None = None,
     states: Sequence[int] = tuple(range(1, MOST_STATES + 1)),
@@ -28,20 +28,21 @@ def suggest(
     engine: Engine | None = None,
     **fixed: Any,
 ) -> Suggestion:
-    """How many states there are, and which softness, stickiness and dimensions suit them, as far as two halves of the data tell.
+    """Recommend a model with its number of states, temperature, stickiness and dimensions, by cross-validation.
 
     trials    a Trial, an array [T, N], several, or Trials
-    model     by its name: "gdm", "arhmm-ro", "rslds-sticky", ... (`gdm info` lists them)
+    models    one or several to compare, by name: "gdm", "arhmm-sticky", "rslds-sticky", ... (`gdm info` lists them)
     n_latent  D to begin with; 2, or 1 for a single channel, if None
     states    numbers of states to try
-    seeds     of the fits of each setting, two halves from each seed
-    progress  is told how many fits are done, and of how many at the most
-    engine    to work on, None for this process
-    fixed     parameters of the model that stay as they are
+    seeds     each setting is fitted to both halves from each of them
+    progress  called with the number of finished fits and the largest total
+    engine    runs the fits; None for this process
+    fixed     parameters that stay fixed in the models that have them
     """
     data = as_trials(trials)
     d = min(2, data.n_channels) if n_latent is None else n_latent
-    question = SuggestQuestion(model, data, d, fixed, states, seeds)
+    names = (models,) if isinstance(models, str) else tuple(models)
+    question = SuggestQuestion(names, data, d, fixed, states, seeds)
     return list(_suggestions(question, progress=progress, engine=engine))[-1]
 
 

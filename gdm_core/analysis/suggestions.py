@@ -1,14 +1,14 @@
-"""Which K, and which other settings: what the data can tell, how sure it is, and what comes second.
+"""Choice of a model, its number of states and other settings by cross-validation between two halves of the data.
 
-Each setting is tried on two halves of the data (blocks of time, or whole trials where there are many). A model of one
-half is judged by the likelihood of the other half's blocks, and by whether both halves' models find the same states
-everywhere. More states than there are raise the likelihood of what was fitted, but not that of the other half, and
-which of the surplus states stands for what differs from half to half.
+Each setting is fitted to two halves of the data: alternating blocks of time, or whole trials if there are many. Each fit is
+scored on the blocks of the other half, and the states of both fits are compared on all of the data. Superfluous states
+improve the training fit but not the held-out score, and differ between halves.
+
+Scores of blocks are compared pairwise by trimmed means: models that extrapolate can fail in single blocks by any amount.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -23,49 +23,61 @@ from gdm_core.analysis.score_uncertainty import SHORTEST, blocks
 from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_core.maths.threads import one_thread, one_torch_thread
 from gdm_core.models.base import StateModel, Status
-from gdm_core.models.registry import import_family
+from gdm_core.models.registry import TITLES, import_family
 from gdm_core.trials import Trials
 
 N_BLOCKS = 10
 MANY_TRIALS = 8  # from here on halves are made of whole trials
-N_STRETCHES = 20  # that a long recording is read in
+N_STRETCHES = 20  # of a long recording
 SHORTEST_STRETCH = 100  # samples
-ERRORS = 2.0  # standard errors within which two settings are not told apart
-NEGLIGIBLE = 0.02  # of what the best setting gains over one state
-STABLE = 0.9  # of the moments in the same state, for both halves' models: found again
+TRIMMED = 0.2  # share of the blocks left out at each end
+ERRORS = 2.0  # standard errors between two settings that differ
+NEGLIGIBLE = 0.02  # of the gain of the best setting over one state
+MARGIN = 0.1  # nats per sample and channel by which one model must be better to outweigh agreement
+STABLE = 0.9  # share of time steps on which two halves agree
 UNSTABLE = 0.7
+SAME = 0.05  # difference in agreement that does not count
 IDLE = 0.01  # share of the time
 NUMBERS = {1: "one state", 2: "two states", 3: "three states", 4: "four states", 5: "five states", 6: "six states"}
+
+Float = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What one setting came to.
+    """Scores of one setting.
 
+    model         name of the model in `NAMED_MODELS`
+    setting       family and parameters
     held_out      nats per sample of each block, by the model of the other half
-    agreement     share of all moments that both halves' models put into the same state, states matched one to one
-    elbo          nats per sample of what was fitted, mean of both halves
-    seeds         the same share for models of one half from different seeds, mean of both halves; NaN with one seed
-    idle          states that are used less than 1 % of the time, in the half with more of them
-    copies        states that share their counterpart in the other half's model with another one, in the half with more of them
-    stay          median stay in a state, samples
-    parameters    how many numbers were learned
+    agreement     share of time steps that the models of both halves assign to the same state, states matched one to one
+    elbo          nats per sample of the training data, mean of both halves
+    idle          states that are used less than 1% of the time, in the half with more of them
+    stay          median dwell time, samples
     """
 
+    model: str
     setting: dict[str, Any]
     held_out: tuple[float, ...]
     agreement: float
     elbo: float
     idle: int
     stay: float
-    parameters: int
     seconds: float = 0.0
-    seeds: float = math.nan
-    copies: int = 0
+
+    @property
+    def n_states(self) -> int:
+        return int(self.setting["n_states"])
 
     @property
     def mean(self) -> float:
         return float(np.mean(self.held_out))
+
+    @property
+    def found_again(self) -> float:
+        """Agreement of both halves above chance. Halves always agree on a single state, which is no evidence for it."""
+        chance = 1 / self.n_states
+        return UNSTABLE if self.n_states == 1 else (self.agreement - chance) / (1 - chance)
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Probe:
@@ -74,23 +86,27 @@ class Probe:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """What is recommended of one parameter, and what it was decided from.
+    """The recommended value of one parameter.
 
-    sure       "clear", "likely" or "open": whether the data tell this value from others
-    sentences  what is recommended and why; how sure it is; what comes second
+    model      name of the model that it belongs to
+    sure       "clear", "likely" or "open"
+    sentences  the recommendation and its reason; how certain it is
+    probes     all settings that were compared
+    scores     held-out score of each probe, nats per sample
     """
 
     name: str
     value: Any
-    runner_up: Any
+    model: str
     sure: str
-    sentences: tuple[str, str, str]
+    sentences: tuple[str, str]
     probes: tuple[Probe, ...] = field(repr=False)
+    scores: tuple[float, ...] = field(repr=False)
 
 
-# ---- how much is read ---------------------------------------------------------------------------------------------
+# ---- data -----------------------------------------------------------------------------------------------------------
 def thinned(trials: Trials, most: int) -> Trials:
-    """The trials, or about `most` samples of them: whole stretches from all over them, so that each keeps its order in time."""
+    """Return the trials, or about `most` samples in stretches that are spread evenly over them."""
     if trials.n_samples <= most:
         return trials
     found = []
@@ -105,9 +121,8 @@ def thinned(trials: Trials, most: int) -> Trials:
     return Trials(parts, f"{trials.name}, {len(parts)} stretches")
 
 
-# ---- trying one setting ---------------------------------------------------------------------------------------------
 def halves(trials: Trials) -> tuple[Trials, Trials]:
-    """Every other block of time, or of many trials every other one; both halves see beginning and end."""
+    """Split trials into alternating blocks of time, or many trials into alternating trials."""
     if len(trials) >= MANY_TRIALS:
         pieces = list(trials)
     else:
@@ -116,33 +131,33 @@ def halves(trials: Trials) -> tuple[Trials, Trials]:
     if len(pieces) < 4:
         raise DataError(
             f"{trials.name!r} has {trials.n_samples} samples, which make {len(pieces)} blocks of {SHORTEST} or more; "
-            "at least 4 are needed to say anything about settings. Take a longer recording."
+            "at least 4 are needed to compare settings. Use a longer recording."
         )
     first, second = (Trials(tuple(pieces[half::2]), f"{trials.name}, half {half + 1}") for half in (0, 1))
     return first, second
 
 
 def probe(
-    family: str, setting: Mapping[str, Any], trials: Trials, seeds: Sequence[int] = (0, 1)
+    model: str, setting: Mapping[str, Any], trials: Trials, seeds: Sequence[int] = (0,)
 ) -> Iterator[dict[str, Any] | None]:
-    """Try one setting; of several seeds the fit with the higher ELBO stands for its half.
+    """Fit one setting to both halves and score it; of several seeds, the fit with the highest ELBO represents its half.
 
-    None after each fit, where it may be stopped; in the end what it came to, as plain values for a store.
+    Yields None after each fit, so that a caller can stop, and finally the probe as plain values.
     """
-    with one_thread(), one_torch_thread():  # on a busy machine threads wait for each other, and cost five times as much
-        found = yield from _probe(family, setting, trials, seeds)
+    with one_thread(), one_torch_thread():  # several threads are five times as slow on a busy machine
+        found = yield from _probe(model, setting, trials, seeds)
     yield asdict(found)
 
 
 def _probe(
-    family: str, setting: Mapping[str, Any], trials: Trials, seeds: Sequence[int]
+    model: str, setting: Mapping[str, Any], trials: Trials, seeds: Sequence[int]
 ) -> Generator[None, None, Probe]:
     sides = halves(trials)
-    models, elbos, scores, between, seconds = [], [], [], [], 0.0
+    models, elbos, scores, seconds = [], [], [], 0.0
     for side, other in (sides, sides[::-1]):
         sound = []
         for seed in seeds:
-            fit = _fitted(family, setting, side, seed)
+            fit = _fit(setting, side, seed)
             seconds += fit.seconds_
             if fit.status_ is not Status.FAILED:
                 sound.append((fit.elbo_, fit))
@@ -152,159 +167,147 @@ def _probe(
         elbo, best = max(sound, key=lambda one: one[0])
         models.append(best)
         elbos.append(elbo)
-        said = [np.concatenate(fit.predict_proba(side)).argmax(axis=1) for _, fit in sound]
-        between += [matched_accuracy(one, another) for one, another in itertools.combinations(said, 2)]
         scores.append([best.score(block) for block in other])
     soft = [np.concatenate(model.predict_proba(trials)) for model in models]
     found = [states.argmax(axis=1) for states in soft]
     lengths = np.cumsum([trial.n_samples for trial in trials])[:-1]
-    held_out = [score for pair in zip(scores[1], scores[0], strict=False) for score in pair]  # in order of time
+    held_out = [score for pair in zip(scores[1], scores[0], strict=False) for score in pair]  # in time order
     held_out += scores[1][len(scores[0]) :]
     return Probe(
+        model=model,
         setting=dict(setting),
         held_out=tuple(held_out),
         agreement=matched_accuracy(*found),
         elbo=float(np.mean(elbos)),
-        idle=max(int((states.mean(axis=0) < IDLE).sum()) for states in soft),
+        idle=max(int((shares.mean(axis=0) < IDLE).sum()) for shares in soft),
         stay=median_bout(np.split(found[0], lengths)),
-        parameters=sum(int(value.size) for value in models[0].params_.values()),
         seconds=seconds,
-        seeds=float(np.mean(between)) if between else math.nan,
-        copies=max(copies(*found), copies(*found[::-1])),
     )
 
 
-def _fitted(family: str, setting: Mapping[str, Any], side: Trials, seed: int) -> StateModel:
-    """Fit without calibrating forecasts, which a probe does not need and which cost half of it."""
-    kind: Any = import_family(family)
-    model: StateModel = kind(**setting, seed=seed)
+def _fit(setting: Mapping[str, Any], side: Trials, seed: int) -> StateModel:
+    """Fit without calibrating forecasts, which takes as long as the fit."""
+    parameters = dict(setting)
+    kind: Any = import_family(parameters.pop("family"))
+    model: StateModel = kind(**parameters, seed=seed)
     for _ in model.fit_iter(side, calibrate=False):
         pass
     return model
 
 
-def copies(states: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> int:
-    """How many of the states in use are not the only one that mostly meets its counterpart among the others."""
-    counterparts = []
-    for state in np.unique(states):
-        there = states == state
-        if there.mean() >= IDLE:
-            counterparts.append(int(np.bincount(others[there]).argmax()))
-    return len(counterparts) - len(set(counterparts))
+# ---- comparing ------------------------------------------------------------------------------------------------------
+def trimmed_mean(values: Float) -> tuple[float, float]:
+    """Return the mean without the `TRIMMED` lowest and highest values, and its standard error (Tukey and McLaughlin)."""
+    ordered = np.sort(values)
+    n, cut = len(ordered), math.ceil(TRIMMED * len(ordered))
+    if n <= 2 * cut + 1:
+        cut = 0
+    kept = ordered[cut : n - cut]
+    winsorised = np.clip(ordered, kept[0], kept[-1])
+    error = winsorised.std(ddof=1) / ((1 - 2 * cut / n) * math.sqrt(n)) if n > 1 else math.inf
+    return float(kept.mean()), float(error)
+
+
+def deficit(probe: Probe, best: Probe) -> tuple[float, float]:
+    """Return by how many nats per sample a setting is below the best in the same blocks, and the standard error."""
+    return trimmed_mean(np.asarray(best.held_out) - np.asarray(probe.held_out))
+
+
+def held_out_scores(probes: Sequence[Probe]) -> list[float]:
+    """Return the score of each setting: the trimmed mean of its difference to the median setting of each block."""
+    table = np.array([probe.held_out for probe in probes])
+    middle = np.median(table, axis=0)
+    level = trimmed_mean(middle)[0]
+    return [level + trimmed_mean(row - middle)[0] for row in table]
 
 
 # ---- deciding -------------------------------------------------------------------------------------------------------
-def deficit(probe: Probe, best: Probe) -> tuple[float, float]:
-    """(nats per sample that a setting lies below the best, standard error), over the same blocks."""
-    difference = np.asarray(best.held_out) - np.asarray(probe.held_out)
-    return float(difference.mean()), float(difference.std(ddof=1) / math.sqrt(len(difference)))
+def choose_states(probes: Sequence[Probe], n_channels: int = 1) -> Recommendation:
+    """Choose a model and its number of states (K) together.
 
-
-def choose_states(probes: Sequence[Probe]) -> Recommendation:
-    """How many states (K): the fewest that predict the other half as well as any, and that both halves find."""
-    tried = sorted(_sound(probes), key=lambda p: p.setting["n_states"])
-    if len(tried) < 2:
+    Of each model, the smallest K that predicts as well as the best and whose states both halves find. Of these candidates, the
+    one that predicts best, or if the differences are within `MARGIN`, the one whose states both halves find.
+    """
+    tried = sorted(_sound(probes), key=lambda p: p.n_states)
+    by_model = {name: [p for p in tried if p.model == name] for name in dict.fromkeys(p.model for p in probes)}
+    candidates = [_fewest_states(group) for group in by_model.values() if len(group) > 1]
+    if not candidates:
         raise ConfigError(f"{len(tried)} number(s) of states could be tried; at least 2 are needed to choose from.")
-    best = max(tried, key=lambda p: p.mean)
-    gain = best.mean - tried[0].mean
-    level = [p for p in tried if _is_level(p, best, gain)]
-    steadiest = max(p.agreement for p in level)
-    chosen = next(p for p in level if p.agreement >= STABLE * steadiest)
-    rivals = [p for p in level if p is not chosen]
-    others = [p for p in tried if p is not chosen]
-    second = max(rivals, key=lambda p: p.agreement) if rivals else max(others, key=lambda p: p.mean)
-    fewer = [p for p in tried if p.setting["n_states"] < chosen.setting["n_states"]]
-    sure = _how_sure(chosen, fewer, rivals, best)
-    k = chosen.setting["n_states"]
+    scores = dict(zip(map(id, tried), held_out_scores(tried), strict=True))
+
+    def score(probe: Probe) -> float:
+        return scores[id(probe)]
+
+    best = max(candidates, key=score)
+    near = [p for p in candidates if _is_near(p, best, MARGIN * n_channels)]
+    steadiest = max(p.found_again for p in near)
+    steady = [p for p in near if p.found_again >= steadiest - SAME]
+    chosen = min(steady, key=lambda p: (p.n_states, -score(p)))
+    fewer = [p for p in by_model[chosen.model] if p.n_states < chosen.n_states]
+    better = [p for p in tried if max(score(p) - score(chosen), p.mean - chosen.mean) > 0]
+    sure = _how_sure(chosen, fewer, better)
     if fewer:
-        loss, error = deficit(max(fewer, key=lambda p: p.mean), chosen)
-        why = f"fewer lose {loss:.2f} ± {error:.2f} nats a sample on the half that was not fitted, more gain nothing there"
+        lost, error = deficit(max(fewer, key=score), chosen)
+        why = f"fewer states predict held-out data worse, by {lost:.2f} ± {error:.2f} nats per sample"
     else:
-        why = "more do not predict the half that was not fitted any better"
-    certainty = {
-        "clear": f"That is clear: models of two halves of the data agree on {chosen.agreement:.0%} of the moments.",
-        "likely": f"That is likely, not certain: models of two halves of the data agree on {chosen.agreement:.0%} of the moments.",
-        "open": (
-            f"The data do not settle it: models of two halves agree on {chosen.agreement:.0%} of the moments only. "
-            "Take the number that you can name, and compare seeds before you build on single states."
-        ),
-    }[sure]
-    if k == 1:  # whose halves agree whatever the data are
-        better, within = deficit(chosen, best)
-        certainty = (
-            "That is clear: no other number predicts that half better."
-            if sure == "clear"
-            else f"That is likely, not certain: {_named(best.setting['n_states'])} would predict that half {better:.2f} ± "
-            f"{within:.2f} nats a sample better, which may be chance."
-        )
-    lost, error = deficit(second, chosen)
-    spare = second.copies + second.idle
-    runner_up = (
-        f"Next comes {_named(second.setting['n_states'])}: {abs(lost):.2f} ± {error:.2f} nats a sample "
-        f"{'above' if lost < 0 else 'below'} that, halves agree on {second.agreement:.0%}"
-        + (
-            f", and {spare} of its states {'is' if spare == 1 else 'are'} a copy of another or hardly used."
-            if spare
-            else "."
-        )
-    )
+        why = "more states do not predict held-out data better"
     return Recommendation(
         "n_states",
-        k,
-        second.setting["n_states"],
+        chosen.n_states,
+        chosen.model,
         sure,
-        (f"Take {_named(k)}: {why}.", certainty, runner_up),
+        (f"Use {_named(chosen)}: {why}.", _certainty(chosen, sure, max(better, key=score, default=None))),
         tuple(tried),
+        tuple(map(score, tried)),
     )
+
+
+def _certainty(chosen: Probe, sure: str, rival: Probe | None) -> str:
+    agree = f"two halves of the data agree on {chosen.agreement:.0%} of time steps"
+    if sure == "open":
+        return f"Open: {agree}; compare seeds before you interpret single states."
+    if sure == "clear":
+        return f"Clear: {agree if chosen.n_states > 1 else 'no other setting predicts held-out data better'}."
+    reasons = [agree] if chosen.n_states > 1 else []
+    if rival is not None:
+        gained, error = deficit(chosen, rival)
+        better = f"would predict held-out data better, by {gained:.2f} ± {error:.2f} nats per sample"
+        reasons.append(f"{_named(rival)} {better}" if gained > 0 else "predictions fail in some blocks of the data")
+    return f"Likely: {', but '.join(reasons)}."
 
 
 def choose_value(name: str, symbol: str, usual: Any, probes: Sequence[Probe]) -> Recommendation:
-    """Another parameter: as it usually is, unless another value predicts the other half better and is as well agreed on."""
+    """Choose the value of another parameter: the usual one unless another predicts better and halves agree as much on it."""
     tried = _sound(probes)
     now = next((p for p in tried if p.setting.get(name) == usual), None)
     if now is None or len(tried) < 2:
-        raise ConfigError(f"{name} could not be tried at {usual!r} and at another value; nothing can be said of it.")
-    others = [p for p in tried if p is not now]
-    ahead = []
-    for other in others:
-        gained, error = deficit(now, other)
-        if gained > ERRORS * error:
-            ahead.append(other)
-    better = [other for other in ahead if other.agreement > now.agreement - 0.05]
-    chosen = max(better, key=lambda p: p.mean) if better else now
-    unsteady = ahead if chosen is now else []
-    second = max(unsteady or [p for p in tried if p is not chosen], key=lambda p: p.mean)
-    gained, error = deficit(second, chosen)
-    told_apart, above = abs(gained) > ERRORS * error, gained < -ERRORS * error  # above: and found again less often
-    value, other_value, kept = (_in_words(v) for v in (chosen.setting.get(name), second.setting.get(name), usual))
+        raise ConfigError(
+            f"{name} could not be tried at {usual!r} and at another value, so no value can be recommended."
+        )
+    scores = held_out_scores(tried)
+    by_score = [p for _, p in sorted(zip(scores, tried, strict=True), key=lambda pair: -pair[0])]
+    ahead = [p for p in by_score if p is not now and _is_apart(now, p)]
+    better = [p for p in ahead if p.agreement > now.agreement - SAME]
+    chosen = better[0] if better else now
+    unsteady = [] if better else ahead
+    second = next(p for p in unsteady or by_score if p is not chosen)
+    lost, error = deficit(second, chosen)
+    value, other, kept = (_in_words(v) for v in (chosen.setting.get(name), second.setting.get(name), usual))
     if unsteady:
         first = (
-            f"Keep {symbol} at {value}: {other_value} predicts the half that was not fitted better, but models of two halves "
-            "agree on fewer moments."
+            f"Keep {symbol} at {value}: {other} predicts held-out data better, but halves of the data agree on its states less "
+            f"({second.agreement:.0%} instead of {chosen.agreement:.0%} of time steps)."
         )
     elif chosen is now:
-        first = f"Keep {symbol} at {value}: no other value predicts the half that was not fitted better by more than its error."
+        first = f"Keep {symbol} at {value}: no other value clearly predicts held-out data better."
     else:
-        first = f"Take {symbol} {value} instead of {kept}: it predicts the half that was not fitted better."
-    if above:
-        certainty = f"The data do not settle it: {other_value} lies {-gained:.2f} ± {error:.2f} nats a sample above it."
-    else:
-        certainty = (
-            f"That is clear: {other_value} lies {gained:.2f} ± {error:.2f} nats a sample below it."
-            if told_apart
-            else f"It hardly matters: {other_value} is within {abs(gained):.2f} ± {error:.2f} nats a sample of it."
-        )
-    last = (
-        f"Halves of the data agree on {chosen.agreement:.0%} of the moments with {value} and on {second.agreement:.0%} "
-        f"with {other_value}; the median stay is {chosen.stay:g} and {second.stay:g} samples."
-    )
+        first = f"Set {symbol} to {value} instead of {kept}: it predicts held-out data better."
+    is_best = all(p.mean <= chosen.mean for p in tried) and chosen is by_score[0]
+    sure = "clear" if is_best and _is_apart(second, chosen) else "open"
+    difference = f"{abs(lost):.2f} ± {error:.2f} nats per sample {'better' if lost < 0 else 'worse'}"
+    certainty = f"Clear: {other} is {difference}." if sure == "clear" else f"Open: {other} is {difference}."
     return Recommendation(
-        name,
-        chosen.setting.get(name),
-        second.setting.get(name),
-        "clear" if told_apart and not above else "open",
-        (first, certainty, last),
-        tuple(tried),
+        name, chosen.setting.get(name), chosen.model, sure, (first, certainty), tuple(tried), tuple(scores)
     )
 
 
@@ -316,21 +319,35 @@ def _sound(probes: Sequence[Probe]) -> list[Probe]:
     return [p for p in probes if np.isfinite(p.held_out).all()]
 
 
-def _is_level(probe: Probe, best: Probe, gain: float) -> bool:
-    """Whether a setting cannot be told from the best, or loses next to nothing of what the best gains."""
+def _is_apart(probe: Probe, best: Probe) -> bool:
+    """Return whether a setting is clearly worse than another."""
     lost, error = deficit(probe, best)
-    return lost <= max(ERRORS * error, NEGLIGIBLE * gain)
+    return lost > ERRORS * error
 
 
-def _how_sure(chosen: Probe, fewer: Sequence[Probe], rivals: Sequence[Probe], best: Probe) -> str:
+def _is_near(probe: Probe, best: Probe, tolerance: float) -> bool:
+    """Return whether a setting is not clearly worse than the best, or by less than the tolerance."""
+    lost, error = deficit(probe, best)
+    return lost <= max(ERRORS * error, tolerance)
+
+
+def _fewest_states(tried: Sequence[Probe]) -> Probe:
+    """Return the setting of one model with the fewest states that predicts as well as any and that both halves find."""
+    scores = held_out_scores(tried)
+    best = tried[int(np.argmax(scores))]
+    near = [p for p in tried if _is_near(p, best, NEGLIGIBLE * (max(scores) - scores[0]))]
+    steadiest = max(p.agreement for p in near)
+    return next(p for p in near if p.agreement >= STABLE * steadiest)
+
+
+def _how_sure(chosen: Probe, fewer: Sequence[Probe], better: Sequence[Probe]) -> str:
     if chosen.agreement < UNSTABLE:
         return "open"
-    if chosen.setting["n_states"] == 1:
-        return "clear" if chosen is best else "likely"
-    apart = all(deficit(p, chosen)[0] > ERRORS * deficit(p, chosen)[1] for p in fewer)
-    steadier = all(p.agreement < chosen.agreement for p in rivals)
-    return "clear" if chosen.agreement >= STABLE and apart and steadier else "likely"
+    if better or (chosen.n_states > 1 and chosen.agreement < STABLE):
+        return "likely"
+    return "clear" if all(_is_apart(p, chosen) for p in fewer) else "likely"
 
 
-def _named(k: int) -> str:
-    return NUMBERS.get(k, f"{k} states")
+def _named(probe: Probe) -> str:
+    states = NUMBERS.get(probe.n_states, f"{probe.n_states} states")
+    return f"{states} ({TITLES.get(probe.model, probe.model)})"

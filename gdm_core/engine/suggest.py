@@ -1,6 +1,6 @@
-"""Suggested settings: a grid of K, then what depends on it, on an engine or here, with every fit kept in the store.
+"""Suggested settings: models and K first, then what depends on them, in this process or on an engine.
 
-A suggestion that was stopped, with its page or with the server, goes on where it was when it is asked for again.
+Finished fits are cached, so a suggestion that was stopped continues where it was.
 """
 
 from __future__ import annotations
@@ -20,25 +20,32 @@ from gdm_core.engine.estimate import Estimate
 from gdm_core.engine.grid import Grid, key_of
 from gdm_core.engine.job import Bulk, BulkView, Progress
 from gdm_core.errors import ConfigError, FitError, GdmError
-from gdm_core.models.registry import NAMED_MODELS, available, import_family
+from gdm_core.models.registry import NAMED_MODELS, TITLES, available, import_family
 from gdm_core.trials import Trials
 
-SEEDS = (0, 1)
+MODELS = ("gdm", "arhmm-sticky")
+SEEDS = (0,)
 MOST_STATES = 9
-# Samples that are read at the most, so that all fits of a question take a minute of one core: by how long models take.
-MOST_READ = {"gdm": 6000, "gdm-linear": 6000, "gdm-paper": 1500, "gdm-rnn": 1500, "gdm-mixture": 1500, "pdlds": 1500}
+# Samples that are read at most, so that all fits of a question take about a minute of one core.
+MOST_READ = {"gdm": 6000, "gdm-linear": 6000, "arhmm": 6000, "arhmm-sticky": 6000}
+MOST_READ |= {"gdm-paper": 1500, "gdm-rnn": 1500, "gdm-mixture": 1500, "pdlds": 1500}
 MOST_READ_OF_OTHERS = 3000
 TEMPERATURES = (0.3, 0.6, 0.99)
 STICKINESSES = ("learn", 0.0, 0.5, 0.9)
 
-Settings = dict[str, dict[str, Any]]  # by the name of what a probe of each depends on
+Settings = dict[str, tuple[str, dict[str, Any]]]  # model and setting, by cache key
+
+
+def most_read(models: Iterable[str]) -> int:
+    """Return how many samples are read at most: as many as the slowest of these models can."""
+    return min(MOST_READ.get(name, MOST_READ_OF_OTHERS) for name in models)
 
 
 @dataclass(frozen=True, eq=False)
 class SuggestQuestion:
-    """What settings are wanted of: a model by its name, its fixed parameters, and the data."""
+    """Models to compare, parameters that stay fixed, and the data."""
 
-    model: str
+    models: Sequence[str]
     trials: Trials
     n_latent: int = 2
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -46,8 +53,13 @@ class SuggestQuestion:
     seeds: Sequence[int] = SEEDS
 
     def __post_init__(self) -> None:
-        if self.model not in available():
-            raise ConfigError(f"There is no model {self.model!r}; choose one of {', '.join(available())}.")
+        for model in self.models:
+            if model not in available():
+                raise ConfigError(f"There is no model {model!r}; choose one of {', '.join(available())}.")
+        if not self.models:
+            raise ConfigError("models is empty; name at least one.")
+        if unknown := set(self.fixed).difference(*map(_defaults, self.models)):
+            raise ConfigError(f"{', '.join(self.models)} has no parameter {', '.join(sorted(unknown))}.")
         if len(set(self.states)) < 2 or min(self.states) < 1:
             raise ConfigError(f"states is {list(self.states)}; give at least two different numbers, each at least 1.")
         if not 1 <= self.n_latent <= self.trials.n_channels:
@@ -59,77 +71,74 @@ class SuggestQuestion:
 
     @cached_property
     def read(self) -> Trials:
-        """What of the trials is fitted: all of them, or stretches of a long recording."""
-        return thinned(self.trials, MOST_READ.get(self.model, MOST_READ_OF_OTHERS))
+        """The trials that are fitted: all of them, or stretches of a long recording."""
+        return thinned(self.trials, most_read(self.models))
 
     @property
     def note(self) -> str:
-        """What is not read, in words; "" where everything is."""
+        """A sentence about samples that are not read, or "" if all are."""
         if self.read is self.trials:
             return ""
-        return (
-            f"Reads {self.read.n_samples:,} of {self.trials.n_samples:,} samples, in {len(self.read)} stretches from all over "
-            "them, so that it takes about a minute of a processor."
-        )
+        return f"Uses {self.read.n_samples:,} of {self.trials.n_samples:,} samples, in {len(self.read)} evenly spread stretches."
 
     @property
     def usual_s(self) -> float:
-        """What all fits take one after the other on a quiet machine, roughly: `MOST_READ` samples take a minute."""
-        share = self.read.n_samples / MOST_READ.get(self.model, MOST_READ_OF_OTHERS)
-        return self.n_fits() * (0.3 + 0.6 * share)
+        """Rough time of all fits on one idle core."""
+        return self.n_fits() * (0.3 + 0.6 * self.read.n_samples / most_read(self.models))
 
-    @property
-    def family(self) -> str:
-        return NAMED_MODELS[self.model][0]
+    def base(self, model: str) -> dict[str, Any]:
+        """Return the family of a model and every parameter but the number of states that is tried or fixed."""
+        family, given = NAMED_MODELS[model]
+        known = _defaults(model)
+        usual = {name: value for name, value in known.items() if name in ("temperature", "stickiness")}
+        fixed = {name: value for name, value in self.fixed.items() if name in known}
+        return {"family": family, **usual, **given, "n_latent": self.n_latent, **fixed}
 
-    def base(self) -> dict[str, Any]:
-        """Every parameter but the number of states: those to be tried by name, so that no value is tried twice."""
-        usual = {name: value for name, value in self._defaults.items() if name in ("temperature", "stickiness")}
-        return {**usual, **NAMED_MODELS[self.model][1], "n_latent": self.n_latent, **self.fixed}
-
-    @cached_property
-    def _defaults(self) -> dict[str, Any]:
-        return {f.name: f.default for f in fields(import_family(self.family).config_class)}
-
-    def name_of(self, setting: Mapping[str, Any]) -> str:
-        """Names all that a probe depends on but the version of the code."""
-        return f"{self.family}/{json.dumps(setting, sort_keys=True)}/{list(self.seeds)}/{self.read.fingerprint}"
+    def name_of(self, model: str, setting: Mapping[str, Any]) -> str:
+        """Return a cache key of everything that a probe depends on except the code version."""
+        return f"{model}/{json.dumps(setting, sort_keys=True)}/{list(self.seeds)}/{self.read.fingerprint}"
 
     @property
     def key(self) -> str:
-        """Names the whole question."""
-        return key_of([f"{self.name_of(self.base())}/{sorted(set(self.states))}"])
+        """Cache key of the whole question."""
+        return key_of(f"{self.name_of(model, self.base(model))}/{sorted(set(self.states))}" for model in self.models)
 
     @property
     def fits_each(self) -> int:
-        """Fits of one setting: two halves from each seed."""
+        """Number of fits of one setting: two halves from each seed."""
         return 2 * len(self.seeds)
 
     def n_fits(self) -> int:
-        """How many fits the question costs at the most."""
-        return self.fits_each * (len(set(self.states)) + sum(len(grid) - 1 for _, _, grid in self.further(2)))
+        """Return the largest number of fits that may be needed."""
+        further = max(sum(len(grid) - 1 for _, _, grid in self.further(model, 2)) for model in self.models)
+        return self.fits_each * (len(set(self.states)) * len(self.models) + further)
 
-    def further(self, n_states: int) -> list[tuple[str, str, list[Any]]]:
-        """(parameter, its symbol, values to try, the usual one first) once the number of states is chosen."""
-        known = self._defaults
+    def further(self, model: str, n_states: int) -> list[tuple[str, str, list[Any]]]:
+        """Return (parameter, symbol, values with the usual one first) to try after K is chosen."""
+        usual = _defaults(model) | self.base(model)
         wanted: list[tuple[str, str, Sequence[Any]]] = [
-            ("temperature", "softness (tau)", TEMPERATURES),
+            ("temperature", "temperature (tau)", TEMPERATURES),
             ("stickiness", "stickiness (gamma)", STICKINESSES),
         ]
         found = []
         for name, symbol, values in wanted:
-            if name in known and n_states > 1:
-                usual = self.base().get(name, known[name])
-                found.append((name, symbol, [usual, *(value for value in values if value != usual)]))
+            if name in usual and n_states > 1:
+                found.append((name, symbol, [usual[name], *(value for value in values if value != usual[name])]))
         d, most = self.n_latent, self.trials.n_channels
         dimensions = [d, *(n for n in (d - 1, d + 1) if 1 <= n <= most)]
         return [*found, ("n_latent", "dimensions (D)", dimensions)] if len(dimensions) > 1 else found
 
 
+def _defaults(model: str) -> dict[str, Any]:
+    return {one.name: one.default for one in fields(import_family(NAMED_MODELS[model][0]).config_class)}
+
+
 @dataclass(frozen=True)
 class Suggestion:
-    """What to set, each with its verdict, K first. `note` says where not all of the data was read.
+    """Recommended settings with the verdict on each parameter, model and K first.
 
+    settings  the family and its parameters
+    note      a sentence about samples that were not used
     left_out  a sentence for each setting that could not be judged
     """
 
@@ -139,33 +148,38 @@ class Suggestion:
     left_out: tuple[str, ...] = ()
 
     @property
-    def sentences(self) -> tuple[str, str, str]:
-        """What is recommended, how sure that is, and what comes second: the verdict on K."""
+    def model(self) -> str:
+        """Name of the recommended model."""
+        return self.verdicts[0].model
+
+    @property
+    def sentences(self) -> tuple[str, str]:
+        """The verdict on the model and K: recommendation and certainty."""
         return self.verdicts[0].sentences
 
     def to_frame(self) -> pd.DataFrame:
-        """A row for each value that was tried of each parameter: nats per sample on the other half, how far both halves
-        agree, and whether it was taken."""
+        """Return a row for each setting that was tried: held-out score (nats per sample), agreement, whether it was taken."""
         return pd.DataFrame(
             {
                 "parameter": verdict.name,
+                "model": one.model,
                 "value": one.setting[verdict.name],
-                "held_out": one.mean,
+                "held_out": score,
                 "agreement": one.agreement,
-                "taken": one.setting[verdict.name] == verdict.value,
+                "taken": (one.model, one.setting[verdict.name]) == (verdict.model, verdict.value),
             }
             for verdict in self.verdicts
-            for one in verdict.probes
+            for one, score in zip(verdict.probes, verdict.scores, strict=True)
         )
 
     def __str__(self) -> str:
-        said = [sentence for verdict in self.verdicts for sentence in verdict.sentences]
-        return "\n".join([*said, *self.left_out, *([self.note] if self.note else [])])
+        sentences = [sentence for verdict in self.verdicts for sentence in verdict.sentences]
+        return "\n".join([*sentences, *self.left_out, *([self.note] if self.note else [])])
 
 
 @dataclass
 class Plan:
-    """The way to a suggestion: `settings` to be tried next, and after `take` of their probes the next ones."""
+    """Steps to a suggestion: `settings` to be tried next, by the model and the setting; `take` moves on."""
 
     question: SuggestQuestion
     suggestion: Suggestion | None = None
@@ -185,55 +199,55 @@ class Plan:
         return not self.settings
 
     def grid(self) -> Grid:
-        """The probes of `settings`."""
-        question = self.question
-        cells = {
-            name: (question.family, setting, question.read, tuple(question.seeds))
-            for name, setting in self.settings.items()
-        }
-        return Grid(probe, cells)
+        """Return the grid that probes `settings`."""
+        trials, seeds = self.question.read, tuple(self.question.seeds)
+        return Grid(probe, {name: (*setting, trials, seeds) for name, setting in self.settings.items()})
 
     def take(self, view: BulkView) -> None:
         """Decide from the probes of `settings`, and move on."""
         found = {name: Probe.from_dict(view.results[name]) for name in self.settings if name in view.results}
         self._failures = view.failures
         if len(found) < 2 and self.suggestion is None:
-            said = (
-                next(iter(view.failures.values()))
-                if view.failures
-                else "it was stopped before two numbers of states were tried"
+            reason = next(
+                iter(view.failures.values()), "the search was stopped before two numbers of states were tried"
             )
-            raise FitError(f"Settings cannot be compared: {said}")
+            raise FitError(f"Settings cannot be compared: {reason}")
         try:
             self.settings = self._steps.send(found)
         except StopIteration:
             self.settings = {}
 
     def _go(self) -> Generator[Settings, dict[str, Probe], None]:
-        question, base = self.question, self.question.base()
-        found = yield self._named({**base, "n_states": int(k)} for k in sorted(set(question.states)))
+        question = self.question
+        found = yield self._named(
+            (model, {**question.base(model), "n_states": int(k)})
+            for model in question.models
+            for k in sorted(set(question.states))
+        )
         self._leave_out("n_states", "K")
-        verdicts = [choose_states(list(found.values()))]
-        chosen = {**base, "n_states": verdicts[0].value}
+        verdicts = [choose_states(list(found.values()), question.trials.n_channels)]
+        model, k = verdicts[0].model, verdicts[0].value
+        chosen = {**question.base(model), "n_states": k}
         self.suggestion = Suggestion(dict(chosen), tuple(verdicts), question.note, tuple(self._left_out))
-        for name, symbol, values in question.further(chosen["n_states"]):
-            found = yield self._named({**chosen, name: value} for value in values)
+        for name, symbol, values in question.further(model, k):
+            found = yield self._named((model, {**chosen, name: value}) for value in values)
             self._leave_out(name, symbol)
             usual = {probe.setting[name] for probe in found.values()}
             if len(found) < 2 or values[0] not in usual:
-                continue  # these data or this model take no other value: there is nothing to choose from
+                continue  # only one value can be fitted: there is nothing to choose from
             verdicts.append(choose_value(name, symbol, values[0], list(found.values())))
             chosen[name] = verdicts[-1].value
             self.suggestion = Suggestion(dict(chosen), tuple(verdicts), question.note, tuple(self._left_out))
 
     def _leave_out(self, name: str, symbol: str) -> None:
         """List the settings of this step that failed, each with its reason."""
-        for key, setting in self.settings.items():
+        for key, (model, setting) in self.settings.items():
             if key in self._failures:
-                self._left_out.append(f"{symbol} = {setting[name]} is left out. {self._failures[key]}")
+                title = TITLES.get(model, model)
+                self._left_out.append(f"{title}, {symbol} = {setting[name]} is left out. {self._failures[key]}")
 
-    def _named(self, settings: Iterable[dict[str, Any]]) -> Settings:
-        named = {self.question.name_of(setting): setting for setting in settings}
+    def _named(self, settings: Iterable[tuple[str, dict[str, Any]]]) -> Settings:
+        named = {self.question.name_of(*setting): setting for setting in settings}
         self.known = len(self._tried & named.keys())
         self._tried |= named.keys()
         return named
@@ -245,9 +259,10 @@ def suggest(
     progress: Progress | None = None,
     engine: Engine | None = None,
 ) -> Iterator[Suggestion]:
-    """A suggestion that gains a verdict each time, K first. In this process, one setting after the other, or on an engine.
+    """Yield a suggestion that gains a verdict each time, model and K first.
 
-    progress  is told how many fits are done, and of how many
+    progress  called with the number of finished fits and the total
+    engine    runs the fits; None for this process
     """
     plan, each, before = Plan(question), question.fits_each, 0
 
@@ -256,7 +271,7 @@ def suggest(
             progress(before + each * cells + fits, question.n_fits())
 
     while not plan.finished:
-        before -= each * plan.known  # which come from the store, and were counted
+        before -= each * plan.known  # cached, and already counted
         view = plan.grid().found(engine, "suggest", cache=cache, progress=lambda done, _: told(done), within=told)
         before += each * view.done
         plan.take(view)
@@ -266,7 +281,7 @@ def suggest(
 
 @dataclass(frozen=True)
 class SuggestView:
-    """How far a suggestion is: fits done and to do, what is suggested so far, and why it ended early, if it did."""
+    """Progress of a suggestion: fits done and in total, the suggestion so far, and why it ended early."""
 
     done: int
     total: int
@@ -276,9 +291,10 @@ class SuggestView:
 
 
 class SuggestJob:
-    """A suggestion on an engine, behind the fits that people watch. Ask it now and then: `poll` takes it further."""
+    """A suggestion that runs on an engine at low priority; `poll` advances it."""
 
     def __init__(self, question: SuggestQuestion, engine: Engine, session: str) -> None:
+        self.question = question
         self._plan, self._engine, self._session = Plan(question), engine, session
         self._done, self._message, self._cancelled = 0, "", False
         self.estimate = Estimate()
@@ -286,8 +302,8 @@ class SuggestJob:
         self.poll()
 
     def poll(self) -> SuggestView:
-        """Take in what is done, send out what comes next; returns at once."""
-        each, done = self._plan.question.fits_each, self._done
+        """Collect finished probes, start the next ones and return at once."""
+        each, done = self.question.fits_each, self._done
         while not (self._plan.finished or self._message or self._cancelled):
             if self._bulk is None:
                 self._bulk = self._plan.grid().start(self._engine, self._session)
@@ -302,11 +318,11 @@ class SuggestJob:
             except GdmError as error:
                 self._message = str(error)
         finished = self._plan.finished or bool(self._message) or self._cancelled
-        total = max(done, self._plan.question.n_fits())
+        total = max(done, self.question.n_fits())
         return SuggestView(done, total, finished, self._plan.suggestion, self._message)
 
     def cancel(self) -> None:
-        """Start no more fits; what is done stays in the store, and asking again goes on from there."""
+        """Start no more fits; finished ones stay cached."""
         self._cancelled = True
         if self._bulk is not None:
             self._bulk.cancel()

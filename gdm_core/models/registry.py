@@ -57,6 +57,21 @@ NAMED_MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "pdlds": ("pdlds", {}),
 }
 
+TITLES = {
+    "gdm": "Gumbel Dynamical Model",
+    "gdm-paper": "GDM as in the paper",
+    "gdm-linear": "GDM with states by position",
+    "gdm-rnn": "GDM with memory (GRU)",
+    "gdm-mixture": "GDM, three levels",
+    "slds-sticky": "Sticky SLDS",
+    "rslds-sticky": "Recurrent SLDS (sticky)",
+    "rslds-ro": "Recurrent SLDS",
+    "arhmm": "AR-HMM",
+    "arhmm-sticky": "Sticky AR-HMM",
+    "arhmm-ro": "Recurrent AR-HMM",
+    "pdlds": "Decomposed LDS (p-dLDS)",
+}
+
 
 def available() -> tuple[str, ...]:
     """The names that people use."""

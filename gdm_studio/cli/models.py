@@ -20,6 +20,10 @@ USUAL_LATENT = 2
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Which model, and its latent dimensions."""
     parser.add_argument("--model", default="gdm", help="name of the model, see `gdm info` (default: gdm)")
+    add_latent_option(parser)
+
+
+def add_latent_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--latent", type=int, metavar="D", help="latent dimensions, at most the channels (default: 2, of one channel 1)"
     )

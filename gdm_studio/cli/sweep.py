@@ -1,5 +1,5 @@
 """Which settings suit a file. `sweep`: a grid of K, tau, gamma over seeds on the engine that the dashboard uses, judged by samples
-held out. `suggest`: how many states it has, and which tau, gamma and D suit them, as far as it tells."""
+held out. `suggest`: the model, number of states, tau, gamma and D that predict held-out data best."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from gdm_core.analysis.metrics import align
 from gdm_core.errors import ConfigError, FitError
-from gdm_studio.cli.models import add_model_options, n_latent, stickiness
+from gdm_studio.cli.models import add_latent_option, add_model_options, n_latent, stickiness
 from gdm_studio.cli.shared import add_data_options, add_jobs_option, names, read_trials, require_one, say, working
 
 if TYPE_CHECKING:
@@ -194,74 +194,98 @@ def _stickinesses(text: str) -> list[float | str]:
 def add_suggest(commands: Any) -> None:
     parser = commands.add_parser(
         "suggest",
-        help="how many states there are, and which settings suit them",
-        description="Fits two halves of the data and judges each fit by the other half. Finished fits are kept, so that "
-        "a suggestion which was stopped goes on where it was.",
+        help="recommend a model, its number of states and other settings",
+        description="Fits two halves of the data and scores each fit on the other half. Finished fits are cached, so a "
+        "suggestion that was stopped continues.",
     )
     add_data_options(parser)
-    add_model_options(parser)
+    parser.add_argument(
+        "--models",
+        type=names,
+        default="gdm,arhmm-sticky",
+        help="to compare, see `gdm info` (default: gdm,arhmm-sticky)",
+    )
+    add_latent_option(parser)
     parser.add_argument(
         "--states", type=counts, default=list(range(1, 10)), metavar="K", help="to try, as 1-9 or 2,4,8 (default: 1-9)"
     )
-    parser.add_argument("--seeds", type=int, default=2, help="fits of each half and setting (default: 2)")
-    parser.add_argument("--states-only", action="store_true", help="only the number of states (K)")
+    parser.add_argument("--seeds", type=int, default=1, help="fits of each half and setting (default: 1)")
+    parser.add_argument("--states-only", action="store_true", help="only the model and its number of states (K)")
     add_jobs_option(parser)
-    parser.add_argument("--json", action="store_true", help="print verdicts and every number behind them as JSON")
+    parser.add_argument("--json", action="store_true", help="print verdicts and scores as JSON")
     parser.set_defaults(run=suggest)
 
 
 def suggest(options: argparse.Namespace) -> int:
-    """Three sentences a parameter, and the table they were decided from."""
+    """Print two sentences per parameter and the scores behind them."""
     from gdm_core.engine import suggest as suggesting
 
     require_one(jobs=options.jobs, seeds=options.seeds)
     trials = read_trials(options)
     latent = n_latent(options.latent, trials.n_channels, options.data.name)
     question = suggesting.SuggestQuestion(
-        options.model, trials, latent, states=options.states, seeds=tuple(range(options.seeds))
+        options.models, trials, latent, states=options.states, seeds=tuple(range(options.seeds))
     )
     if question.note:
         print(question.note, file=sys.stderr)
-    with working(f"Trying {options.model}", question.n_fits(), options.jobs) as (engine, told):
+    with working("Trying settings", question.n_fits(), options.jobs) as (engine, told):
         told(0, question.n_fits())
         steps = suggesting.suggest(question, progress=told, engine=engine)
-        found = next(steps) if options.states_only else list(steps)[-1]  # each is the one before with a verdict more
+        found = next(steps) if options.states_only else list(steps)[-1]
     if options.json:
         verdicts = [
             {
                 "parameter": v.name,
                 "value": v.value,
-                "runner_up": v.runner_up,
+                "model": v.model,
                 "sure": v.sure,
                 "sentences": v.sentences,
-                "tried": [asdict(p) for p in v.probes],
+                "tried": [{**asdict(p), "score": score} for p, score in zip(v.probes, v.scores, strict=True)],
             }
             for v in found.verdicts
         ]
-        say({"settings": found.settings, "note": found.note, "left_out": found.left_out, "verdicts": verdicts})
+        say(
+            {
+                "model": found.model,
+                "settings": found.settings,
+                "note": found.note,
+                "left_out": found.left_out,
+                "verdicts": verdicts,
+            }
+        )
         return 0
     for verdict in found.verdicts:
         print("\n".join([*align(_tried(verdict)), *verdict.sentences, ""]))
-    for said in (*found.left_out, found.note):
-        if said:
-            print(said)
+    for sentence in (*found.left_out, found.note):
+        if sentence:
+            print(sentence)
+    print(f"Model: {found.model}")
     print("Settings: " + ", ".join(f"{name} {value}" for name, value in found.settings.items()))
     return 0
 
 
 def _tried(verdict: Recommendation) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
-        ("", SYMBOLS.get(verdict.name, "D"), "other half", "halves agree", "fitted", "idle states", "median stay")
+        (
+            "",
+            "model",
+            SYMBOLS.get(verdict.name, "D"),
+            "held out",
+            "halves agree",
+            "training",
+            "idle states",
+            "median dwell",
+        )
     ]
-    for tried in verdict.probes:
+    for tried, score in zip(verdict.probes, verdict.scores, strict=True):
         value = tried.setting.get(verdict.name)
-        mark = "*" if value == verdict.value else ""
+        mark = "*" if (tried.model, value) == (verdict.model, verdict.value) else ""
         numbers = (
-            f"{tried.mean:.3f}",
+            f"{score:.3f}",
             f"{tried.agreement:.0%}",
             f"{tried.elbo:.3f}",
             str(tried.idle),
             f"{tried.stay:g}",
         )
-        rows.append((mark, str(value), *numbers))
+        rows.append((mark, tried.model, str(value), *numbers))
     return rows

@@ -1,15 +1,18 @@
-"""Suggest settings: which K, and which tau, gamma and D, the data speak for; how sure that is; and one click to use them."""
+"""Suggest settings: the model, number of states and other settings that predict held-out data best, and a button to apply them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 import streamlit as st
 
-from gdm_core.analysis.suggestions import Probe
-from gdm_core.engine.suggest import Suggestion, SuggestJob, SuggestQuestion, SuggestView
+from gdm_core.analysis.suggestions import Recommendation
+from gdm_core.engine.suggest import MODELS, Suggestion, SuggestJob, SuggestQuestion, SuggestView
+from gdm_core.models.registry import TITLES
+from gdm_core.trials import Trials
 from gdm_studio.plot import figures
 from pages.lab import live
 from pages.lab.live import background
@@ -17,26 +20,35 @@ from pages.lab.view import Reading, View
 from pages.ui import model_controls, shell
 from pages.ui.plot import plot
 
-MOST_KEPT = 4  # suggestions of a page that a visitor finds again
+MOST_KEPT = 4  # suggestions per page
 NONE_FOUND = "No settings could be suggested"
-ONE_STATE = "One state needs no model of switching: pages draw two or more, so there is nothing to set here."
-APART = ("n_states", "n_latent", "seed")  # of a configuration: asked for by name, or what results are averaged over
+ONE_STATE = "This page needs at least two states, so there is nothing to apply."
+APART = ("n_states", "n_latent", "seed")  # of a configuration: tried or set by name
 
 
 @dataclass(frozen=True)
 class Suggestions:
-    """Those that a visitor has asked for on a page, by the question."""
+    """Suggestions of one visitor on one page, by question."""
 
     jobs: dict[str, SuggestJob] = field(default_factory=dict)
 
 
+def question_of(choice: model_controls.Choice, trials: Trials) -> SuggestQuestion:
+    """Return the question that compares the chosen model with the usual ones."""
+    fixed = {name: value for name, value in choice.config.items() if name not in APART}
+    return SuggestQuestion(models_of(choice), trials, int(choice.config["n_latent"]), fixed)
+
+
+def models_of(choice: model_controls.Choice) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((choice.name, *MODELS)))
+
+
 def suggest(view: View, reading: Reading) -> None:
-    """A button; then how far it is, what is recommended, and the curves that say so. Goes on when the page is left."""
-    config = view.choice.config
-    fixed = {name: value for name, value in config.items() if name not in APART}
-    question = SuggestQuestion(view.choice.name, view.data.train, int(config["n_latent"]), fixed)
+    """Offer a search, then show its progress, the recommendation and its scores. The search continues on other pages."""
+    question = question_of(view.choice, view.data.train)
     kept = (view.fit.records.last(Suggestions) or view.fit.records.keep(Suggestions())).jobs
-    job = kept.get(question.key)
+    applied = (job for job in kept.values() if _is_applied(job, view))
+    job = kept.get(question.key) or next(applied, None)
     if job is None:
         _offer(view, question, kept)
         return
@@ -46,36 +58,53 @@ def suggest(view: View, reading: Reading) -> None:
 
         def stop() -> None:
             job.cancel()
-            kept.pop(question.key, None)
+            kept.pop(job.question.key, None)
 
         right.button("Stop", key=f"suggest-stop-{view.page}", width="stretch", on_click=stop)
     if found.suggestion is not None and found.suggestion.settings["n_states"] < model_controls.K_RANGE[0]:
         right.caption(ONE_STATE)
     elif found.suggestion is not None:
-        right.button(
-            "Use these settings",
-            type="primary",
-            key=f"suggest-apply-{view.page}",
-            width="stretch",
-            on_click=model_controls.apply,
-            args=(view.choice, found.suggestion.settings),
-            disabled=model_controls.are_set(view.choice, found.suggestion.settings),
-        )
+        with right:
+            apply_button(view.choice, found.suggestion, f"suggest-apply-{view.page}")
     with left:
         _watch(job, found)
     if found.message:
-        forget = partial(kept.pop, question.key, None)
+        forget = partial(kept.pop, job.question.key, None)
         shell.error(NONE_FOUND, found.message, retry=f"suggest-again-{view.page}", again=forget)
 
 
-def _offer(view: View, question: SuggestQuestion, kept: dict[str, SuggestJob]) -> None:
-    text = (
-        f"Fits {view.choice.label} with 1 to {max(question.states)} states, then other values of what else can be set, each on two "
-        f"halves of the data that take turns in time, and judges every fit by the half that it has not seen. Up to "
-        f"{question.n_fits()} fits, {live.beforehand(question.usual_s)}, in the background: you can leave the page meanwhile, "
-        f"and finished fits are kept. {question.note}"
+def _is_applied(job: SuggestJob, view: View) -> bool:
+    """Return whether the controls are set to what this search suggested for the same data."""
+    suggestion = job.poll().suggestion
+    same_data = job.question.trials.fingerprint == view.data.train.fingerprint
+    return (
+        same_data
+        and suggestion is not None
+        and model_controls.are_set(view.choice, suggestion.model, suggestion.settings)
     )
-    shell.empty("Which settings do these data speak for?", text)
+
+
+def apply_button(choice: model_controls.Choice, suggestion: Suggestion, key: str) -> None:
+    """Show a button that sets the controls to the suggested model and settings."""
+    st.button(
+        "Apply settings",
+        type="primary",
+        key=key,
+        width="stretch",
+        on_click=model_controls.apply,
+        args=(choice, suggestion.model, suggestion.settings),
+        disabled=model_controls.are_set(choice, suggestion.model, suggestion.settings),
+    )
+
+
+def _offer(view: View, question: SuggestQuestion, kept: dict[str, SuggestJob]) -> None:
+    names = " and ".join(TITLES[name] for name in question.models)
+    text = (
+        f"Fits {names} with 1 to {max(question.states)} states and other settings to two halves of the data, and scores each fit "
+        f"on the half that it has not seen. Up to {question.n_fits()} fits, {live.beforehand(question.usual_s)}, in the "
+        f"background. {question.note}"
+    )
+    shell.empty("Recommended settings", text)
 
     def begin() -> None:
         kept[question.key] = SuggestJob(question, live.screen.engine(), f"suggest-{view.page}")
@@ -100,37 +129,40 @@ def _watch(job: SuggestJob, first: SuggestView) -> None:
 
 
 def verdicts(suggestion: Suggestion) -> None:
+    """Show the recommendations with the scores behind the model and its number of states."""
     first, *others = suggestion.verdicts
-    st.markdown(f"**{first.sentences[0]}** {first.sentences[1]} {first.sentences[2]}")
-    tried = [probe for probe in first.probes if len(probe.held_out)]
-    counts = [int(probe.setting["n_states"]) for probe in tried]
+    st.markdown(f"**{first.sentences[0]}** {first.sentences[1]}")
+    counts = sorted({probe.n_states for probe in first.probes})
     left, right = st.columns(2, gap="small")
-    with left, shell.panel("suggest-held-out", "Predicts the other half"):
+    with left, shell.panel("suggest-held-out", "Held-out score"):
         plot(
             figures.sweep(
                 counts,
-                {"other half": _column(tried, "mean"), "fitted half": _column(tried, "elbo")},
-                score_name="log-likelihood a sample (nats)",
-                caption="More is better. States that are not there raise the fitted half alone.",
+                _by_model(first, counts, first.scores),
+                score_name="ELBO per sample (nats)",
+                caption="Higher is better. Superfluous states do not improve the score on held-out data.",
             ),
             key="suggest-held-out",
         )
-    with right, shell.panel("suggest-agreement", "The same states are found again"):
+    with right, shell.panel("suggest-agreement", "Agreement between halves"):
         plot(
             figures.sweep(
                 counts,
-                {"halves": _column(tried, "agreement")}
-                | ({"seeds": seeds} if np.isfinite(seeds := _column(tried, "seeds")).all() else {}),
-                score_name="share of moments",
-                caption="Share of moments that two models put into the same state, matched one to one: of the two halves, and of "
-                "one half from two seeds.",
+                _by_model(first, counts, [probe.agreement for probe in first.probes]),
+                score_name="share of time steps",
+                caption="Share of time steps that the models of both halves assign to the same state.",
             ),
             key="suggest-agreement",
         )
-    for said in (*(" ".join(verdict.sentences) for verdict in others), *suggestion.left_out, suggestion.note):
-        if said:
-            shell.quiet(said)
+    for sentence in (*(" ".join(verdict.sentences) for verdict in others), *suggestion.left_out, suggestion.note):
+        if sentence:
+            shell.quiet(sentence)
 
 
-def _column(tried: list[Probe], field: str) -> np.ndarray:
-    return np.array([[getattr(probe, field)] for probe in tried], np.float32)
+def _by_model(verdict: Recommendation, counts: list[int], values: Sequence[float]) -> dict[str, np.ndarray]:
+    """Return a column of values for each model, NaN where a number of states was left out."""
+    columns: dict[str, np.ndarray] = {}
+    for probe, value in zip(verdict.probes, values, strict=True):
+        column = columns.setdefault(TITLES[probe.model], np.full((len(counts), 1), np.nan, np.float32))
+        column[counts.index(probe.n_states)] = value
+    return columns

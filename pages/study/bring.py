@@ -20,7 +20,7 @@ from datasets.storage import data_dir
 from datasets.tables import path_within
 from gdm_core.analysis.suggestions import MANY_TRIALS
 from gdm_core.engine import Engine, FitSpec, Job, JobStatus
-from gdm_core.engine.suggest import MOST_READ, MOST_READ_OF_OTHERS, Suggestion, SuggestJob, SuggestQuestion
+from gdm_core.engine.suggest import Suggestion, SuggestJob, most_read
 from gdm_core.errors import FitError, GdmError
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.registry import FAMILIES
@@ -31,7 +31,7 @@ from gdm_core.trials import Trial, Trials
 from pages.lab import live
 from pages.lab.live import screen
 from pages.lab.live.background import Stopped
-from pages.lab.suggest import APART, verdicts
+from pages.lab.suggest import NONE_FOUND, apply_button, models_of, question_of, verdicts
 from pages.study import files, work
 from pages.study.work import KEPT, Say
 from pages.ui import exports, model_controls, settings, shell
@@ -353,19 +353,17 @@ def _some(known: Sheet, of: str) -> list[str] | None:
 
 
 def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Choice) -> None:
-    """Which K, tau and the rest the data speak for: half of the animals judge what was fitted to the others."""
-    fixed = {name: value for name, value in choice.config.items() if name not in APART}
-    most = MOST_READ.get(choice.name, MOST_READ_OF_OTHERS)
+    """Suggest a model and its settings: fits to half of the animals are scored on the others."""
     engine, session = screen.engine(), f"suggest-{live.visitor()}-study"
 
     def do(say: Say) -> Suggestion:
         kept, _ = fitting.prepared({name: recordings[name] for name in known.names}, [])
-        trials = fitting.one_each(kept, known.animals, most)
-        job = SuggestJob(SuggestQuestion(choice.name, trials, int(choice.config["n_latent"]), fixed), engine, session)
+        trials = fitting.one_each(kept, known.animals, most_read(models_of(choice)))
+        job = SuggestJob(question_of(choice, trials), engine, session)
         try:
             while not (now := job.poll()).finished:
                 say(
-                    "Trying settings on half of the animals, and judging them by the others",
+                    "Fitting half of the animals and scoring on the others",
                     now.done / max(1, now.total),
                 )
                 time.sleep(LOOK_EVERY_S)
@@ -376,20 +374,18 @@ def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Ch
             raise FitError(now.message)
         return now.suggestion
 
-    about = ("suggest", key, choice.name, json.dumps(fixed, sort_keys=True), choice.config["n_latent"])
+    about = ("suggest", key, choice.name, json.dumps(dict(choice.config), sort_keys=True))
+    asked = st.session_state.get(_SUGGESTED)
     shell.begin_button("Suggest settings", partial(_set, _SUGGESTED, about), key="study-suggest")
-    if st.session_state.get(_SUGGESTED) != about:
+    if asked is None or asked[:2] != about[:2]:
         return
-    found = work.outcome("study-suggest", about, do, "No settings could be suggested", what="the search")
+    found = work.outcome("study-suggest", asked, do, NONE_FOUND, what="the search")
     if found is None:
         return
-    st.button(
-        "Use these settings", key="study-suggest-use", on_click=model_controls.apply, args=(choice, found.settings),
-        disabled=model_controls.are_set(choice, found.settings),
-    )  # fmt: skip
+    apply_button(choice, found, "study-suggest-use")
     if len(set(known.animals.values())) < MANY_TRIALS:
         shell.quiet(
-            f"Of fewer than {MANY_TRIALS} animals no half can be left out: stretches of time take turns instead."
+            f"With fewer than {MANY_TRIALS} animals, the halves are alternating blocks of time instead of animals."
         )
     verdicts(found)
 

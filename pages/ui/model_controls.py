@@ -8,22 +8,11 @@ from typing import Any, Literal
 
 import streamlit as st
 
-from gdm_core.models.registry import NAMED_MODELS, available
+from gdm_core.models.registry import NAMED_MODELS, TITLES, available
 from gdm_studio.plot import palette
 from pages.ui import settings, shell
 from pages.ui.controls import number, one_of, slide
 
-MODELS = {
-    "gdm": "Gumbel Dynamical Model",
-    "gdm-rnn": "GDM with memory (GRU)",
-    "gdm-mixture": "GDM, three levels",
-    "slds-sticky": "Sticky SLDS",
-    "rslds-sticky": "Recurrent SLDS (sticky)",
-    "rslds-ro": "Recurrent SLDS",
-    "arhmm": "AR-HMM",
-    "arhmm-sticky": "Sticky AR-HMM",
-    "pdlds": "Decomposed LDS (p-dLDS)",
-}
 # One line for each: what it is for.
 ABOUT = {
     "gdm": "Moments blend states. The model of the paper, and the quickest: start here.",
@@ -36,6 +25,7 @@ ABOUT = {
     "arhmm-sticky": "As the AR-HMM, with states that like to stay.",
     "pdlds": "Adds up several dynamics at once with weights of any sign: a mixture that is no proportion.",
 }
+MODELS = {name: TITLES[name] for name in ABOUT}
 GROUPS = {
     "Soft: a moment can be 70 % one state and 30 % another": ("gdm", "gdm-rnn", "gdm-mixture", "pdlds"),
     "Hard: one state at a time, and how sure": ("slds-sticky", "rslds-sticky", "rslds-ro", "arhmm", "arhmm-sticky"),
@@ -225,9 +215,10 @@ def _more(n_channels: int, n_latent: int, of: str) -> tuple[int, int]:
     return used, seed
 
 
-def apply(choice: Choice, wanted: Mapping[str, Any]) -> None:
-    """Set the controls to parameters of this model: for a button's `on_click`, which runs before they are shown."""
+def apply(choice: Choice, model: str, wanted: Mapping[str, Any]) -> None:
+    """Set the controls to a model and its parameters: an `on_click` callback, which runs before the controls are shown."""
     state = st.session_state
+    state["model"] = model
     state[settings.key("K", choice.of)] = int(wanted["n_states"])
     state[settings.key("D", choice.of)] = int(wanted["n_latent"])
     if "temperature" in wanted:
@@ -238,5 +229,8 @@ def apply(choice: Choice, wanted: Mapping[str, Any]) -> None:
             state["gamma"] = float(stay)
 
 
-def are_set(choice: Choice, wanted: Mapping[str, Any]) -> bool:
-    return all(choice.config[name] == value for name, value in wanted.items() if name in choice.config)
+def are_set(choice: Choice, model: str, wanted: Mapping[str, Any]) -> bool:
+    """Return whether the controls are set to a model and its parameters."""
+    return choice.name == model and all(
+        choice.config[name] == value for name, value in wanted.items() if name in choice.config
+    )

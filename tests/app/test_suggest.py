@@ -14,13 +14,14 @@ from tests.support.page import pressed
 from tests.support.your_data_page import uploaded, waves
 
 LEVEL = {1: 10.0, 2: 18.0, 3: 25.0}
+AHEAD = {"gdm": 0.0, "arhmm-sticky": -9.0}
 
 
-def made_up(family: str, setting: dict[str, Any], trials: Any, seeds: Any) -> dict[str, Any]:
-    """Return a probe in which three states and a temperature of 0.3 are best."""
-    mean = LEVEL.get(setting["n_states"], 25.0) + (1.0 if setting["temperature"] == 0.3 else 0.0)
+def made_up(model: str, setting: dict[str, Any], trials: Any, seeds: Any) -> dict[str, Any]:
+    """Return a probe in which three states and a temperature of 0.3 are best, or the sticky AR-HMM if it is ahead."""
+    mean = LEVEL.get(setting["n_states"], 25.0) + AHEAD[model] + (setting.get("temperature") == 0.3)
     held_out = tuple(mean + 0.01 * i for i in range(10))
-    return asdict(Probe(dict(setting), held_out, 1.0 / max(1, setting["n_states"] - 2), mean, 0, 4.0, 10))
+    return asdict(Probe(model, dict(setting), held_out, 1.0 / max(1, setting["n_states"] - 2), mean, 0, 4.0))
 
 
 @pytest.fixture
@@ -31,9 +32,18 @@ def probes(monkeypatch):
 def test_suggestion_is_computed_and_applied(engine, probes):
     app = opened(view="Suggest settings")
     app = settled(pressed(app, "Suggest settings"))
-    app = settled(pressed(app, "Use these settings"))
+    app = settled(pressed(app, "Apply settings"))
     assert app.session_state["K"] == 3
     assert app.session_state["tau"] == pytest.approx(0.3)
+
+
+def test_model_and_states_are_applied_together(engine, probes, monkeypatch):
+    monkeypatch.setitem(AHEAD, "arhmm-sticky", 9.0)
+    app = settled(pressed(opened(view="Suggest settings"), "Suggest settings"))
+    assert app.markdown[0].value.startswith("**Use three states (Sticky AR-HMM)")
+    app = settled(pressed(app, "Apply settings"))
+    assert (app.session_state["model"], app.session_state["K"]) == ("arhmm-sticky", 3)
+    assert app.markdown[0].value.startswith("**Use three states (Sticky AR-HMM)"), "it stays on the page"
 
 
 def test_failed_suggestion_has_a_message(engine, monkeypatch):
@@ -53,4 +63,4 @@ def test_single_state_offers_nothing_to_apply(engine, monkeypatch):
     app.session_state["view"] = "Suggest settings"
     app = pressed(app.run(), "Suggest settings").run()
     assert app.markdown, "the suggestion is explained"
-    assert "Use these settings" not in [each.label for each in app.button]
+    assert "Apply settings" not in [each.label for each in app.button]

@@ -176,7 +176,7 @@ def test_one_channel_file_is_fitted(capsys, csv, tmp_path):
     one = ("--columns", "b", "--model", "simple")
     code, found = run_json(capsys, "fit", csv, *one, "--out", tmp_path / "m.safetensors")
     assert (code, found["channels"]) == (0, ["b"])
-    code, found = run_json(capsys, "suggest", csv, *one, "--states", "1-2", "--seeds", "1")
+    code, found = run_json(capsys, "suggest", csv, "--columns", "b", "--models", "simple", "--states", "1-2")
     assert (code, found["settings"]["n_latent"]) == (0, 1)
     code, found = run_json(capsys, "sweep", csv, *one, "--states", "2")
     assert (code, found["best"]["failed"]) == (0, 0)
@@ -189,7 +189,7 @@ def test_one_channel_file_is_fitted(capsys, csv, tmp_path):
         (["fit", "{csv}", "--model", "oracle"], "There is no model 'oracle'; choose one of"),
         (["fit", "{csv}", "--model", "arhmm", "--temperature", "0.5"], "has no parameter temperature"),
         (["fit", "{csv}", "--model", "simple", "--latent", "9"], "--latent is 9; .* which is 4 in track.csv"),
-        (["suggest", "{csv}", "--model", "simple", "--latent", "5"], "--latent is 5; .* which is 4 in track.csv"),
+        (["suggest", "{csv}", "--models", "simple", "--latent", "5"], "--latent is 5; .* which is 4 in track.csv"),
         (["predict", "{csv}", "{csv}"], "not a readable model file"),
         (["predict", "absent.safetensors", "{csv}"], "There is no model file at"),
         (["sweep", "{csv}", "--model", "simple", "--seeds", "0"], "seeds is 0"),

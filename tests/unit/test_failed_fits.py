@@ -89,7 +89,7 @@ def test_suggest_never_takes_a_failed_setting():
     found = gdm_core.suggest(walk, "too-noisy", states=[3, 4, 5], seeds=[0])
     assert {probe.setting["n_states"] for probe in found.verdicts[0].probes} == {3, 4}
     (sentence,) = found.left_out
-    assert sentence.startswith("K = 5 is left out.")
+    assert sentence.startswith("too-noisy, K = 5 is left out.")
     assert REASON in sentence
     assert sentence in str(found)
     with pytest.raises(FitError, match=REASON):

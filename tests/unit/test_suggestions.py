@@ -1,12 +1,12 @@
-"""Suggested settings: split halves, probes, and verdicts."""
+"""Suggested settings: split halves, probes and verdicts."""
 
 from dataclasses import asdict
 
 import numpy as np
 import pytest
 
-from gdm_core.analysis import suggestions
-from gdm_core.analysis.suggestions import Probe, choose_states, choose_value, halves, probe, thinned
+from datasets import regimes
+from gdm_core.analysis.suggestions import Probe, choose_states, choose_value, halves, probe, thinned, trimmed_mean
 from gdm_core.engine.cache import ResultCache
 from gdm_core.engine.suggest import SuggestQuestion, suggest
 from gdm_core.errors import ConfigError, DataError
@@ -15,20 +15,63 @@ from gdm_core.trials import Trial, Trials, as_trials
 from tests.support import polygons
 
 
-def tried(k, mean, agreement, *, spread=0.1, **setting):
-    """Return a probe whose blocks vary by `spread`."""
+def tried(k, mean, agreement, *, model="gdm", spread=0.1, lost_block=0.0, **setting):
+    """Return a probe whose blocks vary by `spread` and one of which is lower by `lost_block`."""
     noise = np.random.default_rng(k).normal(0, spread, 10)
-    return Probe({"n_states": k, **setting}, tuple(mean + noise - noise.mean()), agreement, mean, 0, 5.0, 100 * k)
+    blocks = mean + noise - noise.mean()
+    blocks[3] -= lost_block
+    return Probe(model, {"n_states": k, **setting}, tuple(blocks), agreement, mean, 0, 5.0)
 
 
 def test_fewest_states_with_equal_score_are_chosen():
     found = choose_states(
         [tried(1, 10, 1), tried(2, 18, 1), tried(3, 25, 1), tried(4, 25.05, 0.8), tried(5, 24.9, 0.6)]
     )
-    assert (found.value, found.sure) == (3, "clear")
-    assert found.runner_up == 4
-    assert found.sentences[0].startswith("Take three states: fewer lose 7.00 ± ")
-    assert "100%" in found.sentences[1]
+    assert (found.model, found.value, found.sure) == ("gdm", 3, "likely")
+    assert found.sentences[0].startswith(
+        "Use three states (Gumbel Dynamical Model): fewer states predict held-out data worse"
+    )
+    assert "100% of time steps, but four states" in found.sentences[1]
+    assert len(found.sentences) == 2
+
+
+def test_only_the_best_prediction_is_clear():
+    probes = [tried(1, 10, 1), tried(2, 18, 1), tried(3, 25, 1), tried(4, 24.95, 0.8)]
+    assert choose_states(probes).sure == "clear"
+    ahead = choose_states([*probes, tried(1, 10, 1, model="arhmm"), tried(5, 25.05, 0.5, model="arhmm", spread=0.0)])
+    assert (ahead.model, ahead.value, ahead.sure) == ("gdm", 3, "likely")
+
+
+def test_one_lost_block_does_not_decide():
+    probes = [tried(1, 10, 1), tried(2, 18, 1), tried(3, 25, 1, lost_block=1e3), tried(4, 24.8, 0.7)]
+    found = choose_states(probes)
+    assert (found.value, found.sure) == (3, "likely")
+    assert "fail in some blocks" in found.sentences[1]
+    assert found.scores[2] == pytest.approx(25, abs=0.2)
+
+
+def test_trimmed_mean_ignores_outliers():
+    values = np.random.default_rng(0).normal(2.0, 0.1, 10)
+    mean, error = trimmed_mean(values)
+    spoiled = trimmed_mean(np.append(values[1:], -1e6))
+    assert abs(mean - 2.0) < 3 * error < 0.3
+    assert spoiled == pytest.approx((mean, error), abs=0.1)
+    assert trimmed_mean(np.array([1.0, 2.0, 3.0])) == pytest.approx((2.0, 3**-0.5))
+
+
+def test_better_prediction_chooses_the_model():
+    walk = [tried(1, -0.3, 1), tried(3, 0.5, 0.7), tried(1, 0, 1, model="arhmm"), tried(3, 3.0, 1, model="arhmm")]
+    found = choose_states(walk, n_channels=2)
+    assert (found.model, found.value, found.sure) == ("arhmm", 3, "clear")
+    assert "AR-HMM" in found.sentences[0]
+
+
+def test_agreement_decides_between_equal_predictions():
+    close = [tried(1, 25, 1), tried(4, 29, 0.96), tried(1, 28.9, 1, model="arhmm"), tried(3, 29.2, 0.8, model="arhmm")]
+    found = choose_states(close, n_channels=10)
+    assert (found.model, found.value, found.sure) == ("gdm", 4, "likely")
+    assert "three states (AR-HMM) would predict held-out data better" in found.sentences[1]
+    assert choose_states(close, n_channels=1).model == "arhmm"
 
 
 def test_states_that_halves_disagree_on_are_skipped():
@@ -40,40 +83,37 @@ def test_flat_scores_leave_the_choice_open():
     flat = [tried(k, 10.0, 0.5 if k > 2 else 0.6) for k in range(2, 6)]
     found = choose_states(flat)
     assert found.sure == "open"
-    assert "do not settle it" in found.sentences[1]
+    assert found.sentences[1].startswith("Open: two halves of the data agree on 60% of time steps")
 
 
 def test_one_state_needs_more_than_agreement():
     found = choose_states([tried(1, 10, 1), tried(2, 10.02, 0.9), tried(3, 9.9, 0.8)])
-    assert (found.value, found.sure, found.runner_up) == (1, "likely", 2)
-    assert "two states would predict that half 0.02 ± " in found.sentences[1]
-    assert "0.02 ± " in found.sentences[2]
-    assert "above that" in found.sentences[2]
+    assert (found.value, found.sure) == (1, "likely")
+    assert "two states (Gumbel Dynamical Model) would predict held-out data better, by 0.0" in found.sentences[1]
     assert choose_states([tried(1, 10, 1), tried(2, 9.9, 0.9)]).sure == "clear"
 
 
 def test_failed_probe_is_left_out():
-    lost = Probe({"n_states": 2}, (float("nan"),) * 10, 1.0, 0.0, 0, 1.0, 10)
+    lost = Probe("gdm", {"n_states": 2}, (float("nan"),) * 10, 1.0, 0.0, 0, 1.0)
     assert choose_states([tried(1, 10, 1), lost, tried(3, 20, 1)]).value == 3
     with pytest.raises(ConfigError, match="at least 2 are needed"):
         choose_states([tried(1, 10, 1), lost])
+    assert choose_states([tried(1, 10, 1, model="arhmm"), lost, tried(1, 9, 1), tried(2, 20, 1)]).model == "gdm"
 
 
 def test_other_settings_change_only_for_a_gain():
     base = [tried(3, 25.0, 0.9, temperature=0.99), tried(3, 25.0, 0.9, temperature=0.3)]
-    kept = choose_value("temperature", "softness (tau)", 0.99, base)
+    kept = choose_value("temperature", "tau", 0.99, base)
     assert (kept.value, kept.sure) == (0.99, "open")
     better = [tried(3, 25.0, 0.9, temperature=0.99), tried(3, 27.0, 0.9, temperature=0.3)]
-    assert choose_value("temperature", "softness (tau)", 0.99, better).value == 0.3
+    assert choose_value("temperature", "tau", 0.99, better).value == 0.3
     unsteady = [tried(3, 25.0, 0.9, temperature=0.99), tried(3, 27.0, 0.5, temperature=0.3)]
-    kept = choose_value("temperature", "softness (tau)", 0.99, unsteady)
+    kept = choose_value("temperature", "tau", 0.99, unsteady)
     assert (kept.value, kept.sure) == (0.99, "open")
-    assert (
-        "0.3 predicts the half that was not fitted better, but models of two halves agree on fewer" in kept.sentences[0]
-    )
-    assert "0.3 lies 2.00 ± 0.00 nats a sample above it" in kept.sentences[1]
+    assert "0.3 predicts held-out data better, but halves of the data agree" in kept.sentences[0]
+    assert kept.sentences[1] == "Open: 0.3 is 2.00 ± 0.00 nats per sample better."
     with pytest.raises(ConfigError, match=r"could not be tried at 0\.5"):
-        choose_value("temperature", "softness (tau)", 0.5, base)
+        choose_value("temperature", "tau", 0.5, base)
 
 
 def test_halves_alternate_and_cover_everything():
@@ -124,11 +164,11 @@ def test_long_recording_is_thinned_evenly(lengths):
 
 def test_probe_round_trips_through_json():
     trial = as_trials(polygons.simulate(2, T=200, seed=1))
-    setting = {"n_states": 2, "n_latent": 2, "n_steps": 60}
+    setting = {"family": "gdm", "n_states": 2, "n_latent": 2, "n_steps": 60}
     between = probe("gdm", setting, trial, seeds=(0,))
     assert [next(between), next(between)] == [None, None]
     (plain,) = between
-    fits = [GDM(**setting, seed=0).fit(side) for side in halves(trial)]
+    fits = [GDM(2, 2, n_steps=60, seed=0).fit(side) for side in halves(trial)]
     assert plain["elbo"] == pytest.approx(np.mean([fit.elbo_ for fit in fits]), rel=1e-6)
     assert asdict(Probe.from_dict(plain)) == plain
     assert len(plain["held_out"]) == 10
@@ -139,14 +179,14 @@ def test_probe_round_trips_through_json():
 @pytest.mark.parametrize("n_states", [2, 3])
 def test_true_number_of_states_is_found(n_states, tmp_path):
     trials = as_trials(polygons.simulate(n_states, T=500, seed=3))
-    question = SuggestQuestion("gdm", trials, states=range(1, 5), seeds=(0,), fixed={"n_steps": 400})
+    question = SuggestQuestion(["gdm"], trials, states=range(1, 5), fixed={"n_steps": 400})
     found = next(suggest(question, ResultCache(tmp_path)))
     assert found.settings["n_states"] == n_states
 
 
 def test_suggestion_resumes_from_cache(tmp_path, monkeypatch):
     trials = as_trials(polygons.simulate(2, T=200, seed=1))
-    question = SuggestQuestion("gdm", trials, states=(1, 2), seeds=(0,), fixed={"n_steps": 40})
+    question = SuggestQuestion(["gdm", "arhmm"], trials, states=(1, 2), fixed={"n_steps": 40, "n_iter": 3})
     first = list(suggest(question, ResultCache(tmp_path)))
     names = [verdict.name for verdict in first[-1].verdicts]
     assert (names[0], names[-1]) == ("n_states", "n_latent")
@@ -157,25 +197,29 @@ def test_suggestion_resumes_from_cache(tmp_path, monkeypatch):
     monkeypatch.setattr("gdm_core.analysis.suggestions.import_family", never)
     again = list(suggest(question, ResultCache(tmp_path)))
     assert again[-1].settings == first[-1].settings
+    assert again[-1].settings["family"] == again[-1].model
+    assert {one.model for one in again[0].verdicts[0].probes} == {"gdm", "arhmm"}
+
+
+@pytest.mark.bulk
+@pytest.mark.parametrize("kind", ["walk", "walk_random"])
+def test_regimes_of_drifting_walk_are_found(kind, tmp_path):
+    question = SuggestQuestion(("gdm", "arhmm-sticky"), regimes.simulate(kind, 1500, seed=3), states=range(1, 6))
+    found = next(suggest(question, ResultCache(tmp_path)))
+    assert found.settings["n_states"] == 3
 
 
 def test_invalid_questions_raise_config_error():
     trials = as_trials(polygons.simulate(2, T=200))
     with pytest.raises(ConfigError, match="no model 'none'"):
-        SuggestQuestion("none", trials)
+        SuggestQuestion(["none"], trials)
+    with pytest.raises(ConfigError, match="models is empty"):
+        SuggestQuestion([], trials)
+    with pytest.raises(ConfigError, match="gdm has no parameter n_iter"):
+        SuggestQuestion(["gdm"], trials, fixed={"n_iter": 3})
     with pytest.raises(ConfigError, match=r"n_latent \(D\) is 99 but the data has 10 channel"):
-        SuggestQuestion("gdm", trials, 99)
+        SuggestQuestion(["gdm"], trials, 99)
     with pytest.raises(ConfigError, match="two different numbers"):
-        SuggestQuestion("gdm", trials, states=(3, 3))
+        SuggestQuestion(["gdm"], trials, states=(3, 3))
     with pytest.raises(ConfigError, match="at least one fit"):
-        SuggestQuestion("gdm", trials, seeds=())
-
-
-def test_merged_states_count_as_copies():
-    one = np.repeat([0, 1, 2, 3], 50)
-    merged = np.repeat([0, 1, 1, 2], 50)
-    assert suggestions.copies(one, merged) == 1
-    assert suggestions.copies(merged, one) == 0
-    rare = one.copy()
-    rare[:1] = 4
-    assert suggestions.copies(rare, merged) == 1
+        SuggestQuestion(["gdm"], trials, seeds=())
