@@ -66,7 +66,9 @@ def _summarise_trial(trial: Trial, scale: int, step: int) -> Trial:
     return made_by(f"{trial.recipe}, windows 1 {scale} {step}", made) if trial.recipe else made
 
 
-def to_samples(states: Iterable[npt.NDArray[Any]], windows: Trials, trials: Iterable[Trial]) -> list[npt.NDArray[Any]]:
+def to_samples(
+    states: Iterable[npt.NDArray[Any]], windows: Iterable[Trial], trials: Iterable[Trial]
+) -> list[npt.NDArray[Any]]:
     """Return states of every sample of `trials` from those of its windows.
 
     Soft states [windows, K] are interpolated between the centres of windows; numbers of states [windows] are those of the

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gdm_core.errors import ConfigError
-from gdm_studio.cli.shared import Bar, add_data_options, read_trials, say
+from gdm_studio.cli.shared import Bar, add_data_options, add_scale_option, read_trials, say, summarise
 
 USUAL_LATENT = 2
 
@@ -43,6 +43,7 @@ def n_latent(asked: int | None, most: int, name: str) -> int:
 def add_fit(commands: Any) -> None:
     parser = commands.add_parser("fit", help="fit a model to a file and save it")
     add_data_options(parser)
+    add_scale_option(parser)
     add_model_options(parser)
     parser.add_argument("--states", type=int, default=4, metavar="K", help="number of states (default: 4)")
     parser.add_argument("--temperature", type=float, metavar="TAU", help="temperature of the soft states")
@@ -62,6 +63,7 @@ def add_predict(commands: Any) -> None:
     )
     parser.add_argument("model", type=Path, help="model file that `fit` saved")
     add_data_options(parser)
+    add_scale_option(parser)
     parser.add_argument("--out", type=Path, help="CSV to write (default: standard output)")
     parser.add_argument("--json", action="store_true", help="print JSON: the table, or a summary where --out is given")
     parser.set_defaults(run=predict)
@@ -76,7 +78,7 @@ def fit(options: argparse.Namespace) -> int:
     """Fit, save, and say what came of it."""
     from gdm_core.models.registry import build
 
-    trials = read_trials(options)
+    trials = summarise(read_trials(options), options.scale)
     latent = n_latent(options.latent, trials.n_channels, options.data.name)
     asked = {
         "temperature": options.temperature,
@@ -114,16 +116,20 @@ def predict(options: argparse.Namespace) -> int:
     """Soft states of every sample, as a table."""
     import pandas as pd
 
+    from datasets import windows
     from gdm_core import load_model
     from gdm_core.analysis.tables import csv, states_table
 
     model = load_model(options.model)
     model.raise_if_failed()
-    trials = read_trials(options)
+    recordings = read_trials(options)
+    trials = summarise(recordings, options.scale)
     soft = model.predict_proba(trials)
-    frames = [states_table(p, trial) for p, trial in zip(soft, trials, strict=True)]
-    if len(trials) > 1:
-        for frame, trial in zip(frames, trials, strict=True):
+    if trials is not recordings:
+        soft = windows.to_samples(soft, trials, recordings)
+    frames = [states_table(p, trial) for p, trial in zip(soft, recordings, strict=True)]
+    if len(recordings) > 1:
+        for frame, trial in zip(frames, recordings, strict=True):
             frame.insert(0, "trial", trial.name)
     frame = pd.concat(frames, ignore_index=True)
     if "observed" in frame:
@@ -143,7 +149,7 @@ def predict(options: argparse.Namespace) -> int:
     elif options.out is None:
         sys.stdout.write(csv(frame).decode())
     else:
-        print(f"States of {trials.n_samples:,} samples: {options.out}")
+        print(f"States of {recordings.n_samples:,} samples: {options.out}")
     return 0
 
 

@@ -43,6 +43,31 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sheet", help="sheet of a workbook (default: the first with numbers)")
 
 
+def add_scale_option(parser: argparse.ArgumentParser) -> None:
+    """The time scale of states."""
+    parser.add_argument(
+        "--scale",
+        default="samples",
+        metavar="SECONDS",
+        help="fit windows of this length, for activities instead of short movements (default: samples)",
+    )
+
+
+def summarise(trials: Trials, scale: str) -> Trials:
+    """Return windows of the recordings; print the scale that was chosen to stderr."""
+    if scale == "samples":
+        return trials
+    from datasets import windows
+
+    rate_hz = trials[0].rate_hz
+    try:
+        length = windows.window_length(float(scale), rate_hz)
+    except ValueError:
+        raise ConfigError(f"--scale is {scale!r}; give a number of seconds, or 'samples'.") from None
+    print(f"Windows of {length} samples: --scale {length / rate_hz:.6g}", file=sys.stderr)
+    return windows.summarise(trials, length)
+
+
 def add_recordings_options(parser: argparse.ArgumentParser) -> None:
     """How files of recordings are to be read."""
     parser.add_argument("--rate", type=float, metavar="HZ", help="samples per second (default: what files say)")

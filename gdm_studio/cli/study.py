@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gdm_core.errors import ConfigError
 from gdm_studio.cli.models import add_model_options, n_latent
-from gdm_studio.cli.shared import add_recordings_options, names, read_recordings, say
+from gdm_studio.cli.shared import add_recordings_options, add_scale_option, names, read_recordings, say, summarise
 
 if TYPE_CHECKING:
     from gdm_core.study import Study
@@ -32,6 +32,7 @@ def add_study(commands: Any) -> None:
     )
     parser.add_argument("--page", help="sheet of a workbook to read (default: the first)")
     add_recordings_options(parser)
+    add_scale_option(parser)
     add_model_options(parser)
     parser.add_argument("--states", type=int, default=8, metavar="K", help="number of states of the model (default: 8)")
     parser.add_argument("--between", type=names, help="column that says what differs; two with a comma for two factors")
@@ -124,6 +125,7 @@ def _opened(options: argparse.Namespace) -> Study:
     from datasets import cohort_files
     from gdm_core.models.registry import build
     from gdm_core.study import Study
+    from gdm_core.trials import Trials
 
     if not options.files:
         if options.sheet.suffix.lower() in (".csv", ".tsv", ".txt", ".xlsx", ".parquet"):
@@ -152,6 +154,9 @@ def _opened(options: argparse.Namespace) -> Study:
         states, words = cohort_files.read_states(paths, options.rate)
         return Study.of_states(states, sheet, options.rate, words)
     recordings = read_recordings(paths, options)
+    if options.scale != "samples":
+        trials = summarise(Trials(tuple(recordings.values()), "recordings"), options.scale)
+        recordings = dict(zip(recordings, trials, strict=True))
     name, first = next(iter(recordings.items()))
     latent = n_latent(options.latent, first.n_channels, name)
     model = build(options.model, options.states, latent, options.seed)

@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Any
 from gdm_core.analysis.metrics import align
 from gdm_core.errors import ConfigError, FitError
 from gdm_studio.cli.models import add_latent_option, add_model_options, n_latent, stickiness
-from gdm_studio.cli.shared import add_data_options, add_jobs_option, names, read_trials, require_one, say, working
+from gdm_studio.cli.shared import (
+    add_data_options,
+    add_jobs_option,
+    add_scale_option,
+    names,
+    read_trials,
+    require_one,
+    say,
+    summarise,
+    working,
+)
 
 if TYPE_CHECKING:
     from gdm_core.analysis.suggestions import Recommendation
@@ -34,6 +44,7 @@ def add_sweep(commands: Any) -> None:
         description="Finished fits are kept, so that a sweep which was stopped goes on where it was.",
     )
     add_data_options(parser)
+    add_scale_option(parser)
     add_model_options(parser)
     parser.add_argument("--states", type=counts, default=[2, 3, 4, 5, 6], metavar="K", help="as 2-6 or 2,4,8")
     parser.add_argument("--temperature", type=_floats, metavar="TAU", help="comma-separated")
@@ -57,7 +68,7 @@ def sweep(options: argparse.Namespace) -> int:
     from gdm_core.engine.sweep import aggregate
 
     require_one(jobs=options.jobs, seeds=options.seeds)
-    wanted = _sweep_of(options, read_trials(options))
+    wanted = _sweep_of(options, summarise(read_trials(options), options.scale))
     if options.out is not None and options.out.suffix not in (".csv", ".parquet"):
         raise ConfigError(f"--out is {options.out}; its name must end in .csv or .parquet.")
     with working(f"Sweeping {options.model}", len(wanted.cells()), options.jobs) as (engine, told):
@@ -199,6 +210,7 @@ def add_suggest(commands: Any) -> None:
         "suggestion that was stopped continues.",
     )
     add_data_options(parser)
+    add_scale_option(parser)
     parser.add_argument(
         "--models",
         type=names,
@@ -221,7 +233,7 @@ def suggest(options: argparse.Namespace) -> int:
     from gdm_core.engine import suggest as suggesting
 
     require_one(jobs=options.jobs, seeds=options.seeds)
-    trials = read_trials(options)
+    trials = summarise(read_trials(options), options.scale)
     latent = n_latent(options.latent, trials.n_channels, options.data.name)
     question = suggesting.SuggestQuestion(
         options.models, trials, latent, states=options.states, seeds=tuple(range(options.seeds))

@@ -55,7 +55,7 @@ def firsts(found: Compared) -> dict[str, Cell]:
 
 def step_of(source: ComparedData, stride: int) -> float:
     """From one shown sample to the next, in the unit of the source."""
-    return float(stride) if source.unit == "step" else stride / source.test[0].rate_hz
+    return stride / source.test[0].rate_hz
 
 
 def states_side_by_side(source: ComparedData, found: Compared) -> dict[str, npt.NDArray[np.float32]]:

@@ -4,17 +4,18 @@ on: simulations with known states, and what this visitor has opened on other pag
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import streamlit as st
 
-from datasets import formula1, mice, nascar
+from datasets import formula1, mice, nascar, windows
 from gdm_core.models.registry import NAMED_MODELS, available
 from gdm_core.trials import Trials
 from pages import lab
 from pages.lab.card import OPEN_ON
 from pages.lab.data import open_on
+from pages.lab.time_scale import choose_window, describe
 from pages.ui import limits, navigation, shell
 from pages.ui import settings as ui_settings
 from pages.ui.controls import number, one_of
@@ -207,6 +208,7 @@ class ComparedData:
     keep       whether what is found may stay on disk
     page       the folder of the page that shows these data, at `address`; "" for none
     of         the recording that the page's K and posterior belong to
+    windowed   whether trials are windows of a recording
     """
 
     about: str
@@ -218,6 +220,7 @@ class ComparedData:
     page: str = ""
     address: Mapping[str, Any] = field(default_factory=dict)
     of: str = ""
+    windowed: bool = False
 
     def query(self, chosen: ComparedSetting) -> dict[str, Any]:
         """The address at which the page shows `chosen` fitted to these data."""
@@ -259,8 +262,23 @@ def choose_data() -> ComparedData | None:
     said = "Simulations whose states are known, or the data that you have open on another page."
     name = one_of("Compare on", names, key="data", help=said)
     if name in pages:
-        return _open(name)
-    return simulated(name, number("Simulation (seed)", *SEEDS, 0, key="track", help="Another number draws other data."))
+        source = _open(name)
+    else:
+        source = simulated(
+            name, number("Simulation (seed)", *SEEDS, 0, key="track", help="Another number draws other data.")
+        )
+    if source is None or source.windowed:
+        return source
+    length = choose_window(source.train, source.unit, source.of)
+    return source if length is None else summarised(source.train.fingerprint, source, length)
+
+
+@st.cache_resource(scope="session", max_entries=4, show_spinner=False)
+def summarised(fingerprint: str, _source: ComparedData, length: int) -> ComparedData:
+    """The same object each time, so that its fingerprint is computed once."""
+    train, test = (windows.summarise(side, length) for side in (_source.train, _source.test))
+    about = f"{_source.about}, windows of {describe(length, _source.train[0].rate_hz, _source.unit)}"
+    return replace(_source, about=about, train=train, test=test, page="", windowed=True)
 
 
 def _open(page: str) -> ComparedData | None:
@@ -270,4 +288,7 @@ def _open(page: str) -> ComparedData | None:
         return None
     data, choice = setting.data, setting.choice
     n_latent, left = int(choice.config["n_latent"]), navigation.left_at(navigation.info(page).url)
-    return ComparedData(data.about, data.train, data.test, n_latent, data.unit, data.keep, page, left, choice.of)
+    windowed = bool(data.recordings)
+    return ComparedData(
+        data.about, data.train, data.test, n_latent, data.unit, data.keep, page, left, choice.of, windowed
+    )

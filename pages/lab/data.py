@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
+from datasets import windows
 from datasets.features import PcaPreview, SliderStart, principal_components, suggest
 from datasets.keypoints import KeypointTable
 from datasets.splits import is_part, usable
@@ -67,6 +68,7 @@ class Data:
     of         names the recording alone, whatever is done to it: what its controls belong to, "" for the simulated ones
     recorded   bouts are read, and labels of trials are what an expert called each moment
     poses      the recording behind each trial, fitted ones first; () for plain tables
+    recordings what the trials, which are windows, summarise, in the same order; () where samples are fitted
     notes      sentences on what was found and done
     """
 
@@ -89,6 +91,7 @@ class Data:
     of: str = ""
     recorded: bool = False
     poses: tuple[KeypointTable, ...] = ()
+    recordings: tuple[Trial, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -103,8 +106,23 @@ class Data:
         return unit_for(max(ends) - min(trial.start_seconds for trial in self.trials), self.unit)
 
     def step(self, trial: Trial) -> float:
-        """From one sample to the next, in `unit`."""
-        return 1.0 if self.unit == "step" else 1.0 / trial.rate_hz
+        """From one sample to the next, in `unit`: samples without a time are a second long."""
+        return 1.0 / trial.rate_hz
+
+    @cached_property
+    def fitted_recordings(self) -> Trials:
+        """The recordings of the fitted trials."""
+        return replace(self.train, trials=self.recordings[: len(self.train)]) if self.recordings else self.train
+
+    def recording(self, index: int) -> Trial:
+        """Return the recording of a trial, which has more samples than the trial where windows are fitted."""
+        return (self.recordings or self.trials)[index]
+
+    def to_samples(self, index: int, states: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return states of every sample of a recording from those of its trial."""
+        if not self.recordings:
+            return states
+        return windows.to_samples([states], [self.trials[index]], [self.recordings[index]])[0]
 
     # ---- of a recording ------------------------------------------------------------------------------------------
     @property

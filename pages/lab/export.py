@@ -68,7 +68,7 @@ class Export:
 
     def files(self, index: int) -> Sequence[File]:
         """(label, make, name of the file) of a trial's data, counted over fitted ones, then new ones."""
-        return files_of(self.view.data, self.view.at(index).read(exact=True))
+        return files_of(self.view.data, self.view.at(index).read_samples(exact=True))
 
     def unanswered(self, name: str = "") -> bool:
         """Whether a figure, or the exact states, could not be worked out: it says why, and offers to ask again."""

@@ -22,6 +22,7 @@ from pages.lab.labelling import labels
 from pages.lab.labelling import panel as labelling
 from pages.lab.naming import colour_key
 from pages.lab.poses import clips, player
+from pages.lab.time_scale import at_time_scale
 from pages.lab.view import Reading, Seen, Unread
 from pages.ui import model_controls, navigation, settings, shell
 from pages.ui.controls import slide
@@ -44,7 +45,8 @@ def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships
     with page.picture:
         shell.quiet(PURPOSE)
     with page.controls:
-        choice = choose_model(page.folder, data, sees)
+        data = at_time_scale(data)
+        choice = choose_model(page.folder, data, "places" if data.recordings else sees)
     base = lab.begin(page, data, choice, ships=ships)
     with page.controls:
         rule, moving = bout_controls(data)
@@ -68,7 +70,7 @@ def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships
         **({"Clips": clips.clips_tab} if data.poses else {}),
         "Trials": lambda view, _: tabs.trials(view, judged.measured),
         "Prediction": lab.prediction,
-        LABELLING: lambda view, here: labelling.panel(view, here, under_player),
+        LABELLING: lambda view, _: labelling.panel(view, view.read_samples(), under_player),
         "Features": tabs.features,
         "Suggest settings": lab.suggest,
         EXPORT: lambda view, here: lab.offer(view, here, judged.rows_of),
@@ -87,14 +89,15 @@ def _followed(view: View, colours: Sequence[int]) -> held.Followed:
 
     colours  that states have of their own here: another number of states has its own, and none that the visitor gave
     """
-    trial, data, rule = view.trial, view.data, view.rule
+    data, rule = view.data, view.rule
+    trial = data.recording(view.index)
 
     def parts(states: held.States, fitted: held.States | None) -> held.Parts:
         n_states = states[0].shape[1]
         named = view.naming_for(n_states)
         if fitted is not None:
             named = naming.arrange([""] * n_states, range(n_states), start=_label_colours(data, fitted))
-        shown = named.apply(states[0])
+        shown = named.apply(data.to_samples(view.index, states[0]))
         return {"states": shown, "bouts": held.HardStates(rule.labels(shown, trial.rate_hz), shown.shape[1])}
 
     rows = {"bouts": "bouts", "states": "states"}
@@ -234,7 +237,7 @@ def _poses(view: View) -> None:
     pose = view.data.pose(view.index)
     if pose is None:
         return
-    here = view.read()
+    here = view.read_samples()
     if not isinstance(here, Unread):
         before = view.fit.records.last(Reading, "player")
         if view.moving and before is not None and before.trial is here.trial:
@@ -252,7 +255,7 @@ def _poses(view: View) -> None:
 def strips(view: View, now: live.Shown, judged: scores.Judged) -> dict[str, Part]:
     """Expert and inferred ethograms over one time axis. With scores, also what the states say in the expert's words: by the
     fitted trials, and in the visitor's own judgement."""
-    here, words = view.read(now), view.data.words
+    here, words = view.read_samples(now), view.data.words
     found, said = None if isinstance(here, Unread) else here, dict[str, Any]()
     if found is not None and words is not None and here.expert is not None and here.state == "fresh":
         if (mapping := (judged.measured or {}).get("mapping")) is not None and len(mapping) == len(now.order):

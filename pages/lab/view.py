@@ -53,8 +53,8 @@ class Seen:
 
     @property
     def _sample(self) -> float:
-        """The length of a sample: in seconds, or one step."""
-        return 1.0 if self.unit is STEPS else 1.0 / self.trial.rate_hz
+        """The length of a sample, in seconds or steps."""
+        return 1.0 / self.trial.rate_hz
 
     @property
     def timing(self) -> dict[str, Any]:
@@ -294,9 +294,18 @@ class View:
             return Reading(state="stale", origin=earlier.origin, note=note, **named, **seen)
         return Unread(state=now.state, title=title, note=note, **seen)
 
-    def named(self, now: live.Shown, key: Hashable, soft: Array) -> dict[str, Any]:
+    def read_samples(self, now: live.Shown | None = None, *, exact: bool | None = None) -> Reading | Unread:
+        """Return `read` with the states of every sample of the recording, also where windows are fitted."""
+        here, trial = self.read(now, exact=exact), self.data.recording(self.index)
+        if trial is here.trial or isinstance(here, Unread):
+            return replace(here, trial=trial)
+        now, key = now or self.shown, ("samples", self.index, exact)
+        soft = now.once(key, lambda: self.data.to_samples(self.index, here.soft), of=(here.soft,))
+        return replace(here, trial=trial, **self.named(now, key, soft, trial))
+
+    def named(self, now: live.Shown, key: Hashable, soft: Array, trial: Trial | None = None) -> dict[str, Any]:
         """States as fitted [T, K] with what becomes of them here: the fields of a reading that follow from them."""
-        naming, rule, trial = self.naming_for(soft.shape[1]), self.rule, self.trial
+        naming, rule, trial = self.naming_for(soft.shape[1]), self.rule, trial or self.trial
         states = now.once(("named", key), lambda: naming.apply(soft), of=(soft,), settings=naming)
         cut = partial(rule.labels, states, trial.rate_hz)
         bouts = now.once(("bouts", key), cut, of=(states, trial), settings=rule)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pandas as pd
 import streamlit as st
 
-from datasets import cohort
+from datasets import cohort, windows
 from datasets.cohort_files import Given, read_poses
 from datasets.keypoints import KeypointTable, limit_notes
 from datasets.storage import data_dir
@@ -32,6 +32,7 @@ from pages.lab import live
 from pages.lab.live import screen
 from pages.lab.live.background import Stopped
 from pages.lab.suggest import NONE_FOUND, apply_button, models_of, question_of, verdicts
+from pages.lab.time_scale import choose_window
 from pages.study import files, work
 from pages.study.work import KEPT, Say
 from pages.ui import exports, model_controls, settings, shell
@@ -286,6 +287,11 @@ def _studied(
     )  # fmt: skip
 
 
+@st.cache_resource(scope="session", max_entries=2, show_spinner="Summarising windows")
+def _summarised(key: str, _recordings: Mapping[str, Trial], window: int) -> dict[str, Trial]:
+    return {name: windows.summarise(one, window)[0] for name, one in _recordings.items()}
+
+
 # ---- one model for all animals ---------------------------------------------------------------------------------------------
 def _fitted(
     page: Frame, key: str, model_of: str, of: str, name: str, about: str, recordings: Mapping[str, Trial], sheet: pd.DataFrame,
@@ -297,6 +303,16 @@ def _fitted(
     code         how a script makes `recordings` and `sheet`
     private      whether nothing that comes of it may stay on disk
     """
+    with page.controls:
+        window = choose_window(Trials(tuple(recordings.values())), "s", model_of)
+    if window is not None:
+        recordings = _summarised(key, recordings, window)
+        key, about = f"{key}/{window}", f"{about} in windows of {window} samples"
+        code = [
+            *code,
+            f"recordings = {{name: windows.summarise(one, {window})[0] for name, one in recordings.items()}}",
+        ]
+        imports = [*imports, "from gdm_studio.datasets import windows"]
     known = checked(sheet, recordings, RESERVED)
     first = next(iter(recordings.values()))
     samples = sum(one.n_samples for one in recordings.values())
@@ -311,7 +327,7 @@ def _fitted(
         if st.session_state.get(_GO) != its_own:
             seconds = 0.5 + min(samples, fitting.MOST_SAMPLES) * 1.5e-4
             shell.empty(
-                f"{len(recordings)} recordings, {samples:,} samples",
+                f"{len(recordings)} recordings, {samples:,} {'samples' if window is None else 'windows'}",
                 f"One model is fitted to all animals, none outweighing another, blind to the sheet: {live.beforehand(seconds)}. "
                 "It goes on while you look at other pages.",
             )

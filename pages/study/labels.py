@@ -127,7 +127,8 @@ def _pictures(brought: Brought, clips: pd.DataFrame, names: list[str], place: in
             if poses is None:
                 return []
             near = replace(poses, image_size=None)  # each as large as its place in the grid
-            found.append(clip(near, int(first), int(after), name, ""))
+            frames = poses.rate_hz / brought.study.recordings[name].rate_hz  # more than one where windows are fitted
+            found.append(clip(near, round(first * frames), round(after * frames), name, ""))
         return found
 
     found = work.outcome("study-clips", (brought.key, "clips", place), do, "These clips cannot be shown")

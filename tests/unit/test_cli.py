@@ -57,6 +57,24 @@ def run_json(capsys, *arguments):
 
 
 # ---- fit, predict, info -------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("scale", ["wide", "0", "-1"])
+def test_unusable_scale_is_refused(capsys, csv, scale):
+    assert main(["fit", str(csv), f"--scale={scale}"]) == 2
+    assert "--scale" in capsys.readouterr().err
+
+
+def test_windows_are_fitted_and_states_return_to_samples(capsys, csv, tmp_path):
+    file = tmp_path / "model.safetensors"
+    options = ("--scale", 4, "--trial-column", "none")
+    _, fitted = run_json(capsys, "fit", csv, "--model", "simple", "--states", 2, "--out", file, *options)
+    assert fitted["samples"] == 150  # windows of 21 samples at 5 Hz, 2 apart
+    assert fitted["channels"][:3] == ["a mean", "a SD", "a RMS step"]
+    _, predicted = run_json(capsys, "predict", file, csv, *options)
+    np.testing.assert_allclose(predicted["table"]["time"], np.arange(300) / 5)
+    states = np.array([predicted["table"]["p_1"], predicted["table"]["p_2"]])
+    np.testing.assert_allclose(states.sum(axis=0), 1, atol=1e-5)
+
+
 def test_fit_then_predict_equals_the_model(capsys, csv, tmp_path, track):
     file, out = tmp_path / "deep" / "model.safetensors", tmp_path / "states.csv"
     code, found = run_json(capsys, "fit", csv, "--model", "simple", "--states", 3, "--seed", 5, "--out", file)

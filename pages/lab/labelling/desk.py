@@ -75,7 +75,7 @@ _desk = component("gdm_desk", html=_HTML, css=_CSS, js=players.joined(Path(__fil
 def show_desk(labelling: Labelling, answers: LabelAnswers | None) -> None:
     """Draw the desk for the chosen trial, with its predicted labels where there are any."""
     view, kept = labelling.view, labelling.labels
-    trial, timing = view.trial, labelling.here.timing
+    trial, timing = labelling.here.trial, labelling.here.timing
     data = {
         "trial": trial.name,
         "fitted": not view.is_new,
@@ -122,7 +122,7 @@ def _strips(labelling: Labelling, answers: LabelAnswers | None) -> dict[str, Any
 def _receive(labelling: Labelling) -> None:
     """Keep the marks that the desk sent."""
     message = (st.session_state.get(KEY) or {}).get("marks")
-    kept, train = labels.load(labelling.of), labelling.view.data.train
+    kept, train = labels.load(labelling.of), labelling.view.data.fitted_recordings
     if not isinstance(message, Mapping) or message.get("revision") != kept.revision:
         return  # the page has changed the marks since
     trial, rows = message.get("trial"), message.get("marks")

@@ -40,8 +40,10 @@ class Labels:
 
 def key_of(data: Data) -> str:
     """Return a name for the recording. Other features or repairs of the same frames keep its labels."""
-    frames = [(trial.name, trial.n_samples) for trial in data.train]
-    labels = "" if data.of else hashlib.sha256(b"".join(z.tobytes() for z in labels_of(data.train))).hexdigest()
+    frames = [(trial.name, trial.n_samples) for trial in data.fitted_recordings]
+    labels = (
+        "" if data.of else hashlib.sha256(b"".join(z.tobytes() for z in labels_of(data.fitted_recordings))).hexdigest()
+    )
     return settings.of("marks", data.of, frames, labels)
 
 

@@ -33,7 +33,9 @@ def panel(view: View, here: Seen, under_player: Any) -> None:
         return
     of = labels.key_of(data)
     kept = labels.load(of)
-    labelling = Labelling(view, of, kept, labels.all_names(data, kept), labels.missing(kept.marks, data.train), here)
+    labelling = Labelling(
+        view, of, kept, labels.all_names(data, kept), labels.missing(kept.marks, data.fitted_recordings), here
+    )
     answer = labelling.answers()
     with under_player:
         shell.section("Labelling")
@@ -82,9 +84,10 @@ def _proposed(labelling: Labelling) -> list[Stretch]:
     if not labelling.has_fit:
         return []
     seconds = CLIP_STEPS if view.data.unit == "step" else CLIP_S
-    answer = view.ask("next-clips", next_clips, view.data.train, *labelling.question, asked, N_CLIPS, seconds)
+    before = labelling.to_trials(asked)
+    answer = view.ask("next-clips", next_clips, view.data.train, *labelling.question, before, N_CLIPS, seconds)
     live.unanswered(view.fit, answer, "The next clip could not be chosen")
-    found = [(clip.trial, clip.start, clip.stop, 0) for clip in answer.value or ()]
+    found = labelling.to_recordings((clip.trial, clip.start, clip.stop, 0) for clip in answer.value or ())
     return [clip for clip in found if clip not in asked and not labelling.is_labelled(clip)]
 
 
@@ -96,7 +99,7 @@ def _go_to_clip(labelling: Labelling, clips: list[Stretch]) -> None:
 
 def _list(labelling: Labelling) -> None:
     """Show the labelled stretches, and how to remove one."""
-    of, marks, train = labelling.of, labelling.labels.marks, labelling.view.data.train
+    of, marks, train = labelling.of, labelling.labels.marks, labelling.view.data.fitted_recordings
     where = {trial.name: i for i, trial in enumerate(train)}
     rows = [{"label": mark.label} | _place(labelling, where[mark.recording], mark) for mark in marks.marks]
     if rows:
@@ -116,14 +119,14 @@ def _list(labelling: Labelling) -> None:
 
 def _place(labelling: Labelling, index: int, mark: Mark) -> dict[str, Any]:
     """Return the time of a mark and its trial, as a row of the table."""
-    at = labelling.view.at(index)
-    begin, step = at.unit.of(at.trial.start_seconds), at.timing["step"]
+    data, unit = labelling.view.data, labelling.view.at(index).unit
+    begin, step = unit.of(data.recording(index).start_seconds), unit.of(data.step(data.recording(index)))
     return {"from": begin + step * mark.start, "to": begin + step * mark.stop, "trial": mark.recording}
 
 
 def _remove(labelling: Labelling, mark: Mark, key: str) -> None:
     left = tuple(one for one in labels.load(labelling.of).marks.marks if one != mark)
-    labels.replace_marks(labelling.of, Marks(left), labelling.view.data.train)
+    labels.replace_marks(labelling.of, Marks(left), labelling.view.data.fitted_recordings)
     st.session_state.pop(key, None)
 
 
@@ -138,6 +141,7 @@ def _upload(labelling: Labelling) -> None:
 def _load_file(labelling: Labelling, key: str) -> None:
     """Add all labels of a file, or none."""
     sent, view, of = st.session_state.get(key), labelling.view, labelling.of
+    trial = labelling.here.trial
     if sent is None:
         return
     try:
@@ -146,8 +150,8 @@ def _load_file(labelling: Labelling, key: str) -> None:
         elif view.is_new:
             raise DataError("Choose a training trial first: this file labels the chosen trial.")
         else:
-            more = Marks.from_annotation(sent, view.trial.name, view.trial.rate_hz, sent.name)
+            more = Marks.from_annotation(sent, trial.name, trial.rate_hz, sent.name)
         both = tuple(dict.fromkeys((*labels.load(of).marks.marks, *more.marks)))
-        labels.replace_marks(of, Marks(both), view.data.train)
+        labels.replace_marks(of, Marks(both), view.data.fitted_recordings)
     except GdmError as error:
         labels.change(of, error=f"{sent.name}: {error}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -23,7 +23,7 @@ from gdm_core.labels.requests import (
     label_overview,
     trust,
 )
-from gdm_core.trials import Stretch
+from gdm_core.trials import Stretch, Trial
 from gdm_studio.plot import figures, palette
 from pages.lab import live
 from pages.lab.export import timed
@@ -68,7 +68,17 @@ class Labelling:
     def question(self) -> tuple[tuple[Stretch, ...], tuple[str, ...]]:
         """Labelled stretches and names of labels, whatever the order in which they were made."""
         marks = Marks(tuple(sorted(self.labels.marks.marks, key=lambda mark: (mark.recording, mark.start, mark.stop))))
-        return marks.stretches(self.view.data.train), marks.names
+        return self.to_trials(marks.stretches(self.view.data.train)), marks.names
+
+    def to_trials(self, stretches: Iterable[Stretch]) -> tuple[Stretch, ...]:
+        """Return stretches of recordings as stretches of the fitted trials, which may be windows."""
+        data = self.view.data
+        return tuple(_moved(one, data.recording(one[0]), data.trials[one[0]]) for one in stretches)
+
+    def to_recordings(self, stretches: Iterable[Stretch]) -> tuple[Stretch, ...]:
+        """Return stretches of the fitted trials as stretches of recordings."""
+        data = self.view.data
+        return tuple(_moved(one, data.trials[one[0]], data.recording(one[0])) for one in stretches)
 
     def ask(self, name: str, function: Callable[..., Any], *args: Any, about: Any = None) -> live.Answer:
         """Ask a worker, once labels can be predicted."""
@@ -80,7 +90,8 @@ class Labelling:
         found = self.ask("labels", label_answers, data.train, *self.question, trial, about=trial.fingerprint)
         if found.value is None or found.about != trial.fingerprint or not set(found.value.names) <= set(self.names):
             return replace(found, value=None)
-        return found
+        proba = data.to_samples(self.view.index, found.value.proba)
+        return replace(found, value=replace(found.value, proba=proba))
 
     def is_labelled(self, clip: Stretch) -> bool:
         """Whether part of a clip has a label."""
@@ -94,6 +105,13 @@ class Labelling:
         for j, name in enumerate(answers.names):
             found[:, min(self.names.index(name), palette.MAX_STATES - 1)] += answers.proba[:, j]
         return found
+
+
+def _moved(stretch: Stretch, source: Trial, target: Trial) -> Stretch:
+    """Return the same time of `source` as a stretch of `target`, which has another sampling rate."""
+    number, start, stop, label = stretch
+    first, after = (min(round(at * target.rate_hz / source.rate_hz), target.n_samples) for at in (start, stop))
+    return number, min(first, target.n_samples - 1), max(first + 1, after), label
 
 
 def show_predictions(labelling: Labelling, answer: live.Answer) -> None:

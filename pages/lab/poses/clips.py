@@ -72,7 +72,7 @@ def clips_tab(view: View, here: Reading) -> None:
 
 def _where(at: View, kind: str, column: int) -> npt.NDArray[np.bool_]:
     """[T] where a trial is of that state, or of that label; nowhere in one that was not read."""
-    here = at.read()
+    here = at.read_samples()
     if kind == "L":
         return np.zeros(here.trial.n_samples, bool) if here.expert is None else here.expert == column
     return here.bouts == column if isinstance(here, Reading) else np.zeros(here.trial.n_samples, bool)
@@ -85,7 +85,7 @@ def choose(where: list[npt.NDArray[np.bool_]], view: View, most: int) -> list[St
 
 
 def _longest(view: View, index: int, part: npt.NDArray[np.bool_]) -> Iterator[Stretch]:
-    rate = view.data.trials[index].rate_hz
+    rate = view.data.recording(index).rate_hz
     bouts = [(stop - start, start) for start, stop in stays(part.astype(np.int64)).tolist() if part[start]]
     for length, start in sorted(bouts, reverse=True):
         if length < max(2, SHORTEST_S * rate):
@@ -97,7 +97,7 @@ def _longest(view: View, index: int, part: npt.NDArray[np.bool_]) -> Iterator[St
 
 def _shown(view: View, found: Stretch) -> dict[str, Any]:
     index, start, stop = found
-    trial = view.data.trials[index]
+    trial = view.data.recording(index)
     said = f"{trial.name}, {trial.start_seconds + start / trial.rate_hz:.1f} s"
     return clip(view.data.poses[index], start, stop, f"{view.data.key}/{index}", said)
 

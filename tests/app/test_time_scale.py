@@ -1,0 +1,73 @@
+"""The control "Time scale" on Behaviour, Your data, Compare and Study."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gdm_studio.plot.figures.base import untyped
+from pages.behaviour import recordings
+from pages.lab import time_scale
+from pages.lab.data import Data
+from tests.support.controls import control
+from tests.support.drawn import record, words
+from tests.support.offered import made
+from tests.support.page import opened
+from tests.support.scripts import same_from_script
+
+SIMULATED = recordings.ChosenRecordings("simulated", "egocentric", (("frames", 1000), ("seed", 0)))
+FRAMES, LENGTH, STEP = 1000, 31, 3
+WINDOWS = -(-FRAMES // STEP)
+
+
+@pytest.fixture
+def data() -> Data:
+    return time_scale.summarise(recordings.load_simulated(SIMULATED), LENGTH)
+
+
+def test_windows_and_their_recordings_have_one_order(data):
+    assert data.train[0].n_samples == WINDOWS
+    assert [trial.name for trial in data.recordings] == [trial.name for trial in data.trials]
+    assert data.recording(0).n_samples == FRAMES
+    assert data.fitted_recordings[0] is data.recording(0)
+    assert data.to_samples(0, np.ones((data.train[0].n_samples, 2), np.float32)).shape == (FRAMES, 2)
+
+
+def test_script_makes_the_same_windows(data):
+    same_from_script(data)
+
+
+def test_strips_and_files_have_every_sample(engine, monkeypatch):
+    drawn = record(monkeypatch)
+    app = opened("behaviour", scale="Seconds", window="1", frames=f"{FRAMES}")
+    assert "windows of 1.03 s" in words(app)
+    fit = app.session_state["live-behaviour"].poll()
+    assert fit.wanted.train[0].n_samples == WINDOWS
+    assert untyped(drawn["strips"][0]["data"][0]["customdata"]).shape[1] == FRAMES
+    app.session_state["view"] = "Export & reproduce"
+    app.run()
+    name = next(name for name in made(app) if name.endswith("-states.csv"))
+    assert len(pd.read_csv(io.BytesIO(made(app)[name]()))) == FRAMES
+
+
+def test_every_tab_works_on_windows(engine):
+    app = opened("behaviour", scale="Seconds", window="1", frames=f"{FRAMES}")
+    for name in ("Shares", "Transitions", "Labels", "Clips", "Trials", "Prediction", "Labelling", "Features"):
+        app.session_state["view"] = name
+        app.run().run()
+
+
+def test_compare_fits_windows(engine):
+    app = opened("compare", scale="Steps", window="40")
+    assert "windows of 41 steps" in words(app)
+    assert control(app, "segmented_control", "scale")
+
+
+def test_study_fits_windows(engine):
+    app = opened("study", found="Found by a fit")
+    assert " samples" in words(app)
+    control(app, "segmented_control", "scale").set_value("own").run()
+    assert " windows" in words(app)
