@@ -23,11 +23,12 @@ from pages.behaviour import recordings
 from pages.lab import data as lab_data
 from pages.lab import figures, scores, shipped, tabs
 from pages.lab.card import with_spread
-from pages.lab.data import MOST_LATENT
+from pages.lab.data import MOST_LATENT, Data
 from pages.lab.naming import Naming, arrange
 from pages.lab.poses import clips, player
 from pages.lab.tabs import label_counts, shortened, trial_table
 from pages.ui import card as cards
+from pages.ui.exports import Recipe
 from pages.ui.result_files import load_card
 from tests.support.controls import control
 from tests.support.drawn import verdicts, words
@@ -150,7 +151,7 @@ def test_skeleton_comes_from_the_file_or_the_parts():
 
 def test_clips_are_the_longest_bouts_of_each_trial_in_turn():
     data = mice.simulate(3, 300, seed=0)
-    view = SimpleNamespace(data=SimpleNamespace(trials=tuple(data)))
+    view = SimpleNamespace(data=Data("", data, data, Recipe([], [])))
     where = [np.zeros(300, bool) for _ in range(3)]
     where[0][10:30] = where[0][100:280] = True
     where[1][50:80] = True
