@@ -13,29 +13,21 @@ from importlib import import_module
 from typing import Any
 
 _MODULES = {
-    "Bulk": "job",
-    "BulkView": "job",
-    "Engine": "engine",
-    "EngineInfo": "engine",
-    "FitResult": "results",
-    "FitSpec": "spec",
-    "Job": "job",
-    "JobStatus": "job",
-    "JobView": "job",
-    "Priority": "job",
-    "ResultCache": "cache",
-    "Snapshot": "results",
-    "call_key": "cache",
-    "checkpoint": "worker",
-    "get_engine": "engine",
+    "cache": ("ResultCache", "call_key"),
+    "engine": ("Engine", "EngineInfo", "get_engine"),
+    "job": ("Bulk", "BulkView", "Job", "JobStatus", "JobView", "Priority"),
+    "results": ("FitResult", "Snapshot"),
+    "spec": ("FitSpec",),
+    "worker": ("checkpoint",),
 }
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = sorted(_MODULES)
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f"gdm_core.engine.{_MODULES[name]}"), name)
+    if name in _HOMES:
+        return getattr(import_module(f"gdm_core.engine.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'gdm_core.engine' has no attribute {name!r}")
 
 

@@ -1,6 +1,6 @@
 """Results of fits and calls, in memory and on disk, both bounded.
 
-Each result is a file with a digest and JSON. A file that does not agree with its digest is moved aside.
+Each result is a file with a digest and JSON. A file that does not agree with its digest is ignored, and written again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from gdm_core.files import write_whole
 MEMORY_BYTES = 128 * 2**20
 DISK_BYTES = 2 * 2**30
 DATA_VARIABLE = "GDM_DATA_DIR"
-ASIDE = "damaged"
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +88,7 @@ class ResultCache:
         except FileNotFoundError:
             return False, None, ""
         except (OSError, ValueError) as error:
-            return False, None, self._move_aside(path, error)
+            return False, None, f"A kept result was damaged ({error}) and is computed again."
         with suppress(OSError):  # a folder that may only be read, or another server has just removed it
             os.utime(path)
         return True, json.loads(text), ""
@@ -111,15 +110,6 @@ class ResultCache:
             total = sum(_size(kept) for kept in self._memory.values())
             while total > self.memory_bytes and len(self._memory) > 1:
                 total -= _size(self._memory.popitem(last=False)[1])
-
-    def _move_aside(self, path: Path, why: Exception) -> str:
-        aside = self.folder / ASIDE
-        try:
-            aside.mkdir(exist_ok=True)
-            path.replace(aside / path.name)
-        except OSError as error:
-            return f"A kept result is damaged ({why}) and could not be moved aside ({error}). It was fitted again."
-        return f"A kept result was damaged ({why}). It was moved to {aside} and fitted again."
 
     def _shrink(self) -> None:
         """Remove the least recently used files until the folder is within its bound."""

@@ -136,7 +136,7 @@ class Link:
         try:
             self.client.close(timeout=2)
             if self.cluster is not None:
-                self.cluster.close(timeout=5)
+                self.cluster.close(timeout=2)
         except (OSError, TimeoutError) as error:
             logger.info("The connection to the cluster did not close in time: %s", error)
 

@@ -89,10 +89,6 @@ def aggregate(records: Iterable[Record], by: Sequence[str]) -> list[Aggregate]:
     """
     groups: dict[str, list[Record]] = {}
     for record in records:
-        missing = [name for name in by if name not in record.config]
-        if missing:
-            known = ", ".join(record.config)
-            raise ConfigError(f"There is no parameter {missing[0]!r} in the records; there are {known}.")
         groups.setdefault(repr([record.config[name] for name in by]), []).append(record)
     found = []
     for group in groups.values():

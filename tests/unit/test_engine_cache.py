@@ -43,7 +43,7 @@ DAMAGE: dict[str, Callable[[bytes, bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damaged_file_is_moved_aside_with_a_note(tmp_path: Path, damage: str) -> None:
+def test_damaged_file_costs_a_note(tmp_path: Path, damage: str) -> None:
     cache, path = ResultCache(tmp_path), tmp_path / "k"
     cache.put(result("k"))
     cache.put(result("other"))
@@ -51,10 +51,8 @@ def test_damaged_file_is_moved_aside_with_a_note(tmp_path: Path, damage: str) ->
     found, note = ResultCache(tmp_path).get("k")
     assert found is None
     assert "damaged" in note
-    assert str(tmp_path / "damaged") in note
-    assert (tmp_path / "damaged" / "k").exists()
-    assert not path.exists()
-    assert ResultCache(tmp_path).get("k") == (None, "")
+    ResultCache(tmp_path).put(result("k"))
+    assert ResultCache(tmp_path).get("k")[0] is not None
 
 
 def test_disk_cache_evicts_least_recently_used(tmp_path: Path) -> None:
@@ -88,7 +86,6 @@ def test_call_values_are_kept_unless_damaged(tmp_path: Path) -> None:
     assert "could not be kept" in cache.put_value("w", object())
     (tmp_path / "v").write_text("{")
     assert cache.get_value("v") == (False, None)
-    assert (tmp_path / "damaged" / "v").exists()
     assert call_key(divmod, "a") != call_key(divmod, "b") != call_key(pow, "b")
 
 
