@@ -461,3 +461,16 @@ def test_every_available_name_builds():
     for name in named_models.available():
         model = named_models.build(name, n_states=3, n_latent=2, seed=7)
         assert (model.config.n_states, model.config.n_latent, model.config.seed) == (3, 2, 7)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["somewhere"], "tcp://HOST:PORT"),
+        (["tcp://10.0.0.5:8786", "--workers", "0"], "at least 1"),
+        (["tcp://10.0.0.5:8786", "--memory", "much"], "2 GiB"),
+    ],
+)
+def test_invalid_worker_options_are_refused(capsys, arguments, words):
+    assert main(["workers", *arguments]) == 2
+    assert words in capsys.readouterr().err
