@@ -24,8 +24,8 @@ N = TypeVar("N", int, float)
 # page, and by the address of a page those that it alone knows.
 EVERYWHERE = (
     "D K adaptive and blocks channel clips colours columns correct counted covariates data dice features fill "
-    "gamma horizon hue into is kept measured model moment name names nclips outliers path rate score seed seeds "
-    "sees settings shortest smooth sort source stay tau then track trial values view where"
+    "gamma horizon hue into is kept measured model moment name names nclips outliers path rate scale score seed seeds "
+    "sees settings shortest smooth sort source stay tau then track trial values view where window"
 )
 ONLY = {
     "nascar": "T setting soft soft_appendix standard standard_appendix variable_speed variable_speed_appendix",
