@@ -18,6 +18,7 @@ from gdm_core.models.scaling import Scaler
 from gdm_core.trials import TrialsLike, as_trials
 
 CALM = 3
+_CLEAR_GAIN = 0.05  # nats per sample
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,17 @@ def settled(now: Posterior, better: Callable[[Posterior], Posterior], least: flo
     return now
 
 
-def best_of(climbs: Iterable[Climb[Learned, Posterior]], prior: Any) -> tuple[Learned, Posterior]:
-    """Where the climb ends that comes highest; the first of several."""
-    return max((list(climb)[-1] for climb in climbs), key=lambda end: end[1].elbo + end[0].log_prior(prior))
+def objective(end: tuple[Learned, Posterior], prior: Any) -> float:
+    """Bound and log prior, in nats over all samples."""
+    return end[1].elbo + end[0].log_prior(prior)
+
+
+def clearly_best(ends: Iterable[tuple[Learned, Posterior]], prior: Any, n_samples: int) -> tuple[Learned, Posterior]:
+    """Return the end with the highest objective; the first, unless another is clearly higher."""
+    first, *others = ends
+    best = max(others, key=lambda end: objective(end, prior), default=first)
+    gain = objective(best, prior) - objective(first, prior)
+    return best if gain > _CLEAR_GAIN * n_samples else first
 
 
 class ClimbingModel(StateModel, Generic[Posterior]):

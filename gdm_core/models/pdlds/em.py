@@ -21,7 +21,8 @@ from gdm_core.maths.emission import Emission, Observed, regress_emission
 from gdm_core.maths.gaussian import LOG_2PI, GaussianPath, joint_moments
 from gdm_core.maths.pca import ComponentScores
 from gdm_core.models.base import Array
-from gdm_core.models.climbing import Climb, ClimbingConfig, best_of, settled
+from gdm_core.models.climbing import Climb, ClimbingConfig, clearly_best, settled
+from gdm_core.models.starts import candidate_states
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
@@ -32,8 +33,6 @@ NOISE_FREEDOM = 4.0  # inverse-Wishart of Q
 STEP_SHAPE, STEP_RATE = 1.0, 1e-3  # gamma precision of the coefficients' steps
 CARRY_STRENGTH = 1.0  # Gaussian on (rho - 1, m)
 DRIFT_SHAPE, DRIFT_RATE = 10.0, 1e-6  # inverse-gamma of S: slow beside the dynamics
-_PLACE_WEIGHTS = (0.0, 0.7, 0.3)  # of the position beside the move, one clustering each in turn
-_MAX_CLUSTERED = 20_000
 _SHORT_RUN = 10  # iterations that each start is given before the best is chosen
 _RIDGE = 1e-3  # share of a cluster's samples that its operator's entries are worth at zero
 _DYNAMICS_SHARE = 0.02  # of what the clusters leave unexplained, put down to noise of the dynamics at the start
@@ -425,17 +424,6 @@ class Series:
         return np.diag(1e-3 * np.maximum((self.moves[self.inside] ** 2).mean(axis=0), 1e-6))
 
 
-def clustered(series: Series, n_states: int, attempt: int, seed: int) -> Float:
-    """[T, K] one-hot clusters of moves, and of positions as far as this attempt looks at them."""
-    from sklearn.cluster import KMeans
-
-    moves = series.moves / np.maximum(np.sqrt((series.moves**2).mean(axis=0)), 1e-8)
-    features = np.concatenate([moves, _PLACE_WEIGHTS[attempt % len(_PLACE_WEIGHTS)] * series.x], axis=1)
-    thinned = features[:: max(1, len(features) // _MAX_CLUSTERED)]
-    fitted = KMeans(n_states, n_init=2, random_state=seed + 1009 * attempt).fit(thinned)
-    return np.eye(n_states)[fitted.predict(features)]
-
-
 def from_coefficients(series: Series, member: Float, prior: Prior) -> Parameters:
     """The parameters that coefficients [T, K], one cluster's or random ones, imply."""
     inside = series.inside
@@ -460,7 +448,8 @@ def from_coefficients(series: Series, member: Float, prior: Prior) -> Parameters
 
 
 def best_start(observed: Observed, series: Series, prior: Prior, c: ClimbingConfig) -> tuple[Parameters, Posterior]:
-    """Several starts, a few iterations each; the one with the highest objective."""
-    guesses = (clustered(series, c.n_states, attempt, c.seed) for attempt in range(c.n_restarts))
-    starts = (from_coefficients(series, guess, prior) for guess in guesses)
-    return best_of((iterate(observed, one, prior, min(_SHORT_RUN, c.n_iter)) for one in starts), prior)
+    """Several starts, a few iterations each: the first, unless another comes clearly higher."""
+    guesses = candidate_states(series.x, ~series.inside, c.n_states, c.n_restarts, c.seed)
+    starts = (from_coefficients(series, np.eye(c.n_states)[guess], prior) for guess in guesses)
+    climbs = (iterate(observed, one, prior, min(_SHORT_RUN, c.n_iter)) for one in starts)
+    return clearly_best((list(climb)[-1] for climb in climbs), prior, len(series.x))

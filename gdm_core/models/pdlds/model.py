@@ -63,7 +63,11 @@ class PDLDSConfig(ClimbingConfig):
         ),
     )
     n_iter: int = parameter(60, "Iterations at the most.", whole())
-    n_restarts: int = parameter(3, "Starts, of which the best is climbed from.", whole())
+    n_restarts: int = parameter(
+        3,
+        "Starts that are tried: clusters of steps, of windows, of steps with values, of values; then other seeds.",
+        whole(),
+    )
 
 
 class PDLDS(ClimbingModel[Posterior]):

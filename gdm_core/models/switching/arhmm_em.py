@@ -18,7 +18,7 @@ from gdm_core.maths.gaps import gap_lengths
 from gdm_core.maths.gaussian import LOG_2PI
 from gdm_core.maths.pca import ComponentScores, PartialRows
 from gdm_core.maths.threads import one_thread
-from gdm_core.models.climbing import Climb, ClimbingConfig
+from gdm_core.models.climbing import Climb, ClimbingConfig, clearly_best, objective
 from gdm_core.models.starts import candidate_states
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior, weighted_moments
 from gdm_core.models.switching.transitions import Transitions
@@ -29,7 +29,6 @@ _START_SAMPLES = 8_000
 LONGEST_GAP = 5  # samples without any observation that the dynamics bridge
 _FIRST_RUN = 2  # iterations of every start
 _SHORT_RUN = 8  # further iterations of the first start and of the best other one
-_MARGIN = 0.05  # nats per sample by which the other must be better
 _ROUGH_GAIN = 1e-3  # nats per sample: a quick fit ends below it
 
 
@@ -256,18 +255,11 @@ def best_start(
     def climb(parameters: ARParameters, step: EStep | None, n_iter: int) -> tuple[ARParameters, EStep]:
         return list(iterate(series, parameters, scores, prior, n_iter, step))[-1]
 
-    def objective(found: tuple[ARParameters, EStep]) -> float:
-        return found[1].elbo + found[0].log_prior(prior)
-
     n_first = min(_FIRST_RUN, c.n_iter)
     n_more = min(_SHORT_RUN, c.n_iter - n_first)
     first, *others = (climb(from_states(series, one, kind, prior), None, n_first) for one in guesses)
-    first = climb(*first, n_more)
-    if others:
-        other = climb(*max(others, key=objective), n_more)
-        if objective(other) > objective(first) + _MARGIN * len(series.x):
-            return other[0]
-    return first[0]
+    finalists = [first, max(others, key=lambda end: objective(end, prior))] if others else [first]
+    return clearly_best((climb(*one, n_more) for one in finalists), prior, len(series.x))[0]
 
 
 class QuickFit(NamedTuple):
