@@ -70,11 +70,18 @@ class WarmUp(WorkerPlugin):
 
 @dataclass
 class Link:
-    """A connection to a running cluster. `memory` is that of its smallest worker, 0 without a limit."""
+    """A connection to a running cluster.
+
+    memory  of its smallest worker, 0 without a limit
+    pins    whether a job has been sent to one of several workers: Dask never runs it if all of them die at the same time
+    seen    when there was a worker, or no job
+    """
 
     client: Client
     cluster: SpecCluster | None = None
     memory: int = 0
+    pins: bool = False
+    seen: float = 0.0
     topic: str = field(default_factory=lambda: f"gdm-{uuid4().hex[:12]}")
     _data: OrderedDict[str, tuple[Future, int]] = field(default_factory=OrderedDict)
     _users: dict[str, set[str]] = field(default_factory=dict)
@@ -83,8 +90,8 @@ class Link:
     def alive(self) -> bool:
         return bool(self.client.status == "running")
 
-    def send(self, job: Job, worker: str) -> Future:
-        """Submit a job for a worker, or another one should that be gone; its trials travel once."""
+    def send(self, job: Job, workers: list[str]) -> Future:
+        """Submit a job for one of the workers, or others should they be gone; its trials travel once."""
         work = job.work
         function: Callable[..., Any]
         if isinstance(work, FitSpec):
@@ -93,9 +100,10 @@ class Link:
             function, args = work.function, work.args
         pickle.dumps((function, [arg for arg in args if not isinstance(arg, Trials)]))
         there = [self._place(arg, job.session) if isinstance(arg, Trials) else arg for arg in args]
-        where = {"workers": [worker], "allow_other_workers": True, "priority": int(job.priority), "retries": 0}
-        key = f"{job.name}-{job.id}"
-        return self.client.submit(run, job.id, self.topic, work.deadline_s, function, *there, key=key, **where)
+        self.pins |= bool(workers)
+        where = {"workers": workers, "allow_other_workers": True} if workers else {}
+        how = {"key": f"{job.name}-{job.id}", "priority": int(job.priority), "retries": 0, **where}
+        return self.client.submit(run, job.id, self.topic, work.deadline_s, function, *there, **how)
 
     def cancel(self, job: Job) -> None:
         """Tell the worker to stop a job at its next step."""

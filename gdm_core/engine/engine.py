@@ -10,6 +10,7 @@ import itertools
 import logging
 import pickle
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError
@@ -28,7 +29,8 @@ from gdm_core.errors import ConfigError, FitError
 
 logger = logging.getLogger(__name__)
 
-LOOK_EVERY_S = 0.2  # for free workers, while jobs wait
+NO_WORKER_S = 0.5  # a job that has killed its workers reports that first
+LOOK_EVERY_S = 0.2  # for workers, while jobs wait or run
 LOST = "The workers were lost while the job ran. Try again."
 CLOSED = "The engine was closed before the job was done. Start it again."
 TOO_BIG = (
@@ -198,7 +200,7 @@ class Engine:
     def _run(self) -> None:
         while not self.closed:
             self._safely(self._send_jobs)
-            self._news.wait(LOOK_EVERY_S if self._waiting else None)
+            self._news.wait(LOOK_EVERY_S if self._waiting or self._running else None)
             self._news.clear()
         self._safely(self._stop_running)
         self._fail(FitError(CLOSED))
@@ -229,7 +231,7 @@ class Engine:
             if link is not None:
                 order(link)
         while link is not None and (worker := self._free_worker(link)) and (job := self._take(worker)):
-            self._send(link, job, worker)
+            self._send(link, job, [worker] if self._n_workers > 1 else [])
 
     def _stop_running(self) -> None:
         """Cancel the running jobs, for workers that live on."""
@@ -249,15 +251,20 @@ class Engine:
     def _free_worker(self, link: Link) -> str | None:
         threads = link.client.nthreads()
         self._n_workers = sum(threads.values())
+        now = time.monotonic()
+        if threads or not self._running:
+            link.seen = now
+        elif link.pins and now - link.seen > NO_WORKER_S:
+            raise OSError("all workers have died")
         with self._lock:
             busy = Counter(self._running.values())
         free = {worker: n - busy[worker] for worker, n in threads.items()}
         best = max(free, key=lambda worker: free[worker], default=None)
         return best if best is not None and free[best] > 0 else None
 
-    def _send(self, link: Link, job: Job, worker: str) -> None:
+    def _send(self, link: Link, job: Job, workers: list[str]) -> None:
         try:
-            future = link.send(job, worker)
+            future = link.send(job, workers)
         except (TypeError, ValueError, AttributeError, pickle.PicklingError) as error:
             job.fail(FitError(f"The job cannot be sent to a worker ({error}). Give it a function of a module."))
             self._free(job)

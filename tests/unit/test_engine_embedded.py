@@ -65,6 +65,17 @@ def test_killed_worker_runs_its_job_again(embedded: Engine, tmp_path: Path) -> N
     assert job.poll().notes == (RESTARTED,)
 
 
+def test_death_of_all_workers_fails_the_job(embedded: Engine) -> None:
+    job = embedded.submit(long_fit())
+    until(lambda: job.poll().step > 3)
+    assert embedded._link is not None
+    for pid in embedded._link.client.run(os.getpid).values():
+        os.kill(pid, signal.SIGKILL)
+    with pytest.raises(FitError, match=r"Try again\."):
+        job.result(WAIT_S)
+    assert embedded.submit(divmod, 7, 2).result(WAIT_S) == (3, 1)
+
+
 def test_fit_over_memory_limit_advises_on_memory(embedded: Engine) -> None:
     greedy = fake_fit(misbehave="memory", step_s=0.1, n_steps=200)
     with pytest.raises(FitError, match="needs more memory than a worker has"):
