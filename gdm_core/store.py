@@ -13,7 +13,7 @@ from gdm_core.errors import ModelFileError
 from gdm_core.text import shortened
 
 FORMAT = "gdm-studio-model"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 def encoded(tensors: dict[str, npt.NDArray[Any]], header: dict[str, Any]) -> bytes:

@@ -28,6 +28,7 @@ class Rows:
     scored: Tensor | None  # [R] 1 where the row counts, None when all do
     n_scored: int
     lengths: tuple[int, ...]  # rows of each sequence, for posteriors that read whole sequences
+    chain: Tensor | None = None  # [R, K] log-probabilities of a chain of states, where they are known
 
     def __len__(self) -> int:
         return int(self.y.shape[0])
@@ -45,7 +46,7 @@ class Rows:
 
     def at(self, index: Tensor | slice, **changes: Any) -> Rows:
         """The rows that `index` names, with `changes` to what is said of them."""
-        columns = {name: getattr(self, name) for name in ("y", "known", "past", "age", "scored")}
+        columns = {name: getattr(self, name) for name in ("y", "known", "past", "age", "scored", "chain")}
         chosen: dict[str, Any] = {name: part if part is None else part[index] for name, part in columns.items()}
         return replace(self, **chosen | changes)
 

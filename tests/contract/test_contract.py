@@ -17,7 +17,7 @@ from gdm_core import Status, Trial, Trials, load_model
 from gdm_core.errors import ConfigError
 from gdm_core.forecast import coverage
 from gdm_core.models.base import StateModel
-from gdm_core.models.gdm.start import STATE_AXES
+from gdm_core.models.gdm.start import state_axes
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.registry import FAMILIES
 from gdm_core.models.scaling import Scaler
@@ -100,7 +100,7 @@ def fitted(name: str) -> StateModel:
 
 
 # Axes of parameters that count states, beside those of the GDM.
-AXES = STATE_AXES | {"log_step": (0,)} | dict.fromkeys(("operators", "carry", "level", "step", "jump"), (0,))
+AXES = dict.fromkeys(("log_step", "operators", "carry", "level", "step", "jump"), (0,))
 CHAIN_AXES = dict.fromkeys(("coefficients", "covariance", "log_initial", "transition_weights"), (0,)) | {
     "transition_bias": (0, 1)
 }
@@ -110,8 +110,9 @@ def relabelled(model: Any, order: list[int]) -> Any:
     """Return the model with permuted states: new state i is the old state order[i]."""
     renamed = copy_of(model)
     renamed.params_ = dict(model.params_)
-    for name, axes in (CHAIN_AXES if isinstance(model, SwitchingModel) else AXES).items():
-        for axis in axes if name in renamed.params_ else ():
+    for name, value in model.params_.items():
+        others = AXES.get(name) or state_axes(name, value.ndim)
+        for axis in CHAIN_AXES.get(name, ()) if isinstance(model, SwitchingModel) else others:
             if renamed.params_[name].shape[axis] > 1:  # states that do not look back share one row
                 renamed.params_[name] = renamed.params_[name].take(order, axis)
     return renamed

@@ -10,7 +10,7 @@ import torch
 from gdm_core.maths.rows import Rows, make_rows
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule
-from gdm_core.models.gdm.start import STATE_AXES, start_random
+from gdm_core.models.gdm.start import start_random, state_axes
 
 CPU = torch.device("cpu")
 
@@ -78,8 +78,8 @@ def relabelled_module(module: GdmModule, config: GDMConfig, order: list[int]) ->
     """Return the module with permuted states: new state i is the old state order[i]."""
     other = GdmModule(module.projection.shape[1], config).to(module.projection.dtype)
     state = module.state_dict()
-    for name in STATE_AXES.keys() & state.keys():
-        for axis in STATE_AXES[name]:
+    for name, value in state.items():
+        for axis in state_axes(name, value.ndim):
             state[name] = state[name].index_select(axis, torch.tensor(order))
     other.load_state_dict(state)
     return other

@@ -55,7 +55,7 @@ def compare(config: GDMConfig, rows: Rows, importance: bool, temperature: float 
     def double(part):
         return part.double() if part is not None and part.dtype == torch.float32 else part
 
-    exact = replace(rows, **{n: double(getattr(rows, n)) for n in ("y", "known", "past", "scored")})
+    exact = replace(rows, **{n: double(getattr(rows, n)) for n in ("y", "known", "past", "scored", "chain")})
     gumbels = -torch.as_tensor(noise[1]).permute(1, 2, 0).double()  # [S, R, K]
     expected, gradients = autograd(module.double(), exact, gumbels, temperature, importance)
     assert value == pytest.approx(expected, rel=2e-5, abs=2e-5)
@@ -83,6 +83,17 @@ def test_missing_values_and_windows(posterior, importance):
     windows = WindowSampler(rows, 16, 5, context=3, generator=generator()).draw()
     assert windows.scored is not None
     compare(config, windows, importance)
+
+
+@pytest.mark.parametrize("importance", [False, True])
+@pytest.mark.parametrize("informed", [False, True])
+@pytest.mark.parametrize("state_noise", [False, True])
+@pytest.mark.parametrize("scale", ["learn", 6.0])
+def test_options_have_gradients_of_autograd(scale, state_noise, informed, importance):
+    config = GDMConfig(3, 2, stickiness_scale=scale, state_noise=state_noise, informed=informed, n_hidden=4)
+    rows = random_rows(60, 3, 30, missing=0.2, dtype=torch.float32)
+    chain = torch.log_softmax(torch.randn((len(rows), 3), generator=generator(5)), -1)
+    compare(config, replace(rows, chain=chain), importance)
 
 
 @pytest.mark.parametrize("temperature", [0.05, 1.0, 5.0])

@@ -51,7 +51,9 @@ def two_samples(seed: int, missing: bool = False) -> Rows:
     ("posterior", "covariance"), [*itertools.product(FEED_FORWARD, ["diagonal"]), ("window", "full")]
 )
 def test_bound_is_the_elbo_below_the_likelihood(posterior, covariance, gamma):
-    config = GDMConfig(2, 1, stickiness=gamma, posterior=posterior, covariance=covariance, n_hidden=4)
+    config = GDMConfig(
+        2, 1, stickiness=gamma, stickiness_scale=1.0, posterior=posterior, covariance=covariance, n_hidden=4
+    )
     for seed, missing in ((0, False), (1, True)):
         module, rows = random_module(config, 2, seed, scale=0.8), two_samples(seed, missing)
         exact = integrate(module, rows, TAU)
@@ -65,7 +67,18 @@ def test_bound_is_the_elbo_below_the_likelihood(posterior, covariance, gamma):
 
 @pytest.mark.parametrize(("posterior", "transition"), [("sticky", "linear"), ("window", "gru"), ("bigru", "gru")])
 def test_sampled_bound_is_the_elbo(posterior, transition):
-    config = GDMConfig(2, 1, posterior=posterior, transition=transition, n_hidden=4)
+    check_sampled_bound(GDMConfig(2, 1, posterior=posterior, transition=transition, n_hidden=4))
+
+
+@pytest.mark.parametrize("informed", [False, True])
+@pytest.mark.parametrize("state_noise", [False, True])
+def test_bound_holds_for_scale_noise_and_chain(state_noise, informed):
+    check_sampled_bound(
+        GDMConfig(2, 1, stickiness=0.5, stickiness_scale=6.0, state_noise=state_noise, informed=informed, n_hidden=4)
+    )
+
+
+def check_sampled_bound(config: GDMConfig) -> None:
     module, rows = random_module(config, 2, seed=1).eval(), two_samples(0)
     exact = integrate(module, rows, TAU)
     bound = elbo(module, rows, TAU, n_samples=20_000)
@@ -249,8 +262,9 @@ def test_prior_ignores_position_without_recurrence():
         module.transition.weight.zero_()
         before, after = (module.prior_logits(module.view(r).context, z, r) for r in (rows, moved))
         torch.testing.assert_close(before, after)
-        gamma = module.transition.gamma
-        torch.testing.assert_close(before[0, 1:], (1 - gamma) * module.transition.bias + gamma * z[0, :-1])
+        gamma, scale = module.transition.gamma, module.transition.scale
+        expected = (1 - gamma) * module.transition.bias + gamma * scale * z[0, :-1]
+        torch.testing.assert_close(before[0, 1:], expected)
 
 
 def test_stickiness_stays_in_its_range():

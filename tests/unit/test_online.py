@@ -15,8 +15,8 @@ pytestmark = pytest.mark.usefixtures("one_torch_thread")
 K = 3
 FEW = {"n_states": K, "n_latent": 2}
 EXACT = {
-    "gdm": GDM(**FEW, n_steps=40),
-    "gdm lags": GDM(**FEW, n_steps=20, lags=3, posterior="window_linear"),
+    "gdm": GDM(**FEW, n_steps=40, informed=False),
+    "gdm lags": GDM(**FEW, n_steps=20, lags=3, posterior="window_linear", informed=False),
     "gdm memory": GDM(**FEW, n_steps=10, transition="gru", posterior="window"),
     "gdm full noise": GDM(**FEW, n_steps=20, covariance="full"),
     "gdm places": GDM(**FEW, n_steps=20, posterior="linear"),

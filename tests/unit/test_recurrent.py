@@ -180,9 +180,10 @@ def test_starts_as_the_linear_discriminant(name):
     y = nascar.simulate("soft", T=500, seed=2).y
     rows = make_rows([(y - y.mean(0)) / y.std(0)], CPU)
     config = GDMConfig(transition="gru", posterior=name)
-    module, linear = GdmModule(10, config), GdmModule(10, GDMConfig(posterior="window_linear"))
+    plain = GDMConfig(posterior="window_linear", stickiness_scale=1.0)
+    module, linear = GdmModule(10, config), GdmModule(10, plain)
     start(module, rows, config, 0)
-    start(linear, rows, GDMConfig(posterior="window_linear"), 0)
+    start(linear, rows, plain, 0)
     with torch.no_grad():
         ours, theirs = module.view(rows), linear.view(rows)
         even = torch.full((1, len(rows), 4), 0.25)

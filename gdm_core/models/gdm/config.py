@@ -46,6 +46,18 @@ class GDMConfig(SoftConfig):
         "transition 'gru', 'linear' with preset 'paper', and 'window' otherwise.",
         one_of(PosteriorName),
     )
+    informed: bool | None = parameter(
+        None,
+        "Whether q(z) also sees a chain of states weighed by the model's own likelihood, which suits states that last; None "
+        "chooses by the bound.",
+    )
+    state_noise: bool | None = parameter(None, "Whether each state has noise of its own; None chooses by the bound.")
+    stickiness_scale: float | Literal["learn"] | None = parameter(
+        None,
+        "Factor of the sticky term: a number, or 'learn'. 1 is the paper's form, which holds a state for a few samples; None is "
+        "'learn' for posterior 'window' with preset 'fast', and 1 otherwise.",
+        number(lambda scale: 0 < scale <= 20, "'learn' or a number above 0 and up to 20", "learn"),
+    )
     preset: Preset = parameter(
         "fast", "'fast', or 'paper' for the paper's own optimiser, samples and schedule.", one_of(Preset)
     )
@@ -76,6 +88,19 @@ class GDMConfig(SoftConfig):
         if self.posterior is not None:
             return self.posterior
         return "bigru" if self.transition == "gru" else "linear" if self.preset == "paper" else "window"
+
+    @property
+    def adapts(self) -> bool:
+        """Whether the fit may choose start, posterior and noise by the bound."""
+        moves = self.transition == "linear" and self.reads in ("window", "window_linear")
+        return moves and self.preset == "fast" and self.covariance == "diagonal"
+
+    @property
+    def scale_of_stickiness(self) -> float | Literal["learn"]:
+        """The factor that was asked for, or the one that suits."""
+        if self.stickiness_scale is not None:
+            return self.stickiness_scale
+        return "learn" if self.adapts else 1.0
 
     @property
     def remembers(self) -> bool:

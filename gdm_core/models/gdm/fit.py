@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -23,9 +23,11 @@ from gdm_core.maths.relaxed import gumbel, log_density
 from gdm_core.maths.rows import Rows, WindowSampler
 from gdm_core.maths.threads import one_torch_thread
 from gdm_core.models.gdm import fused
+from gdm_core.models.gdm.chain import WarmChain
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.fused import FusedObjective
 from gdm_core.models.gdm.module import GdmModule, importance_objective, sampled_elbo
+from gdm_core.models.gdm.transitions import MAX_LOG_SCALE
 
 Array = npt.NDArray[np.float32]
 
@@ -35,6 +37,8 @@ RATES = {"projection": 0.1} | dict.fromkeys(
         "transition.weight",
         "transition.bias",
         "transition.stickiness_logit",
+        "transition.log_scale",
+        "log_trust",
         "posterior.weight",
         "posterior.bias",
         "posterior.out",
@@ -48,6 +52,9 @@ FIRST_SHARE, LAST_SHARE = 0.5, 0.05  # of Newton's step that is taken, at the fi
 _MEMORY = 0.9  # of the curvature seen before
 _BETA1, _BETA2 = np.float32(0.9), np.float32(0.99)  # of Adam
 _RIDGE = 1e-4  # on the curvature of a design with unit variance, per time step
+_NOISE_RIDGE = 1e-2  # on the curvature of the noise of states, per time step
+_REFRESH, _MAX_REFRESH = 5, 40  # steps between refreshes of the chain
+_FIRST_SWEEPS, _SWEEPS = 60, 4
 _MOST_CHANGE = 0.25  # of the log of a standard deviation, a step
 _LEAST_OBSERVED = 0.05
 
@@ -72,6 +79,7 @@ class NewtonAscent:
         for name in ("dynamics", "log_noise"):
             rates[name][...] = 0
         self._curvature: npt.NDArray[np.float64] | None = None
+        self._noise_curvature: npt.NDArray[np.float64] | None = None
 
     def ascend(self, rate: float, done: float, observed: Array | None) -> None:
         """One step.
@@ -86,18 +94,30 @@ class NewtonAscent:
         self._adam.ascend(now.flat, now.gradient, rate, self._rates)
         for name in DECAY.keys() & now.p.keys():
             now.p[name] *= np.float32(1 - DECAY[name] * rate)
+        if "transition.log_scale" in now.p:
+            np.minimum(now.p["transition.log_scale"], MAX_LOG_SCALE, out=now.p["transition.log_scale"])
         now.p["dynamics"][...] += np.float32(share) * dynamics
         now.p["log_noise"][...] += np.clip(np.float32(share) * noise, -_MOST_CHANGE, _MOST_CHANGE)
 
     def _newton(self, observed: Array | None) -> tuple[Array, Array]:
-        """Whole steps of the dynamics [K, P, N] and of the log of the noise [N]."""
+        """Whole steps of the dynamics [K, P, N] and of the log of the noise, [N] or [K, N]."""
         now = self.objective
         seen = now.curvature.astype(np.float64)
         self._curvature = seen if self._curvature is None else _MEMORY * self._curvature + (1 - _MEMORY) * seen
         weight = np.float32(1) if observed is None else np.maximum(observed, np.float32(_LEAST_OBSERVED))
-        variance = np.exp(2 * now.log_noise()) / weight
         slope = now.g["dynamics"]
-        solved = np.linalg.solve(self._curvature + _RIDGE * np.eye(len(seen)), slope.reshape(len(seen), -1) * variance)
+        size = seen.shape[-1]
+        if now.state_noise:
+            ridge = _RIDGE * np.exp(-2 * now.log_noise().max(axis=0))[:, None, None] * np.eye(size)
+            right = slope.reshape(size, -1).T[..., None]  # [N, K P, 1]
+            solved = np.linalg.solve(self._curvature + ridge, right)[..., 0].T
+            curved = now.noise_curvature.astype(np.float64)
+            kept = curved if self._noise_curvature is None else _MEMORY * self._noise_curvature + (1 - _MEMORY) * curved
+            self._noise_curvature = kept
+            noise = np.linalg.solve(kept + _NOISE_RIDGE * np.eye(len(kept)), now.g["log_noise"] / (2 * weight))
+            return solved.astype(np.float32).reshape(slope.shape), noise.astype(np.float32)
+        variance = np.exp(2 * now.log_noise()) / weight
+        solved = np.linalg.solve(self._curvature + _RIDGE * np.eye(size), slope.reshape(size, -1) * variance)
         return solved.astype(np.float32).reshape(slope.shape), now.g["log_noise"] / (2 * weight)
 
 
@@ -151,7 +171,7 @@ def plan(config: GDMConfig, module: GdmModule) -> FitPlan:
     """
     n_latent, n_channels = module.projection.shape
     newton = fused.supports(config, module) and config.reads != "linear" and config.preset == "fast"
-    newton = newton and can_balance(n_channels, n_latent)
+    newton = newton and (n_latent >= n_channels or can_balance(n_channels, n_latent))
     if newton:
         return FitPlan(True, config.n_steps or 240, 60, 1 / 2, 256)
     return FitPlan(False, config.steps, 200, 2 / 3, 1024)
@@ -234,11 +254,13 @@ def fast_steps(
 ) -> Iterator[Step]:
     """Run the fast recipe."""
     how = plan(config, module)
+    if module.informed:
+        rows = replace(rows, chain=torch.zeros(len(rows), config.n_states, device=rows.device))
     quarter = min(len(rows), config.batch_size) // 4 if how.newton else config.batch_size // 4
     sizes = {False: config.batch_size, True: max(how.least_weighted, quarter)}
     drawn = {weighted: batches(rows, config, size, generator) for weighted, size in sizes.items()}
     if fused.supports(config, module):
-        climber: Climber = FusedClimber(module, config, drawn, config.seed, how.newton)
+        climber: Climber = FusedClimber(module, config, drawn, config.seed, how.newton, rows)
     else:
         climber = _AutogradClimber(module, config, drawn, generator)
     return climb(climber, config, total, how.elbo_share)
@@ -279,7 +301,9 @@ class _AutogradClimber:
 class FusedClimber:
     """The same with the hand-written pass."""
 
-    def __init__(self, module: GdmModule, config: GDMConfig, batches: Batches, seed: int, newton: bool = False) -> None:
+    def __init__(
+        self, module: GdmModule, config: GDMConfig, batches: Batches, seed: int, newton: bool, rows: Rows
+    ) -> None:
         self.module, self.config, self.batches = module, config, batches
         self.objective = FusedObjective(module, config)
         self.noise = fused.Noise(seed)
@@ -287,8 +311,12 @@ class FusedClimber:
         self._adam = Adam(self.objective.flat.size)
         self._last: tuple[Rows, fused.Batch] | None = None
         self._observed: fused.Array | None = None
+        self._chain = _ChainRefresh(self.objective, rows, module, config) if module.informed else None
 
     def value(self, temperature: float, weighted: bool) -> float:
+        if self._chain is not None and self._chain.is_due():
+            self._chain.refresh()
+            self._last = None
         rows = self.batches[weighted]()
         if self._last is None or rows is not self._last[0]:
             self._last = rows, fused.Batch(rows, self.config.lags)
@@ -304,6 +332,36 @@ class FusedClimber:
 
     def write_back(self) -> None:
         self.objective.write_to(self.module)
+        if self._chain is not None:
+            self.module.stay.fill_(self._chain.stay)
+
+
+class _ChainRefresh:
+    """Keeps the chain of pure states of all rows up to date while the parameters change."""
+
+    def __init__(self, objective: FusedObjective, rows: Rows, module: GdmModule, config: GDMConfig) -> None:
+        assert rows.chain is not None
+        self._objective, self._target = objective, rows.chain
+        self._batch = fused.Batch(rows, config.lags)
+        self._chain = WarmChain(rows.age.numpy(), config.n_states, float(module.stay))
+        self._every = min(_MAX_REFRESH, _REFRESH * (1 + len(rows) // config.batch_size))
+        self._calls = 0
+
+    @property
+    def stay(self) -> float:
+        """Return the estimated probability that a state lasts."""
+        return self._chain.stay
+
+    def is_due(self) -> bool:
+        """Return whether this step, which is counted, needs a refresh."""
+        self._calls += 1
+        return self._calls % self._every == 1
+
+    def refresh(self) -> None:
+        """Update the chain that batches read."""
+        sweeps = _FIRST_SWEEPS if self._calls == 1 else _SWEEPS
+        found = self._chain.refresh(self._objective.evidence(self._batch), sweeps)
+        self._target.copy_(torch.from_numpy(found.T))
 
 
 def paper_steps(

@@ -17,12 +17,14 @@ import numpy.typing as npt
 from gdm_core.maths.rows import Rows
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule
+from gdm_core.models.gdm.transitions import MAX_LOG_SCALE
 
 Array = npt.NDArray[np.float32]
 
 _LOG_2PI = math.log(2 * math.pi)
 _LEAST_LOG_NOISE = math.log(1e-4)
 _LEAST_EXPONENTIAL = np.float32(1e-20)
+_CURVATURE_DRAWS = 1024  # that the curvature per channel is taken from, where states have noise of their own
 
 
 def supports(config: GDMConfig, module: GdmModule) -> bool:
@@ -53,6 +55,7 @@ class Batch:
         self.observed: Array | None = (
             None if self.known is None else self.known @ self.share
         )  # [N] share of each channel
+        self.chain: Array | None = None if rows.chain is None else np.ascontiguousarray(rows.chain.numpy().T)  # [K, R]
 
     @property
     def n_rows(self) -> int:
@@ -94,10 +97,15 @@ class FusedObjective:
             [np.full(p.numel(), float(p.requires_grad), np.float32) for p in named.values()]
         )
         self.p, self.g = self.views(self.flat), self.views(self.gradient)
-        n_rows = math.prod(self._shapes["dynamics"][:2])
-        self.curvature: Array = np.zeros((n_rows, n_rows), np.float32)  # [K P, K P] of the dynamics, in units of 1 / R
+        n_rows, n_channels = math.prod(self._shapes["dynamics"][:2]), self._shapes["dynamics"][2]
+        self.state_noise = module.has_state_noise
+        # Of the dynamics, in units of 1 / R: [K P, K P], or [N, K P, K P] where R differs between states.
+        self.curvature: Array = np.zeros((n_channels,) * self.state_noise + (n_rows, n_rows), np.float32)
+        self.noise_curvature: Array = np.zeros((self.k, self.k), np.float32)  # [K, K] of log noise per state
+        self.informed = module.informed
         transition = module.transition
         self._gamma_fixed = None if "transition.stickiness_logit" in named else float(transition.gamma)
+        self._scale_fixed = None if "transition.log_scale" in named else float(transition.scale)
         self._first_log_noise: Array | None = module.first_log_noise.numpy() if module.own_start_noise else None
         scale = getattr(module.posterior, "move_scale", None)
         self._move_scale = None if scale is None else scale.numpy()[:, None]
@@ -120,7 +128,7 @@ class FusedObjective:
                 parameter.copy_(torch.from_numpy(self.p[name]))
 
     def log_noise(self) -> Array:
-        """[N] log standard deviations."""
+        """Log standard deviations: [N], or [K, N] per state."""
         return np.maximum(self.p["log_noise"], np.float32(_LEAST_LOG_NOISE))
 
     def _gamma(self) -> tuple[float, float]:
@@ -129,6 +137,40 @@ class FusedObjective:
             return self._gamma_fixed, 0.0
         s = 0.5 + 0.5 * math.tanh(0.5 * float(self.p["transition.stickiness_logit"]))  # never overflows
         return 0.999 * s, 0.999 * s * (1 - s)
+
+    def design(self, batch: Batch, x: Array) -> Array:
+        """[L D + 2, R] what the dynamics see of projections x [D, R]."""
+        d = len(x)
+        design = np.empty((self.lags * d + 2, batch.n_rows), np.float32)
+        for lag in range(self.lags):
+            design[lag * d : (lag + 1) * d] = _shift(x, lag + 1) * batch.ready
+        design[-2], design[-1] = batch.ready, 1 - batch.ready
+        return design
+
+    def evidence(self, batch: Batch) -> Array:
+        """Return the log-likelihood of each pure state [K, R], up to a constant per row."""
+        design = self.design(batch, self.p["projection"] @ batch.past)
+        log_noise = np.broadcast_to(self.log_noise(), (self.k, len(batch.y)))
+        found = np.empty((self.k, batch.n_rows), np.float32)
+        for k in range(self.k):
+            precision = np.exp(-log_noise[k])[:, None]
+            terms = np.square((batch.y - self.p["dynamics"][k].T @ design) * precision)
+            terms += 2 * log_noise[k][:, None]
+            if batch.known is not None:
+                terms *= batch.known
+            found[k] = terms.sum(axis=0)
+        found *= -0.5
+        if self._first_log_noise is not None:
+            found[:, batch.young] = 0
+        return found
+
+    def _scale(self) -> tuple[float, float]:
+        """The factor of the sticky term and its slope in the logarithm."""
+        if self._scale_fixed is not None:
+            return self._scale_fixed, 0.0
+        log_scale = float(self.p["transition.log_scale"])
+        scale = math.exp(min(log_scale, MAX_LOG_SCALE))
+        return scale, scale if log_scale < MAX_LOG_SCALE else 0.0
 
     def __call__(self, batch: Batch, noise: tuple[Array, Array, Array], temperature: float, importance: bool) -> float:
         """Objective per time step; fills `gradient` and `curvature`."""
@@ -141,20 +183,22 @@ class FusedObjective:
         # ---- forward
         x = projection @ batch.past  # [D, R]
         before = _shift(x, 1)
-        design = np.empty((self.lags * d + 2, batch.n_rows), np.float32)
-        for lag in range(self.lags):
-            design[lag * d : (lag + 1) * d] = (before if lag == 0 else _shift(x, lag + 1)) * batch.ready
-        design[-2], design[-1] = batch.ready, 1 - batch.ready
+        design = self.design(batch, x)
         context = p["transition.weight"].T @ before + p["transition.bias"][:, None]  # [K, R]
         features, hidden, logits = self._posterior(batch, x, before)  # [F, R], [H, R] or None, [K, R]
+        if self.informed:
+            assert batch.chain is not None
+            trust = np.exp(p["log_trust"])
+            logits += trust * batch.chain
 
         z = (logits[:, None] - log_exponential) / np.float32(temperature)  # [K, S, R]
         z -= z.max(axis=0)
         np.exp(z, out=z)
         z /= z.sum(axis=0)
         gamma, gamma_slope = self._gamma()
+        scale, scale_slope = self._scale()
         previous = _shift(z, 1)
-        prior = np.float32(gamma) * previous + (np.float32(1 - gamma) * context)[:, None]
+        prior = np.float32(gamma * scale) * previous + (np.float32(1 - gamma) * context)[:, None]
         prior[:, :, batch.starts] = p["initial"][:, None, None]
         delta = prior - logits[:, None]  # [K, S, R]
         top = delta.max(axis=0)
@@ -165,7 +209,7 @@ class FusedObjective:
         weighted = (z[:, None] * design[None, :, None]).reshape(-1, n_samples * batch.n_rows)  # [K P, S R]
         coefficients = p["dynamics"].reshape(weighted.shape[0], -1)  # [K P, N]
         log_noise = self.log_noise()
-        precision, constant = self._row_noise(batch, log_noise)  # [N, 1, R], [R]
+        precision, constant = self._row_noise(batch, log_noise, z)  # [N, 1 or S, R], [1 or S, R]
         mean = (coefficients.T @ weighted).reshape(-1, n_samples, batch.n_rows)
         error = (batch.y[:, None] - mean) * precision  # [N, S, R]
         if batch.known is not None:
@@ -194,26 +238,40 @@ class FusedObjective:
         d_prior[:, :, batch.starts] = 0
         d_context = np.float32(1 - gamma) * d_prior.sum(axis=1)
         if gamma_slope:
-            d_gamma = (d_prior * previous).sum() - (d_prior.sum(axis=1) * context).sum()
+            d_gamma = scale * (d_prior * previous).sum() - (d_prior.sum(axis=1) * context).sum()
             g["transition.stickiness_logit"][...] = d_gamma * gamma_slope
+        if self._scale_fixed is None:
+            g["transition.log_scale"][...] = gamma * scale_slope * (d_prior * previous).sum()
 
         scaled = error * upstream
-        d_mean = (scaled * precision).reshape(len(log_noise), -1)  # [N, S R]
-        counted = upstream.sum(axis=0)  # [R]
-        pull = (scaled * error).sum(axis=1)  # [N, R]
-        pull -= counted if batch.known is None else batch.known * counted
-        if self._first_log_noise is not None:
-            pull[:, batch.young] = 0
-        g["log_noise"][:] = pull.sum(axis=1) * (p["log_noise"] > _LEAST_LOG_NOISE)
+        d_mean = (scaled * precision).reshape(len(precision), -1)  # [N, S R]
+        flat_z = z.reshape(k, -1)
+        if self.state_noise:
+            pull = scaled * error
+            pull -= upstream if batch.known is None else batch.known[:, None] * upstream
+            pull[:, :, batch.young] = 0
+            d_deviation = pull.reshape(len(precision), -1)  # [N, S R]
+            g["log_noise"][...] = (flat_z @ d_deviation.T) * (p["log_noise"] > _LEAST_LOG_NOISE)
+        else:
+            counted = upstream.sum(axis=0)  # [R]
+            pull = (scaled * error).sum(axis=1)  # [N, R]
+            pull -= counted if batch.known is None else batch.known * counted
+            if self._first_log_noise is not None:
+                pull[:, batch.young] = 0
+            g["log_noise"][:] = pull.sum(axis=1) * (p["log_noise"] > _LEAST_LOG_NOISE)
         g["dynamics"][...] = (weighted @ d_mean.T).reshape(g["dynamics"].shape)
-        np.matmul(weighted * upstream.reshape(-1), weighted.T, out=self.curvature)
+        self._curve(batch, weighted, flat_z, upstream.reshape(-1), precision)
         d_weighted = (coefficients @ d_mean).reshape(k, -1, n_samples, batch.n_rows)  # [K, P, S, R]
         if not importance:
             d_z = (d_weighted * design[None, :, None]).sum(axis=1)  # [K, S, R]
-            d_z += _unshift(np.float32(gamma) * d_prior, 1)
+            if self.state_noise:
+                d_z += (log_noise @ d_deviation).reshape(d_z.shape)
+            d_z += _unshift(np.float32(gamma * scale) * d_prior, 1)
             d_z -= (d_z * z).sum(axis=0)
             d_z *= z
             d_logits += d_z.sum(axis=1) / np.float32(temperature)
+        if self.informed:
+            g["log_trust"][...] = trust * (d_logits * batch.chain).sum()
 
         g["transition.weight"][...] = before @ d_context.T
         g["transition.bias"][:] = d_context.sum(axis=1)
@@ -231,15 +289,34 @@ class FusedObjective:
             g["projection"][...] = d_x @ batch.past.T
         return objective
 
-    def _row_noise(self, batch: Batch, log_noise: Array) -> tuple[Array, Array]:
-        """Inverse standard deviations [N, 1, R], and minus the log-density of a zero residual [R]."""
-        logs = np.repeat(log_noise[:, None], batch.n_rows, axis=1)
+    def _curve(self, batch: Batch, weighted: Array, z: Array, upstream: Array, precision: Array) -> None:
+        """Fill the curvatures of dynamics and noise from draws [.., S R]."""
+        if not self.state_noise:
+            np.matmul(weighted * upstream, weighted.T, out=self.curvature)
+            return
+        if batch.known is not None:
+            precision = precision * batch.known[:, None]
+        precision = precision.reshape(len(precision), -1)
+        some = slice(None, None, max(1, len(upstream) // _CURVATURE_DRAWS))
+        share = upstream[some] * (upstream.sum() / max(upstream[some].sum(), _LEAST_EXPONENTIAL))
+        thinned = weighted[:, some]
+        weight = np.square(precision[:, some]) * share  # [N, S R]
+        np.matmul(thinned * weight[:, None], thinned.T, out=self.curvature)
+        np.matmul(z[:, some] * share, z[:, some].T, out=self.noise_curvature)
+
+    def _row_noise(self, batch: Batch, log_noise: Array, z: Array) -> tuple[Array, Array]:
+        """Inverse standard deviations [N, 1, R], and minus the log-density of a zero residual [R]; of each draw where states
+        have noise of their own: [N, S, R] and [S, R]."""
+        if self.state_noise:
+            logs = (log_noise.T @ z.reshape(len(z), -1)).reshape(-1, *z.shape[1:])
+        else:
+            logs = np.repeat(log_noise[:, None, None], batch.n_rows, axis=2)
         if self._first_log_noise is not None:
-            logs[:, batch.young] = self._first_log_noise[:, None]
+            logs[:, :, batch.young] = self._first_log_noise[:, None, None]
         per_channel = logs + np.float32(0.5 * _LOG_2PI)
         if batch.known is not None:
-            per_channel *= batch.known
-        return np.exp(-logs)[:, None], per_channel.sum(axis=0)
+            per_channel *= batch.known[:, None]
+        return np.exp(-logs), per_channel.sum(axis=0)
 
     def _features(self, batch: Batch, x: Array, before: Array) -> Array:
         if self._move_scale is None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gdm_core.maths.completion import MissingEntries, Steps, missing_entries, steps_needed
-from gdm_core.maths.relaxed import Moments, moments
+from gdm_core.maths.relaxed import moments
 from gdm_core.maths.rows import Rows
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule
@@ -156,7 +156,6 @@ def _linearise(module: GdmModule, y: Float, states: Float, rows: Ints, temperatu
     """Linearise the dynamics into `rows` around a path y [T, N] with expected states [T, K]."""
     dynamics = module.dynamics.double().numpy(force=True)  # [K, L D + 2, N]
     projection = module.projection.double().numpy(force=True)
-    factor = module.noise_factor().double().numpy(force=True)
     d, lags = len(projection), module.lags
     x = y @ projection.T
     inside = rows >= lags
@@ -167,7 +166,7 @@ def _linearise(module: GdmModule, y: Float, states: Float, rows: Ints, temperatu
     prior, spread_of_states, change = _prior_states(module, x, states, rows, temperature)
 
     spread = spread_of_states @ means
-    noise = np.broadcast_to(factor @ factor.T, (len(rows), *factor.shape)).copy()
+    noise = _noise_covariance(module, prior)
     if module.own_start_noise:
         noise[~inside] = np.diag(np.exp(2 * module.first_log_noise.double().numpy(force=True)))
     gain = np.einsum("mk,kdn->mdn", prior, dynamics[:, : lags * d])
@@ -176,6 +175,16 @@ def _linearise(module: GdmModule, y: Float, states: Float, rows: Ints, temperatu
     offset = np.einsum("mk,mkn->mn", prior, means) - np.einsum("md,mdn->mn", lagged, gain)
     covariance = noise + means.swapaxes(1, 2) @ spread
     return _Linearised(rows, projection, gain.reshape(len(rows), lags, d, -1), offset, covariance, prior, spread)
+
+
+def _noise_covariance(module: GdmModule, prior: Float) -> Float:
+    """Return the expected covariance of the noise [M, N, N] for states with mean [M, K]."""
+    if not module.has_state_noise:
+        factor = module.noise_factor().double().numpy(force=True)
+        return np.broadcast_to(factor @ factor.T, (len(prior), *factor.shape)).copy()
+    # exp is convex, so this is an upper bound, and close to equality for hard states and for states with similar noise.
+    variance: Float = prior @ np.exp(2 * module.log_noise.double().numpy(force=True))
+    return variance[:, :, None] * np.eye(variance.shape[1])
 
 
 def _prior_states(
@@ -190,20 +199,28 @@ def _prior_states(
     carried = None if memory is None else memory[before]
     previous = torch.as_tensor(states, dtype=dtype, device=path.device)[before]
     starts = torch.as_tensor(rows == 0, device=path.device)[:, None]
+    # States that last are nearly pure: their next logits are averaged over pure states, not taken at the mean.
+    lasting = float(transition.gamma * transition.scale) > 1
+    pure = torch.eye(previous.shape[1], dtype=dtype, device=path.device)
+    weights = previous if lasting else torch.ones_like(previous[:, :1])
+    befores = [one.expand_as(previous) for one in pure] if lasting else [previous]
 
-    def logits(x_before: Tensor) -> Tensor:
+    def logits(x_before: Tensor, z_before: Tensor) -> Tensor:
         context, _ = transition.next_context(x_before, carried)
-        return torch.where(starts, module.initial, transition.logits(context, previous))
+        return torch.where(starts, module.initial, transition.logits(context, z_before))
 
     def expected(x_before: Tensor) -> Float:
-        mean: Float = moments(logits(x_before), temperature).mean.double().numpy(force=True)
+        means = [moments(logits(x_before, z), temperature).mean for z in befores]
+        mean: Float = torch.einsum("mj,jmk->mk", weights, torch.stack(means)).double().numpy(force=True)
         return mean
 
     axes = _DIFFERENCE * torch.eye(path.shape[1], dtype=dtype, device=path.device)
     change = [expected(path[before] + axis) - expected(path[before] - axis) for axis in axes]
-    found: Moments = moments(logits(path[before]), temperature, second=True)
+    seconds = [moments(logits(path[before], z), temperature, second=True).second for z in befores]
+    second = torch.einsum("mj,jmkl->mkl", weights, torch.stack([one for one in seconds if one is not None]))
+    mean = expected(path[before])
     return (
-        found.mean.double().numpy(force=True),
-        found.covariance.double().numpy(force=True),
+        mean,
+        second.double().numpy(force=True) - mean[:, :, None] * mean[:, None, :],
         np.stack(change, axis=1) / (2 * _DIFFERENCE),
     )

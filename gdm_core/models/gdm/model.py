@@ -21,13 +21,14 @@ from gdm_core.maths.rows import Rows, as_numpy, make_rows
 from gdm_core.maths.threads import on_one_thread
 from gdm_core.models.base import Array, Progress, StateModel, Status
 from gdm_core.models.gdm import fit as svi
+from gdm_core.models.gdm.choice import choose
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.fit import REPORT_EVERY, Step
 from gdm_core.models.gdm.missing import Completion, complete, missing_data_bound
 from gdm_core.models.gdm.module import GdmModule, elbo
 from gdm_core.models.gdm.online import GdmReader
 from gdm_core.models.gdm.readout import bound, generate, log_bound, posterior_mean, sample_paths, soft_states
-from gdm_core.models.gdm.start import resize_states, start, start_random
+from gdm_core.models.gdm.start import resize_states, start_random
 from gdm_core.models.parameters import parameters_of
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 from gdm_core.models.scaling import Scaler
@@ -156,6 +157,23 @@ class GDM(SoftModel[GdmModule]):
         return self.config.reads
 
     @property
+    def informed_(self) -> bool:
+        """Whether the posterior sees a chain of states."""
+        self._require_fitted()
+        return "stay" in self.params_
+
+    @property
+    def state_noise_(self) -> bool:
+        """Whether each state has noise of its own."""
+        self._require_fitted()
+        return self.params_["log_noise"].ndim == 2
+
+    @property
+    def stickiness_scale_(self) -> float:
+        """Learned (or fixed) factor of the sticky term."""
+        return float(self._net.transition.scale)
+
+    @property
     def _device(self) -> torch.device:
         wanted = self.config.device
         if wanted == "auto":
@@ -169,7 +187,11 @@ class GDM(SoftModel[GdmModule]):
         return device
 
     def _blank(self) -> GdmModule:
-        return GdmModule(self.n_channels, self.config).to(self._device)
+        return GdmModule(self.n_channels, self._resolved()).to(self._device)
+
+    def _resolved(self) -> GDMConfig:
+        """Return the configuration with what the fit has chosen."""
+        return dataclasses.replace(self.config, informed=self.informed_, state_noise=self.state_noise_)
 
     # ---- fitting ------------------------------------------------------------------------------------------------
     def _fit(self, ys: list[Array]) -> Iterator[Progress]:
@@ -191,14 +213,16 @@ class GDM(SoftModel[GdmModule]):
         """Start from `rows` and climb on them."""
         seed = config.seed + 1_000_003 * restart
         self.status_, self.failure_ = None, None
-        module = GdmModule(rows.y.shape[1], config).to(rows.y.device)
         if self._warm_from is not None:
-            previous = self._warm_from._net  # type: ignore[attr-defined]
-            resize_states(previous, module, rows, self.config, seed)
+            previous: GDM = self._warm_from  # type: ignore[assignment]
+            config = dataclasses.replace(config, informed=previous.informed_, state_noise=previous.state_noise_)
+            module = GdmModule(rows.y.shape[1], config).to(rows.y.device)
+            resize_states(previous._net, module, rows, config, seed)
         elif config.preset == "paper":
+            module = GdmModule(rows.y.shape[1], config).to(rows.y.device)
             start_random(module, seed)
         else:
-            start(module, rows, config, seed)
+            module, config = choose(rows, config, seed)
         self._keep(module)
         generator = torch.Generator(device=rows.y.device).manual_seed(seed)
         total = self._n_steps(config, svi.plan(config, module))

@@ -13,13 +13,17 @@ from torch import Tensor, nn
 
 from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl, log_density, moments, sampled_kl, sticky_kl_bound
 from gdm_core.maths.rows import Rows, row_products, shift
+from gdm_core.models.gdm.chain import chain_log_probabilities
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.posteriors import POSTERIORS, PosteriorNetwork
 from gdm_core.models.gdm.transitions import GruTransition, LinearTransition
 
 _LOG_2PI = math.log(2 * math.pi)
+_MAX_REACH = 1.0  # of the sticky term in a logit: the exact bound loosens exponentially with it
+_EVIDENCE_ROWS = 16_384  # whose densities under each state are computed at a time
 _PATTERN_ROWS = 8_192  # whose whitening matrices are held at a time
 _BOUND_ELEMENTS = 50_000_000
+_START_TRUST, _START_STAY = 0.5, 0.98
 _LEAST_LOG_NOISE = math.log(1e-4)  # of a channel's standard deviation; keeps noise-free data from a singular fit
 
 
@@ -39,6 +43,7 @@ class GdmModule(nn.Module):
     """All parameters of one GDM with its posterior."""
 
     first_log_noise: Tensor
+    stay: Tensor
 
     def __init__(self, n_channels: int, config: GDMConfig) -> None:
         super().__init__()
@@ -48,7 +53,8 @@ class GdmModule(nn.Module):
         # Per state: S_k for each lag, b_k, and mu_k for the first rows of a trial.
         self.dynamics = nn.Parameter(torch.zeros(k, config.lags * d + 2, n))
         self.initial = nn.Parameter(torch.zeros(k))  # pi_1
-        self.log_noise = nn.Parameter(torch.zeros(n))
+        # Shared by all states, or per state and mixed in the logarithm: log sd = sum_k z_k log sd_k.
+        self.log_noise = nn.Parameter(torch.zeros(k, n) if config.state_noise else torch.zeros(n))
         # R_1 of a trial's first rows. One trial says nothing about where others start, so it stays at the spread of
         # the data; the paper's recipe shares R, and a trial that starts elsewhere then costs thousands of nats.
         self.own_start_noise = config.preset != "paper"
@@ -56,22 +62,57 @@ class GdmModule(nn.Module):
         # Strictly lower part of R's Cholesky factor, a row in units of its standard deviation.
         self.noise_coupling = nn.Parameter(torch.zeros(n, n)) if config.covariance == "full" else None
         self.transition = (
-            LinearTransition(k, d, config.stickiness)
+            LinearTransition(k, d, config.stickiness, config.scale_of_stickiness)
             if config.transition == "linear"
             else GruTransition(k, d, config.stickiness, config.n_hidden)
         )
         self.posterior: PosteriorNetwork = POSTERIORS[config.reads](n, config)
+        self.informed = bool(config.informed)
+        if self.informed:
+            self.log_trust = nn.Parameter(torch.tensor(math.log(_START_TRUST)))
+            self.register_buffer("stay", torch.tensor(_START_STAY))
 
     @property
     def n_states(self) -> int:
         return int(self.initial.shape[0])
 
-    def view(self, rows: Rows) -> RowsView:
+    @property
+    def has_state_noise(self) -> bool:
+        """Whether each state has noise of its own."""
+        return self.log_noise.ndim == 2
+
+    def view(self, rows: Rows, filtered: bool = False) -> RowsView:
+        """Return what the rows imply; posterior logits use no later sample where `filtered`."""
         x = rows.past @ self.projection.T
+        design = self.design(rows, x)
+        posterior = self.posterior(rows, x)
+        if self.informed:
+            posterior = posterior + self.log_trust.exp() * self._chain(rows, design, filtered)
+        return RowsView(x, design, self.transition.context(rows, x), posterior)
+
+    def design(self, rows: Rows, x: Tensor) -> Tensor:
+        """[R, L D + 2] what the dynamics see of projections x [R, D]."""
         ready = (rows.age >= self.lags).to(x.dtype)[:, None]
         lagged = [shift(x, lag) for lag in range(1, self.lags + 1)]
-        design = torch.cat([*(part * ready for part in lagged), ready, 1 - ready], -1)
-        return RowsView(x, design, self.transition.context(rows, x), self.posterior(rows, x))
+        return torch.cat([*(part * ready for part in lagged), ready, 1 - ready], -1)
+
+    @torch.no_grad()
+    def _chain(self, rows: Rows, design: Tensor, filtered: bool) -> Tensor:
+        """[R, K] log-probabilities of the chain of pure states."""
+        if rows.chain is not None:
+            return rows.chain
+        return chain_log_probabilities(self.evidence(rows, design), rows, float(self.stay), filtered)
+
+    @torch.no_grad()
+    def evidence(self, rows: Rows, design: Tensor) -> Tensor:
+        """Return log p(y_t | z_t = e_k, past) [R, K]."""
+        pure = torch.eye(self.n_states, dtype=design.dtype, device=design.device)[:, None]
+        parts = []
+        for begin in range(0, len(rows), _EVIDENCE_ROWS):
+            end = min(begin + _EVIDENCE_ROWS, len(rows))
+            draws = pure.expand(-1, end - begin, -1)
+            parts.append(self.log_likelihood_of_draws(draws, design[begin:end], rows.piece(begin, end)).T)
+        return torch.cat(parts)
 
     # ---- prior --------------------------------------------------------------------------------------------------
     def prior_logits(self, context: Tensor, z: Tensor, rows: Rows, before: Tensor | None = None) -> Tensor:
@@ -85,20 +126,25 @@ class GdmModule(nn.Module):
 
     # ---- emission -----------------------------------------------------------------------------------------------
     def noise_factor(self) -> Tensor:
-        """[N, N] Cholesky factor of R."""
+        """[N, N] Cholesky factor of R, where states share it."""
         sd = self.log_noise.clamp_min(_LEAST_LOG_NOISE).exp()
         if self.noise_coupling is None:
             return torch.diag(sd)
         return sd[:, None] * (torch.eye(len(sd), dtype=sd.dtype, device=sd.device) + self.noise_coupling.tril(-1))
+
+    def log_deviation(self, z: Tensor) -> Tensor:
+        """Log standard deviations of the noise: [..., N] for soft states [..., K], or [N] where states share them."""
+        log_noise = self.log_noise.clamp_min(_LEAST_LOG_NOISE)
+        return z @ log_noise if self.has_state_noise else log_noise
 
     def mean(self, z: Tensor, design: Tensor) -> Tensor:
         """[S, R, N] expected observation for given soft states."""
         weighted = (z[..., :, None] * design[:, None, :]).flatten(-2)  # [S, R, K (L D + 2)]
         return weighted @ self.dynamics.flatten(0, 1)
 
-    def row_log_noise(self, rows: Rows) -> Tensor:
-        """Log standard deviations [R, N], or [N] where no row is a trial's first."""
-        log_noise = self.log_noise.clamp_min(_LEAST_LOG_NOISE)
+    def row_log_noise(self, rows: Rows, z: Tensor | None = None) -> Tensor:
+        """Log standard deviations [R, N], or [N] where no row is a trial's first; [S, R, N] of states z with their own noise."""
+        log_noise = self.log_noise.clamp_min(_LEAST_LOG_NOISE) if z is None else self.log_deviation(z)
         first = rows.age < self.lags
         if not self.own_start_noise or not bool(first.any()):
             return log_noise
@@ -106,7 +152,7 @@ class GdmModule(nn.Module):
 
     def log_likelihood(self, z: Tensor, design: Tensor, rows: Rows) -> Tensor:
         """[S, R] log p(observed part of y_t | z_t, past)."""
-        return self._log_density(rows.y - self.mean(z, design), rows)
+        return self._log_density(rows.y - self.mean(z, design), rows, self.row_log_noise(rows, z))
 
     def log_likelihood_of_draws(self, z: Tensor, design: Tensor, rows: Rows) -> Tensor:
         """[S, R] the same for many draws a row: quadratic in z, so a row's N channels are visited once, not S times.
@@ -114,7 +160,7 @@ class GdmModule(nn.Module):
         Everything is taken relative to the average state, which keeps the squares small enough for float32. For use
         without gradients.
         """
-        if self.noise_coupling is not None:
+        if self.noise_coupling is not None or self.has_state_noise:
             return self.log_likelihood(z, design, rows)
         log_noise = self.row_log_noise(rows)
         precision = torch.exp(-2 * log_noise).expand_as(rows.y)
@@ -254,10 +300,17 @@ def elbo(module: GdmModule, rows: Rows, temperature: float, n_samples: int = 16)
     """Return the total ELBO of the rows in nats.
 
     Exact quadrature, with the effect of a sticky z_{t-1} bounded from the safe side, wherever the transition is affine
-    in z_{t-1} and q(z_t | y) does not look at z_{t-1}; averaged over seeded samples otherwise.
+    in z_{t-1} with a small factor, states share their noise and q(z_t | y) does not look at z_{t-1}; averaged over seeded
+    samples otherwise.
     """
     view = module.view(rows)
-    if module.posterior.sequential or not module.transition.affine_in_state:
+    reach = float(module.transition.gamma * module.transition.scale)
+    if (
+        module.posterior.sequential
+        or module.has_state_noise
+        or reach > _MAX_REACH
+        or not module.transition.affine_in_state
+    ):
         return float(_sampled_bound(module, rows, view, temperature, n_samples).double().sum())
     step = max(1, _BOUND_ELEMENTS // (4 * module.n_states * rows.y.shape[1]))
     total = 0.0
@@ -275,5 +328,5 @@ def _exact_bound(module: GdmModule, rows: Rows, view: RowsView, temperature: flo
     delta = module.prior_logits(view.context, exact.mean[None], rows)[0] - view.posterior
     started = (rows.age > 0).to(view.x.dtype)
     covariance = shift(exact.covariance.flatten(1), 1).reshape(exact.covariance.shape) * started[:, None, None]
-    divergence = sticky_kl_bound(delta, float(module.transition.gamma), covariance)
+    divergence = sticky_kl_bound(delta, float(module.transition.gamma * module.transition.scale), covariance)
     return fit - divergence

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -11,6 +13,7 @@ from gdm_core.errors import ConfigError
 from gdm_core.maths.factor import FactorModel
 from gdm_core.maths.relaxed import gumbel, moments
 from gdm_core.maths.rows import Rows, as_numpy
+from gdm_core.models.gdm.chain import advance, log_probabilities
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, RowsView, roles
 from gdm_core.models.gdm.readout import candidates_of_last_row, same_noise
@@ -49,12 +52,16 @@ class GdmReader:
         start = module.transition.memory_at_start()
         if start is not None:
             self.memory["transition"] = as_numpy(start)[None]
+        if module.informed:
+            self.memory["chain"] = np.zeros((0, k))  # filtered probabilities
         if module.posterior.sequential:
             self.memory["drawn"] = np.zeros((_STICKY_DRAWS, k), np.float32)
 
     @torch.inference_mode()
     def read(self, y: npt.NDArray[np.float32]) -> Candidates:
         rows = self._rows(y)
+        if self.module.informed:
+            rows = self._informed(rows)
         view = self._view(rows)
         if self.module.posterior.sequential:
             found = self._sticky(view, rows)
@@ -79,6 +86,16 @@ class GdmReader:
         seen = np.where(m["known"], m["y"], np.float32(np.nan))
         carried = None if m["known"].all() else m["past"]
         return Rows.of(seen, carried, np.arange(age + 1 - n, age + 1), (n,), self._device)
+
+    def _informed(self, rows: Rows) -> Rows:
+        """Advance the chain of states by one sample."""
+        x = rows.past @ self.module.projection.T
+        evidence = self.module.evidence(rows, self.module.design(rows, x))[-1].double().numpy(force=True)
+        kept = self.memory["chain"]
+        now = advance(kept[-1] if len(kept) else None, evidence, float(self.module.stay))
+        self.memory["chain"] = np.concatenate([kept, now[None]])[-self._n_rows :]
+        chain = torch.as_tensor(log_probabilities(self.memory["chain"]), dtype=x.dtype, device=self._device)
+        return dataclasses.replace(rows, chain=chain)
 
     def _view(self, rows: Rows) -> RowsView:
         view = self.module.view(rows)

@@ -280,7 +280,7 @@ def sample_paths(
     """[P, O, H, N] futures with observation noise; the path from origin t sees y[..t] only."""
     generator = torch.Generator(device=rows.y.device).manual_seed(seed)
     at = torch.as_tensor(origins, device=rows.y.device)
-    view = module.view(rows)
+    view = module.view(rows, filtered=True)
     states = _states_at(module, rows, view, at, n_paths, temperature, generator)  # [P, O, K]
     lagged = [view.x[(at - lag).clamp_min(0)] for lag in range(module.lags)]
     memory = module.transition.memory(rows, view.x)
@@ -348,6 +348,8 @@ def _emit(module: GdmModule, z: Tensor, lagged: list[Tensor], generator: torch.G
     weighted = (z[:, None] * design).flatten(0, 1)
     mean = module.dynamics[:, :-1].flatten(0, 1).T @ weighted
     normal = torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)
+    if module.has_state_noise:
+        return mean.addcmul_(normal, module.log_deviation(z.T).T.exp())
     return mean.addmm_(module.noise_factor(), normal)
 
 
@@ -357,11 +359,10 @@ def generate(module: GdmModule, n_samples: int, temperature: float, seed: int) -
     device = module.initial.device
     generator = torch.Generator(device=device).manual_seed(seed)
     k, (d, n) = module.n_states, module.projection.shape
-    factor = module.noise_factor()
+    factor = None if module.has_state_noise else module.noise_factor()
     all_noise = gumbel((n_samples, k), generator)
     normal = torch.randn((n_samples, n), generator=generator, device=device)
     first = module.first_log_noise.exp() if module.own_start_noise else module.log_noise.exp()
-    noise = torch.cat([normal[: module.lags] * first, normal[module.lags :] @ factor.T])
     dynamics = module.dynamics  # [K, L D + 2, N]
     memory = module.transition.memory_at_start()
     ys: list[Tensor] = []
@@ -380,7 +381,13 @@ def generate(module: GdmModule, n_samples: int, temperature: float, seed: int) -
             design[-2] = 1
         else:
             design[-1] = 1
-        y = torch.einsum("k,d,kdn->n", z, design, dynamics) + noise[t]
+        if t < module.lags:
+            noise = normal[t] * first
+        elif factor is None:
+            noise = normal[t] * module.log_deviation(z).exp()
+        else:
+            noise = factor @ normal[t]
+        y = torch.einsum("k,d,kdn->n", z, design, dynamics) + noise
         ys.append(y)
         zs.append(z)
         xs.append(module.projection @ y)

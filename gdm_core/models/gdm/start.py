@@ -19,6 +19,7 @@ from gdm_core.models.gdm.posteriors import LinearPosterior, discriminant
 
 _PLACE_WEIGHT = 0.7  # of position beside steps in the first clustering
 _CLUSTER_ROWS = 20_000
+_SHARED_ROWS = 2.0  # that the noise of all states weighs in that of each
 
 
 def whitening_projection(values: Tensor, n_latent: int, weighted: bool) -> Tensor:
@@ -60,8 +61,8 @@ def regress(design: Tensor, member: Tensor, y: Tensor, known: Tensor | None) -> 
 
 
 @torch.no_grad()
-def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int) -> None:
-    """Fill a module with a cold start for these rows."""
+def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int, member: Tensor | None = None) -> None:
+    """Fill a module with a cold start for these rows, from states [R, K] or from a clustering of its own."""
     generator = torch.Generator().manual_seed(seed)
     # Of states that are moves, whose size noise must not hide, channels are weighed.
     module.projection.copy_(whitening_projection(rows.past, config.n_latent, config.reads != "linear"))
@@ -69,13 +70,14 @@ def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int) -> None:
     moved = (x - shift(x, 1)) * (rows.age > 0)[:, None]
     move_scale = moved.square().mean(0).sqrt().clamp_min(1e-4)
     features = torch.cat([x, moved / move_scale], -1)
-    clustered = x if config.reads == "linear" else torch.cat([moved / move_scale, _PLACE_WEIGHT * x], -1)
-    labels = torch.as_tensor(cluster(clustered.numpy(force=True), config.n_states, seed), device=x.device)
-    member = nn.functional.one_hot(labels, config.n_states).to(x.dtype)
+    if member is None:
+        clustered = x if config.reads == "linear" else torch.cat([moved / move_scale, _PLACE_WEIGHT * x], -1)
+        labels = torch.as_tensor(cluster(clustered.numpy(force=True), config.n_states, seed), device=x.device)
+        member = nn.functional.one_hot(labels, config.n_states).to(x.dtype)
 
-    _, design, _, _ = module.view(rows)
+    design = module.design(rows, x)
     module.dynamics.copy_(regress(design, member, rows.y, rows.known))
-    _start_noise(module, rows, (rows.y - module.mean(member[None], design)[0]).square())
+    _start_noise(module, rows, (rows.y - module.mean(member[None], design)[0]).square(), member)
     after = rows.age > 0
     weight, bias = discriminant(shift(x, 1)[after], member[after])
     module.transition.start(generator, weight, bias)
@@ -88,10 +90,14 @@ def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int) -> None:
         _start_noise(module, rows, (rows.y - module.mean(states.mean[None], design)[0]).square() + spread)
 
 
-def _start_noise(module: GdmModule, rows: Rows, squares: Tensor) -> None:
-    """R from the squared errors [R, N] of what was observed."""
+def _start_noise(module: GdmModule, rows: Rows, squares: Tensor, member: Tensor | None = None) -> None:
+    """R from the squared errors [R, N] of what was observed; of each state by its `member` where noise is per state."""
     known = torch.ones_like(squares) if rows.known is None else rows.known
     variance = (squares * known).sum(0) / known.sum(0).clamp_min(1)
+    if module.has_state_noise:
+        assert member is not None
+        total = member.T @ (squares * known) + _SHARED_ROWS * variance
+        variance = total / (member.T @ known + _SHARED_ROWS)
     module.log_noise.copy_((variance + 1e-6).sqrt().log())
 
 
@@ -117,7 +123,7 @@ def start_random(module: GdmModule, seed: int) -> None:
 
 
 # Axes of each parameter that count states.
-STATE_AXES: dict[str, tuple[int, ...]] = {
+_STATE_AXES: dict[str, tuple[int, ...]] = {
     "dynamics": (0,),
     "initial": (0,),
     "transition.weight": (1,),
@@ -133,6 +139,13 @@ STATE_AXES: dict[str, tuple[int, ...]] = {
 _LOGIT_BIASES = ("initial", "transition.bias", "posterior.bias")
 
 
+def state_axes(name: str, n_axes: int) -> tuple[int, ...]:
+    """Return the axes of a parameter that count states."""
+    if name == "log_noise":
+        return (0,) if n_axes == 2 else ()
+    return _STATE_AXES.get(name, ())
+
+
 @torch.no_grad()
 def resize_states(previous: GdmModule, module: GdmModule, rows: Rows, config: GDMConfig, seed: int) -> None:
     """Copy `previous` into `module`, splitting or merging states until the numbers agree."""
@@ -145,16 +158,18 @@ def resize_states(previous: GdmModule, module: GdmModule, rows: Rows, config: GD
         if source is None:  # gamma changed between fixed and learned: keep the module's own
             state[name] = _stickiness(name, previous, value)
             continue
-        axes = STATE_AXES.get(name, ())
+        axes = state_axes(name, value.ndim)
         for axis in axes if old != new else ():
             source = source.index_select(axis, parents.to(source.device))
         if new > old and axes:
             source = _separate(source, axes[-1], parents, generator, is_bias=name in _LOGIT_BIASES)
-        state[name] = source if name != "transition.fixed_stickiness" else value
+        state[name] = value if name in ("transition.fixed_stickiness", "transition.fixed_scale") else source
     module.load_state_dict(state)
 
 
 def _stickiness(name: str, previous: GdmModule, value: Tensor) -> Tensor:
+    if name == "transition.log_scale":
+        return previous.transition.scale.log()
     if name != "transition.stickiness_logit":
         return value
     gamma = min(max(float(previous.transition.gamma), 1e-3), 0.99)

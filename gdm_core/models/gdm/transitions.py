@@ -1,7 +1,8 @@
-"""Prior logits of the next soft state: the paper's linear sticky form, and one with memory (section 2.2)."""
+"""Prior logits of the next soft state: the paper's linear sticky form with a scale, and one with memory (section 2.2)."""
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Literal
 
 import torch
@@ -11,21 +12,34 @@ from gdm_core.maths.gru import Gru, start_small
 from gdm_core.maths.rows import Rows, shift
 
 _LEARNED_START, _RANDOM_START = -1.5, -2.197  # of gamma's logit; the second is gamma = 0.1
+_START_SCALE = 4.0
+MAX_LOG_SCALE = math.log(20.0)
 
 
 class LinearTransition(nn.Module):
-    """pi_t = (1 - gamma) (R x_{t-1} + r) + gamma z_{t-1}: observations come in through a context, the previous soft state
-    directly, with gamma in [0, 1)."""
+    """pi_t = (1 - gamma) (R x_{t-1} + r) + gamma c z_{t-1}: observations come in through a context, the previous soft state
+    directly, with gamma in [0, 1). The paper's form has c = 1."""
 
-    affine_in_state: ClassVar[bool] = True  # pi_t = context + gamma z_{t-1}: the ELBO can integrate z_{t-1} out
+    affine_in_state: ClassVar[bool] = True  # pi_t = context + gamma c z_{t-1}: the ELBO can integrate z_{t-1} out
     fixed_stickiness: Tensor
+    fixed_scale: Tensor
 
-    def __init__(self, n_states: int, n_latent: int, stickiness: float | Literal["learn"]) -> None:
+    def __init__(
+        self,
+        n_states: int,
+        n_latent: int,
+        stickiness: float | Literal["learn"],
+        scale: float | Literal["learn"] = 1.0,
+    ) -> None:
         super().__init__()
         if stickiness == "learn":
             self.stickiness_logit = nn.Parameter(torch.tensor(_LEARNED_START))
         else:
             self.register_buffer("fixed_stickiness", torch.tensor(float(stickiness)))
+        if scale == "learn":
+            self.log_scale = nn.Parameter(torch.tensor(math.log(_START_SCALE)))
+        else:
+            self.register_buffer("fixed_scale", torch.tensor(float(scale)))
         self.weight = nn.Parameter(torch.zeros(n_latent, n_states))  # R
         self.bias = nn.Parameter(torch.zeros(n_states))  # r
 
@@ -35,6 +49,13 @@ class LinearTransition(nn.Module):
         if hasattr(self, "stickiness_logit"):
             return torch.sigmoid(self.stickiness_logit) * 0.999  # strictly below 1
         return self.fixed_stickiness
+
+    @property
+    def scale(self) -> Tensor:
+        """Factor c of the sticky term."""
+        if hasattr(self, "log_scale"):
+            return self.log_scale.clamp_max(MAX_LOG_SCALE).exp()
+        return self.fixed_scale
 
     def start(self, generator: torch.Generator, weight: Tensor, bias: Tensor) -> None:
         """First parameters, given linear logits (R, r) of a first clustering."""
@@ -57,7 +78,7 @@ class LinearTransition(nn.Module):
 
     def logits(self, context: Tensor, previous: Tensor) -> Tensor:
         """[..., K] from context [..., C] and the previous soft state [..., K]."""
-        return torch.lerp(context.expand_as(previous), previous, self.gamma)
+        return torch.lerp(context.expand_as(previous), self.scale * previous, self.gamma)
 
     def memory(self, rows: Rows, x: Tensor) -> Tensor | None:
         """[R, H] what a rollout that starts after row t carries along, if anything."""
@@ -134,4 +155,4 @@ class GruTransition(LinearTransition):
         k = previous.shape[-1]
         hidden = torch.tanh(context[..., k:] + previous @ self.state_weight)
         free = context[..., :k] + hidden @ self.out
-        return torch.lerp(free, previous.expand_as(free), self.gamma)
+        return torch.lerp(free, self.scale * previous.expand_as(free), self.gamma)

@@ -1,0 +1,124 @@
+"""States that last: the chain of pure states, and fits of regimes that differ in level, variance or dynamics."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from datasets import nascar, regimes
+from gdm_core import GDM, load_model
+from gdm_core.analysis.metrics import matched_accuracy
+from gdm_core.maths.rows import make_rows
+from gdm_core.models.gdm.chain import WarmChain, advance, chain_log_probabilities, log_probabilities
+from tests.support.gdm import CPU
+
+STAY = 0.95
+
+
+def recordings() -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.normal(size=(n, 2)).astype(np.float32) for n in (150, 1, 60)]
+
+
+def evidence(n: int) -> np.ndarray:
+    """Return log-likelihoods [n, 3] of states that last, some of them uninformative."""
+    rng = np.random.default_rng(1)
+    states = np.repeat(rng.integers(3, size=n // 20 + 1), 20)[:n]
+    table = rng.normal(size=(n, 3)) + 2.0 * np.eye(3)[states]
+    table[30:60] = 0.0
+    return table.astype(np.float32)
+
+
+def test_warm_chain_converges_to_forward_backward():
+    rows = make_rows(recordings(), CPU)
+    table = evidence(len(rows))
+    chain = WarmChain(rows.age.numpy(), 3, STAY)
+    chain._estimate_stay = lambda weight: None
+    found = chain.refresh(np.ascontiguousarray(table.T), sweeps=len(rows))
+    exact = chain_log_probabilities(torch.as_tensor(table), rows, STAY, filtered=False)
+    np.testing.assert_allclose(found.T, exact.numpy(), atol=1e-3)
+
+
+def test_warm_chain_estimates_how_long_states_last():
+    rng = np.random.default_rng(2)
+    states = np.cumsum(rng.random(4000) < 0.05) % 3
+    table = np.where(np.eye(3)[states].T > 0, 0.0, -8.0).astype(np.float32)
+    chain = WarmChain(np.arange(4000), 3, 0.7)
+    for _ in range(20):
+        chain.refresh(table, sweeps=30)
+    assert chain.stay == pytest.approx(1 - (np.diff(states) != 0).mean(), abs=0.002)
+
+
+def test_advancing_the_chain_equals_filtering():
+    rows = make_rows(recordings()[:1], CPU)
+    table = evidence(len(rows))
+    exact = chain_log_probabilities(torch.as_tensor(table), rows, STAY, filtered=True).numpy()
+    now, found = None, []
+    for row in table.astype(float):
+        now = advance(now, row, STAY)
+        found.append(now)
+    np.testing.assert_allclose(log_probabilities(np.array(found)), exact, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["levels", "rotations", "variances", "autoregressive", "walk"])
+def test_gdm_finds_regimes(kind):
+    trials = regimes.simulate(kind, 1500, seed=3)
+    model = GDM(3, 2 if kind == "rotations" else trials.n_channels)
+    for _ in model.fit_iter(trials, calibrate=False):
+        pass
+    assert matched_accuracy(np.asarray(trials[0].labels), model.predict(trials)[0]) > 0.95
+
+
+@pytest.fixture(scope="module")
+def informed() -> GDM:
+    """Return a fit of levels, which chooses a chain and noise per state."""
+    model = GDM(3, 3, n_steps=60).fit(regimes.simulate("levels", 600, seed=1))
+    assert model.informed_
+    assert model.state_noise_
+    return model
+
+
+def test_soft_switching_keeps_the_plain_posterior():
+    model = GDM(4, 2, n_steps=20).fit(nascar.simulate("soft", 500, seed=61))
+    assert not model.informed_
+    assert not model.state_noise_
+
+
+def test_choice_survives_saving(informed, tmp_path):
+    y = regimes.simulate("levels", 200, seed=2)
+    informed.save(tmp_path / "model.gdm")
+    loaded = load_model(tmp_path / "model.gdm")
+    assert loaded.informed_
+    assert loaded.state_noise_
+    np.testing.assert_array_equal(loaded.predict_proba(y)[0], informed.predict_proba(y)[0])
+
+
+def test_explicit_options_are_kept():
+    y = regimes.simulate("levels", 400, seed=1)
+    plain = GDM(3, 3, n_steps=10, informed=False, state_noise=False, stickiness_scale=2.0).fit(y)
+    assert (plain.informed_, plain.state_noise_) == (False, False)
+    assert plain.stickiness_scale_ == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("n_states", [2, 5])
+def test_warm_start_keeps_the_choice(informed, n_states):
+    model = informed.warm_start(n_states=n_states, n_steps=20).fit(regimes.simulate("levels", 600, seed=1))
+    assert model.informed_
+    assert model.params_["log_noise"].shape == (n_states, 3)
+
+
+def test_filter_follows_states_that_last(informed):
+    trial = regimes.simulate("levels", 300, seed=5)[0]
+    filtered = informed.filter(trial)
+    assert matched_accuracy(np.asarray(trial.labels), filtered.argmax(1)) > 0.9
+    np.testing.assert_allclose(informed.filter(trial.slice(0, 200)), filtered[:200], atol=1e-6)
+
+
+def test_long_recordings_are_chosen_by_an_excerpt():
+    trials = regimes.simulate("variances", 12_000, seed=1)
+    model = GDM(3, 2, n_steps=60)
+    for _ in model.fit_iter(trials, calibrate=False, finish=False):
+        pass
+    assert model.informed_
+    assert matched_accuracy(np.asarray(trials[0].labels), model.predict(trials)[0]) > 0.95
