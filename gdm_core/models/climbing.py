@@ -18,7 +18,7 @@ from gdm_core.models.scaling import Scaler
 from gdm_core.trials import TrialsLike, as_trials
 
 CALM = 3
-_CLEAR_GAIN = 0.05  # nats per sample
+CLEAR_GAIN = 0.05  # nats per sample by which a start is clearly better
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,11 @@ def objective(end: tuple[Learned, Posterior], prior: Any) -> float:
     return end[1].elbo + end[0].log_prior(prior)
 
 
-def clearly_best(ends: Iterable[tuple[Learned, Posterior]], prior: Any, n_samples: int) -> tuple[Learned, Posterior]:
-    """Return the end with the highest objective; the first, unless another is clearly higher."""
+def clearly_best(ends: Iterable[tuple[Learned, Posterior]], prior: Any, least_gain: float) -> tuple[Learned, Posterior]:
+    """Return the end with the highest objective; the first, unless another gains more than `least_gain` nats."""
     first, *others = ends
     best = max(others, key=lambda end: objective(end, prior), default=first)
-    gain = objective(best, prior) - objective(first, prior)
-    return best if gain > _CLEAR_GAIN * n_samples else first
+    return best if objective(best, prior) - objective(first, prior) > least_gain else first
 
 
 class ClimbingModel(StateModel, Generic[Posterior]):

@@ -14,9 +14,9 @@ Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 Labels = npt.NDArray[np.int64]
 
+WINDOW = 20  # samples
 _PLACE_WEIGHT = 0.7  # of values next to steps
 _CLUSTERED = 20_000  # samples that clusters of single samples are found on
-_WINDOW = 20  # samples
 _MOST_WINDOWS = 400
 _TRIES = 8  # draws of first windows
 _ROUNDS = 10
@@ -66,7 +66,7 @@ def _window_clusters(x: Float, starts: Bool, n_states: int, seed: int, known: Bo
     """Return k-means labels of windows, by the likelihood of each under the autoregressions of states."""
     n = len(x)
     age = np.arange(n) - np.maximum.accumulate(np.where(starts, np.arange(n), 0))
-    first = np.flatnonzero(age % max(_WINDOW, n // _MOST_WINDOWS) == 0)
+    first = np.flatnonzero(age % max(WINDOW, n // _MOST_WINDOWS) == 0)
     joint = np.concatenate([x, np.roll(x, 1, axis=0), np.ones((n, 1))], axis=1)
     joint[starts if known is None else starts | ~known] = 0.0
     moments = np.stack([part.T @ part for part in np.split(joint, first[1:])])  # [W, M, M]

@@ -20,6 +20,20 @@ def test_arhmm_finds_regimes(kind):
     assert matched_accuracy(model.predict(trial), trial.labels) > 0.98
 
 
+def test_near_tie_goes_to_states_that_last():
+    """Rhythms: phases of a rhythm are states as well, but each lasts a few samples."""
+    rng = np.random.default_rng(2)
+    rhythm = np.repeat(rng.permutation(np.arange(12) % 3), 125)
+    phase = np.cumsum(2 * np.pi / np.array([8, 15, 30])[rhythm])
+    waves = np.stack([np.sin(phase), np.sin(2 * phase + 1), np.abs(np.sin(phase))], axis=1)
+    y = np.array([1.0, 0.7, 1.2])[rhythm, None] * waves + 0.1 * rng.normal(size=waves.shape)
+    by_steps, found = (
+        ARHMM(n_states=3, n_latent=3, transitions="sticky", n_restarts=n).fit(y).predict(y) for n in (1, 4)
+    )
+    assert matched_accuracy(by_steps, rhythm) < 0.8
+    assert matched_accuracy(found, rhythm) > 0.95
+
+
 def walks(rng, first, n_stays=10):
     """Return two walks whose steps are small and large in turn, and which is which."""
     labels = np.repeat(np.arange(n_stays) % 2, 40)

@@ -21,7 +21,7 @@ from gdm_core.maths.emission import Emission, Observed, regress_emission
 from gdm_core.maths.gaussian import LOG_2PI, GaussianPath, joint_moments
 from gdm_core.maths.pca import ComponentScores
 from gdm_core.models.base import Array
-from gdm_core.models.climbing import Climb, ClimbingConfig, clearly_best, settled
+from gdm_core.models.climbing import CLEAR_GAIN, Climb, ClimbingConfig, clearly_best, settled
 from gdm_core.models.starts import candidate_states
 
 Float = npt.NDArray[np.float64]
@@ -452,4 +452,4 @@ def best_start(observed: Observed, series: Series, prior: Prior, c: ClimbingConf
     guesses = candidate_states(series.x, ~series.inside, c.n_states, c.n_restarts, c.seed)
     starts = (from_coefficients(series, np.eye(c.n_states)[guess], prior) for guess in guesses)
     climbs = (iterate(observed, one, prior, min(_SHORT_RUN, c.n_iter)) for one in starts)
-    return clearly_best((list(climb)[-1] for climb in climbs), prior, len(series.x))
+    return clearly_best((list(climb)[-1] for climb in climbs), prior, CLEAR_GAIN * len(series.x))

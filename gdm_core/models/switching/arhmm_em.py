@@ -18,8 +18,8 @@ from gdm_core.maths.gaps import gap_lengths
 from gdm_core.maths.gaussian import LOG_2PI
 from gdm_core.maths.pca import ComponentScores, PartialRows
 from gdm_core.maths.threads import one_thread
-from gdm_core.models.climbing import Climb, ClimbingConfig, clearly_best, objective
-from gdm_core.models.starts import candidate_states
+from gdm_core.models.climbing import CLEAR_GAIN, Climb, ClimbingConfig, clearly_best, objective
+from gdm_core.models.starts import WINDOW, candidate_states
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior, weighted_moments
 from gdm_core.models.switching.transitions import Transitions
 
@@ -248,7 +248,10 @@ def excerpt(series: ScoreSeries, n_samples: int) -> ScoreSeries:
 def best_start(
     series: ScoreSeries, scores: ComponentScores, prior: DynamicsPrior, kind: str, c: ClimbingConfig
 ) -> ARParameters:
-    """Several starts on an excerpt of a long recording: the first, unless another comes clearly higher."""
+    """Return the best of several starts on an excerpt of a long recording.
+
+    Near ties go to the best of the later starts if its states last, and to the first start otherwise.
+    """
     series = excerpt(series, _START_SAMPLES)
     guesses = first_states(series, c.n_states, c.n_restarts, c.seed)
 
@@ -258,8 +261,13 @@ def best_start(
     n_first = min(_FIRST_RUN, c.n_iter)
     n_more = min(_SHORT_RUN, c.n_iter - n_first)
     first, *others = (climb(from_states(series, one, kind, prior), None, n_first) for one in guesses)
-    finalists = [first, max(others, key=lambda end: objective(end, prior))] if others else [first]
-    return clearly_best((climb(*one, n_more) for one in finalists), prior, len(series.x))[0]
+    first = climb(*first, n_more)
+    if not others:
+        return first[0]
+    other = climb(*max(others, key=lambda end: objective(end, prior)), n_more)
+    n_changes = np.count_nonzero(np.diff(other[1].chain.states.argmax(axis=1)))
+    lasts = n_changes * WINDOW < len(series.x)
+    return clearly_best([first, other], prior, (-CLEAR_GAIN if lasts else CLEAR_GAIN) * len(series.x))[0]
 
 
 class QuickFit(NamedTuple):
