@@ -243,7 +243,7 @@ def simulated(name: str, seed: int) -> ComparedData:
     if name in SETTINGS:
         setting, called = SETTINGS[name]
         lap, another = nascar.train_test(setting, seed, T)
-        address = {"setting": called, "track": str(seed)}
+        address = {"scenario": called, "track": str(seed)}
         sides = Trials((lap,), name=lap.name), Trials((another,), name=another.name)
         return ComparedData(about, *sides, page="nascar", address=address)
     if name == "race":

@@ -1,4 +1,4 @@
-"""NASCAR lab: simulated laps whose true soft states are known, beside what a model finds in them."""
+"""NASCAR lab: simulated tracks and regimes with known states, next to what a model finds in them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ with frame.controls:
             shell.error("The track cannot be simulated", str(error))
         shell.footer(["Simulated data, no licence needed."])
         shell.end_page()
-    choice = model_controls.choose(n_channels=data.train.n_channels, n_samples=data.train.n_samples)
+    choice = model_controls.choose(
+        n_channels=data.train.n_channels, n_samples=data.train.n_samples, **simulator.first_model(track)
+    )
 
 view = lab.begin(frame, data, choice, ships=list(simulator.BUNDLED))
 with frame.picture, st.container(key="nascar-head", horizontal=True, vertical_alignment="center"):
@@ -33,10 +35,10 @@ with frame.picture, st.container(key="nascar-head", horizontal=True, vertical_al
         row=True,
         key="trial",
         label_visibility="collapsed",
-        help="The model is fitted to one trial; the new one is another lap that it has never seen.",
+        help="The model is fitted to one trial and has never seen the new one.",
     )
     with shell.of(view.made_for):
-        shell.state_key(max(4, view.shown.n_states))
+        shell.state_key(max(pictures.truth_of(view.trial).shape[1], view.shown.n_states))
 view = view.at(1 if which == "test" else 0)
 with frame.picture:
     shown = lab.as_known_then(view)

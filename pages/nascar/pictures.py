@@ -1,5 +1,5 @@
-"""What the lab shows of a fit: the true track beside the inferred one and both over time; and the rows of its honest card, how
-close the states come to the true ones and how well the model knows what comes."""
+"""What the lab shows of a fit: the true track, or channels, beside the inferred one and both over time; and the rows of its honest
+card, how close the states come to the true ones and how well the model knows what comes."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from pages.ui.card import Score
 from pages.ui.plot import BADGES, Part, Picture, by_key
 
 SIDE_BY_SIDE, STACKED = (310, 190), (195, 110)  # heights of a track and of the strips
+SHOWN_CHANNELS = 3  # that are drawn where there is no track
 DOTS = "Grey dots: where the channels alone put it, noise and all, which is what the model gets."
 CLOSE_UP = (
     "A stretch of it step by step, in the mixed colour of the soft states; drag to move along. Faint means undecided."
@@ -41,6 +42,8 @@ def places(trial: Trial) -> dict[str, Any]:
 
 def _height(trial: Trial) -> tuple[int, int]:
     """Of a track, and of the strips."""
+    if trial.position is None:
+        return STACKED
     span = np.ptp(np.asarray(trial.position), axis=0)
     return STACKED if span[0] > 2 * span[1] else SIDE_BY_SIDE
 
@@ -48,14 +51,26 @@ def _height(trial: Trial) -> tuple[int, int]:
 def flickers(reading: Reading | Unread) -> bool:
     """Whether states change with every step: then they are shown step by step for a stretch, under an average of the whole."""
     inferred = [] if isinstance(reading, Unread) else [reading.states]
-    return any(figures.flickers(row) for row in (driven(reading.trial)[1], *inferred))
+    return any(figures.flickers(row) for row in (truth_of(reading.trial), *inferred))
 
 
-def driven(trial: Trial) -> tuple[Array, Array]:
-    """(where the car was, [T, 2]; its true states, [T, 4]): every trial of the simulator knows both."""
-    if trial.position is None or trial.states is None:
-        raise DataError(f"{trial.name} has no places or no true states; every simulated lap has both.")
-    return trial.position, np.asarray(trial.states, np.float32)
+def truth_of(trial: Trial) -> Array:
+    """Return the true states [T, K], which every simulated trial has."""
+    if trial.states is None:
+        raise DataError(f"{trial.name} has no true states; every simulated trial has some.")
+    return np.asarray(trial.states, np.float32)
+
+
+def draw_data(trial: Trial, states: Array, title: str, caption: str = "", **place: Any) -> Figure:
+    """Draw the track in the colours of `states`; the channels over time where there is none."""
+    if trial.position is not None:
+        return figures.track(trial.position, states, title=title, caption=caption, **place)
+    place.pop("dots", None)
+    shown = trial.channels[:SHOWN_CHANNELS]
+    if len(shown) < trial.n_channels:
+        caption = f"{caption} The first {len(shown)} of {trial.n_channels} channels.".strip()
+    y, start = trial.y[:, : len(shown)], trial.start_seconds
+    return figures.channels(y, states, names=shown, title=title, start=start, caption=caption, **place)
 
 
 def drawn(view: View, reading: Reading | Unread, now: live.Shown, revision: str, *, close: bool) -> dict[str, Part]:
@@ -63,19 +78,19 @@ def drawn(view: View, reading: Reading | Unread, now: live.Shown, revision: str,
 
     close  whether the strips show a stretch step by step, under an average of the whole: see `flickers`
     """
-    trial, which, (position, truth) = reading.trial, view.index, driven(reading.trial)
+    trial, which, truth = reading.trial, view.index, truth_of(reading.trial)
     states = None if isinstance(reading, Unread) else reading.states
     height, low = _height(trial)
     stands = view.shown  # what does not move is made once a run, and known to the browser
     true = stands.once(
         ("true", which),
-        lambda: figures.track(
-            position,
+        lambda: draw_data(
+            trial,
             truth,
-            title="true states",
+            "true states",
+            "Ground truth." if (dots := seen_places(trial)) is None else f"Ground truth. {DOTS}",
             height=height,
-            dots=(dots := seen_places(trial)),
-            caption="What the car did." if dots is None else f"What the car did. {DOTS}",
+            dots=dots,
         ),
         of=(trial,),
     )
@@ -84,15 +99,15 @@ def drawn(view: View, reading: Reading | Unread, now: live.Shown, revision: str,
     if states is not None:
         made = now.once(
             ("inferred", which),
-            lambda: figures.track(
-                position, states, title="inferred states", height=height, caption=reading.note or WHAT_WAS_FOUND
-            ),
+            lambda: draw_data(trial, states, "inferred states", reading.note or WHAT_WAS_FOUND, height=height),
             of=(states,),
             settings=reading.note,
         )
         inferred = Picture(made, "inferred-track", reading.state, revision)
     rows = {"true": truth} | ({} if states is None else {"inferred": states})
-    seen = stands.once(("channels", which), lambda: figures.channel_strip(trial.y, height=90), of=(trial,))
+    seen = stands.once(
+        ("channels", which), lambda: figures.channel_strip(trial.y, start=trial.start_seconds, height=90), of=(trial,)
+    )
     return by_key(
         Picture(true, "true-track", revision=revision, still=True),
         inferred,
@@ -104,11 +119,14 @@ def drawn(view: View, reading: Reading | Unread, now: live.Shown, revision: str,
 def followed(view: View) -> held.Followed:
     """What the browser draws by itself while a slider is held."""
     row = held.strips({"inferred": "states"}, view.data.step(view.trial), opacity=IN_QUESTION)
-    return held.Followed(
-        (view.index,),
-        lambda states, _: {"states": states[0]},
-        {"inferred-track": held.track("states"), "overview": row, "strips": row},
-    )
+    n_channels = min(SHOWN_CHANNELS, view.trial.n_channels)
+    part = "states" if view.trial.position is not None else "channels"
+
+    def parts(states: held.States, _: held.States | None) -> held.Parts:
+        found = {"states": states[0]}
+        return found if part in found else found | {part: figures.end_to_end(states[0], n_channels)}
+
+    return held.Followed((view.index,), parts, {"inferred-track": held.track(part), "overview": row, "strips": row})
 
 
 def _strips(
@@ -121,15 +139,15 @@ def _strips(
     close: bool,
 ) -> list[Picture]:
     """Both over time."""
-    trial, states, word = reading.trial, rows.get("inferred"), BADGES[reading.state]
+    trial, states, word, start = reading.trial, rows.get("inferred"), BADGES[reading.state], reading.trial.start_seconds
     # What is true stands whatever becomes of the fit, so that only the other strip fades.
     marks = {"inferred": (word, 0.5 if reading.state == "stale" else IN_QUESTION)} if word else {}
 
     def detail() -> Figure:
         if not close:
-            return figures.state_strips(rows, height=height, marks=marks)
-        figure = figures.state_strips(rows, height=height, marks=marks, caption=CLOSE_UP)
-        figure["layout"]["xaxis"]["range"] = [-0.5, figures.FEW_COLUMNS - 0.5]
+            return figures.state_strips(rows, start=start, height=height, marks=marks)
+        figure = figures.state_strips(rows, start=start, height=height, marks=marks, caption=CLOSE_UP)
+        figure["layout"]["xaxis"]["range"] = [start - 0.5, start + figures.FEW_COLUMNS - 0.5]
         figure["layout"]["dragmode"] = "pan"
         return figure
 
@@ -137,17 +155,18 @@ def _strips(
     strips = [Picture(made, "strips", revision=revision)]
     if close:
         made = now.once(
-            ("overview", view.index), lambda: overview(rows, marks), of=(trial, states), settings=reading.state
+            ("overview", view.index), lambda: overview(rows, marks, start), of=(trial, states), settings=reading.state
         )
         strips.insert(0, Picture(made, "overview", revision=revision))
     return strips
 
 
-def overview(rows: dict[str, Array], marks: Mapping[str, tuple[str, float]]) -> Figure:
+def overview(rows: dict[str, Array], marks: Mapping[str, tuple[str, float]], start: float) -> Figure:
     """The whole trial in averages that can be told apart."""
     window = figures.window_of(max(len(row) for row in rows.values()))
     return figures.state_strips(
         rows,
+        start=start,
         height=96,
         marks=marks,
         columns=figures.FEW_COLUMNS,
@@ -157,6 +176,8 @@ def overview(rows: dict[str, Array], marks: Mapping[str, tuple[str, float]]) -> 
 
 def seen_places(trial: Trial) -> Array | None:
     """[T, 2] where the channels alone put the car, noise and all; None where that can not be told from where it was."""
+    if trial.position is None:
+        return None
     position = np.asarray(trial.position, np.float64)
     y = np.asarray(trial.y, np.float64)
     map_, *_ = np.linalg.lstsq(np.column_stack([position, np.ones(len(position))]), y, rcond=None)  # [3, N]
@@ -167,11 +188,11 @@ def seen_places(trial: Trial) -> Array | None:
 
 def tracks(reading: Reading) -> dict[str, Callable[[], Figure | None]]:
     """The two tracks, for files: with a legend, since a picture in a paper has no page around it."""
-    (position, truth), states = driven(reading.trial), reading.states
+    trial, truth, states = reading.trial, truth_of(reading.trial), reading.states
     key = {"states": legend.states(max(truth.shape[1], states.shape[1]))}
     return {
-        "Inferred states": lambda: legend.with_key(figures.track(position, states, title="inferred states"), key),
-        "True states": lambda: legend.with_key(figures.track(position, truth, title="true states"), key),
+        "Inferred states": lambda: legend.with_key(draw_data(trial, states, "inferred states"), key),
+        "True states": lambda: legend.with_key(draw_data(trial, truth, "true states"), key),
     }
 
 
@@ -179,7 +200,7 @@ def tracks(reading: Reading) -> dict[str, Callable[[], Figure | None]]:
 TESTED = "new trial"
 _MATCHED = (
     "Share of the new trial's steps whose strongest state is the true one. States are matched on the fitted trial; with "
-    "another number of states than four, each stands for its most frequent true state."
+    "another number of states than the truth, each stands for its most frequent true state."
 )
 _PAPER = "Ten nearest neighbours from soft states to true states, learned on the fitted trial (the paper's measure)."
 

@@ -1,4 +1,4 @@
-"""The controls of the simulated track: every parameter of the simulator, in the address of the page."""
+"""The controls of the simulated data: every parameter of the simulators, in the address of the page."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from datasets import regimes
 from datasets.nascar import PRESETS, parameters, train_test
 from gdm_core.trials import Trials
 from pages.lab.data import Data
@@ -24,6 +25,9 @@ SETTINGS = {
     "soft_appendix": "Soft and sticky (appendix)",
     "variable_speed_appendix": "Variable speed (appendix)",
 }
+# Kinds of `datasets.regimes`, and the dimensions that a model of each begins with.
+REGIMES = {"levels": 3, "rotations": 2, "variances": 2, "drift": 3}
+SCENARIOS = SETTINGS | {kind: regimes.KINDS[kind].title for kind in REGIMES}
 LENGTHS = (200, 5000, 100)
 SEEDS = (0, 9999)
 MAX_CHANNELS = 30
@@ -52,7 +56,7 @@ PLACES = {0: "right end", 1: "left end", 2: "upper straight", 3: "lower straight
 
 @dataclass(frozen=True)
 class Track:
-    """What the controls describe: a preset, what was changed in it, length and seed."""
+    """What the controls describe: a preset or a kind of regimes, what was changed in it, length and seed."""
 
     setting: str
     changes: tuple[tuple[str, Any], ...]
@@ -60,13 +64,21 @@ class Track:
     seed: int
 
     @property
+    def is_regimes(self) -> bool:
+        return self.setting in REGIMES
+
+    @property
     def about(self) -> str:
+        if self.is_regimes:
+            return f"{SCENARIOS[self.setting].lower()}, {self.length:,} steps"
         changed = f", {len(self.changes)} parameter{'s' * (len(self.changes) > 1)} changed" if self.changes else ""
         return f"{SETTINGS[self.setting].lower()} track{changed}, {self.length:,} steps"
 
     @property
     def call(self) -> str:
         """The line of Python that makes the same trials."""
+        if self.is_regimes:
+            return f"simulate({self.setting!r}, {self.length}, {self.seed}, held_out={self.length})"
         parts = [repr(self.setting), f"seed={self.seed}", f"T={self.length}"]
         parts += [f"{name}={value!r}" for name, value in self.changes]
         return f"train_test({', '.join(parts)})"
@@ -88,22 +100,27 @@ FIRST_CONFIG: dict[str, Any] = {
 @st.cache_resource(max_entries=24, show_spinner=False)
 def simulate(track: Track) -> tuple[Trials, Trials]:
     """(train, test) of a track. The same object each time, so that its fingerprint is computed once."""
-    train, test = train_test(track.setting, track.seed, track.length, **dict(track.changes))
+    if track.is_regimes:
+        train, test = regimes.simulate(track.setting, track.length, track.seed, held_out=track.length)
+    else:
+        train, test = train_test(track.setting, track.seed, track.length, **dict(track.changes))
     return Trials((train,), name=train.name), Trials((test,), name=test.name)
 
 
 def data_of(track: Track, *, moving: bool = False) -> Data:
-    """The two laps of a track, ready to fit; `moving` while a slider of the track is held."""
+    """The two trials of a track, ready to fit; `moving` while a slider of the track is held."""
     train, test = simulate(track)
     truth = train[0].states
     assert truth is not None
+    module, function = ("regimes", "simulate") if track.is_regimes else ("nascar", "train_test")
+    said = "the second continues the first" if track.is_regimes else "two laps, seen through the same channels"
     return Data(
         track.about,
         train,
         test,
         Recipe(
-            ["from gdm_studio.datasets.nascar import train_test"],
-            [f"train, test = ([trial] for trial in {track.call})  # two laps, seen through the same channels"],
+            [f"from gdm_studio.datasets.{module} import {function}"],
+            [f"train, test = ([trial] for trial in {track.call})  # {said}"],
         ),
         truth=(np.asarray(truth, np.float32),),
         unit="step",
@@ -116,29 +133,43 @@ def data_of(track: Track, *, moving: bool = False) -> Data:
 
 def choose() -> tuple[Track, bool]:
     """Show the controls: (what they describe, whether a slider of theirs is held)."""
-    shell.section("Track")
+    shell.section("Data")
     setting = one_of(
-        "Setting",
-        SETTINGS,
+        "Scenario",
+        SCENARIOS,
         FIRST.setting,
-        key="setting",
+        key="scenario",
         help="Standard switches sharply. Soft and sticky blends states and holds on to them. Variable speed draws a new "
-        "speed for each stretch. The appendix of the paper and its notebooks differ in how steep the borders are.",
+        "speed for each stretch. The appendix of the paper and its notebooks differ in how steep the borders are. The "
+        "last four have three regimes that last 40 to 120 steps.",
     )
+    if setting in REGIMES:
+        shell.quiet(regimes.KINDS[setting].description)
     low, high, step = LENGTHS
     length, longer = slide("Steps (T)", low, high, 1000, step, key="T", help="Length of each trial.", live=True)
     seed = number(
-        "Track (seed)",
+        "Simulation seed",
         *SEEDS,
         0,
         key="track",
-        help="Draws another lap. The test trial is the track of 100 + this seed, seen through the same channels.",
+        help="The new trial continues the training trial."
+        if setting in REGIMES
+        else "Draws another lap. The test trial is the track of 100 + this seed, seen through the same channels.",
     )
+    if setting in REGIMES:
+        return Track(setting, (), length, seed), longer
     chosen, moving = _parameters(setting)
     preset = PRESETS[setting]
     changes = tuple((name, value) for name, value in chosen.items() if value != getattr(preset, name))
     parameters(setting, **dict(changes))  # refuses what contradicts itself, before anything is drawn
     return Track(setting, changes, length, seed), longer or moving
+
+
+def first_model(track: Track) -> dict[str, Any]:
+    """Return the K and D that a model of this scenario begins with, and what those controls belong to."""
+    if not track.is_regimes:
+        return {}
+    return {"n_states": regimes.N_REGIMES, "n_latent": REGIMES[track.setting], "of": track.setting}
 
 
 def _parameters(setting: str) -> tuple[dict[str, Any], bool]:

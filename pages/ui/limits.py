@@ -28,7 +28,7 @@ EVERYWHERE = (
     "sees settings shortest smooth sort source stay tau then track trial values view where window"
 )
 ONLY = {
-    "nascar": "T setting soft soft_appendix standard standard_appendix variable_speed variable_speed_appendix",
+    "nascar": "T scenario soft soft_appendix standard standard_appendix variable_speed variable_speed_appendix",
     "formula1": "badge badges channels circuit corner drawn driver event fuel lap laps pair rslds session stint test train tyres "
     "watch who won year zoom",
     "behaviour": "file frames mice ntest ntrain",

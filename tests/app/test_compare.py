@@ -128,7 +128,7 @@ def test_long_comparison_waits_for_a_click(monkeypatch):
 def test_data_of_an_open_page_can_be_compared(engine):
     opened("compare", data="What is open on: NASCAR lab")
     assert not fits
-    app = settled(opened("nascar", T="200", setting="Standard"))
+    app = settled(opened("nascar", T="200", scenario="Standard"))
     app.switch_page(str(navigation.info("compare").path)).run()
     app.selectbox(key="data").set_value("nascar").run()
     assert len(fits) > 0

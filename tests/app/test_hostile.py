@@ -22,10 +22,10 @@ from tests.support.your_data_page import html, uploaded
 
 PAGES = [entry.folder for entry in navigation.available()]
 QUICK = ("nascar", "your_data")  # the other pages are for `make test-all`
-SMALL = {"nascar": {"T": "200", "setting": "Standard"}, "behaviour": {"frames": "500", "mice": "2"},
+SMALL = {"nascar": {"T": "200", "scenario": "Standard"}, "behaviour": {"frames": "500", "mice": "2"},
          "compare": {"settings": "1", "seeds": "1", "data": "NASCAR, standard", "model-A": "AR-HMM"}}  # fmt: skip
 NAMES = (
-    "K", "tau", "gamma", "stay", "model", "D", "seed", "sees", "track", "setting", "about", "view", "moment", "horizon", "trial",
+    "K", "tau", "gamma", "stay", "model", "D", "seed", "sees", "track", "scenario", "about", "view", "moment", "horizon", "trial",
     "file", "path", "source", "year", "event", "session", "train", "test", "laps-of", "laps", "tyres", "names", "colours",
     "settings",
     "K-A", "model-A", "tau-A", "gamma-A", "data", "seeds", "measure", "protocol", "panel", "example", "rate", "circuit", "watch",

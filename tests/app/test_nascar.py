@@ -17,11 +17,11 @@ from gdm_studio.plot.figures.base import untyped
 from pages.lab import sentences, shipped
 from pages.lab.view import KNOWN_THEN, Looked
 from pages.nascar import pictures, simulator
-from pages.nascar.pictures import driven
 from tests.support.drawn import record, verdicts
 from tests.support.nascar_page import live_of, opened, settled, text
 from tests.support.offered import offered
 from tests.support.page import opened as opened_at
+from tests.support.scripts import same_from_script
 from tests.support.sliders import slider, sliders
 
 WHY = "It was given up after 600 s."
@@ -54,7 +54,7 @@ def test_first_visit_shows_precomputed_result_without_jobs(engine):
 @pytest.mark.parametrize("name", list(simulator.BUNDLED))
 def test_precomputed_results_equal_a_refit(engine, name):
     found, track = shipped.load(name), simulator.BUNDLED[name]
-    wanted = live_of(opened(T="1000", setting=simulator.SETTINGS[track.setting])).poll().wanted
+    wanted = live_of(opened(T="1000", scenario=simulator.SETTINGS[track.setting])).poll().wanted
     assert found.fits(wanted)
     assert dict(wanted.config) == simulator.FIRST_CONFIG
     assert wanted.where.data.source == track
@@ -79,7 +79,7 @@ def test_five_seeds_are_fitted_and_scored(engine):
 
 # ---- links --------------------------------------------------------------------------------------------------------
 def test_link_sets_model_and_track(engine):
-    address = {"setting": "Soft and sticky", "stay": "Set it", "sees": "Places"}
+    address = {"scenario": "Soft and sticky", "stay": "Set it", "sees": "Places"}
     app = opened(K="6", tau="0.4", gamma="0.5", seed="7", D="1", track="3", **address)
     wanted = live_of(app).poll().wanted
     assert dict(wanted.config) == {
@@ -92,7 +92,7 @@ def test_link_sets_model_and_track(engine):
 
 def test_link_sets_simulator_and_colours(engine):
     address = {"soft.tau": "0.5", "soft.n_channels": "6", "soft.noise": "0.05", "soft.track": "Rounded"}
-    app = opened(setting="Soft and sticky", colours="4-3-2-1", **address)
+    app = opened(scenario="Soft and sticky", colours="4-3-2-1", **address)
     shown = live_of(app).poll()
     assert shown.order == (3, 2, 1, 0)
     changes = dict(shown.wanted.where.data.source.changes)
@@ -108,7 +108,7 @@ def test_link_sets_simulator_and_colours(engine):
         ({"D": "77"}, "D", 6),
         ({"K": "many"}, "K", 4),
         ({"seed": "nan"}, "seed", 0),
-        ({"setting": "moon"}, "K", 4),
+        ({"scenario": "moon"}, "K", 4),
     ],
 )
 def test_invalid_link_value_is_replaced_and_reported(engine, address, key, value):
@@ -158,10 +158,30 @@ def test_scores_of_other_data_are_hidden(engine):
 
 @pytest.mark.parametrize("setting", list(PRESETS))
 def test_preset_is_simulated_unchanged(engine, setting):
-    app = opened(setting=simulator.SETTINGS[setting])
+    app = opened(scenario=simulator.SETTINGS[setting])
     track = live_of(app).poll().wanted.where.data.source
     assert track.changes == ()
     assert track.call == f"train_test({setting!r}, seed=0, T=200)"
+
+
+@pytest.mark.parametrize(("kind", "n_latent"), simulator.REGIMES.items())
+def test_regimes_show_true_and_inferred_states(engine, drawn, kind, n_latent):
+    app = opened(scenario=simulator.SCENARIOS[kind])
+    wanted = live_of(app).poll().wanted
+    assert (wanted.config["n_states"], wanted.config["n_latent"]) == (3, n_latent)
+    true, inferred = drawn["true-track"][0], drawn["inferred-track"][0]
+    assert true["layout"]["shapes"] != inferred["layout"]["shapes"]
+    assert {"$clear"} == {trace["line"]["color"] for trace in true["data"] if "customdata" in trace}
+    assert ("ticktext" in true["layout"]["yaxis"]) == (wanted.train[0].position is None)
+    assert untyped(drawn["strips"][0]["data"][0]["z"]).shape == (2, 200)
+    assert len(verdicts(app)) >= 4
+
+
+@pytest.mark.parametrize("kind", list(simulator.REGIMES))
+def test_script_simulates_the_regimes_of_the_page(kind):
+    data = simulator.data_of(simulator.Track(kind, (), 300, 7))
+    train, test = same_from_script(data)
+    assert (train[0].start_seconds, test[0].start_seconds) == (0, 300)
 
 
 def test_every_simulator_parameter_has_a_control(engine):
@@ -201,7 +221,7 @@ def test_filtered_view_uses_past_data_only(engine, drawn):
     shown, test = live_of(app).poll(), live_of(app).poll().wanted.test[0]
     found = model_from_bytes(shown.result.model_bytes).filter(test)[:, list(shown.order)]
     then = drawn["inferred-track"][0]
-    known = figures.track(driven(test)[0], found, title="inferred states", height=then["height"], caption=KNOWN_THEN)
+    known = figures.track(test.position, found, title="inferred states", height=then["height"], caption=KNOWN_THEN)
     assert then["layout"]["shapes"] == known["layout"]["shapes"] != inferred["layout"]["shapes"]
 
 
@@ -241,13 +261,13 @@ def test_change_is_summarised_once_it_has_settled(engine, monkeypatch):
 
 
 def test_flickering_states_get_an_overview_of_averages(engine, drawn):
-    opened(setting="Soft and sticky", T="600", view="Shares")
+    opened(scenario="Soft and sticky", T="600", view="Shares")
     overview, strips = drawn["overview"][0], drawn["strips"][0]
     assert untyped(overview["data"][0]["z"]).shape == (2, 150)
     assert untyped(strips["data"][0]["z"]).shape == (2, 600)
     assert strips["layout"]["xaxis"]["range"] == [-0.5, 149.5]
     drawn.clear()
-    opened(setting="Standard", T="600")
+    opened(scenario="Standard", T="600")
     assert "overview" not in drawn
     assert "range" not in drawn["strips"][0]["layout"]["xaxis"]
 

@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 from pages.lab.live import Live
 from tests.support import drawn, page
 
-SHORT = {"T": "200", "setting": "Standard"}
+SHORT = {"T": "200", "scenario": "Standard"}
 
 
 def opened(**address: str) -> AppTest:

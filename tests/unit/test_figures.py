@@ -38,6 +38,7 @@ def _all_figures() -> dict[str, figures.Figure]:
     kl = gumbel.sampled_kl(np.array([1.0, 0, 0]), np.zeros(3), np.array([0.5, 1.0]), 500, 0)
     return {
         "track": figures.track(where, states, labels=[(0, 0, "T1")], ghost=where),
+        "channels": figures.channels(where, states, names=["x", "y"]),
         "strips": figures.state_strips({"a": states, "b": figures.one_hot([-1, 0, 1], 3)}),
         "proportions": figures.proportions(states),
         "entropy": figures.entropy_strip(states),
@@ -114,6 +115,13 @@ def test_track_draws_every_sample_once():
     assert {t["type"] for t in long if t["mode"] == "lines"} == {"scattergl"}
 
 
+def test_channels_are_separate_lines_of_one_colour_a_state():
+    states = figures.one_hot([0, 0, 0, 1, 1], 2)
+    strokes = figures.channels(np.zeros((5, 3)), states, names=["a", "b", "c"])["layout"]["shapes"]
+    assert [stroke["path"].count("M") for stroke in strokes] == [3, 3]
+    assert [stroke["path"].count("L") for stroke in strokes] == [9, 3]
+
+
 def test_strips_average_states_and_leave_unknown_blank():
     states = np.tile([[1.0, 0.0], [0.0, 1.0]], (6_000, 1))
     figure = figures.state_strips({"fast": states, "unknown": figures.one_hot(np.full(12_000, -1), 2)})
@@ -163,6 +171,7 @@ def test_usage_shows_shares():
     [
         (lambda: figures.track(np.zeros((4, 3)), np.zeros((4, 2))), r"positions \[T, 2\]"),
         (lambda: figures.track(np.zeros((4, 2)), np.zeros((5, 2))), r"positions \[T, 2\]"),
+        (lambda: figures.channels(np.zeros((4, 2)), np.zeros((4, 2)), names=["a"]), "1 names"),
         (lambda: figures.state_strips({}), "at least one row"),
         (lambda: figures.one_hot([3], 2), "does not fit 2 states"),
         (lambda: figures.transition_matrix(np.zeros((2, 3))), "square"),

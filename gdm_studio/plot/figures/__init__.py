@@ -22,6 +22,8 @@ from gdm_studio.plot.figures.states import transition_matrix as transition_matri
 from gdm_studio.plot.figures.states import usage as usage
 from gdm_studio.plot.figures.states import usage_by_segment as usage_by_segment
 from gdm_studio.plot.figures.states import window_of as window_of
+from gdm_studio.plot.figures.track import channels as channels
+from gdm_studio.plot.figures.track import end_to_end as end_to_end
 from gdm_studio.plot.figures.track import holding as holding
 from gdm_studio.plot.figures.track import inside as inside
 from gdm_studio.plot.figures.track import simplex as simplex

@@ -14,8 +14,10 @@ from gdm_core.errors import DataError
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import (
     FINE,
+    TIME_MARGIN,
     Dict,
     Figure,
+    axis,
     figure,
     headline,
     names_of,
@@ -23,6 +25,8 @@ from gdm_studio.plot.figures.base import (
     path_cursor,
     plane,
     points,
+    rows_axis,
+    time_cursor,
     typed,
 )
 from gdm_studio.plot.figures.states import top_two
@@ -128,6 +132,7 @@ def track(
     step: float = 1.0,
     ghost: npt.ArrayLike | None = None,
     dots: npt.ArrayLike | None = None,
+    moment: str = "sample %{customdata[0]}",
     caption: str = "Each piece of the path wears the mixed colour of its soft states; faint pieces are undecided.",
 ) -> Figure:
     """The path `position` [T, 2] coloured by `states` [T, K].
@@ -136,6 +141,7 @@ def track(
     start, step  time of the first sample and from one to the next, so that strips of the same group point at the place
     ghost    [M, 2] another path drawn beneath in grey
     dots     [M, 2] places beneath all of it, in grey
+    moment   what a hover calls a sample of a short path
     """
     where, soft = np.asarray(position, np.float32), np.asarray(states, np.float32)
     if where.ndim != 2 or where.shape[1] != 2 or soft.ndim != 2 or len(where) != len(soft):
@@ -151,7 +157,7 @@ def track(
     text = f"S%{{customdata[{first}]}} %{{customdata[{first + 1}]}} %"
     if rich and soft.shape[1] > 1:
         text += " · S%{customdata[3]} %{customdata[4]} %"
-    says = ("sample %{customdata[0]}<br>" if rich else "") + text
+    says = (f"{moment}<br>" if rich else "") + text
     visits = [(c, v) for c, v in zip(buckets.css, bucket_lines(x, y, buckets.index[:-1]), strict=False) if len(v)]
     beneath = None if ghost is None else np.asarray(ghost, np.float32)
     if gl:
@@ -182,6 +188,45 @@ def track(
     moments = path_cursor(x, y, start, step, rich)
     small = min(height, 320)
     return figure(traces, caption, alt, height, phone_height=small, cursor=moments, shapes=shapes, **place, **plane())
+
+
+def end_to_end(values: npt.ArrayLike, n_channels: int) -> npt.NDArray[np.float32]:
+    """Repeat values [T, N] for each channel, with a row of NaN after each: the samples of `channels`."""
+    one = np.asarray(values, np.float32)
+    return np.tile(np.concatenate([one, np.full((1, one.shape[1]), np.nan, np.float32)]), (n_channels, 1))
+
+
+def channels(
+    values: npt.ArrayLike,
+    states: npt.ArrayLike,
+    *,
+    names: Sequence[str],
+    title: str = "",
+    height: int = 190,
+    start: float = 0.0,
+    step: float = 1.0,
+    unit: str = "step",
+    caption: str = "The channels over time, in the mixed colour of the soft states.",
+) -> Figure:
+    """Channels [T, N] over time, each on its own scale, coloured by `states` [T, K]."""
+    y = np.asarray(values, np.float32)
+    if y.ndim != 2 or len(names) != y.shape[1]:
+        raise DataError(f"Channels need samples [T, N] and N names; got shape {y.shape} and {len(names)} names.")
+    low, high = np.nanmin(y, axis=0), np.nanmax(y, axis=0)
+    middles = -1.1 * np.arange(y.shape[1], dtype=np.float32)
+    rows = (y - (low + high) / 2) / np.where(high > low, high - low, 1) + middles
+    time = start + step * np.arange(len(y), dtype=np.float32)
+    path = np.concatenate([end_to_end(np.column_stack([time, row]), 1) for row in rows.T])
+    soft = end_to_end(states, y.shape[1])
+    made = track(path, soft, title=title, width=1.5, height=height, moment=f"{unit} %{{x:.4~g}}", caption=caption)
+    across = axis(showgrid=False, showticklabels=False, range=[start - step / 2, start + step * (len(y) - 0.5)])
+    up = rows_axis(names, middles.tolist(), range=[float(middles[-1]) - 0.55, 0.55], automargin=False)
+    margin = {**TIME_MARGIN, "t": made["layout"]["margin"]["t"]}
+    return {
+        **made,
+        "layout": {**made["layout"], "xaxis": across, "yaxis": up, "margin": margin},
+        "cursor": time_cursor(),
+    }
 
 
 EDGE = 0.01  # of a share; less than the width of a dot
