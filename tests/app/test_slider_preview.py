@@ -46,6 +46,15 @@ def test_temperature_table_follows_the_new_trial(engine):
     np.testing.assert_allclose(shares(table["parts"]["states"])[20], exact[:, list(shown.order)], atol=0.003)
 
 
+@pytest.mark.parametrize(("scenario", "key"), [("Levels", "tau"), ("Levels", "K-levels"), ("Rotations", "tau")])
+def test_table_covers_every_sample_of_the_picture(engine, monkeypatch, scenario, key):
+    drawn = record(monkeypatch)
+    sent = tables(opened(scenario=scenario), key, 3)
+    part = sent["tables"][0]["parts"][sent["figures"]["inferred-track"]["part"]]
+    x = untyped(drawn["inferred-track"][0]["data"][0]["x"])
+    assert shares(part).shape[1:] == (len(x), 3)
+
+
 def test_table_for_k_equals_the_fit_after_release(engine):
     app = opened()
     (table,) = (table for table in tables(app, "K", 7)["tables"] if table["values"] == [7])
