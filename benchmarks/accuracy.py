@@ -2,6 +2,7 @@
 
 intervals  coverage and width of 90 % intervals, calibrated and adaptive, on data that no fit has seen
 ceiling    accuracy of a network trained on labelled tracks, which no method without labels is expected to pass
+kinds      accuracy of models and of k-means on simulated regimes
 filtered   accuracy of filtered states at some lags, against smoothed states
 nulls      share of studies without any effect that report one
 
@@ -19,15 +20,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from sklearn.cluster import KMeans
 from torch import nn
 
 from benchmarks import report
 from benchmarks.recordings import pairs
 from benchmarks.report import Part
-from datasets import formula1, nascar
+from datasets import formula1, nascar, regimes
 from gdm_core import ARHMM, GDM, SLDS
 from gdm_core.adaptation import RATE, adapted
-from gdm_core.analysis.metrics import HORIZON, MAX_ORIGINS, N_PATHS, match_states
+from gdm_core.analysis.metrics import HORIZON, MAX_ORIGINS, N_PATHS, match_states, matched_accuracy
 from gdm_core.forecast import LEVELS, Forecast, coverage, outcomes, width
 from gdm_core.models.base import StateModel
 from gdm_core.models.registry import build
@@ -138,6 +140,30 @@ def ceiling() -> Part:
     return f"Network trained on {N_TRACKS} labelled soft tracks", ["mean", "worst", "n"], [row]
 
 
+# ---- simulated regimes ----------------------------------------------------------------------------------------------
+KINDS = ("levels", "variances", "rotations", "autoregressive", "drift", "walk")
+KIND_MODELS = ("gdm", "arhmm-sticky")
+
+
+def kinds() -> Part:
+    """Measure matched accuracy on regimes that differ in one thing, by models and by k-means on values or steps."""
+    rows: list[list[Any]] = []
+    for kind in KINDS:
+        found: dict[str, list[float]] = {name: [] for name in (*KIND_MODELS, "k-means")}
+        for seed in range(100, 100 + N_SEEDS):
+            trials = regimes.simulate(kind, 2000, seed)
+            labels, y = np.asarray(trials[0].labels), np.asarray(trials[0].y, np.float64)
+            for name in KIND_MODELS:
+                model = build(name, regimes.N_REGIMES, min(3, trials.n_channels)).fit(trials)
+                found[name].append(matched_accuracy(labels, model.predict(trials)[0]))
+            views = [(view - view.mean(0)) / view.std(0) for view in (y, np.diff(y, axis=0, prepend=y[:1]))]
+            clusters = [KMeans(regimes.N_REGIMES, n_init=3, random_state=0).fit_predict(view) for view in views]
+            found["k-means"].append(max(matched_accuracy(labels, one) for one in clusters))
+        rows.append([kind, *(value for one in found.values() for value in (float(np.mean(one)), min(one)))])
+    columns = ["kind", *(f"{name}{what}" for name in found for what in ("", ", worst"))]
+    return "Matched accuracy on simulated regimes", columns, rows
+
+
 # ---- filtered states ------------------------------------------------------------------------------------------------
 MODELS: dict[str, StateModel] = {
     "GDM": GDM(n_states=4, n_latent=2),
@@ -178,7 +204,7 @@ def nulls(n_studies: int = 1000) -> Part:
 
 
 PARTS: dict[str, Callable[[], Part]] = {
-    "intervals": intervals, "ceiling": ceiling, "filtered": filtered, "nulls": nulls,
+    "intervals": intervals, "ceiling": ceiling, "kinds": kinds, "filtered": filtered, "nulls": nulls,
 }  # fmt: skip
 
 

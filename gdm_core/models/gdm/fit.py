@@ -46,8 +46,9 @@ RATES = {"projection": 0.1} | dict.fromkeys(
     4.0,
 )
 # What the weights of logits lose in a step, of the rate. Where states never meet they would grow with every step, and
-# one step of a new trial that the fit thought impossible would cost its bound hundreds of nats.
-DECAY = {"transition.weight": 0.5, "posterior.weight": 0.5, "posterior.out": 0.5}
+# one step of a new trial that the fit thought impossible would cost its bound hundreds of nats. The sticky term does not
+# decay, so transitions decay less: else forecasts leave a state too late.
+DECAY = {"transition.weight": 0.1, "posterior.weight": 0.5, "posterior.out": 0.5}
 FIRST_SHARE, LAST_SHARE = 0.5, 0.05  # of Newton's step that is taken, at the first and at the last step
 _MEMORY = 0.9  # of the curvature seen before
 _BETA1, _BETA2 = np.float32(0.9), np.float32(0.99)  # of Adam
