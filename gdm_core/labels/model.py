@@ -67,6 +67,8 @@ class LabelModel:
         class_names : sequence of str, optional
             Names of the labels 0, 1, ...; the trials' own label names by default.
         """
+        if self.model is not None:
+            self.model.raise_if_failed()
         data = as_trials(trials)
         single = is_single(trials) or (len(data) == 1 and np.ndim(labels) == 1)
         codes, class_names = check_labels(labels, data, single, class_names)

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import cho_solve_banded, cholesky_banded, lapack
+from scipy.linalg import LinAlgError, cho_solve_banded, cholesky_banded, lapack
 
 from gdm_core.maths.gaussian import LOG_2PI
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
+
+_RIDGE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,5 +117,9 @@ def missing_entries(y: Float, missing: Bool, steps: Steps) -> MissingEntries:
     banded = np.zeros((band + 1, n_missing))
     for row, column, values in parts:  # no pair of entries occurs twice in a part
         banded[row - column, column] += values
-    factor = cholesky_banded(banded, lower=True, check_finite=False)
+    try:
+        factor = cholesky_banded(banded, lower=True, check_finite=False)
+    except LinAlgError:  # dynamics that grow through a long gap leave it singular, to rounding
+        banded[0] *= 1 + _RIDGE
+        factor = cholesky_banded(banded, lower=True, check_finite=False)
     return MissingEntries(missing, cho_solve_banded((factor, True), linear, check_finite=False), factor)

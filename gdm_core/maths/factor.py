@@ -112,25 +112,23 @@ class FactorModel:
     def fill_causally(self, y: npt.NDArray[Any]) -> Float:
         """Return y [T, N] with missing entries estimated from past and present observations only.
 
-        All steps of the Kalman filter run at once and repeat until nothing changes; each sweep makes one more
-        step after a well-observed sample exact.
+        All steps of the Kalman filter run at once; those that follow a changed one run again until nothing changes.
         """
         observed = Observed.prepare([y])
         if observed.mask is None:
             return observed.y
         precision, linear = self._emission.information(observed)
-        state = self.filter_start()
-        mean = np.broadcast_to(state[0], linear.shape)
-        covariance = np.broadcast_to(state[1], precision.shape)
-        for _ in range(len(linear)):
-            before = np.concatenate([state[0][None], mean[:-1]])
-            spread = np.concatenate([state[1][None], covariance[:-1]])
-            updated, covariance = self._filter(before, spread, precision, linear)
-            change = np.abs(updated - mean).max()
-            mean = updated
-            if change < _FILTER_TOLERANCE:
-                break
-        return np.where(observed.mask > 0, observed.y, self._emission.mean(mean))
+        start, spread = self.filter_start()
+        mean = np.tile(start, (len(linear) + 1, 1))  # each row's belief before it
+        covariance = np.tile(spread, (len(linear) + 1, 1, 1))
+        rows = np.arange(len(linear))
+        while len(rows):
+            after, spread = self._filter(mean[rows], covariance[rows], precision[rows], linear[rows])
+            change = np.abs(after - mean[rows + 1]).max(axis=1)
+            mean[rows + 1], covariance[rows + 1] = after, spread
+            rows = rows[change >= _FILTER_TOLERANCE] + 1
+            rows = rows[rows < len(linear)]
+        return np.where(observed.mask > 0, observed.y, self._emission.mean(mean[1:]))
 
     def inputs(self, y: npt.NDArray[Any]) -> Float:
         """Return the factors of complete samples y [T, N] by least squares, and a one: [T, D + 1]."""

@@ -25,6 +25,7 @@ from gdm_core import forecast as forecasting
 from gdm_core.adaptation import adapted
 from gdm_core.errors import ConfigError, DataError, FitError, FitWarning
 from gdm_core.files import write_whole
+from gdm_core.maths.artificial_gaps import gap_factors
 from gdm_core.maths.factor import Autoregression, FactorModel
 from gdm_core.models.online import Online, SampleReader
 from gdm_core.models.parameters import whole
@@ -134,7 +135,7 @@ class StateModel(ABC):
 
     def _impute(self, y: Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """[T, N] -> y with missing entries filled, and the standard deviation of each entry (0 where observed)."""
-        return self._factors.smooth(y)
+        return np.where(np.isnan(y), self._reconstruct(y), y), self._factors.smooth(y)[1]
 
     @abstractmethod
     def _latent(self, y: Array) -> Array:
@@ -314,9 +315,10 @@ class StateModel(ABC):
     def _baseline_score(self, ys: list[Array]) -> float:
         """Return the log-likelihood per observed sample of a first-order autoregression on `n_latent` factors."""
         total, n_samples = 0.0, 0
-        autoregression = Autoregression.fit([self._fill(y) for y in ys], ys, self._factors)
-        for y in ys:
-            total += autoregression.log_likelihood(self._fill(y), y) - self._scaler.log_jacobian(y)
+        past = [self._fill_causally(y) for y in ys]  # a fill that knew later samples would predict them too well
+        autoregression = Autoregression.fit(past, ys, self._factors)
+        for y, filled in zip(ys, past, strict=True):
+            total += autoregression.log_likelihood(filled, y) - self._scaler.log_jacobian(y)
             n_samples += int(np.isfinite(y).any(axis=1).sum())
         return total / max(n_samples, 1)
 
@@ -393,13 +395,16 @@ class StateModel(ABC):
     def impute(self, data: TrialsLike, return_std: bool = False) -> Any:
         """Return `data` [T, N] with missing entries (NaN) replaced by their posterior mean.
 
-        With `return_std`, return a tuple of the values and their standard deviation, which is 0 where observed.
+        With `return_std`, return a tuple of the values and their standard deviation, which is 0 where observed. In gaps
+        it is calibrated: 90% of the values in artificial gaps of `data` lie within 1.64 standard deviations.
         """
         found = []
         for trial in self._checked(data):
             missing = np.isnan(trial.y)
             y = self._scaler.apply(trial.y)
             values, std = self._impute(y) if missing.any() else (y, np.zeros_like(y))
+            if return_std and missing.any():
+                std = std * gap_factors(self._impute, y)[:, None]
             filled = np.where(missing, self._scaler.undo(values), trial.y).astype(self._scaler.center.dtype)
             found.append((filled, (std * self._scaler.scale).astype(np.float32)) if return_std else filled)
         return found[0] if is_single(data) else found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +56,11 @@ def label(options: argparse.Namespace) -> int:
     n_channels = trials.n_channels
     latent = n_latent(options.latent or min(6, n_channels), n_channels, train[0].name)
     model = GDM(n_states=options.states, n_latent=latent, posterior="linear", seed=options.seed)
-    for _ in model.fit_iter(train, finish=False):
+    for _ in model.fit_iter(train, calibrate=False):
         pass
-    model.raise_if_failed()
-    label_model = LabelModel(model, seed=options.seed)
+    if model.failure_:
+        print(f"{model.failure_message} Labels are learned without its states.", file=sys.stderr)
+    label_model = LabelModel(None if model.failure_ else model, seed=options.seed)
     label_model.fit(train, [part for part in labels if (part >= 0).any()], names)
     if options.out is not None:
         label_model.save(options.out)
@@ -85,6 +87,7 @@ def label(options: argparse.Namespace) -> int:
         "labelled_recordings": len(train),
         "held_out": None if held_out is None else held_out._asdict(),
         "calibrated_on": label_model.calibrated_on_,
+        "failure": model.failure_,
         "recordings": rows,
         "label_next": [{"recording": trials[c.trial].name, "start": c.start, "stop": c.stop} for c in clips],
         "model": str(options.out) if options.out is not None else None,

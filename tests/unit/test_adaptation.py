@@ -267,3 +267,5 @@ def test_left_out_changes_equal_least_squares_without_the_fold():
     for fold, change in enumerate(left_out_changes(x, y, folds, usable)):
         rows = usable & (folds != fold)
         np.testing.assert_allclose(whole + change, np.linalg.lstsq(x[rows], y[rows], rcond=None)[0], atol=1e-3)
+    for change in left_out_changes(x, y, folds, np.zeros(60, bool)):
+        np.testing.assert_array_equal(change, 0)

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from datasets import nascar
-from gdm_core import LabelModel, load_model
+from gdm_core import GDM, LabelModel, load_model
 from gdm_core.engine.sweep import Aggregate
 from gdm_core.errors import ConfigError
 from gdm_core.models import registry as named_models
@@ -391,6 +391,18 @@ def test_label_predicts_every_recording(recordings, capsys):
     table = pd.read_csv(folder / "t" / "r2.csv-labels.csv")
     assert np.mean(table["label"] == np.array(NAMES)[truth]) > 0.9
     assert set(LabelModel.load(folder / "m.gdm").class_names_) == set(NAMES)
+
+
+def test_label_leaves_out_states_of_failed_fit(recordings, capsys, monkeypatch):
+    folder, files, _ = recordings
+    monkeypatch.setattr(GDM, "_check_fit", lambda model, ys: model._fail("its score is low"))
+    file = folder / "m.gdm"
+    assert main(["label", str(folder / "marks.json"), *map(str, files), "--out", str(file), "--json"]) == 0
+    printed = capsys.readouterr()
+    assert "The fit failed: its score is low. Try another seed" in printed.err
+    assert "Labels are learned without its states." in printed.err
+    assert json.loads(printed.out)["failure"] == "its score is low"
+    assert LabelModel.load(file).model is None
 
 
 def test_label_reads_tables_and_json_alike(recordings, capsys):

@@ -9,6 +9,7 @@ import pytest
 import gdm_core
 from gdm_core import ARHMM, SLDS
 from gdm_core.errors import FitError, FitWarning
+from gdm_core.labels import LabelModel
 from gdm_core.models.base import Status
 from gdm_core.models.registry import FAMILIES, NAMED_MODELS
 from gdm_core.trials import Trial
@@ -105,6 +106,14 @@ def test_study_refuses_failed_fit():
     failed = TooNoisy(n_states=5).fit(list(recordings.values()))
     with pytest.raises(FitError, match=REASON):
         gdm_core.study(recordings, sheet, failed)
+
+
+def test_evaluate_and_labels_refuse_failed_fit(laps):
+    failed = TooNoisy(n_states=5).fit(laps[0])
+    with pytest.raises(FitError, match=REASON):
+        gdm_core.evaluate(failed, *laps)
+    with pytest.raises(FitError, match=REASON):
+        LabelModel(failed).fit(laps[0], laps[0].labels)
 
 
 def test_repeated_values_collapse_a_state():

@@ -77,6 +77,9 @@ def test_same_seed_gives_the_same_labels() -> None:
 class RandomStates:
     """Base model whose states say nothing about labels."""
 
+    def raise_if_failed(self) -> None:
+        pass
+
     def rough_states(self, trial: Trial) -> npt.NDArray[np.float64]:
         return np.random.default_rng(trial.n_samples).dirichlet(np.ones(5), trial.n_samples)
 

@@ -62,6 +62,17 @@ def test_missing_entries_match_dense_gaussian(lags):
     np.testing.assert_allclose(np.cov(draws.T), expected.cov, atol=0.1 * np.abs(expected.cov).max())
 
 
+def test_growing_dynamics_leave_a_long_gap_solvable():
+    y, missing = np.ones((60, 2)), np.zeros((60, 2), bool)
+    missing[5:55] = True
+    rows = steps_needed(missing, 1)
+    gain = np.tile(1e3 * np.eye(2), (len(rows), 1, 1, 1))
+    precision = np.tile(np.diag([1e8, 1e-6]), (len(rows), 1, 1))
+    found = missing_entries(y, missing, Steps(rows, np.eye(2), gain, np.zeros((len(rows), 2)), precision))
+    assert np.isfinite(found.mean).all()
+    assert np.isfinite(found.draw(2, np.random.default_rng(0))[1]).all()
+
+
 def test_filter_sweeps_equal_sequential_filter():
     rng = np.random.default_rng(0)
     y = np.cumsum(rng.normal(size=(80, 2)), axis=0) @ rng.normal(size=(2, 5)) + 0.3 * rng.normal(size=(80, 5))
@@ -73,6 +84,25 @@ def test_filter_sweeps_equal_sequential_filter():
         *belief, filled = factors.filter_step(*belief, sample)
         one_by_one.append(filled)
     np.testing.assert_allclose(factors.fill_causally(y), one_by_one, atol=1e-4)
+
+
+def test_causal_fill_knows_nothing_later():
+    rng = np.random.default_rng(3)
+    y = np.cumsum(rng.normal(size=(60, 2)), axis=0) @ rng.normal(size=(2, 4)) + 0.1 * rng.normal(size=(60, 4))
+    y[rng.random(y.shape) < 0.5] = np.nan
+    factors = FactorModel.fit([y], 2)
+    np.testing.assert_allclose(factors.fill_causally(y)[:40], factors.fill_causally(y[:40]), atol=1e-6)
+
+
+def test_baseline_is_a_density_of_a_mostly_missing_walk():
+    rng = np.random.default_rng(4)
+    y = np.cumsum(rng.normal(size=(400, 1)), axis=0)
+    y[rng.random(y.shape) < 0.8] = np.nan
+    model = GDM(1, 1, n_steps=20, stickiness=0.0).fit(y)
+    seen = y[np.isfinite(y)]
+    gaps = np.diff(np.flatnonzero(np.isfinite(y[:, 0])))
+    exact = -0.5 * (np.diff(seen) ** 2 / gaps + np.log(2 * np.pi * gaps)).sum() / len(seen)
+    assert model._baseline_score([model.scaler_.apply(y)]) < exact + 0.1
 
 
 def test_autoregression_score_is_the_density_of_observed_entries():
