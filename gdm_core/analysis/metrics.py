@@ -468,7 +468,6 @@ PARTS = ("states", "log-likelihood", "what has to be beaten", "the next ten step
 
 def score_parts(model: StateModel, train: TrialsLike, test: TrialsLike, seed: int = 0) -> Iterator[dict[str, Any]]:
     """The fields of `Scores`, a few at a time: PARTS says what. Forecasts take most of the time, and come late."""
-    model.raise_if_failed()
     ours, theirs = as_trials(train), as_trials(test)
     known, truth = (np.concatenate(labels_of(side)) for side in (ours, theirs))
     soft, soft_test = _soft_states(model, ours), _soft_states(model, theirs)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.ndimage import convolve1d
 
 from gdm_core.maths.gaps import ratio
 
@@ -22,6 +21,8 @@ def summarise_windows(y: npt.NDArray[Any], length: int, step: int) -> Float:
     edges of a plain window would beat with the rhythm. Steps across a gap count by their size per sample. A window with too
     few observed samples is NaN.
     """
+    from scipy.ndimage import convolve1d  # slow to import, and pages import this module
+
     starts = np.maximum(np.arange(0, len(y), step) - step // 2, 0)
     n_taps = (length - 1) // step
     taps = np.cos(np.pi / 2 * np.arange(-n_taps, n_taps + 1) * step / length) ** 2

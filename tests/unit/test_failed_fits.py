@@ -108,10 +108,8 @@ def test_study_refuses_failed_fit():
         gdm_core.study(recordings, sheet, failed)
 
 
-def test_evaluate_and_labels_refuse_failed_fit(laps):
+def test_labels_refuse_failed_fit(laps):
     failed = TooNoisy(n_states=5).fit(laps[0])
-    with pytest.raises(FitError, match=REASON):
-        gdm_core.evaluate(failed, *laps)
     with pytest.raises(FitError, match=REASON):
         LabelModel(failed).fit(laps[0], laps[0].labels)
 
