@@ -22,7 +22,7 @@ _EM_ITERATIONS = 10
 _FIT_SAMPLES = 20_000
 _MIN_NOISE, _MIN_STEP = 1e-4, 1e-6
 _START_PRECISION = 1e-2
-_FILTER_TOLERANCE = 1e-6
+_FILTER_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +125,7 @@ class FactorModel:
         while len(rows):
             after, spread = self._filter(mean[rows], covariance[rows], precision[rows], linear[rows])
             change = np.abs(after - mean[rows + 1]).max(axis=1)
+            change = np.maximum(change, np.abs(spread - covariance[rows + 1]).max(axis=(1, 2)))
             mean[rows + 1], covariance[rows + 1] = after, spread
             rows = rows[change >= _FILTER_TOLERANCE] + 1
             rows = rows[rows < len(linear)]
