@@ -25,7 +25,6 @@ LENGTHS = (1000, 6000, 500)
 N_TRIALS, N_NEW = 12, 4
 MAX_CALMS = {"train": 70, "test": 19}
 SHIPPED = "behaviour"  # the result that a first visit finds
-MISSING = "_behaviour-missing-file"  # a link asked for it
 SIMULATED = "Simulated mice: no frame is a recording, and how an attack looks is invented. No licence needed."
 
 
@@ -65,7 +64,7 @@ def choose() -> ChosenRecordings:
 def _simulated() -> dict[str, Any]:
     low, high, step = LENGTHS
     said = f"{N_TRIALS - N_NEW} trials are fitted, {N_NEW} are new. 30 frames are a second."
-    length, _ = slide("Frames a trial", low, high, 2000, step, key="frames", help=said)
+    length = slide("Frames a trial", low, high, 2000, step, key="frames", help=said)
     seed = number("Mice (seed)", 0, 9999, 0, key="mice", help="Another number draws other mice.")
     return {"frames": length, "seed": seed}
 
@@ -73,8 +72,8 @@ def _simulated() -> dict[str, Any]:
 def _calms21() -> dict[str, Any]:
     said = {"placeholder": "found by itself in the data folder", "help": f"Below the data folder: {data_dir()}"}
     path = text("Zip, or folder of both JSON files", key="path", **said)
-    n_train, _ = slide("Fitted trials", 1, MAX_CALMS["train"], 10, key="ntrain", help=_HOW_MANY)
-    n_test, _ = slide("New trials", 1, MAX_CALMS["test"], 4, key="ntest")
+    n_train = slide("Fitted trials", 1, MAX_CALMS["train"], 10, key="ntrain", help=_HOW_MANY)
+    n_test = slide("New trials", 1, MAX_CALMS["test"], 4, key="ntest")
     return {"path": path, "train": n_train, "test": n_test}
 
 
@@ -85,26 +84,19 @@ _HOW_MANY = (
 
 def _file() -> dict[str, Any]:
     names = files_below(keypoints.READABLE)
-    # Streamlit takes a name that is not among the options out of the address, and would open the first of them.
-    asked = st.query_params.get("file", "")
-    if asked and asked not in names and "file" not in st.session_state:
-        st.session_state[MISSING] = asked
-    missing = st.session_state.get(MISSING, "")
+    asked = settings.text("file") or (names[0] if names else "")
     name = st.selectbox(
         "File",
         names,
-        key="file",
-        bind="query-params",
+        key=settings.widget_key("file"),
         placeholder="no tracking file in the data folder" if not names else "choose one",
-        index=0 if names and not missing else None,
+        index=names.index(asked) if asked in names else None,
         help=f"DeepLabCut CSV or HDF5, SLEAP analysis h5, NPZ; below {data_dir()}. To upload one, use Your data.",
     )
-    if name is not None:
-        st.session_state.pop(MISSING, None)
-        missing = ""
-    of = settings.of("file", name)
+    settings.keep("file", None if [name] == names[:1] else name or asked or None)
+    of = settings.scope("file", name)
     rate = number("Frames a second", 1.0, 1000.0, 30.0, key="rate", of=of, help="Most tracking files do not say.")
-    return {"file": name or "", "missing": missing, "rate": rate, "repairs": tuple(cleaning(of).items())}
+    return {"file": name or "", "missing": "" if name else asked, "rate": rate, "repairs": tuple(cleaning(of).items())}
 
 
 @st.cache_resource(max_entries=8, show_spinner="Reading the recordings")
@@ -172,7 +164,7 @@ def _load_calms21(chosen: ChosenRecordings) -> Data:
         f"calms21-{chosen.options}-{chosen.features}", about, train, test, chosen.features, recipe,
         notes=[note for table in (*train, *test) for note in table.notes][:6],
         licences=("CalMS21 task 1 (Sun and others 2021), CaltechDATA record s0vdx-0k302; its licence stands there.",),
-        of=settings.of("calms21", chosen.option("path")), name="CalMS21",
+        of=settings.scope("calms21", chosen.option("path")), name="CalMS21",
     )  # fmt: skip
 
 
@@ -206,6 +198,6 @@ def _load_file(chosen: ChosenRecordings) -> Data:
         chosen.features,
         dict(chosen.option("repairs")),
         licences=("Your own file: nothing of it leaves this machine.",),
-        of=settings.of("file", name),
+        of=settings.scope("file", name),
         name=Path(name).stem,
     )

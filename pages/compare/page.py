@@ -5,7 +5,7 @@ from __future__ import annotations
 from gdm_core.engine.compare import Comparison
 from gdm_core.errors import GdmError
 from pages.compare import results, settings
-from pages.ui import limits, shell
+from pages.ui import shell
 from pages.ui.controls import number
 
 SEEDS = (1, 5)
@@ -30,7 +30,6 @@ comparison = Comparison(
 )
 frame.header(source.about, [("settings", str(len(chosen))), ("seeds", str(n_seeds)), ("fits", str(comparison.n_fits))])
 with frame.picture:
-    limits.tell()
     if repeated:
         shell.quiet(repeated)
 try:

@@ -16,9 +16,9 @@ from pages import lab
 from pages.lab.card import OPEN_ON
 from pages.lab.data import open_on
 from pages.lab.time_scale import choose_window, describe
-from pages.ui import limits, navigation, shell
+from pages.ui import navigation, shell
 from pages.ui import settings as ui_settings
-from pages.ui.controls import number, one_of
+from pages.ui.controls import number, number_in_address, one_of
 from pages.ui.model_controls import (
     GAMMA_RANGE,
     K_RANGE,
@@ -130,34 +130,32 @@ def _offer_fit(count: int) -> None:
 
 def _add_fit(count: int, last: tuple[str, Choice]) -> None:
     """Set the controls of the next row to the model of that fit."""
-    fitted, state = last[1], st.session_state
-    config = fitted.config
-    found: dict[str, Any] = {"model": fitted.name, "K": fitted.n_states}
-    if "temperature" in config:
-        stay = config["stickiness"]
-        found |= {"tau": float(config["temperature"]), "stay": "learn" if stay == "learn" else "fix"}
-        found |= {} if stay == "learn" else {"gamma": float(stay)}
-    if "posterior" in config:
-        found["sees"] = _sees(config["posterior"])
-    for name, value in found.items():
-        state[ui_settings.key(name, LETTERS[count])] = value
+    for name, text in address_of(last[1].name, last[1].config).items():
+        ui_settings.change(ui_settings.key(name, LETTERS[count]), text)
     _set_count(count + 1)
 
 
+def address_of(model: str, config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the settings of a model as a lab page's address has them."""
+    found = {"model": MODELS[model], "K": f"{config['n_states']}"}
+    if "posterior" in config:
+        found["sees"] = MADE_OF[_sees(config["posterior"])]
+    if "temperature" in config:
+        stay = config["stickiness"]
+        found |= {"tau": f"{config['temperature']:g}", "stay": STAY["learn" if stay == "learn" else "fix"]}
+        found |= {} if stay == "learn" else {"gamma": f"{stay:g}"}
+    return found
+
+
 def _count() -> int:
-    """How many settings there are: in the address, so that a link has them all."""
-    asked = st.query_params.get(COUNT, "")
-    if not asked:
-        return len(FIRST)
-    wanted = limits.whole(asked)
-    count = len(FIRST) if wanted is None else min(max(wanted, 1), len(LETTERS))
-    if str(count) != asked:
-        shell.quiet(f"The link asks for {asked[:20]} settings; 1 to {len(LETTERS)} are offered: {count} are shown.")
+    """Return how many settings there are; a link has them all."""
+    count = number_in_address(COUNT, "Settings", 1, len(LETTERS), len(FIRST))
+    ui_settings.keep(COUNT, None if count == len(FIRST) else str(count))
     return count
 
 
 def _set_count(count: int) -> None:
-    st.query_params[COUNT] = str(count)
+    ui_settings.change(COUNT, str(count))
 
 
 def _row(letter: str, offered: list[str], n_channels: int, n_samples: int, n_latent: int) -> ComparedSetting:
@@ -224,16 +222,9 @@ class ComparedData:
 
     def query(self, chosen: ComparedSetting) -> dict[str, Any]:
         """The address at which the page shows `chosen` fitted to these data."""
-        config = chosen.config
-        k_key, sees_key = (ui_settings.key(name, self.of) for name in ("K", "sees"))
-        query = {**self.address, "model": MODELS[chosen.name], k_key: str(config["n_states"])}
-        if "posterior" in config:
-            query[sees_key] = MADE_OF[_sees(config["posterior"])]
-        if "temperature" in config:
-            stay = config["stickiness"]
-            query |= {"tau": f"{config['temperature']:g}", "stay": STAY["learn" if stay == "learn" else "fix"]}
-            query |= {} if stay == "learn" else {"gamma": f"{stay:g}"}
-        return query
+        of = {"K": self.of, "sees": self.of}  # the recording that these belong to
+        found = address_of(chosen.name, chosen.config)
+        return {**self.address, **{ui_settings.key(name, of.get(name, "")): text for name, text in found.items()}}
 
 
 @st.cache_resource(max_entries=12, show_spinner="Simulating")
@@ -287,7 +278,7 @@ def _open(page: str) -> ComparedData | None:
     if setting is None:
         return None
     data, choice = setting.data, setting.choice
-    n_latent, left = int(choice.config["n_latent"]), navigation.left_at(navigation.info(page).url)
+    n_latent, left = int(choice.config["n_latent"]), ui_settings.on_page(navigation.info(page).url)
     windowed = bool(data.recordings)
     return ComparedData(
         data.about, data.train, data.test, n_latent, data.unit, data.keep, page, left, choice.of, windowed

@@ -85,7 +85,7 @@ def tab(view: View) -> None:
     left, middle, right = st.columns([0.3, 0.3, 0.4], gap="medium", vertical_alignment="bottom")
     with left:
         about = "Each number of states is fitted once from every seed."
-        n_seeds, _ = slide("Seeds", 1, 5, 3, key="seeds", help=about)
+        n_seeds = slide("Seeds", 1, 5, 3, key="seeds", help=about)
     said = "Under the same protocol; takes longer."
     both = switch("Beside recurrent SLDS", True, key="rslds", at=middle, help=said)
     wanted = sweeps(view, n_seeds, both)

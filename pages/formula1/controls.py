@@ -1,12 +1,12 @@
 """Year > event > session > driver to fit > driver to apply > laps: each step offers what the step before leaves.
 
-The choices depend on each other, so their options come and go; choices.py keeps them in the address.
+The choices depend on each other, so their options come and go.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -18,10 +18,10 @@ from datasets import formula1
 from datasets.f1.laps import RACES, is_race
 from datasets.formula1 import Event, LapTable, Session
 from pages.formula1 import data, loading, weekend
-from pages.formula1.choices import choose_one, choose_range, choose_several
 from pages.formula1.data import FIFTH, Observation, Pick, Place
 from pages.lab.live.background import Work
-from pages.ui import shell
+from pages.ui import settings, shell
+from pages.ui.controls import one_of, several, span
 
 SOURCES = {"real": "Real sessions", "simulated": "Simulated"}
 WATCHED = {
@@ -44,6 +44,21 @@ class Waiting(Exception):
     ask: bool = False
 
 
+def choose_one(
+    label: str,
+    name: str,
+    options: Mapping[str, str] | Sequence[str],
+    default: str,
+    help: str | None = None,
+    **more: Any,
+) -> str:
+    """Show a choice of one option and return it, "" if there is none."""
+    if not options:
+        st.selectbox(label, ["not available"], disabled=True, key=f"{name}-none", help=help)
+        return ""
+    return one_of(label, options, default, key=name, as_ids=True, help=help, **more)
+
+
 def choose_place() -> Place:
     shell.section("Data")
     source = choose_one(
@@ -54,6 +69,7 @@ def choose_place() -> Place:
         "Simulated laps open at once and need no network. Real sessions come through FastF1 and are kept on disk.",
         always=True,
         row=True,
+        width="stretch",
     )
     if source == "simulated":
         return Place(circuit=choose_one("Circuit", "circuit", data.SIMULATED, "shanghai"))
@@ -64,7 +80,7 @@ def _real() -> Place:
     stored = formula1.stored_sessions()
     years = [str(year) for year in formula1.years()]
     first = next((str(year) for year, *_ in stored if str(year) in years), "")
-    if not first and "year" not in st.query_params:  # the newest with anything to open; unread, the last that is over
+    if not first and settings.text("year") is None:  # the newest with anything to open; unread, the last that is over
         newest = loading.calendar(int(years[0]))
         if not newest.wait(0.3):
             raise Waiting(f"Fetching the {years[0]} calendar", newest, ("calendar", int(years[0])))
@@ -78,7 +94,7 @@ def _real() -> Place:
     past = [event for event in events if _is_past(event.date)]
     names = list(dict.fromkeys([*(event for event, _ in here), *(event.name for event in past)]))
     at_hand = {event for event, _ in here}
-    if not load.done and st.query_params.get("event", "") not in ("", *names):
+    if not load.done and settings.text("event") not in (None, *names):
         # A link names an event that is not stored: what stands in for it until the calendar is here would be another race.
         raise Waiting(f"Fetching the {year} calendar", load, ("calendar", year))
     event = choose_one(
@@ -191,10 +207,10 @@ def _channels(session: Session, train: str, test: str) -> tuple[str, ...]:
     if watched != "channels":
         return seen.get(watched, ())
     options = [*place, *car]
-    chosen = choose_several("Channels", "channels", options, options[:3])
+    chosen = several("Channels", options, options[:3], key="channels", placeholder="at least one")
     if not chosen:
         st.caption("Without a channel there is nothing to see: X and Y are used.")
-    return chosen or place
+    return tuple(option for option in options if option in chosen) or place
 
 
 def account_hint() -> str:
@@ -243,13 +259,11 @@ def choose_laps(session: Session, train: str, test: str, among: str) -> str:
     )
     if kind == "range":
         last = max(2, *(int(laps.number.max()) for laps in tables))
-        ends = ("First lap", "Last lap")
-        first, end = choose_range("Laps from, to", ends, "laps", last, (1, min(10, last)), among=among)
+        first, end = span("Laps from, to", 1, last, (1, min(10, last)), key="laps", among=among)
         return f"{first}-{end}"
     if kind == "age":
-        ends = ("Youngest (laps)", "Oldest (laps)")
         start = (1, min(10, oldest))
-        first, end = choose_range("Laps on the tyres from, to", ends, "tyres", oldest, start, among=among)
+        first, end = span("Laps on the tyres from, to", 1, oldest, start, key="tyres", among=among)
         return f"age={first}-{end}"
     lists = {"stint": stints, "compound": compounds, "part": ["all", *parts]}
     if kind in lists:

@@ -12,12 +12,12 @@ import streamlit as st
 from datasets.f1.driving import MEASURED_IN, MEASURES, Corners, corners_of, differences, stretches
 from gdm_core.analysis.tables import csv
 from pages.formula1 import data, telemetry
-from pages.formula1.choices import choose_one
 from pages.formula1.data import DriverReading, Observation, Place, race_of
 from pages.formula1.tables import table_with_csv
 from pages.formula1.time_gained import SURE, SURE_OF_MANY
 from pages.lab import View
 from pages.ui import shell
+from pages.ui.controls import one_of
 from pages.ui.downloads import download
 
 WORDS = {
@@ -45,7 +45,7 @@ def tab(view: View, here: DriverReading) -> None:
         shell.empty("No corners", f"The corner service had none for {session.circuit}. Load the session again later.")
         return
     codes = list(dict.fromkeys((race.train.code, race.test.code)))
-    measure = choose_one("Measure", "corner", WORDS, "minimum speed", row=True)
+    measure = one_of("Measure", WORDS, "minimum speed", key="corner", as_ids=True, row=True)
     found = [corners(place, code, looked) for code in codes]
     table = compared(found, measure)
     shapes = {name: SHAPES.get(measure, "%.1f") for name in (*codes, "Difference", "± 95 %") if name in table}

@@ -29,13 +29,13 @@ from gdm_studio.plot.figures.base import (
     typed,
 )
 from pages.formula1 import data, state_names, teams, time_gained, weekend
-from pages.formula1.choices import choose_one
 from pages.formula1.circuit_map import STATIONS, cursor
 from pages.formula1.data import Circuit, DriverReading, race_of, read, unanswered
 from pages.formula1.teams import LineStyle
 from pages.formula1.time_gained import SURE, SURE_OF_MANY, Gain
 from pages.lab import Unread, View
 from pages.ui import shell
+from pages.ui.controls import one_of
 from pages.ui.plot import plot
 
 NOBODY = "nobody"
@@ -53,7 +53,8 @@ def pick_driver(view: View, session: Session, side: str) -> str:
     codes = [driver.code for driver in session.drivers if driver.has_position and len(driver.laps)]
     default = {"a": pick.train, "b": pick.test}.get(side, NOBODY)
     offered = ({} if side in "ab" else {NOBODY: "–"}) | {code: code for code in codes}
-    return choose_one(SIDES[side], f"driver-{side}", offered, default, among=f"{pick.place}-{default}")
+    among = f"{pick.place}-{default}"
+    return one_of(SIDES[side], offered, default, key=f"driver-{side}", as_ids=True, among=among)
 
 
 def chosen(view: View, side: str, code: str) -> tuple[data.Laps, DriverReading | Unread]:
@@ -85,16 +86,15 @@ def tab(view: View) -> None:
         with left:
             known = time_gained.usual(race.pick.place, codes, looked)
             usual = "tyre age" if known is None else known.won.by
-            by = cast(By, choose_one("Pair laps by", "pair", PAIRED, usual, HOW_PAIRED, row=True))
+            by = cast(By, one_of("Pair laps by", PAIRED, usual, key="pair", as_ids=True, help=HOW_PAIRED, row=True))
         first = session.driver(codes[0]).laps
         stints = {f"{stint.number}": f"{stint.number} · {stint.compound.lower() or 'unknown tyres'}, laps {stint.first} to "
                   f"{stint.last}" for stint in formula1.stints(first)}  # fmt: skip
         with middle:
-            stint = choose_one(
-                f"Stint of {codes[0]}", "stint", {"all": "All stints"} | stints, "all", among=f"{race.pick.place}-{codes[0]}",
-            )  # fmt: skip
+            offered, among = {"all": "All stints"} | stints, f"{race.pick.place}-{codes[0]}"
+            stint = one_of(f"Stint of {codes[0]}", offered, key="stint", as_ids=True, among=among)
         with right:
-            kind = choose_one("Time won by", "won-by", time_gained.KINDS, "segment", row=True)
+            kind = one_of("Time won by", time_gained.KINDS, "segment", key="won-by", as_ids=True, row=True)
         number = int(stint) if stint.isdigit() else 0
         found = time_gained.between(race.pick.place, codes, looked, by, number)
         if found is None:

@@ -13,7 +13,6 @@ from datasets.formula1 import Reason
 from gdm_core.errors import GdmError
 from pages import lab
 from pages.formula1 import (
-    choices,
     controls,
     data,
     findings,
@@ -25,7 +24,7 @@ from pages.formula1 import (
 )
 from pages.formula1.scorecard import show_card
 from pages.lab.live import background
-from pages.ui import limits, model_controls, shell
+from pages.ui import model_controls, settings, shell
 from pages.ui.theme import ASSETS
 
 MODELS = ("gdm", "gdm-rnn", "slds-sticky", "rslds-sticky", "rslds-ro", "arhmm-sticky")
@@ -62,12 +61,11 @@ def waiting(wait: controls.Waiting) -> NoReturn:
                 st.button("Cancel", key="f1-cancel", on_click=load.stop, icon=":material/close:")
         # A way on that needs no network.
         simulated = ("source", "simulated")
-        st.button("Open the simulated race", key="f1-simulated", on_click=choices.choose_for_visitor, args=simulated)
+        st.button("Open the simulated race", key="f1-simulated", on_click=settings.change, args=simulated)
         for number, (what, other) in enumerate(loading.others_under_way(*wait.key)):
             shell.quiet(f"Also being loaded: {what}.")
             st.button(f"Cancel {what}", key=f"f1-cancel-{number}", on_click=other.stop, icon=":material/close:")
     with page.card:
-        limits.tell()
         hint = controls.account_hint()
         if hint and (load is None or load.error is None or getattr(load.error, "reason", None) is Reason.ACCOUNT):
             shell.quiet(hint)

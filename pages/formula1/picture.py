@@ -15,7 +15,6 @@ from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure, names_of
 from pages import lab
 from pages.formula1 import circuit_map, telemetry
-from pages.formula1.choices import choose_one
 from pages.formula1.data import Circuit, DriverReading, Floats, Laps, along_lap, race_of, read, standing
 from pages.lab import Unread, held, live
 from pages.ui.controls import one_of, slide, switch
@@ -38,16 +37,12 @@ class MapOptions:
 
 def choose_options(train: str, test: str) -> MapOptions:
     """The line of controls above the map."""
-    if (asked := st.query_params.get("who", "")).endswith(
-        (", fitted", ", applied")
-    ):  # a link from before named the driver
-        st.query_params["who"] = "test" if asked.endswith("applied") else "train"
-    which = choose_one(
+    which = one_of(
         "Driver",
-        "who",
         {"train": f"{train}, fitted", "test": f"{test}, applied"},
-        "train",
-        "The model learns from the first driver; the second it has never seen.",
+        key="who",
+        as_ids=True,
+        help="The model learns from the first driver; the second it has never seen.",
         among=f"{train}-{test}",
         row=True,
         width="content",
@@ -69,11 +64,11 @@ def choose_options(train: str, test: str) -> MapOptions:
             key="badge-all",
             help="As in the paper's figure; else the strongest alone.",
         )
-        weight, _ = slide(
+        weight = slide(
             "A state counts where it has more than (%)", 1, 50, 1, key="badge-weight", live=True,
             help="The paper counts a state in a sample where its share is above 1 %.",
         )  # fmt: skip
-        presence, _ = slide(
+        presence = slide(
             "Main states: in more than (% of samples)", 5, 95, 20, 5, key="badge-presence", live=True,
             help="The paper's main figure: 20 %.",
         )  # fmt: skip

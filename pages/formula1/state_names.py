@@ -17,7 +17,8 @@ from gdm_studio.plot.figures.base import numbered
 from pages.formula1.data import race_of, read
 from pages.lab import Unread, View
 from pages.lab.naming import Naming
-from pages.ui import limits, settings, shell
+from pages.ui import settings, shell
+from pages.ui.controls import whole
 
 # By the fit: the visitor's names, by the model's own numbers of states. How often one was changed.
 _NAMES, _EDITS = "f1-state-names", "f1-state-edits"
@@ -56,14 +57,14 @@ def naming(view: View) -> Naming | None:
 def fit_of(view: View) -> str:
     """What names belong to: the same settings are the same fit wherever a link is opened."""
     choice = view.setting.choice
-    return settings.of(choice.family, sorted(choice.config.items()), race_of(view).pick)
+    return settings.scope(choice.family, sorted(choice.config.items()), race_of(view).pick)
 
 
 def _own(fit: str) -> dict[int, str]:
     """The visitor's names for the states of a fit: as typed here, else as the address has them."""
     kept: dict[str, dict[int, str]] = st.session_state.setdefault(_NAMES, {})
     if fit not in kept:
-        kept[fit] = from_address(st.query_params.get(ADDRESS, ""), fit)
+        kept[fit] = from_address(settings.text(ADDRESS) or "", fit)
     return kept[fit]
 
 
@@ -82,9 +83,7 @@ def from_address(text: str, fit: str) -> dict[int, str]:
     return {
         k - 1: cleaned
         for number, name in pairs
-        if (k := limits.whole(number)) is not None
-        and 1 <= k <= palette.MAX_STATES
-        and (cleaned := _clean(unquote(name)))
+        if (k := whole(number)) is not None and 1 <= k <= palette.MAX_STATES and (cleaned := _clean(unquote(name)))
     }
 
 
@@ -98,11 +97,7 @@ def keep_in_address(view: View) -> None:
     """The names of the fit that stands, in the address: a link shows them, and another fit does not inherit them."""
     if view.settled:
         fit = fit_of(view)
-        text = to_address(fit, _own(fit))
-        if text:
-            st.query_params[ADDRESS] = text
-        elif ADDRESS in st.query_params:
-            del st.query_params[ADDRESS]
+        settings.keep(ADDRESS, to_address(fit, _own(fit)) or None)
 
 
 def keep_names(editor: str, fit: str, order: Sequence[int]) -> None:

@@ -28,15 +28,16 @@ from gdm_studio.plot.figures.base import (
     typed,
 )
 from gdm_studio.plot.figures.states import numbered_colours
-from pages.formula1 import choices, data, gain_panel, state_names, teams, time_gained
-from pages.formula1.choices import choose_one
+from pages.formula1 import data, gain_panel, state_names, teams, time_gained
+from pages.formula1.controls import choose_one
 from pages.formula1.data import TELEMETRY, Circuit, DriverReading, Floats, race_of
 from pages.formula1.tables import clock
 from pages.formula1.teams import LineStyle
 from pages.formula1.time_gained import SURE, SURE_OF_MANY, Gap
 from pages.lab import Unread, View, together
 from pages.lab.live.pictures import State
-from pages.ui import shell
+from pages.ui import settings, shell
+from pages.ui.controls import one_of
 from pages.ui.plot import plot
 
 STEP_M = 10.0
@@ -254,8 +255,8 @@ def zooms(circuit: Circuit) -> dict[str, tuple[float, float]]:
 
 def zoom_to(name: str) -> None:
     """Show a corner in the telemetry. Called before the page runs."""
-    choices.choose_for_visitor("zoom", name)
-    st.session_state["view"] = TAB
+    settings.change("zoom", name)
+    settings.change("view", TAB)
 
 
 def clicked(circuit: Circuit, point: Mapping[str, object] | None) -> None:
@@ -299,9 +300,9 @@ def tab(view: View) -> None:
             picked.append(here)
             asked.append((laps.trials.fingerprint, int(lap)))
     spans = zooms(race.circuit)
-    zoom = choose_one(
-        "Zoom", "zoom", {WHOLE: "The whole lap"} | {name: name for name in spans}, WHOLE,
-        "Or click the track on the map, or a row of Corners.", among=str(race.pick.place),
+    zoom = one_of(
+        "Zoom", {WHOLE: "The whole lap"} | {name: name for name in spans}, key="zoom", as_ids=True,
+        help="Or click the track on the map, or a row of Corners.", among=str(race.pick.place),
     )  # fmt: skip
     if lacking:
         shell.empty("No timed lap", lacking)

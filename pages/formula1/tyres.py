@@ -36,7 +36,7 @@ def tab(view: View, here: DriverReading) -> None:
     session = data.open_session(place)
     usual, source = fuel_effect(session)
     fuel = number(
-        "Fuel (s a lap)", 0.0, 0.2, round(usual, 3), key="fuel", of=settings.of("fuel", place),
+        "Fuel (s a lap)", 0.0, 0.2, round(usual, 3), key="fuel", of=settings.scope("fuel", place),
         step=0.005, format="%.3f", help=f"What a lap of burnt fuel makes the car faster by, taken off. {usual:.3f} s: {source}.",
     )  # fmt: skip
     codes = list(dict.fromkeys((here.laps.code, race.train.code, race.test.code)))

@@ -221,8 +221,6 @@ def _waiting(view: View, answer: live.Answer) -> str:
         return "The scores wait for a worker."
     if answer.pending:
         return "The fit is being scored against its baselines."
-    if view.moving:
-        return "Scores follow once the slider is let go."
     if view.shown.fitting:
         return "Scores appear when the fit is done."
     return "There is no finished fit of these settings to score."

@@ -3,7 +3,6 @@ is looked at."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -57,7 +56,6 @@ class Data:
     facts      (name, value) for reports
     keep       whether finished fits may stay on disk: not for what somebody uploaded
     source     the page's own record of where the data come from
-    moving     whether a slider that the data depend on is still held
     name       of the recording, for names of files; "" where the page's own says enough
     called     what channels are called on the screen, by their names, where those say little
     alike      names data of one kind: the last fit of some reads others at once, until their own fit is there; "" for none
@@ -83,7 +81,6 @@ class Data:
     licences: tuple[str, ...] = ()
     keep: bool = True
     source: Any = None
-    moving: bool = False
     name: str = ""
     called: Mapping[str, str] = field(default_factory=dict)
     alike: str = ""
@@ -162,7 +159,7 @@ class Data:
     @property
     def bouts_of(self) -> str:
         """What the controls of bouts belong to: this recording, with the expert's bouts that they start from."""
-        return settings.of(self.of, self.expert_rule, *([self.unit] if self.unit == "step" else []))
+        return settings.scope(self.of, self.expert_rule, *([self.unit] if self.unit == "step" else []))
 
     @cached_property
     def words(self) -> Words | None:
@@ -284,50 +281,18 @@ def open_on(page: str) -> Setting | None:
     return None
 
 
-DRAWN_S = 3.0  # by then a browser has drawn where the page has led
-
-
-@dataclass(frozen=True)
-class Led:
-    """The page has led from one trial to another, then.
-
-    A browser that has not drawn the new value yet sends the one before with whatever it sends: that is no
-    choice.
-    """
-
-    to: str
-    before: str | None = None
-    at: float = 0.0
-
-
 def pick_trial(data: Data) -> int:
-    """Which trial is looked at; the first new one to begin with."""
-    names = [_name(data, i) for i in range(len(data.trials))]
-    first = names[len(data.train)]
-    key, place = settings.key("trial", data.of), _place(data)
-    now = st.session_state.get(key, first)
-    led: Led | None = st.session_state.get(place)
-    if led is not None and led.to in names:
-        if led.before is None:
-            st.session_state[key] = led.to
-            st.session_state[place] = Led(led.to, now, time.monotonic())
-        elif now == led.before and time.monotonic() < led.at + DRAWN_S:
-            st.session_state[key] = led.to
-        elif now != led.to:
-            del st.session_state[place]
-    titles = {name: data.title(i) for i, name in enumerate(names)}
+    """Show the choice of a trial and return its number; the first new one by default."""
     said = "The model is fitted to some trials and has never seen the new ones."
-    return names.index(one_of("Trial", titles, first, key="trial", of=data.of, help=said))
+    names = list(_titles(data))
+    return names.index(one_of("Trial", _titles(data), names[len(data.train)], key="trial", of=data.of, help=said))
 
 
 def go_to(data: Data, index: int) -> None:
-    """Look at that trial from the next run on."""
-    st.session_state[_place(data)] = Led(_name(data, index))
+    """Show that trial, as the `on_click` of a button."""
+    settings.change(settings.key("trial", data.of), list(_titles(data).values())[index])
 
 
-def _name(data: Data, index: int) -> str:
-    return f"{'new' if data.is_new(index) else 'fit'}-{index}"
-
-
-def _place(data: Data) -> str:
-    return f"_led-to-trial-{data.of}"
+def _titles(data: Data) -> dict[str, str]:
+    """Return the titles of trials by their names."""
+    return {f"{'new' if data.is_new(i) else 'fit'}-{i}": data.title(i) for i in range(len(data.trials))}

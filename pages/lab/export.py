@@ -22,7 +22,7 @@ from pages.lab.card import Rows, rows_now
 from pages.lab.data import Data, Setting, rule_words
 from pages.lab.naming import Naming
 from pages.lab.view import Reading, Seen, Unread, View
-from pages.ui import legend, shell
+from pages.ui import legend, settings, shell
 from pages.ui.downloads import download
 from pages.ui.exports import (
     Fit,
@@ -175,8 +175,8 @@ def standard_figures(view: View, reading: Reading) -> dict[str, Callable[[], Fig
     """The figures of the tabs that every page can have. Those that a worker is asked for are None until they are there."""
     trial, asked = reading.trial, _questions(view, reading.trial)
     key = {"states": legend.states(len(reading.names), reading.names, reading.used)}
-    channel = st.session_state.get("channel")
-    index = trial.channels.index(channel) if channel in trial.channels else 0
+    called, channel = [view.data.called.get(one, one) for one in trial.channels], settings.text("channel")
+    index = called.index(channel) if channel in called else 0
     found: dict[str, Callable[[], Figure | None]] = {
         "States over time": lambda: drawn.strips(reading, cut=view.data.recorded),
         "Shares of each state": lambda: legend.with_key(drawn.shares(reading), key),

@@ -12,7 +12,7 @@ from gdm_core.analysis.looks import known_then
 from pages.lab import live, sentences, shipped
 from pages.lab.data import Data, Setting
 from pages.lab.view import View
-from pages.ui import limits, shell
+from pages.ui import shell
 from pages.ui.controls import switch
 from pages.ui.model_controls import Choice
 from pages.ui.plot import Part
@@ -31,14 +31,13 @@ def begin(frame: shell.Frame, data: Data, choice: Choice, *, ships: Sequence[str
     wanted = setting.wanted()
     cache = live.screen.engine().cache
     ready = next((found for name in ships if (found := shipped.offer(name, wanted, cache)) is not None), None)
-    moving = data.moving or choice.moving
-    fit = live.fit(page, wanted, moving=moving)
+    fit = live.fit(page, wanted)
     shown = fit.poll()
     came = any((found := shipped.load(name)) is not None and found.stands(shown.result) for name in ships)
     if ready is not None and not ready.stands(shown.result):
         ready = None
     asked = live.Answer(ready.look) if ready is not None else live.states_of(fit, shown)
-    told: dict[str, Any] = {"shipped": ready, "came": came, "moving": moving, "number": wanted.number}
+    told: dict[str, Any] = {"shipped": ready, "came": came, "number": wanted.number}
     view = View(frame, setting, fit, shown, asked.value, asked, **told)
     # First of all: what this run is overtaken before it comes to has faded by then.
     facts = [("model", choice.label), *choice.facts]
@@ -72,7 +71,6 @@ def picture(
 ) -> None:
     """What went wrong, if anything, and the page's picture, part by part: what moves of it while a fit runs needs no run."""
     with view.frame.picture:
-        limits.tell()
         live.problem(view.fit, view.shown, view.page)
         live.unanswered(view.fit, view.asked, NO_LOOK)
         live.region(view.fit, parts_of, places)

@@ -28,9 +28,9 @@ from pages.lab.live import Answer, Wanted
 from pages.lab.live.pictures import unpack
 from pages.lab.view import View, question_key
 from pages.ui import settings
+from pages.ui.component import component
 from pages.ui.model_controls import GAMMA_RANGE, K_RANGE, TAU_RANGE
 from pages.ui.plot import BADGES
-from pages.ui.streamlit_internals import renderer
 
 Array = npt.NDArray[np.float32]
 States = tuple[Array, ...]
@@ -155,7 +155,7 @@ def follow(view: View, followed: Followed) -> None:
     if fitting:  # it goes on, and nothing is worked out beside it: a hand that moves on sees what it waits for
         view.fit.held_answers.give_up_all()
         offers = dict.fromkeys((*SETTINGS, states), "")
-    elif not (view.data.moving or view.moving or view.then is not None):  # tables hold what the whole recording says
+    elif view.then is None:  # tables hold what the whole recording says
         known = {key: asked for key in SETTINGS if (asked := _sweeps(view, followed, SETTINGS[key]))}
         offers = {key: asked[0].name for key, asked in known.items()}
         beside = _Beside(view, followed)
@@ -171,7 +171,7 @@ def follow(view: View, followed: Followed) -> None:
 
     channel().scene.tables = tables
     with st.container(key="held-states"):
-        renderer("held")(key="held", data={"offers": offers})
+        component("held")(key="held", data={"offers": offers})
 
 
 def _how(followed: Followed) -> dict[str, Any]:

@@ -213,20 +213,17 @@ def _stands_for(state: str, key: str, of: str, labels: Sequence[str]) -> int | N
 def clear(of: str) -> None:
     """Forget names, mergers, colours and which behaviour states are."""
     for k in range(palette.MAX_STATES):
-        for name, empty in (("name", ""), ("into", "itself"), ("hue", "its own"), ("is", UNSAID)):
-            if (key := settings.key(f"{name}{k + 1}", of)) in st.session_state:
-                st.session_state[key] = empty
+        for name in ("name", "into", "hue", "is"):
+            if settings.text(key := settings.key(f"{name}{k + 1}", of)) is not None:
+                settings.change(key, None)
 
 
 def _take_over(of: str, names: tuple[str, ...]) -> None:
     """Names for states that have none of the visitor's; those that were merged into others need none."""
     for k, name in enumerate(names):
         key = settings.key(f"name{k + 1}", of)
-        if (
-            not st.session_state.get(key)
-            and st.session_state.get(settings.key(f"into{k + 1}", of), "itself") == "itself"
-        ):
-            st.session_state[key] = name
+        if not settings.text(key) and settings.text(settings.key(f"into{k + 1}", of)) is None:
+            settings.change(key, name)
 
 
 def label_colours(weight: npt.NDArray[Any]) -> tuple[int, ...]:

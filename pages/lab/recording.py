@@ -49,12 +49,14 @@ def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships
         choice = choose_model(page.folder, data, "places" if data.recordings else sees)
     base = lab.begin(page, data, choice, ships=ships)
     with page.controls:
-        rule, moving = bout_controls(data)
+        rule = bout_controls(data)
         called, colours = _by_labels(data, base.fit, base.shown, choice.n_states)
-        named = naming.controls(page.folder, choice.n_states, settings.of(data.key), called, colours, data.every_label)
+        named = naming.controls(
+            page.folder, choice.n_states, settings.scope(data.key), called, colours, data.every_label
+        )
     with page.picture:
         index = pick_trial(data)
-    view = _view(base, index, naming=named, rule=rule, moving=base.moving or moving)
+    view = _view(base, index, naming=named, rule=rule)
     judged = _judged(view)
     with page.picture:
         shown = lab.as_known_then(view)
@@ -132,13 +134,13 @@ def _judged(view: View) -> scores.Judged:
     return scores.Judged(answer.value if answer.fresh else None, own, view.unit)
 
 
-def bout_controls(data: Data) -> tuple[BoutRule, bool]:
-    """(how bouts are read from soft states, whether a slider of it is held)."""
+def bout_controls(data: Data) -> BoutRule:
+    """Show the controls of how bouts are read from soft states, and return the rule."""
     start, labelled, most = data.first_rule, data.expert_rule is not None, data.longest
     shell.section("Bouts")
     if most * data.train[0].rate_hz < 2:
         shell.quiet("As fitted: with so long from one sample to the next, there is nothing to smooth within seconds.")
-        return BoutRule(), False
+        return BoutRule()
     unit, step = unit_for(0.0, data.unit), 1.0 if data.unit == "step" else 0.1
     why = " Starts at half of the median bout in the expert's labels." if labelled else ""
     if not labelled and not start.plain:
@@ -149,26 +151,26 @@ def bout_controls(data: Data) -> tuple[BoutRule, bool]:
         ("smooth", "Smooth over", start.smooth_s, averaged),
         ("shortest", "Shortest bout", start.shortest_s, "Bouts below it go to their neighbours."),
     )
-    (smooth, smoothing), (shortest, cutting) = (
-        slide(f"{what} ({unit.plural})", 0.0, most, at, step, key=key, of=data.bouts_of, live=True, help=said + why)
+    smooth, shortest = (
+        slide(f"{what} ({unit.plural})", 0.0, most, at, step, key=key, of=data.bouts_of, help=said + why)
         for key, what, at, said in offered
     )
-    return BoutRule(smooth, shortest), smoothing or cutting
+    return BoutRule(smooth, shortest)
 
 
 def read_as_fitted(of: str) -> None:
-    """Set the controls so that bouts are those of the fit: for a button's `on_click`."""
+    """Set the controls so that bouts are those of the fit, as the `on_click` of a button."""
     for name in ("smooth", "shortest"):
-        st.session_state[settings.key(name, of)] = 0.0
+        settings.change(settings.key(name, of), "0")
 
 
 def choose_model(folder: str, data: Data, sees: str) -> model_controls.Choice:
     """The model's controls. K and D begin where a first look puts them; what visitors set themselves stays with the recording."""
     memory = f"_model-{folder}"
-    of = settings.of(data.of, data.start) if data.of else ""
+    of = settings.scope(data.of, data.start) if data.of else ""
     k, d = data.start
     before = st.session_state.get(memory)
-    if before is not None and before[0] == data.of and settings.key("K", of) not in st.session_state:
+    if before is not None and before[0] == data.of and settings.text(settings.key("K", of)) is None:
         k, d = (own if own != old else new for own, old, new in zip(before[2], before[1], (k, d), strict=True))
     choice = model_controls.choose(
         n_channels=data.train.n_channels,
@@ -238,11 +240,6 @@ def _poses(view: View) -> None:
     if pose is None:
         return
     here = view.read_samples()
-    if not isinstance(here, Unread):
-        before = view.fit.records.last(Reading, "player")
-        if view.moving and before is not None and before.trial is here.trial:
-            here = before  # bouts that a held slider changes do not send the poses again
-        view.fit.records.keep(here, "player")
     if pose.simulated:
         shell.quiet("Simulated mice: no frame of this is a recording, and how an attack looks is invented.")
     found: dict[str, Any] = {}

@@ -41,7 +41,7 @@ def what_for(view: View) -> str:
         what = "a fit of these data"
     else:
         what = ", ".join(changed(view.setting, before)) or "the fit"
-    return f"waiting for {what}" if view.fit.running or view.moving else f"{what} is not there yet"
+    return f"waiting for {what}" if view.fit.running else f"{what} is not there yet"
 
 
 def changed(one: Setting, other: Setting) -> list[str]:

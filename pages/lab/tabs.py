@@ -31,7 +31,7 @@ MAX_HORIZON = 50
 MAX_ROWS = 2_000
 NINE_OF_TEN = (90.0, 5.0)  # what a 90 % band should hold, and how far off is near enough, in per cent
 FIRST_HORIZON = 20
-HELD_WAIT_S = 1.0  # while a slider is held the page has nothing else to do
+ANSWER_S = 0.25  # that a run waits for a forecast, so that one follows a slider that is dragged
 Tab = Callable[[View, Any], None]  # of a Reading; tabs that need no states may be given an Unread
 STAYS_OF = {"expert": "Bouts of the expert", "true": "True stays"}
 
@@ -130,9 +130,9 @@ def prediction(view: View, reading: Reading) -> None:
     trial = reading.trial
     left, middle, right = st.columns(3, gap="medium")
     with left:
-        moment, moving = _moment(view, trial)
+        moment = _moment(view, trial)
     with middle:
-        horizon, growing = slide("Horizon (steps)", 1, MAX_HORIZON, FIRST_HORIZON, key="horizon", live=True)
+        horizon = slide("Horizon (steps)", 1, MAX_HORIZON, FIRST_HORIZON, key="horizon", live=True)
     names = {channel: view.data.called.get(channel, channel) for channel in trial.channels}
     channel = one_of("Channel", names, key="channel", at=right)
     adaptive = switch(
@@ -143,8 +143,7 @@ def prediction(view: View, reading: Reading) -> None:
         "held it. In the long run they hold their share whatever the data do, at the price of width. Off: the bands stay as "
         "they were calibrated on the fitted data.",
     )
-    wait_s = HELD_WAIT_S if moving or growing else 0.0
-    answer = view.ask(f"envelope-{view.index}", envelope, trial, moment, horizon, adaptive, wait_s=wait_s)
+    answer = view.ask(f"envelope-{view.index}", envelope, trial, moment, horizon, adaptive, wait_s=ANSWER_S)
     with shell.panel("envelope"):
         if (
             answer.value is not None
@@ -154,16 +153,16 @@ def prediction(view: View, reading: Reading) -> None:
             coming("envelope", "The prediction is being worked out.")
 
 
-def _moment(view: View, trial: Trial) -> tuple[int, bool]:
-    """(the sample to predict from, chosen in the unit of the data, whether its slider is held)."""
+def _moment(view: View, trial: Trial) -> int:
+    """Return the sample to predict from, chosen in the unit of the data."""
     last, step = max(trial.n_samples - 2, 1), float(view.timing["step"])
     help = "The model sees nothing after it."
     if view.data.unit == "step":
         return slide("From step", 0, last, trial.n_samples // 2, key="moment", help=help, live=True)
     label, end = f"From ({view.unit.plural})", last * step
     start = min(round(trial.n_samples // 2 * step, 2), end)
-    seconds, held = slide(label, 0.0, end, start, step, key="moment", format="%.2f", help=help, live=True)
-    return min(max(round(seconds / step), 0), last), held
+    seconds = slide(label, 0.0, end, start, step, key="moment", format="%.2f", help=help, live=True)
+    return min(max(round(seconds / step), 0), last)
 
 
 def _envelope(view: View, found: Envelope, trial: Trial, channel: str, state: State) -> None:

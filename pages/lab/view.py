@@ -169,7 +169,6 @@ class View:
     shipped   the result that ships with the app, if that is what stands
     came      the fit came with the app, whatever it is applied to
     index     which trial is looked at: fitted ones first, then new ones
-    moving    a slider that the fit or its scores depend on is still held
     number    names the settings that the controls ask for now
     naming    what became of the states of a picture with so many of them, where the page lets its visitor name them
     rule      how bouts are read: the strongest state of each moment is its bout, unless a page says else
@@ -185,7 +184,6 @@ class View:
     shipped: Shipped | None = None
     came: bool = False
     index: int = 0
-    moving: bool = False
     number: str = ""
     naming: Naming | None = None
     rule: BoutRule = field(default_factory=BoutRule)
@@ -230,9 +228,9 @@ class View:
 
     @property
     def settled(self) -> bool:
-        """Whether the result of just these settings stands, and nothing is fitted or moved."""
+        """Whether the result of just these settings stands, and nothing is fitted."""
         shown = self.shown
-        return shown.result is not None and shown.state == "fresh" and not shown.fitting and not self.moving
+        return shown.result is not None and shown.state == "fresh" and not shown.fitting
 
     @property
     def made_for(self) -> str:
@@ -241,7 +239,7 @@ class View:
         What is said of a result is said `with shell.of(view.made_for)`: it fades where the controls ask for another one.
         """
         wanted = self.shown.wanted
-        return "" if wanted is None or self.shown.state != "fresh" or self.moving else wanted.number
+        return "" if wanted is None or self.shown.state != "fresh" else wanted.number
 
     @property
     def current(self) -> bool:
@@ -288,8 +286,7 @@ class View:
         earlier = self.fit.records.last(Looked)
         if earlier is not None and earlier.content == self._content:
             states = now.once(("earlier", self.index), lambda: earlier.states(self.index), of=(earlier,))
-            # Of a slider that is held, the figure's own mark says more: the browser may draw what it would be.
-            note = f"As the earlier fit read it. {note}" if self.is_new and not self.moving else ""
+            note = f"As the earlier fit read it. {note}" if self.is_new else ""
             named = self.named(now, self.index, states)
             return Reading(state="stale", origin=earlier.origin, note=note, **named, **seen)
         return Unread(state=now.state, title=title, note=note, **seen)

@@ -15,8 +15,8 @@ from pages.ui.controls import one_of
 frame = shell.frame("nascar")
 with frame.controls:
     try:
-        track, moving = simulator.choose()
-        data = simulator.data_of(track, moving=moving)
+        track = simulator.choose()
+        data = simulator.data_of(track)
     except GdmError as error:
         frame.header("no such track")
         with frame.picture:

@@ -107,8 +107,8 @@ def simulate(track: Track) -> tuple[Trials, Trials]:
     return Trials((train,), name=train.name), Trials((test,), name=test.name)
 
 
-def data_of(track: Track, *, moving: bool = False) -> Data:
-    """The two trials of a track, ready to fit; `moving` while a slider of the track is held."""
+def data_of(track: Track) -> Data:
+    """Return the two trials of a track, ready to fit."""
     train, test = simulate(track)
     truth = train[0].states
     assert truth is not None
@@ -127,12 +127,11 @@ def data_of(track: Track, *, moving: bool = False) -> Data:
         facts=(("track", track.call),),
         licences=("Simulated data, no licence needed.",),
         source=track,
-        moving=moving,
     )
 
 
-def choose() -> tuple[Track, bool]:
-    """Show the controls: (what they describe, whether a slider of theirs is held)."""
+def choose() -> Track:
+    """Show the controls and return what they describe."""
     shell.section("Data")
     setting = one_of(
         "Scenario",
@@ -146,7 +145,7 @@ def choose() -> tuple[Track, bool]:
     if setting in REGIMES:
         shell.quiet(regimes.KINDS[setting].description)
     low, high, step = LENGTHS
-    length, longer = slide("Steps (T)", low, high, 1000, step, key="T", help="Length of each trial.", live=True)
+    length = slide("Steps (T)", low, high, 1000, step, key="T", help="Length of each trial.")
     seed = number(
         "Simulation seed",
         *SEEDS,
@@ -157,12 +156,12 @@ def choose() -> tuple[Track, bool]:
         else "Draws another lap. The test trial is the track of 100 + this seed, seen through the same channels.",
     )
     if setting in REGIMES:
-        return Track(setting, (), length, seed), longer
-    chosen, moving = _parameters(setting)
+        return Track(setting, (), length, seed)
+    chosen = _parameters(setting)
     preset = PRESETS[setting]
     changes = tuple((name, value) for name, value in chosen.items() if value != getattr(preset, name))
     parameters(setting, **dict(changes))  # refuses what contradicts itself, before anything is drawn
-    return Track(setting, changes, length, seed), longer or moving
+    return Track(setting, changes, length, seed)
 
 
 def first_model(track: Track) -> dict[str, Any]:
@@ -172,19 +171,15 @@ def first_model(track: Track) -> dict[str, Any]:
     return {"n_states": regimes.N_REGIMES, "n_latent": REGIMES[track.setting], "of": track.setting}
 
 
-def _parameters(setting: str) -> tuple[dict[str, Any], bool]:
-    """(every field of the simulator, whether a slider is held). Widgets belong to their preset, so that another one brings
-    its own values."""
+def _parameters(setting: str) -> dict[str, Any]:
+    """Return every field of the simulator. Widgets belong to their preset, so that another one brings its own values."""
     preset = PRESETS[setting]
-    held: list[bool] = []
 
     def field(name: str, start: float) -> Any:
         label, low, high, step, said = FIELDS[name]
         key = f"{setting}.{name}"
         if name in SLID:
-            found = slide(label, low, high, type(step)(start), step, key=key, help=said, live=True)
-            held.append(found.held)
-            return found.value
+            return slide(label, low, high, type(step)(start), step, key=key, help=said)
         said = f"{said} {low:g} to {high:g}.".strip()
         typed = number(label, low, high, float(start), key=key, step=step, format="%.3g", help=said)
         return start if math.isclose(typed, start, rel_tol=1e-9) else typed  # the field rounds what was not touched
@@ -226,4 +221,4 @@ def _parameters(setting: str) -> tuple[dict[str, Any], bool]:
             one_of("First state", places, str(preset.start_state), key=f"{setting}.start_state")
         )
         values["start"] = pair("x", "y", preset.start)
-    return values, any(held)
+    return values

@@ -10,7 +10,7 @@ from gdm_studio import paper
 from pages.lab import live
 from pages.lab.live import background
 from pages.paper import panels
-from pages.ui import limits, shell
+from pages.ui import shell
 from pages.ui.controls import number, one_of
 
 PANELS = {
@@ -50,7 +50,6 @@ with frame.controls:
 stored = paper.load()
 frame.header(PANELS[name][0])
 with frame.picture:
-    limits.tell()
     first = running.poll() if running is not None else []
     going = any(not found.finished for found in first)
 
@@ -64,7 +63,6 @@ with frame.picture:
     PANELS[name][1](panels.Material(stored, asked, setting, first))
 with frame.card:
     panels.say_why_numbers_differ(name)
-live.release_when_gone()
 shell.footer(
     ["Interpretable time series analysis with Gumbel dynamics. What others' code came to is measured with that code."]
 )

@@ -15,7 +15,7 @@ from gdm_core.analysis.tables import csv
 from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures import Figure
 from pages.playground import gumbel, pictures
-from pages.ui import exports, limits, shell
+from pages.ui import exports, shell
 from pages.ui.controls import slide, tabs
 from pages.ui.downloads import download
 from pages.ui.plot import plot
@@ -76,7 +76,7 @@ def controls() -> Settings:
     for heading, sliders in SLIDERS.items():
         shell.section(heading)
         for key, (label, low, high, start, step, said) in sliders.items():
-            at[key] = slide(label, low, high, start, step, key=key, help=said, live=True).value
+            at[key] = slide(label, low, high, start, step, key=key, help=said, live=True)
     logits, other = (np.array([at[f"{name}{i}"] for i in (1, 2, 3)]) for name in ("logit", "other"))
     return Settings(logits, at["softness"], at["noise"], other, at["stay"], int(at["dice"]))
 
@@ -209,7 +209,6 @@ page.header(
     ],
 )
 with page.picture:
-    limits.tell()
     triangle_figure = triangle(settings)
 with page.card:
     marginal(settings)

@@ -56,7 +56,7 @@ def sorted_by(brought: Brought, asked: Asked | None) -> str:
     """The column that strips are sorted by, chosen beside them."""
     columns = [str(c) for c in brought.study.conditions if c != RECORDING]
     first = asked.between[0] if asked is not None else NOTHING
-    key = settings.key("sort", settings.key(brought.of, settings.of(first)))
+    key = settings.key("sort", settings.key(brought.of, settings.scope(first)))
     options = [NOTHING, *columns]
     found = one_of("Recordings sorted by", options, first, key=key, width=260)
     return "" if found == NOTHING else found

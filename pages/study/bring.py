@@ -138,7 +138,7 @@ def _simulated(page: Frame) -> Brought | None:
         sheet = pd.DataFrame(_cohort(n, change, seed).sheet)
         code += ["recordings, sheet = animals.recordings(), pd.DataFrame(animals.sheet)"]
         return _fitted(
-            page, key, "study", settings.of("fitted"), "simulated-animals-fitted", about, _recordings(n, change, seed), sheet,
+            page, key, "study", settings.scope("fitted"), "simulated-animals-fitted", about, _recordings(n, change, seed), sheet,
             imports, code,
         )  # fmt: skip
     code += ["study = Study.of_states(animals.states, pd.DataFrame(animals.sheet), animals.rate_hz, cohort.BEHAVIOURS)"]
@@ -154,16 +154,15 @@ def _recordings(n_animals: int, change: str, seed: int) -> dict[str, Trial]:
 # ---- a saved study -----------------------------------------------------------------------------------------------------
 def _saved(page: Frame) -> Brought | None:
     with page.controls:
-        kept = st.query_params.get(files.STAYS, "")
+        kept = settings.text(files.STAYS) or ""
+        settings.keep(files.STAYS, kept or None)
         if kept:
             shell.quiet(f"Kept on this server as {kept}. The address of this page opens it again.")
             st.button("Open another", key="study-open-another", on_click=_let_go, width="stretch")
         else:
-            st.file_uploader(
-                "A study that was saved", key=files.SAVED, on_change=files.keep_sent, args=(files.SAVED,),
-                help="The one file that the tab Take along gives; it opens with names, marks, question and states.",
-            )  # fmt: skip
-    file = None if kept else files.sent(files.SAVED)
+            about = "The one file that the tab Take along gives; it opens with names, marks, question and states."
+            files.upload("A study that was saved", files.SAVED, about)
+    file = None if kept else next(iter(files.sent(files.SAVED)), None)
     if file is None and not kept:
         with page.picture:
             shell.empty("No study yet", "Choose the file at the left. It stays in this session.")
@@ -180,14 +179,14 @@ def _saved(page: Frame) -> Brought | None:
         return None
     stem = exports.slug(name.rpartition("/")[2].rpartition(".")[0] or name)
     return Brought(
-        f"saved/{key}", settings.of(key), stem, f"{name}, as it was saved", study, True,
+        f"saved/{key}", settings.scope(key), stem, f"{name}, as it was saved", study, True,
         ["from gdm_core import Study"], [f"study = Study.open({name!r})"],
     )  # fmt: skip
 
 
 def _let_go() -> None:
     """The study stays where it is kept; the page forgets it."""
-    del st.query_params[files.STAYS]
+    settings.change(files.STAYS, None)
 
 
 # ---- files and a sheet ---------------------------------------------------------------------------------------------------
@@ -204,10 +203,8 @@ def _of_files(page: Frame, source: str) -> Brought | None:
                 trouble = str(error)
         else:
             given = files.uploaded()
-        st.file_uploader(
-            "Sheet (CSV, XLSX)", ["csv", "tsv", "txt", "xlsx", "parquet"], key=files.SHEET, on_change=files.keep_sent,
-            args=(files.SHEET,), help="A row a recording: file, animal, and any columns (group, dose, day, batch, exclude).",
-        )  # fmt: skip
+        about = "A row a recording: file, animal, and any columns (group, dose, day, batch, exclude)."
+        files.upload("Sheet (CSV, XLSX)", files.SHEET, about)
     with page.picture:
         if trouble:
             shell.error("There is no such folder", trouble)
@@ -227,7 +224,7 @@ def _of_files(page: Frame, source: str) -> Brought | None:
             files.listed(page, found, {})
             shell.error("None of these files can be read", next(iter(found.troubles.values()), "They hold nothing."))
             return None
-        of = settings.of(sorted(key for key, _ in given))
+        of = settings.scope(sorted(key for key, _ in given))
         sheet, named, trouble = files.sheet_of(found, path, of)
         wrong: dict[str, str] = {}
         if sheet is not None and not trouble:
@@ -246,11 +243,13 @@ def _of_files(page: Frame, source: str) -> Brought | None:
             shell.quiet("The study opens once everything fits, or what does not is left out.")
             return None
     kept = found.without(wrong)
-    digest = settings.of(sheet.to_json(), sorted(wrong))
+    digest = settings.scope(sheet.to_json(), sorted(wrong))
     notes = [f"{name} is left out: {why}" for name, why in wrong.items()]
     notes += [f"{name} could not be read: {why}" for name, why in found.troubles.items()]
     notes += limit_notes(found.notes)
-    return _studied(page, kept, sheet, options, f"files/{of}/{digest}/{options}", settings.of(of, digest), path, notes)
+    return _studied(
+        page, kept, sheet, options, f"files/{of}/{digest}/{options}", settings.scope(of, digest), path, notes
+    )
 
 
 def _studied(
@@ -363,7 +362,7 @@ def _some(known: Sheet, of: str) -> list[str] | None:
         return None
     words = known.frame[column].map(in_words, na_action="ignore")
     options = sorted(words.dropna().unique().tolist())
-    its = settings.key(of, settings.of(column))
+    its = settings.key(of, settings.scope(column))
     chosen = several(f"where {column} is", options, options[:1], key="fitted-values", of=its)
     return known.frame.loc[words.isin(chosen), RECORDING].tolist() or None
 

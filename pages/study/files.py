@@ -28,11 +28,11 @@ from pages.study.work import KEPT, Say
 from pages.ui import settings, shell
 from pages.ui.controls import number, one_of, text
 from pages.ui.shell import Frame
+from pages.ui.uploads import Upload, uploader
 
 UPLOAD, SHEET, SAVED, STAYS = "study-upload", "study-sheet", "study-saved", "kept"  # of controls and the address
 _SENT = f"{KEPT}sent-"  # what was sent: it outlives the control, which another page takes away
 _READ = f"{KEPT}read"  # what has been read of each file, so that a stopped import goes on
-KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5", "slp", "zip"]
 SHEETS = ("sheet", "conditions", "metadata", "meta", "design", "samples", "animals")
 MOST_ADVISED = 50  # recordings for which a row of nearly their name is looked for
 HOLD = {"recordings": "Poses or tables", "states": "States of another tool"}
@@ -79,19 +79,29 @@ class FileReading:
     features: FeatureSet
 
 
-def keep_sent(key: str) -> None:
-    """Keep what a control was given; merely turning to another page and back does not come here."""
-    st.session_state[f"{_SENT}{key}"] = st.session_state.get(key)
+def upload(label: str, key: str, help: str, *, several: bool = False) -> list[Upload]:
+    """Show what the visitor has sent, with a button to remove it, and a control to send more; return it."""
+    kept = sent(key)
+    if kept:
+        shell.quiet(kept[0].name if len(kept) == 1 else f"{len(kept)} files")
+        st.button("Remove", key=f"{key}-remove", on_click=_keep, args=(key, []), icon=":material/close:")
+    uploader(label, lambda more: _keep(key, [*kept, *more] if several else more), key=key, several=several, help=help)
+    return kept
 
 
-def sent(key: str) -> Any:
-    """What a control was given last."""
-    return st.session_state.get(f"{_SENT}{key}")
+def _keep(key: str, files: list[Upload]) -> None:
+    st.session_state[f"{_SENT}{key}"] = files
+
+
+def sent(key: str) -> list[Upload]:
+    """Return the files that the visitor has sent to a control."""
+    found: list[Upload] = st.session_state.get(f"{_SENT}{key}", [])
+    return found
 
 
 def unsaved() -> bool:
     """Return whether files were sent that no study kept on the server holds."""
-    return STAYS not in st.query_params and any(sent(key) for key in (UPLOAD, SHEET, SAVED))
+    return settings.text(STAYS) is None and any(sent(key) for key in (UPLOAD, SHEET, SAVED))
 
 
 def how() -> FileReading:
@@ -99,7 +109,7 @@ def how() -> FileReading:
     hold = one_of("Files hold", HOLD, key="hold")
     said, usual = ("Samples a second (0: as files say)", 0.0) if hold == "recordings" else ("Samples a second", 25.0)
     about = "0 takes what the files say. States of another tool do not say it."
-    rate = number(said, 0.0, 10_000.0, usual, format="%g", key="rate", of=settings.of(hold), help=about)
+    rate = number(said, 0.0, 10_000.0, usual, format="%g", key="rate", of=settings.scope(hold), help=about)
     features: FeatureSet = "egocentric"
     if hold == "recordings":
         features = one_of(
@@ -110,11 +120,8 @@ def how() -> FileReading:
 
 def uploaded() -> list[tuple[str, Given]]:
     """(what names its content, file) of those that were sent."""
-    st.file_uploader(
-        "Recordings", KINDS, accept_multiple_files=True, key=UPLOAD, on_change=keep_sent, args=(UPLOAD,),
-        help="Any number of files at once, or a zip of them. 200 MB each; more by a folder below the data folder.",
-    )  # fmt: skip
-    return [(one.file_id, one) for one in sent(UPLOAD) or []]
+    about = "Any number of files at once, or a zip of them. 200 MB each; more by a folder below the data folder."
+    return [(one.file_id, one) for one in upload("Recordings", UPLOAD, about, several=True)]
 
 
 def below(path: str) -> list[tuple[str, Given]]:
@@ -194,7 +201,7 @@ def _join(made: Read, given: Given, found: Any) -> None:
 # ---- the sheet ----------------------------------------------------------------------------------------------------------
 def sheet_of(read_: Read, path: str, of: str) -> tuple[pd.DataFrame | None, str, str]:
     """(the sheet, its name, what is wrong with it): sent, lying in the folder, or typed."""
-    file = sent(SHEET)
+    file = next(iter(sent(SHEET)), None)
     named = "" if file is None else file.name
     given: Any = file
     if file is None and path:
@@ -217,7 +224,7 @@ def sheet_of(read_: Read, path: str, of: str) -> tuple[pd.DataFrame | None, str,
 
 def _typed(names: list[str], of: str) -> pd.DataFrame | None:
     """The sheet that is written on the page; None until a column beside the animal's has something in it."""
-    of = settings.of(of, names)
+    of = settings.scope(of, names)
     st.html('<p class="gdm-panel-title">The sheet</p>')
     shell.quiet(
         "Send one as CSV or XLSX at the left, or fill this in: whose each recording is, and what was done to whom. Cells that were "
@@ -231,7 +238,7 @@ def _typed(names: list[str], of: str) -> pd.DataFrame | None:
         return None
     # What was written outlives the editor, which another page or other columns take away.
     written: dict[str, pd.Series] = st.session_state.setdefault(f"{_SENT}written-{of}", {})
-    key = f"{KEPT}typed-{of}-{settings.of(columns)}"
+    key = f"{KEPT}typed-{of}-{settings.scope(columns)}"
     begun = f"{_SENT}{key}"
     if key not in st.session_state or begun not in st.session_state:
         empty = pd.Series("", range(len(names)), dtype="string")

@@ -48,7 +48,7 @@ def have_changed(brought: Brought) -> bool:
 
 
 def _place(brought: Brought) -> str:
-    return f"{KEPT}marks-{settings.of(brought.study.sheet.names)}"
+    return f"{KEPT}marks-{settings.scope(brought.study.sheet.names)}"
 
 
 def with_labels(page: shell.Frame, brought: Brought) -> Brought | None:
@@ -69,7 +69,7 @@ def with_labels(page: shell.Frame, brought: Brought) -> Brought | None:
         return None
     code = [*brought.code, f"marks = {marks!r}", "study = study.with_labels(recordings, marks)"]
     about = f"{brought.about.rpartition(', ')[0]}, {len(study.states)} labels"
-    return replace(brought, study=study, key=f"{brought.key}/labels {settings.of(marks)}", about=about, code=code)
+    return replace(brought, study=study, key=f"{brought.key}/labels {settings.scope(marks)}", about=about, code=code)
 
 
 def _predict(brought: Brought, marks: list[Mark]) -> Callable[[Say], Study]:
@@ -161,7 +161,7 @@ def _label_clips(brought: Brought, clips: pd.DataFrame, names: list[str], open_:
     table["seconds"] = np.round((clips["bout_after"] - clips["bout_first"]) / rates, 2)
     drawn = [known.get(key, "") for key in keys]
     table["label"] = pd.array(drawn, dtype="string")
-    editor = f"{_place(brought)}-{state}-{open_}-{settings.of(marks)}"
+    editor = f"{_place(brought)}-{state}-{open_}-{settings.scope(marks)}"
     able = brought.trials is not None
     st.data_editor(
         table, key=editor, hide_index=True, width="stretch",

@@ -15,9 +15,9 @@ from gdm_core.errors import DataError
 from gdm_core.study import Study
 from gdm_studio.plot.figures.base import Figure
 from pages.study import answer, files, labels, pictures
-from pages.study.bring import Brought
+from pages.study.bring import SOURCES, Brought
 from pages.study.questions import N_PERMUTATIONS, SHORT, Asked, StudyAnswer
-from pages.ui import exports, shell
+from pages.ui import exports, settings, shell
 from pages.ui.downloads import download
 from pages.ui.plot import plot
 
@@ -87,7 +87,8 @@ def _keep(brought: Brought, asked: Asked | None) -> None:
     except OSError as error:
         st.session_state[_TROUBLE] = cannot_write(error)
         return
-    st.session_state["data"], st.query_params[files.STAYS] = "saved", name
+    settings.change("data", SOURCES["saved"])
+    settings.change(files.STAYS, name)
 
 
 def _figures(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> dict[str, tuple[str, Figure]]:

@@ -40,7 +40,7 @@ def named(brought: Brought) -> Brought:
 
 
 def _names_of(brought: Brought) -> str:
-    return f"{KEPT}names-{settings.of(brought.key.partition(_NAMED)[0])}"
+    return f"{KEPT}names-{settings.scope(brought.key.partition(_NAMED)[0])}"
 
 
 def name_states(brought: Brought, asked: Asked | None) -> None:

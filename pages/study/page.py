@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.lab import live
 from pages.study import answer, bring, files, labels, names, questions, tabs
-from pages.ui import limits, navigation, shell
+from pages.ui import navigation, shell
 from pages.ui.theme import ASSETS
 
 st.html(ASSETS / "study.css")
 page = shell.frame("study", card_share=0.34)
-live.release_when_gone()
 brought = bring.choose(page)
 if files.unsaved() or (brought is not None and (labels.have_changed(brought) or names.have_changed(brought))):
     navigation.warn_before_unload()
 brought = brought and labels.with_labels(page, brought)
 if brought is None:
     page.header("many recordings, their conditions, and what differs")
-    with page.picture:
-        limits.tell()
     with page.card:
         st.html('<p class="gdm-panel-title">What comes then</p>')
         shell.quiet(
@@ -36,8 +32,6 @@ page.header(
     brought.about,
     [("recordings", str(len(study.sheet.names))), ("states", str(len(study.states)))],
 )
-with page.picture:
-    limits.tell()
 answers = None
 if asked is not None:
     with page.card:

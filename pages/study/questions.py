@@ -115,7 +115,7 @@ def choose(brought: Brought) -> Asked | None:
     comes_again = animal is not None and bool((frame.groupby(animal)[between].nunique() > 1).any())
     again = str(animal) if comes_again else NOTHING
     start = (saved.get("within") or NOTHING) if saved and between == first else again
-    its_own = settings.key(of, settings.of(between))
+    its_own = settings.key(of, settings.scope(between))
     about = "Whose sessions belong together: the animal, where each comes under several conditions."
     within = one_of("Paired within", paired, start, key="within", of=its_own, help=about)
     others = [c for c in groups if c not in (between, second)]
@@ -130,7 +130,7 @@ def choose(brought: Brought) -> Asked | None:
     if where != NOTHING:
         by_word = {in_words(value): value for value in sorted(frame[where].dropna().unique().tolist(), key=str)}
         kept = [in_words(value) for value in its_values if where == its_column and in_words(value) in by_word]
-        its_own = settings.key(of, settings.of(where))
+        its_own = settings.key(of, settings.scope(where))
         its = several(f"{where} is", list(by_word), kept or list(by_word)[:1], key="values", of=its_own)
         chosen = (where, tuple(by_word[word] for word in its)) if its else None
     correction = one_of("Corrected by", CORRECTIONS, saved.get("correction", "p_holm"), key="correct", of=of)

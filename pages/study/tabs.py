@@ -110,7 +110,7 @@ def _power(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
     with left:
         place = _state(brought, "Of", _surest(table, len(brought.study.states))) if by_state else 0
     with right:
-        effect, _ = slide(
+        effect = slide(
             "Difference (standard deviations between animals)", 0.1, 3.0, 1.0, 0.1, key="effect",
             help="Of paired sessions: standard deviations of differences.",
         )  # fmt: skip

@@ -11,9 +11,9 @@ import streamlit as st
 
 from pages.lab.live import background
 from pages.lab.live.background import Work, Works
-from pages.ui import navigation, shell
+from pages.ui import shell
 
-KEPT = navigation.stays("study-")
+KEPT = "study-"
 _WORKS = f"{KEPT}works"
 MOST_KEPT = 24
 AT_ONCE_S = 2.5  # that a page waits before it says what it waits for

@@ -1,43 +1,59 @@
-"""Controls whose value stands in the address, one call each: its name there, where it starts, what it takes, and what is refused.
+"""Controls whose value is in the page's address. Each gets a name there, a default, and what it accepts.
 
-A link that asks for anything else gets the nearest value or the start, and one line says so (limits.py). What browsers send is
-bounded once more, since theirs are no limits. `of` names the recording that a value belongs to (settings.py), `at` is where
-the control stands.
+A link that asks for anything else gets the nearest value or the default, and the page says so. Values from a browser are
+clamped again, because it can send anything. `of` names the scope that a value belongs to (settings.py), `at` where the
+control is drawn.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import streamlit as st
 
-from pages.ui import limits, settings
-from pages.ui.slider import Position, slider
+from pages.ui import settings
+from pages.ui.slider import slider
 
 N = TypeVar("N", int, float)
 W = TypeVar("W", bound=str)
 V = TypeVar("V", bound=Hashable)
-IN_ADDRESS: Literal["query-params"] = "query-params"
 
 
 def slide(
-    label: str, low: float, high: float, start: float, step: float | None = None, *, key: str, of: str = "", **more: Any
-) -> Position:
-    """A slider (slider.py), whole where its range is."""
+    label: str, low: N, high: N, start: N, step: N | None = None, *, key: str, of: str = "", **more: Any
+) -> N:  # fmt: skip
+    """A slider (slider.py), of whole numbers if its range and step are."""
     name = settings.key(key, of)
-    limits.within(name, label, low, high, _kind(low, high, start))
-    return slider(label, low, high, start, step, key=name, bind=IN_ADDRESS, **more)
+    first = number_in_address(name, label, low, high, start)
+    found, held = slider(label, low, high, first, step, key=settings.widget_key(name), name=name, **more)
+    settings.keep(name, None if found == start else f"{found:.10g}", settled=not held)
+    return found  # type: ignore[return-value]
 
 
 def number(
     label: str, low: N, high: N, start: N, *, key: str, of: str = "", at: Any = st, called: str = "", **more: Any
 ) -> N:
-    """A box to type a number into, whole where its range is; `called` so where a link is refused, if `label` says too little."""
-    name, kind = settings.key(key, of), _kind(low, high, start)
-    limits.within(name, called or label, low, high, kind)
-    found = at.number_input(label, low, high, start, key=name, bind=IN_ADDRESS, **more)
-    return kind(min(max(start if found is None else found, low), high))
+    """A number box, of whole numbers if its range is; `called` names it in messages if `label` says too little."""
+    name, kind = settings.key(key, of), type(_whole_or_not(low, high, start))
+    first = number_in_address(name, called or label, low, high, start)
+    found = at.number_input(label, low, high, first, key=settings.widget_key(name), **more)
+    value = kind(min(max(start if found is None else found, low), high))
+    settings.keep(name, None if value == start else f"{value:.10g}")
+    return value
+
+
+def span(label: str, low: int, high: int, start: tuple[int, int], *, key: str, among: str = "") -> tuple[int, int]:
+    """A slider with two thumbs; the address always names both ends, as in "3-10"."""
+    found = [whole(part) for part in (settings.text(key) or "").split("-")]
+    ends = [min(max(end, low), high) for end in found if end is not None]
+    first = (ends[0], ends[1]) if len(ends) == 2 and ends[0] <= ends[1] else start
+    if found != list(first):
+        settings.report(key, f"{label} in the link cannot be shown here: {first[0]} to {first[1]} is used.")
+    chosen = st.slider(label, low, high, first, key=settings.widget_key(key, among))
+    settings.keep(key, f"{chosen[0]}-{chosen[1]}")
+    return chosen
 
 
 def one_of(
@@ -47,26 +63,35 @@ def one_of(
     *,
     key: str,
     of: str = "",
-    at: Any = st,
-    row: bool = False,
-    tall: bool = False,
+    among: str = "",
+    as_ids: bool = False,
+    always: bool = False,
     **more: Any,
 ) -> W:
-    """A box for one of some words, the first unless `start` says another; in a `row` of buttons, or in a `tall` list of them.
+    """A choice of one option, the first by default; more arguments are those of `pick`.
 
-    options   what they are called on the screen and in the address, by what they are
+    options  words on the screen and in the address, by option
+    among    what the options depend on: the control starts again if that changes
+    as_ids   whether the address names options instead of their words
+    always   whether the address names the default too, because it may be another one on another day
     """
     words: dict[W, str] = dict(options) if isinstance(options, Mapping) else {option: option for option in options}
     name = settings.key(key, of)
-    limits.among(name, label, words.values())
     start = start if start is not None and start in words else next(iter(words))
-    return pick(label, words, start, at=at, row=row, tall=tall, key=name, bind=IN_ADDRESS, **more)
+    asked = settings.text(name)
+    known: dict[str, W] = {str(option) if as_ids else said: option for option, said in words.items()}
+    first = start if asked is None else known.get(asked, start)
+    if asked is not None and asked not in known:
+        settings.report(name, f"{label} in the link is “{asked[:40]}”, which is not offered: {words[start]} is used.")
+    chosen = pick(label, words, first, key=settings.widget_key(name, among), **more)
+    settings.keep(name, None if chosen == start and not always else str(chosen) if as_ids else words[chosen])
+    return chosen
 
 
 def pick(
     label: str, words: Mapping[V, str], start: V, *, at: Any = st, row: bool = False, tall: bool = False, **more: Any
 ) -> V:
-    """The same wherever its value is kept: what it gives is one of the words, whatever a browser sends."""
+    """A choice that no address names: a box, a `row` of buttons or a `tall` list of them."""
     names = list(words)
     more["format_func"] = lambda one: words.get(one, str(one))
     if row:
@@ -79,26 +104,76 @@ def pick(
 
 
 def switch(label: str, start: bool, *, key: str, of: str = "", at: Any = st, **more: Any) -> bool:
-    return bool(at.toggle(label, start, key=settings.key(key, of), bind=IN_ADDRESS, **more))
+    name = settings.key(key, of)
+    asked = settings.text(name)
+    first = start if asked is None else asked.lower() == "true"
+    chosen = bool(at.toggle(label, first, key=settings.widget_key(name), **more))
+    settings.keep(name, None if chosen == start else str(chosen).lower())
+    return chosen
 
 
 def several(
     label: str, options: Sequence[str], start: Sequence[str], *, key: str, of: str = "", **more: Any
 ) -> list[str]:
-    """A box for some of these words, in the order in which they were chosen."""
-    chosen = st.multiselect(label, list(options), list(start), key=settings.key(key, of), bind=IN_ADDRESS, **more)
-    return [word for word in chosen if word in options]
+    """A choice of several options, in the order in which they were chosen."""
+    name = settings.key(key, of)
+    asked = settings.texts(name)
+    known = list(start) if asked is None else [word for word in asked if word in options]
+    if strangers := [word for word in asked or () if word not in options]:
+        settings.report(name, f"{label} in the link: “{', '.join(strangers)[:40]}” is not offered and left out.")
+    chosen = st.multiselect(label, list(options), known, key=settings.widget_key(name), **more)
+    found = [word for word in chosen if word in options]
+    settings.keep(name, None if found == list(start) else found)
+    return found
 
 
 def text(label: str, start: str = "", *, key: str, of: str = "", at: Any = st, **more: Any) -> str:
-    return (at.text_input(label, start, key=settings.key(key, of), bind=IN_ADDRESS, **more) or "").strip()
+    name = settings.key(key, of)
+    asked = settings.text(name)
+    found = at.text_input(label, start if asked is None else asked, key=settings.widget_key(name), **more) or ""
+    settings.keep(name, None if found == start else found)
+    return str(found).strip()
 
 
 def tabs(names: Sequence[str], key: str = "view") -> list[tuple[str, Any]]:
-    """(name, place) of each tab; the page runs again when another is opened, and draws the one whose place is `open`."""
-    limits.among(key, "Tab", names)
-    return list(zip(names, st.tabs(list(names), key=key, on_change="rerun", bind=IN_ADDRESS), strict=True))
+    """Return (name, place) of each tab; the page reruns when another is opened, and draws the one whose place is `open`."""
+    widget, asked = settings.widget_key(key), settings.text(key)
+    if asked is not None and asked not in names:
+        settings.report(key, f"The link opens the tab “{asked[:40]}”, which is not here: {names[0]} is open.")
+    elif asked is not None:
+        st.session_state.setdefault(widget, asked)
+    places = st.tabs(list(names), key=widget, on_change="rerun")
+    found = list(zip(names, places, strict=True))
+    opened = next((name for name, place in found if place.open), names[0])
+    settings.keep(key, None if opened == names[0] else opened)
+    return found
 
 
-def _kind(*values: float) -> Any:
-    return int if all(isinstance(value, int) for value in values) else float
+# ---- numbers in an address ------------------------------------------------------------------------------------------
+def whole(text: str) -> int | None:
+    """Return a count in an address, None if it is none; "²" is a digit to Python but no number."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def number_in_address(name: str, label: str, low: N, high: N, start: N) -> N:
+    """Return what the address sets a number to, within its range."""
+    asked = settings.text(name)
+    if asked is None:
+        return start
+    try:
+        value = float(asked) if asked.isascii() else math.nan
+    except ValueError:
+        value = math.nan
+    if math.isnan(value):
+        settings.report(name, f"{label} in the link is “{asked[:20]}”, which is not a number: {start:g} is used.")
+        return start
+    nearest = min(max(value, low), high)
+    found = type(_whole_or_not(low, high, start))(nearest)
+    if nearest != value:
+        settings.report(name, f"{label} in the link is {asked[:20]}, outside {low:g} to {high:g}: {found:g} is used.")
+    return found
+
+
+def _whole_or_not(*values: N) -> N:
+    """Return a value of the type that all of them can be read as."""
+    return next((value for value in values if not isinstance(value, int)), values[0])

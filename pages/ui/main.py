@@ -1,10 +1,7 @@
 """What runs for every visit: the theme, then the page that was asked for."""
 
-from pages.ui import navigation, server, streamlit_internals, theme
+from pages.ui import navigation, server, theme
 
-streamlit_internals.take_every_event()
-streamlit_internals.share_uploads()
-streamlit_internals.take_any_upload()
 server.keep_modules()  # what was loaded beside a run: the engine, torch
 theme.apply()
 navigation.build()

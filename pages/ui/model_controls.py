@@ -47,7 +47,6 @@ class Choice:
     name      as in `named_models.build`; family and config are what a fit request takes
     label     its name on the screen
     of        the recording that K and D are set for; "" where they belong to none
-    moving    whether one of the sliders is still held
     """
 
     name: str
@@ -55,7 +54,6 @@ class Choice:
     config: dict[str, Any]
     label: str
     of: str = ""
-    moving: bool = False
 
     @property
     def n_states(self) -> int:
@@ -104,22 +102,19 @@ def choose(
     shell.quiet(ABOUT[name])
     soft = NAMED_MODELS[name][0] in SOFT
     most = int(min(K_RANGE[1], max(K_RANGE[0], n_samples // 2)))
-    k, k_moves = slide(
-        "States (K)", *K_RANGE, n_states, key="K", of=of, help="How many behaviours to look for.", live=True
-    )
-    tau, tau_moves = slide(
+    k = slide("States (K)", *K_RANGE, n_states, key="K", of=of, help="How many behaviours to look for.")
+    tau = slide(
         "Softness (τ)",
         *TAU_RANGE,
         0.99,
         0.01,
         key="tau",
         disabled=not soft,
-        live=True,
         help="Low: nearly one state at a time. High: states blend. The paper uses 0.99."
         if soft
         else f"{MODELS[name]} has hard states: there is no softness to set.",
     )
-    stays, gamma_moves = _stay(soft, name)
+    stays = _stay(soft, name)
     choice = one_of(
         "States are made of",
         MADE_OF,
@@ -132,8 +127,7 @@ def choose(
         "(the paper's linear posterior). Offered by the Gumbel Dynamical Model alone.",
     )
     d, seed = _more(n_channels, n_latent, of)
-    moving = k_moves or tau_moves or gamma_moves
-    return choice_of(name, min(k, most), tau, stays, SEES[choice], d, seed, of, moving)
+    return choice_of(name, min(k, most), tau, stays, SEES[choice], d, seed, of)
 
 
 def has_posterior(name: str) -> bool:
@@ -151,7 +145,6 @@ def choice_of(
     n_latent: int,
     seed: int,
     of: str = "",
-    moving: bool = False,
 ) -> Choice:
     """The model of that name with what it takes of these settings."""
     family, fixed = NAMED_MODELS[name]
@@ -160,11 +153,11 @@ def choice_of(
         config |= {"temperature": softness, "stickiness": stay}
     if has_posterior(name):
         config["posterior"] = posterior
-    return Choice(name, family, config | fixed, MODELS.get(name, name), of, moving)
+    return Choice(name, family, config | fixed, MODELS.get(name, name), of)
 
 
-def _stay(soft: bool, name: str) -> tuple[float | Literal["learn"], bool]:
-    """(gamma, whether its slider is held)."""
+def _stay(soft: bool, name: str) -> float | Literal["learn"]:
+    """Show the controls of gamma and return it."""
     mode = one_of(
         "How long to stay (γ)",
         STAY,
@@ -176,7 +169,7 @@ def _stay(soft: bool, name: str) -> tuple[float | Literal["learn"], bool]:
         else f"{MODELS[name]} learns from the data how long it stays.",
     )
     if mode == "learn" or not soft:
-        return "learn", False
+        return "learn"
     return slide(
         "Stickiness (γ)",
         *GAMMA_RANGE,
@@ -184,7 +177,6 @@ def _stay(soft: bool, name: str) -> tuple[float | Literal["learn"], bool]:
         0.01,
         key="gamma",
         help="0: each moment is decided anew. Towards 1: a state goes on until something speaks against it.",
-        live=True,
     )
 
 
@@ -216,17 +208,16 @@ def _more(n_channels: int, n_latent: int, of: str) -> tuple[int, int]:
 
 
 def apply(choice: Choice, model: str, wanted: Mapping[str, Any]) -> None:
-    """Set the controls to a model and its parameters: an `on_click` callback, which runs before the controls are shown."""
-    state = st.session_state
-    state["model"] = model
-    state[settings.key("K", choice.of)] = int(wanted["n_states"])
-    state[settings.key("D", choice.of)] = int(wanted["n_latent"])
+    """Set the controls to a model and its parameters, as the `on_click` of a button."""
+    settings.change("model", MODELS[model])
+    settings.change(settings.key("K", choice.of), f"{wanted['n_states']}")
+    settings.change(settings.key("D", choice.of), f"{wanted['n_latent']}")
     if "temperature" in wanted:
-        state["tau"] = float(wanted["temperature"])
+        settings.change("tau", f"{wanted['temperature']:g}")
     if (stay := wanted.get("stickiness")) is not None:
-        state["stay"] = "learn" if stay == "learn" else "fix"
+        settings.change("stay", STAY["learn" if stay == "learn" else "fix"])
         if stay != "learn":
-            state["gamma"] = float(stay)
+            settings.change("gamma", f"{stay:g}")
 
 
 def are_set(choice: Choice, model: str, wanted: Mapping[str, Any]) -> bool:

@@ -18,8 +18,8 @@ from typing import Any, Literal, ParamSpec
 import streamlit as st
 
 from gdm_studio.plot.figures.base import Figure
+from pages.ui.component import component
 from pages.ui.server import plotly_address
-from pages.ui.streamlit_internals import renderer
 from pages.ui.theme import TOKENS
 
 State = Literal["fresh", "preview", "stale", "running"]
@@ -99,7 +99,7 @@ class Picture:
     def draw(self) -> Any:
         """Draw it, or update in place what stands under its key."""
         callbacks = {f"on_{name}_change": call for name, call in self._heard.items()}
-        return renderer(self.module)(key=self.key, data=self.message() | dict(self.more or {}), **callbacks)
+        return component(self.module)(key=self.key, data=self.message() | dict(self.more or {}), **callbacks)
 
 
 def _drawn(make: Callable[P, Picture]) -> Callable[P, Any]:
@@ -141,7 +141,7 @@ class Text:
 
     def draw(self) -> None:
         """Draw them, or update in place what stands under their key."""
-        renderer("text")(key=self.key, data=self.message(), height="content")
+        component("text")(key=self.key, data=self.message(), height="content")
 
 
 Part = Picture | Text

@@ -1,10 +1,8 @@
-"""What the web server does besides pages: it hands out the plotting library, once a browser, words an error, and tells every
-browser where scripts may come from, that no other site may frame the app, and what not to guess."""
+"""What the web server does besides pages: it serves the browser's modules and files, words errors, and adds security headers."""
 
 from __future__ import annotations
 
 import gc
-import gzip
 import logging
 import secrets
 import sys
@@ -16,60 +14,37 @@ from importlib.metadata import version
 from pathlib import Path
 
 import plotly
-import streamlit as st
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Mount
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gdm_core.errors import GdmError
-from pages.ui import downloads, navigation, shell
-from pages.ui.streamlit_internals import page_source
+from pages.ui import component, downloads, shell
 
 log = logging.getLogger(__name__)
 
 MAIN = Path(__file__).with_name("main.py")
-PLOTLY_ROUTE = "/gdm/plotly.min.js"
+PLOTLY = Path(plotly.__file__).parent / "package_data"
+PLOTLY_ROUTE = f"/gdm/static/plotly-{version('plotly')}"
 NEW_MODULES = 25  # fewer are not worth a walk
 QUIET_S = 2.0  # the first page comes first
 # What a first look at a fit and the matching of colours need: two seconds together.
 LOAD_AHEAD = ("pages.lab.live", "gdm_core.models.gdm.model", "scipy.stats", "scipy.optimize")
 
 
-@cache
-def _plotly(compressed: bool) -> bytes:
-    source = (Path(plotly.__file__).parent / "package_data" / "plotly.min.js").read_bytes()
-    return gzip.compress(source, compresslevel=6) if compressed else source
-
-
-async def _serve_plotly(request: Request) -> Response:
-    """4.8 MB of source as 1.5 MB, compressed once; the address names the version, so a browser may keep it for good."""
-    compressed = "gzip" in request.headers.get("accept-encoding", "")
-    headers = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
-    if compressed:
-        headers["Content-Encoding"] = "gzip"
-    return Response(_plotly(compressed), media_type="text/javascript", headers=headers)
-
-
-async def _serve_page(request: Request) -> Response:
-    """A page that a link leads to. Home lies where its server is, and needs no word."""
-    return Response(page_source(), media_type="text/html", headers={"Cache-Control": "no-cache"})
-
-
-@cache
 def plotly_address() -> str:
-    return f"{PLOTLY_ROUTE}?v={version('plotly')}"
+    return f"{PLOTLY_ROUTE}/plotly.min.js"
 
 
 _modules_kept = 0
 
 
 def keep_modules() -> bool:
-    """Set what loaded modules hold aside from the garbage collector; whether there was anything new.
+    """Exclude loaded modules from garbage collection; return whether there were new ones.
 
-    With all libraries loaded a full walk takes 0.2 s, in which the server answers nobody. Modules stay for good anyway.
+    With all libraries loaded, a full collection stops the server for 0.2 s.
     """
     global _modules_kept
     if len(sys.modules) < _modules_kept + NEW_MODULES:
@@ -82,7 +57,7 @@ def keep_modules() -> bool:
 
 @cache
 def get_ready() -> threading.Thread:
-    """Start the workers, and load what a first fit needs here, while the first visitor looks at the first page."""
+    """Start the workers and load what a first fit needs, while the first visitor looks at the first page."""
 
     def prepare() -> None:
         time.sleep(QUIET_S)
@@ -97,7 +72,7 @@ def get_ready() -> threading.Thread:
 
 
 def show_error(error: Exception) -> bool:
-    """An error that no page caught: its own words where they were meant for a reader, else a number to find it by."""
+    """Show an error that no page caught: its message if it is one of ours, otherwise a number that the log has too."""
     if isinstance(error, GdmError):
         shell.error("This does not work as it stands", str(error))
         return True
@@ -110,19 +85,18 @@ def show_error(error: Exception) -> bool:
     return True
 
 
-def routes() -> list[Route]:
-    """Our addresses, below the path that the app was put under (server.baseUrlPath)."""
-    base = str(st.get_option("server.baseUrlPath")).strip("/")
-    below = f"/{base}" if base else ""
+def routes() -> list[BaseRoute]:
+    """Return our addresses, below the path that the app is served below."""
+    base = component.base_path()
     return [
-        Route(below + PLOTLY_ROUTE, _serve_plotly),
-        *(Route(f"{below}/{entry.url}", _serve_page) for entry in navigation.available()),
-        Route(f"{below}{downloads.ROUTE}/{{token}}/{{key:path}}", downloads.serve),
+        Mount(base + component.route(), StaticFiles(directory=component.FOLDER)),
+        Mount(base + PLOTLY_ROUTE, StaticFiles(directory=PLOTLY)),
+        *downloads.routes(base),
     ]
 
 
 # ---- what every answer says -----------------------------------------------------------------------------------------
-# Streamlit writes styles and its start into the page, components come as modules from memory (blob:), and what Plotly draws
+# Streamlit writes styles and its start into the page, components start as modules from memory (blob:), and what Plotly draws
 # with WebGL is compiled in the browser (unsafe-eval). Everything else comes from here, and goes nowhere else.
 POLICY = {
     "default-src": "'self'",
@@ -145,6 +119,7 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
+KEPT = {"Cache-Control": "public, max-age=31536000, immutable"}  # an address below /gdm/static names its content
 
 
 class _Headers:
@@ -152,10 +127,12 @@ class _Headers:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        more = KEPT if "/gdm/static/" in scope.get("path", "") else {}
+
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
+                for name, value in (HEADERS | more).items():
                     headers[name] = value
             await send(message)
 

@@ -1,19 +1,150 @@
-"""Controls whose value belongs to one recording: another recording finds its own start in them, and never a value left over.
+"""The settings of a page for one visitor: what its controls are set to, kept in the session and in the page's address.
 
-Streamlit keeps a control's value under its key, and an address under its name. A key that names the recording, too, needs
-nothing to be cleared: also not where a run that would have cleared it was overtaken by the next one.
+A control begins with the text that `settings.text` returns and passes its value to `settings.keep`. The address is written
+when a run ends, which adds one step to the browser's history. Controls of different pages may share a name.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from urllib.parse import parse_qs, urlsplit
+
+import streamlit as st
+
+from pages.ui.component import component
+
+Texts = dict[str, list[str]]
+_PAGES, _PAGE = "_settings", "_page"
 
 
-def of(*what: object) -> str:
-    """A short name of what a control belongs to."""
+@dataclass
+class PageSettings:
+    """The settings of one page.
+
+    values   texts by name, without those of controls at their default
+    address  what the address has
+    asked    names in the address that no control has read yet
+    shown    names of the controls in the current run
+    turns    how often something other than its widget set a control; its next widget then begins with the new value
+    opened   how often the page was opened again or left by Back
+    """
+
+    values: Texts
+    address: Texts
+    asked: set[str]
+    shown: set[str] = field(default_factory=set)
+    turns: Counter[str] = field(default_factory=Counter)
+    opened: int = 0
+
+    def reopen(self, values: Texts, address: Texts) -> None:
+        """Set all controls to these values."""
+        self.values, self.address, self.asked = dict(values), dict(address), set(values)
+        self.opened += 1
+
+
+def scope(*what: object) -> str:
+    """Return a short name of what a control belongs to, such as a recording."""
     return hashlib.sha256(repr(what).encode()).hexdigest()[:6]
 
 
 def key(name: str, of: str = "") -> str:
-    """The key of a control, in the session and in the address; "" belongs to no recording in particular."""
+    """Return the name of a control in the address; `of` is the scope that it belongs to."""
     return f"{name}-{of}" if of else name
+
+
+def widget_key(name: str, among: str = "") -> str:
+    """Return the key of a control's widget; `among` names what its options depend on."""
+    page = _current()
+    turn = page.opened + page.turns[name]
+    return "~".join(part for part in (name, among, str(turn or "")) if part)
+
+
+def text(name: str) -> str | None:
+    """Return what a control is set to, None for its default."""
+    found = texts(name)
+    return found[-1] if found else None
+
+
+def texts(name: str) -> list[str] | None:
+    """Return the same for a control of several values."""
+    return _current().values.get(name)
+
+
+def keep(name: str, value: str | Sequence[str] | None, *, settled: bool = True) -> None:
+    """Keep the value of a control, None for its default; one that is not settled yet stays out of the address."""
+    page = _current()
+    page.shown.add(name)
+    page.asked.discard(name)
+    if value is None and settled:
+        page.values.pop(name, None)
+    elif settled:
+        page.values[name] = [value] if isinstance(value, str) else list(value or ())
+
+
+def change(name: str, value: str | Sequence[str] | None) -> None:
+    """Set a control from elsewhere, before it is shown: for the `on_click` of a button."""
+    keep(name, value)
+    page = _current()
+    page.turns[name] += 1
+
+
+def report(name: str, message: str) -> None:
+    """Tell the visitor that a link asked for something else than the control `name` shows."""
+    if name in _current().asked:
+        st.toast(message, icon=":material/link:", duration="infinite")
+
+
+def on_page(page: str) -> Texts:
+    """Return the settings of a page, by its address below that of the app; empty if it has not been opened."""
+    pages: dict[str, PageSettings] = st.session_state.get(_PAGES, {})
+    return dict(pages[page].values) if page in pages else {}
+
+
+def in_address() -> Texts:
+    """Return the parameters of the current page's address as they will be when the run has ended."""
+    page = _current()
+    unread = {name: page.address[name] for name in page.address if name in page.asked}
+    return {name: page.values[name] for name in page.values if name in page.shown} | unread
+
+
+def begin_run(page: str) -> None:
+    """Call before a page runs, with its address below that of the app."""
+    state = st.session_state
+    returned = state.get(_PAGE, page) != page and page in state.get(_PAGES, {})
+    state[_PAGE] = page
+    settings = _current()
+    if returned:
+        settings.reopen(_query() or settings.values, _query())
+    settings.shown.clear()
+    component("history")(key="history", data={"page": page}, on_address_change=_step)
+
+
+def finish_run() -> None:
+    """Call when a page has run to its end: writes the settings of its controls into the address."""
+    page, wanted = _current(), in_address()
+    if wanted != page.address:
+        st.query_params.from_dict(wanted)
+        page.address = wanted
+
+
+def _current() -> PageSettings:
+    state = st.session_state
+    pages: dict[str, PageSettings] = state.setdefault(_PAGES, {})
+    page = state.setdefault(_PAGE, "")
+    if page not in pages:
+        query = _query()
+        pages[page] = PageSettings(query, dict(query), set(query))
+    return pages[page]
+
+
+def _query() -> Texts:
+    return {name: st.query_params.get_all(name) for name in st.query_params}
+
+
+def _step() -> None:
+    """Set the controls after Back or Forward; Streamlit restores only widgets that it binds to the address itself."""
+    query = parse_qs(urlsplit(str(st.session_state["history"]["address"])).query, keep_blank_values=True)
+    _current().reopen(query, query)

@@ -53,7 +53,7 @@ def table_options(file: OpenFile) -> TableOptions:
     timed = _is_timed(table, roles, unit, rate)
     most, step, key, counted = (5.0, 0.1, "fill", "s") if timed else (50.0, 1.0, "fill-steps", "steps")
     said = "Straight lines across short gaps. The model estimates longer ones."
-    fill, _ = slide(f"Fill gaps up to ({counted})", 0.0, most, 0.0, step, key=key, of=of, help=said)
+    fill = slide(f"Fill gaps up to ({counted})", 0.0, most, 0.0, step, key=key, of=of, help=said)
     outliers = switch("Drop outliers", False, key="outliers", of=of, help="Values that jump and return.")
     said = "For irregular time: samples at a fixed step."
     resample = clock is not None and switch("Even clock", False, key="even", of=of, help=said)

@@ -21,13 +21,14 @@ from datasets.splits import split_trials
 from datasets.tables import Role, Table
 from pages.lab import Data, live
 from pages.lab.data import from_trials
-from pages.ui import navigation, settings
+from pages.ui import settings
 from pages.ui.exports import Recipe
+from pages.ui.uploads import Upload
 from pages.your_data import example
 
-KEPT = navigation.stays("your-data")
+KEPT = "your-data"
 PIECE_BYTES = 1 << 20
-SOURCE = f"{KEPT}-source"  # the file as it was sent: it outlives the control, which another page takes away
+SOURCE = f"{KEPT}-source"  # the file as it was sent
 EXAMPLE_ON = f"{KEPT}-example"  # the visitor tries the page with the example
 LABELS = f"{KEPT}-labels"  # the same of labels beside a tracking file
 GO = f"{KEPT}-go"
@@ -57,7 +58,7 @@ class OpenFile:
     @property
     def of(self) -> str:
         """What the controls of this file belong to."""
-        return settings.of(self.digest)
+        return settings.scope(self.digest)
 
     @property
     def stem(self) -> str:
@@ -82,21 +83,17 @@ class OpenFile:
 
 
 def sheet_key(source: str) -> str:
-    return settings.key("_sheet", settings.of(source))
+    return settings.key("_sheet", settings.scope(source))
 
 
 def every_key(source: str) -> str:
-    return settings.key("_every", settings.of(source))
+    return settings.key("_every", settings.scope(source))
 
 
-def received() -> None:
-    """The visitor chose a file, or took it away; merely turning to another page and back does not come here."""
-    sent = st.session_state.get(UPLOAD)
-    if sent is None:
-        leave()
-    else:
-        leave_example()
-        st.session_state[SOURCE] = sent
+def received(files: list[Upload]) -> None:
+    """Open the file that the visitor has sent."""
+    leave_example()
+    st.session_state[SOURCE] = files[0]
 
 
 def source() -> tuple[BinaryIO | None, str]:
@@ -112,8 +109,8 @@ def labels() -> Any:
     return st.session_state.get(LABELS)
 
 
-def received_labels() -> None:
-    st.session_state[LABELS] = st.session_state.get(MARKS)
+def received_labels(files: list[Upload]) -> None:
+    st.session_state[LABELS] = files[0]
 
 
 def leave_labels() -> None:
@@ -134,31 +131,32 @@ def private() -> bool:
 
 def from_address() -> None:
     """Open the example where a link asks for it."""
-    if EXAMPLE in st.query_params and not private():
+    asked = settings.text(EXAMPLE)
+    if asked and not private():
         st.session_state[EXAMPLE_ON] = True
+        settings.keep(EXAMPLE, asked)
 
 
 def try_example() -> None:
     st.session_state[EXAMPLE_ON] = True
-    st.query_params[EXAMPLE] = "open"
+    settings.change(EXAMPLE, "open")
 
 
 def leave_example() -> None:
     st.session_state.pop(EXAMPLE_ON, None)
-    if EXAMPLE in st.query_params:
-        del st.query_params[EXAMPLE]
+    settings.change(EXAMPLE, None)
 
 
 def fit_it(file: OpenFile) -> None:
     """From here on, `file` is fitted as it is read; for the example that is in the address, too."""
     st.session_state[GO] = file.digest
     if not private():
-        st.query_params[EXAMPLE] = file.of
+        settings.change(EXAMPLE, file.of)
 
 
 def is_fitted(file: OpenFile) -> bool:
     """Whether the visitor asked for a fit of this file as it is read."""
-    return st.session_state.get(GO) == file.digest or (not private() and st.query_params.get(EXAMPLE) == file.of)
+    return st.session_state.get(GO) == file.digest or (not private() and settings.text(EXAMPLE) == file.of)
 
 
 def digest_of(file: BinaryIO) -> str:
@@ -194,8 +192,7 @@ def forget() -> None:
     for name in [name for name in st.session_state if str(name).startswith(KEPT) and name not in (SOURCE, EXAMPLE_ON)]:
         del st.session_state[name]
     live.let_go("your_data")
-    if live.COLOURS in st.query_params:  # of the states that are gone
-        del st.query_params[live.COLOURS]
+    settings.change(live.COLOURS, None)  # of the states that are gone
 
 
 def remembered(key: str, make: Callable[[], Made], what: str = "made") -> Made:

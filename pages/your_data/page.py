@@ -13,15 +13,15 @@ import streamlit as st
 from datasets import keypoints, tables
 from datasets.readers.deeplabcut import flat_columns
 from gdm_core.errors import DataError, GdmError
-from pages.lab import Data, live
+from pages.lab import Data
 from pages.lab.recording import EXPORT, recording_page
-from pages.ui import navigation, shell
+from pages.ui import navigation, settings, shell
 from pages.ui.controls import switch
 from pages.ui.downloads import download
+from pages.ui.uploads import uploader
 from pages.your_data import check, example, intake, poses
 
 KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5", "slp"]
-LABEL_KINDS = ["csv", "tsv", "txt"]
 
 
 def ask_for_file() -> intake.OpenFile | None:
@@ -32,10 +32,8 @@ def ask_for_file() -> intake.OpenFile | None:
             shell.section("File")
             shell.quiet(name)
             st.button("Remove it", key="leave", on_click=intake.leave, icon=":material/close:", width="stretch")
-        st.file_uploader(
-            "A recording" if source is None else "Another one", type=KINDS, key=intake.UPLOAD, on_change=intake.received,
-            help="Up to 200 MB here; larger files by path on the Behaviour page.",
-        )  # fmt: skip
+        said = f"{', '.join(KINDS)}; up to 200 MB here, larger files by path on the Behaviour page."
+        uploader("A recording" if source is None else "Another one", intake.received, key=intake.UPLOAD, help=said)
     if source is None:
         return None
     with page.controls:
@@ -75,12 +73,9 @@ def ask_for_labels(rate_hz: float) -> tuple[keypoints.Annotation | None, str]:
     if marks is not None:
         shell.quiet(f"Labels: {marks.name}")
         st.button("Leave the labels out", key="no-marks", on_click=intake.leave_labels, width="stretch")
-    st.file_uploader(
-        "Labels (optional)" if marks is None else "Other labels",
-        type=LABEL_KINDS,
-        key=intake.MARKS,
-        on_change=intake.received_labels,
-        help="What an expert saw, frame by frame or bout by bout: a table, such as BORIS exports.",
+    said = "What an expert saw, frame by frame or bout by bout: a table (CSV, TSV), such as BORIS exports."
+    uploader(
+        "Labels (optional)" if marks is None else "Other labels", intake.received_labels, key=intake.MARKS, help=said
     )
     if marks is None:
         return None, ""
@@ -174,10 +169,9 @@ def no_link() -> None:
 
 
 def to_report() -> None:
-    st.session_state["view"] = EXPORT
+    settings.change("view", EXPORT)
 
 
-live.release_when_gone()
 intake.from_address()
 page = shell.frame("your_data", share=no_link if intake.private() else None)
 if intake.private():

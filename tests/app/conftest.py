@@ -18,11 +18,10 @@ from streamlit.testing.v1.local_script_runner import LocalScriptRunner
 from gdm_studio.seeds import SEEDS_VARIABLE
 from pages.behaviour import recordings
 from pages.lab import Data
-from pages.lab import data as lab_data
 from pages.lab.live import Live, screen
 from pages.lab.live import session as live_session
 from pages.ui import server
-from tests.support import formula1_page, live_fit
+from tests.support import formula1_page, live_fit, offered
 from tests.support.live_engine import QuickEngine, Sketch
 from tests.support.patience import patience_s
 from tests.support.recording import SMALL
@@ -106,6 +105,12 @@ def _one_seed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.fixture(autouse=True)
+def _downloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what download buttons would make."""
+    offered.record(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
 def _no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start no workers in the background."""
     monkeypatch.setattr(server, "get_ready", lambda: None)
@@ -124,7 +129,6 @@ def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> QuickEngine:
 def real(engine: QuickEngine, monkeypatch: pytest.MonkeyPatch) -> QuickEngine:
     """Return the engine set to fit the requested models."""
     engine.real = True
-    monkeypatch.setattr(lab_data, "DRAWN_S", 0.0)
     return engine
 
 

@@ -51,7 +51,7 @@ def test_every_tab_draws_its_figures(engine, monkeypatch):
         assert FIGURES.get(name, set()) <= set(drawn), name
 
 
-def test_held_smoothing_recuts_bouts_and_measures_on_release(engine, monkeypatch):
+def test_smoothing_recuts_bouts_and_measures_them(engine, monkeypatch):
     drawn = record(monkeypatch)
     app = opened("behaviour")
     jobs, row = len(engine.jobs), list(drawn["strips"][0]["data"][0]["y"]).index("bouts")
@@ -60,11 +60,8 @@ def test_held_smoothing_recuts_bouts_and_measures_on_release(engine, monkeypatch
         return untyped(drawn["strips"][0]["data"][0]["customdata"])[row]
 
     before = bouts()
-    control(app, "slider", "smooth").hold(4.0).run()
-    assert (bouts() != before).any()
-    assert len(engine.jobs) == jobs
-    assert not [name for name in app.query_params if name.startswith("smooth")]
     control(app, "slider", "smooth").set_value(4.0).run().run()
+    assert (bouts() != before).any()
     assert [job.name for job in engine.jobs[jobs:]] == ["ask-scores"]
     assert [name for name in app.query_params if name.startswith("smooth")]
 
@@ -124,11 +121,7 @@ def test_damaged_tracking_file_is_named(engine, tmp_path):
 def test_link_to_missing_file_opens_no_other_file(engine, tmp_path):
     whole = mice.simulate_recordings(1, 300, seed=3)[0]
     np.savez(tmp_path / "pair.npz", keypoints=whole.xy, scores=whole.scores)
-    app = opened("behaviour")
-    app.query_params["file"] = "gone.npz"
-    app.selectbox(key="source").set_value("file").run()
-    engine.jobs.clear()
-    app.run()
+    app = opened("behaviour", source=recordings.SOURCES["file"], file="gone.npz")
     assert "gone.npz" in words(app)
     assert not engine.jobs
     app.selectbox(key="file").set_value("pair.npz").run()

@@ -145,7 +145,7 @@ def test_page_shows_findings_and_keeps_choices_in_the_address(feed):
     assert found.gains["sector"].names == ("Sector 1", "Sector 2", "Sector 3")
     for parts in found.gains.values():
         assert parts.mean.sum() == pytest.approx(found.won.whole[0], abs=1e-6)
-    app.segmented_control(key="f1-pair").set_value("lap number").run()
+    app.segmented_control(key="pair").set_value("lap number").run()
     assert one_of(app.query_params["pair"]) == "lap number"
     box(app, "Stint of FLT").set_value("1").run()
     assert one_of(app.query_params["stint"]) == "1"

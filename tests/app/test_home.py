@@ -53,7 +53,7 @@ def test_track_card_opens_its_lap(engine):
 def test_race_card_opens_its_driver(engine):
     card = load_card("formula1")
     app, live = standing(engine, "formula1", card)
-    assert next(one for one in app.button_group if one.key.startswith("f1-who")).value == "test"
+    assert next(one for one in app.button_group if one.key.startswith("who~")).value == "test"
     shown = turned(live.poll().wanted.test[0].position, LAYOUTS["shanghai"].rotation)
     assert np.isin(card.position.round(2), shown.round(2)).all()
 

@@ -117,7 +117,8 @@ def test_invalid_link_value_is_replaced_and_reported(engine, address, key, value
     (widget,) = [widget for widget in (*sliders(app), *app.number_input) if widget.key == key]
     assert widget.value == value
     (asked,) = address.values()
-    assert f"in the link is {asked}" in text(app) or f"in the link is “{asked}”" in text(app)
+    (said,) = [toast.value for toast in app.toast]
+    assert f"in the link is {asked}" in said or f"in the link is “{asked}”" in said
 
 
 # ---- controls -----------------------------------------------------------------------------------------------------

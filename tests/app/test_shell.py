@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import gzip
-
 import numpy as np
 import pytest
+from starlette.applications import Starlette
 from streamlit.testing.v1 import AppTest
 
 from gdm_core import __version__
 from gdm_core.errors import DataError
-from pages.ui import card, navigation, result_files, server
+from pages.ui import card, component, navigation, result_files, server
 from pages.ui.card import Score
 from pages.ui.result_files import Card, load_card, write_card
+from tests.support.asgi import ask
 from tests.support.compared import lines, made_up
 from tests.support.page import APP, turned
 from tests.support.sliders import slider
@@ -23,9 +22,8 @@ def _html(app: AppTest) -> str:
     return "\n".join(element.proto.body for element in app.get("html"))
 
 
-@pytest.mark.parametrize("script", [APP, str(server.MAIN)])
-def test_home_opens_from_both_entry_points(script):
-    app = AppTest.from_file(script).run()
+def test_home_opens():
+    app = AppTest.from_file(APP).run()
     assert f"GDM Studio {__version__}" in _html(app)
     assert len(app.get("page_link")) > 3
 
@@ -191,21 +189,19 @@ def test_uncaught_error_shows_a_number_and_no_internals(caplog):
     assert any(number in record.getMessage() for record in caplog.records)
 
 
-def _ask_for_plotly(encoding: bytes):
-    from starlette.requests import Request
+@pytest.mark.parametrize("path", [server.plotly_address(), f"{component.route()}/plot.js"])
+def test_modules_are_served_and_cacheable(path):
+    status, headers, body = ask(Starlette(routes=server.routes(), middleware=server.MIDDLEWARE), path)
+    assert status == 200
+    assert "javascript" in headers["content-type"]
+    assert "immutable" in headers["cache-control"]
+    assert len(body) > 1000
 
-    path = server.plotly_address().split("?")[0]
-    (route,) = [route for route in server.routes() if route.path == path]
-    return asyncio.run(route.endpoint(Request({"type": "http", "headers": [(b"accept-encoding", encoding)]})))
 
-
-def test_plotly_is_compressed_and_cacheable():
-    small, plain = _ask_for_plotly(b"gzip, br"), _ask_for_plotly(b"identity")
-    assert small.headers["content-encoding"] == "gzip"
-    assert len(small.body) < 2_000_000
-    assert "immutable" in small.headers["cache-control"]
-    assert "content-encoding" not in plain.headers
-    assert gzip.decompress(small.body) == plain.body
+def test_routes_follow_the_base_path(monkeypatch):
+    monkeypatch.setattr(component.st, "get_option", lambda name: "/lab/")
+    app = Starlette(routes=server.routes())
+    assert [ask(app, f"{base}{component.route()}/plot.js")[0] for base in ("/lab", "")] == [200, 404]
 
 
 # ---- turning pages --------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The slider on the server: range, address and held values. Its browser side is in tests/browser/test_slider.py."""
+"""The slider on the server: range, address and messages. Its browser side is in tests/browser/test_slider.py."""
 
 from __future__ import annotations
 
@@ -6,24 +6,22 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from gdm_core.errors import ConfigError
-from pages.ui import slider as slider_module
-from pages.ui.slider import slider as make_slider
+from pages.ui.slider import make_scale, parse_move
 from tests.support.sliders import slider, sliders
 
 
 def _page() -> None:
     import streamlit as st
 
-    from pages.ui.slider import finish_run, slider
+    from pages.ui import settings
+    from pages.ui.controls import slide
 
-    k = slider("States (K)", 2, 12, 4, key="K", help="How many.", bind="query-params", live=True)
-    tau = slider("Softness (τ)", 0.05, 3.0, 0.2, 0.05, key="tau", bind="query-params", format="%.1f s")
-    st.text(repr(tuple(k)))
-    st.text(repr(tuple(tau)))
+    settings.begin_run("lab")
+    st.text(repr(slide("States (K)", 2, 12, 4, key="K", help="How many.", live=True)))
+    st.text(repr(slide("Softness (τ)", 0.05, 3.0, 0.2, 0.05, key="tau", format="%.1f s")))
     if not st.session_state.get("less"):
-        slider("Private", 0, 10, 5, key="private")
-        slider("Moment", 0, 10, 5, key="moment", bind="query-params", disabled=st.session_state.get("off", False))
-    finish_run()
+        slide("Moment", 0, 10, 5, key="moment", disabled=st.session_state.get("off", False))
+    settings.finish_run()
 
 
 @pytest.fixture
@@ -36,60 +34,51 @@ def _found(app: AppTest) -> list[str]:
 
 
 def test_slider_starts_at_its_default(app):
-    assert _found(app.run()) == ["(4, False)", "(0.2, False)"]
+    assert _found(app.run()) == ["4", "0.2"]
     assert app.query_params == {}
-    assert [each.label for each in sliders(app)] == ["States (K)", "Softness (τ)", "Private", "Moment"]
+    assert [each.label for each in sliders(app)] == ["States (K)", "Softness (τ)", "Moment"]
     assert slider(app, "K").help == "How many."
+    assert not app.toast
 
 
 def test_address_holds_values_other_than_the_default(app):
     app.run()
     slider(app, "K").set_value(7).run()
     slider(app, "tau").set_value(2.35).run()
-    slider(app, "private").set_value(9).run()
-    assert _found(app) == ["(7, False)", "(2.35, False)"]
+    assert _found(app) == ["7", "2.35"]
     assert app.query_params == {"K": "7", "tau": "2.35"}
     slider(app, "K").set_value(4).run()
     assert app.query_params == {"tau": "2.35"}
 
 
-def test_held_slider_leaves_the_address_alone(app):
-    app.run()
-    slider(app, "K").hold(9).run()
-    assert _found(app)[0] == "(9, True)"
-    assert app.query_params == {}
-    slider(app, "K").hold(8).run()
-    slider(app, "K").set_value(8).run()
-    assert _found(app)[0] == "(8, False)"
-    assert app.query_params == {"K": "8"}
-
-
 @pytest.mark.parametrize(
-    ("asked", "value", "kept"),
+    ("asked", "value", "kept", "said"),
     [
-        ("9", "9", {"K": "9"}),
-        ("99", "12", {"K": "12"}),
-        ("-3", "2", {"K": "2"}),
-        ("6.4", "6", {"K": "6"}),
-        ("4", "4", {}),
-        ("many", "4", {}),
-        ("nan", "4", {}),
-        ("", "4", {}),
+        ("9", "9", {"K": "9"}, ""),
+        ("99", "12", {"K": "12"}, "States (K) in the link is 99, outside 2 to 12: 12 is used."),
+        ("-3", "2", {"K": "2"}, "2 is used"),
+        ("6.4", "6", {"K": "6"}, ""),
+        ("4", "4", {}, ""),
+        ("many", "4", {}, "“many”, which is not a number: 4 is used"),
+        ("nan", "4", {}, "not a number"),
+        ("inf", "12", {"K": "12"}, "12 is used"),
+        ("", "4", {}, "not a number"),
     ],
 )
-def test_address_is_clamped_to_the_range(app, asked, value, kept):
+def test_address_is_clamped_and_reported(app, asked, value, kept, said):
     app.query_params["K"] = asked
-    assert _found(app.run())[0] == f"({value}, False)"
+    assert _found(app.run())[0] == value
     assert app.query_params == kept
+    assert [said in toast.value for toast in app.toast] == ([True] if said else [])
+    assert not app.run().toast, "reported once"
 
 
 def test_address_may_lie_between_two_steps(app):
     app.query_params["tau"] = "0.517"
-    assert _found(app.run())[1] == "(0.517, False)"
-    assert app.query_params == {"tau": "0.517"}
+    assert _found(app.run())[1] == "0.517"
 
 
-def test_removed_slider_leaves_the_address(app):
+def test_removed_slider_leaves_the_address_and_keeps_its_value(app):
     app.run()
     slider(app, "moment").set_value(8).run()
     assert app.query_params == {"moment": "8"}
@@ -98,16 +87,7 @@ def test_removed_slider_leaves_the_address(app):
     assert app.query_params == {}
     app.session_state["less"] = False
     app.run()
-    assert slider(app, "moment").value == 5
-
-
-def test_page_can_set_the_value(app, exceptions):
-    app.run()
-    app.session_state["tau"] = 7.0
-    assert _found(app.run())[1] == "(3.0, False)"
-    app.session_state["tau"] = "much"
-    app.run()
-    assert "'tau' was set to 'much'" in app.exception[0].message
+    assert slider(app, "moment").value == 8
 
 
 def test_disabled_slider_cannot_be_moved(app):
@@ -118,18 +98,16 @@ def test_disabled_slider_cannot_be_moved(app):
         slider(app, "moment").set_value(6)
 
 
-def test_late_message_of_a_left_page_is_ignored(monkeypatch):
-    heard = []
-    monkeypatch.setattr(slider_module, "renderer", lambda name: lambda **given: heard.append(given["on_moved_change"]))
-    state = {"K": 4}
-    monkeypatch.setattr(slider_module.st, "session_state", state)
-    make_slider("States (K)", 2, 12, 4, key="K", live=True)
-    state["slider-K"] = {"moved": {"value": 7, "held": False, "number": 1}}
-    heard[0]()
-    assert state["K"] == 7
-    state.clear()  # as after turning to another page
-    heard[0]()
-    assert state == {}
+@pytest.mark.parametrize(
+    "message", [None, 7, "x", {"value": "7", "number": 1}, {"value": 1e300, "number": 1}, {"number": 1}]
+)
+def test_message_that_no_slider_sends_is_ignored(message):
+    assert parse_move(message) is None
+
+
+def test_message_is_parsed():
+    assert parse_move({"value": 3, "number": 7, "held": True}) == (3.0, True, 7)
+    assert parse_move({"value": 3.5, "number": 7, "held": "yes"}) == (3.5, False, 7)
 
 
 @pytest.mark.parametrize(
@@ -138,10 +116,10 @@ def test_late_message_of_a_left_page_is_ignored(monkeypatch):
 )
 def test_invalid_range_raises_config_error(low, high, start, step):
     with pytest.raises(ConfigError, match=r"'Odd'.*give a range that grows"):
-        make_slider("Odd", low, high, start, step, key="odd")
+        make_scale("Odd", low, high, start, step, None)
 
 
 @pytest.mark.parametrize("format", ["", "steps", "%s", "%d%", "%.2x"])
 def test_invalid_format_raises_config_error(format):
     with pytest.raises(ConfigError, match="take one such as"):
-        make_slider("Odd", 0, 1, 0, key="odd", format=format)
+        make_scale("Odd", 0, 1, 0, None, format)

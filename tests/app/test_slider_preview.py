@@ -14,9 +14,8 @@ from pages.formula1.data import along_lap
 from pages.lab import held
 from tests.support import formula1_page
 from tests.support.controls import control
-from tests.support.drawn import record
 from tests.support.held import labels, offers, shares, tables
-from tests.support.nascar_page import live_of, opened, settled
+from tests.support.nascar_page import live_of, opened
 from tests.support.page import opened as opened_page
 from tests.support.sliders import slider
 
@@ -73,21 +72,6 @@ def test_table_of_a_long_trial_is_thinned(engine, monkeypatch):
     assert (part["stride"], part["shape"]) == (3, [17, 67, 4])
     assert [table["values"][0], table["values"][-1]] == [0.01, 3.0]
     assert table["values"] == sorted(table["values"])
-
-
-def test_held_simulator_slider_redraws_data_without_a_fit(engine, monkeypatch):
-    drawn = record(monkeypatch)
-    app = opened()
-    jobs, before = len(engine.jobs), drawn["channels"][0]["data"][0]["z"]["bdata"]
-    address = dict(app.query_params)
-    slider(app, "standard.noise").hold(0.5).run()
-    assert drawn["channels"][0]["data"][0]["z"]["bdata"] != before
-    assert len(engine.jobs) == jobs
-    assert app.query_params == address
-    settled(slider(app, "standard.noise").set_value(0.5).run())
-    assert len(engine.jobs) > jobs
-    assert drawn["inferred-track"][1] == "fresh"
-    assert app.query_params["standard.noise"] == "0.5"
 
 
 def test_formula1_tables_hold_the_laps_of_both_drivers(monkeypatch, tmp_path):

@@ -17,7 +17,9 @@ from gdm_core.analysis.suggestions import Probe
 from gdm_core.analysis.tables import csv
 from gdm_core.study import Study
 from pages.study import labels, work
+from tests.support.controls import control
 from tests.support.drawn import record, words
+from tests.support.offered import made
 from tests.support.page import opened
 from tests.support.patience import until
 
@@ -139,14 +141,14 @@ def test_one_model_is_fitted_to_all_animals(engine):
 def test_exports_reproduce_the_result(monkeypatch, tmp_path):
     drawn = record(monkeypatch)
     app = opened("study", view="Take along", animals="4")
-    given = {key: file.make() for key, file in app.session_state["_downloads"].files.items()}
-    assert given["study-tests-csv"].startswith(b"state,name,mean_control,mean_treated,effect")
-    again = Study.from_bytes(given["study-file"])
-    assert csv(again.compare("usage", "group")) == given["study-tests-csv"]
+    given = {name: make() for name, make in made(app).items()}
+    assert given["simulated-animals-tests.csv"].startswith(b"state,name,mean_control,mean_treated,effect")
+    again = Study.from_bytes(given["simulated-animals.study"])
+    assert csv(again.compare("usage", "group")) == given["simulated-animals-tests.csv"]
     assert {"study-dots", "study-strips", "study-changes", "study-graph"} <= set(drawn)
     monkeypatch.chdir(tmp_path)
     space: dict = {}
-    exec(given["study-script"].decode(), space)
+    exec(given["simulated-animals.py"].decode(), space)
     pd.testing.assert_frame_equal(space["table"], again.compare("usage", "group"))
     assert (tmp_path / "bouts.csv").read_text().startswith("recording,state,name,start_s")
 
@@ -232,7 +234,7 @@ def test_suggestion_uses_a_part_of_every_animal(engine, monkeypatch):
     names = [trial.name.partition("_")[0] for trial in tried[0]]
     assert len(names) == len(set(names)) == 8, "one part of each animal"
     app.button(key="study-suggest-use").click().run()
-    assert app.session_state["K-study"] == 3
+    assert control(app, "slider", "K").value == 3
 
 
 def test_model_of_one_group_is_applied_to_all(engine):

@@ -11,6 +11,7 @@ from gdm_core.analysis.suggestions import Probe
 from gdm_core.errors import FitError
 from tests.support.nascar_page import opened, settled, text
 from tests.support.page import pressed
+from tests.support.sliders import slider
 from tests.support.your_data_page import uploaded, waves
 
 LEVEL = {1: 10.0, 2: 18.0, 3: 25.0}
@@ -33,8 +34,8 @@ def test_suggestion_is_computed_and_applied(engine, probes):
     app = opened(view="Suggest settings")
     app = settled(pressed(app, "Suggest settings"))
     app = settled(pressed(app, "Apply settings"))
-    assert app.session_state["K"] == 3
-    assert app.session_state["tau"] == pytest.approx(0.3)
+    assert slider(app, "K").value == 3
+    assert slider(app, "tau").value == pytest.approx(0.3)
 
 
 def test_model_and_states_are_applied_together(engine, probes, monkeypatch):

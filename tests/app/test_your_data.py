@@ -168,7 +168,7 @@ def test_link_reopens_the_example_with_its_settings(engine):
 
 def test_labels_file_stays_until_it_is_removed(engine):
     app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
-    app.file_uploader(key="marks").upload("bouts.csv", ANNOTATIONS["bouts.csv"]).run()
+    control(app, "file_uploader", "marks").upload("bouts.csv", ANNOTATIONS["bouts.csv"]).run()
     app.button(key="fit").click().run()
     turned_away_and_back(app)
     assert "Labels: bouts.csv" in html(app)
@@ -225,7 +225,7 @@ ANNOTATIONS = {
 @pytest.mark.parametrize("name", ANNOTATIONS)
 def test_labels_file_is_read_at_the_chosen_rate(engine, name):
     app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
-    app.file_uploader(key="marks").upload(name, ANNOTATIONS[name]).run()
+    control(app, "file_uploader", "marks").upload(name, ANNOTATIONS[name]).run()
     control(app, "number_input", "fps").set_value(25.0).run()
     app.button(key="fit").click().run()
     fitted = next(job.work.trials[0] for job in reversed(engine.jobs) if job.name == "fit")
@@ -237,7 +237,7 @@ def test_labels_file_is_read_at_the_chosen_rate(engine, name):
 
 def test_invalid_labels_file_is_named_and_blocks_the_fit(engine):
     app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
-    app.file_uploader(key="marks").upload("wrong.csv", b"behaviour,start,stop\nrun,5,2\n").run()
+    control(app, "file_uploader", "marks").upload("wrong.csv", b"behaviour,start,stop\nrun,5,2\n").run()
     assert "wrong.csv" in html(app)
     assert "mouse1" in html(app)
     assert app.button(key="fit").disabled
@@ -256,7 +256,7 @@ def test_tables_and_tracking_files_have_their_own_controls(engine):
 def test_labels_are_counted_before_the_fit(engine):
     app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
     marks = b"behaviour,start,stop\nwalk,0,1\nrest,0.5,1.5\n"
-    app.file_uploader(key="marks").upload("bouts.csv", marks).run()
+    control(app, "file_uploader", "marks").upload("bouts.csv", marks).run()
     shown = next(frame.value for frame in app.dataframe if "behaviour" in frame.value)
     assert list(shown["behaviour"]) == ["rest", "walk"]
     assert list(shown["samples"]) == [30, 15]

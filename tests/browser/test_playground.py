@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import untyped
 from pages.playground import gumbel
+from pages.ui import component
 from tests.browser.conftest import drag
 
 pytestmark = pytest.mark.browser
@@ -130,11 +131,12 @@ def test_browser_draws_the_same_figure_as_the_server(shared):
     figure = figures.simplex(z, log_density=(x, y, density), levels=levels, other=hollow)
     page = shared("/playground").ready()
     made = page.evaluate(
-        """async ({ figure, now, sources }) => {
-          const { picture } = await import("/_stcore/bidi-components/gdm.simplex/gumbel.js");
+        """async ({ figure, now, sources, modules }) => {
+          const { picture } = await import(`${modules}/gumbel.js`);
           return JSON.parse(JSON.stringify(picture(figure, sources, now).data, (_, v) => ArrayBuffer.isView(v) ? [...v] : v));
         }""",
         {
+            "modules": component.route(),
             "figure": figure,
             "now": {"logit": logits, "other": other, "softness": softness, "noise": noise},
             "sources": {

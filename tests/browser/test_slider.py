@@ -1,4 +1,4 @@
-"""The slider component alone, with a server that answers when the test says so."""
+"""The slider component alone, without a server."""
 
 from __future__ import annotations
 
@@ -7,52 +7,41 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
+from pages.ui import component
 from tests.browser.conftest import Visit
 
 pytestmark = pytest.mark.browser
 
 UPLOADER = "[data-testid=stFileUploader]"
 
-# Draws two sliders over the page; `sent` holds the messages to the server.
+# Draws a slider over the page; `sent` holds the messages to the server.
 PREPARE = """
-async () => {
-  // A fresh module for each test, since it keeps unanswered messages.
-  const { default: draw } = await import(`/_stcore/bidi-components/gdm.slider/slider.js?${crypto.randomUUID()}`);
+async (modules) => {
+  const { default: draw } = await import(`${modules}/slider.js`);
   document.getElementById("slider-test")?.remove();
   const sent = [], heard = [];
   const box = Object.assign(document.createElement("div"), { id: "slider-test" });
   box.style.cssText = "position:fixed;inset:0;background:white;z-index:9999999;padding:60px";
   document.querySelector(".stApp").append(box);
-  const places = ["first", "second"].map((key) => {
-    const place = document.createElement("div");
-    place.style.cssText = "width:300px;margin-bottom:30px";
-    box.append(place);
-    return place;
-  });
+  const place = document.createElement("div");
+  place.style.cssText = "width:300px;margin-bottom:30px";
+  box.append(place);
   const scale = { min: 0, max: 100, step: 1, before: "", digits: 0, after: " m" };
-  const common = { help: "What it does.", disabled: false, live: true, value: 50, heard: 0, scale };
-  const show = (i, more = {}) => draw({
-    data: { ...common, key: ["first", "second"][i], label: ["First", "Second"][i], ...more },
-    parentElement: places[i],
-    setTriggerValue: (name, message) => sent.push({ key: ["first", "second"][i], ...message }),
+  const common = { key: "first", label: "First", help: "What it does.", disabled: false, live: true, value: 50, heard: 0, scale };
+  const show = (more = {}) => draw({
+    data: { ...common, ...more },
+    parentElement: place,
+    setStateValue: (name, message) => sent.push({ name, ...message }),
   });
   window.addEventListener("gdm:slider", ({ detail }) => heard.push(detail));
-  const answer = () => {
-    const numbers = {};
-    for (const { key, number } of sent) numbers[key] = number;
-    draw({ data: { answered: numbers }, parentElement: document.createElement("div") });
-    return numbers;
-  };
-  const rest = () => new Promise((done) => requestAnimationFrame(() => setTimeout(() => setTimeout(done))));
-  show(0);
-  show(1);
-  window.gdmTest = { sent, heard, show, answer, rest, places };
+  show();
+  window.gdmTest = { sent, heard, show, place };
 }
 """
 
 
-def _sent(page: Page) -> list[tuple[str, float, bool]]:
-    return [(m["key"], m["value"], m["held"]) for m in page.evaluate("window.gdmTest.sent")]
+def _sent(page: Page) -> list[tuple[float, bool]]:
+    return [(m["value"], m["held"]) for m in page.evaluate("window.gdmTest.sent")]
 
 
 @pytest.fixture
@@ -68,7 +57,7 @@ def phone(shared) -> Page:
 def _alone(opens: Callable[..., Visit], size: str = "desktop") -> Page:
     page = opens("/your-data", size=size).ready(UPLOADER)  # a page that loads quickly
     page.mouse.move(0, 0)
-    page.evaluate(PREPARE)
+    page.evaluate(PREPARE, component.route())
     return page
 
 
@@ -87,48 +76,39 @@ def _drag(page: Page, *values: float) -> None:
         page.mouse.move(*_at(page, "First", value))
 
 
-def _answer(page: Page) -> None:
-    page.evaluate("async () => { window.gdmTest.answer(); await window.gdmTest.rest(); }")
-
-
-def test_held_slider_sends_the_latest_value_only(page):
+def test_held_slider_sends_its_latest_value_from_time_to_time(page):
     _drag(page, 51, 55, 60, 70)
-    page.wait_for_function("window.gdmTest.heard.at(-1).value === 70")
-    first = _sent(page)
-    assert [held for *_, held in first] == [True], "one message at a time"
-    _answer(page)
-    assert _sent(page)[1:] == [("first", 70, True)], "values in between are skipped"
+    page.wait_for_function("window.gdmTest.sent.length === 1")
+    assert _sent(page) == [(70, True)], "values in between are skipped"
     page.mouse.move(*_at(page, "First", 80))
     page.mouse.up()
-    page.wait_for_function("window.gdmTest.sent.length === 3")
-    assert _sent(page)[-1] == ("first", 80, False), "the release is sent at once"
-    _answer(page)
+    page.wait_for_function("window.gdmTest.sent.at(-1).held === false")
     page.wait_for_timeout(400)
-    assert len(_sent(page)) == 3
+    assert _sent(page)[1:] == [(80, False)], "the release is sent at once"
     assert [h["held"] for h in page.evaluate("window.gdmTest.heard")][-1] is False
 
 
 def test_rerun_does_not_move_a_held_thumb(page):
     thumb = page.get_by_role("slider", name="First", exact=True)
     _drag(page, 70)
-    page.evaluate("window.gdmTest.show(0, { value: 52, heard: window.gdmTest.sent[0].number })")
+    page.evaluate("window.gdmTest.show({ value: 52, heard: window.gdmTest.sent[0]?.number ?? 0 })")
     expect(thumb).to_have_value("70")
     page.mouse.move(*_at(page, "First", 72))
     page.mouse.up()
     expect(thumb).to_have_value("72")
-    page.evaluate("window.gdmTest.show(0, { value: 52, heard: window.gdmTest.sent[0].number })")
+    page.evaluate("window.gdmTest.show({ value: 52, heard: window.gdmTest.sent[0]?.number ?? 0 })")
     expect(thumb).to_have_value("72")  # a run that began before the release
-    page.evaluate("window.gdmTest.show(0, { value: 40, heard: window.gdmTest.sent.at(-1).number })")
+    page.evaluate("window.gdmTest.show({ value: 40, heard: window.gdmTest.sent.at(-1).number })")
     expect(thumb).to_have_value("40")  # the page itself set another value
-    told = {"key": "first", "value": 40, "held": False, "said": "First = 40 m", "stands": True}
+    told = {"key": "first", "value": 40, "held": False, "said": "First = 40 m", "stands": True, "live": True}
     assert page.evaluate("window.gdmTest.heard.at(-1)") == told
 
 
 def test_removed_slider_counts_as_released(page):
     _drag(page, 70)
-    page.evaluate("(() => { const end = window.gdmTest.show(0); window.gdmTest.places[0].remove(); end(); })()")
+    page.evaluate("(() => { const end = window.gdmTest.show(); window.gdmTest.place.remove(); end(); })()")
     page.wait_for_function("window.gdmTest.sent.at(-1)?.held === false")
-    assert _sent(page)[-1] == ("first", 70, False)
+    assert _sent(page)[-1] == (70, False)
     page.mouse.up()
 
 
@@ -147,13 +127,13 @@ def test_keys_move_the_slider_and_send_the_last_value(page):
 
 
 def test_slider_without_live_sends_on_release_only(page):
-    page.evaluate("window.gdmTest.show(0, { live: false })")
+    page.evaluate("window.gdmTest.show({ live: false })")
     _drag(page, 65)
     page.wait_for_function("window.gdmTest.heard.length > 0")  # figures still follow
     assert _sent(page) == []
     page.mouse.up()
     page.wait_for_function("window.gdmTest.sent.length === 1")
-    assert _sent(page) == [("first", 65, False)]
+    assert _sent(page) == [(65, False)]
 
 
 def test_slider_has_accessible_name_value_and_help(page):
@@ -165,7 +145,7 @@ def test_slider_has_accessible_name_value_and_help(page):
         thumb.evaluate("e => document.getElementById(e.getAttribute('aria-describedby')).textContent")
         == "What it does."
     )
-    page.evaluate("window.gdmTest.show(0, { disabled: true })")
+    page.evaluate("window.gdmTest.show({ disabled: true })")
     expect(thumb).to_be_disabled()
     _drag(page, 80)
     page.mouse.up()
@@ -201,9 +181,9 @@ def test_touch_drags_the_slider(phone):
     for value in (53, 58, 66):
         finger("touchMove", value)
     page.wait_for_function("window.gdmTest.heard.at(-1)?.value >= 60")
-    assert all(held for *_, held in _sent(page))
+    assert all(held for _, held in _sent(page))
     finger("touchEnd")
     page.wait_for_function("window.gdmTest.sent.at(-1)?.held === false")
     thumb = page.get_by_role("slider", name="First", exact=True)
-    assert _sent(page)[-1][1] == float(thumb.input_value()) >= 60
+    assert _sent(page)[-1][0] == float(thumb.input_value()) >= 60
     expect(page.get_by_text("100 m", exact=True).first).to_have_css("opacity", "1")  # phones have no hover

@@ -14,6 +14,7 @@ from gdm_studio.plot.figures.base import typed
 from pages.formula1 import circuit_map
 from pages.formula1.data import Circuit
 from pages.lab import held
+from pages.ui import component
 from tests.browser.test_nascar import INFERRED, moved, rested
 from tests.support import plot_probe
 from tests.support.formula1_page import one_lap
@@ -22,8 +23,8 @@ pytestmark = pytest.mark.browser
 
 OVER = """
 async ({ part, values, mixing, colours, value, how }) => {
-  const { decode, statesAt } = await import("/_stcore/bidi-components/gdm.plot/colours.js");
-  const { drawStates } = await import("/_stcore/bidi-components/gdm.plot/states_canvas.js");
+  const { decode, statesAt } = await import("MODULES/colours.js");
+  const { drawStates } = await import("MODULES/states_canvas.js");
   const states = statesAt({ ...part, states: decode(part.states) }, values, value);
   const drawn = drawStates(window.gdmTest.places[0].gdmView, how, () => ({ states, mixing, stride: 1 }), colours);
   return { drawn, states: [...states] };
@@ -34,13 +35,13 @@ async ({ part, values, mixing, colours, value, how }) => {
 ALIKE = """
 async ([known, selector, k]) => {
   const { data, value } = eval(known);
-  const { decode, mixed, statesAt } = await import("/_stcore/bidi-components/gdm.plot/colours.js");
-  const { frameOf } = await import("/_stcore/bidi-components/gdm.plot/plotly_internals.js");
+  const { decode, mixed, statesAt } = await import("MODULES/colours.js");
+  const { axesOf } = await import("MODULES/axes.js");
   const { values, parts } = data.tables.find(({ values }) => values.length > 1 || values[0] === value);
   const { rgb, strength } = mixed(statesAt(parts.states, values, value), { ...data.mixing, lab: data.mixing.lab.slice(0, k) });
   const figure = document.querySelector(selector);
   const { plot, figure: drawn } = figure.parentElement.gdmView;
-  const { x, y } = frameOf(plot);
+  const { x, y } = axesOf(plot);
   const path = ["x", "y"].map((name) => decode(drawn.data[0][name]));
   const pen = figure.querySelector("canvas.gdm-states").getContext("2d");
   let alike = 0, n = 0;
@@ -134,7 +135,7 @@ def test_canvas_looks_like_the_figure_of_the_server(shared, what):
     plot_probe.draw(page, [figure(_soft(n, N_STATES, 0.1))])
     for value, exact in ((0.2, sweep[1] / 255), (0.3, (sweep[1] / 255 + sweep[2] / 255) / 2)):
         before = show(_soft(n, N_STATES, 0.1))
-        over = page.evaluate(OVER, given | {"value": value})
+        over = page.evaluate(OVER.replace("MODULES", component.route()), given | {"value": value})
         assert over["drawn"]
         np.testing.assert_allclose(np.array(over["states"]).reshape(n, N_STATES), exact, atol=1e-4)
         ours = _picture(page)
@@ -200,7 +201,7 @@ def test_dragging_draws_states_and_releases_to_the_fit(visit):
 
 
 def _input(key: str) -> str:
-    return f"document.querySelector('.st-key-slider-{key} input')"
+    return f"document.querySelector('.gdm-slider[data-name={key}] input')"
 
 
 def _strokes(page: Page) -> list:
@@ -211,6 +212,6 @@ def _strokes(page: Page) -> list:
 
 
 def _has_mixed_colours(page: Page, n_states: int) -> None:
-    alike, places = page.evaluate(ALIKE, [KNOWN, INFERRED, n_states])
+    alike, places = page.evaluate(ALIKE.replace("MODULES", component.route()), [KNOWN, INFERRED, n_states])
     assert places > 50
     assert alike > 0.7 * places, (alike, places)

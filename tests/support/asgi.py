@@ -13,8 +13,10 @@ def ask(app: ASGIApp, path: str) -> tuple[int, dict[str, str], bytes]:
     """Return status, headers and body of a GET response."""
     sent: list[dict[str, Any]] = []
 
+    requests = [{"type": "http.request", "body": b"", "more_body": False}]
+
     async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
+        return requests.pop() if requests else await asyncio.Future()  # the connection stays
 
     async def send(message: Any) -> None:
         sent.append(message)

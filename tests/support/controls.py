@@ -1,4 +1,4 @@
-"""Find controls of a page under test by the first part of their key."""
+"""Find controls of a page under test by their name, without scope and turn."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.support.sliders import sliders
 def control(app: AppTest, kind: str, name: str) -> Any:
     """Return the control of a kind ("slider") and name ("K")."""
     shown = sliders(app) if kind == "slider" else list(getattr(app, kind))
-    found = [one for one in shown if one.key == name or str(one.key).rsplit("-", 1)[0] == name]
-    assert len(found) == 1, f"{len(found)} controls {name!r} among {[one.key for one in shown]}"
+    keys = [str(one.key).partition("~")[0] for one in shown]
+    found = [one for one, key in zip(shown, keys, strict=True) if key == name or key.rsplit("-", 1)[0] == name]
+    assert len(found) == 1, f"{len(found)} controls {name!r} among {keys}"
     return found[0]

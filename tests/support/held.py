@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 def offers(app: AppTest) -> dict[str, str]:
     """Return the sliders with tables, each with the name of its fit."""
-    (found,) = (each.proto for each in app.get("bidi_component") if each.proto.component_name == "gdm.held")
+    (found,) = (each.proto for each in app.get("bidi_component") if each.proto.component_name == "gdm_held")
     return dict(json.loads(found.json)["offers"])
 
 

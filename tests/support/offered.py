@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from typing import Any
 
+import pytest
+from streamlit.runtime.media_file_manager import MediaFileManager
 from streamlit.testing.v1 import AppTest
+
+_made: dict[
+    str, tuple[str, Callable[[], bytes]]
+] = {}  # by the id that Streamlit gives a file: its name and what makes it
+
+
+def record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what download buttons would make."""
+    plain = MediaFileManager.add_deferred
+
+    def add_deferred(self: MediaFileManager, make: Callable[[], bytes], *args: Any, **more: Any) -> str:
+        key = plain(self, make, *args, **more)
+        _made[key] = more["file_name"], make
+        return key
+
+    _made.clear()
+    monkeypatch.setattr(MediaFileManager, "add_deferred", add_deferred)
 
 
 def offered(app: AppTest) -> set[str]:
     """Return the labels of the download buttons."""
-    return {data["label"] for data in _buttons(app)}
+    return {button.proto.label for button in app.get("download_button")}
 
 
 def files(app: AppTest) -> set[str]:
     """Return the names of the files."""
-    return {data["name"] for data in _buttons(app)}
+    return set(made(app))
 
 
 def made(app: AppTest) -> dict[str, Callable[[], bytes]]:
     """Return the function that makes each file, by name."""
-    return {file.name: file.make for file in app.session_state["_downloads"].files.values()}
-
-
-def _buttons(app: AppTest) -> list[dict[str, str]]:
-    found = [json.loads(element.proto.json) for element in app.get("bidi_component") if element.proto.json]
-    return [data for data in found if "label" in data and "address" in data]
+    return dict(_made[button.proto.deferred_file_id] for button in app.get("download_button"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from streamlit.testing.v1 import AppTest
 
-from pages.ui import navigation
+from pages.ui import navigation, server
 
-APP = str(navigation.ROOT / "app.py")
+APP = str(server.MAIN)
 
 
 def opened(folder: str, /, **address: str) -> AppTest:

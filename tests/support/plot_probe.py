@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from playwright.sync_api import Page
 
 from gdm_studio.plot.figures import Figure
-from pages.ui import theme
+from pages.ui import component, theme
 from pages.ui.server import plotly_address
 
 # Draws figures with the module of the component, without a script run.
 PREPARE = """
-async ({ figures, tokens, plotly }) => {
-  const { default: draw } = await import("/_stcore/bidi-components/gdm.plot/plot.js");
+async ({ figures, tokens, plotly, modules }) => {
+  const { default: draw } = await import(`${modules}/plot.js`);
   const places = figures[0].map((figure, i) => {
     const place = document.createElement("div");
     place.style.cssText = `position:fixed;top:${i * 450}px;left:0;width:800px;background:white;z-index:9999999`;
@@ -37,7 +37,7 @@ async ({ figures, tokens, plotly }) => {
   window.gdmTest = { show, figures, plot, node: plot.querySelector(".main-svg"), sent, places };
 }
 """
-RANGE = "[...window.gdmTest.plot._fullLayout.xaxis.range]"
+RANGE = "[...window.gdmTest.plot.layout.xaxis.range]"
 RUN = """
 async (rounds) => {
   const { show, figures, plot, node } = window.gdmTest;
@@ -50,7 +50,8 @@ async (rounds) => {
 
 def draw(page: Page, *sets: Sequence[Figure]) -> None:
     """Draw the first set of figures over the page; `window.gdmTest.show` draws another set."""
-    page.evaluate(PREPARE, {"figures": sets, "tokens": theme.TOKENS, "plotly": plotly_address()})
+    given = {"figures": sets, "tokens": theme.TOKENS, "plotly": plotly_address(), "modules": component.route()}
+    page.evaluate(PREPARE, given)
 
 
 def take_away(page: Page) -> None:

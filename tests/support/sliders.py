@@ -23,23 +23,16 @@ class Slider:
 
     def set_value(self, value: float) -> Slider:
         """Release the slider at a value."""
-        return self._take(value, held=False)
-
-    def hold(self, value: float) -> Slider:
-        """Hold the slider at a value."""
-        assert self.live, f"{self.key} says nothing while it is held"
-        return self._take(value, held=True)
-
-    def run(self) -> AppTest:
-        return self._app.run()
-
-    def _take(self, value: float, *, held: bool) -> Slider:
         assert not self.disabled, f"{self.key} cannot be moved"
         assert self.min <= value <= self.max, f"{self.key} goes from {self.min} to {self.max}, not to {value}"
         state = self._app.session_state
-        state[self.key] = value
-        state["sliders"][self.key].held = held
+        page = state["_settings"][state["_page"]]
+        page.values[self.key] = [f"{value:.10g}"]
+        page.turns[self.key] += 1
         return self
+
+    def run(self) -> AppTest:
+        return self._app.run()
 
 
 def sliders(app: AppTest) -> list[Slider]:

@@ -12,6 +12,7 @@ from datasets import tables
 from pages.your_data import intake
 from pages.your_data.intake import OpenFile, TableOptions
 from tests.support import drawn, page
+from tests.support.controls import control
 
 # Defaults for a tracking file.
 REPAIRS = {
@@ -34,7 +35,7 @@ def uploaded(name: str, content: bytes) -> AppTest:
 
 def upload(app: AppTest, name: str, content: bytes) -> AppTest:
     """Replace the uploaded file."""
-    return app.file_uploader(key="upload").set_value((name, content, "application/octet-stream")).run()
+    return control(app, "file_uploader", "upload").set_value((name, content, "application/octet-stream")).run()
 
 
 def waves(n: int, period: float, channels: int = 2, seed: int = 0) -> bytes:

@@ -44,7 +44,7 @@ def key_of(data: Data) -> str:
     labels = (
         "" if data.of else hashlib.sha256(b"".join(z.tobytes() for z in labels_of(data.fitted_recordings))).hexdigest()
     )
-    return settings.of("marks", data.of, frames, labels)
+    return settings.scope("marks", data.of, frames, labels)
 
 
 def load(of: str) -> Labels:

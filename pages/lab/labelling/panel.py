@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -19,8 +20,8 @@ from pages.lab.labelling.results import Labelling
 from pages.lab.view import Seen, View
 from pages.ui import settings, shell
 from pages.ui.tables import show_table
+from pages.ui.uploads import Upload, uploader
 
-FILES = ("json", "csv", "tsv", "txt")
 CLIP_S, CLIP_STEPS = 2.0, 30.0
 N_CLIPS = 6  # asked for at once, so that the next one is there before it is wanted
 
@@ -132,18 +133,14 @@ def _remove(labelling: Labelling, mark: Mark, key: str) -> None:
 
 def _upload(labelling: Labelling) -> None:
     key = settings.key("labels-file", labelling.of)
-    st.file_uploader(
-        "Load labels", type=FILES, key=key, on_change=_load_file, args=(labelling, key),
-        help="Labels saved here (JSON); BORIS or a table of bouts for the chosen trial.",
-    )  # fmt: skip
+    said = "Labels saved here (JSON); BORIS or a table of bouts for the chosen trial."
+    uploader("Load labels", partial(_load_file, labelling), key=key, help=said)
 
 
-def _load_file(labelling: Labelling, key: str) -> None:
+def _load_file(labelling: Labelling, files: list[Upload]) -> None:
     """Add all labels of a file, or none."""
-    sent, view, of = st.session_state.get(key), labelling.view, labelling.of
+    (sent,), view, of = files, labelling.view, labelling.of
     trial = labelling.here.trial
-    if sent is None:
-        return
     try:
         if sent.name.lower().endswith(".json"):
             more = Marks.from_json(sent.getvalue().decode("utf-8", errors="replace"))

@@ -13,7 +13,6 @@ from pages.lab.live.screen import open_settings as open_settings
 from pages.lab.live.screen import problem as problem
 from pages.lab.live.screen import progress as progress
 from pages.lab.live.screen import region as region
-from pages.lab.live.screen import release_when_gone as release_when_gone
 from pages.lab.live.screen import share_colours as share_colours
 from pages.lab.live.screen import states_of as states_of
 from pages.lab.live.screen import unanswered as unanswered

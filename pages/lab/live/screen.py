@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -19,14 +20,13 @@ from pages.lab.live import session_cleanup
 from pages.lab.live.answers import Answer
 from pages.lab.live.pictures import Shown, Wanted, is_plain
 from pages.lab.live.session import Live
-from pages.ui import navigation, shell, slider
+from pages.ui import settings, shell
 from pages.ui.plot import Part, Picture, Text, by_key, draw_parts
-from pages.ui.streamlit_internals import this_run
 
 LOOK_EVERY_S = 0.05
 LOOK_SELDOM_S = 1.0  # where many people's fits run: every look costs the server the same, and little has changed since
 LOOK_DEADLINE_S = 600.0  # of the exact states, for which most other questions wait: on a busy machine a minute is short
-LIVE = navigation.stays("live-")
+LIVE = "live-"
 COLOURS = "colours"  # the parameter of a link that names them
 
 
@@ -42,7 +42,7 @@ def fit(page: str, wanted: Wanted, *, moving: bool = False) -> Live:
         st.session_state[key] = Live(engine(), f"{visitor()}/{page}")
     live: Live = st.session_state[key]
     session_cleanup.watch_over(visitor(), live)
-    order = parse(st.query_params.get(COLOURS), int(wanted.config.get("n_states", 0)))
+    order = parse(settings.text(COLOURS), int(wanted.config.get("n_states", 0)))
     live.want(wanted, first_order=order, moving=moving)
     return live
 
@@ -58,8 +58,8 @@ def open_settings() -> dict[str, Any]:
 
 
 def visitor() -> str:
-    """Names this visitor's session."""
-    return this_run().session
+    """Return a random name for this visitor's session."""
+    return str(st.session_state.setdefault("_visitor", secrets.token_hex(8)))
 
 
 def beforehand(usual_s: float) -> str:
@@ -69,16 +69,11 @@ def beforehand(usual_s: float) -> str:
     return f"{words}, after {jobs} other {'job' if jobs == 1 else 'jobs'}" if jobs else words
 
 
-def release_when_gone() -> None:
-    """For a page that keeps much for its visitor before there is a fit: let go of it when the visitor has left."""
-    session_cleanup.watch_over(visitor())
-
-
 def let_go(page: str) -> None:
     """Forget the live fit of this page for this visitor, its data here and on the workers included."""
     live: Live | None = st.session_state.pop(f"{LIVE}{page}", None)
     if live is not None:
-        session_cleanup.let_go(visitor(), live)
+        live.close()
 
 
 def pace(jobs: int) -> float:
@@ -133,9 +128,8 @@ def states_of(live: Live, shown: Shown) -> Answer:
 
 def share_colours(live: Live, shown: Shown) -> None:
     """Put the order of colours into the address where it does not follow from the settings alone."""
-    if shown.state != "fresh":
-        return
-    slider.also_in_address(COLOURS, None if is_plain(shown) else text_of(shown.order))
+    fresh = None if is_plain(shown) else text_of(shown.order)
+    settings.keep(COLOURS, fresh if shown.state == "fresh" else settings.text(COLOURS))
 
 
 def cancel_button(live: Live, page: str) -> None:

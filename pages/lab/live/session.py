@@ -35,7 +35,7 @@ RIPE = 0.3  # of its steps: before, a fit says less than the picture that stands
 class Live:
     """One page of one visitor. `want` and `poll` are for the page's script; they return at once.
 
-    Whoever makes one closes it (screen.let_go, session_cleanup.gone): garbage collection comes when it likes, and would then
+    Whoever makes one closes it (screen.let_go, session_cleanup.left): garbage collection comes when it likes, and would then
     end the jobs of the next one of the same page and visitor.
     """
 

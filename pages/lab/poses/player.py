@@ -183,4 +183,4 @@ def choose_video(data: Data, index: int) -> dict[str, str] | None:
     )  # fmt: skip
     if name not in known:
         return None
-    return {"name": name, "address": downloads.address_of(path_within(data_dir(), name), key=f"video-{name}")}
+    return {"name": name, "address": downloads.video_address(path_within(data_dir(), name))}

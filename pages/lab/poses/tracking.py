@@ -24,7 +24,7 @@ def cleaning(of: str) -> dict[str, Any]:
     """What to repair in the tracked poses of the recording `of`, as `keypoints.clean` takes it."""
     with st.expander("Repairs", icon=":material/healing:"):
         return {
-            "min_score": slide("Least score", 0.0, 0.95, 0.3, 0.05, key="score", of=of, help=_SCORE_HELP).value,
+            "min_score": slide("Least score", 0.0, 0.95, 0.3, 0.05, key="score", of=of, help=_SCORE_HELP),
             "fill_seconds": slide(
                 "Fill gaps up to (s)",
                 0.0,
@@ -34,7 +34,7 @@ def cleaning(of: str) -> dict[str, Any]:
                 key="fill",
                 of=of,
                 help=_FILL_HELP,
-            ).value,
+            ),
             "drop_outliers": switch("Drop jumps", True, key="outliers", of=of, help="Parts that jump and return."),
         }
 

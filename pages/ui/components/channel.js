@@ -1,6 +1,6 @@
-// The live channel's end in the browser (pages/channel): parts of the page that move while no script runs, and when the script
-// is to run again. A connection that breaks comes back by itself and asks for everything that moves. Where none can be had,
-// the script is asked to run once a second while something is under way, and the page says so.
+// The browser's end of the live channel (pages/channel): parts of the page that change while no script runs, and requests for a
+// script run, which are passed on while the visitor is idle. A broken connection is made again; without one the page reruns
+// once a second while something runs, and says so.
 
 const VERSION = 1; // of pages/channel/messages.json
 const ROOT = new URL("../../..", import.meta.url); // this file is served three folders below the app
@@ -9,17 +9,17 @@ const RETRY_MS = [250, 500, 1000, 2000, 4000];
 const ALONE_MS = 1000; // between two runs where there is no channel
 const STANDS_MS = 1000;
 const GIVE_UP = 3; // tries that failed before the page goes on by runs alone
-const LEAVE_MS = 10_000; // for the run of a page that somebody turns to
-const LATE_MS = 10_000; // without a finished run, it is said what is waited for
 const SHOWN_MS = 100; // a page in the background draws nothing, and need not be waited for
-const SETTLED_MS = 300; // after a run, for all that its script drew to be there: Streamlit's page calls each drawing when it likes
+const SETTLED_MS = 300; // after a run, for all that its script drew to be there
+const IDLE_MS = 700; // without a key, a click or a touch
+const BUSY_MS = 10_000; // at most, for a button that is held down or a page that is on its way
 
 const parts = new Map(); // by key: what draws it, and what says that it has been drawn
 const [note, pill] = [sign("p", "gdm-quiet"), sign("div", "gdm-pill")]; // there before the first script has run to its end
 const line = { socket: null, address: "", failed: 0, number: 0, ask: null, moves: false, timer: 0, tables: null };
 window.gdmChannel = line; // for tests, which count what came
 
-// Has `draw` called with what stands now in the place of that key; `drawn` gives a promise of its being on the screen.
+// Have `draw` called with the new content of the place `key`; `drawn` returns a promise of its being on the screen.
 export function hear(key, draw, drawn = () => null) {
   const heard = { draw, drawn };
   parts.set(key, heard);
@@ -30,7 +30,7 @@ export function say(type, fields = {}) {
   if (line.socket?.readyState === WebSocket.OPEN) line.socket.send(JSON.stringify({ v: VERSION, type, ...fields }));
 }
 
-// Has `draw` called with the tables that the server works out for a slider (held.js).
+// Have `draw` called with the tables that the server works out for a slider (held.js).
 export function hearTables(draw) {
   line.tables = draw;
 }
@@ -56,65 +56,47 @@ const TAKES = {
     await Promise.race([Promise.allSettled(waits).then(frame), pause(SHOWN_MS * 20)]);
     say("drawn", { number });
   },
-  run: ({ why }) => line.leaving || line.ask?.(why),
+  run: ({ why }) => askWhenIdle(why),
   tables: (message) => line.tables?.(message),
 };
 
-// Somebody turns to another page, or steps back: of two requests that wait for the same run, Streamlit takes the page and the
-// address of the later one, so that ours would undo theirs. The server asks again where no run follows.
-for (const [name, leaves] of [["click", ({ target }) => target.closest?.("a[href]")], ["popstate", () => true]])
-  window.addEventListener(
-    name,
-    (event) => {
-      if (!leaves(event)) return;
-      line.leaving = true;
-      clearTimeout(line.left);
-      line.left = setTimeout(() => (line.leaving = false), LEAVE_MS);
-    },
-    true,
-  );
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+const frame = () => Promise.race([new Promise(requestAnimationFrame), pause(SHOWN_MS)]);
+
+// ---- script runs, while the visitor is idle ---------------------------------------------------------------------
+// Of two requests that wait for the same run, Streamlit keeps one: ours must not take the place of a click or of another page.
+let busyUntil = 0;
+const busyFor = (ms) => (busyUntil = performance.now() + ms);
+const leaves = ({ type, target }) => type === "popstate" || (type === "click" && target.closest?.("a[href]"));
+for (const name of ["pointerdown", "pointerup", "pointercancel", "click", "keydown", "input", "popstate"])
+  window.addEventListener(name, (event) => busyFor(event.type === "pointerdown" || leaves(event) ? BUSY_MS : IDLE_MS), true);
+
+function askWhenIdle(why) {
+  clearTimeout(line.asking);
+  const left = busyUntil - performance.now();
+  if (left > 0) line.asking = setTimeout(askWhenIdle, Math.min(left, IDLE_MS), why);
+  else line.ask?.(why);
+}
 
 // ---- what is older than what the controls say -------------------------------------------------------------------
 // A slider of the controls has moved: what the page says of its fit is of the value before, until a run has ended.
-window.addEventListener("gdm:slider", (event) => queueMicrotask(() => heard(event))); // once all have heard it
-
-function heard({ detail: { key, said, stands, held }, defaultPrevented }) {
-  if (!document.querySelector(`.st-key-slider-${CSS.escape(key)}`)?.closest("[data-testid=stSidebar]")) return;
+window.addEventListener("gdm:slider", ({ detail: { key, said, stands, held, live } }) => {
+  if (!document.querySelector(`.gdm-slider[data-name="${CSS.escape(key)}"]`)?.closest("[data-testid=stSidebar]")) return;
   if (stands && !held) rest();
-  else if (!stands) wait(said, held, !held || defaultPrevented ? "alone" : "");
-}
-
-// `how` is "alone" where no script draws what the thumb stands at before it is let go.
-function wait(said, held, how = "alone") {
-  clearTimeout(line.late);
-  document.documentElement.dataset.gdmWaiting = how;
+  if (stands) return;
+  document.documentElement.dataset.gdmWaiting = held && live ? "" : "alone"; // alone: no script draws what the thumb stands at
   line.held = held;
-  pill.replaceChildren(`waiting for ${said}`);
+  pill.textContent = `waiting for ${said}`;
   pill.hidden = false;
-  if (!held) line.late = setTimeout(() => late(said), LATE_MS);
-}
-
-function late(said) {
-  const button = document.createElement("button");
-  Object.assign(button, { type: "button", textContent: "Ask again" });
-  button.onclick = () => {
-    say("present");
-    line.ask?.("again");
-    wait(said, false);
-  };
-  pill.replaceChildren(`Still waiting for ${said}: the server has much to do, or cannot be reached. `, button);
-}
+});
 
 function rest() {
-  clearTimeout(line.late);
   line.held = false;
   delete document.documentElement.dataset.gdmWaiting;
   pill.hidden = true;
 }
 
-const pause = (ms) => new Promise((done) => setTimeout(done, ms));
-const frame = () => Promise.race([new Promise(requestAnimationFrame), pause(SHOWN_MS)]);
-
+// ---- the connection ---------------------------------------------------------------------------------------------
 function connect() {
   if (line.socket || !line.address) return;
   const address = new URL(line.address.slice(1), ROOT);
@@ -138,26 +120,20 @@ function connect() {
   };
 }
 
-// A proxy may let a connection through and end it at once: one is taken for good when something came over it, or it has stood.
+// A proxy may let a connection through and end it at once: one counts when something came over it, or it has stood.
 function stands() {
   if (!line.failed) return;
   line.failed = 0;
   mark();
 }
 
-function hangUp() {
-  const { socket } = line;
-  line.socket = null;
-  socket?.close();
-}
-
 const isAlone = () => line.failed >= GIVE_UP;
 
-// Says on the page where it goes on by runs alone, and has it do so.
+// Say on the page where it goes on by runs alone, and have it do so.
 function mark() {
   clearInterval(line.timer);
   note.hidden = !isAlone();
-  if (isAlone()) line.timer = setInterval(() => line.moves && line.ask?.("alone"), ALONE_MS);
+  if (isAlone()) line.timer = setInterval(() => line.moves && askWhenIdle("alone"), ALONE_MS);
 }
 
 function sign(kind, className) {
@@ -170,18 +146,23 @@ export default function ({ data, parentElement, setTriggerValue }) {
   if (pill.parentElement !== parentElement) parentElement.replaceChildren(note, pill);
   note.textContent = data.words;
   window.onbeforeunload = data.unsaved ? (event) => event.preventDefault() : null;
+  const { socket } = line;
   const changed = data.address !== line.address;
   const ended = data.runs !== line.runs;
   Object.assign(line, { address: data.address, moves: data.moves, runs: data.runs });
   if (ended) {
-    line.leaving = false;
+    clearTimeout(line.asking); // the server asks again where it still needs one
+    busyUntil = Math.min(busyUntil, performance.now() + IDLE_MS);
     window.dispatchEvent(new CustomEvent(RUN));
     setTimeout(drawNewest, SETTLED_MS, data.runs);
+    if (!line.held) rest(); // what is out of date from here on, the page says itself
   }
-  if (ended && !line.held) rest(); // what is out of date from here on, the page says itself
   line.ask = (why) => setTriggerValue("run", `${data.runs} ${why}`); // of each run, one request: the same again is none
   parentElement.dataset.runs = data.runs;
-  if (changed) hangUp();
+  if (changed) {
+    line.socket = null;
+    socket?.close();
+  }
   connect();
   mark();
 }

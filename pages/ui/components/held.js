@@ -3,10 +3,10 @@
 // more come while it is held. What the server draws meanwhile is older than the thumb and waits; the slider let go, its
 // pictures count again.
 
-import { hearTables, say as tell } from "../gdm.channel/channel.js"; // under the addresses at which Streamlit loads them
-import draw from "../gdm.plot/plot.js"; // so that each is one module
-import { decode, labelsAt, mixed, statesAt } from "../gdm.plot/colours.js";
-import { drawStates } from "../gdm.plot/states_canvas.js";
+import { hearTables, say as tell } from "./channel.js";
+import draw from "./plot.js";
+import { decode, labelsAt, mixed, statesAt } from "./colours.js";
+import { drawStates } from "./states_canvas.js";
 
 const HEARD = "gdm:slider"; // see slider.js
 const STATES = "gdm:states"; // what the pose player (pages/lab/poses/player.js) shows meanwhile; null: its own again
@@ -28,7 +28,6 @@ function begin(parent) {
     Object.assign(view, { key, value, held });
     if (!held) view.asked = {};
     if (held) {
-      event.preventDefault(); // no script runs: what there is to see comes over the channel
       askFor(view, key);
     }
     if (follows(view)) follow(view);
@@ -108,7 +107,7 @@ function leave(view) {
 }
 
 // ---- a hand comes near ----------------------------------------------------------------------------------------
-const railOf = (key) => document.querySelector(`.st-key-slider-${key} .rail`);
+const railOf = (key) => document.querySelector(`.gdm-slider[data-name="${key}"] .rail`);
 
 function comeNear(view, { type, target }) {
   const key = Object.keys(view.offers).find((each) => railOf(each)?.contains(target));

@@ -1,8 +1,8 @@
 // Draws a figure with Plotly.react into a node that lives as long as its place on the page: zoom, hover and the DOM
 // node survive every update, and nothing flashes. Colours written as "$ink" are looked up in the theme of the moment.
 
-import { hear } from "../gdm.channel/channel.js"; // under the address at which Streamlit loads it, so that it is one module
-import { frameOf, neverAskForSize, rememberSchema } from "./plotly_internals.js";
+import { hear } from "./channel.js";
+import { axesOf } from "./axes.js";
 import { decode } from "./colours.js";
 import { clearStates } from "./states_canvas.js";
 
@@ -19,10 +19,7 @@ function loadPlotly(address) {
   loading ??= new Promise((resolve, reject) => {
     const script = document.createElement("script");
     script.src = new URL(address.slice(1), ROOT);
-    script.onload = () => {
-      rememberSchema(window.Plotly);
-      resolve(window.Plotly);
-    };
+    script.onload = () => resolve(window.Plotly);
     script.onerror = () => reject(new Error("The plotting library could not be loaded."));
     document.head.appendChild(script);
   });
@@ -94,7 +91,7 @@ function build(parent) {
 const FILE_FONT = "Arial, Helvetica, 'Liberation Sans', sans-serif";
 
 function save(plot, format, filename, { least = 0, height } = {}) {
-  const shown = frameOf(plot);
+  const { layout: shown } = plot;
   const width = Math.max(shown.width, least);
   const fit = plot.gdm.refit(width);
   const look = { width, height: fit?.height ?? height ?? shown.height, font: { ...plot.layout.font, family: FILE_FONT } };
@@ -179,7 +176,7 @@ function mindDrags(view) {
     }, DRAG_ENDS_MS);
   };
   plot.addEventListener("pointerdown", ({ target }) => {
-    if (!frameOf(plot)?.dragmode || !target.closest(".draglayer")) return;
+    if (!plot.layout?.dragmode || !target.closest(".draglayer")) return;
     clearTimeout(view.settle);
     view.grip = { stood: view.given };
   }, true);
@@ -205,7 +202,7 @@ function announce(view, time) {
 
 // Zoomed in, the window goes along with a moment that somebody jumps or plays to.
 function keepInView({ plot, figure }, time) {
-  const axis = frameOf(plot)?.x;
+  const axis = axesOf(plot)?.x;
   if (figure.cursor?.kind !== "time" || !axis || axis.autorange) return;
   const whole = figure.layout.xaxis?.range ?? [-Infinity, Infinity];
   const moment = Math.min(Math.max(time, whole[0]), whole[1]);
@@ -218,7 +215,7 @@ function keepInView({ plot, figure }, time) {
 function showCursor(view, time) {
   const { plot, cursor } = view;
   const spec = view.figure.cursor;
-  const frame = frameOf(plot);
+  const frame = axesOf(plot);
   if (time === null || !frame || !spec) {
     cursor.hidden = true;
     return;
@@ -236,9 +233,8 @@ function showCursor(view, time) {
     height = 0;
   } else {
     // Stacked panels share the time axis: the line runs over all of them.
-    const panels = frame.panels();
-    top = Math.min(...panels.map(({ start }) => start));
-    height = Math.max(...panels.map(({ start, length }) => start + length)) - top;
+    top = Math.min(...frame.panels.map(({ start }) => start));
+    height = Math.max(...frame.panels.map(({ start, length }) => start + length)) - top;
   }
   const inside = left >= x.start - 1 && left <= x.start + x.length + 1;
   cursor.hidden = !inside;
@@ -262,7 +258,6 @@ async function draw(Plotly, view, figure, options, tokens) {
   await Plotly.react(plot, coloured, layout, view.updates ? undefined : configuration(view, options));
   oneStop(plot);
   if (view.updates) return;
-  neverAskForSize(plot);
   plot.style.minHeight = "";
   listen(view);
   follow(view);

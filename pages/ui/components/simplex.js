@@ -2,14 +2,13 @@
 // glide. A dot can be taken hold of, by a pointer or by the arrow keys: the evidence follows, so that this very draw
 // lies there. While something is held, dots are painted on a canvas: as marks of Plotly they cost four times as much.
 
-import draw from "../gdm.plot/plot.js"; // under the address at which Streamlit loads it, so that it is one module
-import { frameOf } from "../gdm.plot/plotly_internals.js";
-import { decode } from "../gdm.plot/colours.js";
+import draw from "./plot.js";
+import { axesOf } from "./axes.js";
+import { decode } from "./colours.js";
 import { MANY_NOISE, ROOT3, across, colourOf, draws, inside, picture, up } from "./gumbel.js";
 
 const HEARD = "gdm:slider"; // see slider.js
 const MOVE = "gdm:slider-move";
-const SELDOM_MS = 500;
 const RADIUS = 3; // of a dot, in pixels, as on the server
 const NUDGE = 0.02; // of the triangle's width, for one press of an arrow key
 const SETTLE_MS = 250; // a key held down repeats; where it comes to rest counts
@@ -107,7 +106,6 @@ function begin(parent) {
     const { key, value, held } = event.detail;
     const [, name, index] = key.match(/^([a-z]+)(\d?)$/) ?? [];
     if (!(name in (view.now ?? {}))) return;
-    event.detail.every = SELDOM_MS; // what stands around the triangle is the server's to say
     if (view.grip) return;
     if (index) view.now[name][index - 1] = value;
     else view.now[name] = value;
@@ -147,7 +145,7 @@ function follow(view) {
 
 function axes(view) {
   const plot = view.parent.querySelector(".gdm-plot");
-  const frame = frameOf(plot);
+  const frame = axesOf(plot);
   return frame && { plot, x: frame.x, y: frame.y, box: plot.getBoundingClientRect() };
 }
 

@@ -2,7 +2,7 @@
 // picture of Plotly's takes ten times as long. It looks as Plotly would draw it, whose next picture takes its place. What
 // follows from the states and cannot be worked out here fades. pages/lab/held.py says how each figure is drawn.
 
-import { edgesOfCells, frameOf } from "./plotly_internals.js";
+import { axesOf } from "./axes.js";
 import { averaged, decode, quantise } from "./colours.js";
 
 const STROKE = /^#[0-9a-f]{8}$/; // the colour of a piece of the path; other shapes of a track have plain ones
@@ -13,7 +13,7 @@ const KINDS = { track, strips, areas, places };
 // figure that stands has nothing that could be drawn over.
 export function drawStates(view, how, soft, colours) {
   const { plot, root, badge, figure } = view;
-  const frame = frameOf(plot);
+  const frame = axesOf(plot);
   if (!frame) return false; // not drawn yet
   if (view.over && view.over.figure !== figure) clearStates(view);
   view.over ??= { figure, canvas: document.createElement("canvas"), before: new Map() };
@@ -23,7 +23,7 @@ export function drawStates(view, how, soft, colours) {
     return false;
   }
   for (const mark of plot.querySelectorAll(".infolayer > .annotation")) {
-    if (how.fades?.includes(frame.annotations[mark.dataset.index]?.name)) restyle(on, mark, "opacity", FADED);
+    if (how.fades?.includes(plot.layout.annotations[mark.dataset.index]?.name)) restyle(on, mark, "opacity", FADED);
   }
   if (how.badge) {
     const { stride } = soft(how.part ?? Object.values(how.rows)[0]);
@@ -50,7 +50,8 @@ function restyle({ before }, node, name, value) {
 }
 
 // A clean canvas as large as the figure, below its words; what is drawn stays between the axes.
-function paper(plot, canvas, { x, y, width, height }) {
+function paper(plot, canvas, { x, y }) {
+  const { width, height } = plot.layout;
   const words = plot.querySelectorAll(".svg-container > .main-svg")[1];
   if (canvas.nextSibling !== words) words.before(canvas);
   const scale = devicePixelRatio;
@@ -164,8 +165,8 @@ function strips({ pen, frame, plot, figure }, { rows, step, waiting, opacity }, 
   const present = Object.keys(rows).filter((row) => first.y?.includes(row));
   if (!present.length) return false;
   const { surface } = plot.gdm.tokens;
-  const edge = edgesOfCells(plot), gap = first.ygap ?? 0;
-  const across = edges(edge.x, frame.x), down = edges(edge.y, frame.y);
+  const gap = first.ygap ?? 0;
+  const across = (i) => whole(frame.x, first.x0 + (i - 0.5) * first.dx), down = (i) => whole(frame.y, i - 0.5);
   const band = (row) => [0, 1].map((side) => down(first.y.indexOf(row) + side)).sort((a, b) => a - b);
   for (const row of present) {
     const [top, bottom] = band(row);
@@ -187,10 +188,5 @@ function strips({ pen, frame, plot, figure }, { rows, step, waiting, opacity }, 
   return true;
 }
 
-// Where the edges of cells lie, as Plotly rounds them.
-function edges(values, axis) {
-  const ends = [values[0], values.at(-1)].map((v) => axis.category(v));
-  const low = Math.max(-0.5 * axis.length, Math.min(...ends));
-  const span = Math.round(Math.min(1.5 * axis.length, Math.max(...ends)) - low);
-  return (i) => axis.start + low + Math.min(Math.max(Math.round(axis.category(values[i]) - low), 0), span);
-}
+// Plotly rounds the edges of cells to whole pixels.
+const whole = (axis, value) => axis.start + Math.round(axis.at(value) - axis.start);

@@ -1,6 +1,6 @@
 // Words that a script or the live channel says, in a place that stays (pages/ui/plot.py makes them safe).
 
-import { hear } from "../gdm.channel/channel.js"; // under the address at which Streamlit loads it, so that it is one module
+import { hear } from "./channel.js";
 
 export default function show({ data, parentElement }) {
   const view = (parentElement.gdmText ??= build(parentElement));

@@ -1,0 +1,38 @@
+"""The app's own components: modules of components/, which browsers load from this server (server.py)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+FOLDER = Path(__file__).parent / "components"
+
+
+def base_path() -> str:
+    """Return the path that the app is served below, such as "/lab"; "" for none."""
+    base = str(st.get_option("server.baseUrlPath")).strip("/")
+    return f"/{base}" if base else ""
+
+
+@cache
+def route() -> str:
+    """Return the address of the modules, which changes with their content: browsers may keep what they loaded."""
+    content = b"".join(path.read_bytes() for path in sorted(FOLDER.glob("*.js")))
+    return f"/gdm/static/{hashlib.sha256(content).hexdigest()[:12]}"
+
+
+@cache
+def component(name: str) -> Callable[..., Any]:
+    """Return the component of components/<name>.js.
+
+    Streamlit runs an inline script from memory. This one loads the module from its address, so that components share what
+    they import.
+    """
+    address = f"{base_path()}{route()}/{name}.js"
+    js = f'const {{ default: show }} = await import(new URL("{address}", location.origin));\nexport default show;\n'
+    return st.components.v2.component(f"gdm_{name}", js=js, isolate_styles=False)
