@@ -1,7 +1,8 @@
 """What runs for every visit: the theme, then the page that was asked for."""
 
-from pages.ui import navigation, server, theme
+from pages.ui import every_event, navigation, server, theme
 
+every_event.take_every_event()
 server.keep_modules()  # what was loaded beside a run: the engine, torch
 theme.apply()
 navigation.build()

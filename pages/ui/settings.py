@@ -17,6 +17,7 @@ import streamlit as st
 from pages.ui.component import component
 
 Texts = dict[str, list[str]]
+REPORTED_S = 30
 _PAGES, _PAGE = "_settings", "_page"
 
 
@@ -94,7 +95,7 @@ def change(name: str, value: str | Sequence[str] | None) -> None:
 def report(name: str, message: str) -> None:
     """Tell the visitor that a link asked for something else than the control `name` shows."""
     if name in _current().asked:
-        st.toast(message, icon=":material/link:", duration="infinite")
+        st.toast(message, icon=":material/link:", duration=REPORTED_S)
 
 
 def on_page(page: str) -> Texts:

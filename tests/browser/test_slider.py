@@ -82,7 +82,7 @@ def test_held_slider_sends_its_latest_value_from_time_to_time(page):
     assert _sent(page) == [(70, True)], "values in between are skipped"
     page.mouse.move(*_at(page, "First", 80))
     page.mouse.up()
-    page.wait_for_function("window.gdmTest.sent.at(-1).held === false")
+    page.wait_for_function("window.gdmTest.sent.at(-1)?.held === false")
     page.wait_for_timeout(400)
     assert _sent(page)[1:] == [(80, False)], "the release is sent at once"
     assert [h["held"] for h in page.evaluate("window.gdmTest.heard")][-1] is False
@@ -91,12 +91,13 @@ def test_held_slider_sends_its_latest_value_from_time_to_time(page):
 def test_rerun_does_not_move_a_held_thumb(page):
     thumb = page.get_by_role("slider", name="First", exact=True)
     _drag(page, 70)
-    page.evaluate("window.gdmTest.show({ value: 52, heard: window.gdmTest.sent[0]?.number ?? 0 })")
+    page.wait_for_function("window.gdmTest.sent.length === 1")
+    page.evaluate("window.gdmTest.show({ value: 52, heard: window.gdmTest.sent[0].number })")
     expect(thumb).to_have_value("70")
     page.mouse.move(*_at(page, "First", 72))
     page.mouse.up()
     expect(thumb).to_have_value("72")
-    page.evaluate("window.gdmTest.show({ value: 52, heard: window.gdmTest.sent[0]?.number ?? 0 })")
+    page.evaluate("window.gdmTest.show({ value: 52, heard: window.gdmTest.sent[0].number })")
     expect(thumb).to_have_value("72")  # a run that began before the release
     page.evaluate("window.gdmTest.show({ value: 40, heard: window.gdmTest.sent.at(-1).number })")
     expect(thumb).to_have_value("40")  # the page itself set another value
@@ -122,7 +123,7 @@ def test_keys_move_the_slider_and_send_the_last_value(page):
     page.keyboard.press("End")
     expect(thumb).to_have_attribute("aria-valuetext", "100 m")
     page.wait_for_function(
-        "() => { const { value, held } = window.gdmTest.sent.at(-1); return value === 100 && !held; }"
+        "() => { const { value, held } = window.gdmTest.sent.at(-1) ?? {}; return value === 100 && !held; }"
     )
 
 

@@ -1,0 +1,8 @@
+"""An app whose panel changes all the time and asks for script runs, with a button and keys that are counted."""
+
+import streamlit as st
+
+from pages.channel import route
+from pages.ui import server
+
+app = st.App("counting_page.py", routes=[*server.routes(), *route.routes()], middleware=server.MIDDLEWARE)
