@@ -43,7 +43,8 @@ def test_model_and_states_are_applied_together(engine, probes, monkeypatch):
     app = settled(pressed(opened(view="Suggest settings"), "Suggest settings"))
     assert app.markdown[0].value.startswith("**Use three states (Sticky AR-HMM)")
     app = settled(pressed(app, "Apply settings"))
-    assert (app.session_state["model"], app.session_state["K"]) == ("arhmm-sticky", 3)
+    assert app.selectbox(key="model~1").value == "arhmm-sticky"
+    assert slider(app, "K").value == 3
     assert app.markdown[0].value.startswith("**Use three states (Sticky AR-HMM)"), "it stays on the page"
 
 

@@ -7,13 +7,14 @@ from contextvars import copy_context
 from typing import Any
 
 import pytest
-from pages.ui.every_event import take_every_event
 from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
 from streamlit.runtime.scriptrunner import RerunData, RerunException
 from streamlit.runtime.scriptrunner_utils.script_run_context import ThreadState
 from streamlit.runtime.state import SessionState
 from streamlit.runtime.state.common import WidgetMetadata
 from streamlit.runtime.state.safe_session_state import SafeSessionState
+
+from pages.ui.every_event import take_every_event
 
 CLICKED = WidgetStates(widgets=[WidgetState(id="button", trigger_value=True)])
 
