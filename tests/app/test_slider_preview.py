@@ -14,6 +14,7 @@ from pages.formula1.data import along_lap
 from pages.lab import held
 from tests.support import formula1_page
 from tests.support.controls import control
+from tests.support.drawn import record
 from tests.support.held import labels, offers, shares, tables
 from tests.support.nascar_page import live_of, opened
 from tests.support.page import opened as opened_page
