@@ -1,5 +1,5 @@
-"""What people ask of data and models, a verb each: `gdm_core.suggest`, `compare`, `sweep`. All work in this process, one fit
-after the other and kept on disk, or on an engine; what they give prints itself and has `to_frame()`."""
+"""`gdm_core.suggest`, `compare` and `sweep`. They run on an engine or in this process, cache finished fits on disk, and return
+results that can be printed and have `to_frame()`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gdm_core.engine.engine import Engine
 from gdm_core.engine.job import Progress
 from gdm_core.engine.suggest import MODELS, MOST_STATES, SEEDS, Suggestion, SuggestQuestion
 from gdm_core.engine.suggest import suggest as _suggestions
-from gdm_core.engine.sweep import EVALUATE, Records, Sweep, run
+from gdm_core.engine.sweep import EVALUATE, Records, Sweep
 from gdm_core.errors import ConfigError
 from gdm_core.models.base import StateModel
 from gdm_core.trials import TrialsLike, as_trials
@@ -55,19 +55,19 @@ def compare(
     progress: Progress | None = None,
     engine: Engine | None = None,
 ) -> Compared:
-    """Settings side by side on the same new trials: what can be told apart, and what beats lines that learn no dynamics.
+    """Fit several models from several seeds, measure them and baselines on the same test trials, and say which differ.
 
-    models       unfitted ones, by name or in a list; their own seed is not looked at, and they stay as they are
-    train, test  what all are fitted to, and what they are measured on
+    models       unfitted models, by name or in a list; they are not changed, and their own seeds are ignored
+    train, test  trials to fit and to measure on
     seeds        each model is fitted from each of them
-    progress     is told how many fits are done, and of how many
-    engine       to work on, None for this process
+    progress     called with the number of finished fits and the total
+    engine       runs the fits; None for this process
     """
     named = dict(models) if isinstance(models, Mapping) else _named(models)
     settings = {name: (model.family, _setting(model)) for name, model in named.items()}
     comparison = Comparison(settings, seeds, as_trials(train), as_trials(test))
-    fits = comparison.fits().found(engine, "compare", progress=progress)
-    return comparison.compared(fits, comparison.lines().found(engine, "compare"))
+    fits = comparison.fits().run(engine, "compare", progress=progress)
+    return comparison.collect(fits, comparison.baselines().run(engine, "compare"))
 
 
 def sweep(
@@ -81,21 +81,22 @@ def sweep(
     progress: Progress | None = None,
     engine: Engine | None = None,
 ) -> Records:
-    """A fit for every combination of values and every seed. Stopped and asked for again, it goes on where it was.
+    """Fit every combination of parameter values from every seed. A sweep that was stopped continues when it is called again.
 
-    model        an unfitted one with everything that is not in the grid; it stays as it is
-    grid         {"n_states": [3, 4, 5], "temperature": [0.5, 0.99]}: values to try of each parameter
-    train, test  what is fitted to, and what is scored
+    model        an unfitted model with the parameters that are not in the grid; it is not changed
+    grid         values of each parameter: {"n_states": [3, 4, 5], "temperature": [0.5, 0.99]}
+    train, test  trials to fit and to score
     seeds        each combination is fitted from each of them
-    scorer       "module:function" of (model, train, test), whose numbers become scores; "" for the bound alone, which is quick
-    progress     is told how many fits are done, and of how many
-    engine       to work on, None for this process
+    scorer       "module:function" of (model, train, test) whose numbers become scores; "" for the ELBO alone (fast)
+    progress     called with the number of finished fits and the total
+    engine       runs the fits; None for this process
     """
     if unknown := sorted(set(grid) - model.get_params().keys()):
         raise ConfigError(f"The grid names {', '.join(unknown)}, which {type(model).__name__} has no parameter for.")
     base = {name: value for name, value in _setting(model).items() if name not in grid}
-    asked = Sweep(model.family, base, grid, seeds, as_trials(train), as_trials(test), scorer)
-    return Records(run(asked, progress=progress, engine=engine))
+    return Sweep(model.family, base, grid, seeds, as_trials(train), as_trials(test), scorer).run(
+        engine, progress=progress
+    )
 
 
 def _setting(model: StateModel) -> dict[str, Any]:
@@ -103,7 +104,7 @@ def _setting(model: StateModel) -> dict[str, Any]:
 
 
 def _named(models: Sequence[StateModel]) -> dict[str, StateModel]:
-    """By the calls that make them."""
+    """Return the models by their repr."""
     found = {str(type(model)(**_setting(model))): model for model in models}
     if len(found) < len(models):
         raise ConfigError("Two of these models are the same. Compare each once; seeds are given by `seeds`.")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from datasets import formula1, mice, nascar
-from gdm_core.analysis.comparisons import Cell, fitted_cell, lines_to_beat
+from gdm_core.analysis.comparisons import Cell, fit_cell, measure_baselines
 from gdm_core.analysis.envelopes import next_ranges
 from gdm_core.engine.compare import Comparison, Setting
 from gdm_core.engine.engine import Engine
@@ -152,8 +152,8 @@ def grids(n_seeds: int | None = None, samples: int = 1000) -> list[Grid]:
         first = asked.comparisons[0]
         lines[json.dumps(["lines", name])] = (first.train, first.test, first.n_states)
     ranges: Cells = {json.dumps(["ranges", setting]): range_arguments(setting, samples) for setting in SETTINGS}
-    work: list[tuple[Callable[..., Any], Cells]] = [(fitted_cell, fits), (lines_to_beat, lines), (next_ranges, ranges)]
-    return [Grid(function, cells, kept=False, deadline_s=DEADLINE_S) for function, cells in work]
+    work: list[tuple[Callable[..., Any], Cells]] = [(fit_cell, fits), (measure_baselines, lines), (next_ranges, ranges)]
+    return [Grid(function, cells, cached=False, deadline_s=DEADLINE_S) for function, cells in work]
 
 
 def n_pieces(n_seeds: int | None = None) -> int:
@@ -178,7 +178,7 @@ def reproduce_all(
             progress(before + done, total)
 
     for grid in work:
-        view = grid.found(engine, "reproduce", progress=told)
+        view = grid.run(engine, "reproduce", progress=told)
         before += view.done
         for place, value in view.results.items():
             _put(found, json.loads(place), value)

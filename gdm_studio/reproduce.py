@@ -109,7 +109,7 @@ def run_tasks(
     from gdm_core.engine.grid import Grid
 
     cells = {"/".join(map(str, astuple(task))): (task,) for task in work}
-    view = Grid(run, cells, kept=False, deadline_s=DEADLINE_S).found(engine, "reproduce", progress=progress)
+    view = Grid(run, cells, cached=False, deadline_s=DEADLINE_S).run(engine, "reproduce", progress=progress)
     if view.failures:
         raise FitError(next(iter(view.failures.values())))
     return [view.results[name] for name in cells]

@@ -1,10 +1,10 @@
-"""Settings side by side: what each came to on the same new trials, and which of them can be told apart.
+"""Measure settings on the same test trials, and tell which of them differ.
 
 Every setting is fitted from several seeds and measured in the same blocks of time. Two settings are compared block by
-block, since some moments are hard for everybody; what seeds change is counted as well. A difference is called one only
-if its interval, widened for the number of pairs looked at, leaves out zero.
+block, and the spread over seeds counts as well. They differ if the interval of their difference, corrected for the number
+of pairs, excludes zero.
 
-Fits of one trial can also be laid beside each other moment by moment, with what they agree on.
+Fits of one trial can also be compared moment by moment, with their consensus.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ N_BLOCKS = 12
 FEWEST_BLOCKS = 4
 MAX_SHOWN = 4_000  # samples of states that travel, evenly spaced
 CONFIDENCE = 0.95
-APART = 0.5  # of all weight in other states: from here on two fits say different things
-# What is measured in every block, more being better: name -> (words, digits).
+APART = 0.5  # share of the weight in other states from which two fits disagree
+# Measures of a block, for which more is better: name -> (words, digits).
 MEASURES = {
     "states": ("matches the labels", 3),
     "density": ("forecast density, next sample (nats)", 2),
@@ -60,11 +60,11 @@ MEASURES = {
 
 @dataclass(frozen=True)
 class Cell:
-    """What one fit came to, or one line to beat. Plain enough for a store.
+    """Measurements of one fit, or of one baseline.
 
-    blocks    measure -> value of each block of the new trials, in order of time
-    scores    single numbers over all new trials
-    states    [T', K] soft states of the new trials laid end to end, every `stride`-th sample; empty for lines to beat
+    blocks    measure -> value of each block of the test trials, in order of time
+    scores    single numbers over all test trials
+    states    [T', K] soft states of the concatenated test trials, every `stride`-th sample; empty for baselines
     """
 
     blocks: dict[str, tuple[float, ...]]
@@ -75,6 +75,7 @@ class Cell:
     seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
         rounded = np.round(255 * self.states).astype(np.uint8)
         plain = {"values": b64encode(rounded.tobytes()).decode("ascii"), "shape": list(rounded.shape)}
         return {**asdict(self), "blocks": {k: list(v) for k, v in self.blocks.items()}, "states": plain}
@@ -91,8 +92,8 @@ class Cell:
 
 
 # ---- measuring one fit ----------------------------------------------------------------------------------------------
-def blocks_of(test: Trials) -> list[npt.NDArray[np.int64]]:
-    """Samples of each block, numbered over all trials laid end to end; no block reaches over the seam of two trials."""
+def split_blocks(test: Trials) -> list[npt.NDArray[np.int64]]:
+    """Return the samples of each block, numbered over the concatenated trials; no block spans two trials."""
     total, begin, found = test.n_samples, 0, []
     for trial in test:
         wanted = max(1, round(N_BLOCKS * trial.n_samples / total))
@@ -106,22 +107,22 @@ def blocks_of(test: Trials) -> list[npt.NDArray[np.int64]]:
     return found
 
 
-def fitted_cell(family: str, setting: Mapping[str, Any], train: Trials, test: Trials) -> dict[str, Any]:
-    """Fit one setting (its seed included) and measure it on new trials; plain values, for a store."""
+def fit_cell(family: str, setting: Mapping[str, Any], train: Trials, test: Trials) -> dict[str, Any]:
+    """Fit one setting, seed included, and return its Cell on the test trials as plain values."""
     model = fitted(family, setting, train)
     soft = np.concatenate(model.predict_proba(test)).astype(np.float64)
     stride = max(1, -(-len(soft) // MAX_SHOWN))
     scores = {"elbo_train": float(model.elbo_), "elbo_test": float(model.score(test))}
-    held: list[tuple[float, int]] = []  # share of outcomes inside the 90 % bands at the last step, and of how many
+    covered: list[tuple[float, int]] = []  # share of outcomes inside the 90% bands at the last step, and their number
 
     def predict(trial: Trial, at: npt.NDArray[np.int64]) -> Predicted:
-        # As calibrated: adaptive bands would hold nine tenths for every setting, and know more than the lines to beat.
+        # Not adaptive: adaptive bands cover 90% for every setting and use more data than the baselines.
         found = model.forecast(trial, horizon=HORIZON, n_paths=N_PATHS, seed=0, origins=at, adaptive=False)
-        held.append((float(coverage(found, trial.y, 0.9)[-1]), len(at)))
+        covered.append((float(coverage(found, trial.y, 0.9)[-1]), len(at)))
         return np.asarray(found.mean, np.float64), np.asarray(found.std[:, 0], np.float64)
 
-    by_block = _predicted(test, predict, model.min_samples - 1)
-    if sound := [one for one in held if np.isfinite(one[0])]:
+    by_block = _predict_blocks(test, predict, model.min_samples - 1)
+    if sound := [one for one in covered if np.isfinite(one[0])]:
         shares, counts = zip(*sound, strict=True)
         scores["coverage_90"] = float(np.average(shares, weights=counts))
     known, truth = np.concatenate(labels_of(train)), np.concatenate(labels_of(test))
@@ -130,7 +131,7 @@ def fitted_cell(family: str, setting: Mapping[str, Any], train: Trials, test: Tr
     if (truth != UNLABELLED).any() and (known != UNLABELLED).any():
         soft_train = np.concatenate(model.predict_proba(train)).astype(np.float64)
         scores |= _numbers(state_scores(soft_train, known, soft, truth))
-        by_block["states"] = _agreement(soft_train, known, soft, truth, blocks_of(test))
+        by_block["states"] = _agreement(soft_train, known, soft, truth, split_blocks(test))
         if hasattr(model, "untrained"):
             blank = model.untrained(train, 0)
             sides = [np.concatenate(blank.predict_proba(trials)).astype(np.float64) for trials in (train, test)]
@@ -146,11 +147,11 @@ def fitted_cell(family: str, setting: Mapping[str, Any], train: Trials, test: Tr
     ).to_dict()
 
 
-def lines_to_beat(train: Trials, test: Trials, n_states: int) -> dict[str, Any]:
-    """What has no states or no dynamics, measured in the same blocks: name -> cell, as plain values."""
+def measure_baselines(train: Trials, test: Trials, n_states: int) -> dict[str, Any]:
+    """Measure baselines without states or dynamics in the same blocks: name -> Cell as plain values."""
     found = {
-        "stands still": Cell(_predicted(test, _stands_still)),
-        "linear AR(1)": Cell(_predicted(test, _linear(train))),
+        "stands still": Cell(_predict_blocks(test, _predict_last_value)),
+        "linear AR(1)": Cell(_predict_blocks(test, _fit_autoregression(train))),
     }
     if (np.concatenate(labels_of(test)) != UNLABELLED).any():
         for name, scores in state_baselines(train, test, n_states).items():
@@ -158,17 +159,17 @@ def lines_to_beat(train: Trials, test: Trials, n_states: int) -> dict[str, Any]:
     return {name: cell.to_dict() for name, cell in found.items()}
 
 
-Predicted = tuple[Array, Array | None]  # means [O, H, N] from each origin, and spread [O, N] of the next sample
+Predicted = tuple[Array, Array | None]  # means [O, H, N] from each origin, sd [O, N] of the next sample
 Predict = Callable[[Trial, npt.NDArray[np.int64]], Predicted]
 
 
-def _stands_still(trial: Trial, at: npt.NDArray[np.int64]) -> Predicted:
+def _predict_last_value(trial: Trial, at: npt.NDArray[np.int64]) -> Predicted:
     now = carried_forward(trial.y, np.nan)[at]
     return np.repeat(now[:, None], HORIZON, axis=1).astype(np.float64), None
 
 
-def _linear(train: Trials) -> Predict:
-    """One linear rule; its spread is that of its errors on the fitted trials."""
+def _fit_autoregression(train: Trials) -> Predict:
+    """Return the forecasts of one autoregression, with the sd of its errors on the fitted trials."""
     linear = baselines.LinearAR.fit(train)
     errors = [
         outcomes(trial.y, (at := np.arange(trial.n_samples - 1)), 1)[:, 0] - linear.forecast(trial.y, at, 1)[:, 0]
@@ -184,17 +185,19 @@ def _linear(train: Trials) -> Predict:
     return predict
 
 
-def _predicted(test: Trials, predict: Predict, first: int = 0) -> dict[str, tuple[float, ...]]:
-    """Block by block: what part of the variance over all new trials the predictions explain, and the density of the next
-    sample, a Gaussian of the predicted mean and spread (comparable between models, whatever their own likelihood is).
+def _predict_blocks(test: Trials, predict: Predict, first: int = 0) -> dict[str, tuple[float, ...]]:
+    """Return, for each block, the R² of predictions and the Gaussian log density of the next sample.
 
-    first   sample of each trial from which there are predictions
+    R² is relative to the variance over all test trials. The density uses the predicted mean and sd alone, so it compares
+    models with different likelihoods.
+
+    first  first sample of each trial with a prediction
     """
     everything = np.concatenate([trial.y for trial in test]).astype(np.float64)
     variance = np.nanvar(everything, axis=0)
     variance = np.where(variance > 0, variance, np.nan)
     stride = max(1, -(-test.n_samples // MAX_ORIGINS))
-    missed = np.full((test.n_samples, 2), np.nan)  # squared error as a share of the variance: one and ten samples ahead
+    missed = np.full((test.n_samples, 2), np.nan)  # squared error relative to the variance, 1 and 10 samples ahead
     density = np.full(test.n_samples, np.nan)
     begin = 0
     for trial in test:
@@ -212,7 +215,7 @@ def _predicted(test: Trials, predict: Predict, first: int = 0) -> dict[str, tupl
                 nats = -0.5 * scaled**2 - np.log(spread) - 0.5 * np.log(2 * np.pi)
                 density[begin + at] = np.where(np.isfinite(nats).any(axis=1), np.nansum(nats, axis=1), np.nan)
         begin += trial.n_samples
-    cut = blocks_of(test)
+    cut = split_blocks(test)
     found = {
         "next": tuple(float(1 - known_mean(missed[block, 0])) for block in cut),
         "ten": tuple(float(1 - known_mean(missed[block, 1])) for block in cut),
@@ -225,7 +228,7 @@ def _predicted(test: Trials, predict: Predict, first: int = 0) -> dict[str, tupl
 def _agreement(
     fitted: Array, known: npt.NDArray[Any], soft: Array, truth: npt.NDArray[Any], blocks: list[npt.NDArray[np.int64]]
 ) -> tuple[float, ...]:
-    """Share of each block whose strongest state is the true one; states are named on the fitted trials."""
+    """Return the accuracy of the strongest state in each block; states are matched to labels on the fitted trials."""
     n_states, labels = soft.shape[1], set(np.unique(np.concatenate([known, truth])).tolist()) - {UNLABELLED}
     name = match_states if n_states == len(labels) else majority_map
     right = (name(fitted.argmax(axis=1), known, n_states)[soft.argmax(axis=1)] == truth).astype(np.float64)
@@ -240,7 +243,7 @@ def _numbers(scores: Any) -> dict[str, float]:
 # ---- telling settings apart -----------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Difference:
-    """First minus second: its mean, and half of its interval."""
+    """First minus second: the mean, and half the width of its interval."""
 
     first: str
     second: str
@@ -248,11 +251,11 @@ class Difference:
     half: float
 
     @property
-    def is_one(self) -> bool:
+    def is_significant(self) -> bool:
         return abs(self.mean) > self.half
 
     def text(self, measure: str) -> str:
-        """With as many digits as the interval has something to say with."""
+        """Return the mean and its interval, with as many digits as the interval supports."""
         digits = MEASURES[measure][1]
         if 0 < self.half < np.inf:
             digits = min(max(digits, 1 - math.floor(math.log10(self.half))), 6)
@@ -261,9 +264,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Verdict:
-    """best: those that cannot be told from the one with the highest mean, that one first; behind: all others, nearest first.
+    """Which settings are best by one measure.
 
-    differences  of every pair, the one that comes first in the table first
+    best         the highest mean first, then those that do not differ from it
+    behind       the others, nearest first
+    differences  of every pair, in the order of the table
     """
 
     measure: str
@@ -276,23 +281,25 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """What a careful reader may take away: which are best, and by how much they are ahead of the others."""
+        """The best settings, and how far they are ahead of the others."""
         if len(self.means) < 2:
             return ""
         one, beaten = self.best[0], listed([f"{d.second} by {d.text(self.measure)}" for d in self.behind])
         if len(self.best) == 1:
             return f"{one} is ahead of {beaten}."
-        return f"{listed(self.best)} cannot be told apart here" + (f"; {one} is ahead of {beaten}." if beaten else ".")
+        return f"No clear difference between {listed(self.best)}" + (
+            f"; {one} is ahead of {beaten}." if beaten else "."
+        )
 
     @property
     def basis(self) -> str:
-        """What its intervals are made from."""
+        """What the intervals are based on."""
         seeds = f" and {self.n_seeds} seeds" if self.n_seeds > 1 else ", one seed each"
-        return f"{100 * CONFIDENCE:.0f} % intervals over {self.n_blocks} blocks of the new trials{seeds}, for all pairs at once"
+        return f"{100 * CONFIDENCE:.0f}% intervals over {self.n_blocks} blocks of the test trials{seeds}, corrected for all pairs"
 
 
 def verdict(measure: str, values: Mapping[str, Sequence[Sequence[float]]]) -> Verdict:
-    """Of [seeds, blocks] of one measure for each name. Blocks that are unknown for anybody are left out."""
+    """Compare tables [seeds, blocks] of one measure. Blocks that are NaN in any table are left out."""
     tables = {name: np.asarray(rows, np.float64) for name, rows in values.items() if len(rows)}
     sizes = {table.shape[1] for table in tables.values()}
     if len(sizes) > 1:
@@ -307,17 +314,17 @@ def verdict(measure: str, values: Mapping[str, Sequence[Sequence[float]]]) -> Ve
     best, behind = order[:1], []
     for name in order[1:]:
         pair = next(d for d in found if {d.first, d.second} == {order[0], name})
-        if pair.is_one:
+        if pair.is_significant:
             behind.append(Difference(order[0], name, abs(pair.mean), pair.half))
         else:
             best.append(name)
-    n_seeds = max((len(table) for table in tables.values()), default=0)  # lines to beat have one
+    n_seeds = max((len(table) for table in tables.values()), default=0)  # baselines have one
     n_blocks = next((table.shape[1] for table in tables.values()), 0)
     return Verdict(measure, means, tuple(best), tuple(behind), tuple(found), n_blocks, n_seeds)
 
 
 def _difference(first: str, second: str, a: Array, b: Array, n_pairs: int) -> Difference:
-    """Blocks are paired; seeds are not (seed 0 of one model has nothing to do with seed 0 of another)."""
+    """Return the difference of two tables [seeds, blocks]: blocks are paired, seeds are not."""
     from scipy.stats import t
 
     by_block = a.mean(axis=0) - b.mean(axis=0)
@@ -329,26 +336,26 @@ def _difference(first: str, second: str, a: Array, b: Array, n_pairs: int) -> Di
     if total == 0:
         return Difference(first, second, float(by_block.mean()), 0.0)
     freedom = total**2 / sum(variance**2 / df for variance, df in parts)  # Welch and Satterthwaite
-    level = 1 - (1 - CONFIDENCE) / (2 * max(1, n_pairs))  # Bonferroni: all pairs hold at once
+    level = 1 - (1 - CONFIDENCE) / (2 * max(1, n_pairs))  # Bonferroni
     return Difference(first, second, float(by_block.mean()), float(t.ppf(level, freedom) * np.sqrt(total)))
 
 
-# ---- fits beside each other, moment by moment: states matched one to one -------------------------------------------------
+# ---- comparing fits moment by moment --------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Consensus:
-    """states [T, K] mean of all fits; apart [T] how far a fit is from it on average (0: all say the same, 1: nothing shared)."""
+    """Mean states [T, K] of several fits, and their mean distance `apart` [T] from it (0 to 1)."""
 
     states: States
     apart: Shares
 
     @property
     def share(self) -> float:
-        """How much of all weight is where the fits agree."""
+        """Share of the weight on which the fits agree."""
         return float(1 - self.apart.mean())
 
 
-def like(states: States, reference: States) -> States:
-    """`states` [T, K] in the columns of `reference` [T, R] that they share most with; what has no like comes after them."""
+def match_columns(states: States, reference: States) -> States:
+    """Return `states` [T, K] in the matching columns of `reference` [T, R]; states without a match come last."""
     from scipy.optimize import linear_sum_assignment
 
     if len(states) != len(reference):
@@ -362,27 +369,27 @@ def like(states: States, reference: States) -> States:
 
 
 def distance(first: States, second: States) -> Shares:
-    """[T] what part of the weight two fits put into different states, the second's matched to the first's."""
-    moved = like(second, first)
+    """Return the share [T] of the weight that two fits put into different states, after matching them."""
+    moved = match_columns(second, first)
     padded = np.zeros_like(moved)
     padded[:, : first.shape[1]] = first
     found: Shares = (0.5 * np.abs(padded - moved).sum(axis=1)).astype(np.float32)
     return found
 
 
-def consensus(fits: Sequence[States]) -> Consensus:
-    """Of fits with the same number of states, matched to the one that is nearest to all others."""
+def find_consensus(fits: Sequence[States]) -> Consensus:
+    """Return the consensus of fits with the same K, matched to the fit that is nearest to all others."""
     if not fits:
-        raise DataError("There is no fit to agree with.")
+        raise DataError("A consensus needs at least one fit.")
     if len({fit.shape for fit in fits}) > 1:
         raise DataError("A consensus needs fits of one trial with the same number of states.")
     nearest = min(fits, key=lambda one: sum(float(distance(one, other).mean()) for other in fits))
-    moved = np.stack([like(fit, nearest) for fit in fits])  # [S, T, K]
+    moved = np.stack([match_columns(fit, nearest) for fit in fits])  # [S, T, K]
     mean = moved.mean(axis=0)
     return Consensus(mean, (0.5 * np.abs(moved - mean).sum(axis=2)).mean(axis=0).astype(np.float32))
 
 
-def moments(apart: Shares, least: float = APART, shortest: int = 3) -> list[tuple[int, int]]:
-    """Stretches (first, past the last) on which two fits say different things, the weightiest first."""
+def find_disagreements(apart: Shares, least: float = APART, shortest: int = 3) -> list[tuple[int, int]]:
+    """Return the spans (first, end) in which two fits disagree, the largest disagreement first."""
     found = [(a, b) for a, b in stays(apart >= least).tolist() if apart[a] >= least and b - a >= shortest]
     return sorted(found, key=lambda span: -float(apart[span[0] : span[1]].sum()))

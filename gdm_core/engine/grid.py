@@ -1,9 +1,4 @@
-"""A grid of cells: one function of many arguments, each cell under a name of all that its result depends on.
-
-Sweeps, suggestions, comparisons and what is reproduced of the paper are such grids, each with a scorer of its own. A grid
-is worked through on an engine, behind the fits that people watch, or in this process; either way what is in the store
-already is taken from there.
-"""
+"""One function applied to a grid of arguments, on an engine or in this process. Finished cells are cached."""
 
 from __future__ import annotations
 
@@ -11,7 +6,6 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from gdm_core.engine.cache import ResultCache, call_key
@@ -22,85 +16,88 @@ from gdm_core.errors import ConfigError, GdmError
 DEADLINE_S = 600.0  # of one cell
 
 
-def key_of(names: Iterable[str]) -> str:
-    """One name for a set of names, whatever their order."""
+def grid_key(names: Iterable[str]) -> str:
+    """Return one key for a set of cell names, in any order."""
     return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()
 
 
-def require_seeds(seeds: Sequence[int], configs: Iterable[Mapping[str, Any]]) -> None:
-    """Refuse seeds that are none or not each once, and settings that hold one of their own."""
+def check_seeds(seeds: Sequence[int], configs: Iterable[Mapping[str, Any]]) -> None:
+    """Raise ConfigError for missing or repeated seeds, and for configurations that contain one."""
     if not seeds or len(set(seeds)) != len(seeds):
         raise ConfigError(f"seeds is {list(seeds)}; it must hold one seed or more, each once.")
     if any("seed" in config for config in configs):
-        raise ConfigError("Put seeds in `seeds`, not in a setting: they are what results are averaged over.")
+        raise ConfigError("Put seeds in `seeds`, not in a setting: results are averaged over them.")
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """`function(*arguments)` for the arguments of every cell.
+    """Calls of one function, by cell name.
 
-    kept        whether results stay in the store: then cells are named by all that their result depends on but the version
-                of the code, and JSON can hold what comes out
-    deadline_s  after which an engine ends a cell
+    cached      keep results on disk: each name must then hold everything that the result depends on except the code
+                version, and JSON must hold the result
+    deadline_s  seconds after which an engine ends a cell
     """
 
     function: Callable[..., Any]
     cells: Mapping[str, tuple[Any, ...]]
-    kept: bool = True
+    cached: bool = True
     deadline_s: float = DEADLINE_S
 
     def start(self, engine: Engine, session: str, progress: Progress | None = None) -> Bulk:
-        """Begin on the engine; return at once."""
-        how: dict[str, Any] = {"session": session, "deadline_s": self.deadline_s, "cached": self.kept}
-        return engine.map(self.function, self.cells, progress=progress, **how)
+        """Start all cells on the engine and return at once."""
+        return engine.map(
+            self.function,
+            self.cells,
+            session=session,
+            deadline_s=self.deadline_s,
+            cached=self.cached,
+            progress=progress,
+        )
 
-    def found(
+    def run(
         self,
         engine: Engine | None = None,
         session: str = "",
         *,
         cache: ResultCache | None = None,
         progress: Progress | None = None,
-        within: Progress | None = None,
     ) -> BulkView:
-        """Every cell on the engine, or without one in this process, one after the other; ends when all have.
+        """Run all cells and wait: on the engine, or one after the other in this process.
 
-        cache     of cells that are done here, if not the usual one
-        progress  is told how many cells are done, and of how many
-        within    is told of a cell that is done here and stops now and then how many are done, and how often it stopped
+        cache     for cells that run in this process; the usual one if None
+        progress  called with the number of finished cells and the total
         """
-        if engine is None:
-            return self._here(cache or ResultCache() if self.kept else None, progress, within)
-        bulk = self.start(engine, session, progress)
-        bulk.wait()
-        return bulk.poll()
-
-    def _here(self, cache: ResultCache | None, progress: Progress | None, within: Progress | None) -> BulkView:
+        if engine is not None:
+            bulk = self.start(engine, session, progress)
+            bulk.wait()
+            return bulk.poll()
+        own = (cache or ResultCache()) if self.cached else None
         results: dict[str, Any] = {}
         failures: dict[str, str] = {}
         began, total = time.monotonic(), len(self.cells)
-        for done, (name, arguments) in enumerate(self.cells.items()):
+        for done, (name, arguments) in enumerate(self.cells.items(), start=1):
             try:
-                results[name] = self._cell(name, arguments, cache, within and partial(within, done))
+                results[name] = self._run_cell(name, arguments, own)
             except GdmError as error:
                 failures[name] = str(error)
             if progress is not None:
-                progress(done + 1, total)
+                progress(done, total)
         return BulkView(total, total, True, time.monotonic() - began, results, failures)
 
-    def _cell(
-        self, name: str, arguments: tuple[Any, ...], cache: ResultCache | None, stopped: Callable[[int], None] | None
-    ) -> Any:
-        """The value of one cell; of a function that yields, what it yields last."""
-        key = "" if cache is None else call_key(self.function, name)
-        known, value = (False, None) if cache is None else cache.get_value(key)
-        if known:
-            return value
-        value = self.function(*arguments)
-        if isinstance(value, Iterator):
-            for number, value in enumerate(value, start=1):  # noqa: B020 - the last one stands
-                if value is None and stopped is not None:
-                    stopped(number)
-        if cache is not None:
+    def _run_cell(self, name: str, arguments: tuple[Any, ...], cache: ResultCache | None) -> Any:
+        if cache is None:
+            return _last_value(self.function(*arguments))
+        key = call_key(self.function, name)
+        known, value = cache.get_value(key)
+        if not known:
+            value = _last_value(self.function(*arguments))
             cache.put_value(key, value)
         return value
+
+
+def _last_value(value: Any) -> Any:
+    """Return the value, or the last one of a generator."""
+    if not isinstance(value, Iterator):
+        return value
+    values = list(value)
+    return values[-1] if values else None

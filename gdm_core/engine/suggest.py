@@ -17,7 +17,7 @@ from gdm_core.analysis.suggestions import Probe, Recommendation, choose_states, 
 from gdm_core.engine.cache import ResultCache
 from gdm_core.engine.engine import Engine
 from gdm_core.engine.estimate import Estimate
-from gdm_core.engine.grid import Grid, key_of
+from gdm_core.engine.grid import Grid, grid_key
 from gdm_core.engine.job import Bulk, BulkView, Progress
 from gdm_core.errors import ConfigError, FitError, GdmError
 from gdm_core.models.registry import NAMED_MODELS, TITLES, available, import_family
@@ -101,7 +101,7 @@ class SuggestQuestion:
     @property
     def key(self) -> str:
         """Cache key of the whole question."""
-        return key_of(f"{self.name_of(model, self.base(model))}/{sorted(set(self.states))}" for model in self.models)
+        return grid_key(f"{self.name_of(model, self.base(model))}/{sorted(set(self.states))}" for model in self.models)
 
     @property
     def fits_each(self) -> int:
@@ -266,13 +266,13 @@ def suggest(
     """
     plan, each, before = Plan(question), question.fits_each, 0
 
-    def told(cells: int, fits: int = 0) -> None:
+    def report(done: int, _: int) -> None:
         if progress is not None:
-            progress(before + each * cells + fits, question.n_fits())
+            progress(before + each * done, question.n_fits())
 
     while not plan.finished:
         before -= each * plan.known  # cached, and already counted
-        view = plan.grid().found(engine, "suggest", cache=cache, progress=lambda done, _: told(done), within=told)
+        view = plan.grid().run(engine, "suggest", cache=cache, progress=report)
         before += each * view.done
         plan.take(view)
         if plan.suggestion is not None:

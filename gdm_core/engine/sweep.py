@@ -1,8 +1,4 @@
-"""Fits over a grid of configurations and seeds, as tidy records with their mean and spread.
-
-On an engine a sweep goes on when nobody looks, and lets people who watch a fit go first. With or without one, finished
-cells are kept on disk: a sweep started again does only what is missing.
-"""
+"""Fits over a grid of parameters and seeds. Finished fits are cached: a sweep that is started again continues."""
 
 from __future__ import annotations
 
@@ -19,7 +15,7 @@ import pandas as pd
 
 from gdm_core.engine.cache import ResultCache
 from gdm_core.engine.engine import Engine
-from gdm_core.engine.grid import Grid, key_of, require_seeds
+from gdm_core.engine.grid import Grid, check_seeds, grid_key
 from gdm_core.engine.job import BulkView, Progress
 from gdm_core.engine.spec import require_for_workers, resolve, resolve_family
 from gdm_core.engine.worker import checkpoint
@@ -32,7 +28,7 @@ MAX_CELLS = 5000
 
 @dataclass(frozen=True)
 class Record:
-    """One fit of a sweep. A fit that failed has a message, and nan where numbers would be."""
+    """One fit of a sweep. A failed fit has a message, and NaN for each number."""
 
     config: dict[str, Any]
     seed: int
@@ -47,20 +43,20 @@ class Record:
         return bool(self.message)
 
     def row(self) -> dict[str, Any]:
-        """Flat, for a table: configuration, seed, numbers, message."""
+        """Return a flat row of a table: configuration, seed, numbers, message."""
         return {**self.config, "seed": self.seed, **self.numbers(), "message": self.message}
 
     def numbers(self) -> dict[str, float]:
-        """Everything measured, by name."""
+        """Return all measurements by name."""
         own = {"elbo_train": self.elbo_train, "elbo_test": self.elbo_test, "seconds": self.seconds}
         return {**self.scores, **own}
 
 
 class Records(tuple[Record, ...]):
-    """What a sweep found, fit by fit."""
+    """The fits of a sweep."""
 
     def to_frame(self) -> pd.DataFrame:
-        """A row for each fit: configuration, seed, everything measured, and why it failed, if it did."""
+        """Return a row for each fit: configuration, seed, measurements, and the reason of a failure."""
         return pd.DataFrame([record.row() for record in self])
 
     def __str__(self) -> str:
@@ -73,7 +69,7 @@ class Records(tuple[Record, ...]):
 
 @dataclass(frozen=True)
 class Aggregate:
-    """What the seeds of one configuration have in common. `std` is nan where there is one value only."""
+    """Mean and standard deviation of one configuration over its seeds. `std` is NaN for a single value."""
 
     config: dict[str, Any]
     n: int
@@ -83,9 +79,9 @@ class Aggregate:
 
 
 def aggregate(records: Iterable[Record], by: Sequence[str]) -> list[Aggregate]:
-    """Mean and spread over seeds (and whatever else is not in `by`) for each configuration, in order of appearance.
+    """Average over seeds, and over all parameters that are not in `by`, in order of appearance.
 
-    Failed fits are counted, not averaged.
+    Failed fits are counted and left out of the average.
     """
     groups: dict[str, list[Record]] = {}
     for record in records:
@@ -102,10 +98,10 @@ def aggregate(records: Iterable[Record], by: Sequence[str]) -> list[Aggregate]:
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """Every combination of the values in `grid` over `base`, with every seed.
+    """Every combination of the values in `grid` with every seed.
 
-    `scorer` names a function of (model, train, test) as "module:function"; the numbers in what it returns become scores.
-    With an empty one fits are judged by their ELBO alone, which costs next to nothing.
+    base    parameters that all fits share
+    scorer  "module:function" of (model, train, test): the numbers in its result become scores; "" for the ELBO alone
     """
 
     family: str
@@ -120,7 +116,7 @@ class Sweep:
         empty = [name for name, values in self.grid.items() if not len(values)]
         if empty:
             raise ConfigError(f"The grid has no value for {empty[0]!r}. Give it one or more, or leave it out.")
-        require_seeds(self.seeds, (self.grid, self.base))
+        check_seeds(self.seeds, (self.grid, self.base))
         if self.scorer:
             if ":" not in self.scorer:
                 raise ConfigError(f"scorer is {self.scorer!r}; write 'module:function'.")
@@ -130,7 +126,7 @@ class Sweep:
             raise ConfigError(f"The sweep has {size} fits; {MAX_CELLS} may be run at once. Take fewer values or seeds.")
 
     def cells(self) -> dict[str, dict[str, Any]]:
-        """Configuration of every fit, by a key that names all its result depends on but the version of the code."""
+        """Return the configuration of each fit, by a name of everything it depends on except the code version."""
         combinations = itertools.product(*self.grid.values(), self.seeds)
         configs = [dict(self.base) | dict(zip([*self.grid, "seed"], values, strict=True)) for values in combinations]
         data = f"{self.train.fingerprint}/{self.test.fingerprint}"
@@ -145,18 +141,24 @@ class Sweep:
 
     @property
     def key(self) -> str:
-        """Names the whole sweep."""
-        return "sweep-" + key_of(self.cells())
+        """Cache key of the whole sweep."""
+        return "sweep-" + grid_key(self.cells())
 
     def fits(self) -> Grid:
-        """What is to be done for its cells."""
+        """Return the grid of all fits."""
         cells = self.cells().items()
         return Grid(
             run_cell, {name: (self.family, config, self.scorer, self.train, self.test) for name, config in cells}
         )
 
-    def records(self, view: BulkView) -> list[Record]:
-        """The fits that have ended, in the order of the grid."""
+    def run(
+        self, engine: Engine | None = None, *, cache: ResultCache | None = None, progress: Progress | None = None
+    ) -> Records:
+        """Run all fits and wait: on the engine, or one after the other in this process."""
+        return self.collect(self.fits().run(engine, "sweep", cache=cache, progress=progress))
+
+    def collect(self, view: BulkView) -> Records:
+        """Return the fits that have ended, in the order of the grid."""
         found = []
         for name, config in self.cells().items():
             own = {parameter: value for parameter, value in config.items() if parameter != "seed"}
@@ -164,18 +166,11 @@ class Sweep:
                 found.append(Record(own, config["seed"], **view.results[name]))
             elif name in view.failures:
                 found.append(Record(own, config["seed"], message=view.failures[name]))
-        return found
-
-
-def run(
-    sweep: Sweep, cache: ResultCache | None = None, progress: Progress | None = None, engine: Engine | None = None
-) -> list[Record]:
-    """Run a sweep to its end: in this process, one fit after the other, or on an engine."""
-    return sweep.records(sweep.fits().found(engine, "sweep", cache=cache, progress=progress))
+        return Records(found)
 
 
 def run_cell(family: str, config: dict[str, Any], scorer: str, train: Trials, test: Trials) -> dict[str, Any]:
-    """Fit one configuration on `train` and score it; plain numbers that JSON can hold."""
+    """Fit one configuration on `train` and return its scores as plain numbers."""
     module, _, name = scorer.partition(":")
     evaluate = resolve(module, name) if scorer else None
     model = resolve_family(family)(**config)
@@ -187,19 +182,19 @@ def run_cell(family: str, config: dict[str, Any], scorer: str, train: Trials, te
     return {
         "elbo_train": float(model.elbo_),
         "elbo_test": float(model.score(test)),
-        "scores": {} if evaluate is None else numbers_in(evaluate(model, train, test)),
+        "scores": {} if evaluate is None else flatten_scores(evaluate(model, train, test)),
         "seconds": seconds,
     }
 
 
-def numbers_in(scores: Any, prefix: str = "") -> dict[str, float]:
-    """Every single number in a record of scores, by its name; names of nested ones are joined with dots."""
+def flatten_scores(scores: Any, prefix: str = "") -> dict[str, float]:
+    """Return every number in a record of scores by name; names of nested records are joined with dots."""
     if dataclasses.is_dataclass(scores) and not isinstance(scores, type):
         scores = {f.name: getattr(scores, f.name) for f in dataclasses.fields(scores)}
     found: dict[str, float] = {}
     for name, value in scores.items():
         if isinstance(value, Mapping) or dataclasses.is_dataclass(value):
-            found |= numbers_in(value, f"{prefix}{name}.")
+            found |= flatten_scores(value, f"{prefix}{name}.")
         elif isinstance(value, int | float) or getattr(value, "shape", None) == ():
             found[f"{prefix}{name}"] = float(value)
     return found

@@ -64,7 +64,6 @@ def add_sweep(commands: Any) -> None:
 
 def sweep(options: argparse.Namespace) -> int:
     """Fit the grid; a line a combination, the best of them marked."""
-    from gdm_core.engine import sweep as sweeps
     from gdm_core.engine.sweep import aggregate
 
     require_one(jobs=options.jobs, seeds=options.seeds)
@@ -72,7 +71,7 @@ def sweep(options: argparse.Namespace) -> int:
     if options.out is not None and options.out.suffix not in (".csv", ".parquet"):
         raise ConfigError(f"--out is {options.out}; its name must end in .csv or .parquet.")
     with working(f"Sweeping {options.model}", len(wanted.cells()), options.jobs) as (engine, told):
-        records = sweeps.run(wanted, progress=told, engine=engine)
+        records = wanted.run(engine, progress=told)
     if options.out is not None:
         _write(records, options.out)
     groups = aggregate(records, by=list(wanted.grid))

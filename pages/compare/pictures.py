@@ -67,7 +67,7 @@ def states_side_by_side(source: ComparedData, found: Compared) -> dict[str, npt.
     if all(trial.states is not None for trial in source.test):
         truth = np.concatenate([np.asarray(trial.states, np.float32) for trial in source.test])[:: reference.stride]
     columns = reference.states if truth is None else truth
-    rows = {label: comparisons.like(cell.states, columns) for label, cell in cells.items()}
+    rows = {label: comparisons.match_columns(cell.states, columns) for label, cell in cells.items()}
     return rows if truth is None else {"true": truth, **rows}
 
 
@@ -78,7 +78,7 @@ def differences(verdict: Verdict) -> Figure:
     names = [f"{_short(d.first)} − {_short(d.second)}" for d in pairs]
     traces: list[Dict] = []
     for colour, told in (("$accent", True), ("$faint", False)):
-        shown = [(name, d) for name, d in zip(names, pairs, strict=True) if bool(d.is_one) is told]
+        shown = [(name, d) for name, d in zip(names, pairs, strict=True) if bool(d.is_significant) is told]
         if shown:
             either: Dict = {
                 "type": "data",

@@ -105,7 +105,7 @@ def _verdicts(found: Compared) -> None:
 
 def _scores(found: Compared) -> None:
     st.table(scores_table(found).replace("", "–"), border="horizontal")
-    shell.quiet("Mean ± standard deviation over seeds. Lines to beat have no seeds.")
+    shell.quiet("Mean ± standard deviation over seeds. Baselines have no seeds.")
 
 
 def scores_table(found: Compared) -> pd.DataFrame:
@@ -123,7 +123,7 @@ def scores_table(found: Compared) -> pd.DataFrame:
         elif cells := list(by_seed.values()):
             seconds = mean_and_spread([c.seconds for c in cells], 2)
             rows[label] = measured(cells) | {"parameters": f"{cells[0].parameters:,}", "seconds a fit": seconds}
-    rows |= {name: measured([cell]) for name, cell in found.lines.items()}
+    rows |= {name: measured([cell]) for name, cell in found.baselines.items()}
     table = pd.DataFrame.from_dict(rows, orient="index").fillna("")
     return table.loc[:, (table != "").any()]
 
@@ -150,9 +150,9 @@ def _disagreement(source: ComparedData, found: Compared) -> None:
     other = right.selectbox("The other", labels, 1, key="disagree-other")
     a, b = firsts[one if one in firsts else labels[0]], firsts[other if other in firsts else labels[1]]
     apart = comparisons.distance(a.states, b.states)
-    like = comparisons.like(b.states, a.states)
+    like = comparisons.match_columns(b.states, a.states)
     step = pictures.step_of(source, a.stride)
-    spans = comparisons.moments(apart)[:MOST_MOMENTS]
+    spans = comparisons.find_disagreements(apart)[:MOST_MOMENTS]
     share = 100 * (1 - float(apart.mean()))
     said = f"They agree on {share:.0f} % of all weight, states matched one to one."
     at = _moment(f"{one}/{other}", len(spans))
@@ -196,7 +196,7 @@ def _seeds(source: ComparedData, found: Compared) -> None:
         shell.empty("One seed alone", "With two seeds or more, this shows what they agree on.")
         return
     for label, cells in many.items():
-        agreed = comparisons.consensus([cell.states for cell in cells.values()])
+        agreed = comparisons.find_consensus([cell.states for cell in cells.values()])
         step = pictures.step_of(source, next(iter(cells.values())).stride)
         with shell.panel(f"seeds-{label[0]}", f"{label} · {len(cells)} seeds agree on {100 * agreed.share:.1f} %"):
             plot(
@@ -208,7 +208,7 @@ def _seeds(source: ComparedData, found: Compared) -> None:
 
 def blocks_table(found: Compared) -> pd.DataFrame:
     """Every number that the verdicts are made from: one row a setting, seed and block."""
-    lines = {name: {0: cell} for name, cell in found.lines.items() if cell.blocks}
+    lines = {name: {0: cell} for name, cell in found.baselines.items() if cell.blocks}
     rows = [
         {"setting": label, "seed": seed, "block": i, **{name: values[i] for name, values in cell.blocks.items()}}
         for label, cells in {**found.cells, **lines}.items()

@@ -113,7 +113,7 @@ def tab(view: View) -> None:
 def _watch(view: View, wanted: Mapping[str, Sweep], jobs: dict[str, Bulk], views: list[BulkView], n_seeds: int) -> None:
     first = next(iter(jobs.values()))
     background.follow_fits("accuracy-progress", lambda: [job.poll() for job in jobs.values()], first.estimate)
-    records = {name: wanted[name].records(job.poll()) for name, job in jobs.items()}
+    records = {name: wanted[name].collect(job.poll()) for name, job in jobs.items()}
     _keep(view, records)
     ended = all(v.done == v.total for v in views)
     beaten, more = controls(view) if ended else ({}, live.Answer())  # after the fits that were asked for
@@ -135,7 +135,7 @@ def _watch(view: View, wanted: Mapping[str, Sweep], jobs: dict[str, Bulk], views
     )
 
 
-def _keep(view: View, records: dict[str, list[Record]]) -> None:
+def _keep(view: View, records: Mapping[str, Sequence[Record]]) -> None:
     found: dict[int, list[float]] = {}
     for record in records.get("Recurrent SLDS", []):
         if "paper_accuracy" in record.scores:
@@ -162,7 +162,7 @@ def controls(view: View) -> tuple[Controls, live.Answer]:
     return found, failed
 
 
-def lines_to_beat(found: Controls, score: str) -> dict[str, np.ndarray[Any, Any]]:
+def baseline_curves(found: Controls, score: str) -> dict[str, np.ndarray[Any, Any]]:
     """[K, 1] one score of the untrained model, and of the best clusters without a model, at each number of states."""
 
     def at(k: int, names: Iterable[str]) -> float:
@@ -177,7 +177,7 @@ def lines_to_beat(found: Controls, score: str) -> dict[str, np.ndarray[Any, Any]
     return {name: np.array(line, np.float32)[:, None] for name, line in lines.items() if np.isfinite(line).any()}
 
 
-def _curves(records: dict[str, list[Record]], n_seeds: int, beaten: Controls) -> None:
+def _curves(records: Mapping[str, Sequence[Record]], n_seeds: int, beaten: Controls) -> None:
     columns = st.columns(len(SCORES), gap="small")
     for column, (score, words) in zip(columns, SCORES.items(), strict=True):
         curves = {name: table(found, score, n_seeds) for name, found in records.items()}
@@ -187,7 +187,7 @@ def _curves(records: dict[str, list[Record]], n_seeds: int, beaten: Controls) ->
                 shell.quiet("The first fits are under way.")
                 continue
             known = np.any([np.isfinite(values).any(axis=1) for values in curves.values()], axis=0)
-            lines = lines_to_beat(beaten, score)
+            lines = baseline_curves(beaten, score)
             guess = next((one["majority class"][score] for one in beaten.values()), None)
             plot(
                 figures.sweep(

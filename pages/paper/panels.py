@@ -105,7 +105,7 @@ class Material:
 
     def lines(self, experiment: str) -> dict[str, Cell]:
         """What has to be beaten on the same data."""
-        return self.anew[0].lines if self._is_asked(experiment) else self.stored.lines.get(experiment, {})
+        return self.anew[0].baselines if self._is_asked(experiment) else self.stored.lines.get(experiment, {})
 
     def test(self, experiment: str) -> Trials:
         """The new trials of what is drawn."""
@@ -184,7 +184,7 @@ def nascar(material: Material) -> None:
     for label in ("GDM", "p-dLDS"):
         cell = material.shown(experiment, label)
         if cell is not None:
-            rows[label] = comparisons.like(cell.states, truth)
+            rows[label] = comparisons.match_columns(cell.states, truth)
     for place, (label, states) in zip(st.columns(len(rows), gap="small"), rows.items(), strict=True):
         with place:
             plot(
@@ -326,7 +326,7 @@ def mice(material: Material) -> None:
 def _by_trial(test: Trials, cells: Mapping[str, Sequence[Cell]]) -> None:
     """How far the states of each new trial agree with its labels, every fit a dot; a state stands for one behaviour."""
     owner = np.repeat(np.arange(len(test)), [trial.n_samples for trial in test])
-    of_block = np.array([owner[block[0]] for block in comparisons.blocks_of(test)])
+    of_block = np.array([owner[block[0]] for block in comparisons.split_blocks(test)])
     curves = {}
     for label, found in cells.items():
         values = np.array([cell.blocks["states"] for cell in found if "states" in cell.blocks])  # [seeds, blocks]
@@ -355,7 +355,7 @@ def _beside_the_expert(test: Trials, cells: dict[str, Cell]) -> None:
     said = np.concatenate(labels_of(test))[::stride]
     truth = figures.one_hot(said, int(said.max()) + 1)
     rows = {"expert": truth} | {
-        label: comparisons.like(cell.states, np.nan_to_num(truth)) for label, cell in cells.items()
+        label: comparisons.match_columns(cell.states, np.nan_to_num(truth)) for label, cell in cells.items()
     }
     made = figures.state_strips(rows, step=stride / test[0].rate_hz, unit="s", height=50 + 44 * len(rows))
     plot(made, key="paper-mice-strips")

@@ -21,8 +21,8 @@ from tests.support.page import opened, pressed
 def _made_up(engine, monkeypatch):
     fits.clear()
     settings.simulated.clear()
-    monkeypatch.setattr("gdm_core.engine.compare.fitted_cell", made_up)
-    monkeypatch.setattr("gdm_core.engine.compare.lines_to_beat", lines)
+    monkeypatch.setattr("gdm_core.engine.compare.fit_cell", made_up)
+    monkeypatch.setattr("gdm_core.engine.compare.measure_baselines", lines)
     monkeypatch.setattr(settings, "T", 240)
 
 
@@ -169,7 +169,7 @@ def test_impossible_comparison_raises_config_error():
         Comparison({}, (0,), *sides)
     with pytest.raises(ConfigError, match="each once"):
         Comparison({"A": ("gdm", {"n_states": 2})}, (0, 0), *sides)
-    with pytest.raises(ConfigError, match="200 may be compared at once"):
+    with pytest.raises(ConfigError, match="the limit is 200"):
         Comparison({"A": ("gdm", {"n_states": 2})}, tuple(range(300)), *sides)
 
 

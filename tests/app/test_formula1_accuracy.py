@@ -21,13 +21,13 @@ def test_baselines_are_drawn_at_each_number_of_states():
         3: {"untrained model": {"s": 0.5}, "k-means on steps": {"s": 0.2}, "Gaussian HMM on position": {"s": 0.4}},
         5: {"untrained model": {"s": 0.6}, "k-means on steps": {"s": 0.7}, "majority class": {"s": 0.9}},
     }
-    lines = accuracy.lines_to_beat(found, "s")
+    lines = accuracy.baseline_curves(found, "s")
     assert set(lines) == {UNTRAINED, CLUSTERS}
     at = [STATES.index(3), STATES.index(5)]
     np.testing.assert_allclose(lines[UNTRAINED][at, 0], [0.5, 0.6])
     np.testing.assert_allclose(lines[CLUSTERS][at, 0], [0.4, 0.7])
     assert np.isnan(np.delete(lines[CLUSTERS], at, axis=0)).all()
-    assert accuracy.lines_to_beat({}, "s") == {}
+    assert accuracy.baseline_curves({}, "s") == {}
 
 
 def test_tab_draws_fits_and_baselines(feed, monkeypatch):

@@ -14,8 +14,8 @@ from tests.support.page import opened
 
 @pytest.fixture(autouse=True)
 def _made_up(engine, monkeypatch):
-    monkeypatch.setattr("gdm_core.engine.compare.fitted_cell", made_up)
-    monkeypatch.setattr("gdm_core.engine.compare.lines_to_beat", lines)
+    monkeypatch.setattr("gdm_core.engine.compare.fit_cell", made_up)
+    monkeypatch.setattr("gdm_core.engine.compare.measure_baselines", lines)
 
 
 def test_stored_table_is_shown_next_to_the_paper():

@@ -208,8 +208,8 @@ def test_routes_follow_the_base_path(monkeypatch):
 @pytest.fixture
 def app(engine, monkeypatch) -> AppTest:
     # Compare would fit nine models.
-    monkeypatch.setattr("gdm_core.engine.compare.fitted_cell", made_up)
-    monkeypatch.setattr("gdm_core.engine.compare.lines_to_beat", lines)
+    monkeypatch.setattr("gdm_core.engine.compare.fit_cell", made_up)
+    monkeypatch.setattr("gdm_core.engine.compare.measure_baselines", lines)
     return AppTest.from_file(APP).run()
 
 

@@ -26,8 +26,8 @@ def test_too_many_fits_raise_config_error():
     assert len(sweep.Sweep(**few, seeds=range(sweep.MAX_CELLS)).cells()) == sweep.MAX_CELLS
     with pytest.raises(ConfigError, match=f"{sweep.MAX_CELLS} may be run at once"):
         sweep.Sweep(**few, seeds=range(sweep.MAX_CELLS + 1))
-    with pytest.raises(ConfigError, match=f"{compare.MOST_FITS} may be compared at once"):
-        Comparison({"A": ("gdm", {})}, range(compare.MOST_FITS + 1), SHORT, SHORT)
+    with pytest.raises(ConfigError, match=f"the limit is {compare.MAX_FITS}"):
+        Comparison({"A": ("gdm", {})}, range(compare.MAX_FITS + 1), SHORT, SHORT)
 
 
 def test_too_many_trials_or_frames_raise_data_error():

@@ -27,9 +27,9 @@ def made_up(family: str, setting: dict[str, Any], train: Any, test: Any) -> dict
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(paper, "fitted_cell", made_up)
+    monkeypatch.setattr(paper, "fit_cell", made_up)
     monkeypatch.setattr(
-        paper, "lines_to_beat", lambda *_: {"majority class": Cell({}, {"paper_accuracy": 0.3}).to_dict()}
+        paper, "measure_baselines", lambda *_: {"majority class": Cell({}, {"paper_accuracy": 0.3}).to_dict()}
     )
     monkeypatch.setattr(
         paper, "next_ranges", lambda *_: {"from": 1, "mean": [], "spread": [], "observed": [], "held": 1.0}
@@ -111,6 +111,6 @@ def test_shipped_result_equals_a_fit():
     """Refit the first fit of the table on the soft track."""
     asked = paper.experiment("table/soft/paper", 1).comparisons[0]
     family, config = asked.settings["AR-HMM (RO)"]
-    again = Cell.from_dict(paper.fitted_cell(family, {**config, "seed": 0}, asked.train, asked.test))
+    again = Cell.from_dict(paper.fit_cell(family, {**config, "seed": 0}, asked.train, asked.test))
     shipped = paper.load().cells["table/soft/paper"][0]["AR-HMM (RO)"][0]
     assert again.scores["matched_accuracy"] == pytest.approx(shipped.scores["matched_accuracy"], abs=0.02)

@@ -52,7 +52,7 @@ def test_compare_names_models_and_baselines(laps):
     assert all(list(by_seed) == [0, 1] for by_seed in found.cells.values())
     frame = found.to_frame()
     assert list(frame.index[:2]) == list(found.cells)
-    assert len(frame) == 2 + len(found.lines) > 2
+    assert len(frame) == 2 + len(found.baselines) > 2
     assert np.isfinite(frame.states[:2]).all()
     assert (frame.message == "").all()
     said = str(found)
