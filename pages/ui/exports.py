@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
-from plotly.io.json import to_json_plotly
+from plotly.io import to_html
 from plotly.offline import get_plotlyjs
 from streamlit.components.v2 import component
 
@@ -198,32 +195,28 @@ pre { background: #f0f1f5; padding: 0.9rem; border-radius: 8px; overflow-x: auto
 """
 
 
-def _drawn(figures: Mapping[str, Figure]) -> tuple[list[str], str]:
-    """(each figure as HTML, what draws them)."""
-    shown, calls = [], []
-    for number, figure in enumerate(at_width(figure, PAGE_WIDTH) for figure in figures.values()):
-        resolved = theme.resolve({"data": figure["data"], "layout": figure["layout"]}, "light")
-        layout = resolved["layout"] | {"height": figure["height"], "paper_bgcolor": theme.TOKENS["light"]["surface"]}
-        shown.append(
-            f'<figure role="img" aria-label="{escape(figure["alt"])}"><div id="figure-{number}"></div>'
-            f"<figcaption>{escape(figure['caption'])}</figcaption></figure>"
-        )
-        what = to_json_plotly({"data": resolved["data"], "layout": layout, "config": CONFIG})
-        calls.append(f'Plotly.newPlot("figure-{number}", {what});')
-    return shown, "\n".join(calls)
+def _figure(figure: Figure, number: int = 0) -> str:
+    """Return a figure as HTML that draws itself once the library has loaded."""
+    sized = at_width(figure, PAGE_WIDTH)
+    resolved = theme.resolve({"data": sized["data"], "layout": sized["layout"]}, "light")
+    resolved["layout"] |= {"height": sized["height"], "paper_bgcolor": theme.TOKENS["light"]["surface"]}
+    drawn = to_html(
+        resolved, CONFIG, include_plotlyjs=False, full_html=False, validate=False, div_id=f"figure-{number}"
+    )
+    alt, caption = escape(sized["alt"]), escape(sized["caption"])
+    return f'<figure role="img" aria-label="{alt}">{drawn}<figcaption>{caption}</figcaption></figure>'
 
 
-def _page(title: str, body: str, calls: str) -> bytes:
+def _page(title: str, body: str) -> bytes:
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{_LOOK}</style></head><body>{body}{scripts([calls])}</body></html>"
+        f"<style>{_LOOK}</style><script>{get_plotlyjs()}</script></head><body>{body}</body></html>"
     ).encode()
 
 
 def figure_html(figure: Figure, title: str) -> bytes:
     """One figure, to open anywhere without a network."""
-    (shown,), calls = _drawn({title: figure})
-    return _page(title, f"<h1>{escape(title)}</h1>{shown}", calls)
+    return _page(title, f"<h1>{escape(title)}</h1>{_figure(figure)}")
 
 
 def report_html(
@@ -245,12 +238,11 @@ def report_html(
         )
         head = "<tr><th>Score</th><th>Model</th><th>Verdict</th><th>To beat</th></tr>"
         body.append(f"<h2>How good is it</h2><table>{head}{lines}</table>")
-    shown, calls = _drawn(figures)
-    body += [f"<h2>{escape(name)}</h2>{figure}" for name, figure in zip(figures, shown, strict=True)]
+    body += [f"<h2>{escape(name)}</h2>{_figure(one, i)}" for i, (name, one) in enumerate(figures.items())]
     body.append(f"<h2>To reproduce it</h2><pre>{escape(code)}</pre>")
     if link:
         body.append(f'<p class="quiet">The view itself: <a href="{escape(link)}">{escape(link)}</a></p>')
-    return _page(title, "".join(body), calls)
+    return _page(title, "".join(body))
 
 
 def plain_score(score: Score) -> tuple[str, str, str, str]:
@@ -294,55 +286,3 @@ _buttons = component(
 def save_picture(key: str, name: str, figure: Figure, *, least: int = LEAST_WIDTH) -> None:
     """Buttons for what `plot(figure, key=key)` has drawn; `name` is that of the file, without its ending."""
     _buttons(key=f"save-{key}", data={"figure": key, "name": name, "least": least, "height": figure["height"]})
-
-
-# ---- scripts in an HTML file at a third of their size: deflated, and unpacked by the browser that opens it ----------
-# The drawing library is 4.8 of the 5 MB that a report had. Base 85 takes a quarter more than the bytes themselves, base 64 a third.
-_STOPS, _OURS = "<", "."  # what could end a script in HTML, and a letter that base 85 does not have
-
-_UNPACK = """
-const ALPHABET =
-  "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;.=>?@^_`{|}~";
-async function unpacked(place) {
-  const value = new Uint8Array(128);
-  [...ALPHABET].forEach((letter, i) => (value[letter.charCodeAt(0)] = i));
-  const text = place.textContent;
-  const bytes = new DataView(new ArrayBuffer((text.length / 5) * 4));
-  for (let i = 0, at = 0; i < text.length; i += 5, at += 4) {
-    let word = 0;
-    for (let j = 0; j < 5; j++) word = word * 85 + value[text.charCodeAt(i + j)];
-    bytes.setUint32(at, word);
-  }
-  const whole = new Blob([new Uint8Array(bytes.buffer, 0, Number(place.dataset.bytes))]);
-  return new Response(whole.stream().pipeThrough(new DecompressionStream("deflate"))).text();
-}
-Promise.all([...document.querySelectorAll("script[data-bytes]")].map(unpacked)).then(
-  (sources) => {
-    for (const source of sources) {
-      const script = document.createElement("script");
-      script.textContent = source;
-      document.head.append(script);
-    }
-  },
-  (error) => {
-    const said = `This browser cannot draw the figures (${error.message}); any of 2023 or later can.`;
-    for (const figure of document.querySelectorAll("figure > div")) figure.textContent = said;
-  },
-);
-"""
-
-
-def scripts(sources: Sequence[str]) -> str:
-    """The drawing library and `sources`, which run in their order once all are unpacked (HTML)."""
-    return "".join([_library(), *map(_packed, sources), f"<script>{_UNPACK}</script>"])
-
-
-@cache
-def _library() -> str:
-    return _packed(get_plotlyjs())
-
-
-def _packed(source: str) -> str:
-    small = zlib.compress(source.encode(), 9)
-    text = base64.b85encode(small, pad=True).decode("ascii").replace(_STOPS, _OURS)
-    return f'<script type="text/plain" data-bytes="{len(small)}">{text}</script>'
