@@ -11,8 +11,8 @@ BROWSER := $(ONE_THREAD) $(BIN)/pytest -n 2 --reruns 1 tests/browser
 
 .PHONY: app test test-all fast lint bench bench-app numbers pages demo docs audit clean
 
-app: $(VENV)/.runtime
-	MALLOC_ARENA_MAX=2 $(BIN)/streamlit run app.py --server.port $(PORT) < /dev/null
+app: $(VENV)/.installed
+	$(BIN)/gdm studio --port $(PORT)
 
 test: $(VENV)/.dev lint
 	$(ONE_THREAD) $(BIN)/pytest -n auto -m "not browser and not bulk"
@@ -72,6 +72,11 @@ $(VENV)/.runtime: $(VENV)/bin/python requirements.txt
 $(VENV)/.dev: $(VENV)/bin/python requirements.txt requirements-dev.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	touch $@ $(VENV)/.runtime
+
+# The command and exported scripts find this checkout from any folder.
+$(VENV)/.installed: pyproject.toml | $(VENV)/.runtime
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $@
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis
