@@ -97,8 +97,7 @@ def triangle(s: Settings) -> Figure:
     z, other = dots(s)
     figure = figures.simplex(z, log_density=(x, y, density), levels=levels, other=other, names=NAMES, height=520)
     figure["caption"] += (
-        " Hollow dots: the second distribution (φ), at the same softness and noise. "
-        "Drag a dot, or move it with the arrow keys, and the evidence follows."
+        " Hollow dots: the second distribution (φ), at the same softness and noise. Drag a dot and the evidence follows."
     )
     figure["layout"]["dragmode"] = False  # a drag takes hold of a dot
     plot(figure, key="triangle", module="simplex", more={"follow": followed(s)})
@@ -120,8 +119,8 @@ def followed(s: Settings) -> dict[str, Any]:
             "other": s.other.tolist(),
             "softness": s.softness,
             "noise": s.noise,
-            "range": EVIDENCE,
         },
+        "range": EVIDENCE,
         "dots": figures.base.typed(gumbel.noise(SHOWN, 3, s.seed)),
         "hollow": figures.base.typed(gumbel.noise(COMPARED, 3, s.seed + 2)),
         "colours": {"steps": steps, "table": table},

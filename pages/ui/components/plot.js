@@ -274,7 +274,7 @@ export default function show(given) {
   // What moves between two runs of the script comes over the live channel.
   view.deaf ??= hear(options.key, (part) => show({ ...view.given, data: { ...view.given.data, ...part } }), () => view.job);
   if (view.waits) return gone; // held.js draws over what stands, and has this drawn when the thumb is let go
-  if (view.grip && !figure?.moving) return gone; // mindDrags has it drawn once the drag has ended
+  if (view.grip) return gone; // mindDrags has it drawn once the drag has ended
   if (!stands(view, figure, options)) return gone;
   Object.assign(view, { figure, options, events: options.events, group: options.group, send: setTriggerValue });
   const { root, plot, badge, caption, alt } = view;
@@ -298,10 +298,9 @@ export default function show(given) {
       const began = performance.now();
       // An earlier result that is marked as such, or has become the result, is the same drawing.
       const { height, phone_height, revision } = options;
-      // One that moves under a finger is always another, and in arrays that are slow to write down.
       const parts = [figure.data, figure.layout, figure.widths, height, phone_height, revision, picture];
-      const look = figure.moving ? null : JSON.stringify(parts);
-      const known = look !== null && look === view.look;
+      const look = JSON.stringify(parts);
+      const known = look === view.look;
       view.look = look; // said before drawing, which a newer figure may overtake
       if (!known) await draw(Plotly, view, figure, options, picture);
       if (!view.waits) clearStates(view);
