@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import re
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.test_nascar import rested
+from tests.support.browser_server import running_server
 
 pytestmark = [pytest.mark.browser, pytest.mark.bulk]
 
@@ -50,3 +52,23 @@ def test_click_on_another_page_survives_a_requested_run(visit):
     page.evaluate(ask)
     expect(page).to_have_url(re.compile("nascar"))
     expect(page.locator("h1")).to_have_text("NASCAR lab")
+
+
+def test_no_click_or_key_is_lost_while_the_page_updates(regular, tmp_path):
+    hand = random.Random(0)
+    with running_server(tmp_path, "tests/support/counting_app.py") as server:
+        page = regular.new_page()
+        page.goto(server.url)
+        page.wait_for_function(LINE)
+        runs = "Number(document.querySelector('[data-runs]').dataset.runs)"
+        page.wait_for_function(f"{runs} > 3")  # the channel asks for runs by itself
+        for _ in range(50):
+            page.get_by_role("button", name="Count").click(no_wait_after=True)
+            page.wait_for_timeout(hand.choice((10, 60, 150, 300)))
+        field = page.get_by_role("textbox", name="Words")
+        for _ in range(50):
+            field.press("x")
+            page.wait_for_timeout(hand.choice((0, 20, 100)))
+        field.press("Enter")
+        expect(page.get_by_text("50 clicks and 50 letters")).to_be_visible()
+        page.close()

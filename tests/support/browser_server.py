@@ -109,14 +109,14 @@ def memory_bytes(process: psutil.Process) -> float:
 
 
 @contextmanager
-def running_server(folder: Path, **settings: str) -> Iterator[Server]:
+def running_server(folder: Path, script: str = "app.py", **settings: str) -> Iterator[Server]:
     """Run a server with its cache in `folder` and these environment variables."""
     folder.mkdir(parents=True, exist_ok=True)
     with socket.socket() as listener:
         listener.bind((HOST, 0))
         port = int(listener.getsockname()[1])
     log = folder / "server.log"
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port)]
+    command = [sys.executable, "-m", "streamlit", "run", script, "--server.port", str(port)]
     command += ["--server.address", HOST, "--server.fileWatcherType", "none"]
     pinned = code_version().partition("+")[2]  # edits of the code during a run change no keys
     inherited = {name: value for name, value in os.environ.items() if name != "GDM_SCHEDULER"}
