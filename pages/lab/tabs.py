@@ -161,7 +161,7 @@ def _moment(view: View, trial: Trial) -> int:
         return slide("From step", 0, last, trial.n_samples // 2, key="moment", help=help, live=True)
     label, end = f"From ({view.unit.plural})", last * step
     start = min(round(trial.n_samples // 2 * step, 2), end)
-    seconds = slide(label, 0.0, end, start, step, key="moment", format="%.2f", help=help, live=True)
+    seconds = slide(label, 0.0, end, start, step, key="moment", digits=2, help=help, live=True)
     return min(max(round(seconds / step), 0), last)
 
 

@@ -77,10 +77,10 @@ def build() -> None:
     with suppress(EndOfPage):
         chosen.run()
     settings.finish_run()
-    _open_channel()
+    open_channel()
 
 
-def _open_channel() -> None:
+def open_channel() -> None:
     """Have what moves from here on reach the browser over the live channel."""
     mine = channel()
     scene = mine.scene

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 import secrets
-import sys
 import threading
 import time
 from functools import cache
@@ -28,7 +27,6 @@ log = logging.getLogger(__name__)
 MAIN = Path(__file__).with_name("main.py")
 PLOTLY = Path(plotly.__file__).parent / "package_data"
 PLOTLY_ROUTE = f"/gdm/static/plotly-{version('plotly')}"
-NEW_MODULES = 25  # fewer are not worth a walk
 QUIET_S = 2.0  # the first page comes first
 # What a first look at a fit and the matching of colours need: two seconds together.
 LOAD_AHEAD = ("pages.lab.live", "gdm_core.models.gdm.model", "scipy.stats", "scipy.optimize")
@@ -36,23 +34,6 @@ LOAD_AHEAD = ("pages.lab.live", "gdm_core.models.gdm.model", "scipy.stats", "sci
 
 def plotly_address() -> str:
     return f"{PLOTLY_ROUTE}/plotly.min.js"
-
-
-_modules_kept = 0
-
-
-def keep_modules() -> bool:
-    """Exclude loaded modules from garbage collection; return whether there were new ones.
-
-    With all libraries loaded, a full collection stops the server for 0.2 s.
-    """
-    global _modules_kept
-    if len(sys.modules) < _modules_kept + NEW_MODULES:
-        return False
-    _modules_kept = len(sys.modules)
-    gc.collect()
-    gc.freeze()
-    return True
 
 
 @cache
@@ -63,7 +44,8 @@ def get_ready() -> threading.Thread:
         time.sleep(QUIET_S)
         for name in LOAD_AHEAD:
             import_module(name)
-            keep_modules()
+        gc.collect()
+        gc.freeze()  # otherwise a full collection of all libraries stops the server for 0.2 s
         import_module("pages.lab.live.screen").engine().start()
 
     thread = threading.Thread(target=prepare, name="gdm-get-ready", daemon=True)

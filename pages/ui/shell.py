@@ -33,27 +33,14 @@ _SHARE = """
 export default function ({ parentElement }) {
   const button = parentElement.querySelector("button");
   const label = button.querySelector("span");
-  button.onclick = async () => {
-    const copied = await copy(window.location.href);
-    label.textContent = copied ? "Link copied" : "Copy it from above";
+  const say = (text) => {
+    label.textContent = text;
     setTimeout(() => (label.textContent = "Copy link"), 1600);
   };
-}
-
-// Over plain http, as in most labs, browsers have no clipboard for scripts: a selected text can still be copied.
-async function copy(text) {
-  if (navigator.clipboard) return navigator.clipboard.writeText(text).then(() => true, () => selected(text));
-  return selected(text);
-}
-
-function selected(text) {
-  const field = Object.assign(document.createElement("textarea"), { value: text, readOnly: true });
-  field.style.cssText = "position:fixed;opacity:0";
-  document.body.append(field);
-  field.select();
-  const copied = document.execCommand("copy");
-  field.remove();
-  return copied;
+  // Over plain http, except on localhost, browsers give scripts no clipboard.
+  const refused = () => say("Copy it from the address bar");
+  button.onclick = () =>
+    navigator.clipboard ? navigator.clipboard.writeText(location.href).then(() => say("Link copied"), refused) : refused();
 }
 """
 _SHARE_LOOK = """

@@ -6,7 +6,6 @@ components/slider.js says what it sends.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,20 +16,17 @@ from gdm_core.errors import ConfigError
 from pages.ui.component import component
 
 _MOST = 2.0**53  # beyond it a browser's numbers are not exact
-_FORMAT = re.compile(r"([^%]*)%(?:\.(\d+))?([dfi])([^%]*)$")
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Range and steps of a slider, and how a value is written."""
+    """Range and steps of a slider, and the decimals of its values."""
 
     min: float
     max: float
     step: float
     whole: bool
-    before: str
     digits: int
-    after: str
 
     def fit(self, value: float) -> float:
         """Return the nearest value within the range, which may lie between two steps."""
@@ -61,7 +57,7 @@ def slider(
     key: str,
     name: str = "",
     help: str | None = None,
-    format: str | None = None,
+    digits: int | None = None,
     disabled: bool = False,
     live: bool = False,
 ) -> tuple[float, bool]:
@@ -69,10 +65,10 @@ def slider(
 
     step    1 for whole numbers, a hundredth of the range otherwise
     name    what pictures in the browser know it by
-    format  such as "%d", "%.2f" or "%.1f s"; as many digits as the step has otherwise
+    digits  decimals of its values; as many as the step has, and at least two, by default
     live    whether the page also reruns while the slider is held
     """
-    scale = make_scale(label, low, high, start, step, format)
+    scale = make_scale(label, low, high, start, step, digits)
     element = f"slider-{key}"
     state = st.session_state.get(element) or {}
     move = None if disabled else parse_move(state.get("moved"))
@@ -91,7 +87,9 @@ def slider(
     return scale.fit(value), held
 
 
-def make_scale(label: str, low: float, high: float, start: float, step: float | None, format: str | None) -> Scale:
+def make_scale(
+    label: str, low: float, high: float, start: float, step: float | None, digits: int | None = None
+) -> Scale:
     """Check the range of a slider and return its scale."""
     whole = all(isinstance(v, int) for v in (low, high, start)) and isinstance(step, int | None)
     size = step if step is not None else 1 if whole else (high - low) / 100
@@ -100,11 +98,5 @@ def make_scale(label: str, low: float, high: float, start: float, step: float | 
             f"The slider {label!r} from {low} to {high} in steps of {size} cannot start at {start}: "
             "give a range that grows, a step above zero and a start within the range."
         )
-    digits = 0 if whole else max(len(f"{v:.10f}".rstrip("0").partition(".")[2]) for v in (size, low))
-    if format is None:
-        return Scale(low, high, size, whole, "", digits if whole else max(digits, 2), "")
-    parts = _FORMAT.match(format)
-    if parts is None:
-        raise ConfigError(f"The slider {label!r} cannot write values as {format!r}; take one such as '%d' or '%.2f s'.")
-    before, written, kind, after = parts.groups()
-    return Scale(low, high, size, whole, before, int(written or 2) if kind == "f" else 0, after)
+    needed = max(2, *(len(f"{v:.10f}".rstrip("0").partition(".")[2]) for v in (size, low)))
+    return Scale(low, high, size, whole, 0 if whole else needed if digits is None else digits)

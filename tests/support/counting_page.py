@@ -5,8 +5,7 @@ import time
 import streamlit as st
 
 from pages.channel import Moving, channel
-from pages.ui import navigation, settings
-from pages.ui.controls import slide
+from pages.ui import every_event, navigation, settings
 from pages.ui.plot import Text, draw_parts
 
 began = time.monotonic()
@@ -20,17 +19,16 @@ def count(name: str) -> None:
     st.session_state[name] = st.session_state.get(name, 0) + 1
 
 
+every_event.take_every_event()
 settings.begin_run("counting")
 channel().begin_run()
 st.button("Count", key="count", on_click=count, args=("clicks",))
 st.button("Count a key", key="count-key", shortcut="n", on_click=count, args=("keys",))
-value = slide("Value", 0, 100, 0, key="value")
-st.text(f"clicks {st.session_state.get('clicks', 0)}")
-st.text(f"keys {st.session_state.get('keys', 0)}")
-st.text(f"value {value}")
+st.text(f"{st.session_state.get('clicks', 0)} clicks and {st.session_state.get('keys', 0)} keys")
+time.sleep(0.1)  # as long as a page takes
 draw_parts(clock())
 channel().scene.moving.append(
     Moving(clock, lambda: True, lambda: "fit" if time.monotonic() - began > 0.2 else "", clock())
 )
 settings.finish_run()
-navigation._open_channel()
+navigation.open_channel()

@@ -12,18 +12,18 @@ function build(parent) {
   const root = document.createElement("div");
   root.className = "gdm-slider";
   root.innerHTML = `<div class="head"><label for="${id}"></label>
-      <button type="button" hidden aria-expanded="false" aria-controls="${id}-help"><svg viewBox="0 0 24 24" aria-hidden="true">
+      <button type="button" hidden aria-describedby="${id}-help"><svg viewBox="0 0 24 24" aria-hidden="true">
         <circle cx="12" cy="12" r="10"/><path d="M9.1 9a3 3 0 0 1 5.8 1c0 2-3 3-3 3M12 17h.01"/></svg></button></div>
     <div class="rail"><output for="${id}" aria-hidden="true"></output><input type="range" id="${id}"></div>
     <div class="ends" aria-hidden="true"><span></span><span></span></div>
-    <p class="help" role="tooltip" id="${id}-help" popover="manual"></p>`;
+    <p class="help" role="tooltip" id="${id}-help"></p>`;
   parent.replaceChildren(root);
   const find = (name) => root.querySelector(name);
   const view = { root, said: 0, held: false, loose: false, timer: 0, later: 0, value: null, settled: null };
   Object.assign(view, { label: find("label"), button: find("button"), bubble: find("output"), input: find("input") });
   Object.assign(view, { ends: root.querySelectorAll(".ends span"), help: find(".help") });
+  view.button.onkeydown = ({ key }) => key === "Escape" && view.button.blur(); // hides the help (styles.css)
   listen(view);
-  explain(view);
   return view;
 }
 
@@ -106,31 +106,7 @@ function show(view, value) {
   view.root.style.setProperty("--at", (value - scale.min) / (scale.max - scale.min));
 }
 
-const words = (value, { before, after, digits }) => before + value.toFixed(digits) + after;
-
-// ---- help, under a mouse, a finger and a key ------------------------------------------------------------------
-function explain(view) {
-  const { button, help } = view;
-  const open = (wanted) => {
-    if (help.matches(":popover-open") === wanted) return;
-    help.togglePopover(wanted);
-    button.setAttribute("aria-expanded", wanted);
-    if (!wanted) return;
-    const { left, right, bottom, top } = button.getBoundingClientRect();
-    const { width, height } = help.getBoundingClientRect();
-    const beside = right + width + 16 < innerWidth; // where there is room it covers no other control
-    const x = beside ? right + 8 : Math.max(8, Math.min((left + right - width) / 2, innerWidth - width - 8));
-    const above = top > height + 12 ? top - height - 6 : bottom + 6;
-    const y = beside ? Math.max(8, (top + bottom - height) / 2) : above;
-    help.style.cssText = `left:${x}px;top:${y}px`;
-  };
-  button.addEventListener("pointerenter", ({ pointerType }) => pointerType === "mouse" && open(true));
-  button.addEventListener("pointerleave", ({ pointerType }) => pointerType === "mouse" && open(false));
-  button.addEventListener("focus", () => button.matches(":focus-visible") && open(true));
-  button.addEventListener("blur", () => open(false));
-  button.addEventListener("click", ({ pointerType }) => open(pointerType === "mouse" || !help.matches(":popover-open")));
-  button.addEventListener("keydown", ({ key }) => key === "Escape" && open(false));
-}
+const words = (value, { digits }) => value.toFixed(digits);
 
 export default function ({ data, parentElement, setStateValue }) {
   const view = (parentElement.gdmSlider ??= build(parentElement));
