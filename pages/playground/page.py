@@ -100,7 +100,7 @@ def triangle(s: Settings) -> Figure:
         " Hollow dots: the second distribution (φ), at the same softness and noise. Drag a dot and the evidence follows."
     )
     figure["layout"]["dragmode"] = False  # a drag takes hold of a dot
-    plot(figure, key="triangle", module="simplex", more={"follow": followed(s)})
+    plot(figure, key="triangle", module="simplex", still=True, more={"follow": followed(s)})
     return figure
 
 

@@ -53,8 +53,9 @@ export default function (given) {
   const view = (parentElement.gdmSimplex ??= begin(parentElement));
   const { settings, dots, hollow, colours, range } = data.follow;
   Object.assign(view, { noise: [decode(dots), decode(hollow)], colours, range });
+  // Settings that changed elsewhere, such as by Back; otherwise a figure of an earlier value has come.
+  if (!view.now || (!view.held && isCurrent(view))) view.now = structuredClone(settings);
   view.settings = settings;
-  view.now ??= structuredClone(settings);
   const finish = draw(given);
   parentElement.gdmView.job.then(() => follow(view));
   return () => {
@@ -83,11 +84,13 @@ function axes({ parent }) {
 function follow(view) {
   view.frame ||= requestAnimationFrame(() => {
     view.frame = 0;
-    const { now, settings, held, canvas } = view;
-    if (held || NAMES.some((name) => String(settings[name]) !== String(now[name]))) paint(view);
-    else canvas?.remove();
+    if (view.held || !isCurrent(view)) paint(view);
+    else view.canvas?.remove();
   });
 }
+
+// Whether the page has drawn what the sliders say.
+const isCurrent = ({ now, settings }) => NAMES.every((name) => String(settings[name]) === String(now[name]));
 
 function paint(view) {
   const found = axes(view);
