@@ -84,7 +84,8 @@ def test_held_slider_sends_its_latest_value_from_time_to_time(page):
     page.mouse.up()
     page.wait_for_function("window.gdmTest.sent.at(-1)?.held === false")
     page.wait_for_timeout(400)
-    assert _sent(page)[1:] == [(80, False)], "the release is sent at once"
+    assert _sent(page)[-1] == (80, False)
+    assert _sent(page)[1:-1] in ([], [(80, True)]), "at most one value on a slow machine"
     assert [h["held"] for h in page.evaluate("window.gdmTest.heard")][-1] is False
 
 
