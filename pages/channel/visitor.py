@@ -30,7 +30,7 @@ HAND_S = 2.5  # without a word for so long, a hand has gone
 UNDRAWN_S = 2.0  # a browser that has not drawn for so long is sent the next picture all the same
 ASK_AGAIN_S = 3.0  # a run that was asked for and has not begun is asked for again
 MOST_FAILURES = 3  # looks that failed one after the other, after which no run is asked for until a look succeeds
-_KEPT = "_channel"  # the underscore: it stays when the visitor turns to another page
+_KEPT = "_channel"
 
 _channels: WeakValueDictionary[str, Channel] = WeakValueDictionary()  # by secret; they go with the session
 

@@ -16,7 +16,8 @@ from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure, note
 from pages.compare.settings import ComparedData, ComparedSetting
 from pages.lab import live
-from pages.lab.live import background, screen
+from pages.lab.live import screen
+from pages.lab.live.background import Fits, show_progress, visitor_jobs
 from pages.ui import navigation, shell
 from pages.ui.controls import one_of, pick
 from pages.ui.model_controls import STAY
@@ -37,8 +38,8 @@ def tab(source: ComparedData, chosen: list[ComparedSetting]) -> None:
     offered = {name: words for name, (words, _) in GRIDS.items() if name in one.config}
     against = pick("K against", offered, next(iter(offered)), at=middle, key="grid-against") if offered else None
     comparison = Comparison(settings_of(one, against), (0,), source.train, source.test, keep=source.keep)
-    job: CompareJob | None = background.begun("compare-grid", comparison.key)
-    if job is None:
+    fits: Fits | None = visitor_jobs().find(("compare-grid", comparison.key))
+    if fits is None:
         label, start = f"Fit {comparison.n_fits} models", partial(begin, "compare-grid", comparison.key, comparison)
         refused = "The fits could not be started"
         shell.begin_button(label, start, refused, at=right, type="primary", width="stretch", key="grid-start")
@@ -50,8 +51,8 @@ def tab(source: ComparedData, chosen: list[ComparedSetting]) -> None:
         return
     measures = {name: words for name, (words, _) in MEASURES.items()}
     name = pick("Measure", measures, "density", row=True, key="grid-measure")
-    found = job.poll()
-    background.follow_fits("grid-progress", lambda: [job.poll()], job.estimate)
+    (found,) = fits.poll().values()
+    show_progress("grid-progress", fits, found.finished)
     with shell.panel("grid"):
         clicked = plot(heat(found, against, name), key="grid", clicked=lambda _: None).click
         if found.failures:
@@ -59,10 +60,12 @@ def tab(source: ComparedData, chosen: list[ComparedSetting]) -> None:
         _lead(source, one, against, clicked)
 
 
-def begin(what: str, about: Hashable, comparison: Comparison) -> CompareJob:
-    """Begin these fits for this visitor, as work of that kind."""
-    session = f"{live.visitor()}/{what}"
-    return background.begin(what, about, lambda: CompareJob(comparison, screen.engine(), session))
+def begin(name: str, about: Hashable, comparison: Comparison) -> Fits:
+    """Begin these fits for this visitor; earlier ones of that name end."""
+    engine, session = screen.engine(), f"{live.visitor()}/{name}"
+    visitor_jobs().end(name)
+    fits: Fits = visitor_jobs().get((name, about), lambda: Fits({name: CompareJob(comparison, engine, session)}))
+    return fits
 
 
 def _name(k: int, value: Any) -> str:

@@ -12,13 +12,13 @@ import streamlit as st
 from gdm_core.analysis import comparisons
 from gdm_core.analysis.comparisons import MEASURES, Cell
 from gdm_core.analysis.tables import csv
-from gdm_core.engine.compare import Compared, CompareJob, Comparison
+from gdm_core.engine.compare import Compared, Comparison
 from gdm_core.text import mean_and_spread
 from gdm_studio.plot import figures
 from pages.compare import grid, pictures
 from pages.compare.settings import ComparedData, ComparedSetting
 from pages.lab import live
-from pages.lab.live import background
+from pages.lab.live.background import Fits, show_progress, visitor_jobs
 from pages.ui import shell
 from pages.ui.controls import one_of, tabs
 from pages.ui.downloads import download
@@ -43,10 +43,10 @@ DENSITY = (
 )
 
 
-def current(frame: Frame, comparison: Comparison) -> CompareJob | None:
+def current(frame: Frame, comparison: Comparison) -> Fits | None:
     """The job of these settings, started if it is small or the button was pressed; None while it waits for that."""
     about = (comparison.key, tuple(comparison.settings))  # the same fits under other names are another comparison
-    known: CompareJob | None = background.begun("compare", about)
+    known: Fits | None = visitor_jobs().find(("compare", about))
     if known is not None:
         return known
     if comparison.n_fits * comparison.train.n_samples <= AT_ONCE:
@@ -61,12 +61,12 @@ def current(frame: Frame, comparison: Comparison) -> CompareJob | None:
     return None
 
 
-def show_results(frame: Frame, source: ComparedData, chosen: list[ComparedSetting], job: CompareJob) -> None:
+def show_results(frame: Frame, source: ComparedData, chosen: list[ComparedSetting], fits: Fits) -> None:
     """Everything below the controls. What comes in while fits run is drawn by the part that looks for it."""
-    found = job.poll()
+    (found,) = fits.poll().values()
     with frame.picture:
         with st.container():  # always there, so that the pictures below are not drawn anew when it empties
-            background.follow_fits("compare-progress", lambda: [job.poll()], job.estimate)
+            show_progress("compare-progress", fits, found.finished)
         pictures.draw(source, found)
     with frame.card:
         _verdicts(found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,13 +10,13 @@ import numpy as np
 import streamlit as st
 
 from gdm_core.analysis.controls import accuracy_controls
-from gdm_core.engine import Bulk, BulkView
+from gdm_core.engine import BulkView
 from gdm_core.engine.sweep import Record, Sweep
 from gdm_studio.plot import figures
 from pages.formula1.data import race_of
 from pages.formula1.scorecard import RivalScores, kind_of
 from pages.lab import View, live
-from pages.lab.live import background
+from pages.lab.live.background import Fits, show_progress, visitor_jobs
 from pages.lab.view import question_key
 from pages.ui import shell
 from pages.ui.controls import slide, switch
@@ -49,21 +48,12 @@ def sweeps(view: View, n_seeds: int, both: bool) -> dict[str, Sweep]:
     return found
 
 
-@dataclass(frozen=True)
-class AccuracyRun:
-    """The sweeps that a visitor has started, by the name of their model."""
-
-    jobs: dict[str, Bulk]
-
-    @classmethod
-    def start(cls, wanted: Mapping[str, Sweep]) -> AccuracyRun:
-        engine = live.screen.engine()
-        return cls({name: one.fits().start(engine, "formula1-sweep") for name, one in wanted.items()})
-
-    def cancel(self) -> None:
-        """End the fits; finished ones are kept."""
-        for bulk in self.jobs.values():
-            bulk.cancel()
+def start(wanted: Mapping[str, Sweep], about: tuple[str, ...]) -> None:
+    """Begin the sweeps for this visitor; earlier ones end."""
+    engine = live.screen.engine()
+    visitor_jobs().end("accuracy")
+    jobs = {name: one.fits().start(engine, "formula1-sweep") for name, one in wanted.items()}
+    visitor_jobs().get(("accuracy", about), lambda: Fits(jobs))
 
 
 def table(records: Sequence[Record], score: str, n_seeds: int) -> np.ndarray[Any, Any]:
@@ -90,16 +80,16 @@ def tab(view: View) -> None:
     both = switch("Beside recurrent SLDS", True, key="rslds", at=middle, help=said)
     wanted = sweeps(view, n_seeds, both)
     keys = tuple(one.key for one in wanted.values())
-    run: AccuracyRun | None = background.begun("accuracy", keys)
-    total, jobs = sum(len(one.cells()) for one in wanted.values()), {} if run is None else run.jobs
-    views = [job.poll() for job in jobs.values()]
+    run: Fits | None = visitor_jobs().find(("accuracy", keys))
+    total = sum(len(one.cells()) for one in wanted.values())
+    views = {} if run is None else run.poll()
     if run is None:
-        begin = partial(background.begin, "accuracy", keys, partial(AccuracyRun.start, wanted))
+        begin = partial(start, wanted, keys)
         refused = "The fits could not be started"
         shell.begin_button(f"Fit {total} models", begin, refused, key="f1-sweep", at=right, type="primary")
-    elif not all(found.finished for found in views):
-        right.button("Stop", key="f1-sweep-stop", on_click=background.end, args=("accuracy",))
-    if not jobs:
+    elif not all(found.finished for found in views.values()):
+        right.button("Stop", key="f1-sweep-stop", on_click=visitor_jobs().end, args=("accuracy",))
+    if run is None:
         shell.empty(
             "How many states does the lap need?",
             f"Fits K = {STATES[0]} to {STATES[-1]} on {race.pick.train} and scores the states of {race.pick.test}: "
@@ -107,15 +97,14 @@ def tab(view: View) -> None:
             "fits are kept.",
         )
         return
-    _watch(view, wanted, jobs, views, n_seeds)
+    show_progress("accuracy-progress", run, all(found.finished for found in views.values()))
+    _draw(view, wanted, views, n_seeds)
 
 
-def _watch(view: View, wanted: Mapping[str, Sweep], jobs: dict[str, Bulk], views: list[BulkView], n_seeds: int) -> None:
-    first = next(iter(jobs.values()))
-    background.follow_fits("accuracy-progress", lambda: [job.poll() for job in jobs.values()], first.estimate)
-    records = {name: wanted[name].collect(job.poll()) for name, job in jobs.items()}
+def _draw(view: View, wanted: Mapping[str, Sweep], views: Mapping[str, BulkView], n_seeds: int) -> None:
+    records = {name: wanted[name].collect(found) for name, found in views.items()}
     _keep(view, records)
-    ended = all(v.done == v.total for v in views)
+    ended = all(found.done == found.total for found in views.values())
     beaten, more = controls(view) if ended else ({}, live.Answer())  # after the fits that were asked for
     _curves(records, n_seeds, beaten)
     live.unanswered(view.fit, more, "What has to be beaten could not be worked out")
@@ -124,9 +113,9 @@ def _watch(view: View, wanted: Mapping[str, Sweep], jobs: dict[str, Bulk], views
     trouble = [record.message for found in records.values() for record in found if record.message]
     if trouble:
         shell.quiet(f"{len(trouble)} fits did not work out: {trouble[0]}")
-    for note in dict.fromkeys(note for v in views for note in v.notes):
+    for note in dict.fromkeys(note for found in views.values() for note in found.notes):
         shell.quiet(note)
-    seconds = max((v.seconds for v in views), default=0.0)
+    seconds = max((found.seconds for found in views.values()), default=0.0)
     spent = {name: sum(r.seconds for r in found if not r.message) for name, found in records.items()}
     shell.quiet(
         f"{seconds:.0f} s so far; fits alone took "

@@ -19,7 +19,7 @@ from datasets.f1.laps import RACES, is_race
 from datasets.formula1 import Event, LapTable, Session
 from pages.formula1 import data, loading, weekend
 from pages.formula1.data import FIFTH, Observation, Pick, Place
-from pages.lab.live.background import Work
+from pages.lab.live.background import Task
 from pages.ui import settings, shell
 from pages.ui.controls import one_of, several, span
 
@@ -38,7 +38,7 @@ class Waiting(Exception):
     """Nothing to fit yet: a session still loads, could not be loaded, or nobody has asked for it yet (`ask`)."""
 
     title: str
-    load: Work | None = None
+    load: Task | None = None
     key: tuple[Any, ...] = ()
     advice: str = ""
     ask: bool = False

@@ -12,7 +12,7 @@ from typing import Any
 from datasets import formula1
 from datasets.formula1 import Event, FeedError, Reason, Session
 from gdm_core.errors import GdmError
-from pages.lab.live.background import Work, Works
+from pages.lab.live.background import Jobs, Task
 
 MAX_KEPT = 6
 DEADLINE_S = 180.0
@@ -50,39 +50,44 @@ def _crashed(error: Exception) -> FeedError:
     return FeedError(Reason.CRASHED, "Loading stopped unexpectedly. The server's log says why.")
 
 
-_loads = Works(MAX_KEPT, _crashed)
+_loads = Jobs(MAX_KEPT)
 
 
-def calendar(year: int) -> Work:
+def calendar(year: int) -> Task:
     """The race weekends of a season; its value is a tuple of events."""
 
-    def read(load: Work) -> tuple[Event, ...]:
+    def read(load: Task) -> tuple[Event, ...]:
         return formula1.schedule(year, deadline_s=CALENDAR_DEADLINE_S, progress=_reported(load))
 
-    return _loads.get(("calendar", year), read)
+    return _task(("calendar", year), read)
 
 
-def session(year: int, event: str, name: str) -> Work:
+def session(year: int, event: str, name: str) -> Task:
     """One session; its value is a Session."""
 
-    def read(load: Work) -> Session:
+    def read(load: Task) -> Session:
         told = _reported(load)
-        return formula1.load_session(year, event, name, deadline_s=DEADLINE_S, progress=told, cancel=load.stopping)
+        return formula1.load_session(year, event, name, deadline_s=DEADLINE_S, progress=told, cancel=load.cancelled)
 
-    return _loads.get(("session", year, event, name), read)
+    return _task(("session", year, event, name), read)
 
 
-def _reported(load: Work) -> Callable[[float, str], None]:
+def _task(key: tuple[Any, ...], read: Callable[[Task], Any]) -> Task:
+    task: Task = _loads.get(key, lambda: Task(read, unforeseen=_crashed))
+    return task
+
+
+def _reported(load: Task) -> Callable[[float, str], None]:
     """For the loading process, which is ended by itself: nothing is raised within its report."""
     return lambda share, text: load.tell(text, share)
 
 
 def known(*key: Any) -> bool:
     """Whether a load of that key is under way, done, or gone wrong."""
-    return _loads.known(key)
+    return _loads.find(key) is not None
 
 
-def others_under_way(*key: Any) -> list[tuple[str, Work]]:
+def others_under_way(*key: Any) -> list[tuple[str, Task]]:
     """(what, load) of the other sessions that are being loaded: they take turns."""
     running = _loads.under_way()
     return [(f"{k[2]} {k[1]}, {k[3]}", load) for k, load in running.items() if k[0] == "session" and k != key]

@@ -56,15 +56,15 @@ def waiting(wait: controls.Waiting) -> NoReturn:
             shell.error(title, wait.advice or text, retry="f1-retry", again=partial(loading.again, *wait.key))
         else:
             shell.empty(wait.title, "A first load takes some ten seconds; after that the session opens at once.")
-            background.follow("f1-loading", lambda: load.said, lambda: load.done, load.done)
+            background.show_progress("f1-loading", load, done=False)
             if wait.key[0] == "session":
-                st.button("Cancel", key="f1-cancel", on_click=load.stop, icon=":material/close:")
+                st.button("Cancel", key="f1-cancel", on_click=load.cancel, icon=":material/close:")
         # A way on that needs no network.
         simulated = ("source", "simulated")
         st.button("Open the simulated race", key="f1-simulated", on_click=settings.change, args=simulated)
         for number, (what, other) in enumerate(loading.others_under_way(*wait.key)):
             shell.quiet(f"Also being loaded: {what}.")
-            st.button(f"Cancel {what}", key=f"f1-cancel-{number}", on_click=other.stop, icon=":material/close:")
+            st.button(f"Cancel {what}", key=f"f1-cancel-{number}", on_click=other.cancel, icon=":material/close:")
     with page.card:
         hint = controls.account_hint()
         if hint and (load is None or load.error is None or getattr(load.error, "reason", None) is Reason.ACCOUNT):

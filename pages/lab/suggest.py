@@ -115,15 +115,8 @@ def _offer(view: View, question: SuggestQuestion, kept: dict[str, SuggestJob]) -
 
 
 def _watch(job: SuggestJob, first: SuggestView) -> None:
-    def progress() -> tuple[str, float]:
-        now = job.poll()
-        return job.estimate.words(now.done, now.total), now.done / max(1, now.total)
-
-    def come_in() -> tuple[bool, bool]:
-        now = job.poll()
-        return now.finished, now.suggestion is None
-
-    background.follow("suggest-progress", progress, come_in, first.finished)
+    fits = background.Fits({"suggest": job}, news=lambda view: view.suggestion is None)
+    background.show_progress("suggest-progress", fits, first.finished)
     if first.suggestion is not None:
         verdicts(first.suggestion)
 

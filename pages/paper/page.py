@@ -8,7 +8,7 @@ import streamlit as st
 
 from gdm_studio import paper
 from pages.lab import live
-from pages.lab.live import background
+from pages.lab.live.background import show_progress, visitor_jobs
 from pages.paper import panels
 from pages.ui import shell
 from pages.ui.controls import number, one_of
@@ -45,17 +45,17 @@ with frame.controls:
         )
         shell.quiet(f"That takes {live.beforehand(asked.usual_s)}.")
     else:
-        st.button("Show what is stored", on_click=background.end, args=("paper",), width="stretch")
+        st.button("Show what is stored", on_click=visitor_jobs().end, args=("paper",), width="stretch")
 
 stored = paper.load()
 frame.header(PANELS[name][0])
 with frame.picture:
-    first = running.poll() if running is not None else []
+    first = list(running.poll().values()) if running is not None else []
     going = any(not found.finished for found in first)
 
     if running is not None:
         with st.container():  # always there, so that the panel below is not drawn anew when it empties
-            background.follow_fits("paper-progress", running.poll, running.estimate)
+            show_progress("paper-progress", running, not going)
         if not going:
             shell.quiet(f"Measured now: {sum(one.total for one in first)} fits on this machine.")
         for label, message in {k: v for one in first for k, v in one.failures.items()}.items():

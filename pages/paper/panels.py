@@ -16,7 +16,6 @@ from gdm_core.analysis.comparisons import Cell
 from gdm_core.analysis.envelopes import SPREADS
 from gdm_core.analysis.segments import composition
 from gdm_core.engine.compare import Compared, CompareJob
-from gdm_core.engine.estimate import Estimate
 from gdm_core.text import mean_and_spread
 from gdm_core.trials import UNLABELLED, Trials, labels_of
 from gdm_studio import paper
@@ -24,7 +23,8 @@ from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure
 from pages.lab import live
 from pages.lab.data import open_on
-from pages.lab.live import background, screen
+from pages.lab.live import screen
+from pages.lab.live.background import Fits, visitor_jobs
 from pages.paper import numbers
 from pages.ui import navigation, shell
 from pages.ui.controls import one_of
@@ -49,36 +49,18 @@ def own(name: str, n_seeds: int) -> paper.Experiment | None:
 
 
 # ---- run anew -------------------------------------------------------------------------------------------------------
-@dataclass
-class PaperRun:
-    """The experiment that this visitor has asked for."""
-
-    jobs: list[CompareJob]
-    estimate: Estimate
-
-    def poll(self) -> list[Compared]:
-        return [job.poll() for job in self.jobs]
-
-    def cancel(self) -> None:
-        for job in self.jobs:
-            job.cancel()
-
-
-def running(name: str) -> PaperRun | None:
-    """The run of this experiment, if it was asked for."""
-    kept: PaperRun | None = background.begun("paper", name)
-    return kept
+def running(name: str) -> Fits | None:
+    """Return the run of this experiment that the visitor has started, if any."""
+    fits: Fits | None = visitor_jobs().find(("paper", name))
+    return fits
 
 
 def start(experiment: paper.Experiment) -> None:
-    """Run it; one that this visitor has asked for before ends."""
-
-    def run() -> PaperRun:
-        engine, visitor = screen.engine(), f"{live.visitor()}/paper"
-        jobs = [CompareJob(one, engine, visitor) for one in experiment.comparisons]
-        return PaperRun(jobs, Estimate())
-
-    background.begin("paper", experiment.name, run)
+    """Run an experiment; the visitor's earlier run ends."""
+    engine, visitor = screen.engine(), f"{live.visitor()}/paper"
+    visitor_jobs().end("paper")
+    jobs = {str(i): CompareJob(one, engine, visitor) for i, one in enumerate(experiment.comparisons)}
+    visitor_jobs().get(("paper", experiment.name), lambda: Fits(jobs))
 
 
 # ---- what is drawn --------------------------------------------------------------------------------------------------

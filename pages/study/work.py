@@ -9,13 +9,10 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
-from pages.lab.live import background
-from pages.lab.live.background import Work, Works
+from pages.lab.live.background import Task, show_progress, visitor_jobs
 from pages.ui import shell
 
 KEPT = "study-"
-_WORKS = f"{KEPT}works"
-MOST_KEPT = 24
 AT_ONCE_S = 2.5  # that a page waits before it says what it waits for
 
 T = TypeVar("T")
@@ -23,19 +20,26 @@ T = TypeVar("T")
 Say = Callable[[str, float], None]
 
 
-def of(key: Hashable, do: Callable[[Say], Any]) -> Work:
-    """The work of that key, begun now if it is not there."""
+def of(key: tuple[Hashable, ...], do: Callable[[Say], Any], words: str = "Beginning") -> Task:
+    """Return the task of that key, begun now if there is none."""
 
-    def begun(work: Work) -> Any:
+    def run(task: Task) -> Any:
         import_module("torch")  # the server loads it behind its first page, and scipy must not look at half of it
-        return do(work.go_on)
+        return do(task.go_on)
 
-    works: Works = st.session_state.setdefault(_WORKS, Works(MOST_KEPT))
-    return works.get(key, begun)
+    task: Task = visitor_jobs().get(("study", *key), lambda: Task(run, words))
+    return task
 
 
 def outcome(
-    name: str, key: Hashable, do: Callable[[Say], T], failed: str, *, what: str = "", kept: str = "", words: str = ""
+    name: str,
+    key: tuple[Hashable, ...],
+    do: Callable[[Say], T],
+    failed: str,
+    *,
+    what: str = "",
+    kept: str = "",
+    words: str = "",
 ) -> T | None:
     """What comes of it; None while it is under way, and where it failed or was stopped, which is said with a button to begin again.
 
@@ -44,21 +48,21 @@ def outcome(
     what    it is, "the fit": then a button stops it, and `kept` says what stays of it
     words   while it is under way, where it says nothing by itself
     """
-    work = of(key, do)
-    ended = work.wait(AT_ONCE_S)
-    background.follow(f"{name}-progress", lambda: (words or work.said[0], work.said[1]), lambda: work.done, ended)
+    task = of(key, do, words or "Beginning")
+    ended = task.wait(AT_ONCE_S)
+    show_progress(f"{name}-progress", task, ended)
     if not ended:
         if what:
-            st.button(f"Stop {what}", key=f"{name}-stop", on_click=work.stop, icon=":material/stop:")
+            st.button(f"Stop {what}", key=f"{name}-stop", on_click=task.cancel, icon=":material/stop:")
         return None
-    if work.error is None:
-        value: T = work.value
+    if task.error is None:
+        value: T = task.value
         return value
-    again = partial(st.session_state[_WORKS].forget, key)
-    if work.stopping.is_set():
-        was = work.said[0]
+    again = partial(visitor_jobs().forget, ("study", *key))
+    if task.cancelled.is_set():
+        was = task.progress[0]
         shell.empty(f"{what.capitalize()} was stopped", f"It was {was[:1].lower()}{was[1:]}. {kept}".strip())
         st.button("Go on", key=f"{name}-again", icon=":material/refresh:", on_click=again)
     else:
-        shell.error(failed, str(work.error), retry=f"{name}-again", again=again)
+        shell.error(failed, str(task.error), retry=f"{name}-again", again=again)
     return None

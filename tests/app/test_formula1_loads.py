@@ -11,7 +11,7 @@ import pytest
 from datasets import formula1
 from datasets.formula1 import FeedError, Reason
 from pages.formula1 import loading
-from pages.lab.live.background import Works
+from pages.lab.live.background import Jobs, Task
 from tests.support.formula1 import ring_driver
 from tests.support.formula1_page import RING, box, driven_by, drivers, fails, ring_race, visit, words
 
@@ -78,13 +78,13 @@ def test_unexpected_load_error_is_reported(monkeypatch):
 
 
 def test_loads_are_shared_and_bounded():
-    loads = Works(2)
-    first = loads.get("a", lambda load: 1)
+    loads = Jobs(2)
+    first = loads.get(("a",), lambda: Task(lambda load: 1))
     assert first.wait(5)
-    assert loads.get("a", lambda load: 2) is first
+    assert loads.get(("a",), lambda: Task(lambda load: 2)) is first
     for name in "bcd":
-        assert loads.get(name, lambda load: 1).wait(5)
-    assert loads.get("a", lambda load: 3) is not first
+        assert loads.get((name,), lambda: Task(lambda load: 1)).wait(5)
+    assert loads.get(("a",), lambda: Task(lambda load: 3)) is not first
 
 
 def test_driver_without_positions_is_left_out_and_named(monkeypatch):

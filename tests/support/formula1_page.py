@@ -18,7 +18,7 @@ from datasets.formula1 import Event, SessionSlot
 from pages.formula1 import data, loading, time_gained
 from pages.formula1.data import Place
 from pages.lab import live
-from pages.lab.live.background import Works
+from pages.lab.live.background import Jobs
 from tests.support import drawn
 from tests.support.formula1 import LAP_S, ring_driver, ring_session
 from tests.support.live_engine import QuickEngine
@@ -58,7 +58,7 @@ def arrange(monkeypatch: pytest.MonkeyPatch, folder: Path, race: Callable[[], Se
     monkeypatch.setattr(formula1, "stored_sessions", lambda: ((2024, "Ring Grand Prix", "Race"),))
     monkeypatch.setattr(formula1, "is_stored", lambda *where: where == (RING.year, RING.event, RING.name))
     monkeypatch.setattr(formula1, "load_session", lambda *where, **more: race())
-    monkeypatch.setattr(loading, "_loads", Works(loading.MAX_KEPT, loading._crashed))
+    monkeypatch.setattr(loading, "_loads", Jobs(loading.MAX_KEPT))
     engine = QuickEngine()
     monkeypatch.setattr(live.screen, "engine", lambda: engine)
     for cached in (data.circuit, data.laps_of, time_gained.between):

@@ -1,5 +1,4 @@
-"""Work in the background: what a visitor has begun, how far it is, over the live channel, and a run of the page for news; and a
-thread for what takes longer than a page may wait."""
+"""Background jobs: work that outlives a run of a page, and a panel that shows how far it is over the live channel."""
 
 from __future__ import annotations
 
@@ -7,148 +6,141 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Protocol
 
 import streamlit as st
 
-from gdm_core.engine.estimate import Estimate
 from gdm_core.errors import FitError, GdmError
 from pages.channel import Moving, channel
 from pages.ui import shell
 from pages.ui.plot import Part, Text, by_key, draw_parts
 
+log = logging.getLogger(__name__)
 
-class Polled(Protocol):
-    """A look at some fits in the background."""
+NEWS_EVERY_S = 2.0  # between two runs of a page for results that come in one after the other
+MOST_KEPT = 24  # finished jobs of a visitor
+_JOBS = "_jobs"
+
+
+class Job(Protocol):
+    """Work in the background.
+
+    progress  what it does now, and its share from 0 to 1
+    news      changes when there is more to show
+    """
 
     @property
-    def done(self) -> int: ...
+    def progress(self) -> tuple[str, float]: ...
     @property
-    def total(self) -> int: ...
+    def news(self) -> Hashable: ...
     @property
-    def finished(self) -> bool: ...
-
-
-class Cancelled(Protocol):
-    """Work that can be ended before it is done."""
-
+    def done(self) -> bool: ...
     def cancel(self) -> None: ...
 
 
-B = TypeVar("B", bound=Cancelled)
-_BEGUN = "_begun"  # what of: (what it is about, the work)
+def show_progress(key: str, job: Job, done: bool) -> None:
+    """Show how far a job is, and rerun the page for news and at its end.
 
-
-def begun(what: str, about: Hashable) -> Any:
-    """The work of that kind which this visitor has begun, None if there is none or it is about something else."""
-    known, work = st.session_state.get(_BEGUN, {}).get(what, (None, None))
-    return work if known == about else None
-
-
-def begin(what: str, about: Hashable, make: Callable[[], B]) -> B:
-    """Begin work of that kind: the latest wish wins, and what this visitor has begun before ends."""
-    end(what)
-    work = make()
-    st.session_state.setdefault(_BEGUN, {})[what] = (about, work)
-    return work
-
-
-def end(what: str) -> None:
-    """End it, if there is any; finished fits stay in the store."""
-    _, work = st.session_state.get(_BEGUN, {}).pop(what, (None, None))
-    if work is not None:
-        work.cancel()
-
-
-NEWS_EVERY_S = 2.0  # between two runs of a page for results that come in one after the other
-
-
-def follow(key: str, progress: Callable[[], tuple[str, float]], come_in: Callable[[], Hashable], ended: bool) -> None:
-    """Say how far some work is, until it has ended; have the page run again when more has come in, and when it ends.
-
-    progress  (what is done, its share from 0 to 1); what it says is drawn while `ended` is False
-    come_in   what there is to show so far: anything that is equal only while nothing new has come in, and holds at its end
-              another value than before
-    ended     whether the work had ended when the page began to draw it
+    done  whether the page draws the finished job, so that there is nothing to wait for
     """
-    if ended:
+    if done:
         return
-    before, began = come_in(), time.monotonic()
+    before, began = job.news, time.monotonic()
 
-    def drawn() -> dict[str, Part]:
-        return by_key(Text(shell.running_html(*progress()), key))
+    def draw() -> dict[str, Part]:
+        return by_key(Text(shell.running_html(*job.progress), key))
 
     def settled() -> str:
-        return "results" if time.monotonic() - began >= NEWS_EVERY_S and come_in() != before else ""
+        news = time.monotonic() - began >= NEWS_EVERY_S and job.news != before
+        return "results" if news or job.done else ""
 
-    now = drawn()
+    now = draw()
     draw_parts(now)
-    channel().scene.moving.append(Moving(drawn, lambda: True, settled, now))
+    channel().scene.moving.append(Moving(draw, lambda: True, settled, now))
 
 
-def follow_fits(key: str, poll: Callable[[], Sequence[Polled]], estimate: Estimate) -> None:
-    """The same for fits of which `poll` tells how many are done, and `estimate` how long the rest takes."""
+class Fits:
+    """Jobs of the engine that a visitor began together, by name; `news` tells what a page shows of one."""
 
-    def progress() -> tuple[str, float]:
-        now = poll()
-        done, total = sum(one.done for one in now), sum(one.total for one in now)
-        return estimate.words(done, total), done / max(1, total)
+    def __init__(self, jobs: Mapping[str, Any], news: Callable[[Any], Hashable] = lambda view: view.done) -> None:
+        self.jobs, self._news = jobs, news
+        self._estimate = next(iter(jobs.values())).estimate
 
-    def come_in() -> tuple[tuple[int, bool], ...]:
-        return tuple((one.done, one.finished) for one in poll())
+    def poll(self) -> dict[str, Any]:
+        return {name: job.poll() for name, job in self.jobs.items()}
 
-    follow(key, progress, come_in, all(one.finished for one in poll()))
+    @property
+    def progress(self) -> tuple[str, float]:
+        now = self.poll().values()
+        done, total = sum(view.done for view in now), sum(view.total for view in now)
+        return self._estimate.words(done, total), done / max(1, total)
 
+    @property
+    def news(self) -> Hashable:
+        return tuple(map(self._news, self.poll().values()))
 
-log = logging.getLogger(__name__)
+    @property
+    def done(self) -> bool:
+        return all(view.finished for view in self.poll().values())
+
+    def cancel(self) -> None:
+        """End the fits; the cache keeps finished ones."""
+        for job in self.jobs.values():
+            job.cancel()
 
 
 class Stopped(Exception):
-    """Somebody asked for the end of it."""
+    """A task was cancelled."""
 
 
 def _unforeseen(error: Exception) -> GdmError:
-    said = f"Something went wrong that should not ({type(error).__name__}). The server's log tells more."
-    return FitError(said)
+    return FitError(f"Something went wrong that should not ({type(error).__name__}). The server's log tells more.")
 
 
-class Work:
-    """One piece of work, under way or done. Plain values that any thread may read.
+class Task:
+    """A function in a thread of its own.
 
-    do          is given the work, to say with `tell` or `go_on` how far it is
-    unforeseen  what is said of an error that is none of ours, which the log has in full
-    stopping    set once somebody has stopped it
+    do          is given the task, to say how far it is with `tell` or `go_on`
+    words       what it does until it says so itself
+    unforeseen  makes a message of an error that is none of ours; the log has it in full
     """
 
-    def __init__(self, do: Callable[[Work], Any], unforeseen: Callable[[Exception], GdmError] = _unforeseen) -> None:
-        self.said: tuple[str, float] = ("Beginning", 0.0)
+    news = None  # what it comes to is there at its end
+
+    def __init__(
+        self,
+        do: Callable[[Task], Any],
+        words: str = "Beginning",
+        unforeseen: Callable[[Exception], GdmError] = _unforeseen,
+    ) -> None:
+        self.progress: tuple[str, float] = (words, 0.0)
         self.value: Any = None
         self.error: GdmError | None = None
-        self.stopping, self._ended = threading.Event(), threading.Event()
+        self.cancelled, self._ended = threading.Event(), threading.Event()
         self._do, self._unforeseen = do, unforeseen
-        threading.Thread(target=self._run, name="work", daemon=True).start()
+        threading.Thread(target=self._run, name="task", daemon=True).start()
 
     @property
     def done(self) -> bool:
         return self._ended.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait a moment for the end; whether it came."""
+        """Wait at most so long; return whether it has ended."""
         return self._ended.wait(seconds)
 
-    def stop(self) -> None:
-        """End it at the next thing that it says, or sooner where it looks at `stopping` itself."""
-        self.stopping.set()
+    def cancel(self) -> None:
+        """End it at its next `go_on`, or sooner where it looks at `cancelled`."""
+        self.cancelled.set()
 
     def tell(self, what: str, share: float) -> None:
         """Say what is done now, and how much of all is."""
-        self.said = what, share
+        self.progress = what, share
 
     def go_on(self, what: str, share: float) -> None:
-        """The same, ending the work here where somebody has stopped it."""
+        """Do the same; raise Stopped if the task was cancelled."""
         self.tell(what, share)
-        if self.stopping.is_set():
+        if self.cancelled.is_set():
             raise Stopped
 
     def _run(self) -> None:
@@ -159,41 +151,54 @@ class Work:
         except GdmError as error:
             self.error = error
         except Exception as error:  # told to the visitor, and in full in the log
-            log.exception("work of a page failed")
+            log.exception("a task of a page failed")
             self.error = self._unforeseen(error)
         finally:
             self._ended.set()
 
 
-class Works:
-    """Pieces of work by what they are about. Those that go on stay, and of the others the latest few."""
+class Jobs:
+    """Jobs by key: a name and what they are about. Keeps those that go on, and the latest `most` in all."""
 
-    def __init__(self, most: int, unforeseen: Callable[[Exception], GdmError] = _unforeseen) -> None:
-        self._most, self._unforeseen = most, unforeseen
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, Work] = OrderedDict()
+        self._kept: OrderedDict[tuple[Hashable, ...], Any] = OrderedDict()
 
-    def get(self, key: Hashable, do: Callable[[Work], Any]) -> Work:
-        """The work of that key, begun now if there is none."""
+    def get(self, key: tuple[Hashable, ...], begin: Callable[[], Any]) -> Any:
+        """Return the job of that key, begun now if there is none."""
         with self._lock:
             if key not in self._kept:
-                self._kept[key] = Work(do, self._unforeseen)
+                self._kept[key] = begin()
             self._kept.move_to_end(key)
-            done = [name for name, work in self._kept.items() if work.done]
-            for old in done[: max(0, len(self._kept) - self._most)]:
-                del self._kept[old]
+            if len(self._kept) > self._most:
+                done = [name for name, job in self._kept.items() if name != key and job.done]
+                for old in done[: len(self._kept) - self._most]:
+                    del self._kept[old]
             return self._kept[key]
 
-    def known(self, key: Hashable) -> bool:
-        """Whether there is work of that key."""
+    def find(self, key: tuple[Hashable, ...]) -> Any:
+        """Return the job of that key, None if there is none."""
         with self._lock:
-            return key in self._kept
+            return self._kept.get(key)
 
-    def under_way(self) -> dict[Any, Work]:
+    def under_way(self) -> dict[tuple[Hashable, ...], Any]:
         with self._lock:
-            return {key: work for key, work in self._kept.items() if not work.done}
+            return {key: job for key, job in self._kept.items() if not job.done}
 
-    def forget(self, key: Hashable) -> None:
-        """Begin anew the next time."""
+    def forget(self, key: tuple[Hashable, ...]) -> None:
+        """Have the next `get` begin again."""
         with self._lock:
             self._kept.pop(key, None)
+
+    def end(self, name: Hashable) -> None:
+        """Cancel and forget all jobs of that name."""
+        with self._lock:
+            for key in [key for key in self._kept if key[0] == name]:
+                self._kept.pop(key).cancel()
+
+
+def visitor_jobs() -> Jobs:
+    """Return the jobs of this visitor."""
+    found: Jobs = st.session_state.setdefault(_JOBS, Jobs(MOST_KEPT))
+    return found
