@@ -129,14 +129,15 @@ def followed(view: lab.View, options: MapOptions) -> held.Followed:
     seen = held.places(
         whole, where, line=0 if dots else circuit_map.LINE, dot=circuit_map.DOT if dots else 0, fades=["badge"]
     )
-    rows = {race.train.code: "train", race.test.code: "test"}
-    figures = {
-        "map": seen,
-        "strips": held.strips(rows, circuit.length / circuit.n_bins),
-        "shares": held.areas(options.which),
-    }
+    ours, theirs = race.train.code, race.test.code
+    step = circuit.length / circuit.n_bins
+    chosen = {"map": seen, "shares": held.areas(options.which)}
+    figures = chosen | {"strips": held.strips({ours: "train", theirs: "test"}, step)}
+    # While a model trains, it has read the laps of the first driver alone.
+    trained = chosen | {"strips": held.strips({ours: "train"}, step, waiting=[theirs])}
     trials = tuple(range(len(view.data.trials)))
-    return held.Followed(trials, parts, figures, (options.which, options.averaged, view.data.test.fingerprint))
+    settings = (options.which, options.averaged, view.data.test.fingerprint)
+    return held.Followed(trials, parts, figures, settings, replayed=trained if options.which == "train" else {})
 
 
 def _around(circuit: Circuit) -> npt.NDArray[np.int64]:

@@ -88,6 +88,7 @@ def honest_card(view: View, rows_of: Rows, *, says: bool = False) -> list[Score]
             query_params={"data": OPEN_ON.format(view.frame.title)},
         )
         with st.container(key="gdm-progress"):
+            live.cancel_button(view.fit, view.page)
             live.region(view.fit, live.progress)
     return told.rows
 

@@ -42,8 +42,6 @@ def begin(frame: shell.Frame, data: Data, choice: Choice, *, ships: Sequence[str
     # First of all: what this run is overtaken before it comes to has faded by then.
     facts = [("model", choice.label), *choice.facts]
     frame.header(data.about, facts, wanted=view.number, waits=sentences.what_for(view))
-    with frame.controls:
-        live.cancel_button(fit, page)
     return view
 
 

@@ -8,7 +8,6 @@ that are there, and of the first steps of one where none is. Let go, the picture
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,8 +23,11 @@ from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import typed
 from pages.channel import Tables, channel
+from pages.lab import replay, state_tables
 from pages.lab.live import Answer, Wanted
 from pages.lab.live.pictures import unpack
+from pages.lab.state_tables import HardStates as HardStates
+from pages.lab.state_tables import Parts, States
 from pages.lab.view import View, question_key
 from pages.ui import settings
 from pages.ui.component import component
@@ -33,7 +35,6 @@ from pages.ui.model_controls import GAMMA_RANGE, K_RANGE, TAU_RANGE
 from pages.ui.plot import BADGES
 
 Array = npt.NDArray[np.float32]
-States = tuple[Array, ...]
 VALUES = {
     "temperature": ("tau", np.geomspace(*TAU_RANGE, 32).round(4).tolist()),
     "stickiness": ("gamma", np.linspace(*GAMMA_RANGE, 24).round(4).tolist()),
@@ -44,22 +45,10 @@ OFF = {"temperature": 0.005, "stickiness": 0.02}
 SETTINGS = {key: setting for setting, (key, _) in VALUES.items()}
 FINE = 6_000  # samples; where more are read, every second value has to do
 MOST_SAMPLES = 60_000  # that are read for each value: a tenth of a second for 20,000
-MOST = 40_000  # soft shares (samples times states) of a picture: of a longer one, some samples are left out
 SOON_S = 0.5  # a fit that takes less is waited for; of others, the first steps are looked at before
 ENOUGH = 6_000  # samples of fitted trials, of which the states of another K are read to find their colours
 MOST_PREFETCHED = 16_000  # the same of data whose fits of other K are begun before they are asked for
 BESIDE = 4  # other numbers of states that are worked out when a hand comes near; once it holds the thumb, all of them
-
-
-@dataclass(frozen=True, eq=False)
-class HardStates:
-    """[S] the state of each moment, -1 for none, in place of soft states of `n_states`."""
-
-    codes: npt.NDArray[np.integer[Any]]
-    n_states: int
-
-
-Parts = Mapping[str, Array | HardStates]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +61,7 @@ class Followed:
     figures   key of each figure: how it is drawn, of which part; see below
     settings  plain values that `parts` depends on besides
     other_k   whether `parts` can say what another number of states would look like
+    replayed  figures of the training replay, if not all: held-out trials have no states before the end; {} for none
     """
 
     trials: tuple[int, ...]
@@ -79,6 +69,7 @@ class Followed:
     figures: Mapping[str, Mapping[str, Any]]
     settings: tuple[Any, ...] = ()
     other_k: bool = True
+    replayed: Mapping[str, Mapping[str, Any]] | None = None
 
 
 # ---- how a figure is drawn over (components/states_canvas.js) ------------------------------------------------------------
@@ -154,17 +145,21 @@ def follow(view: View, followed: Followed) -> None:
     offers: dict[str, str] = {}
     if fitting:  # it goes on, and nothing is worked out beside it: a hand that moves on sees what it waits for
         view.fit.held_answers.give_up_all()
-        offers = dict.fromkeys((*SETTINGS, states), "")
+        offers = dict.fromkeys((*SETTINGS, states, replay.KEY), "")
     elif view.then is None:  # tables hold what the whole recording says
         known = {key: asked for key in SETTINGS if (asked := _sweeps(view, followed, SETTINGS[key]))}
         offers = {key: asked[0].name for key, asked in known.items()}
         beside = _Beside(view, followed)
         if beside.wanted:
             offers[states] = beside.wanted[0].key
+        if recorded := replay.name(view, followed):
+            offers[replay.KEY] = recorded
 
     def tables(key: str, held: bool, value: float) -> Tables:
         if not offers.get(key):  # anybody may send anything
             return Tables()
+        if key == replay.KEY:
+            return replay.make_tables(view, followed, _how(followed))
         if key != states:
             return _sweep(view, followed, known[key])
         return _fits(view, followed, value if held else None)
@@ -181,29 +176,6 @@ def _how(followed: Followed) -> dict[str, Any]:
         "mixing": palette.mixing(palette.MAX_STATES),
         "colours": palette.colours(palette.MAX_STATES),
     }
-
-
-def _table(values: Sequence[float], parts: Sequence[Parts]) -> dict[str, Any]:
-    """Shares of states in steps of 1/255 at each value; labels as bytes, 255 for none."""
-    found = {}
-    for name, first in parts[0].items():
-        length, n_states = (len(first.codes), first.n_states) if isinstance(first, HardStates) else first.shape
-        stride = max(1, -(-length * n_states // MOST))
-        kind, every = "states", []
-        for part in (each[name] for each in parts):
-            if isinstance(part, HardStates):
-                kind, codes = "labels", part.codes[::stride]
-                every.append(np.where(codes < 0, 255, codes).astype(np.uint8))
-            else:
-                every.append(np.rint(255 * np.nan_to_num(part[::stride])).astype(np.uint8))
-        shape = [len(values), len(every[0]), n_states]
-        packed = {"dtype": "u1", "bdata": typed(np.stack(every).ravel(), "u1")["bdata"]}
-        found[name] = {"shape": shape, kind: packed, "stride": stride}
-    return {"values": list(values), "parts": found}
-
-
-def _digest(*parts: Any) -> str:
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
 # ---- one question to a worker -------------------------------------------------------------------------------------------
@@ -263,12 +235,12 @@ def _sweep(view: View, followed: Followed, asked: Sequence[_Sweep]) -> Tables:
     found = {value: soft for one, every in fresh for value, soft in zip(one.values, every, strict=True)}
     if not found or next(iter(found.values()))[0].shape[1] != len(order):
         return Tables(more=more)
-    name = _digest([one.name for one, _ in fresh], order, followed.settings)
+    name = state_tables.digest([one.name for one, _ in fresh], order, followed.settings)
     kept = fit.records.last(HeldTables)
     if kept is None or kept.name != name:
         values = sorted(found)
         parts = [followed.parts(in_order(tuple(map(_share, found[value])), order), None) for value in values]
-        kept = fit.records.keep(HeldTables(name, {name: _table(values, parts)}))
+        kept = fit.records.keep(HeldTables(name, {name: state_tables.encode(values, parts)}))
     return Tables(name, kept.tables, _how(followed), more)
 
 
@@ -350,7 +322,7 @@ class _Beside:
             fitted = tuple(soft[1][i] for i in range(self._first))
             order = fit.order_of(wanted, fitted)
             shown = in_order(tuple(soft[1][i] for i in followed.trials), order)
-            found[source] = _table([n_states], [followed.parts(shown, in_order(fitted, order))])
+            found[source] = state_tables.encode([n_states], [followed.parts(shown, in_order(fitted, order))])
         fit.records.keep(HeldTables(name, found, follows))
         return found
 
@@ -363,5 +335,7 @@ def _fits(view: View, followed: Followed, thumb: float | None) -> Tables:
     most = BESIDE if thumb is None else len(beside.wanted)
     more = beside.work(most)
     stands = view.shown.result
-    name = _digest("K", stands.key if stands is not None else "", view.shown.order, followed.trials, followed.settings)
+    name = state_tables.digest(
+        "K", stands.key if stands is not None else "", view.shown.order, followed.trials, followed.settings
+    )
     return Tables(name, beside.tables(name, most), _how(followed), more)

@@ -1,6 +1,6 @@
 """A page's first result, which ships with the app: made beforehand, so that it is there before any worker has started.
 
-The part "fit" of a result's files (pages/ui/result_files.py) has the model file, its snapshot, the soft states of all trials,
+The part "fit" of a result's files (pages/ui/result_files.py) has the model file, its snapshots, the soft states of all trials,
 which data, family and configuration they belong to, and what was measured. It stands for a fit only where settings are the
 very same and the data are of the same recipe (`gdm_core.trials.made_by`): a processor that rounds them otherwise in their last
 bits has the same result. `assets/make_demo.py` and `assets/make_mice.py` make the files; tests fit them anew and compare.
@@ -8,7 +8,8 @@ bits has the same result. `assets/make_demo.py` and `assets/make_mice.py` make t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -68,17 +69,21 @@ def _load(name: str, here: tuple[str, int]) -> Shipped | None:
     if found is None:
         return None
     arrays, words = found
-    levels = tuple(arrays[f"level_{i}"] for i in range(len(words["strides"])))
     train, test = (
         tuple(result_files.soft(arrays[f"{side}_{i}"]) for i in range(words[f"n_{side}"])) for side in ("train", "test")
     )
-    snapshot = Snapshot(words["steps"][-1], tuple(range(len(levels))), tuple(words["strides"]), levels)
+    snapshots = tuple(_snapshot(arrays, i, *words["snapshots"][i]) for i in range(len(words["snapshots"])))
     result = FitResult(
         "", arrays["model"].tobytes(), words["fit_status"], words["elbo"], words["seconds"], tuple(words["steps"]),
-        tuple(words["elbos"]), (snapshot,), from_cache=True,
+        tuple(words["elbos"]), snapshots, from_cache=True,
     )  # fmt: skip
     look = Look(train, test, words["stay"], words["sees"])
     return Shipped(words["fingerprint"], words["family"], words["config"], result, look, words["more"])
+
+
+def _snapshot(arrays: result_files.Arrays, number: int, step: int, elbo: float, strides: Sequence[int]) -> Snapshot:
+    levels = tuple(arrays[f"snapshot_{number}_{i}"] for i in range(len(strides)))
+    return Snapshot(step, tuple(range(len(levels))), tuple(strides), levels, math.nan if elbo is None else elbo)
 
 
 def offer(name: str, wanted: Wanted, cache: Any) -> Shipped | None:
@@ -101,7 +106,6 @@ def write(
     result: FitResult,
     more: Mapping[str, Any],
 ) -> Shipped:
-    assert result.snapshot is not None
     if unknown := [trial.name for trial in (*train, *test) if not trial.recipe]:
         raise DataError(
             f"{unknown[0]!r} does not say what made it, so another processor would not know that {name!r} is its result. "
@@ -109,7 +113,8 @@ def write(
         )
     look = looks.look(result.model_bytes, train, test)
     arrays: dict[str, Any] = {"model": np.frombuffer(result.model_bytes, np.uint8)}
-    arrays |= {f"level_{i}": level for i, level in enumerate(result.snapshot.levels)}
+    for number, snapshot in enumerate(result.snapshots):
+        arrays |= {f"snapshot_{number}_{i}": level for i, level in enumerate(snapshot.levels)}
     for side, parts in (("train", look.train), ("test", look.test)):
         arrays |= {f"{side}_{i}": result_files.levels(soft) for i, soft in enumerate(parts)}
     words = {
@@ -121,7 +126,10 @@ def write(
         "seconds": round(result.seconds, 2),
         "steps": list(result.steps),
         "elbos": [round(value, 4) for value in result.elbos],
-        "strides": list(result.snapshot.strides),
+        "snapshots": [
+            [one.step, round(one.elbo, 4) if math.isfinite(one.elbo) else None, list(one.strides)]
+            for one in result.snapshots
+        ],
         "n_train": len(look.train),
         "n_test": len(look.test),
         "stay": look.stay,

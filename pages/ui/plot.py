@@ -19,6 +19,7 @@ import streamlit as st
 
 from gdm_studio.plot.figures.base import Figure
 from pages.ui.component import component
+from pages.ui.scrubber import Scrubber
 from pages.ui.server import plotly_address
 from pages.ui.theme import TOKENS
 
@@ -144,7 +145,7 @@ class Text:
         component("text")(key=self.key, data=self.message(), height="content")
 
 
-Part = Picture | Text
+Part = Picture | Text | Scrubber
 
 
 def by_key(*parts: Part | None) -> dict[str, Part]:

@@ -228,7 +228,8 @@ def bound(steps: Sequence[float], values: Sequence[float], *, total: int = 0, fa
     last = f", now {y[-1]:.3f}" if len(y) else ""
     alt = f"The {BOUND} of the {'earlier ' if faded else ''}fit over its steps{last}."
     axes: Dict = {"xaxis": axis("step", range=[0, end], nticks=4, showgrid=False), "yaxis": axis(nticks=4)}
-    return figure([line, cut], "", alt, 130, margin={"l": 8, "r": 8, "t": 20, "b": 4}, annotations=[above], **axes)
+    place: Dict = {"margin": {"l": 8, "r": 8, "t": 20, "b": 4}, "annotations": [above], **axes}
+    return figure([line, cut], "", alt, 130, cursor={"kind": "time"}, **place)
 
 
 def dips(values: Sequence[float]) -> bool:

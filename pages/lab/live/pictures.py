@@ -136,6 +136,7 @@ class Shown:
     result      the finished fit behind the states, None for a preview
     step, total   of the fit that runs, or ran
     curve       its bound so far, or that of the fit before while there is too little of it to draw
+    recorded    (step of the latest snapshot, last step) of the curve's fit; (0, 0) without snapshots
     message     what went wrong, in words for the visitor
     notes       what happened to the fit on its way, such as a worker that was lost
     fitting     a fit is under way
@@ -151,6 +152,7 @@ class Shown:
     step: int = 0
     total: int = 0
     curve: Curve = NOTHING_YET
+    recorded: tuple[int, int] = (0, 0)
     message: str = ""
     notes: tuple[str, ...] = ()
     fitting: bool = False
@@ -209,7 +211,7 @@ def unpack(snapshot: Snapshot, trials: Trials) -> tuple[Array, ...]:
     return tuple(found)
 
 
-SAME = ("state", "order", "step", "message", "notes", "fitting", "stopped")
+SAME = ("state", "order", "step", "recorded", "message", "notes", "fitting", "stopped")
 
 
 def alike(new: Shown, old: Shown) -> bool:

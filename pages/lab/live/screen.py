@@ -20,8 +20,9 @@ from pages.lab.live import session_cleanup
 from pages.lab.live.answers import Answer
 from pages.lab.live.pictures import Shown, Wanted, is_plain
 from pages.lab.live.session import Live
-from pages.ui import settings, shell
+from pages.ui import scrubber, settings, shell
 from pages.ui.plot import Part, Picture, Text, by_key, draw_parts
+from pages.ui.scrubber import Scrubber
 
 LOOK_EVERY_S = 0.05
 LOOK_SELDOM_S = 1.0  # where many people's fits run: every look costs the server the same, and little has changed since
@@ -133,9 +134,11 @@ def share_colours(live: Live, shown: Shown) -> None:
 
 
 def cancel_button(live: Live, page: str) -> None:
-    """A button that ends the running fit."""
-    about = "Ends the running fit. The earlier result stays."
-    st.button("Cancel", key=f"{page}-cancel", help=about, disabled=not live.running, on_click=live.cancel)
+    """Show a button that ends the running fit; styles.css reveals it after a second."""
+    if not live.running:
+        return
+    with st.container(key="gdm-cancel"):
+        st.button("Cancel", key=f"{page}-cancel", type="tertiary", on_click=live.cancel)
 
 
 def problem(live: Live, shown: Shown, page: str) -> None:
@@ -168,7 +171,7 @@ def progress(shown: Shown) -> dict[str, Part]:
     lines += [shell.quiet_html(note) for note in shown.notes]
     curve = shown.curve
     if len(curve.elbos) < 2:
-        return by_key(Text("".join(lines), "fit-progress"))
+        return by_key(Text("".join(lines), "fit-progress"), Scrubber())
     if not shown.fitting and figures.dips(curve.elbos):
         lines.append(
             shell.quiet_html(
@@ -176,7 +179,17 @@ def progress(shown: Shown) -> dict[str, Part]:
             )
         )
     drawn = shown.once("bound", lambda: figures.bound(curve.steps, curve.elbos, total=curve.total, faded=curve.earlier))
-    return by_key(Text("".join(lines), "fit-progress"), Picture(drawn, "elbo"))
+    return by_key(Text("".join(lines), "fit-progress"), Picture(drawn, "elbo", group=scrubber.KEY), _scrubber(shown))
+
+
+def _scrubber(shown: Shown) -> Scrubber:
+    """Return the scrubber of a running or finished fit that has snapshots."""
+    at, total = shown.recorded
+    if shown.fitting:
+        return Scrubber("", at, max(at, total))
+    if shown.state != "fresh" or shown.result is None:
+        return Scrubber()
+    return Scrubber(shown.result.key, at, total)
 
 
 def _at_rest(shown: Shown) -> str:

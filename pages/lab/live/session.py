@@ -252,7 +252,7 @@ class Live:
         wanted, now, running, raw = self._wanted, self._shown, self.running, self._first
         told: dict[str, Any] = {
             "message": self._failure, "fitting": running, "stopped": self._stopped,
-            "curve": replace(now.curve, earlier=now.curve.earlier or running),
+            "curve": replace(now.curve, earlier=now.curve.earlier or running), "recorded": now.recorded,
         }  # fmt: skip
         if wanted is None:
             return Shown("running", **told)
@@ -263,6 +263,8 @@ class Live:
             raw = preview.result
         if main is not None:
             told |= {"step": main.step, "total": main.total, "notes": main.notes}
+            if main.snapshots:
+                told["recorded"] = main.snapshots[-1].step, main.total
             if len(main.elbos) > 1:
                 told["curve"] = curve_of(wanted, main.steps, main.elbos, main.total)
         if raw is not None:
@@ -295,6 +297,7 @@ class Live:
             step=end,
             total=end,
             curve=curve_of(wanted, result.steps, result.elbos, end),
+            recorded=(end, end) if len(result.snapshots) > 1 else (0, 0),
             notes=notes,
         )
 

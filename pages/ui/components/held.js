@@ -13,6 +13,7 @@ const STATES = "gdm:states"; // what the pose player (pages/lab/poses/player.js)
 const COMING = ["pointerover", "pointerdown", "focusin"];
 const STILL_MS = 1000; // between two words that a hand is still there
 const RUN = "gdm:run"; // see channel.js
+const REPLAY = "replay"; // the slider over training steps, see scrubber.js
 const GIVE_WAY = 100; // looks, a tenth of a second apart, for the server's picture of a value that was let go
 const PASSING_MS = 80; // a mouse on its way elsewhere crosses a slider in less
 
@@ -28,6 +29,7 @@ function begin(parent) {
     Object.assign(view, { key, value, held });
     if (!held) view.asked = {};
     if (held) {
+      event.preventDefault(); // the browser draws: a replay learns that there are states
       askFor(view, key);
     }
     if (follows(view)) follow(view);
@@ -73,7 +75,8 @@ function follow(view) {
     });
     for (const { plot, how } of places(view)) {
       // A figure that changes its size is drawn over anew. What the server draws meanwhile waits.
-      if (!drawStates(plot, how, soft, data.colours)) continue;
+      const badge = data.slider === REPLAY && how.badge ? `training step ${Math.round(value)}` : how.badge;
+      if (!drawStates(plot, { ...how, badge }, soft, data.colours)) continue;
       plot.waits = () => follow(view);
       view.over.add(plot);
     }
@@ -151,7 +154,11 @@ function take(view, { slider, of, tables, how, more }) {
 export default function ({ data, parentElement }) {
   const view = (parentElement.gdmHeld ??= begin(parentElement));
   view.offers = data.offers;
-  if (!view.held && view.offers[view.data.slider] !== view.data.offer) view.data = NOTHING; // of a fit that is no more shown
+  const outdated = view.offers[view.data.slider] !== view.data.offer; // of a fit or trial that is no longer shown
+  const replayed = view.held && view.key === REPLAY;
+  if (outdated && replayed) leave(view);
+  if (outdated && (replayed || !view.held)) view.data = NOTHING;
+  if (replayed) askFor(view, REPLAY);
   for (const key in view.offers) if (railOf(key)?.matches(":hover")) askFor(view, key); // a hand that stayed
   return () => setTimeout(() => parentElement.isConnected || end(view, parentElement));
 }

@@ -1,0 +1,96 @@
+// Training replay: moves a finished fit through its training steps. held.js draws the states at each step, from tables that the
+// server sends when a pointer comes near. While a fit runs, the thumb shows its latest snapshot.
+
+import { hear } from "./channel.js";
+
+const HEARD = "gdm:slider"; // see slider.js
+const CURSOR = "gdm:cursor"; // see plot.js
+const KEY = "replay"; // of the slider events, and the group of the ELBO curve's cursor
+const PLAY_MS = 5000;
+const NO_STATES = "Replay shows smoothed states of training trials.";
+
+function build(parent) {
+  const root = document.createElement("div");
+  root.className = "gdm-slider gdm-scrubber";
+  root.dataset.name = KEY;
+  root.innerHTML = `<div class="rail"><button type="button"><svg viewBox="0 0 24 24" aria-hidden="true"><path/></svg></button>
+    <input type="range" min="0" step="1" aria-label="Training step"></div><p class="gdm-quiet" role="status"></p>`;
+  parent.replaceChildren(root);
+  const [button, input, label, icon] = ["button", "input", "p", "path"].map((name) => root.querySelector(name));
+  const view = { root, button, input, label, icon, at: 0, total: 0, playing: false, fit: null };
+  button.onclick = () => (view.playing ? pause(view) : play(view));
+  input.oninput = () => {
+    pause(view);
+    move(view, Number(input.value));
+  };
+  // A slider that is dragged takes the figures over.
+  view.heard = ({ detail }) => detail.key !== KEY && detail.held && toEnd(view);
+  window.addEventListener(HEARD, view.heard, true);
+  return view;
+}
+
+function play(view) {
+  const from = view.at < view.total ? view.at : 0;
+  const began = performance.now();
+  view.playing = true;
+  const tick = () => {
+    if (!view.playing) return;
+    move(view, Math.min(view.total, from + ((performance.now() - began) / PLAY_MS) * view.total));
+    if (view.at < view.total) requestAnimationFrame(tick);
+    else pause(view);
+  };
+  tick();
+}
+
+function pause(view) {
+  view.playing = false;
+  show(view);
+}
+
+function toEnd(view) {
+  if (view.at < view.total) move(view, view.total);
+  pause(view);
+}
+
+function move(view, at) {
+  view.at = at;
+  const ends = at >= view.total;
+  const detail = { key: KEY, value: at, held: !ends, stands: ends };
+  const drawn = !window.dispatchEvent(new CustomEvent(HEARD, { detail, cancelable: true }));
+  view.note = ends || drawn ? "" : NO_STATES;
+  window.dispatchEvent(new CustomEvent(CURSOR, { detail: { group: KEY, time: ends ? null : at, from: view } }));
+  show(view);
+}
+
+function show({ button, input, label, icon, at, total, playing, running, note }) {
+  const [step, last] = [at, total].map((each) => Math.round(each).toLocaleString("en"));
+  Object.assign(input, { max: total, value: at, disabled: running });
+  button.disabled = running;
+  button.setAttribute("aria-label", playing ? "Pause the replay" : "Replay training");
+  icon.setAttribute("d", playing ? "M6 5h4v14H6zM14 5h4v14h-4z" : "M7 4v16l13-8z");
+  input.setAttribute("aria-valuetext", `step ${step} of ${last}`);
+  input.style.setProperty("--at", total ? at / total : 0);
+  label.textContent = note || `Step ${step} of ${last}`;
+}
+
+export default function take({ data, parentElement }) {
+  const view = (parentElement.gdmScrubber ??= build(parentElement));
+  view.deaf ??= hear(data.options.key, (part) => take({ data: { ...data, ...part }, parentElement }));
+  const { fit, at, total } = data;
+  const running = at < total || !fit;
+  if (fit !== view.fit || running) {
+    toEnd(view);
+    Object.assign(view, { fit, at, total, running, note: "" });
+  }
+  view.root.hidden = !total;
+  show(view);
+  return () => setTimeout(() => parentElement.isConnected || tearDown(view, parentElement));
+}
+
+function tearDown(view, parentElement) {
+  if (parentElement.gdmScrubber !== view) return;
+  toEnd(view);
+  view.deaf();
+  window.removeEventListener(HEARD, view.heard, true);
+  delete parentElement.gdmScrubber;
+}

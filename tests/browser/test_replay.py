@@ -1,0 +1,69 @@
+"""Training replay: a scrubber under the ELBO curve, drawn by the browser."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.test_nascar import INFERRED, rested
+
+pytestmark = pytest.mark.browser
+
+CANVAS = f"document.querySelector('{INFERRED} canvas.gdm-states')?.toDataURL()"
+STEP = "document.querySelector('.gdm-scrubber input').value"
+PLAY_S = 5.0
+
+
+def _runs(page: Page) -> int:
+    return int(page.evaluate("window.gdmChannel.runs"))
+
+
+def _drag(page: Page, share: float) -> str:
+    """Drag the thumb, which is held, and return the new picture."""
+    before = page.evaluate(CANVAS)
+    box = page.get_by_role("slider", name="Training step").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 2)
+    if before is None:
+        page.mouse.down()
+    page.wait_for_function(f"before => {{ const now = {CANVAS}; return now && now !== before; }}", arg=before)
+    return str(page.evaluate(CANVAS))
+
+
+def test_scrubber_shows_states_at_a_training_step(visit):
+    page = rested(visit("/nascar?T=200").page)
+    runs = _runs(page)
+    pictures = {_drag(page, share) for share in (0.5, 0.05, 0.2)}
+    assert len(pictures) == 3
+    page.mouse.up()
+    expect(page.locator(f"{INFERRED} .gdm-badge")).to_have_text(f"training step {page.evaluate(STEP)}")
+    expect(page.locator(".st-key-elbo .gdm-cursor")).to_be_visible()
+    page.keyboard.press("End")
+    expect(page.locator(".gdm-states")).to_have_count(0)
+    assert page.locator(f"{INFERRED} .gdm-badge:visible").count() == 0
+    assert _runs(page) == runs, "no script runs during the replay"
+
+
+def test_play_replays_training_in_five_seconds(visit):
+    page = rested(visit("/nascar?T=200").page)
+    runs, began = _runs(page), time.monotonic()
+    page.get_by_role("button", name="Replay training").click()
+    page.wait_for_function(CANVAS)
+    expect(page.get_by_role("button", name="Pause the replay")).to_be_visible()
+    expect(page.get_by_role("button", name="Replay training")).to_be_visible(timeout=4000 * PLAY_S)
+    assert time.monotonic() - began > 0.9 * PLAY_S
+    expect(page.locator(".gdm-states")).to_have_count(0)
+    assert _runs(page) == runs, "no script runs during the replay"
+
+
+def test_dragging_a_control_ends_the_replay(visit):
+    page = rested(visit("/nascar?T=200").page)
+    _drag(page, 0.3)
+    page.mouse.up()
+    page.get_by_role("slider", name="Softness (τ)").focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("(({ value, max }) => value === max)(document.querySelector('.gdm-scrubber input'))")
+    rested(page)
+    expect(page.locator(".gdm-states")).to_have_count(0)
