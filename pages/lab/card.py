@@ -73,6 +73,9 @@ def honest_card(view: View, rows_of: Rows, *, says: bool = False) -> list[Score]
         return by_key(Text(latest[1].html, "honest-card"))
 
     with view.frame.card:
+        with st.container(key="gdm-progress"):
+            live.cancel_button(view.fit, view.page)
+            live.region(view.fit, live.progress)
         live.region(view.fit, scores)
         if told.message:
             again = partial(answers.again, "scores")
@@ -87,9 +90,6 @@ def honest_card(view: View, rows_of: Rows, *, says: bool = False) -> list[Score]
             icon=":material/compare_arrows:",
             query_params={"data": OPEN_ON.format(view.frame.title)},
         )
-        with st.container(key="gdm-progress"):
-            live.cancel_button(view.fit, view.page)
-            live.region(view.fit, live.progress)
     return told.rows
 
 

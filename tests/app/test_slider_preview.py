@@ -11,7 +11,7 @@ from gdm_core.analysis import looks
 from gdm_core.trials import as_trials
 from gdm_studio.plot.figures.base import untyped
 from pages.formula1.data import along_lap
-from pages.lab import held
+from pages.lab import held, state_tables
 from tests.support import formula1_page
 from tests.support.controls import control
 from tests.support.drawn import record
@@ -23,7 +23,7 @@ from tests.support.sliders import slider
 
 def test_temperature_table_holds_the_states_at_each_value(engine):
     app = opened(seed="1")
-    assert set(offers(app)) == {"K", "tau", "gamma"}
+    assert set(offers(app)) == {"K", "tau", "gamma", "replay"}
     result, jobs, order = live_of(app).poll().result, len(engine.jobs), list(live_of(app).poll().order)
     sent = tables(app, "tau")
     assert set(sent["figures"]) == {"inferred-track", "overview", "strips"}
@@ -66,7 +66,7 @@ def test_table_for_k_equals_the_fit_after_release(engine):
 
 
 def test_table_of_a_long_trial_is_thinned(engine, monkeypatch):
-    monkeypatch.setattr(held, "MOST", 300)
+    monkeypatch.setattr(state_tables, "MAX_SHARES", 300)
     monkeypatch.setattr(held, "FINE", 100)
     (table,) = tables(opened(seed="1"), "tau")["tables"]
     part = table["parts"]["states"]

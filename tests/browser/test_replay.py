@@ -23,7 +23,9 @@ def _runs(page: Page) -> int:
 def _drag(page: Page, share: float) -> str:
     """Drag the thumb, which is held, and return the new picture."""
     before = page.evaluate(CANVAS)
-    box = page.get_by_role("slider", name="Training step").bounding_box()
+    thumb = page.get_by_role("slider", name="Training step")
+    thumb.scroll_into_view_if_needed()
+    box = thumb.bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 2)
     if before is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -203,7 +203,9 @@ def _fit(family: str, config: dict[str, Any], trials: Trials, preview: tuple[int
     steps = tuple(progress.step for progress in model.history_)
     elbos = tuple(progress.elbo for progress in model.history_)
     picture = Snapshot.from_model(model, trials, preview, steps[-1], elbos[-1])
-    return FitResult(key, model.to_bytes(), str(model.status_), model.elbo_, 0.1, steps, elbos, (picture,))
+    even = tuple(np.full_like(level, 255 // level.shape[1]) for level in picture.levels)
+    start = replace(picture, step=0, elbo=float("nan"), levels=even)
+    return FitResult(key, model.to_bytes(), str(model.status_), model.elbo_, 0.1, steps, elbos, (start, picture))
 
 
 def ended(job: Job) -> bool:

@@ -14,13 +14,13 @@ function build(parent) {
   root.className = "gdm-slider gdm-scrubber";
   root.dataset.name = KEY;
   root.innerHTML = `<div class="rail"><button type="button"><svg viewBox="0 0 24 24" aria-hidden="true"><path/></svg></button>
-    <input type="range" min="0" step="1" aria-label="Training step"></div><p class="gdm-quiet" role="status"></p>`;
+    <input type="range" min="0" step="1" aria-label="Training step"></div><p class="gdm-quiet"></p>`;
   parent.replaceChildren(root);
   const [button, input, label, icon] = ["button", "input", "p", "path"].map((name) => root.querySelector(name));
-  const view = { root, button, input, label, icon, at: 0, total: 0, playing: false, fit: null };
+  const view = { root, button, input, label, icon, at: 0, total: 0, away: false, playing: false, fit: null };
   button.onclick = () => (view.playing ? pause(view) : play(view));
   input.oninput = () => {
-    pause(view);
+    view.playing = false;
     move(view, Number(input.value));
   };
   // A slider that is dragged takes the figures over.
@@ -48,13 +48,13 @@ function pause(view) {
 }
 
 function toEnd(view) {
-  if (view.at < view.total) move(view, view.total);
+  if (view.away) move(view, view.total);
   pause(view);
 }
 
 function move(view, at) {
-  view.at = at;
   const ends = at >= view.total;
+  Object.assign(view, { at, away: !ends });
   const detail = { key: KEY, value: at, held: !ends, stands: ends };
   const drawn = !window.dispatchEvent(new CustomEvent(HEARD, { detail, cancelable: true }));
   view.note = ends || drawn ? "" : NO_STATES;
