@@ -1,6 +1,6 @@
-"""Studies: many recordings, their conditions on a sheet, and what differs between them, with animals as the unit.
+"""Comparisons of conditions over many recordings, with the animal as the unit.
 
-`gdm_core.study(recordings, sheet, model)` begins one: the package is the verb, too.
+The package is callable: `gdm_core.study(recordings, sheet, model)` makes a `Study`.
 """
 
 import sys
@@ -22,7 +22,7 @@ __all__ = ["Flow", "Power", "Study"]
 
 
 class StudyVerb(ModuleType):
-    """This package as what people do with it."""
+    """The package `gdm_core.study` as a callable."""
 
     def __call__(
         self,
@@ -34,14 +34,14 @@ class StudyVerb(ModuleType):
         names: Names = None,
         rule: BoutRule = STEADY,
     ) -> Study:
-        """One model fitted to all animals, none outweighing another, blind to the sheet; then every recording read with it.
+        """Fit one model to all animals alike, blind to conditions, and find the states of every recording.
 
-        recordings   name -> Trial; or Trials or a list of them, each known by its own name
-        sheet        a row for each recording: its name in "recording" (or "file"), "animal", and any columns
-        model        of any family; it is left as it is. A fitted one is not fitted again
-        on           recordings to fit to, where not all; the others are only read
-        names        of states, by number, or a list that begins with state 0
-        rule         how soft states become bouts
+        recordings   name -> Trial; or a sequence of named Trials
+        sheet        one row per recording: "recording" (or "file"), "animal", and any other columns
+        model        of any family; not modified. A fitted model is not fitted again
+        on           recordings to fit to; all by default
+        names        names of states: a mapping from number to name, or a list that starts with state 0
+        rule         turns soft states into bouts
         """
         if isinstance(recordings, Mapping):
             return Study.fit(recordings, sheet, model, on, names, rule)
@@ -49,12 +49,11 @@ class StudyVerb(ModuleType):
         for trial in recordings:
             if not isinstance(trial, Trial):
                 raise DataError(
-                    f"A study takes Trials, and one of these is a {type(trial).__name__}. Use Trial(y, name=...)."
+                    f"recordings contains a {type(trial).__name__}; each must be a Trial. Use Trial(y, name=...)."
                 )
             if trial.name in found:
                 raise DataError(
-                    f"Two recordings are called {trial.name!r}, so the sheet cannot tell them apart. Give each Trial a name of "
-                    "its own, or pass {name: Trial}."
+                    f"Two recordings are named {trial.name!r}. Give each Trial a different name, or pass {{name: Trial}}."
                 )
             found[trial.name] = trial
         return Study.fit(found, sheet, model, on, names, rule)

@@ -1,5 +1,4 @@
-"""What differs between conditions, state by state: effect with interval first, p by permutation second, corrected over the
-family, with the classical test beside it."""
+"""Comparison of conditions: effects with intervals, permutation p values with correction, and classical tests."""
 
 from __future__ import annotations
 
@@ -14,40 +13,40 @@ import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.maths.gaps import known_mean, ratio
-from gdm_core.study.design import Design, check_sizes, limits_of
+from gdm_core.study.design import Design, check_sizes, describe_limits
 from gdm_core.study.permutation import Floats, Model, p_of_two, welch_t
-from gdm_core.study.sheet import listed
+from gdm_core.study.sheet import format_list
 from gdm_core.study.states import Counts
 
 CONFIDENCE = 0.95
 PARTIAL = "partial omega squared"
 COLUMNS = ("effect", "effect_low", "effect_high", "p", "p_holm", "p_bh", "test", "statistic", "df", "df_residual",
            "p_classical", "n", "d", "effect_is")  # fmt: skip
-WHY_NOT = (
-    "Frames as units: neighbouring frames of one animal are nearly the same, so they are not samples of their own. p is what "
-    "this mistake would have claimed; almost any two groups of animals 'differ' by it. p_by_animal is the answer."
+FRAMES_NOTE = (
+    "Frames as units: adjacent frames of one animal are not independent, so p is far too small and almost any two groups "
+    "differ. Use p_by_animal instead."
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """One thing that is asked: a factor, or two of them together.
+    """A factor or interaction to test.
 
-    name     in tables
-    effect   [n, q] columns that say where a unit stands
-    beside   [n, c] columns that are taken away first
-    is_what  the effect in words
-    words    what the classical test is called
+    name         name in tables
+    effect       [n, q] columns of the design matrix
+    nuisance     [n, c] columns to project out
+    effect_name  description of the effect
+    words        name of the classical test
     """
 
     name: str
     effect: Floats
-    beside: Floats
-    is_what: str
+    nuisance: Floats
+    effect_name: str
     words: str
 
 
-def compared(
+def compare_groups(
     design: Design,
     values: Floats,
     n_permutations: int,
@@ -56,7 +55,11 @@ def compared(
     mixed: Floats | None = None,
     tested: npt.NDArray[np.bool_] | None = None,
 ) -> tuple[pd.DataFrame, list[str]]:
-    """A row for each term and column of values, and what the design cannot say. Columns that are not `tested` have no p."""
+    """Test each term on each column of values; return the table and notes.
+
+    mixed    values of recordings, for a mixed model as the classical test
+    tested   mask of the columns to test; the others have no p
+    """
     if n_permutations < 1:
         raise ConfigError(f"n_permutations is {n_permutations}; at least 1 is needed.")
     notes = list(design.notes)
@@ -69,26 +72,24 @@ def compared(
     trend = _trend(design) if trend is None else trend
     if trend and not (len(design.factors) == 1 and design.factors[0].numeric):
         raise ConfigError(
-            f"trend asks for one column of numbers; between is {listed([f.name for f in design.factors])}."
+            f"trend needs one numeric column; between is {format_list([f.name for f in design.factors])}."
         )
     tested = np.ones(values.shape[1], dtype=bool) if tested is None else tested
     means = _means(design, values)
-    tables, said = [], limits_of(design, trend, n_permutations, int(tested.sum()))
+    tables, limits = [], describe_limits(design, trend, n_permutations, int(tested.sum()))
     for term, part, its in _terms(design, values, trend):
-        if not Model.of(term.effect, term.beside, part.strata).effect.size:
-            raise DataError(
-                f"{term.name!r} cannot be told apart from blocks or covariates: they say the same. Leave one out."
-            )
-        table = _by_patterns(term, part, its, n_permutations, seed)
+        if not Model.from_columns(term.effect, term.nuisance, part.strata).effect.size:
+            raise DataError(f"{term.name!r} is confounded with blocks or covariates. Omit one of them.")
+        table = _test_by_pattern(term, part, its, n_permutations, seed)
         table.insert(0, "term", term.name)
         if mixed is not None:
-            put_mixed(table, whole, mixed, trend, said)
+            add_mixed_model(table, whole, mixed, trend, limits)
         table.loc[~tested, ["p", "statistic", "p_classical"]] = np.nan
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # of columns without a value
-            correct(table, np.nanmax(its, axis=0) > np.nanmin(its, axis=0))
+            warnings.simplefilter("ignore", RuntimeWarning)  # columns of NaN
+            correct_p(table, np.nanmax(its, axis=0) > np.nanmin(its, axis=0))
         if not trend and len(design.factors) == 1 and design.factors[0].numeric and len(design.factors[0].levels) > 2:
-            straight = _by_patterns(_trend_term(design), part, its, n_permutations, seed + 1)
+            straight = _test_by_pattern(_trend_term(design), part, its, n_permutations, seed + 1)
             names = {"effect": "trend", "effect_low": "trend_low", "effect_high": "trend_high", "p": "p_trend"}
             straight.loc[~tested, "p"] = np.nan
             table = table.join(straight[list(names)].rename(columns=names))
@@ -96,27 +97,30 @@ def compared(
     found = pd.concat(tables, keys=range(len(tables)), names=["order", "column"]).reset_index(level="column")
     if len(design.factors) == 1:
         found = found.drop(columns="term")
-    asked = found[tested[found["column"]]]
-    lacking = int(asked["p"].isna().sum())
+    testable = found[tested[found["column"]]]
+    lacking = int(testable["p"].isna().sum())
     if lacking:
-        said.append(f"{lacking} of {len(asked)} rows cannot be tested: too few units have a value there.")
-    return found.reset_index(drop=True), notes + said
+        limits.append(f"{lacking} of {len(testable)} rows cannot be tested: too few units have a value.")
+    return found.reset_index(drop=True), notes + limits
 
 
-# ---- what is asked --------------------------------------------------------------------------------------------------
+# ---- terms ----------------------------------------------------------------------------------------------------------
 def _terms(design: Design, values: Floats, trend: bool) -> list[tuple[Term, Design, Floats]]:
-    """What is tested, and of whom: of two factors where one differs between subjects, their means are its units."""
-    beside = design.covariates
+    """Return each term with its design and values.
+
+    A factor that differs between subjects, in a paired design, is tested on the subjects' means.
+    """
+    nuisance = design.covariates
     if trend:
         return [(_trend_term(design), design, values)]
     if len(design.factors) == 1:
         own = design.dummies()
-        two, plain = own.shape[1] == 1, not (design.paired or beside.size or design.strata.any())
+        two, plain = own.shape[1] == 1, not (design.paired or nuisance.size or design.strata.any())
         if design.paired:
             words = "paired t" if two else "repeated measures F"
         else:
             words = ("Welch's t" if two else "one-way F") if plain else f"{'t' if two else 'F'} of a linear model"
-        return [(Term(design.factors[0].name, own, beside, _effect_of(design, 0), words), design, values)]
+        return [(Term(design.factors[0].name, own, nuisance, _describe_effect(design, 0), words), design, values)]
     words = "F of a split-plot model" if design.paired else "F of a linear model"
     names = [factor.name for factor in design.factors]
     columns = [design.dummies(0), design.dummies(1)]
@@ -125,22 +129,24 @@ def _terms(design: Design, values: Floats, trend: bool) -> list[tuple[Term, Desi
     for j in (0, 1):
         if design.paired and not within[j]:
             part, its = _subject_means(design, values)
-            found.append((Term(names[j], part.dummies(j), part.covariates, _effect_of(design, j), words), part, its))
+            found.append(
+                (Term(names[j], part.dummies(j), part.covariates, _describe_effect(design, j), words), part, its)
+            )
             continue
-        first = [beside, columns[1 - j]]
+        first = [nuisance, columns[1 - j]]
         if design.paired and not within[1 - j]:
             first.append(_product(*(one - one.mean(axis=0) for one in columns)))
-        found.append((Term(names[j], columns[j], np.hstack(first), _effect_of(design, j), words), design, values))
+        found.append((Term(names[j], columns[j], np.hstack(first), _describe_effect(design, j), words), design, values))
     both = _product(*columns)
     crossed = "difference of differences" if both.shape[1] == 1 else PARTIAL
-    return [*found, (Term(" × ".join(names), both, np.hstack([beside, *columns]), crossed, words), design, values)]
+    return [*found, (Term(" × ".join(names), both, np.hstack([nuisance, *columns]), crossed, words), design, values)]
 
 
 def _product(first: Floats, second: Floats) -> Floats:
     return (first[:, :, None] * second[:, None, :]).reshape(len(first), -1)
 
 
-def _effect_of(design: Design, j: int) -> str:
+def _describe_effect(design: Design, j: int) -> str:
     words = design.factors[j].words
     return f"{words[1]} minus {words[0]}" if len(words) == 2 else PARTIAL
 
@@ -152,7 +158,7 @@ def _trend_term(design: Design) -> Term:
 
 
 def _trend(design: Design) -> bool:
-    """Whether levels are numbers that hardly anybody shares, so that a trend is all that can be asked."""
+    """Return True if levels are numbers that few units share, so only a trend can be tested."""
     sizes = np.bincount(design.levels[:, 0])
     return len(design.factors) == 1 and design.factors[0].numeric and len(sizes) > 2 and float(np.median(sizes)) < 2
 
@@ -163,7 +169,7 @@ def _varies_within(design: Design, j: int) -> bool:
 
 
 def _subject_means(design: Design, values: Floats) -> tuple[Design, Floats]:
-    """One unit a subject: the mean of its cells."""
+    """Average the cells of each subject."""
     members = [np.flatnonzero(design.subjects == subject) for subject in range(design.subjects.max() + 1)]
     firsts = np.array([found[0] for found in members])
     its = np.stack([known_mean(values[found]) for found in members])
@@ -176,30 +182,30 @@ def _subject_means(design: Design, values: Floats) -> tuple[Design, Floats]:
 
 
 # ---- the tests ----------------------------------------------------------------------------------------------------------
-def _by_patterns(term: Term, design: Design, values: Floats, n_permutations: int, seed: int) -> pd.DataFrame:
-    """One row for each column of values; those that the same units have are tested together."""
+def _test_by_pattern(term: Term, design: Design, values: Floats, n_permutations: int, seed: int) -> pd.DataFrame:
+    """Return one row per column of values, testing columns with the same missing units together."""
     known = np.isfinite(values)
     found: list[tuple[npt.NDArray[np.int64], pd.DataFrame]] = []
     for pattern in np.unique(known, axis=1).T:
         columns = np.flatnonzero((known == pattern[:, None]).all(axis=0))
         part = design.part(pattern)
-        one = replace(term, effect=term.effect[pattern], beside=term.beside[pattern])
-        table = _tested(one, part, values[pattern][:, columns], n_permutations, seed)
+        one = replace(term, effect=term.effect[pattern], nuisance=term.nuisance[pattern])
+        table = _test_term(one, part, values[pattern][:, columns], n_permutations, seed)
         table["n"] = len(np.unique(part.subjects))
         found.append((columns, table.set_index(columns)))
     return pd.concat([table for _, table in found]).sort_index()
 
 
-def _tested(term: Term, design: Design, values: Floats, n_permutations: int, seed: int) -> pd.DataFrame:
-    """[m] rows; NaN where too few units have a value."""
-    test = _of_two if term.words == "Welch's t" else _of_columns
+def _test_term(term: Term, design: Design, values: Floats, n_permutations: int, seed: int) -> pd.DataFrame:
+    """Return a table of m rows; NaN if too few units have a value."""
+    test = _test_two_groups if term.words == "Welch's t" else _test_linear_model
     found = test(term, design, values, n_permutations, seed)
-    words = {"test": f"permutation, {term.words}", "effect_is": term.is_what}
+    words = {"test": f"permutation, {term.words}", "effect_is": term.effect_name}
     return pd.DataFrame(dict.fromkeys(COLUMNS, np.nan) | found | words, index=range(values.shape[1]))
 
 
-def _of_two(term: Term, design: Design, values: Floats, n_permutations: int, seed: int) -> dict[str, Any]:
-    """Welch's t of two groups."""
+def _test_two_groups(term: Term, design: Design, values: Floats, n_permutations: int, seed: int) -> dict[str, Any]:
+    """Return the columns of Welch's t test of two groups."""
     from scipy import special, stats
 
     second = term.effect[:, 0] > 0
@@ -227,27 +233,27 @@ def _of_two(term: Term, design: Design, values: Floats, n_permutations: int, see
     }
 
 
-def _of_columns(term: Term, design: Design, values: Floats, n_permutations: int, seed: int) -> dict[str, Any]:
-    """t or F of a linear model, with what stands beside the term taken away."""
+def _test_linear_model(term: Term, design: Design, values: Floats, n_permutations: int, seed: int) -> dict[str, Any]:
+    """Return the columns of the t or F test of a linear model with nuisance effects."""
     from scipy import special, stats
 
-    if not len(values):  # a state that nobody has
+    if not len(values):  # no unit has a value
         return {}
-    model = Model.of(term.effect, term.beside, design.strata)
+    model = Model.from_columns(term.effect, term.nuisance, design.strata)
     q = model.effect.shape[1]
     if q == 0 or model.df_residual < 1:
         return {}
     free = model.residuals(values)
     total = (free**2).sum(axis=0)
     explained = ((model.effect.T @ free) ** 2).sum(axis=0)
-    f = np.where(total > 0, model.f(explained, total), np.nan)
-    base = {"p": model.p(values, n_permutations, seed), "df": float(q), "df_residual": float(model.df_residual),
+    f = np.where(total > 0, model.f_statistics(explained, total), np.nan)
+    base = {"p": model.p_values(values, n_permutations, seed), "df": float(q), "df_residual": float(model.df_residual),
             "p_classical": stats.f.sf(f, q, model.df_residual)}  # fmt: skip
     if q > 1 or term.effect.shape[1] > 1:
         size = q + model.df_residual + 1
         share = np.maximum(q * (f - 1), 0) / (
             np.maximum(q * (f - 1), 0) + size
-        )  # omega squared: eta squared is too large
+        )  # omega squared, since eta squared is biased
         tails = ((1 + CONFIDENCE) / 2, (1 - CONFIDENCE) / 2)
         low, high = (np.nan_to_num(special.ncfdtrinc(q, model.df_residual, tail, np.minimum(f, 1e6))) for tail in tails)
         bounds = {"effect_low": low / (low + size), "effect_high": high / (high + size)}
@@ -256,7 +262,7 @@ def _of_columns(term: Term, design: Design, values: Floats, n_permutations: int,
     slope = along @ free / (along @ along)
     spread = np.sqrt(np.maximum(total - explained, 0) / model.df_residual)
     half = special.stdtrit(model.df_residual, (1 + CONFIDENCE) / 2) * spread / np.sqrt(along @ along)
-    scale = spread * (np.sqrt(2) if design.paired else 1.0)  # of differences: what power speaks of
+    scale = spread * (np.sqrt(2) if design.paired else 1.0)  # the sd of differences, as in Power
     return base | {
         "effect": slope,
         "effect_low": slope - half,
@@ -266,29 +272,28 @@ def _of_columns(term: Term, design: Design, values: Floats, n_permutations: int,
     }
 
 
-def correct(table: pd.DataFrame, differs: npt.NDArray[np.bool_]) -> None:
-    """p corrected over the family: all rows whose values differ at all. A state that is alike everywhere was decided before
-    groups were looked at, and costs the others nothing."""
+def correct_p(table: pd.DataFrame, differs: npt.NDArray[np.bool_]) -> None:
+    """Add p_holm and p_bh, corrected over the rows whose values differ between units."""
     from scipy import stats
 
-    asked = np.flatnonzero(differs & table["p"].notna().to_numpy())
+    rows = np.flatnonzero(differs & table["p"].notna().to_numpy())
     holm, bh = (table["p"].to_numpy(copy=True) for _ in range(2))
-    if n := len(asked):
-        # statsmodels' multipletests does the same, and collects garbage each time: half a second of a page
-        order = asked[np.argsort(holm[asked], kind="stable")]
+    if n := len(rows):
+        # statsmodels' multipletests is much slower, as it collects garbage on every call.
+        order = rows[np.argsort(holm[rows], kind="stable")]
         holm[order] = np.minimum(np.maximum.accumulate(holm[order] * np.arange(n, 0, -1)), 1.0)
-        bh[asked] = stats.false_discovery_control(bh[asked], method="bh")
+        bh[rows] = stats.false_discovery_control(bh[rows], method="bh")
     table["p_holm"], table["p_bh"] = holm, bh
 
 
-# ---- classical tests beside permutations ------------------------------------------------------------------------------
-def put_mixed(table: pd.DataFrame, design: Design, values: Floats, trend: bool, notes: list[str]) -> None:
-    """The classical columns of a mixed model over recordings, with animals as what is random."""
+# ---- other tests ----------------------------------------------------------------------------------------------------
+def add_mixed_model(table: pd.DataFrame, design: Design, values: Floats, trend: bool, notes: list[str]) -> None:
+    """Replace the classical test by a mixed model over recordings, with animals as random effects."""
     from scipy import stats
     from statsmodels.regression.mixed_linear_model import MixedLM
 
     if len(design.factors) > 1:
-        raise ConfigError("mixed=True takes one factor; ask for each by itself, with where.")
+        raise ConfigError("mixed=True needs one factor; fix the other with where.")
     of_unit = np.repeat(np.arange(len(design.rows)), [len(rows) for rows in design.rows])
     rows, subjects = np.concatenate(design.rows), design.subjects[of_unit]
     effect = (design.factors[0].amounts[design.levels[:, :1]] if trend else design.dummies())[of_unit]
@@ -304,7 +309,7 @@ def put_mixed(table: pd.DataFrame, design: Design, values: Floats, trend: bool, 
         if df >= 1 and np.ptp(y[known]) > 0 and np.linalg.matrix_rank(x) == x.shape[1] and n_subjects < known.sum():
             scale = y[known].std()
             with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")  # what does not converge or is singular is counted below
+                warnings.simplefilter("ignore")  # failures are counted below
                 try:
                     fit = MixedLM(y[known] / scale, x, subjects[known]).fit(reml=True)
                     b, v = fit.fe_params[1 : 1 + q], np.asarray(fit.cov_params())[1 : 1 + q, 1 : 1 + q]
@@ -315,15 +320,15 @@ def put_mixed(table: pd.DataFrame, design: Design, values: Floats, trend: bool, 
         table.loc[column, ["statistic", "df", "df_residual", "p_classical"]] = [
             statistic, float(q), float(df), float(stats.f.sf(statistic, q, df)) if df >= 1 else np.nan]  # fmt: skip
     if failed:
-        notes.append(f"The mixed model found no answer for {failed} of {len(table)} rows.")
+        notes.append(f"The mixed model failed for {failed} of {len(table)} rows.")
 
 
-def by_frames(design: Design, counts: Counts, measure: str) -> pd.DataFrame:
-    """statistic, df, df_residual and p of each state with frames (for lengths of bouts: bouts) as units, by sums alone."""
+def compare_frames(design: Design, counts: Counts, measure: str) -> pd.DataFrame:
+    """Return the classical test of each state with frames, or bouts for their length, as units."""
     if len(design.factors) != 1 or design.paired:
-        raise ConfigError("unit='frame' shows a mistake between the groups of one column; leave out within.")
+        raise ConfigError("unit='frame' compares the groups of one column; omit within.")
     if measure == "median_bout_s":
-        raise ConfigError("unit='frame' takes usage, bouts, bouts_per_min or mean_bout_s.")
+        raise ConfigError("unit='frame' supports usage, bouts, bouts_per_min and mean_bout_s.")
     recording, place, _, long = counts.runs
     k = len(counts.states)
     group = np.full(len(counts.recordings), -1)
@@ -340,7 +345,7 @@ def by_frames(design: Design, counts: Counts, measure: str) -> pd.DataFrame:
     if measure == "mean_bout_s":
         seconds = long / counts.rates[recording]
         n, sums, squares = total(), total(seconds), total(seconds**2)
-    else:  # 0 or 1 a frame: in the state, or at the beginning of a bout
+    else:  # each frame is 0 or 1: in the state, or at the start of a bout
         frames = np.bincount(
             group[group >= 0],
             [one.labelled for one, g in zip(counts.recordings, group, strict=True) if g >= 0],
@@ -352,11 +357,11 @@ def by_frames(design: Design, counts: Counts, measure: str) -> pd.DataFrame:
 
 
 def _from_sums(n: Floats, sums: Floats, squares: Floats) -> pd.DataFrame:
-    """Welch's t of two groups, one-way F of several, from [G, K] sums."""
+    """Return Welch's t of two groups, or one-way F of more, from sums [G, K]."""
     from scipy import stats
 
     if (n < 2).all(axis=1).any():
-        raise DataError("A group has no frames with a state.")
+        raise DataError("A group has fewer than two labelled frames.")
     with np.errstate(divide="ignore", invalid="ignore"):
         means, within = sums / n, squares - sums**2 / n
         if len(n) == 2:
@@ -378,9 +383,9 @@ def _from_sums(n: Floats, sums: Floats, squares: Floats) -> pd.DataFrame:
     )
 
 
-# ---- what is said -------------------------------------------------------------------------------------------------------
+# ---- tables and sentences -------------------------------------------------------------------------------------------
 def _means(design: Design, values: Floats) -> pd.DataFrame:
-    """[m] mean of every group, cells of two factors each by itself."""
+    """Return the mean of every group, or of every cell of two factors."""
     found = {}
     for codes in itertools.product(*(range(len(factor.levels)) for factor in design.factors)):
         inside = (design.levels == codes).all(axis=1)
@@ -389,29 +394,27 @@ def _means(design: Design, values: Floats) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def in_unit(value: float, share: bool) -> str:
-    """A difference as it is read: of shares in percentage points."""
+def format_difference(value: float, share: bool) -> str:
+    """Format a difference, in percentage points for shares."""
     return f"{100 * value:.3g} percentage points" if share else f"{value:.3g}"
 
 
-def sentence(row: Any, name: str, measure: str, share: bool) -> str:
-    """One row in words, effect first. `share` says whether the measure is a share of something."""
+def write_sentence(row: Any, name: str, measure: str, share: bool) -> str:
+    """Return a sentence for one row, with the effect first."""
     share = share and "omega" not in row["effect_is"]
     low, high = (f"{(100 if share else 1) * row[edge]:.3g}" for edge in ("effect_low", "effect_high"))
     if not np.isfinite(row["p"]):
         return f"{name}, {measure}: not tested."
-    marks = f"{row['effect_is']} is {in_unit(row['effect'], share)}, 95 % interval {low} to {high}"
-    told = (
-        f"{name}, {measure}: {marks}; p = {row['p']:.2g} ({row['p_holm']:.2g} with all states in mind), n = {row['n']}."
-    )
+    effect = f"{row['effect_is']} is {format_difference(row['effect'], share)}, 95% interval {low} to {high}"
+    text = f"{name}, {measure}: {effect}; p = {row['p']:.2g} ({row['p_holm']:.2g} corrected), n = {row['n']}."
     if "p_trend" not in row or not np.isfinite(row["p_trend"]):
-        return told
-    between = f"{row['trend']:.3g} for each 1 more, {row['trend_low']:.3g} to {row['trend_high']:.3g}"
-    return f"{told} The trend: {between}; p = {row['p_trend']:.2g}."
+        return text
+    interval = f"95% interval {row['trend_low']:.3g} to {row['trend_high']:.3g}"
+    return f"{text} Trend per unit: {row['trend']:.3g}, {interval}; p = {row['p_trend']:.2g}."
 
 
-def ordered(found: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
-    """The table as people read it: which state, means of groups, effect, p, the rest."""
+def order_columns(found: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
+    """Order the columns: labels, means of groups, effect, p, the rest."""
     names = labels.loc[found["column"]].reset_index(drop=True)
     means = [c for c in found if str(c).startswith("mean_")]
     kept = [c for c in ("term",) if c in found] + means + [c for c in COLUMNS if c in found]

@@ -1,7 +1,7 @@
-"""What a question asks of a sheet: whose values are compared, between what, and what may be exchanged with what.
+"""Designs: the units, levels, strata and covariates that a question needs, taken from the sheet.
 
-The unit is an animal: its recordings under the same condition are averaged first. What a design cannot answer is refused
-with a sentence (an animal in two groups, wrong pairs, a condition that differs in no block), or said in a note.
+The unit is an animal: its recordings under the same condition are averaged first. Invalid designs raise an error (an animal
+in two groups, ambiguous pairs, a condition that never differs within a block); other limits become notes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,20 @@ import pandas as pd
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.maths.gaps import known_mean
 from gdm_core.study.permutation import Floats, Ints, smallest_p
-from gdm_core.study.sheet import ANIMAL, RECORDING, Sheet, column_of, counted, in_words, listed, selected
+from gdm_core.study.sheet import (
+    ANIMAL,
+    RECORDING,
+    Sheet,
+    find_column,
+    format_count,
+    format_list,
+    format_value,
+    select_rows,
+)
 
 FRAME = "frame"
-# What a group that others are compared with is called: it comes first.
-_REFERENCE = (
+# Names of control groups, which come first.
+_CONTROLS = (
     "control",
     "ctrl",
     "ctl",
@@ -42,15 +51,15 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a study, as `compare` takes it.
+    """A question to a study, with the arguments of `Study.compare`.
 
-    measure         its name
-    between         columns that say what differs: one, or two for two factors
-    unit            column that says what is a unit, "recording", or "frame"
-    within          column that says whose measurements are paired
-    blocks          column within whose values units are exchanged
-    covariates      columns whose share is taken away first
-    where           column -> value or values: the recordings that take part
+    measure         name of the measure
+    between         columns to compare between: one, or two for two factors
+    unit            column that identifies a unit, "recording", or "frame"
+    within          column that identifies the subjects of paired measurements
+    blocks          column of the strata within which units are exchangeable
+    covariates      columns to adjust for
+    where           column -> value or values, to select recordings
     """
 
     measure: str
@@ -64,11 +73,11 @@ class Question:
 
 @dataclass(frozen=True)
 class Factor:
-    """A column that is compared between.
+    """A column of the sheet that defines groups.
 
-    name     of the column
-    levels   its values in order: numbers by size, else a control first and the rest by name
-    numeric  whether they are numbers
+    name     name of the column
+    levels   its values in order: numbers by size, else controls first, then by name
+    numeric  whether the levels are numbers
     """
 
     name: str
@@ -77,29 +86,29 @@ class Factor:
 
     @property
     def words(self) -> list[str]:
-        """Its levels in words."""
-        return [in_words(level) for level in self.levels]
+        """Levels as text."""
+        return [format_value(level) for level in self.levels]
 
     @property
     def amounts(self) -> Floats:
-        """Its levels as numbers, where they are."""
+        """Levels of a numeric factor as floats."""
         return np.array([float(level) for level in self.levels])
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Values of units, and where each stands.
+    """The units of a comparison, with their levels, strata and covariates.
 
-    rows        recordings of each unit, as places among those that were counted
-    units       [n] names
-    factors     what is compared between
-    levels      [n, factors] the level of each unit
-    subjects    [n] the number of whose value it is; the same for paired ones
-    strata      [n] within which units are exchanged
-    covariates  [n, c] columns of numbers
+    rows        indices of each unit's recordings
+    units       [n] names of the units
+    factors     columns to compare between
+    levels      [n, factors] level index of each unit
+    subjects    [n] subject number of each unit; paired units share it
+    strata      [n] strata within which units are exchangeable
+    covariates  [n, c] numeric columns
     paired      whether subjects are the strata
-    unit_word   what a unit is called
-    notes       what a reader has to know, in sentences
+    unit_word   noun for a unit
+    notes       caveats, in sentences
     """
 
     rows: tuple[npt.NDArray[np.int64], ...]
@@ -114,38 +123,44 @@ class Design:
     notes: tuple[str, ...]
 
     def dummies(self, j: int = 0) -> Floats:
-        """[n, levels - 1] whether a unit is at each level of a factor but the first."""
+        """Return dummy variables [n, levels - 1] of a factor, with its first level as the reference."""
         return (self.levels[:, j, None] == np.arange(1, len(self.factors[j].levels))).astype(np.float64)
 
-    def averaged(self, values: Floats) -> Floats:
-        """[n, ...] mean of each unit's recordings, of those where there is a value."""
+    def average(self, values: Floats) -> Floats:
+        """Return the mean [n, ...] over each unit's recordings, ignoring NaN."""
         return np.stack([known_mean(values[rows]) for rows in self.rows])
 
     def part(self, kept: npt.NDArray[np.bool_]) -> Design:
-        """The same with some units only."""
+        """Return the design with the units in the mask `kept`."""
         arrays: dict[str, Any] = {
             name: getattr(self, name)[kept] for name in ("levels", "subjects", "strata", "covariates")
         }
         return replace(self, rows=tuple(compress(self.rows, kept)), units=tuple(compress(self.units, kept)), **arrays)
 
 
-def design_of(question: Question, sheet: Sheet, names: Sequence[str], empty: npt.NDArray[np.bool_]) -> Design:
-    """The design of a question."""
+def make_design(question: Question, sheet: Sheet, names: Sequence[str], empty: npt.NDArray[np.bool_]) -> Design:
+    """Return the design that answers a question, or raise an error that names the problem.
+
+    names   recordings in the order of the counts
+    empty   mask of the recordings without a labelled sample
+    """
     if not 1 <= len(question.between) <= 2:
         raise ConfigError(f"between is {question.between!r}; name one column, or two for two factors.")
     frame = sheet.frame[~sheet.frame[RECORDING].isin(list(sheet.set_aside))]
-    frame = selected(frame, question.where)
+    frame = select_rows(frame, question.where)
     notes: list[str] = []
     place = {name: i for i, name in enumerate(names)}
     blank = [name for name in frame[RECORDING] if empty[place[name]]]
     if blank:
-        notes.append(f"{counted(len(blank), 'recording')} left out, without a single labelled sample: {listed(blank)}.")
+        notes.append(
+            f"{format_count(len(blank), 'recording')} excluded, without labelled samples: {format_list(blank)}."
+        )
         frame = frame[~frame[RECORDING].isin(blank)]
-    between = [column_of(frame, asked, "between") for asked in question.between]
+    between = [find_column(frame, name, "between") for name in question.between]
     unit, unit_word = _unit(question, sheet)
-    within = None if question.within is None else column_of(frame, question.within, "within")
-    blocks = None if question.blocks is None else column_of(frame, question.blocks, "blocks")
-    covariates = [column_of(frame, asked, "covariates") for asked in question.covariates]
+    within = None if question.within is None else find_column(frame, question.within, "within")
+    blocks = None if question.blocks is None else find_column(frame, question.blocks, "blocks")
+    covariates = [find_column(frame, name, "covariates") for name in question.covariates]
     needed = [c for c in dict.fromkeys([*between, unit, within, blocks, *covariates]) if c is not None]
     if len(set(between) | set(covariates) | {blocks}) < len(between) + len(covariates) + 1:
         raise ConfigError("between, blocks and covariates must name different columns.")
@@ -153,10 +168,12 @@ def design_of(question: Question, sheet: Sheet, names: Sequence[str], empty: npt
         missing = frame[column].isna()
         if missing.any():
             lost = frame.loc[missing, RECORDING].tolist()
-            notes.append(f"{counted(len(lost), 'recording')} left out, with nothing in {column!r}: {listed(lost)}.")
+            notes.append(
+                f"{format_count(len(lost), 'recording')} excluded, without a value in {column!r}: {format_list(lost)}."
+            )
             frame = frame[~missing]
     if frame.empty:
-        raise DataError(f"No recording has a value in {listed(needed)}.")
+        raise DataError(f"No recording has a value in {format_list(needed)}.")
     factors = [_factor(frame, name) for name in between]
     subject = within or unit
     if within is not None and within != unit:
@@ -170,23 +187,23 @@ def design_of(question: Question, sheet: Sheet, names: Sequence[str], empty: npt
         _check_pairs(firsts, within, between)
     several = sum(len(found) > 1 for found in rows)
     if several:
-        notes.append(f"{counted(several, unit_word)} the mean of several recordings.")
+        notes.append(f"{format_count(several, unit_word)} the mean of several recordings.")
     levels = np.stack(
         [[factor.levels.index(value) for value in firsts[factor.name].tolist()] for factor in factors], axis=1
     ).astype(np.int64)
     subjects = pd.factorize(firsts[subject])[0].astype(np.int64)
     strata = np.zeros(len(rows), np.int64) if blocks is None else pd.factorize(firsts[blocks])[0].astype(np.int64)
-    whose = frame[RECORDING].map(place).to_numpy()
+    indices = frame[RECORDING].map(place).to_numpy()
     units = tuple(str(value) for value in firsts[subject])
     alone = np.bincount(subjects)[subjects] < 2
     if within is not None and len(factors) == 1 and alone.any():
         names = [name for name, yes in zip(units, alone, strict=True) if yes]
         notes.append(
-            f"{counted(len(names), unit_word)} left out, with one of {len(factors[0].levels)} values of "
-            f"{factors[0].name!r}: {listed(names)}. mixed=True uses them, too."
+            f"{format_count(len(names), unit_word)} excluded, with only one of {len(factors[0].levels)} values of "
+            f"{factors[0].name!r}: {format_list(names)}. mixed=True includes them."
         )
     return Design(
-        rows=tuple(whose[found] for found in rows),
+        rows=tuple(indices[found] for found in rows),
         units=units,
         factors=tuple(factors),
         levels=levels,
@@ -204,7 +221,7 @@ def _unit(question: Question, sheet: Sheet) -> tuple[str, str]:
         return RECORDING, RECORDING
     if question.unit == ANIMAL:
         return (sheet.animal, ANIMAL) if sheet.animal else (RECORDING, RECORDING)
-    return column_of(sheet.frame, question.unit, "unit"), question.unit
+    return find_column(sheet.frame, question.unit, "unit"), question.unit
 
 
 def _factor(frame: pd.DataFrame, name: str) -> Factor:
@@ -215,20 +232,18 @@ def _factor(frame: pd.DataFrame, name: str) -> Factor:
         levels = [value for value in column.cat.categories.tolist() if value in found]
     else:
         levels = sorted(
-            found, key=float if numeric else lambda value: (str(value).casefold() not in _REFERENCE, str(value))
+            found, key=float if numeric else lambda value: (str(value).casefold() not in _CONTROLS, str(value))
         )
     if len(levels) < 2:
-        raise DataError(
-            f"All recordings that take part have {name} {str(levels[0])!r}, so there is nothing to compare."
-        )
+        raise DataError(f"All selected recordings have {name} {str(levels[0])!r}, so there is nothing to compare.")
     if len(levels) > MOST_GROUPS and not numeric:
-        raise DataError(f"{name!r} has {len(levels)} different values; {MOST_GROUPS} groups may be compared at once.")
+        raise DataError(f"{name!r} has {len(levels)} different values; at most {MOST_GROUPS} groups can be compared.")
     return Factor(name, tuple(levels), numeric)
 
 
-def _torn(frame: pd.DataFrame, whose: str, column: str) -> list[Any]:
-    """Who has several values of a column."""
-    values = frame.groupby(whose, observed=True)[column].nunique()
+def _find_split(frame: pd.DataFrame, key: str, column: str) -> list[Any]:
+    """Return the values of `key` that have several values of `column`."""
+    values = frame.groupby(key, observed=True)[column].nunique()
     found: list[Any] = values[values > 1].index.tolist()
     return found
 
@@ -242,39 +257,39 @@ def _check_units(
     within: str | None,
     blocks: str | None,
 ) -> None:
-    """Nobody is in two groups or two blocks, unless measurements of one are paired."""
+    """Raise DataError if a unit is in several groups or blocks, or if nothing can be paired."""
     if within is None:
         for factor in between:
-            if found := _torn(frame, unit, factor):
+            if found := _find_split(frame, unit, factor):
                 same = f"within={word!r}" if len(between) == 1 else f"one column, within={word!r}"
                 raise DataError(
-                    f"{counted(len(found), word)} in more than one group of {factor!r}: {listed(found)}. If its sessions are "
-                    f"to be compared with each other, pair them: {same}. Else choose recordings with where."
+                    f"{format_count(len(found), word)} in more than one group of {factor!r}: {format_list(found)}. "
+                    f"To compare sessions of the same {word}, use {same}. Otherwise select recordings with where."
                 )
-    elif len(between) == 1 and not _torn(frame, within, between[0]):
+    elif len(between) == 1 and not _find_split(frame, within, between[0]):
         raise DataError(
-            f"Nothing can be paired: each {within} has one value of {between[0]!r} only. Leave out within to compare "
-            f"groups, or name the column that says whose recordings belong together."
+            f"Nothing can be paired: each {within} has only one value of {between[0]!r}. Omit within to compare groups, or "
+            f"set it to the column that identifies the subjects."
         )
     if blocks is not None:
-        if found := _torn(frame, unit, blocks):
+        if found := _find_split(frame, unit, blocks):
             raise DataError(
-                f"{counted(len(found), word)} in more than one block of {blocks!r}: {listed(found)}. A block holds whole "
-                f"{word}s; to pair the sessions of one, use within={word!r}."
+                f"{format_count(len(found), word)} in more than one block of {blocks!r}: {format_list(found)}. Each {word} must be "
+                f"in one block; to pair its sessions, use within={word!r}."
             )
         for factor in between:
-            if within is None and not _torn(firsts, blocks, factor):
+            if within is None and not _find_split(firsts, blocks, factor):
                 raise DataError(
-                    f"Within each {blocks} all have one value of {factor!r}, so the two cannot be told apart. Leave out blocks, "
-                    "and keep in mind that what differs may be either."
+                    f"Each {blocks} has only one value of {factor!r}, so the two are confounded. Omit blocks, and interpret "
+                    "differences with care."
                 )
 
 
 def _check_nested(frame: pd.DataFrame, unit: str, within: str) -> None:
-    if found := _torn(frame, unit, within):
+    if found := _find_split(frame, unit, within):
         raise DataError(
-            f"within={within!r} pairs wrongly: {counted(len(found), unit)} in several of its values ({listed(found)}). "
-            f"within names whose recordings belong together, such as {unit!r}; what differs between them is `between`."
+            f"within={within!r} is not a subject: {format_count(len(found), unit)} in several of its values "
+            f"({format_list(found)}). Use a column such as {unit!r}."
         )
 
 
@@ -282,108 +297,109 @@ def _check_pairs(firsts: pd.DataFrame, within: str, between: list[str]) -> None:
     sizes = firsts.groupby([within, *between], observed=True).size()
     if len(found := sizes[sizes > 1].index.tolist()):
         raise DataError(
-            f"within={within!r} pairs wrongly: {listed(found[:1])} holds {int(sizes.max())} units, and which belongs to which "
-            f"is not said. For exchanging within {within} without pairs, use blocks={within!r}."
+            f"within={within!r} gives ambiguous pairs: {format_list(found[:1])} has {int(sizes.max())} units. "
+            f"To exchange units within {within} without pairs, use blocks={within!r}."
         )
 
 
 def _covariates(frame: pd.DataFrame, rows: list[Any], columns: list[str]) -> Floats:
-    """[n, c] a column for each number, and one for each but the first value of words."""
-    made: list[Floats] = []
+    """Return covariates [n, c]: numeric columns as they are, others as dummy variables."""
+    parts: list[Floats] = []
     for name in columns:
         column = frame[name]
         if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype):
             values = column.to_numpy(np.float64)
-            made.append(np.array([[values[found].mean()] for found in rows]))
+            parts.append(np.array([[values[found].mean()] for found in rows]))
             continue
         words = sorted(column.unique().tolist(), key=str)
         if len(words) > MOST_GROUPS:
-            raise DataError(f"The covariate {name!r} has {len(words)} different words; is it one at all?")
+            raise DataError(
+                f"The covariate {name!r} has {len(words)} different values; at most {MOST_GROUPS} are allowed."
+            )
         shares = np.stack([column == word for word in words[1:]], axis=1).astype(np.float64)
-        made.append(np.stack([shares[found].mean(axis=0) for found in rows]))
-    return np.concatenate(made, axis=1) if made else np.zeros((len(rows), 0))
+        parts.append(np.stack([shares[found].mean(axis=0) for found in rows]))
+    return np.concatenate(parts, axis=1) if parts else np.zeros((len(rows), 0))
 
 
-# ---- what a design cannot say ---------------------------------------------------------------------------------------
+# ---- limits of a design ---------------------------------------------------------------------------------------------
 def check_sizes(design: Design) -> None:
+    """Raise DataError if the groups are too small for a test."""
     word = design.unit_word
     if not len(design.units):
-        raise DataError(f"No {word} has two of the values that are compared, so nothing can be paired.")
+        raise DataError(f"No {word} has two of the compared values, so nothing can be paired.")
     if design.paired:
         if (n := len(np.unique(design.subjects))) < 2:
-            raise DataError(
-                f"Only one {word} can be paired; how much {word}s differ is unknown. At least 2 are needed."
-            )
+            raise DataError(f"Only one {word} can be paired. At least 2 are needed.")
         return
     for j, factor in enumerate(design.factors):
         sizes = np.bincount(design.levels[:, j], minlength=len(factor.levels))
         single = [words for words, n in zip(factor.words, sizes, strict=True) if n < 2]
         if single and len(factor.levels) == 2:
             raise DataError(
-                f"Of {factor.name} {single[0]!r} there is a single {word}, so how much {word}s of it differ is unknown and "
-                f"nothing can be said of the group. Add {word}s, or compare other groups with where."
+                f"The group {factor.name} {single[0]!r} has a single {word}, which allows no inference. Add {word}s, or "
+                f"compare other groups with where."
             )
         if len(sizes) >= (n := int(sizes.sum())) and not (factor.numeric and n > 2):
             raise DataError(
-                f"{factor.name!r} has {len(sizes)} groups of {n} {word}s: each group needs more than one {word}. Join groups, or "
-                "compare fewer with where."
+                f"{factor.name!r} has {len(sizes)} groups for {n} {word}s; each group needs more than one {word}. Join groups, "
+                "or compare fewer with where."
             )
 
 
-def limits_of(design: Design, trend: bool, n_permutations: int, n_rows: int) -> list[str]:
-    """What this design cannot say, in sentences."""
-    said: list[str] = []
+def describe_limits(design: Design, trend: bool, n_permutations: int, n_rows: int) -> list[str]:
+    """Return sentences on what this design cannot show."""
+    notes: list[str] = []
     if len(design.factors) > 1:
-        return said
+        return notes
     factor, word = design.factors[0], design.unit_word
     sizes = np.bincount(design.levels[:, 0], minlength=len(factor.levels))
     single = [words for words, n in zip(factor.words, sizes, strict=True) if n == 1]
     if single and not trend:
-        said.append(
-            f"A single {word} stands for {factor.name} {listed(single)}: of that group alone nothing can be said."
+        notes.append(
+            f"{factor.name} {format_list(single)} has a single {word}, which allows no inference on that group."
         )
     least, group = smallest_p(design.levels[:, 0], design.strata), _sizes(design)
     if least >= LEVEL:
-        said += out_of_reach(design)
+        notes += explain_smallest_p(design)
     elif n_rows > 1 and least * n_rows >= LEVEL:
-        said.append(
-            f"With {group} the smallest p possible is {least:.2g}: corrected for {n_rows} rows (Holm) none can be below {LEVEL:g}. "
-            "Ask of fewer states or one measure."
+        notes.append(
+            f"With {group} the smallest possible p is {least:.2g}, which exceeds {LEVEL:g} after correction for {n_rows} rows "
+            "(Holm). Compare fewer states or one measure."
         )
     if n_rows > 1 and n_rows / (n_permutations + 1) >= LEVEL:
-        said.append(
-            f"{n_permutations:,} permutations are too few for {n_rows} rows: corrected, no p can be below {LEVEL:g}."
+        notes.append(
+            f"{n_permutations:,} permutations are too few for {n_rows} rows: no corrected p can be below {LEVEL:g}."
         )
     if len(sizes) == 2 and not trend and min(sizes) > 1:
         detectable = _detectable(sizes, design.paired)
-        said.append(
-            f"A difference below {detectable:.1f} standard deviations between {word}s would be missed more often than in one study "
-            "of five: no difference found does not mean none."
+        notes.append(
+            f"Power is below 80% for differences smaller than {detectable:.1f} standard deviations between {word}s, so a "
+            "non-significant result does not show that there is no difference."
         )
-    return said
+    return notes
 
 
-def out_of_reach(design: Design) -> list[str]:
-    """Why no p of this design can be below .05, in a sentence; none where one can."""
+def explain_smallest_p(design: Design) -> list[str]:
+    """Return a sentence if no p of this design can be below .05, else an empty list."""
     least = smallest_p(design.levels[:, 0], design.strata)
     if least < LEVEL:
         return []
-    return [f"This design cannot reach p < {LEVEL:g}: with {_sizes(design)} the smallest p possible is {least:.2g}."]
+    return [f"This design cannot reach p < {LEVEL:g}: with {_sizes(design)} the smallest possible p is {least:.2g}."]
 
 
 def _sizes(design: Design) -> str:
     if not design.paired:
         sizes = np.bincount(design.levels[:, 0], minlength=len(design.factors[0].levels))
-        return f"{listed(sizes.tolist())} {design.unit_word}s in its groups"
+        return f"{format_list(sizes.tolist())} {design.unit_word}s in its groups"
     n = len(np.unique(design.subjects))
     return f"{n} pairs" if len(design.factors[0].levels) == 2 else f"{n} {design.unit_word}s"
 
 
 def _detectable(sizes: npt.NDArray[np.int64], paired: bool) -> float:
-    """The difference in standard deviations that a t test finds in four studies of five."""
+    """Return the difference, in standard deviations, that a t test detects with a power of 0.8."""
     from statsmodels.stats.power import TTestIndPower, TTestPower
 
-    asked = {"power": 0.8, "alpha": LEVEL}
+    goal = {"power": 0.8, "alpha": LEVEL}
     if paired:
-        return float(TTestPower().solve_power(nobs=int(sizes[0]), **asked))
-    return float(TTestIndPower().solve_power(nobs1=int(sizes[0]), ratio=sizes[1] / sizes[0], **asked))
+        return float(TTestPower().solve_power(nobs=int(sizes[0]), **goal))
+    return float(TTestIndPower().solve_power(nobs1=int(sizes[0]), ratio=sizes[1] / sizes[0], **goal))

@@ -1,5 +1,7 @@
-"""One model for all animals of a study: what it is fitted to, and what is then read with it. Blind to the sheet, but for
-which recordings are of one animal."""
+"""Fitting one model to all animals of a study, and finding the states of its recordings.
+
+Of the sheet, only the animal of each recording is used; the model is blind to conditions.
+"""
 
 from __future__ import annotations
 
@@ -13,54 +15,58 @@ from gdm_core.labels.model import LabelModel
 from gdm_core.maths.gaps import gap_lengths
 from gdm_core.models.base import StateModel
 from gdm_core.models.loading import model_from_bytes
-from gdm_core.study.sheet import counted, listed, near
+from gdm_core.study.sheet import did_you_mean, format_count, format_list
 from gdm_core.study.states import Recording
 from gdm_core.trials import UNLABELLED, Stretch, Trial, Trials, describe_missing
 
-MOST_SAMPLES = 200_000  # that a model is fitted to; more changes its states little and costs time
-PIECES = 4  # of a recording that is fitted in part, spread over it
-FEWEST_SEEN = 0.5  # share of samples with anything in them, below which there was no animal to see
-LONGEST_UNSEEN_S = 1.0  # a model bridges gaps; what it says in the middle of a longer one is its guess
+MOST_SAMPLES = 200_000  # to fit to; more cost time and hardly change the states
+PIECES = 4  # evenly spaced pieces of a recording that is fitted in part
+FEWEST_SEEN = 0.5  # least share of samples with data
+LONGEST_UNSEEN_S = 1.0  # states inside longer gaps are guesses, so they are left unlabelled
 RATES_ALIKE = 0.02
-STEADY = BoutRule(0.2, 0.2)  # trembling trackers differ from day to day: without it two days of the same mice do, too
-UNLIKE = 4.0  # robust standard deviations
-Mark = tuple[str, int, int, str]  # recording, first sample, the one after the last, label
-LOOKED_AT = 3_000  # samples of a recording, spread over it, that say whether it is unlike the rest
+STEADY = BoutRule(0.2, 0.2)  # suppresses tracking jitter, which differs between days
+OUTLIER_SDS = 4.0  # robust standard deviations
+Mark = tuple[str, int, int, str]  # recording, first sample, end, label
+SCORED_SAMPLES = 3_000  # evenly spaced samples of a recording, to find outliers
 
 
-def prepared(recordings: Mapping[str, Trial], notes: list[str]) -> tuple[dict[str, Trial], dict[str, str]]:
-    """Recordings that one model can be fitted to, and of those without an animal in view why they are set aside."""
+def prepare(recordings: Mapping[str, Trial], notes: list[str]) -> tuple[dict[str, Trial], dict[str, str]]:
+    """Return the recordings to fit, and the reason for excluding each other one."""
     odd = [name for name, one in recordings.items() if not isinstance(one, Trial)]
     if odd:
-        raise DataError(f"Study.fit takes recordings as {{name: Trial}}; {listed(odd)} is something else. "
-                        "Make one with Trial(y, rate_hz=...). States that are known go to Study.of_states.")  # fmt: skip
+        raise DataError(
+            f"Study.fit needs {{name: Trial}}, but {format_list(odd)} is not a Trial. Use Trial(y, rate_hz=...), or "
+            "Study.from_states for known states."
+        )
     _check_channels(recordings)
-    aside: dict[str, str] = {}
+    excluded: dict[str, str] = {}
     for name, one in recordings.items():
         share = float((~np.isnan(one.y)).any(axis=1).mean())
         if share < FEWEST_SEEN:
-            aside[name] = f"nothing was seen in {1 - share:.0%} of its samples"
-    kept = {name: one for name, one in recordings.items() if name not in aside}
+            excluded[name] = f"{1 - share:.0%} of its samples are missing"
+    kept = {name: one for name, one in recordings.items() if name not in excluded}
     if not kept:
-        raise DataError("In no recording an animal was seen for half of the time.")
+        raise DataError("Every recording lacks data in more than half of its samples.")
     usual = float(np.median([one.rate_hz for one in kept.values()]))
     if other := [
         f"{name} ({one.rate_hz:g} Hz)" for name, one in kept.items() if abs(one.rate_hz / usual - 1) > RATES_ALIKE
     ]:
         raise DataError(
-            f"{counted(len(other), 'recording')} of another rate than {usual:g} Hz: {listed(other)}. A model learns what happens "
-            f"from sample to sample: resample them to {usual:g} Hz, or exclude them in the sheet."
+            f"{format_count(len(other), 'recording')} not at {usual:g} Hz: {format_list(other)}. Resample to {usual:g} Hz, or "
+            "exclude them in the sheet."
         )
     if missing := describe_missing(kept.values()):
         notes.append(missing)
-    if aside:
-        notes.append(f"{counted(len(aside), 'recording')} set aside, with nothing to see: {listed(list(aside))}.")
+    if excluded:
+        notes.append(
+            f"{format_count(len(excluded), 'recording')} excluded, with too many missing samples: {format_list(list(excluded))}."
+        )
     short = sorted(kept, key=lambda name: kept[name].n_samples)
     if 2 * kept[short[0]].n_samples < np.median([one.n_samples for one in kept.values()]):
         notes.append(
             f"The shortest recording, {short[0]}, has {kept[short[0]].n_samples:,} samples, less than half of the median."
         )
-    return kept, aside
+    return kept, excluded
 
 
 def _check_channels(recordings: Mapping[str, Trial]) -> None:
@@ -69,27 +75,27 @@ def _check_channels(recordings: Mapping[str, Trial]) -> None:
         kinds.setdefault(tuple(one.channels), []).append(name)
     if len(kinds) > 1:
         (most, _), *others = sorted(kinds.items(), key=lambda item: -len(item[1]))
-        said = "; ".join(f"{listed(names)}: {listed(list(kind))}" for kind, names in others)
+        rest = "; ".join(f"{format_list(names)}: {format_list(list(kind))}" for kind, names in others)
         raise DataError(
-            f"Recordings have different channels. Most have {listed(list(most))}; others not: {said}. "
+            f"Recordings have different channels. Most have {format_list(list(most))}; others differ: {rest}. "
             "Choose the same channels for all."
         )
 
 
-def balanced(
+def balance(
     recordings: Mapping[str, Trial], animals: Mapping[str, str], notes: list[str], most: int = MOST_SAMPLES
 ) -> Trials:
-    """What a model is fitted to: equally many samples of each animal, in pieces spread over its recordings."""
+    """Return training data with equally many samples of each animal, in pieces spread over its recordings."""
     of_animal: dict[str, list[Trial]] = {}
     for name, one in recordings.items():
         of_animal.setdefault(animals[name], []).append(one)
     has = {animal: sum(one.n_samples for one in its) for animal, its in of_animal.items()}
     middle = float(np.median(list(has.values())))
-    # An animal that was hardly recorded does not set the measure for all: it gives what it has.
+    # An animal with very little data contributes all of it, and does not limit the others.
     quota = int(min(max(min(has.values()), middle / 4), most / len(has)))
     if lacking := [animal for animal, n in has.items() if n < quota]:
         notes.append(
-            f"{counted(len(lacking), 'animal')} recorded so briefly that the model sees less of it: {listed(lacking)}."
+            f"{format_count(len(lacking), 'animal')} underrepresented, with little data: {format_list(lacking)}."
         )
     parts: list[Trial] = []
     for its in of_animal.values():
@@ -100,7 +106,7 @@ def balanced(
             left -= share
     used = sum(one.n_samples for one in parts)
     notes.append(
-        f"The model was fitted to {used:,} samples, at most {quota:,} of each of {len(has)} animals, blind to the sheet."
+        f"The model was fitted to {used:,} samples, at most {quota:,} from each of {len(has)} animals, blind to conditions."
     )
     return Trials(tuple(parts), "study")
 
@@ -119,24 +125,25 @@ def label_trials(
     """Return the recordings with labels, the labelled stretches in them, and the names of the labels."""
     names = tuple(dict.fromkeys(label for *_, label in marks))
     if len(names) < 2:
-        raise ConfigError("Mark clips of at least two labels.")
+        raise ConfigError("Label clips with at least two different labels.")
     where = {name: i for i, name in enumerate(dict.fromkeys(name for name, *_ in marks))}
     for name, start, stop, label in marks:
         if name not in recordings:
-            raise ConfigError(f"A mark of {label!r} is in {name!r}, which takes no part{near(name, recordings)}.")
+            raise ConfigError(
+                f"A clip of {label!r} is in {name!r}, which is not in the study{did_you_mean(name, recordings)}."
+            )
         if not 0 <= start < stop <= recordings[name].n_samples:
             raise ConfigError(
-                f"A mark of {label!r} goes from {start} to {stop} in {name!r}, of {recordings[name].n_samples:,} samples."
+                f"A clip of {label!r} spans {start} to {stop} in {name!r}, which has {recordings[name].n_samples:,} samples."
             )
     labelled, everyone = {animals[name] for name in where}, set(animals.values())
-    notes.append(f"States are labels, learned from {len(marks)} marks in {len(labelled)} of {len(everyone)} animals.")
+    notes.append(f"States are labels, learned from {len(marks)} clips of {len(labelled)} of {len(everyone)} animals.")
     stretches = tuple((where[name], start, stop, names.index(label)) for name, start, stop, label in marks)
     return Trials(tuple(recordings[name] for name in where), "study"), stretches, names
 
 
-def one_each(recordings: Mapping[str, Trial], animals: Mapping[str, str], most: int) -> Trials:
-    """A stretch of each animal, `most` samples in all: what numbers of states are tried on, half of the animals judging what was
-    fitted to the others."""
+def sample_animals(recordings: Mapping[str, Trial], animals: Mapping[str, str], most: int) -> Trials:
+    """Return one piece of each animal in random order, `most` samples in all, for choosing the number of states."""
     longest: dict[str, Trial] = {}
     for name, one in recordings.items():
         if animals[name] not in longest or one.n_samples > longest[animals[name]].n_samples:
@@ -146,24 +153,22 @@ def one_each(recordings: Mapping[str, Trial], animals: Mapping[str, str], most: 
         one.slice((one.n_samples - min(share, one.n_samples)) // 2, (one.n_samples + share) // 2)
         for one in longest.values()
     ]
-    order = np.random.default_rng(0).permutation(
-        len(trials)
-    )  # sheets go from group to group, or alternate between them
+    order = np.random.default_rng(0).permutation(len(trials))  # the order of a sheet often follows groups
     return Trials(tuple(trials[i] for i in order), "one stretch of each animal")
 
 
-def fitted(model: StateModel, trials: Trials) -> StateModel:
-    """The model fitted to trials, the one given left as it is."""
-    made = type(model).from_config(model.config)
-    made.fit(trials)
-    made.raise_if_failed()
-    return made
+def fit_copy(model: StateModel, trials: Trials) -> StateModel:
+    """Fit a copy of the model."""
+    copy = type(model).from_config(model.config)
+    copy.fit(trials)
+    copy.raise_if_failed()
+    return copy
 
 
-def read_states(
+def decode_states(
     model: StateModel | LabelModel, recordings: Mapping[str, Trial], rule: BoutRule
 ) -> dict[str, Recording]:
-    """Return soft states (or labels) and bouts of every recording; none in the middle of long gaps."""
+    """Return the soft states (or labels) and bouts of every recording, except inside long gaps."""
     found = {}
     for name, trial in recordings.items():
         soft = np.array(model.predict_proba(trial), np.float32)
@@ -175,36 +180,34 @@ def read_states(
     return found
 
 
-def read_by(model: bytes, recording: Trials, smooth_s: float, shortest_s: float) -> tuple[Recording, float]:
-    """The states of one recording and how well the model explains it, for who has a file of the model and no model at hand:
-    a page whose fits run elsewhere.
+def decode_recording(model: bytes, recording: Trials, smooth_s: float, shortest_s: float) -> tuple[Recording, float]:
+    """Return the states and the score of one recording, given the bytes of a model file.
 
-    model        a model file
-    recording    its one trial
-    smooth_s, shortest_s   of the rule by which soft states become bouts
+    recording              exactly one trial
+    smooth_s, shortest_s   of the BoutRule
     """
     fitted_one, trial = model_from_bytes(model), recording[0]
-    read = read_states(fitted_one, {"": trial}, BoutRule(smooth_s, shortest_s))[""]
-    return read, _explained(fitted_one, trial)
+    read = decode_states(fitted_one, {"": trial}, BoutRule(smooth_s, shortest_s))[""]
+    return read, _score(fitted_one, trial)
 
 
-def read_labels(label_model: bytes, recording: Trials, smooth_s: float, shortest_s: float) -> Recording:
-    """Return the labels of one recording as bouts, from the bytes of a label model."""
+def decode_labels(label_model: bytes, recording: Trials, smooth_s: float, shortest_s: float) -> Recording:
+    """Return the labels of one recording, given the bytes of a label model."""
     rule = BoutRule(smooth_s, shortest_s)
-    return read_states(LabelModel.from_bytes(label_model), {"": recording[0]}, rule)[""]
+    return decode_states(LabelModel.from_bytes(label_model), {"": recording[0]}, rule)[""]
 
 
-def unlike(model: StateModel, recordings: Mapping[str, Trial]) -> dict[str, str]:
-    """Recordings that the model explains far worse than the rest, with a sentence each: another camera, animal or tracking."""
-    return far_below({name: _explained(model, trial) for name, trial in recordings.items()})
+def find_outliers(model: StateModel, recordings: Mapping[str, Trial]) -> dict[str, str]:
+    """Return recording -> reason, for recordings that the model explains far worse than the rest."""
+    return find_low_scores({name: _score(model, trial) for name, trial in recordings.items()})
 
 
-def _explained(model: StateModel, trial: Trial) -> float:
-    return float(model.score(Trials(tuple(_pieces(trial, LOOKED_AT)))))
+def _score(model: StateModel, trial: Trial) -> float:
+    return float(model.score(Trials(tuple(_pieces(trial, SCORED_SAMPLES)))))
 
 
-def far_below(explained: Mapping[str, float]) -> dict[str, str]:
-    """The same of what is known already: recording -> nats a sample."""
+def find_low_scores(explained: Mapping[str, float]) -> dict[str, str]:
+    """Return recording -> reason for low outliers, given recording -> score in nats per sample."""
     scores = np.array(list(explained.values()))
     middle = np.median(scores)
     spread = 1.4826 * np.median(np.abs(scores - middle))
@@ -212,7 +215,7 @@ def far_below(explained: Mapping[str, float]) -> dict[str, str]:
         return {}
     below = (middle - scores) / spread
     return {
-        name: f"explained far worse than the rest ({score:.2f} nats a sample, the others about {middle:.2f}): look at its tracking"
+        name: f"explained far worse than the rest ({score:.2f} nats per sample, median {middle:.2f}); check its tracking"
         for name, score, far in zip(explained, scores, below, strict=True)
-        if far > UNLIKE
+        if far > OUTLIER_SDS
     }

@@ -1,4 +1,4 @@
-"""One number for the whole: the distance between how groups go from state to state (after von Ziegler et al. 2024)."""
+"""The flow test: distance between the transition matrices of groups (after von Ziegler et al. 2024)."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.study.design import Design, out_of_reach
+from gdm_core.study.design import Design, explain_smallest_p
 from gdm_core.study.permutation import Floats, orders
 
 RATE, COUNT = "changes per minute of valid time", "changes per recording"
-LENGTHS_ALIKE = 1.03  # the longest over the shortest recording, up to which numbers of changes can be compared
+MAX_LENGTH_RATIO = 1.03  # longest over shortest recording, for numbers of changes to be comparable
 
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """The flow test: Manhattan distance between the mean matrices of changes of groups, against animals re-labelled.
+    """Result of the flow test: Manhattan distance between mean matrices of changes, tested by permutation of animals.
 
-    distance   of the two groups; of several, the mean over all pairs
-    z          how many standard deviations it lies above that of re-labelled studies
-    p          share of re-labelled studies, this one among them, that lie as far apart
-    n          units (animals)
-    sizes      of each group
-    means      of each group, the mean [K, K] of changes from row to column, in `unit`
-    states     the numbers of the states, in the order of rows and columns
-    null       distances of re-labelled studies
-    unit       RATE, or COUNT where that was asked for
-    notes      what a reader has to know
+    distance   between the two groups; for more groups, the mean over all pairs
+    z          distance in standard deviations of the null distribution, from its mean
+    p          share of permutations, this study included, with at least this distance
+    n          number of units (animals)
+    sizes      group -> number of units
+    means      group -> mean changes [K, K] from row to column, in `unit`
+    states     state numbers, in the order of rows and columns
+    null       distances under permutation
+    unit       RATE or COUNT
+    notes      caveats, in sentences
     """
 
     distance: float
@@ -44,53 +44,50 @@ class Flow:
 
     @property
     def test(self) -> str:
-        """The test in words."""
+        """Description of the test."""
         return f"permutation of animals, Manhattan distance of mean matrices of {self.unit}"
 
     @property
     def difference(self) -> Floats:
-        """[K, K] what the last group changes more often than the first, in `unit`."""
+        """Mean changes [K, K] of the last group minus those of the first, in `unit`."""
         first, *_, last = self.means.values()
         return last - first
 
 
 def check_lengths(minutes: Floats) -> None:
-    """Refuse numbers of changes of recordings that differ in valid time.
-
-    minutes   of each recording that is compared
-    """
-    if minutes.max() > LENGTHS_ALIKE * minutes.min():
+    """Raise DataError if recordings differ in their valid minutes."""
+    if minutes.max() > MAX_LENGTH_RATIO * minutes.min():
         raise DataError(
-            f"counts=True compares numbers of changes, which grow with the time, and recordings have {minutes.min():.2f} to "
-            f"{minutes.max():.2f} minutes of valid time. Leave out counts to compare changes per minute."
+            f"counts=True needs recordings of equal length, but these have {minutes.min():.2f} to {minutes.max():.2f} minutes "
+            "of valid time. Omit counts to compare changes per minute."
         )
 
 
-def flow_of(
+def run_flow_test(
     design: Design, changes: Floats, states: tuple[int, ...], n_permutations: int, seed: int, unit: str = RATE
 ) -> Flow:
-    """The flow test of a design."""
+    """Run the flow test on changes [units, K, K]."""
     if n_permutations < 1:
         raise ConfigError(f"n_permutations is {n_permutations}; at least 1 is needed.")
     if len(design.factors) != 1:
-        raise ConfigError("The flow test compares groups of one column; choose the other factor's value with where.")
+        raise ConfigError("The flow test compares groups of one column; fix the other factor with where.")
     factor, levels = design.factors[0], design.levels[:, 0]
     kept = np.asarray(np.isfinite(changes).all(axis=(1, 2)))
-    if design.paired:  # whoever lacks a session would enter some means and not others
+    if design.paired:  # a subject without all sessions would enter only some of the means
         kept &= np.isin(design.subjects, np.flatnonzero(np.bincount(design.subjects[kept]) == len(factor.levels)))
     design, levels, flat = design.part(kept), levels[kept], changes[kept].reshape(int(kept.sum()), -1)
     sizes = np.bincount(levels, minlength=len(factor.levels))
     if sizes.min() < 2:
         word = factor.words[int(sizes.argmin())]
         raise DataError(
-            f"The group {factor.name} {word!r} has {int(sizes.min()) or 'no'} {design.unit_word} with all that is compared; a mean "
-            "needs 2 or more. Join groups, or compare others with where."
+            f"The group {factor.name} {word!r} has {int(sizes.min()) or 'no'} {design.unit_word} with valid values; at least 2 "
+            "are needed. Join groups, or choose others with where."
         )
     used = flat.any(axis=0)
     weights = (levels == np.arange(len(sizes))[:, None]) / sizes[:, None]  # [G, n]
 
     def distances(groups: Floats) -> Floats:
-        """[P] of weights [P, G, n]."""
+        """Return the distance [P] for weights [P, G, n]."""
         means = groups.reshape(-1, groups.shape[2]) @ flat[:, used]
         means = means.reshape(*groups.shape[:2], -1)
         pairs = list(itertools.combinations(range(len(sizes)), 2))
@@ -116,5 +113,5 @@ def flow_of(
         states=states,
         null=null,
         unit=unit,
-        notes=(*design.notes, *out_of_reach(design)),
+        notes=(*design.notes, *explain_smallest_p(design)),
     )

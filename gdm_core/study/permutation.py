@@ -1,7 +1,8 @@
-"""Tests by permutation, of many columns of values at once: which share of re-labelled studies is as extreme as this one.
+"""Permutation tests of many columns of values at once.
 
-Values are taken free of what is no question (strata, covariates), re-labelled within strata, and freed again before each
-statistic (Freedman and Lane 1983). Without covariates this is the plain permutation test; with pairs as strata, sign flips.
+Nuisance effects (strata, covariates) are projected out, residuals are permuted within strata, and nuisance effects are
+projected out again before each statistic (Freedman and Lane 1983). Without covariates this is the plain permutation test;
+with pairs as strata it is the sign-flip test.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-_CHUNK = 4_000_000  # numbers held at a time
-_TIE = 1e-9  # relative; permutations that only round differently are as extreme
+_CHUNK = 4_000_000  # numbers in memory at a time
+_TIE = 1e-9  # relative; permutations that differ by rounding are ties
 
 
 def orders(strata: Ints, n_permutations: int, seed: int, width: int = 1) -> Iterator[Ints]:
-    """[P', n] orders of n units at random, each within its stratum; chunks of P' make `n_permutations` together."""
+    """Yield chunks [P', n] of random orders of n units within strata, `n_permutations` in total."""
     rng = np.random.default_rng(seed)
     n = len(strata)
     base = np.argsort(strata, kind="stable")
@@ -35,18 +36,18 @@ def orders(strata: Ints, n_permutations: int, seed: int, width: int = 1) -> Iter
         yield found
 
 
-def centred(values: Floats, strata: Ints) -> Floats:
-    """Values [n, m] without the mean of their stratum."""
+def centre(values: Floats, strata: Ints) -> Floats:
+    """Subtract the mean of its stratum from each value [n, m]."""
     _, codes = np.unique(strata, return_inverse=True)
     sums = np.zeros((codes.max() + 1, values.shape[1]))
     np.add.at(sums, codes, values)
     return values - (sums / np.bincount(codes)[:, None])[codes]
 
 
-def basis(columns: Floats, beside: Floats | None = None) -> Floats:
-    """[n, rank] orthonormal columns that span `columns`, apart from what `beside` (orthonormal too) spans already."""
-    if beside is not None and beside.size:
-        columns = columns - beside @ (beside.T @ columns)
+def basis(columns: Floats, nuisance: Floats | None = None) -> Floats:
+    """Return an orthonormal basis [n, rank] of `columns`, orthogonal to the orthonormal `nuisance`."""
+    if nuisance is not None and nuisance.size:
+        columns = columns - nuisance @ (nuisance.T @ columns)
     if not columns.size:
         return np.zeros((len(columns), 0))
     left, size, _ = np.linalg.svd(columns, full_matrices=False)
@@ -55,12 +56,12 @@ def basis(columns: Floats, beside: Floats | None = None) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """What a term explains of values, over strata and covariates.
+    """Linear model of a term, given strata and covariates.
 
-    effect      [n, q] orthonormal columns of the term, free of the rest
-    nuisance    [n, c] orthonormal columns of the covariates, free of strata
-    strata      [n] within which units are exchanged
-    df_residual degrees of freedom that are left
+    effect      [n, q] orthonormal columns of the term, orthogonal to the rest
+    nuisance    [n, c] orthonormal columns of the covariates, orthogonal to strata
+    strata      [n] strata within which units are exchangeable
+    df_residual residual degrees of freedom
     """
 
     effect: Floats
@@ -69,29 +70,29 @@ class Model:
     df_residual: int
 
     @classmethod
-    def of(cls, effect: Floats, covariates: Floats, strata: Ints) -> Model:
-        """From columns as they come."""
-        nuisance = basis(centred(covariates, strata)) if covariates.size else np.zeros((len(strata), 0))
-        found = basis(centred(effect, strata), nuisance)
+    def from_columns(cls, effect: Floats, covariates: Floats, strata: Ints) -> Model:
+        """Build the model from columns that need not be orthogonal."""
+        nuisance = basis(centre(covariates, strata)) if covariates.size else np.zeros((len(strata), 0))
+        found = basis(centre(effect, strata), nuisance)
         df = len(strata) - len(np.unique(strata)) - nuisance.shape[1] - found.shape[1]
         return cls(found, nuisance, strata, df)
 
     def residuals(self, values: Floats) -> Floats:
-        """Values [n, m] without strata and covariates."""
-        free = centred(values, self.strata)
+        """Project strata and covariates out of values [n, m]."""
+        free = centre(values, self.strata)
         return free - self.nuisance @ (self.nuisance.T @ free)
 
-    def f(self, explained: Floats, total: Floats) -> Floats:
-        """The statistic F from sums of squares: what the term explains, and what there is to explain."""
+    def f_statistics(self, explained: Floats, total: Floats) -> Floats:
+        """Return F from the explained and total sums of squares."""
         left = np.maximum(total - explained, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             return (explained / self.effect.shape[1]) / (left / self.df_residual)
 
-    def p(self, values: Floats, n_permutations: int, seed: int) -> Floats:
-        """[m] share of re-labelled studies, this one among them, whose F is as large."""
+    def p_values(self, values: Floats, n_permutations: int, seed: int) -> Floats:
+        """Return the share [m] of permutations, this study included, with at least the observed F."""
         free = self.residuals(values)
         total = (free**2).sum(axis=0)
-        # F grows with what is explained of the rest, so shares of squares are compared and nothing is divided
+        # F is monotonic in the explained share of squares, which avoids dividing by a zero residual.
         observed = ((self.effect.T @ free) ** 2).sum(axis=0) / np.where(total > 0, total, 1.0)
         joined = np.concatenate([self.nuisance, self.effect], axis=1)  # [n, c + q]
         c, q = self.nuisance.shape[1], joined.shape[1]
@@ -106,14 +107,17 @@ class Model:
 
 
 def welch_t(means: Floats, errors: Floats, sizes: Floats | Ints) -> tuple[Floats, Floats]:
-    """[m] t of two groups (second minus first) and its degrees of freedom, from [2, m] means and variances of these means."""
+    """Return t [m] of the second minus the first group, and its degrees of freedom.
+
+    means, errors   [2, m] means and their squared standard errors
+    """
     both = errors.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         return (means[1] - means[0]) / np.sqrt(both), both**2 / (errors**2 / (sizes - 1)).sum(axis=0)
 
 
 def p_of_two(values: Floats, second: npt.NDArray[np.bool_], n_permutations: int, seed: int) -> Floats:
-    """[m] p of Welch's t by permutation of all units, both sides: right where spreads differ, too."""
+    """Return the two-sided p [m] of Welch's t by permutation of all units, valid for unequal variances."""
     free = values - values.mean(axis=0)
     scale = np.sqrt((free**2).mean(axis=0))
     free = free / np.where(scale > 0, scale, 1.0)
@@ -123,7 +127,7 @@ def p_of_two(values: Floats, second: npt.NDArray[np.bool_], n_permutations: int,
     all_squares = (free**2).sum(axis=0)
 
     def squared_t(inside: Floats) -> Floats:
-        """Of sums and sums of squares in the second group [P, 2 m]; the sum over both groups is zero."""
+        """Return t² from sums and sums of squares [P, 2 m] of the second group; the total sum is zero."""
         sums, squares = inside[:, :m], inside[:, m:]
         mean_a, mean_b = -sums / n_a, sums / n_b
         var_b = np.maximum(squares - n_b * mean_b**2, 0) / (n_b - 1) / n_b
@@ -138,13 +142,15 @@ def p_of_two(values: Floats, second: npt.NDArray[np.bool_], n_permutations: int,
 
 
 def smallest_p(levels: Ints, strata: Ints) -> float:
-    """The smallest p that a design can reach at all: one over its different arrangements, those that only change the names
-    of groups of one size counted as one."""
+    """Return the smallest possible p: one over the number of distinct arrangements of the units.
+
+    Arrangements that only swap groups of equal size count as one.
+    """
     logs, per_stratum = 0.0, []
     for stratum in np.unique(strata):
         sizes = Counter(levels[strata == stratum].tolist())
         per_stratum.append(tuple(sizes.get(level, 0) for level in np.unique(levels)))
         logs += math.lgamma(sum(sizes.values()) + 1) - sum(math.lgamma(n + 1) for n in sizes.values())
-    columns: Counter[Any] = Counter(zip(*per_stratum, strict=True))  # groups of one size in every stratum
+    columns: Counter[Any] = Counter(zip(*per_stratum, strict=True))  # groups of equal size in every stratum
     logs -= sum(math.lgamma(n + 1) for n in columns.values())
     return min(1.0, math.exp(-logs))

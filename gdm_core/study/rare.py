@@ -1,4 +1,4 @@
-"""States and changes that are too rare to be tested: they leave the family that p values are corrected over."""
+"""States and changes that are too rare to test and do not count in the correction of p values."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.study.states import OF_CHANGES, OF_STATES, Counts
+from gdm_core.study.states import CHANGE_MEASURES, STATE_MEASURES, Counts
 
-FEWEST_BOUTS = 10  # or changes, over all recordings that are compared
-FEWEST_ANIMALS = 3  # in which it occurs; all of them where a study has fewer
+FEWEST_BOUTS = 10  # or changes, over all compared recordings
+FEWEST_ANIMALS = 3  # all animals if there are fewer
 LEAST_SHARE = 0.0005  # of the labelled time
-MANY = 0.25  # share of unused states from which fewer states are advised
+MANY_UNUSED = 0.25  # share of unused states from which fewer states are advised
 MINIMUM = (
     f"fewer than {FEWEST_BOUTS} bouts or {FEWEST_ANIMALS} animals, or below {LEAST_SHARE:.2%} of the labelled time"
 )
@@ -23,7 +23,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Occurrence:
-    """How often each state occurs in the recordings that are compared.
+    """How often each state and change occurs in the compared recordings.
 
     bouts     [K] number of bouts
     share     [K] share of the labelled time
@@ -41,15 +41,15 @@ class Occurrence:
     animals_with_change: Ints
 
     @classmethod
-    def in_recordings(cls, counts: Counts, rows: Ints, whose: Ints) -> Occurrence:
-        """Count in some recordings.
+    def in_recordings(cls, counts: Counts, rows: Ints, subjects: Ints) -> Occurrence:
+        """Count the states and changes of some recordings.
 
-        rows    recordings, as places in `counts`
-        whose   the number of the animal of each
+        rows       indices into `counts`
+        subjects   number of the animal of each recording
         """
-        bouts, changes, seconds = counts.of_states("bouts")[rows], counts.changes[rows], counts.seconds[rows]
-        animals = np.unique(whose)
-        of_animal = whose == animals[:, None]
+        bouts, changes, seconds = counts.measure_states("bouts")[rows], counts.changes[rows], counts.seconds[rows]
+        animals = np.unique(subjects)
+        of_animal = subjects == animals[:, None]
         return cls(
             bouts=np.nansum(bouts, axis=0).astype(np.int64),
             share=seconds.sum(axis=0) / max(float(seconds.sum()), 1e-9),
@@ -61,31 +61,28 @@ class Occurrence:
 
     @property
     def used(self) -> Bools:
-        """[K] whether a state reaches the minimum."""
+        """States [K] that reach the minimum."""
         common = (self.bouts >= FEWEST_BOUTS) & (self.share >= LEAST_SHARE)
         found: Bools = common & (self.animals >= min(FEWEST_ANIMALS, self.n))
         return found
 
     @property
     def used_changes(self) -> Bools:
-        """[K, K] whether both states and the change between them reach the minimum."""
+        """Changes [K, K] that reach the minimum, as do both states."""
         common = (self.changes >= FEWEST_BOUTS) & (self.animals_with_change >= min(FEWEST_ANIMALS, self.n))
         found: Bools = common & self.used[:, None] & self.used
         return found
 
     def tested(self, measure: str, n_rows: int) -> Bools:
-        """[M] whether each row of a measure is tested."""
-        if measure in OF_STATES:
+        """Return a mask [M] of the rows of a measure to test."""
+        if measure in STATE_MEASURES:
             return self.used
-        if measure in OF_CHANGES:
+        if measure in CHANGE_MEASURES:
             return self.used_changes[~np.eye(len(self.used), dtype=bool)]
         return np.ones(n_rows, dtype=bool)
 
     def unused(self, names: Sequence[str]) -> dict[str, str]:
-        """Name of each unused state -> what there is of it.
-
-        names   of all states
-        """
+        """Return name -> description of how rarely it occurs, for each unused state."""
         return {
             name: f"{bouts} bouts, {share:.2%} of the time, {animals} of {self.n} animals"
             for name, used, bouts, share, animals in zip(
@@ -95,25 +92,25 @@ class Occurrence:
         }
 
 
-def advice(n_unused: int, n_states: int) -> list[str]:
-    """Advise to fit fewer states where many are unused."""
-    if n_unused < 2 or n_unused < MANY * n_states:
+def advise_fewer_states(n_unused: int, n_states: int) -> list[str]:
+    """Return a sentence that advises fewer states if many are unused."""
+    if n_unused < 2 or n_unused < MANY_UNUSED * n_states:
         return []
     return [f"{n_unused} of {n_states} states are unused. Fit fewer, about {max(2, n_states - n_unused)}."]
 
 
-def notes_of(occurrence: Occurrence, measure: str, names: Sequence[str]) -> list[str]:
-    """What is not tested and why, in sentences."""
+def describe_untested(occurrence: Occurrence, measure: str, names: Sequence[str]) -> list[str]:
+    """Return sentences on the states and changes that are not tested."""
     unused = occurrence.unused(names)
-    said = []
-    if unused and measure in (*OF_STATES, *OF_CHANGES):
+    notes = []
+    if unused and measure in (*STATE_MEASURES, *CHANGE_MEASURES):
         each = "; ".join(f"{name}: {what}" for name, what in unused.items())
-        said.append(f"Unused states are not tested ({MINIMUM}): {each}.")
-    if measure in OF_CHANGES:
+        notes.append(f"Unused states are not tested ({MINIMUM}): {each}.")
+    if measure in CHANGE_MEASURES:
         pairs = occurrence.used[:, None] & occurrence.used & ~np.eye(len(names), dtype=bool)
         if rare := int((pairs & ~occurrence.used_changes).sum()):
-            said.append(
+            notes.append(
                 f"{rare} changes between used states are not tested: they occur fewer than {FEWEST_BOUTS} times or in fewer "
                 f"than {FEWEST_ANIMALS} animals."
             )
-    return said
+    return notes

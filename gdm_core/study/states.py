@@ -1,9 +1,8 @@
-"""The states of many recordings and what is counted of them: usage, bouts, how long they last, what follows what.
+"""States of many recordings and their statistics: usage, bouts, dwell times and transitions.
 
-A bout is a run of one state. Samples without a state interrupt it: a bout that an unlabelled gap cuts counts as two, since
-nobody saw that it went on. A change is from one state to a different one, with the gap between them, if any, left out.
-Rates of changes count those between neighbouring samples, per minute of such neighbours, so that gaps do not raise them.
-Bouts that a recording cuts at its ends count as long as they were seen.
+A bout is a run of one state. An unlabelled gap ends it, even if the state is the same afterwards. A change is from one state
+to a different one, across gaps. Rates of changes count only changes between adjacent samples, per minute of adjacent
+samples, so gaps do not bias them. Bouts cut by the ends of a recording count with their observed length.
 """
 
 from __future__ import annotations
@@ -20,29 +19,29 @@ import pandas as pd
 from gdm_core.analysis.bouts import stays
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.maths.gaps import ratio
-from gdm_core.study.sheet import RECORDING, Sheet, listed, near
+from gdm_core.study.sheet import RECORDING, Sheet, did_you_mean, format_list
 from gdm_core.trials import UNLABELLED
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int32]
 
-# What is measured of every state of a recording, and of a recording as a whole, in words.
-OF_STATES = {
+# Measures and their descriptions: per state, per pair of states and per recording.
+STATE_MEASURES = {
     "usage": "share of the labelled time",
     "bouts": "number of bouts",
-    "bouts_per_min": "bouts a minute of labelled time",
+    "bouts_per_min": "bouts per minute of labelled time",
     "median_bout_s": "median length of a bout (s)",
     "mean_bout_s": "mean length of a bout (s)",
 }
-OF_CHANGES = {
-    "transitions": "changes per minute spent in the state that is left",
-    "transition_shares": "share of the changes out of a state",
+CHANGE_MEASURES = {
+    "transitions": "changes per minute spent in the first state",
+    "transition_shares": "share of the changes out of the first state",
 }
-OF_RECORDINGS = {
-    "entropy": "entropy of usage, 0 (one state alone) to 1 (all alike)",
+RECORDING_MEASURES = {
+    "entropy": "entropy of usage, 0 (one state only) to 1 (all states equal)",
     "changes_per_min": "changes of state per minute of labelled time",
 }
-SHARES = ("usage", "transition_shares")  # measures that are read in percent
+SHARES = ("usage", "transition_shares")  # shown in percent
 MOST_STATES = 1_000
 
 
@@ -50,10 +49,10 @@ MOST_STATES = 1_000
 class Recording:
     """The states of one recording.
 
-    labels          [T] the state of each sample, -1 where there is none
-    rate_hz         samples a second
-    soft            [T, K] soft states, where there are any; rows that are not numbers have no state
-    start_seconds   when the first sample was taken, on the clock of the recording
+    labels          [T] state of each sample, -1 if unlabelled
+    rate_hz         samples per second
+    soft            [T, K] soft states, if known; NaN rows have no state
+    start_seconds   time of the first sample on the recording's clock
     """
 
     labels: Codes
@@ -63,55 +62,54 @@ class Recording:
 
     @property
     def n_samples(self) -> int:
-        """T, how many samples."""
+        """Number of samples, T."""
         return len(self.labels)
 
     @property
     def labelled(self) -> int:
-        """Samples with a state."""
+        """Number of samples with a state."""
         return int((self.labels >= 0).sum())
 
 
-def recording_of(name: str, states: npt.ArrayLike, rate_hz: float) -> Recording:
-    """A recording from [T] whole numbers (-1 unlabelled) or soft states [T, K]."""
+def make_recording(name: str, states: npt.ArrayLike, rate_hz: float) -> Recording:
+    """Make a recording from integer states [T] (-1 unlabelled) or soft states [T, K]."""
     where = f"The states of {name!r}"
     given = np.asarray(states)
-    if given.dtype == bool:  # yes or no
+    if given.dtype == bool:
         given = given.astype(np.int8)
     if given.ndim == 2 and given.shape[1] == 1:  # a column of states
         given = given[:, 0]
     if not (np.isfinite(rate_hz) and rate_hz > 0):
-        raise DataError(f"{where}: rate_hz is {rate_hz}; it must be a positive number of samples a second.")
+        raise DataError(f"{where}: rate_hz is {rate_hz}; it must be positive, in samples per second.")
     if given.ndim not in (1, 2) or given.size == 0 or given.dtype.kind not in "iuf":
         raise DataError(
-            f"{where} have shape {given.shape} and type {given.dtype}; expected [time] whole numbers (-1 unlabelled) "
-            "or soft states [time, states]. Number the states that have names, and name them with `names`."
+            f"{where} have shape {given.shape} and type {given.dtype}; expected [time] integers (-1 unlabelled) or "
+            "soft states [time, states]. If states are strings, number them and pass `names`."
         )
     if given.ndim == 2:
         soft = np.asarray(given, np.float32)
         known = np.isfinite(soft).all(axis=1)
         if (soft[known] < -1e-4).any() or (np.abs(soft[known].sum(axis=1) - 1) > 1e-2).any():
-            raise DataError(f"{where} are no shares: each row must be 0 or more and sum to 1 (or be NaN: no state).")
+            raise DataError(f"{where} are not proportions: each row must be non-negative and sum to 1, or be NaN.")
         strongest = np.where(known, np.nan_to_num(soft, nan=0.0).argmax(axis=1), UNLABELLED)
         return Recording(strongest.astype(np.int32), float(rate_hz), soft)
     if given.dtype.kind == "f":
         if not (np.isnan(given) | (np.floor(given) == given)).all():
-            raise DataError(f"{where} are not whole numbers. Give soft states as [time, states].")
+            raise DataError(f"{where} are not integers. Pass soft states as [time, states].")
         given = np.where(np.isnan(given), UNLABELLED, given)
     if given.min() < UNLABELLED or given.max() >= MOST_STATES:
         raise DataError(
-            f"{where} go from {given.min()} to {given.max()}; states are numbered from 0 to {MOST_STATES - 1}, and -1 "
-            "is unlabelled."
+            f"{where} range from {given.min()} to {given.max()}; expected 0 to {MOST_STATES - 1}, or -1 for unlabelled."
         )
     return Recording(given.astype(np.int32), float(rate_hz))
 
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """What is counted of R recordings over the K states of a study.
+    """Statistics of the K states of a study in R recordings.
 
-    recordings   in their order
-    states       the numbers of the states, in the order of all arrays here
+    recordings   the recordings, in order
+    states       state numbers, in the order of all arrays
     """
 
     recordings: tuple[Recording, ...]
@@ -119,12 +117,12 @@ class Counts:
 
     @cached_property
     def rates(self) -> Floats:
-        """[R] samples a second of each."""
+        """Samples per second [R]."""
         return np.array([one.rate_hz for one in self.recordings])
 
     @cached_property
     def runs(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """(recording, place of its state among `states`, first sample, length) of every bout of all recordings."""
+        """Arrays (recording, index into `states`, first sample, length) over the bouts of all recordings."""
         parts = []
         for row, one in enumerate(self.recordings):
             first, after = stays(one.labels).T
@@ -134,8 +132,8 @@ class Counts:
         recording, place, first, long = np.concatenate(parts, axis=1)
         return recording, place, first, long
 
-    def _over(self, values: Floats | None = None) -> Floats:
-        """[R, K] sum over bouts: how many there are, or of `values`."""
+    def _sum_bouts(self, values: Floats | None = None) -> Floats:
+        """Return the sum [R, K] of `values` over bouts, or the number of bouts."""
         recording, place, _, _ = self.runs
         shape = len(self.recordings), len(self.states)
         cells = recording * shape[1] + place
@@ -143,18 +141,18 @@ class Counts:
 
     @cached_property
     def seconds(self) -> Floats:
-        """[R, K] time spent in each state."""
+        """Seconds [R, K] in each state."""
         recording, _, _, long = self.runs
-        return self._over(long / self.rates[recording])
+        return self._sum_bouts(long / self.rates[recording])
 
     @cached_property
     def labelled_minutes(self) -> Floats:
-        """[R] minutes with a state."""
+        """Minutes [R] with a state."""
         return np.array([one.labelled / one.rate_hz / 60 for one in self.recordings])
 
     @cached_property
     def usage(self) -> Floats:
-        """[R, K] share of the labelled time; of soft states, where a recording has them, their mean."""
+        """Share [R, K] of the labelled time, or the mean soft states if known."""
         minutes = self.labelled_minutes[:, None]
         found = ratio(self.seconds / 60, minutes)
         for row, one in enumerate(self.recordings):
@@ -174,17 +172,17 @@ class Counts:
 
     @cached_property
     def changes(self) -> Floats:
-        """[R, K, K] how often each state was followed by each other one, gaps left out."""
+        """Number [R, K, K] of changes from row to column, across gaps."""
         return self._count_changes(across_gaps=True)
 
     @cached_property
     def observed_changes(self) -> Floats:
-        """[R, K, K] how often each state was followed by each other one in the next sample."""
+        """Number [R, K, K] of changes from row to column between adjacent samples."""
         return self._count_changes(across_gaps=False)
 
     @cached_property
     def observed_minutes(self) -> Floats:
-        """[R, K] minutes in each state of which the next sample has a state too: the valid time of a change."""
+        """Minutes [R, K] in each state whose next sample also has a state: the valid time of changes."""
         found = np.zeros((len(self.recordings), len(self.states)))
         for row, one in enumerate(self.recordings):
             followed = one.labels[:-1][(one.labels[:-1] >= 0) & (one.labels[1:] >= 0)]
@@ -194,14 +192,14 @@ class Counts:
 
     @property
     def change_rates(self) -> Floats:
-        """[R, K, K] changes per minute of valid time; NaN for a recording without any."""
+        """Changes [R, K, K] per minute of valid time; NaN for a recording without valid time."""
         return ratio(self.observed_changes, self.observed_minutes.sum(axis=1)[:, None, None])
 
-    def of_states(self, measure: str) -> Floats:
-        """[R, K] one of OF_STATES. Lengths of bouts are NaN where there is none."""
+    def measure_states(self, measure: str) -> Floats:
+        """Return a measure [R, K] of STATE_MEASURES; bout lengths are NaN for states without bouts."""
         if measure == "usage":
             return self.usage
-        bouts = self._over()
+        bouts = self._sum_bouts()
         minutes = self.labelled_minutes[:, None]
         if measure == "bouts":
             return np.where(minutes == 0, np.nan, bouts)
@@ -213,14 +211,14 @@ class Counts:
         found = pd.Series(long).groupby(recording * len(self.states) + place).median()
         return found.reindex(range(bouts.size)).to_numpy().reshape(bouts.shape) / self.rates[:, None]
 
-    def of_changes(self, measure: str) -> Floats:
-        """[R, K, K] one of OF_CHANGES: NaN where a state was never there, or never left."""
+    def measure_changes(self, measure: str) -> Floats:
+        """Return a measure [R, K, K] of CHANGE_MEASURES; NaN for states that never occur or never change."""
         if measure == "transitions":
             return ratio(self.observed_changes, self.observed_minutes[:, :, None])
         return ratio(self.changes, self.changes.sum(axis=2, keepdims=True))
 
-    def of_recordings(self, measure: str) -> Floats:
-        """[R] one of OF_RECORDINGS."""
+    def measure_recordings(self, measure: str) -> Floats:
+        """Return a measure [R] of RECORDING_MEASURES."""
         if measure == "entropy":
             share = self.usage
             if len(self.states) < 2:
@@ -230,8 +228,7 @@ class Counts:
         return ratio(self.observed_changes.sum(axis=(1, 2)), self.observed_minutes.sum(axis=1))
 
     def usage_over_time(self, bin_s: float) -> list[Floats]:
-        """[bins, K] of each recording: share of the labelled time of every stretch of `bin_s` seconds, by the recording's
-        own beginning; NaN where nothing in it has a state."""
+        """Return the usage [bins, K] of each recording in bins of `bin_s` seconds; NaN for unlabelled bins."""
         if not bin_s > 0:
             raise ConfigError(f"bin_s is {bin_s}; it must be a positive number of seconds.")
         found = []
@@ -249,8 +246,8 @@ class Counts:
         return found
 
 
-def states_of(recordings: Sequence[Recording], names: Mapping[int, str] | None = None) -> tuple[int, ...]:
-    """The numbers of all states of a study: of soft states all K, else those that occur or have a name."""
+def collect_states(recordings: Sequence[Recording], names: Mapping[int, str] | None = None) -> tuple[int, ...]:
+    """Return the numbers of all states: all K of soft states, else those that occur or have a name."""
     seen: set[int] = set(names or ())
     widths = {one.soft.shape[1] for one in recordings if one.soft is not None}
     if len(widths) > 1:
@@ -262,24 +259,24 @@ def states_of(recordings: Sequence[Recording], names: Mapping[int, str] | None =
         return tuple(sorted(seen))
     (k,) = widths
     if seen and max(seen) >= k:
-        raise DataError(f"There are {k} soft states, numbered from 0, but something is said of state {max(seen)}.")
+        raise DataError(f"There are {k} soft states, numbered from 0, but labels or names include state {max(seen)}.")
     return tuple(range(k))
 
 
-def as_names(names: Mapping[int, str] | Sequence[str] | None) -> dict[int, str]:
-    """Names of states by number, from those or from a list that begins with state 0."""
+def parse_names(names: Mapping[int, str] | Sequence[str] | None) -> dict[int, str]:
+    """Return number -> name, from such a mapping or from a list that starts with state 0."""
     found: dict[Any, Any] = dict(names if isinstance(names, Mapping) else enumerate(names or ()))
     return {int(state): str(name) for state, name in found.items() if str(name).strip()}
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
-    """The part of a `Study` that counts.
+class StudyTables:
+    """The part of a `Study` that tabulates states, bouts and transitions.
 
-    sheet       a row for each recording, matched by name
-    recordings  their states by name
-    states      the numbers of all states, as the data has them
-    names       of states, by number
+    sheet       one row per recording
+    recordings  name -> states
+    states      state numbers, as in the data
+    names       state number -> name
     """
 
     sheet: Sheet
@@ -289,45 +286,44 @@ class Counted:
 
     @cached_property
     def counts(self) -> Counts:
-        """Bouts and changes of all recordings that take part, in the order of the sheet."""
+        """Bouts and changes of the included recordings, in the order of the sheet."""
         return Counts(tuple(self.recordings[name] for name in self.sheet.names), self.states)
 
     @property
     def conditions(self) -> pd.DataFrame:
-        """The sheet's rows of the recordings that take part, in the order of `counts`."""
+        """Rows of the sheet for the included recordings, in the order of `counts`."""
         frame = self.sheet.frame
         return frame[frame[RECORDING].isin(self.sheet.names)].reset_index(drop=True)
 
-    def called(self, state: int) -> str:
-        """What a state is called in words and figures.
-
-        state   its number
-        """
+    def state_name(self, state: int) -> str:
+        """Return the name of a state, by default "state" and its number."""
         return self.names.get(state, f"state {state}")
 
     def _labels(self) -> pd.DataFrame:
         labels = pd.DataFrame({"state": list(self.states)})
-        return labels.assign(name=[self.called(state) for state in self.states]) if self.names else labels
+        return labels.assign(name=[self.state_name(state) for state in self.states]) if self.names else labels
 
     def _long(self, values: Mapping[str, Floats], labels: pd.DataFrame) -> pd.DataFrame:
-        """A row for each recording and label, with the sheet's columns."""
+        """Return a table with a row for each recording and label, and the sheet's columns."""
         left, k = self.conditions, len(labels)
         long = left.loc[left.index.repeat(k)].reset_index(drop=True)
         tiled = pd.concat([labels] * len(left), ignore_index=True)
         return pd.concat([long, tiled, pd.DataFrame({name: one.ravel() for name, one in values.items()})], axis=1)
 
     def measures(self) -> pd.DataFrame:
-        """A row for each recording and state: the sheet's columns, usage, bouts, bouts_per_min, median_bout_s, mean_bout_s."""
-        table = self._long({name: self.counts.of_states(name) for name in OF_STATES}, self._labels())
+        """Return a table of the state measures, with a row for each recording and state."""
+        table = self._long({name: self.counts.measure_states(name) for name in STATE_MEASURES}, self._labels())
         if not table["bouts"].isna().any():
             table["bouts"] = table["bouts"].astype(np.int64)
         return table
 
     def transitions(self) -> pd.DataFrame:
-        """A row for each recording and pair of states: from_state, to_state, changes, changes_per_min (what `flow` compares),
-        and the measures of OF_CHANGES."""
+        """Return a table of changes and their measures, with a row for each recording and pair of states.
+
+        `flow` compares the column changes_per_min.
+        """
         values = {"changes": self.counts.changes, "changes_per_min": self.counts.change_rates}
-        values |= {name: self.counts.of_changes(name) for name in OF_CHANGES}
+        values |= {name: self.counts.measure_changes(name) for name in CHANGE_MEASURES}
         apart = ~np.eye(len(self.states), dtype=bool)
         return self._long({name: one[:, apart] for name, one in values.items()}, self._pairs())
 
@@ -337,7 +333,7 @@ class Counted:
         )
 
     def bouts(self) -> pd.DataFrame:
-        """A row for each bout: recording, state, start_s, stop_s and duration_s, on the recording's clock."""
+        """Return a table of bouts, with times on each recording's clock."""
         recording, place, first, long = self.counts.runs
         rates = self.counts.rates[recording]
         start = np.array([one.start_seconds for one in self.counts.recordings])[recording] + first / rates
@@ -346,23 +342,24 @@ class Counted:
         return table.assign(start_s=start, stop_s=start + long / rates, duration_s=long / rates)
 
     def clips(self, state: int, n: int = 6, most_s: float = 4.0, around_s: float = 0.5) -> pd.DataFrame:
-        """Typical bouts of a state, each of another animal as far as there are enough: recording, first sample and the one after
-        the last, with a while around, and the bout's own. Chosen blind to the sheet, but for whose a recording is.
+        """Return a table of bouts of typical length, from different animals if possible, blind to conditions.
 
-        state      its number
-        n          how many
-        most_s     seconds of a bout that are shown
-        around_s   seconds before and after
+        Samples `first` to `after` are the clip with its context, `bout_first` to `bout_after` the bout itself.
+
+        state      number of the state
+        n          number of clips
+        most_s     longest part of a bout to show, in seconds
+        around_s   seconds of context before and after
         """
         if state not in self.states:
-            raise ConfigError(f"There is no state {state}; the study has {listed(self.states)}.")
+            raise ConfigError(f"There is no state {state}; the study has {format_list(self.states)}.")
         recording, _, first, long = (part[self.counts.runs[1] == self.states.index(state)] for part in self.counts.runs)
         found = pd.DataFrame({RECORDING: np.array(self.sheet.names)[recording], "bout_first": first, "long": long})
         found["rate"] = self.counts.rates[recording]
         found["of"] = [self.counts.recordings[one].n_samples for one in recording]
         seconds = (found["long"] / found["rate"]).map(np.log)
         found = found.assign(odd=(seconds - seconds.median()).abs().round(1)).sample(frac=1, random_state=state)
-        found = found.sort_values("odd", kind="stable")  # of bouts as typical, any
+        found = found.sort_values("odd", kind="stable")  # equally typical bouts stay shuffled
         turn = found.groupby(found[RECORDING].map(self.sheet.animals)).cumcount()
         found = found.loc[turn.sort_values(kind="stable").index[:n]].reset_index(drop=True)
         around = (around_s * found["rate"]).round().astype(np.int64)
@@ -373,10 +370,10 @@ class Counted:
         found["after"] = np.minimum(found["of"], found["bout_after"] + around)
         return found[[RECORDING, "first", "after", "bout_first", "bout_after"]]
 
-    def over_time(self, bin_s: float = 60.0) -> pd.DataFrame:
-        """A row for each recording, stretch of time and state: its usage over the minutes since the recording began.
+    def usage_over_time(self, bin_s: float = 60.0) -> pd.DataFrame:
+        """Return a table of usage over time, with a row for each recording, bin and state.
 
-        bin_s   seconds of a stretch
+        bin_s   length of a bin in seconds
         """
         parts, labels = [], self._labels()
         for name, usage in zip(self.sheet.names, self.counts.usage_over_time(bin_s), strict=True):
@@ -386,21 +383,21 @@ class Counted:
             parts.append(part.assign(usage=usage.ravel()).assign(**{RECORDING: name}))
         return self.conditions.merge(pd.concat(parts, ignore_index=True), on=RECORDING)
 
-    def values_of(self, measure: str) -> tuple[Floats, pd.DataFrame, str]:
-        """[R, M] values of a measure, what each column is, and the measure in words."""
-        if measure in OF_STATES:
-            return self.counts.of_states(measure), self._labels(), OF_STATES[measure]
-        if measure in OF_CHANGES:
+    def measure_values(self, measure: str) -> tuple[Floats, pd.DataFrame, str]:
+        """Return the values [R, M] of a measure, a table that labels their columns, and the measure's description."""
+        if measure in STATE_MEASURES:
+            return self.counts.measure_states(measure), self._labels(), STATE_MEASURES[measure]
+        if measure in CHANGE_MEASURES:
             apart = ~np.eye(len(self.states), dtype=bool)
-            return self.counts.of_changes(measure)[:, apart], self._pairs(), OF_CHANGES[measure]
+            return self.counts.measure_changes(measure)[:, apart], self._pairs(), CHANGE_MEASURES[measure]
         whole = pd.DataFrame({"state": ["all"]})
-        if measure in OF_RECORDINGS:
-            return self.counts.of_recordings(measure)[:, None], whole, OF_RECORDINGS[measure]
+        if measure in RECORDING_MEASURES:
+            return self.counts.measure_recordings(measure)[:, None], whole, RECORDING_MEASURES[measure]
         frame = self.conditions
         if measure in frame and pd.api.types.is_numeric_dtype(frame[measure].dtype):
             return frame[measure].to_numpy(np.float64)[:, None], whole, measure
-        known = [*OF_STATES, *OF_CHANGES, *OF_RECORDINGS]
+        known = [*STATE_MEASURES, *CHANGE_MEASURES, *RECORDING_MEASURES]
         raise ConfigError(
-            f"There is no measure {measure!r}{near(measure, known)}: choose one of {', '.join(known)}, or a column of numbers in "
-            "the sheet."
+            f"There is no measure {measure!r}{did_you_mean(measure, known)}. Choose one of {', '.join(known)}, or a numeric "
+            "column of the sheet."
         )

@@ -1,4 +1,4 @@
-"""A study: the states of many recordings beside a sheet of their conditions, and what is asked of them."""
+"""The class `Study`: states of many recordings, a sheet of conditions, and comparisons."""
 
 from __future__ import annotations
 
@@ -20,48 +20,48 @@ from gdm_core.files import write_whole
 from gdm_core.labels.model import LabelModel
 from gdm_core.models.base import StateModel
 from gdm_core.study import comparing, fitting
-from gdm_core.study.design import FRAME, Design, Question, design_of
-from gdm_core.study.flow import COUNT, RATE, Flow, check_lengths, flow_of
-from gdm_core.study.power import Power, power_of
-from gdm_core.study.rare import MINIMUM, Occurrence, advice, notes_of
-from gdm_core.study.sheet import ANIMAL, RECORDING, Sheet, checked, listed, near
+from gdm_core.study.design import FRAME, Design, Question, make_design
+from gdm_core.study.flow import COUNT, RATE, Flow, check_lengths, run_flow_test
+from gdm_core.study.power import Power, simulate_power
+from gdm_core.study.rare import MINIMUM, Occurrence, advise_fewer_states, describe_untested
+from gdm_core.study.sheet import ANIMAL, RECORDING, Sheet, did_you_mean, format_list, match_sheet
 from gdm_core.study.states import (
-    OF_CHANGES,
-    OF_RECORDINGS,
-    OF_STATES,
+    CHANGE_MEASURES,
+    RECORDING_MEASURES,
     SHARES,
-    Counted,
+    STATE_MEASURES,
     Counts,
     Recording,
-    as_names,
-    recording_of,
-    states_of,
+    StudyTables,
+    collect_states,
+    make_recording,
+    parse_names,
 )
 from gdm_core.trials import Trial, Trials, painted
 
 RESERVED = (
-    "state", "name", "minute", "changes", "changes_per_min", "from_state", "to_state", *OF_STATES, *OF_CHANGES
+    "state", "name", "minute", "changes", "changes_per_min", "from_state", "to_state", *STATE_MEASURES, *CHANGE_MEASURES
 )  # fmt: skip
 Names = Mapping[int, str] | Sequence[str] | None
 FORMAT = "gdm-studio-study"
 FORMAT_VERSION = 1
 _OWN = ("states", "soft", "rate_hz", "start_seconds")
 _SHEET = "sheet."
-_MEASURES = OF_STATES | OF_CHANGES | OF_RECORDINGS
+_MEASURES = STATE_MEASURES | CHANGE_MEASURES | RECORDING_MEASURES
 
 
 @dataclass(frozen=True, eq=False)
-class Study(Counted):
-    """States of recordings and the sheet of their conditions. Made by `fit`, `of_model`, `of_states` or `open`.
+class Study(StudyTables):
+    """States of recordings and the sheet of their conditions; see `fit`, `from_model`, `from_states` and `open`.
 
-    sheet       a row for each recording, matched by name
-    recordings  their states by name
-    states      the numbers of all states, as the data has them
-    names       of states, by number
-    model       that found them, None where another tool did
-    flagged     recording -> in what it is unlike the rest
-    marks, questions   what a page keeps with the study: plain values that JSON can hold
-    notes       what was understood and left out, in sentences
+    sheet       one row per recording
+    recordings  name -> states
+    states      state numbers, as in the data
+    names       state number -> name
+    model       the fitted model, None for states of another tool
+    flagged     outlying recording -> reason
+    marks, questions   JSON values that a page stores with the study
+    notes       caveats, in sentences
     """
 
     model: StateModel | None = None
@@ -70,164 +70,166 @@ class Study(Counted):
     questions: Sequence[Any] = ()
     notes: tuple[str, ...] = ()
 
-    # ---- making one -------------------------------------------------------------------------------------------------
+    # ---- construction -----------------------------------------------------------------------------------------------
     @classmethod
-    def of_states(
+    def from_states(
         cls,
         states: Mapping[str, npt.ArrayLike],
         sheet: pd.DataFrame,
         rate_hz: float | Mapping[str, float] = 1.0,
         names: Names = None,
     ) -> Study:
-        """A study of states that are known, from any tool.
+        """Make a study from states that any tool found.
 
-        states    recording -> [T] whole numbers, -1 unlabelled; or soft states [T, K]
-        sheet     a row for each recording: its name in "recording" (or "file"), "animal", and any columns; a row with
-                  yes in "exclude" takes no part
-        rate_hz   samples a second, of all or by recording
-        names     of states, by number, or a list that begins with state 0
+        states    recording -> integer states [T], -1 unlabelled; or soft states [T, K]
+        sheet     one row per recording: "recording" (or "file"), "animal", and any other columns; "exclude" drops a row
+        rate_hz   samples per second, one value or recording -> value
+        names     names of states: a mapping from number to name, or a list that starts with state 0
         """
         if not isinstance(states, Mapping) or not states:
-            raise DataError("Study.of_states takes states as {name of the recording: its states}; there are none.")
+            raise DataError("Study.from_states needs {recording name: states}, with at least one recording.")
         rates = rate_hz if isinstance(rate_hz, Mapping) else dict.fromkeys(states, rate_hz)
         if lacking := [str(name) for name in states if name not in rates]:
-            raise DataError(f"rate_hz says nothing of {listed(lacking)}.")
-        made = {str(name): recording_of(str(name), one, float(rates[name])) for name, one in states.items()}
-        return cls._of(checked(sheet, made, RESERVED), made, as_names(names))
+            raise DataError(f"rate_hz has no value for {format_list(lacking)}.")
+        recordings = {str(name): make_recording(str(name), one, float(rates[name])) for name, one in states.items()}
+        return cls._build(match_sheet(sheet, recordings, RESERVED), recordings, parse_names(names))
 
     @classmethod
     def fit(
         cls, recordings: Mapping[str, Trial], sheet: pd.DataFrame, model: StateModel, on: Sequence[str] | None = None,
         names: Names = None, rule: BoutRule = fitting.STEADY,
     ) -> Study:  # fmt: skip
-        """One model fitted to all animals, none outweighing another, blind to the sheet; then every recording read with it.
+        """Fit one model to all animals alike, blind to conditions, and find the states of every recording.
 
-        recordings   name -> Trial, with the same channels and rate
-        sheet        as for `of_states`
-        model        of any family; it is left as it is. A fitted one is not fitted again
-        on           recordings to fit to, where not all; the others are only read
-        names        of states
-        rule         how soft states become bouts: `gdm_core.analysis.bouts.BoutRule(smooth_s, shortest_s)`. 0.2 s each: a
-                     tracker that trembles makes many shorter ones, on one day more than on another
+        recordings   name -> Trial, all with the same channels and rate
+        sheet        as in `from_states`
+        model        of any family; not modified. A fitted model is not fitted again
+        on           recordings to fit to; all by default
+        names        names of states
+        rule         `gdm_core.analysis.bouts.BoutRule(smooth_s, shortest_s)`, 0.2 s each by default: tracking jitter makes
+                     many shorter bouts
         """
         notes: list[str] = []
-        known = checked(sheet, recordings, RESERVED)
-        kept, aside = fitting.prepared({name: recordings[name] for name in known.names}, notes)
+        known = match_sheet(sheet, recordings, RESERVED)
+        kept, aside = fitting.prepare({name: recordings[name] for name in known.names}, notes)
         if unknown := [str(name) for name in on or () if name not in kept]:
-            raise ConfigError(f"on names {listed(unknown)}, which takes no part{near(unknown[0], kept)}.")
+            raise ConfigError(
+                f"on names {format_list(unknown)}, which is not in the study{did_you_mean(unknown[0], kept)}."
+            )
         chosen = kept if on is None else {name: kept[name] for name in on}
-        fitted = model if model.params_ else fitting.fitted(model, cls.training(chosen, known, notes))
+        fitted = model if model.params_ else fitting.fit_copy(model, cls.training(chosen, known, notes))
         part = replace(known, set_aside={**known.set_aside, **aside}, notes=(*known.notes, *notes))
-        return cls.of_model(fitted, kept, part, names, rule)
+        return cls.from_model(fitted, kept, part, names, rule)
 
     @staticmethod
     def training(recordings: Mapping[str, Trial], sheet: Sheet | pd.DataFrame, notes: list[str]) -> Trials:
-        """What `fit` fits its model to, for who fits it elsewhere: the same samples of each animal.
+        """Return the training data of `fit`, to fit the model elsewhere.
 
         recordings   name -> Trial
-        sheet        of the study
-        notes        what a reader has to know is added here
+        sheet        sheet of the study
+        notes        list that receives caveats
         """
-        known = sheet if isinstance(sheet, Sheet) else checked(sheet, recordings, RESERVED)
-        return fitting.balanced(recordings, known.animals, notes)
+        known = sheet if isinstance(sheet, Sheet) else match_sheet(sheet, recordings, RESERVED)
+        return fitting.balance(recordings, known.animals, notes)
 
     @classmethod
-    def of_model(
+    def from_model(
         cls, model: StateModel, recordings: Mapping[str, Trial], sheet: Sheet | pd.DataFrame, names: Names = None,
         rule: BoutRule = fitting.STEADY,
     ) -> Study:  # fmt: skip
-        """Every recording read with a fitted model; those that it explains far worse than the rest are flagged.
+        """Find the states of every recording with a fitted model, and flag recordings that it explains poorly.
 
-        model        fitted
+        model        fitted model
         recordings   name -> Trial
-        sheet        of the study
-        names        of states
-        rule         how soft states become bouts
+        sheet        sheet of the study
+        names        names of states
+        rule         turns soft states into bouts
         """
         model.raise_if_failed()
-        known = sheet if isinstance(sheet, Sheet) else checked(sheet, recordings, RESERVED)
-        read = fitting.read_states(model, recordings, rule)
-        return cls.of_read(model, read, fitting.unlike(model, recordings), known, names, rule)
+        known = sheet if isinstance(sheet, Sheet) else match_sheet(sheet, recordings, RESERVED)
+        read = fitting.decode_states(model, recordings, rule)
+        return cls.from_decoded(model, read, fitting.find_outliers(model, recordings), known, names, rule)
 
     @classmethod
-    def of_read(
+    def from_decoded(
         cls, model: StateModel | None, read: Mapping[str, Recording], odd: Mapping[str, str], sheet: Sheet, names: Names = None,
         rule: BoutRule = fitting.STEADY,
     ) -> Study:  # fmt: skip
-        """The study of recordings that were read with a model elsewhere, as `fitting.read_by` reads them.
+        """Make a study from states that `fitting.decode_recording` found elsewhere.
 
-        model   fitted, None for states of another tool
-        read    recording -> its states
-        odd     recording -> in what it is unlike the rest
-        sheet   of the study
-        names   of states
-        rule    by which soft states became bouts
+        model   fitted model, None for states of another tool
+        read    recording -> states
+        odd     outlying recording -> reason
+        sheet   sheet of the study
+        names   names of states
+        rule    rule that turned soft states into bouts
         """
-        made = cls._of(sheet, read, as_names(names))
-        said = [f"{name} is {why}." for name, why in odd.items()]
+        study = cls._build(sheet, read, parse_names(names))
+        notes = [f"{name} is {reason}." for name, reason in odd.items()]
         if not rule.plain:
-            said.append(
-                f"Soft states were averaged over {rule.smooth_s:g} s; bouts below {rule.shortest_s:g} s belong to neighbours."
+            notes.append(
+                f"Soft states were averaged over {rule.smooth_s:g} s; bouts below {rule.shortest_s:g} s were merged into "
+                "their neighbours."
             )
-        return replace(made, model=model, flagged=odd, notes=(*made.notes, *said))
+        return replace(study, model=model, flagged=odd, notes=(*study.notes, *notes))
 
     @classmethod
-    def _of(cls, sheet: Sheet, recordings: Mapping[str, Recording], names: Mapping[int, str]) -> Study:
+    def _build(cls, sheet: Sheet, recordings: Mapping[str, Recording], names: Mapping[int, str]) -> Study:
         ones = [recordings[name] for name in sheet.names]
-        states = states_of(ones, names)
+        states = collect_states(ones, names)
         if not states:
-            raise DataError("No recording has a single labelled sample, so there are no states to study.")
-        # clocks round: 25 and 25.0001 are one rate
+            raise DataError("No recording has a labelled sample.")
+        # 25 and 25.0001 are one rate
         rates = list(dict.fromkeys(f"{rate:.4g}" for rate in sorted(one.rate_hz for one in ones)))
         mixed = (
-            f"Recordings have {len(rates)} rates, {rates[0]} to {rates[-1]} Hz: what is counted in seconds can be "
-            "compared, but faster cameras see shorter bouts."
+            f"Recordings have {len(rates)} rates, {rates[0]} to {rates[-1]} Hz. Measures in seconds are comparable, "
+            "but higher rates resolve shorter bouts."
         )
-        made = cls(sheet, recordings, states, names, notes=(*sheet.notes, *([mixed] if len(rates) > 1 else [])))
-        return replace(made, notes=(*made.notes, *advice(len(made.unused), len(states))))
+        study = cls(sheet, recordings, states, names, notes=(*sheet.notes, *([mixed] if len(rates) > 1 else [])))
+        return replace(study, notes=(*study.notes, *advise_fewer_states(len(study.unused), len(states))))
 
     def with_labels(
         self, recordings: Mapping[str, Trial], marks: Sequence[fitting.Mark], rule: BoutRule = fitting.STEADY
     ) -> Study:
-        """Return the study with labels in place of states, predicted for all recordings from a few marks.
+        """Return a study with labels as states, predicted for all recordings from a few labelled clips.
 
-        recordings   name -> Trial, those that the study was made of
-        marks        (recording, first sample, the sample after the last, label) of each
-        rule         how probabilities of labels become bouts
+        recordings   name -> Trial, as for this study
+        marks        (recording, first sample, end, label) of each clip
+        rule         turns probabilities of labels into bouts
         """
         notes: list[str] = []
         kept = {name: recordings[name] for name in self.sheet.names}
         train, stretches, names = fitting.label_trials(kept, self.sheet.animals, marks, notes)
         label_model = LabelModel(self.model).fit(train, painted(train, stretches), names)
         part = replace(self.sheet, notes=(*self.sheet.notes, *notes))
-        read = fitting.read_states(label_model, kept, rule)
-        made = Study.of_read(self.model, read, self.flagged, part, names, rule)
-        return replace(made, marks=list(marks), questions=self.questions)
+        read = fitting.decode_states(label_model, kept, rule)
+        study = Study.from_decoded(self.model, read, self.flagged, part, names, rule)
+        return replace(study, marks=list(marks), questions=self.questions)
 
     def with_names(self, names: Names) -> Study:
-        """The same study with names of states.
+        """Return the study with names of states.
 
-        names   by number, or a list that begins with state 0
+        names   mapping from number to name, or a list that starts with state 0
         """
-        given = as_names(names)
+        given = parse_names(names)
         if unknown := [str(state) for state in given if state not in self.states]:
-            raise ConfigError(f"There is no state {listed(unknown)}; the study has {listed(self.states)}.")
+            raise ConfigError(f"There is no state {format_list(unknown)}; the study has {format_list(self.states)}.")
         return replace(self, names=given)
 
-    # ---- what is asked ----------------------------------------------------------------------------------------------
+    # ---- comparisons ------------------------------------------------------------------------------------------------
     def _design(self, question: Question) -> Design:
-        return design_of(question, self.sheet, self.sheet.names, self.counts.labelled_minutes == 0)
+        return make_design(question, self.sheet, self.sheet.names, self.counts.labelled_minutes == 0)
 
-    def per_unit(self, measure: str, between: str | Sequence[str], **asked: Any) -> pd.DataFrame:
-        """The values that `compare` compares: a row for each unit (animal), its group and state.
+    def per_unit(self, measure: str, between: str | Sequence[str], **options: Any) -> pd.DataFrame:
+        """Return the values that `compare` compares, with a row for each unit (animal) and state.
 
-        measure, between   as for `compare`
-        asked              further arguments of it: unit, within, blocks, where
+        measure, between   as in `compare`
+        options            unit, within, blocks and where, as in `compare`
         """
-        question = _question(measure, between, **asked)
-        values, labels, _ = self.values_of(measure)
+        question = _question(measure, between, **options)
+        values, labels, _ = self.measure_values(measure)
         design = self._design(question)
-        its, k = design.averaged(values), len(labels)
+        its, k = design.average(values), len(labels)
         table = pd.DataFrame({design.unit_word: np.repeat(design.units, k)})
         for j, factor in enumerate(design.factors):
             table[factor.name] = np.repeat([factor.levels[code] for code in design.levels[:, j]], k)
@@ -249,47 +251,48 @@ class Study(Counted):
         trend: bool | None = None,
         mixed: bool = False,
     ) -> pd.DataFrame:
-        """Does it differ? A row for each state: means of groups, effect with its 95 % interval, p by permutation, p_holm and
-        p_bh corrected over the states, and the classical test with its degrees of freedom. What a reader has to know stands
-        in `.attrs["notes"]`, each row in words in `.attrs["sentences"]`.
+        """Compare a measure between groups, with a row for each state.
 
-        measure         one of `measures`, "transitions", "transition_shares", "entropy", "changes_per_min", or a column of
-                        numbers in the sheet
-        between         the column that says what differs, or two for two factors and what they do together
-        unit            the column that says what counts as one: "animal" (its recordings under one condition are
-                        averaged), "recording", or "frame" to see what that mistake would claim
-        within          the column that says whose sessions are paired: "animal"
-        blocks          a column within whose values animals are exchanged, such as a batch
-        covariates      columns whose share is taken away first
-        where           column -> value, or a list of them: the recordings that take part
-        n_permutations, seed   how many re-labelled studies, and what they are drawn with
-        trend           for numbers such as doses: test the trend, in place of any difference; None does so where hardly two
-                        animals share a dose. Where doses are shared the trend stands beside, as trend and p_trend
-        mixed           a mixed model over recordings as the classical test, which uses animals with missing sessions, too
+        Columns are means of groups, the effect with its 95% interval, p by permutation, p_holm and p_bh corrected over
+        states, and the classical test. `.attrs["notes"]` has caveats and `.attrs["sentences"]` a sentence for each row.
+
+        measure         a column of `measures`, "transitions", "transition_shares", "entropy", "changes_per_min", or a
+                        numeric column of the sheet
+        between         column to compare between, or two columns for two factors and their interaction
+        unit            "animal" (averages its recordings under one condition), "recording", another column, or "frame" to
+                        show the effect of pseudoreplication
+        within          column of the subjects of paired sessions, such as "animal"
+        blocks          column within which animals are exchangeable, such as a batch
+        covariates      columns to adjust for
+        where           column -> value or values, to select recordings
+        n_permutations, seed   number and seed of the permutations
+        trend           for numbers such as doses, test the trend instead of any difference; by default if few animals
+                        share a dose. Otherwise doses also get the columns trend and p_trend
+        mixed           use a mixed model over recordings as the classical test, with animals that lack a session
         """
         question = _question(measure, between, unit, within, blocks, covariates, where)
-        values, labels, words = self.values_of(measure)
+        values, labels, words = self.measure_values(measure)
         if unit == FRAME:
             return self._by_frames(question, n_permutations, seed, trend)
         design = self._design(question)
         occurrence = self._occurrence(design)
         tested = occurrence.tested(measure, len(labels))
-        found, notes = comparing.compared(
-            design, design.averaged(values), n_permutations, seed, trend, values if mixed else None, tested
+        found, notes = comparing.compare_groups(
+            design, design.average(values), n_permutations, seed, trend, values if mixed else None, tested
         )
-        every_name = [self.called(state) for state in self.states]
-        notes += notes_of(occurrence, measure, every_name)
-        if measure in ("bouts", "changes") and (uneven := self._uneven(design)):
-            notes.append(uneven + " Numbers of bouts grow with the time: bouts_per_min does not.")
-        table = comparing.ordered(found, labels)
-        called = [self._called(row) for _, row in table.iterrows()]
+        every_name = [self.state_name(state) for state in self.states]
+        notes += describe_untested(occurrence, measure, every_name)
+        if measure in ("bouts", "changes") and (uneven := self._describe_lengths(design)):
+            notes.append(uneven + " Longer recordings have more bouts; use bouts_per_min.")
+        table = comparing.order_columns(found, labels)
+        called = [self._row_name(row) for _, row in table.iterrows()]
         table.attrs = {
             "question": question,
             "n_permutations": n_permutations,
             "notes": notes,
             "unused": occurrence.unused(every_name),
             "sentences": [
-                comparing.sentence(row, name, words, measure in SHARES)
+                comparing.write_sentence(row, name, words, measure in SHARES)
                 for (_, row), name in zip(table.iterrows(), called, strict=True)
             ],
         }
@@ -303,21 +306,20 @@ class Study(Counted):
 
     @property
     def unused(self) -> dict[str, str]:
-        """Name of each state that is too rare to be tested -> what there is of it."""
-        whose = [self.sheet.animals[name] for name in self.sheet.names]
-        _, animals = np.unique(whose, return_inverse=True)
-        occurrence = Occurrence.in_recordings(self.counts, np.arange(len(whose)), animals)
-        return occurrence.unused([self.called(state) for state in self.states])
+        """Name -> description of how rarely it occurs, for each state too rare to test."""
+        _, animals = np.unique([self.sheet.animals[name] for name in self.sheet.names], return_inverse=True)
+        occurrence = Occurrence.in_recordings(self.counts, np.arange(len(animals)), animals)
+        return occurrence.unused([self.state_name(state) for state in self.states])
 
-    def _called(self, row: Any) -> str:
+    def _row_name(self, row: Any) -> str:
         name = (
-            f"{self.called(row['from_state'])} to {self.called(row['to_state'])}"
+            f"{self.state_name(row['from_state'])} to {self.state_name(row['to_state'])}"
             if "to_state" in row
-            else self.called(row["state"])
+            else self.state_name(row["state"])
         )
         return f"{row['term']}: {name}" if "term" in row else name
 
-    def _uneven(self, design: Design) -> str:
+    def _describe_lengths(self, design: Design) -> str:
         minutes = self.counts.labelled_minutes[np.concatenate(design.rows)]
         return (
             f"Recordings last {minutes.min():.1f} to {minutes.max():.1f} minutes."
@@ -326,90 +328,87 @@ class Study(Counted):
         )
 
     def _by_frames(self, question: Question, n_permutations: int, seed: int, trend: bool | None) -> pd.DataFrame:
-        """The table of animals with what frames as units would have claimed in place of their p."""
-        if question.measure not in OF_STATES:
-            raise ConfigError(f"unit='frame' takes a measure of states: {', '.join(OF_STATES)}.")
+        """Return the table of animals with the p values of frames as units, to show pseudoreplication."""
+        if question.measure not in STATE_MEASURES:
+            raise ConfigError(f"unit='frame' needs a measure of states: {', '.join(STATE_MEASURES)}.")
         q = replace(question, unit=ANIMAL)
         table = self.compare(
             q.measure, q.between, ANIMAL, q.within, q.blocks, q.covariates, q.where, n_permutations, seed, trend
         )
         design = self._design(question)
-        claimed = comparing.by_frames(design, self.counts, q.measure)
+        claimed = comparing.compare_frames(design, self.counts, q.measure)
         table["p_by_animal"] = table["p"]
         for column in ("statistic", "df", "df_residual", "p_classical"):
             table[column] = claimed[column].to_numpy()
         table["p"] = table["p_classical"]
         table.loc[table["p_by_animal"].isna(), ["p", "p_classical"]] = np.nan  # unused states
-        comparing.correct(table, np.ones(len(table), bool))
+        comparing.correct_p(table, np.ones(len(table), bool))
         table["n"] = sum(self.counts.recordings[row].labelled for row in np.concatenate(design.rows))
         table["test"], table["flag"] = "frames as units (a mistake)", "not independent"
-        table.attrs |= {"question": question, "notes": [comparing.WHY_NOT, *table.attrs["notes"]]}
+        table.attrs |= {"question": question, "notes": [comparing.FRAMES_NOTE, *table.attrs["notes"]]}
         return table
 
     def flow(
         self, between: str, where: Mapping[str, Any] | None = None, unit: str = ANIMAL, within: str | None = None,
         blocks: str | None = None, n_permutations: int = 10_000, seed: int = 0, counts: bool = False,
     ) -> Flow:  # fmt: skip
-        """The flow test: one number for the whole. Manhattan distance between the mean matrices of changes of groups, against
-        animals re-labelled (after von Ziegler et al. 2024). Changes between different states are compared per minute of
-        valid time, so that recordings may differ in length.
+        """Test whether groups differ in their transitions as a whole (after von Ziegler et al. 2024).
 
-        between, where, unit, within, blocks   as for `compare`
-        n_permutations, seed                   how many re-labelled studies, and what they are drawn with
-        counts   compare numbers of changes, gaps left out, as von Ziegler et al. do; refused where valid time differs
+        The statistic is the Manhattan distance between mean matrices of changes per minute of valid time, tested by
+        permutation of animals.
+
+        between, where, unit, within, blocks   as in `compare`
+        n_permutations, seed                   number and seed of the permutations
+        counts   compare numbers of changes, as von Ziegler et al. do; needs recordings of equal valid time
         """
         if unit == FRAME:
-            raise ConfigError(
-                "The flow test re-labels animals; frames cannot be its units. Choose 'animal' or 'recording'."
-            )
+            raise ConfigError("The flow test cannot use frames as units. Choose 'animal' or 'recording'.")
         design = self._design(_question("flow", between, unit, within, blocks, (), where))
         if counts:
             check_lengths(self.counts.labelled_minutes[np.concatenate(design.rows)])
         changes = self.counts.changes if counts else self.counts.change_rates
         kind = COUNT if counts else RATE
-        return flow_of(design, design.averaged(changes), self.states, n_permutations, seed, kind)
+        return run_flow_test(design, design.average(changes), self.states, n_permutations, seed, kind)
 
     def power(
         self, measure: str, between: str, state: int | None = None, effect: float = 0.5, relative: bool = False,
         unit: str = ANIMAL, within: str | None = None, blocks: str | None = None, covariates: Sequence[str] = (),
         where: Mapping[str, Any] | None = None, seed: int = 0,
     ) -> Power:  # fmt: skip
-        """How often a study like this one would find a difference, and how many animals it would take: by simulation from the
-        spread that was measured between animals.
+        """Estimate power and the number of animals needed, by simulation from the spread between animals.
 
-        measure, between, unit, within, blocks, covariates, where   as for `compare`
-        state                                   whose measure it is, by its number; None for a measure of the whole recording
-        effect      the difference in standard deviations between animals (of differences, where sessions are paired; of what
-                    blocks and covariates leave, where there are any); of doses between the first and the last
-        relative    the effect is a share of the mean: 0.5 is half as much again
-        seed        of the simulation
+        measure, between, unit, within, blocks, covariates, where   as in `compare`
+        state       number of the state; None for a measure of whole recordings
+        effect      difference in standard deviations between animals, net of blocks and covariates (of differences, if
+                    sessions are paired); for doses, between the first and the last
+        relative    the effect is a share of the mean: 0.5 means 50% more
+        seed        seed of the simulation
         """
-        values, labels, _ = self.values_of(measure)
+        values, labels, _ = self.measure_values(measure)
         column = 0
         if len(labels) > 1 or state is not None:
             if "state" not in labels or state not in labels["state"].tolist():
-                raise ConfigError(f"state is {state!r}; choose one of {listed(labels.iloc[:, 0].unique().tolist())}.")
+                raise ConfigError(
+                    f"state is {state!r}; choose one of {format_list(labels.iloc[:, 0].unique().tolist())}."
+                )
             column = labels["state"].tolist().index(state)
         design = self._design(_question(measure, between, unit, within, blocks, covariates, where))
-        return power_of(design, design.averaged(values)[:, column], effect, relative, seed)
+        return simulate_power(design, design.average(values)[:, column], effect, relative, seed)
 
-    # ---- taking it along --------------------------------------------------------------------------------------------
+    # ---- export and files -------------------------------------------------------------------------------------------
     def methods(self, *found: pd.DataFrame | Flow) -> str:
-        """A paragraph for a paper: what was done, with versions and numbers.
+        """Return a methods paragraph for a paper, with numbers and versions.
 
-        found   tables of `compare` and results of `flow` to speak of
+        found   tables of `compare` and results of `flow` to describe
         """
-        return methods_of(self.sheet, self.counts, self.model, found)
+        return write_methods(self.sheet, self.counts, self.model, found)
 
     def save(self, path: str | Path) -> None:
-        """Write the study into one file (Arrow and JSON): states, sheet, names, model, marks and questions.
-
-        path   where to
-        """
+        """Write the study to one file (Arrow and JSON)."""
         write_whole(Path(path), self.to_bytes())
 
     def to_bytes(self) -> bytes:
-        """What `save` writes."""
+        """Return the content of the file that `save` writes."""
         header = {
             "version": __version__,
             "names": {str(state): name for state, name in self.names.items()},
@@ -421,28 +420,24 @@ class Study(Counted):
             "notes": list(self.notes),
         }
         model = None if self.model is None else self.model.to_bytes()
-        return _encoded(self.sheet.frame, self.recordings, header, model)
+        return _encode(self.sheet.frame, self.recordings, header, model)
 
     @classmethod
     def open(cls, path: str | Path) -> Study:
-        """The study that `save` wrote.
-
-        path   of the file
-        """
+        """Read a study that `save` wrote."""
         if not Path(path).is_file():
             raise DataError(f"There is no study at {path}.")
         return cls.from_bytes(Path(path).read_bytes(), str(path))
 
     @classmethod
     def from_bytes(cls, content: bytes, path: str = "The study") -> Study:
-        """The study whose `to_bytes` this is.
+        """Read a study from the content of its file.
 
-        content   of the file
-        path      what messages call it
+        path   name of the file for error messages
         """
         from gdm_core.models.loading import model_from_bytes
 
-        frame, recordings, header, model = _read(content, path)
+        frame, recordings, header, model = _decode(content, path)
         try:
             sheet = Sheet(frame, {str(k): str(v) for k, v in header["set_aside"].items()}, ())
             names = {int(state): str(name) for state, name in header["names"].items()}
@@ -451,11 +446,9 @@ class Study(Counted):
             flagged = {str(k): str(v) for k, v in header["flagged"].items()}
             marks, questions = list(header["marks"]), list(header["questions"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ModelFileError(f"{path}: the description of the study is damaged ({str(error)[:160]}).") from error
-        if set(states_of([recordings[name] for name in sheet.names])) - set(states):
-            raise ModelFileError(
-                f"{path}: recordings have states that its description does not know. The file is damaged."
-            )
+            raise ModelFileError(f"{path}: the header of the study is damaged ({str(error)[:160]}).") from error
+        if set(collect_states([recordings[name] for name in sheet.names])) - set(states):
+            raise ModelFileError(f"{path}: recordings have states that the header does not list. The file is damaged.")
         read = None if model is None else model_from_bytes(model, path)
         return cls(sheet, recordings, states, names, read, flagged, marks, questions, notes)
 
@@ -469,18 +462,18 @@ def _question(
     return Question(measure, several, unit, within, blocks, along, dict(where or {}))
 
 
-# ---- as one file: an Arrow table with a row for each recording, and JSON in its header; never a pickle -------------------
-def _encoded(
+# ---- file format: an Arrow table with a row for each recording, and JSON in its header; never a pickle ---------------
+def _encode(
     frame: pd.DataFrame, recordings: Mapping[str, Recording], header: Mapping[str, Any], model: bytes | None
 ) -> bytes:
-    """Everything of a study, as one file holds it."""
+    """Return the content of a study file."""
     import pyarrow as pa
     from pyarrow import feather
 
-    ones = [recordings.get(name) for name in frame[RECORDING]]  # None: a row of which nothing was read
+    ones = [recordings.get(name) for name in frame[RECORDING]]  # None: an excluded recording
     try:
         sheet = pa.Table.from_pandas(frame, preserve_index=False)
-    except pa.ArrowException:  # columns of mixed kinds, as sheets have them, are kept as text
+    except pa.ArrowException:  # columns of mixed types become text
         mixed = {
             str(c): frame[c].map(lambda v: None if pd.isna(v) else str(v)) for c in frame if frame[c].dtype == object
         }
@@ -493,18 +486,15 @@ def _encoded(
         "rate_hz": pa.array([one and one.rate_hz for one in ones], pa.float64()),
         "start_seconds": pa.array([one and one.start_seconds for one in ones], pa.float64()),
     }
-    said = {"format": FORMAT, "format_version": FORMAT_VERSION, **header}
-    table = pa.table(columns).replace_schema_metadata({b"study": json.dumps(said).encode(), b"model": model or b""})
-    made = BytesIO()
-    feather.write_feather(table, made, compression="zstd")
-    return made.getvalue()
+    described = json.dumps({"format": FORMAT, "format_version": FORMAT_VERSION, **header}).encode()
+    table = pa.table(columns).replace_schema_metadata({b"study": described, b"model": model or b""})
+    buffer = BytesIO()
+    feather.write_feather(table, buffer, compression="zstd")
+    return buffer.getvalue()
 
 
-def _read(content: bytes, path: str) -> tuple[pd.DataFrame, dict[str, Recording], dict[str, Any], bytes | None]:
-    """(sheet, recordings, header, model) of what `_encoded` made, or a message that says what is wrong with it.
-
-    path   what messages call it
-    """
+def _decode(content: bytes, path: str) -> tuple[pd.DataFrame, dict[str, Recording], dict[str, Any], bytes | None]:
+    """Return (sheet, recordings, header, model) of a study file, or raise ModelFileError."""
     import pyarrow as pa
     from pyarrow import feather
 
@@ -515,10 +505,10 @@ def _read(content: bytes, path: str) -> tuple[pd.DataFrame, dict[str, Recording]
         header = json.loads(metadata.get(b"study", b"null"))
     except (pa.ArrowException, OSError, ValueError, RecursionError, MemoryError) as error:
         raise ModelFileError(
-            f"{path} is not a readable study ({str(error)[:160]}). It may be damaged or of another kind."
+            f"{path} is not a readable study ({str(error)[:160]}). It may be damaged or a different kind of file."
         ) from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ModelFileError(f"{path} is an Arrow file, but no study that this library wrote.")
+        raise ModelFileError(f"{path} is an Arrow file, but not a study.")
     if header.get("format_version") != FORMAT_VERSION:
         raise ModelFileError(
             f"{path} has format version {str(header.get('format_version'))[:40]}; this library reads version {FORMAT_VERSION}."
@@ -530,7 +520,7 @@ def _read(content: bytes, path: str) -> tuple[pd.DataFrame, dict[str, Recording]
         names = [str(name) for name in frame[RECORDING]]
         found = {name: _recording(table, i) for i, name in enumerate(names) if table["states"][i].is_valid}
     except (KeyError, ValueError, TypeError, pa.ArrowException) as error:
-        raise ModelFileError(f"{path} is a study with parts missing or damaged ({str(error)[:160]}).") from error
+        raise ModelFileError(f"{path}: parts of the study are missing or damaged ({str(error)[:160]}).") from error
     return frame, found, header, metadata.get(b"model") or None
 
 
@@ -544,29 +534,29 @@ def _recording(table: Any, row: int) -> Recording:
     return Recording(labels, rate, soft, float(table["start_seconds"][row].as_py()))
 
 
-# ---- the methods paragraph: what was done, in the words, versions and numbers that a paper prints ------------------------
-def methods_of(sheet: Sheet, counts: Counts, model: StateModel | None, found: Sequence[pd.DataFrame | Flow]) -> str:
-    """One paragraph."""
+# ---- methods paragraph ----------------------------------------------------------------------------------------------
+def write_methods(sheet: Sheet, counts: Counts, model: StateModel | None, found: Sequence[pd.DataFrame | Flow]) -> str:
+    """Return the methods paragraph."""
     minutes, rates = counts.labelled_minutes, counts.rates
     rate = " to ".join(dict.fromkeys(f"{one:.4g}" for one in (rates.min(), rates.max())))
     taking_part = sheet.frame["recording"].isin(sheet.names)
-    whose = f" of {sheet.frame.loc[taking_part, sheet.animal].nunique()} animals" if sheet.animal else ""
-    how = "as found by another tool"
+    animals = f" of {sheet.frame.loc[taking_part, sheet.animal].nunique()} animals" if sheet.animal else ""
+    source = "found by another tool"
     if model is not None:
-        how = (
+        source = (
             f"found by one model for all animals, blind to conditions ({model!r}; equally many samples of each animal)"
         )
-    said = [
-        f"{len(counts.recordings)} recordings{whose} ({minutes.min():.1f} to {minutes.max():.1f} minutes with a state, "
-        f"{rate} Hz) were described by {len(counts.states)} states, {how}."
+    sentences = [
+        f"{len(counts.recordings)} recordings{animals} ({minutes.min():.1f} to {minutes.max():.1f} minutes with a state, "
+        f"{rate} Hz) were described by {len(counts.states)} states, {source}."
     ]
     if sheet.set_aside:
-        said.append(
-            f"{len(sheet.set_aside)} recordings were left out ({listed(sorted(set(sheet.set_aside.values())))})."
+        sentences.append(
+            f"{len(sheet.set_aside)} recordings were left out ({format_list(sorted(set(sheet.set_aside.values())))})."
         )
-    said += [_flow(one) if isinstance(one, Flow) else _comparison(one) for one in found]
-    said.append(f"Computed with GDM Studio {__version__}, {_versions()}.")
-    return " ".join(said)
+    sentences += [_describe_flow(one) if isinstance(one, Flow) else _describe_comparison(one) for one in found]
+    sentences.append(f"Computed with GDM Studio {__version__}, {_versions()}.")
+    return " ".join(sentences)
 
 
 def _versions() -> str:
@@ -575,7 +565,7 @@ def _versions() -> str:
     return ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "statsmodels"))
 
 
-def _flow(found: Flow) -> str:
+def _describe_flow(found: Flow) -> str:
     groups = ", ".join(f"{name} n = {n}" for name, n in found.sizes.items())
     return (
         f"Behavioural flow ({groups}) was compared by the Manhattan distance between mean matrices of changes from one state to "
@@ -584,23 +574,23 @@ def _flow(found: Flow) -> str:
     )
 
 
-def _comparison(table: pd.DataFrame) -> str:
+def _describe_comparison(table: pd.DataFrame) -> str:
     question: Question = table.attrs["question"]
     if question.unit == "frame":
-        return "Frames were taken for units, which they are not: see the notes of this comparison."
-    said = [
+        return "Frames were used as units although they are not independent; see the notes of this comparison."
+    sentences = [
         f"The {_MEASURES.get(question.measure, question.measure)} was compared between {' and '.join(question.between)}"
     ]
-    said += [f"where {name} is {listed(np.ravel(value).tolist())}" for name, value in question.where.items()]
+    sentences += [f"where {name} is {format_list(np.ravel(value).tolist())}" for name, value in question.where.items()]
     for words, value in (("with sessions paired within", question.within), ("within blocks of", question.blocks)):
-        said += [f"{words} {value}"] if value else []
-    said += [f"adjusted for {listed(list(question.covariates))}"] if question.covariates else []
+        sentences += [f"{words} {value}"] if value else []
+    sentences += [f"adjusted for {format_list(list(question.covariates))}"] if question.covariates else []
     test = str(table["test"].iloc[0]).removeprefix("permutation, ")
-    unused = len(table.attrs["unused"]) if question.measure in (*OF_STATES, *OF_CHANGES) else 0
+    unused = len(table.attrs["unused"]) if question.measure in (*STATE_MEASURES, *CHANGE_MEASURES) else 0
     left_out = f" {unused} unused states ({MINIMUM}) were not tested." if unused else ""
     return (
-        f"{' '.join(said)}, with one value per {question.unit} (n = {table['n'].max()}; its recordings under the same "
+        f"{' '.join(sentences)}, with one value per {question.unit} (n = {table['n'].max()}; its recordings under the same "
         f"condition averaged). Differences were tested by {table.attrs['n_permutations']:,} permutations of {test}; p was "
-        f"corrected over {int(np.isfinite(table['p']).sum())} tests by Holm's method, and intervals hold 95 %. The "
-        f"classical test beside it is {test}.{left_out}"
+        f"corrected over {int(np.isfinite(table['p']).sum())} tests by Holm's method. Intervals are 95% intervals. The "
+        f"classical test is {test}.{left_out}"
     )

@@ -75,7 +75,7 @@ def study(options: argparse.Namespace) -> int:
         made.save(options.save)
     result: dict[str, Any] = {
         "recordings": len(made.sheet.names),
-        "states": [{"state": state, "name": made.called(state)} for state in made.states],
+        "states": [{"state": state, "name": made.state_name(state)} for state in made.states],
         "set_aside": dict(made.sheet.set_aside),
         "flagged": dict(made.flagged),
         "unused": made.unused,
@@ -152,7 +152,7 @@ def _opened(options: argparse.Namespace) -> Study:
         if options.rate is None:
             raise ConfigError("States of another tool do not say how many there are a second: give --rate.")
         states, words = cohort_files.read_states(paths, options.rate)
-        return Study.of_states(states, sheet, options.rate, words)
+        return Study.from_states(states, sheet, options.rate, words)
     recordings = read_recordings(paths, options)
     if options.scale != "samples":
         trials = summarise(Trials(tuple(recordings.values()), "recordings"), options.scale)

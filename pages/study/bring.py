@@ -25,7 +25,7 @@ from gdm_core.errors import FitError, GdmError
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.registry import FAMILIES
 from gdm_core.study import Study, fitting
-from gdm_core.study.sheet import RECORDING, Sheet, checked, in_words
+from gdm_core.study.sheet import RECORDING, Sheet, format_value, match_sheet
 from gdm_core.study.study import RESERVED
 from gdm_core.trials import Trial, Trials
 from pages.lab import live
@@ -103,7 +103,7 @@ def _cohort(n_animals: int, change: str, seed: int) -> cohort.Cohort:
 @st.cache_resource(max_entries=8, show_spinner=False)
 def _true_study(n_animals: int, change: str, seed: int) -> Study:
     made = _cohort(n_animals, change, seed)
-    return Study.of_states(made.states, pd.DataFrame(made.sheet), made.rate_hz, cohort.BEHAVIOURS)
+    return Study.from_states(made.states, pd.DataFrame(made.sheet), made.rate_hz, cohort.BEHAVIOURS)
 
 
 def choose(page: Frame) -> Brought | None:
@@ -141,7 +141,9 @@ def _simulated(page: Frame) -> Brought | None:
             page, key, "study", settings.scope("fitted"), "simulated-animals-fitted", about, _recordings(n, change, seed), sheet,
             imports, code,
         )  # fmt: skip
-    code += ["study = Study.of_states(animals.states, pd.DataFrame(animals.sheet), animals.rate_hz, cohort.BEHAVIOURS)"]
+    code += [
+        "study = Study.from_states(animals.states, pd.DataFrame(animals.sheet), animals.rate_hz, cohort.BEHAVIOURS)"
+    ]
     return Brought(key, "", "simulated-animals", about, _true_study(n, change, seed), False, imports, code,
                    trials=lambda: _recordings(n, change, seed))  # fmt: skip
 
@@ -268,11 +270,11 @@ def _studied(
         rate = options.rate_hz or 1.0
         code += [
             f"states, words = cohort_files.read_states(files, {rate:g})",
-            f"study = Study.of_states(states, sheet, {rate:g}, words)",
+            f"study = Study.from_states(states, sheet, {rate:g}, words)",
         ]
         with page.picture:
             made = work.outcome(
-                "study-making", ("states", key), lambda say: Study.of_states(found.states, sheet, rate, found.words),
+                "study-making", ("states", key), lambda say: Study.from_states(found.states, sheet, rate, found.words),
                 "This is no study yet", words="Counting",
             )  # fmt: skip
         if made is None:
@@ -312,7 +314,7 @@ def _fitted(
             f"recordings = {{name: windows.summarise(one, {window})[0] for name, one in recordings.items()}}",
         ]
         imports = [*imports, "from gdm_studio.datasets import windows"]
-    known = checked(sheet, recordings, RESERVED)
+    known = match_sheet(sheet, recordings, RESERVED)
     first = next(iter(recordings.values()))
     samples = sum(one.n_samples for one in recordings.values())
     with page.controls:
@@ -360,7 +362,7 @@ def _some(known: Sheet, of: str) -> list[str] | None:
     column = one_of("Fitted to", [every, *columns], key="fitted-to", of=of, help=said)
     if column not in columns:
         return None
-    words = known.frame[column].map(in_words, na_action="ignore")
+    words = known.frame[column].map(format_value, na_action="ignore")
     options = sorted(words.dropna().unique().tolist())
     its = settings.key(of, settings.scope(column))
     chosen = several(f"where {column} is", options, options[:1], key="fitted-values", of=its)
@@ -372,8 +374,8 @@ def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Ch
     engine, session = screen.engine(), f"suggest-{live.visitor()}-study"
 
     def do(say: Say) -> Suggestion:
-        kept, _ = fitting.prepared({name: recordings[name] for name in known.names}, [])
-        trials = fitting.one_each(kept, known.animals, most_read(models_of(choice)))
+        kept, _ = fitting.prepare({name: recordings[name] for name in known.names}, [])
+        trials = fitting.sample_animals(kept, known.animals, most_read(models_of(choice)))
         job = SuggestJob(question_of(choice, trials), engine, session)
         try:
             while not (now := job.poll()).finished:
@@ -412,16 +414,16 @@ def _fit(
 
     def do(say: Say) -> Study:
         notes: list[str] = []
-        kept, aside = fitting.prepared({name: recordings[name] for name in known.names}, notes)
+        kept, aside = fitting.prepare({name: recordings[name] for name in known.names}, notes)
         chosen = kept if on is None else {name: kept[name] for name in on if name in kept}
         trials = Study.training(chosen, known, notes)
         part = replace(known, set_aside={**known.set_aside, **aside}, notes=(*known.notes, *notes))
         spec = FitSpec(choice.family, choice.config, trials, preview=(), deadline_s=FIT_S, use_cache=keep)
         job = engine.submit(spec, session=session)
         model = wait_for(job, "Fitting one model to all", say).model_bytes
-        found = read_all(engine, fitting.read_by, model, kept, session, "Reading recordings with it", say)
-        odd = fitting.far_below({name: explained for name, (_, explained) in found.items()})
-        return Study.of_read(model_from_bytes(model), {name: read for name, (read, _) in found.items()}, odd, part)
+        found = read_all(engine, fitting.decode_recording, model, kept, session, "Reading recordings with it", say)
+        odd = fitting.find_low_scores({name: explained for name, (_, explained) in found.items()})
+        return Study.from_decoded(model_from_bytes(model), {name: read for name, (read, _) in found.items()}, odd, part)
 
     return do
 

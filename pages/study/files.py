@@ -20,7 +20,7 @@ from datasets.storage import data_dir
 from datasets.tables import path_within
 from gdm_core.errors import DataError, GdmError
 from gdm_core.study.fitting import RATES_ALIKE
-from gdm_core.study.sheet import ANIMAL, RECORDING, ROWS_WITHOUT, checked
+from gdm_core.study.sheet import ANIMAL, RECORDING, ROWS_WITHOUT, match_sheet
 from gdm_core.study.study import RESERVED
 from gdm_core.trials import UNLABELLED, Trial
 from pages.study import work
@@ -273,7 +273,7 @@ def misfits(found: Read, sheet: pd.DataFrame) -> dict[str, str]:
     """Recording -> why it cannot take part as things are."""
     said: dict[str, str] = {}
     try:
-        checked(sheet, found.names, RESERVED)
+        match_sheet(sheet, found.names, RESERVED)
     except DataError as whole:
         for name in found.names:
             said |= _refused(sheet, [name], name)
@@ -302,7 +302,7 @@ def misfits(found: Read, sheet: pd.DataFrame) -> dict[str, str]:
 def _refused(sheet: pd.DataFrame, names: list[str], name: str) -> dict[str, str]:
     """{name: why} where the sheet cannot be used for these recordings."""
     try:
-        checked(sheet, names, RESERVED)
+        match_sheet(sheet, names, RESERVED)
     except DataError as error:
         return {name: f"{str(error).partition(f' {ROWS_WITHOUT}')[0]} Correct the name or add a row, or leave it out."}
     return {}

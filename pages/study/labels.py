@@ -85,10 +85,10 @@ def _predict(brought: Brought, marks: list[Mark]) -> Callable[[Say], Study]:
         job = engine.submit(label_model_bytes, model, *question, session=session, deadline_s=bring.FIT_S)
         label_model = bring.wait_for(job, "Fitting a label model", say)
         read = bring.read_all(
-            engine, fitting.read_labels, label_model, kept, session, "Classifying all recordings", say
+            engine, fitting.decode_labels, label_model, kept, session, "Classifying all recordings", say
         )
         part = replace(study.sheet, notes=(*study.sheet.notes, *notes))
-        made = Study.of_read(study.model, read, study.flagged, part, question[2])
+        made = Study.from_decoded(study.model, read, study.flagged, part, question[2])
         return replace(made, marks=marks, questions=study.questions)
 
     return do
@@ -100,7 +100,7 @@ def show_clips(brought: Brought, asked: Asked | None, place: int) -> None:
     study, state = brought.study, brought.study.states[place]
     clips = study.clips(state)
     if clips.empty:
-        shell.empty("No clips", f"No recording has a bout of {study.called(state)}.")
+        shell.empty("No clips", f"No recording has a bout of {study.state_name(state)}.")
         return
     open_ = st.toggle("Show whose they are", key=settings.key("whose", brought.of))
     names = [f"clip {i + 1}" for i in range(len(clips))]
@@ -139,7 +139,7 @@ def _pictures(brought: Brought, clips: pd.DataFrame, names: list[str], place: in
         assert brought.trials is not None
         plot(pictures.clips(brought.study, brought.trials(), clips, names, place), key="study-clips", filename=name)
         return
-    what, colour = brought.study.called(brought.study.states[place]), pictures.colour_of(brought.study, place)
+    what, colour = brought.study.state_name(brought.study.states[place]), pictures.colour_of(brought.study, place)
     shown = [one | {"said": said} for one, said in zip(found, names, strict=True)]
     with shell.panel("study-clips"):
         clip_grid(shown, colour, name, what, "study-clips-grid")

@@ -78,11 +78,11 @@ def _like(study: Study) -> pd.DataFrame:
     counts = study.counts
     changes = counts.changes.sum(axis=0)
     before, after = changes.argmax(axis=0), changes.argmax(axis=1)
-    called = [study.called(state) for state in study.states]
+    called = [study.state_name(state) for state in study.states]
     with np.errstate(invalid="ignore", divide="ignore"):
         usage = np.nanmean(counts.usage, axis=0)
-        rate = np.nanmean(counts.of_states("bouts_per_min"), axis=0)
-        length = counts.seconds.sum(axis=0) / np.maximum(1, counts.of_states("bouts").sum(axis=0))
+        rate = np.nanmean(counts.measure_states("bouts_per_min"), axis=0)
+        length = counts.seconds.sum(axis=0) / np.maximum(1, counts.measure_states("bouts").sum(axis=0))
     seen = changes.sum(axis=0) + changes.sum(axis=1) > 0
     return pd.DataFrame(
         {

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from gdm_core.study import Flow, Power, Study
-from gdm_core.study.sheet import in_words
+from gdm_core.study.sheet import format_value
 from gdm_core.study.states import SHARES
 from gdm_core.trials import Trial
 from gdm_studio.plot import palette
@@ -52,10 +52,10 @@ def shown_states(study: Study) -> tuple[list[int], list[str]]:
     """(places of the states that have a colour of their own, names of all colours): of many states, those used most."""
     k = len(study.states)
     if k <= palette.MAX_STATES:
-        return list(range(k)), [study.called(state) for state in study.states]
+        return list(range(k)), [study.state_name(state) for state in study.states]
     usage = np.nan_to_num(study.counts.usage).mean(axis=0)
     most = sorted(np.argsort(-usage)[: palette.MAX_STATES - 1].tolist())
-    return most, [*(study.called(study.states[place]) for place in most), OTHERS]
+    return most, [*(study.state_name(study.states[place]) for place in most), OTHERS]
 
 
 def colour_of(study: Study, place: int) -> str:
@@ -146,7 +146,7 @@ def clips(study: Study, trials: Mapping[str, Trial], found: pd.DataFrame, names:
     )  # fmt: skip
     rows = [plain(cut_to(channel, 16)) for channel in model.channels[:m]]
     up = axis(tickvals=[m - 1 - j + 0.45 for j in range(m)], ticktext=rows, showgrid=False) | IN_INK
-    state = study.called(study.states[place])
+    state = study.state_name(study.states[place])
     caption = f"Bouts of {state} (shaded), with half a second around each; all clips on the same scales.{more}"
     alt = f"{n} clips of {state}, {m} channels each."
     return figure(traces, caption, alt, 60 + 44 * m, xaxis=across, yaxis=up, shapes=shapes)
@@ -157,7 +157,7 @@ GROUP, SAID = "group of dots", "group in words"
 
 def word(value: Any) -> str:
     """A cell of the sheet in words."""
-    return "nothing" if pd.isna(value) else in_words(value)
+    return "nothing" if pd.isna(value) else format_value(value)
 
 
 def with_groups(asked: Asked, table: pd.DataFrame) -> pd.DataFrame:
@@ -235,8 +235,8 @@ def dots(study: Study, asked: Asked, answers: StudyAnswer) -> Figure:
 def label_of(study: Study, row: Any) -> str:
     """What a row of a comparison is about."""
     if "to_state" in row:
-        return f"{study.called(row['from_state'])} to {study.called(row['to_state'])}"
-    return "whole recording" if row["state"] == "all" else study.called(row["state"])
+        return f"{study.state_name(row['from_state'])} to {study.state_name(row['to_state'])}"
+    return "whole recording" if row["state"] == "all" else study.state_name(row["state"])
 
 
 def intervals(table: pd.DataFrame, by: str | list[str], name: str) -> pd.DataFrame:
@@ -262,7 +262,7 @@ def changes(study: Study, flow: Flow) -> Figure:
     """What the last group changes more often than the first: from the row's state to the column's."""
     first, *_, last = list(flow.means)
     own, _ = shown_states(study)
-    names = [plain(cut_to(study.called(study.states[place]), 14)) for place in own]
+    names = [plain(cut_to(study.state_name(study.states[place]), 14)) for place in own]
     z = flow.difference[np.ix_(own, own)]
     np.fill_diagonal(z, np.nan)
     most = float(np.nanmax(np.abs(z))) or 1.0

@@ -10,8 +10,8 @@ import pandas as pd
 from gdm_core.errors import GdmError
 from gdm_core.study import Flow
 from gdm_core.study.design import FRAME
-from gdm_core.study.sheet import RECORDING, in_words
-from gdm_core.study.states import OF_CHANGES, OF_RECORDINGS, OF_STATES
+from gdm_core.study.sheet import RECORDING, format_value
+from gdm_core.study.states import CHANGE_MEASURES, RECORDING_MEASURES, STATE_MEASURES
 from pages.study import work
 from pages.study.bring import Brought
 from pages.study.work import Say
@@ -19,7 +19,7 @@ from pages.ui import settings, shell
 from pages.ui.controls import one_of, several
 
 NOTHING = "–"
-MEASURES = OF_STATES | OF_CHANGES | OF_RECORDINGS
+MEASURES = STATE_MEASURES | CHANGE_MEASURES | RECORDING_MEASURES
 SHORT = {
     "usage": "Share of the time",
     "bouts_per_min": "Bouts a minute",
@@ -62,7 +62,7 @@ class Asked:
     @property
     def plain(self) -> dict[str, Any]:
         """As a file of the study keeps it: words and lists."""
-        where = self.where and [self.where[0], [in_words(value) for value in self.where[1]]]
+        where = self.where and [self.where[0], [format_value(value) for value in self.where[1]]]
         return asdict(self) | {"where": where}
 
     @property
@@ -128,8 +128,8 @@ def choose(brought: Brought) -> Asked | None:
     where = one_of("Only where", [NOTHING, *offered], its_column, key="where", of=of)
     chosen: tuple[str, tuple[Any, ...]] | None = None
     if where != NOTHING:
-        by_word = {in_words(value): value for value in sorted(frame[where].dropna().unique().tolist(), key=str)}
-        kept = [in_words(value) for value in its_values if where == its_column and in_words(value) in by_word]
+        by_word = {format_value(value): value for value in sorted(frame[where].dropna().unique().tolist(), key=str)}
+        kept = [format_value(value) for value in its_values if where == its_column and format_value(value) in by_word]
         its_own = settings.key(of, settings.scope(where))
         its = several(f"{where} is", list(by_word), kept or list(by_word)[:1], key="values", of=its_own)
         chosen = (where, tuple(by_word[word] for word in its)) if its else None
@@ -169,7 +169,7 @@ def by_frames(brought: Brought, asked: Asked) -> pd.DataFrame | None:
     """What frames as units would have claimed, once that is counted."""
 
     def do(say: Say) -> pd.DataFrame:
-        measure = asked.measure if asked.measure in OF_STATES and asked.measure != "median_bout_s" else "usage"
+        measure = asked.measure if asked.measure in STATE_MEASURES and asked.measure != "median_bout_s" else "usage"
         return brought.study.compare(measure, asked.between, unit=FRAME, where=asked.design["where"])
 
     key, failed = (brought.key, "frames", asked.key), "Frames cannot be counted here"

@@ -9,9 +9,9 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.study import Power
-from gdm_core.study.comparing import in_unit
+from gdm_core.study.comparing import format_difference
 from gdm_core.study.sheet import RECORDING
-from gdm_core.study.states import OF_STATES, SHARES
+from gdm_core.study.states import SHARES, STATE_MEASURES
 from pages.study import answer, labels, leave, names, pictures, questions, work
 from pages.study.bring import Brought
 from pages.study.questions import Asked, StudyAnswer
@@ -77,7 +77,7 @@ def _over_time(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
     each = whole.groupby([pictures.GROUP, unit, "minute"], sort=False)["usage"].mean().reset_index()
     drawn = pictures.intervals(each, [pictures.GROUP, "minute"], "usage").reset_index()
     drawn = drawn[drawn["count"] >= drawn["count"].max() / 2]  # at the end only the longest recordings are left
-    words = f"{study.called(study.states[place])}, share of the time"
+    words = f"{study.state_name(study.states[place])}, share of the time"
     plot(
         pictures.over_time(drawn, pictures.groups_of(table), words),
         key="study-time",
@@ -87,7 +87,7 @@ def _over_time(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
 
 def _state(brought: Brought, label: str, first: int) -> int:
     """The place of a state that is chosen."""
-    words = {place: brought.study.called(state) for place, state in enumerate(brought.study.states)}
+    words = {place: brought.study.state_name(state) for place, state in enumerate(brought.study.states)}
     return pick(label, words, first, key=settings.key("state", brought.of), width=260)
 
 
@@ -106,7 +106,7 @@ def _power(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
         )
         return
     left, right = st.columns(2, gap="medium")
-    by_state = asked.measure in OF_STATES
+    by_state = asked.measure in STATE_MEASURES
     with left:
         place = _state(brought, "Of", _surest(table, len(brought.study.states))) if by_state else 0
     with right:
@@ -114,7 +114,7 @@ def _power(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
             "Difference (standard deviations between animals)", 0.1, 3.0, 1.0, 0.1, key="effect",
             help="Of paired sessions: standard deviations of differences.",
         )  # fmt: skip
-    if asked.measure in questions.OF_CHANGES:
+    if asked.measure in questions.CHANGE_MEASURES:
         shell.empty(
             "Power of single changes is not offered", "Choose a measure of states or of recordings at the left."
         )
@@ -129,8 +129,8 @@ def _power(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
     found = work.outcome("study-power", key, do, "This has no power to speak of", words=words)
     if found is not None:
         needed = "more than 200" if found.needed is None else f"{found.needed}"
-        what = ALL if state is None else brought.study.called(state)
-        raw = in_unit(found.raw, asked.measure in SHARES)
+        what = ALL if state is None else brought.study.state_name(state)
+        raw = format_difference(found.raw, asked.measure in SHARES)
         pairs = "pairs" if asked.within else "animals a group"
         shell.finding(
             f"A difference of {found.effect:.1f} standard deviations in {what} ({raw}) would be found by this study in "
@@ -157,7 +157,7 @@ def _frames(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
     )
     shown = pd.DataFrame(
         {
-            "state": [brought.study.called(state) for state in found["state"]],
+            "state": [brought.study.state_name(state) for state in found["state"]],
             "p claimed by frames": [answer.p_text(p).removeprefix("= ") for p in found["p"]],
             "p by animals": [answer.p_text(p).removeprefix("= ") for p in found["p_by_animal"]],
             "frames": [f"{n:,}" for n in found["n"]],

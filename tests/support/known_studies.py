@@ -31,7 +31,7 @@ ANIMALS, LONG_MINUTES, LONG_RATE = 12, 10.0, 12.5
 
 def study_of(one: cohort.Cohort) -> Study:
     """The cohort with its true behaviours."""
-    return Study.of_states(one.states, pd.DataFrame(one.sheet), rate_hz=one.rate_hz, names=BEHAVIOURS)
+    return Study.from_states(one.states, pd.DataFrame(one.sheet), rate_hz=one.rate_hz, names=BEHAVIOURS)
 
 
 def null(design: str, seed: int, n_permutations: int = 999) -> dict[str, float]:
@@ -69,7 +69,7 @@ def unequal_null(seed: int, n_animals: int = 8, n_frames: tuple[int, int] = (3_0
     long = np.repeat(n_frames, n_animals)
     names = [f"r{i:02d}" for i in range(2 * n_animals)]
     sheet = pd.DataFrame({"recording": names, "animal": names, "group": np.repeat(["a", "b"], n_animals)})
-    return Study.of_states({name: states[: long[i], i] for i, name in enumerate(names)}, sheet, rate_hz=25)
+    return Study.from_states({name: states[: long[i], i] for i, name in enumerate(names)}, sheet, rate_hz=25)
 
 
 def promised(design: str, effect: float, n_studies: int, state: int = 4) -> dict[str, float]:
@@ -88,7 +88,7 @@ def promised(design: str, effect: float, n_studies: int, state: int = 4) -> dict
         last = one[asked["between"]] == one[asked["between"]].max()
         one["value"] += promise.raw * last  # the same animals, with the difference that was asked for
         sheet = one.drop(columns=["state", "name"]).assign(recording=[f"r{i}" for i in range(len(one))])
-        moved = Study.of_states(dict.fromkeys(sheet["recording"], np.zeros(2, np.int64)), sheet)
+        moved = Study.from_states(dict.fromkeys(sheet["recording"], np.zeros(2, np.int64)), sheet)
         hits += bool(moved.compare("value", **asked, n_permutations=999, seed=seed)["p"][0] < LEVEL)
     return {"promised": promise.curve[ANIMALS], "found": hits / n_studies}
 
@@ -108,7 +108,7 @@ def found_from_channels(change: str, seed: int, **setting: Any) -> dict[str, Any
     longer, follows = longer[longer["p_holm"] < LEVEL], follows[follows["p_holm"] < LEVEL]
     follows = follows.loc[follows["effect"].abs().sort_values(ascending=False).index]
     said = [f"{name} longer" for name in longer["name"]]
-    said += [f"{study.called(a)} to {study.called(b)}" for a, b in follows[["from_state", "to_state"]].to_numpy()]
+    said += [f"{study.state_name(a)} to {study.state_name(b)}" for a, b in follows[["from_state", "to_state"]].to_numpy()]
     asked = {"groom 30 % longer": ["groom longer"], "walk to groom doubled": ["walk to groom"], "nothing": []}[change]
     # What follows a walk with grooming is followed by anything else less often: that is true too, and smaller.
     true = {*asked, *(f"walk to {name}" for name in BEHAVIOURS if asked == ["walk to groom"])}

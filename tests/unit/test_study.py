@@ -29,7 +29,7 @@ SHEET = pd.DataFrame({"recording": list(STATES), "animal": ["a", "b", "c"], "gro
 
 
 def made(states=STATES, sheet=SHEET, **more) -> Study:
-    return Study.of_states(states, sheet, rate_hz=RATE, **more)
+    return Study.from_states(states, sheet, rate_hz=RATE, **more)
 
 
 # ---- counting -----------------------------------------------------------------------------------------------------
@@ -37,7 +37,7 @@ def test_measures_are_those_of_a_plain_loop():
     rng = np.random.default_rng(0)
     states = {f"r{i}": rng.integers(-1, 4, n) for i, n in enumerate((50, 3, 200, 1))}
     states["r4"] = np.full(6, -1)
-    table = Study.of_states(
+    table = Study.from_states(
         states, pd.DataFrame({"recording": list(states), "dose": range(5)}), rate_hz=RATE
     ).measures()
     assert list(table.columns) == [
@@ -86,7 +86,7 @@ def test_states_keep_their_numbers_and_take_names():
     study = made(names={2: "rear"})
     assert study.states == (0, 2, 5)
     assert study.measures()["name"].tolist()[:3] == ["state 0", "rear", "state 5"]
-    assert study.with_names(["rest", "", "dig"]).called(2) == "dig"
+    assert study.with_names(["rest", "", "dig"]).state_name(2) == "dig"
     with pytest.raises(ConfigError, match="no state 7"):
         study.with_names({7: "fly"})
 
@@ -95,11 +95,11 @@ def test_soft_states_are_used_softly():
     rng = np.random.default_rng(1)
     soft = rng.dirichlet(np.ones(3), 40).astype(np.float32)
     soft[30:] = np.nan
-    study = Study.of_states({"r": soft}, pd.DataFrame({"recording": ["r"]}), rate_hz=RATE)
+    study = Study.from_states({"r": soft}, pd.DataFrame({"recording": ["r"]}), rate_hz=RATE)
     table = study.measures()
     np.testing.assert_allclose(table["usage"], soft[:30].mean(axis=0), rtol=1e-5)
     assert table["bouts"].sum() == 1 + (np.diff(soft[:30].argmax(axis=1)) != 0).sum()
-    over = study.over_time(1.0)
+    over = study.usage_over_time(1.0)
     assert over["minute"].tolist()[::3] == pytest.approx([0, 1 / 60, 2 / 60, 3 / 60])
     np.testing.assert_allclose(over["usage"][3:6], soft[10:20].mean(axis=0), rtol=1e-5)
     assert over["usage"][9:].isna().all()
@@ -107,7 +107,7 @@ def test_soft_states_are_used_softly():
 
 def test_usage_over_the_minutes_bouts_and_entropy():
     study = made()
-    over = study.over_time(0.5).set_index(["recording", "minute", "state"])["usage"]
+    over = study.usage_over_time(0.5).set_index(["recording", "minute", "state"])["usage"]
     assert over[("m1.csv", 0.0, 0)] == pytest.approx(0.6)
     assert over.index.get_level_values("minute").max() == pytest.approx(0.5 / 60)
     bouts = study.bouts()
@@ -119,9 +119,9 @@ def test_usage_over_the_minutes_bouts_and_entropy():
         "duration_s": pytest.approx(0.2),
     }
     share = np.array([5, 3, 1]) / 9
-    entropy = study.counts.of_recordings("entropy")
+    entropy = study.counts.measure_recordings("entropy")
     assert entropy == pytest.approx([-(share * np.log(share)).sum() / np.log(3), 0.58, 0.0], abs=0.01)
-    assert study.counts.of_recordings("changes_per_min")[0] == pytest.approx(3 / (7 / RATE / 60))
+    assert study.counts.measure_recordings("changes_per_min")[0] == pytest.approx(3 / (7 / RATE / 60))
 
 
 # ---- the sheet ----------------------------------------------------------------------------------------------------
@@ -139,12 +139,12 @@ def test_recordings_are_matched_without_folder_ending_and_case():
             SHEET.assign(recording=["m1.csv", "m22.csv", "m3.csv"]),
             r"'m2.csv' \(did you mean 'm22.csv'\?\).*Rows of the sheet without a recording: m22",
         ),
-        (SHEET.iloc[:2], "1 recording is in no row of the sheet: 'm3.csv'"),
+        (SHEET.iloc[:2], "1 recording is missing from the sheet: 'm3.csv'"),
         (SHEET.assign(recording=["m1.csv", "m1.csv", "m3.csv"]), "several rows for m1.csv"),
-        (SHEET.assign(recording=["m1.csv", None, "m3.csv"]), "Row 2 of the sheet names no recording"),
+        (SHEET.assign(recording=["m1.csv", None, "m3.csv"]), "Row 2 of the sheet has no recording name"),
         (SHEET.drop(columns="recording"), "no column 'recording'.*it has animal, group"),
-        (SHEET.assign(exclude=["no", "perhaps", ""]), "'perhaps'; write yes or no"),
-        (SHEET.assign(exclude="yes"), "Every recording is excluded"),
+        (SHEET.assign(exclude=["no", "perhaps", ""]), "'perhaps'; use yes, no or an empty cell"),
+        (SHEET.assign(exclude="yes"), "The sheet excludes every recording"),
         (pd.concat([SHEET, SHEET["group"]], axis=1), "several columns named group"),
         (["m1.csv"], "The sheet is a list"),
     ],
@@ -155,7 +155,7 @@ def test_a_sheet_that_does_not_fit_is_refused_with_a_sentence(sheet, words):
 
 
 def test_a_name_that_fits_two_recordings_is_refused():
-    with pytest.raises(DataError, match=r"may be any of a/m1\.csv, b/m1\.csv"):
+    with pytest.raises(DataError, match=r"matches several recordings: a/m1\.csv, b/m1\.csv"):
         made({"a/m1.csv": [0, 1], "b/m1.csv": [1, 0]}, pd.DataFrame({"recording": ["m1", "b/m1.csv"]}))
 
 
@@ -174,7 +174,7 @@ def test_a_column_that_tables_of_the_study_have_themselves_gets_another_name():
     table = study.measures()
     assert table["usage (sheet)"].tolist()[::3] == [1, 2, 3]
     assert "duration_s" in table
-    assert any("(sheet): usage." in note for note in study.notes)
+    assert any("usage." in note and "(sheet)" in note for note in study.notes)
 
 
 def test_a_sheet_of_200_columns_and_names_that_are_formulas():
@@ -190,23 +190,23 @@ def test_a_sheet_of_200_columns_and_names_that_are_formulas():
 @pytest.mark.parametrize(
     ("states", "rate", "words"),
     [
-        ({}, 1, "there are none"),
-        ({"m": np.array(["a", "b"])}, 1, "Number the states that have names"),
-        ({"m": np.array([0.5, 1.0])}, 1, "not whole numbers"),
-        ({"m": np.array([0, -2])}, 1, "from -2 to 0"),
-        ({"m": np.array([[0.5, 0.6]])}, 1, "no shares"),
+        ({}, 1, "at least one recording"),
+        ({"m": np.array(["a", "b"])}, 1, "If states are strings, number them"),
+        ({"m": np.array([0.5, 1.0])}, 1, "not integers"),
+        ({"m": np.array([0, -2])}, 1, "range from -2 to 0"),
+        ({"m": np.array([[0.5, 0.6]])}, 1, "not proportions"),
         ({"m": np.array([0, 1])}, 0, "rate_hz is 0"),
-        ({"m": np.array([0, 1])}, {"n": 1}, "rate_hz says nothing of m"),
-        ({"m": np.array([-1, -1])}, 1, "not.*a single labelled sample|No recording has a single"),
+        ({"m": np.array([0, 1])}, {"n": 1}, "rate_hz has no value for m"),
+        ({"m": np.array([-1, -1])}, 1, "No recording has a labelled sample"),
     ],
 )
 def test_states_that_are_none_are_refused(states, rate, words):
     with pytest.raises((DataError, ConfigError), match=words):
-        Study.of_states(states, pd.DataFrame({"recording": ["m"]}), rate_hz=rate)
+        Study.from_states(states, pd.DataFrame({"recording": ["m"]}), rate_hz=rate)
 
 
 def test_recordings_of_other_rates_are_counted_in_seconds():
-    study = Study.of_states(
+    study = Study.from_states(
         {"a": [0] * 10 + [1] * 10, "b": [0] * 20 + [1] * 20},
         pd.DataFrame({"recording": ["a", "b"]}),
         rate_hz={"a": 10, "b": 20},
@@ -217,10 +217,10 @@ def test_recordings_of_other_rates_are_counted_in_seconds():
 
 def test_an_empty_recording_is_left_out_of_the_test_and_said():
     states = {f"r{i}": np.arange(20) // (2 + i % 3) % 2 for i in range(8)} | {"empty": np.full(9, -1)}
-    study = Study.of_states(states, pd.DataFrame({"recording": list(states), "g": ["a", "b"] * 4 + ["a"]}), rate_hz=1)
+    study = Study.from_states(states, pd.DataFrame({"recording": list(states), "g": ["a", "b"] * 4 + ["a"]}), rate_hz=1)
     table = study.compare("usage", "g", n_permutations=9)
     assert table["n"][0] == 8
-    assert any("without a single labelled sample: empty" in note for note in table.attrs["notes"])
+    assert any("without labelled samples: empty" in note for note in table.attrs["notes"])
 
 
 # ---- fitting ------------------------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ def test_no_animal_outweighs_another():
     assert of_animal == pytest.approx({"t0": 150, "t2": 150, "t3": 150, "t4": 40}, abs=6)
     assert {t.name for t in trials} == set(recordings)
     assert max(t.seconds[-1] for t in trials if t.name == "t3") > 89  # spread over the recording
-    assert any("1 animal is recorded so briefly" in note and "d" in note for note in notes)
+    assert any("1 animal is underrepresented" in note and "d" in note for note in notes)
 
 
 def test_one_model_reads_all_and_is_blind_to_conditions():
@@ -265,10 +265,10 @@ def test_one_model_reads_all_and_is_blind_to_conditions():
     np.testing.assert_array_equal(usual, BoutRule(0.2, 0.2).labels(study.recordings["t2"].soft, RATE))
     calm = Study.fit(recordings, sheet_of(recordings), study.model, rule=rule)
     np.testing.assert_array_equal(calm.recordings["t2"].labels, rule.labels(study.recordings["t2"].soft, RATE))
-    assert any("bouts below 1 s belong to neighbours" in note for note in calm.notes)
+    assert any("bouts below 1 s were merged" in note for note in calm.notes)
     some = Study.fit(recordings, sheet_of(recordings), model, on=["t0"])
     assert some.model.scaler_.center == pytest.approx(recordings["t0"].y.mean(axis=0), rel=1e-4)
-    with pytest.raises(ConfigError, match="on names t9, which takes no part"):
+    with pytest.raises(ConfigError, match="on names t9, which is not in the study"):
         Study.fit(recordings, sheet_of(recordings), model, on=["t9"])
 
 
@@ -280,9 +280,9 @@ def test_an_empty_arena_is_set_aside_and_what_nobody_saw_has_no_state():
     recordings |= {"t1": Trial(gone, RATE, name="t1"), "arena": Trial(np.full((500, 3), np.nan), RATE, name="arena")}
     study = Study.fit(recordings, sheet_of(recordings), SimpleModel(n_states=3))
     assert study.sheet.set_aside == {"arena": "nothing was seen in 100% of its samples"}
-    assert any("1 recording is set aside" in note and "arena" in note for note in study.notes)
+    assert any("1 recording is excluded" in note and "arena" in note for note in study.notes)
     assert (study.recordings["t1"].labels == -1).nonzero()[0].tolist() == list(range(100, 150))
-    with pytest.raises(DataError, match="In no recording an animal was seen"):
+    with pytest.raises(DataError, match="Every recording lacks data"):
         Study.fit({"arena": recordings["arena"]}, sheet_of(["arena"]), SimpleModel(n_states=3))
 
 
@@ -299,9 +299,9 @@ def test_a_recording_that_is_unlike_the_rest_is_flagged(monkeypatch):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"t1": Trial(np.zeros((300, 3)), 25.0)}, r"1 recording is of another rate than 10 Hz: t1 \(25 Hz\).*resample"),
+        ({"t1": Trial(np.zeros((300, 3)), 25.0)}, r"1 recording is not at 10 Hz: t1 \(25 Hz\).*Resample"),
         ({"t1": Trial(np.zeros((300, 2)), RATE)}, "different channels.*t1: y1, y2"),
-        ({"t1": np.zeros((300, 3))}, "t1 is something else"),
+        ({"t1": np.zeros((300, 3))}, "t1 is not a Trial"),
     ],
 )
 def test_recordings_that_no_one_model_fits_are_refused(change, words):
@@ -356,15 +356,15 @@ def test_files_that_are_no_study_are_refused(tmp_path):
 
     for change, words in (
         ({"format_version": 99}, "format version 99; this library reads version 1"),
-        ({"format": "x"}, "no study that this library wrote"),
-        ({"states": [0]}, "states that its description does not know"),
-        ({"names": [1]}, "description of the study is damaged"),
+        ({"format": "x"}, "not a study"),
+        ({"states": [0]}, "states that the header does not list"),
+        ({"names": [1]}, "header of the study is damaged"),
     ):
         rewritten(header | change)
         with pytest.raises(ModelFileError, match=words):
             Study.open(path)
     rewritten(header, ["rate_hz"])
-    with pytest.raises(ModelFileError, match="parts missing"):
+    with pytest.raises(ModelFileError, match="parts of the study are missing"):
         Study.open(path)
     for broken in (b"nonsense", whole[:-40], whole[:200]):
         path.write_bytes(broken)
@@ -375,7 +375,7 @@ def test_files_that_are_no_study_are_refused(tmp_path):
 # ---- a paragraph ----------------------------------------------------------------------------------------------------
 def test_the_methods_say_what_was_done():
     one = cohort.simulate(4, minutes=0.5, n_sessions=2, seed=1)
-    study = Study.of_states(one.states, pd.DataFrame(one.sheet), rate_hz=one.rate_hz)
+    study = Study.from_states(one.states, pd.DataFrame(one.sheet), rate_hz=one.rate_hz)
     table = study.compare("usage", "group", where={"session": 1}, n_permutations=99)
     text = study.methods(table, study.flow("group", n_permutations=99))
     for words in (
@@ -397,7 +397,7 @@ def test_many_unused_states_advise_fewer():
     states = {f"r{i}": np.repeat(rng.integers(0, 5, 200), 4) for i in range(6)}
     states["r0"][:8] = np.repeat([6, 7], 4)
     sheet = pd.DataFrame({"recording": list(states), "group": ["a", "b"] * 3})
-    study = Study.of_states(states, sheet, rate_hz=10, names={5: "never"})
+    study = Study.from_states(states, sheet, rate_hz=10, names={5: "never"})
     assert study.unused == {
         "never": "0 bouts, 0.00% of the time, 0 of 6 animals",
         "state 6": "1 bouts, 0.08% of the time, 1 of 6 animals",
@@ -424,7 +424,7 @@ def test_groups_of_any_kind_are_compared_and_chosen_in_words(column, groups):
         "file"
     )
     labels = {f"r{i}": np.arange(40 + i) // 3 % 3 for i in range(8)}
-    study = Study.of_states(labels, sheet, rate_hz=10)
+    study = Study.from_states(labels, sheet, rate_hz=10)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         table = study.compare("usage", between="state", where={"state": groups}, n_permutations=9)
@@ -435,14 +435,14 @@ def test_groups_of_any_kind_are_compared_and_chosen_in_words(column, groups):
 def test_yes_or_no_and_a_column_of_states_are_states():
     sheet = pd.DataFrame({"recording": ["a", "b"]})
     freezing = np.array([True, True, False, True])
-    study = Study.of_states({"a": freezing, "b": freezing.astype(int)[:, None]}, sheet, rate_hz=1)
+    study = Study.from_states({"a": freezing, "b": freezing.astype(int)[:, None]}, sheet, rate_hz=1)
     assert study.measures()["usage"].tolist() == [0.25, 0.75] * 2
 
 
 # ---- clips and labels -----------------------------------------------------------------------------------------------
 def test_clips_are_typical_bouts_each_of_another_animal():
     one = cohort.simulate(4, minutes=2, rate_hz=10, n_sessions=2, seed=1)
-    study = Study.of_states(one.states, pd.DataFrame(one.sheet), rate_hz=10)
+    study = Study.from_states(one.states, pd.DataFrame(one.sheet), rate_hz=10)
     clips = study.clips(4, n=6)
     whose = clips["recording"].map(study.sheet.animals)
     assert whose.nunique() == 6
@@ -470,17 +470,17 @@ def test_labels_of_two_animals_are_found_in_all():
             if end - begin > 5 and sum(mark[3] == names[states[begin]] for mark in marks) < 8:
                 marks.append((name, int(begin), int(end), names[states[begin]]))
     new = sheet["recording"].iloc[-1]
-    for base in (study, Study.of_states(one.states, sheet, 10)):
+    for base in (study, Study.from_states(one.states, sheet, 10)):
         labelled = base.with_labels(recordings, marks)
         assert set(labelled.names.values()) == set(names)
         found = np.array([labelled.names[label] for label in labelled.recordings[new].labels])
         assert (found == np.array(names)[one.states[new]]).mean() > 0.7
-        assert f"{len(marks)} marks in 2 of 4 animals" in " ".join(labelled.notes)
+        assert f"{len(marks)} clips of 2 of 4 animals" in " ".join(labelled.notes)
         assert [tuple(mark) for mark in Study.from_bytes(labelled.to_bytes()).marks] == marks
     for wrong, message in (
-        (marks[:1], "two labels"),
-        ([("nobody", 0, 5, "rest"), *marks], "takes no part"),
-        ([(new, 0, 10**6, "rest"), *marks], "of .* samples"),
+        (marks[:1], "two different labels"),
+        ([("nobody", 0, 5, "rest"), *marks], "not in the study"),
+        ([(new, 0, 10**6, "rest"), *marks], "which has .* samples"),
     ):
         with pytest.raises(ConfigError, match=message):
             study.with_labels(recordings, wrong)
@@ -488,8 +488,8 @@ def test_labels_of_two_animals_are_found_in_all():
 
 def test_settings_are_tried_on_one_stretch_of_each_animal():
     one = cohort.simulate(6, minutes=2, rate_hz=10, n_sessions=2, seed=3)
-    study = Study.of_states(one.states, pd.DataFrame(one.sheet), rate_hz=10)
-    trials = fitting.one_each(one.recordings(), study.sheet.animals, 1_200)
+    study = Study.from_states(one.states, pd.DataFrame(one.sheet), rate_hz=10)
+    trials = fitting.sample_animals(one.recordings(), study.sheet.animals, 1_200)
     assert {study.sheet.animals[trial.name] for trial in trials} == set(study.sheet.animals.values())
     assert [trial.n_samples for trial in trials] == [100] * 12
     first, second = halves(trials)

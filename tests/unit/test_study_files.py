@@ -24,7 +24,7 @@ def test_the_command_answers_and_keeps_the_study(tmp_path, capsys):
     kept = tmp_path / "a.study"
     assert main(["study", *given, *asked, "--save", str(kept), "--tables", str(tmp_path / "out")]) == 0
     found = json.loads(capsys.readouterr().out)
-    study = Study.of_states(one.states, pd.DataFrame(one.sheet), rate_hz=25)
+    study = Study.from_states(one.states, pd.DataFrame(one.sheet), rate_hz=25)
     table = study.compare("bouts", "group", n_permutations=99)
     assert [row["p"] for row in found["comparison"]] == pytest.approx(table["p"].tolist())
     assert found["flow"]["p"] == pytest.approx(study.flow("group", n_permutations=99).p)

@@ -27,7 +27,7 @@ def valued(**columns) -> Study:
     """A study of which a column of the sheet is compared: "value", a row a recording."""
     sheet = pd.DataFrame(columns)
     sheet.insert(0, "recording", [f"r{i}" for i in range(len(sheet))])
-    return Study.of_states(dict.fromkeys(sheet["recording"], np.zeros(4, int)), sheet)
+    return Study.from_states(dict.fromkeys(sheet["recording"], np.zeros(4, int)), sheet)
 
 
 def row(study: Study, between="group", n_permutations=999, **asked) -> pd.Series:
@@ -102,7 +102,7 @@ def test_paired_sessions_are_the_paired_t_and_who_has_one_is_left_out(rng):
     assert (found["n"][0], found["mean_1"][0]) == (10, pytest.approx(value[:10].mean()))
     low, high = expected.confidence_interval()
     assert (found["effect_low"][0], found["effect_high"][0]) == pytest.approx((low, high))
-    assert any("1 animal is left out" in note and "77" in note for note in found.attrs["notes"])
+    assert any("1 animal is excluded" in note and "77" in note for note in found.attrs["notes"])
 
 
 def long_frame(n, days, effect, rng) -> pd.DataFrame:
@@ -255,23 +255,23 @@ def test_what_a_design_cannot_say_is_said(rng):
     ("asked", "error", "words"),
     [
         ({"between": "grup"}, ConfigError, r"'grup'.*did you mean 'group'"),
-        ({"between": "group", "where": {"group": "bb"}}, ConfigError, "no row of the sheet has 'bb'.*It holds"),
+        ({"between": "group", "where": {"group": "bb"}}, ConfigError, "no row of the sheet has 'bb'.*It contains"),
         ({"between": "group", "where": {"group": "a"}}, DataError, "nothing to compare"),
         ({"between": "group", "within": "animal"}, DataError, "Nothing can be paired"),
         ({"between": "day"}, DataError, "8 animals are in more than one group.*within='animal'"),
-        ({"between": "group", "within": "day"}, DataError, "within='day' pairs wrongly: 8 animals"),
-        ({"between": "day", "within": "group"}, DataError, "within='group' pairs wrongly.*blocks='group'"),
+        ({"between": "group", "within": "day"}, DataError, "within='day' is not a subject: 8 animals"),
+        ({"between": "day", "within": "group"}, DataError, "within='group' gives ambiguous pairs.*blocks='group'"),
         ({"between": "group", "blocks": "day"}, DataError, "more than one block"),
-        ({"between": "group", "blocks": "room"}, DataError, "cannot be told apart"),
-        ({"between": "group", "covariates": ["room"]}, DataError, "cannot be told apart"),
+        ({"between": "group", "blocks": "room"}, DataError, "confounded"),
+        ({"between": "group", "covariates": ["room"]}, DataError, "confounded with blocks"),
         ({"between": "group", "covariates": ["group"]}, ConfigError, "different columns"),
         ({"between": "animal"}, DataError, "each group needs more than one"),
-        ({"between": "lone"}, DataError, "'y' there is a single animal"),
-        ({"between": "group", "trend": True}, ConfigError, "one column of numbers"),
+        ({"between": "lone"}, DataError, "'y' has a single animal"),
+        ({"between": "group", "trend": True}, ConfigError, "one numeric column"),
         ({"between": "group", "n_permutations": 0}, ConfigError, "at least 1"),
         ({"between": ["group", "day", "room"]}, ConfigError, "name one column, or two"),
         ({"between": "group", "unit": "litter"}, ConfigError, "unit is 'litter'"),
-        ({"between": "group", "unit": "frame"}, ConfigError, "takes a measure of states"),
+        ({"between": "group", "unit": "frame"}, ConfigError, "needs a measure of states"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_with_a_sentence(asked, error, words):
@@ -289,13 +289,13 @@ def labelled(groups=("a", "b"), n=6, k=3, n_samples=400, seed=0, **columns) -> S
     rng = np.random.default_rng(seed)
     states = {f"r{i}": np.repeat(rng.integers(0, k, n_samples // 4), 4) for i in range(n * len(groups))}
     sheet = pd.DataFrame({"recording": list(states), "animal": list(states), "group": np.repeat(groups, n)})
-    return Study.of_states(states, sheet.assign(**columns), rate_hz=10)
+    return Study.from_states(states, sheet.assign(**columns), rate_hz=10)
 
 
 def test_unused_state_leaves_the_corrected_family():
     study = labelled()
     states = {name: one.labels.copy() for name, one in study.recordings.items()}
-    with_third = Study.of_states(states, study.sheet.frame, rate_hz=10, names=["x", "y", "z", "never"])
+    with_third = Study.from_states(states, study.sheet.frame, rate_hz=10, names=["x", "y", "z", "never"])
     table, plain = (one.compare("usage", "group", n_permutations=199) for one in (with_third, study))
     assert np.isnan(table["p"][3])
     assert table.attrs["sentences"][3] == "never, share of the labelled time: not tested."
@@ -305,7 +305,7 @@ def test_unused_state_leaves_the_corrected_family():
     for name, method in (("p_holm", "holm"), ("p_bh", "fdr_bh")):
         np.testing.assert_allclose(plain[name], multipletests(plain["p"], method=method)[1])
     assert list(table["name"]) == ["x", "y", "z", "never"]
-    points = f"b minus a is {100 * table['effect'][0]:.3g} percentage points, 95 % interval {100 * table['effect_low'][0]:.3g} to"
+    points = f"b minus a is {100 * table['effect'][0]:.3g} percentage points, 95% interval {100 * table['effect_low'][0]:.3g} to"
     assert f"x, share of the labelled time: {points}" in table.attrs["sentences"][0], "as the table of the page has it"
 
 
@@ -313,11 +313,11 @@ def test_animals_without_a_value_are_left_out_of_that_state_alone():
     study = labelled(n=4)
     states = {name: one.labels.copy() for name, one in study.recordings.items()}
     states["r0"][states["r0"] == 2] = 1
-    table = Study.of_states(states, study.sheet.frame, rate_hz=10).compare("mean_bout_s", "group", n_permutations=99)
+    table = Study.from_states(states, study.sheet.frame, rate_hz=10).compare("mean_bout_s", "group", n_permutations=99)
     assert table["n"].tolist() == [8, 8, 7]
     for name in ("r0", "r1", "r2", "r3"):
         states[name][states[name] == 2] = 1
-    table = Study.of_states(states, study.sheet.frame, rate_hz=10).compare("mean_bout_s", "group", n_permutations=99)
+    table = Study.from_states(states, study.sheet.frame, rate_hz=10).compare("mean_bout_s", "group", n_permutations=99)
     assert np.isnan(table["p"][2])
     assert any("1 of 3 rows cannot be tested" in note for note in table.attrs["notes"])
 
@@ -332,7 +332,7 @@ def test_frames_as_units_are_shown_for_the_mistake_they_are():
     expected = stats.ttest_ind((in_state["b"] == 1).astype(float), (in_state["a"] == 1).astype(float), equal_var=False)
     assert (table["statistic"][1], table["p"][1]) == pytest.approx((expected.statistic, expected.pvalue))
     assert table["n"][0] == 12 * 400
-    assert "not samples of their own" in table.attrs["notes"][0]
+    assert "not independent" in table.attrs["notes"][0]
     by_animal = study.compare("usage", "group", n_permutations=199)
     np.testing.assert_allclose(table["p_by_animal"], by_animal["p"])
     several = labelled(("a", "b", "c"))
@@ -369,9 +369,9 @@ def test_the_flow_is_the_distance_of_mean_matrices_against_animals_relabelled():
 def test_flow_of_unequal_lengths_compares_rates():
     labels = np.tile([0, 0, 0, 1, 1], 80)
     sheet = pd.DataFrame({"recording": [f"r{i}" for i in range(8)], "group": ["a"] * 4 + ["b"] * 4})
-    study = Study.of_states({f"r{i}": labels[: 200 + 200 * (i < 4)] for i in range(8)}, sheet, rate_hz=10)
+    study = Study.from_states({f"r{i}": labels[: 200 + 200 * (i < 4)] for i in range(8)}, sheet, rate_hz=10)
     assert study.flow("group", n_permutations=99).distance < 0.01 * study.counts.change_rates[0].sum()
-    with pytest.raises(DataError, match=r"0\.33 to 0\.67 minutes of valid time. Leave out counts"):
+    with pytest.raises(DataError, match=r"0\.33 to 0\.67 minutes of valid time. Omit counts"):
         study.flow("group", n_permutations=99, counts=True)
 
 
@@ -379,10 +379,10 @@ def test_gaps_do_not_raise_rates_of_changes():
     rng = np.random.default_rng(5)
     whole = np.repeat(rng.integers(0, 3, 20_000), rng.integers(3, 9, 20_000))
     gappy = np.where(rng.random(len(whole)) < 0.3, -1, whole)
-    study = Study.of_states({"a": whole, "b": gappy}, pd.DataFrame({"recording": ["a", "b"]}), rate_hz=10)
+    study = Study.from_states({"a": whole, "b": gappy}, pd.DataFrame({"recording": ["a", "b"]}), rate_hz=10)
     rates = study.counts.change_rates
     np.testing.assert_allclose(rates[1], rates[0], rtol=0.05)
-    a, b = study.counts.of_recordings("changes_per_min")
+    a, b = study.counts.measure_recordings("changes_per_min")
     assert b == pytest.approx(a, rel=0.02)
 
 
@@ -392,7 +392,7 @@ def test_nearly_empty_state_does_not_lead_findings():
     states = {name: one.labels.copy() for name, one in study.recordings.items()}
     for name in ("r9", "r10"):
         states[name][10:40:5] = 3
-    study = Study.of_states(states, study.sheet.frame, rate_hz=10)
+    study = Study.from_states(states, study.sheet.frame, rate_hz=10)
     table = study.compare("usage", "group", n_permutations=99)
     assert table["p"].isna().tolist() == [False, False, False, True]
     assert table["p_holm"].isna().tolist() == [False, False, False, True]
@@ -413,7 +413,7 @@ def test_the_flow_of_pairs_exchanges_sessions_within_animals():
     assert found.n == 4
     with pytest.raises(DataError, match="more than one group"):
         study.flow("group")
-    with pytest.raises(ConfigError, match="frames cannot be its units"):
+    with pytest.raises(ConfigError, match="cannot use frames as units"):
         study.flow("group", within="animal", unit="frame")
 
 
@@ -462,23 +462,23 @@ def test_power_speaks_of_what_blocks_and_covariates_leave(rng):
     assert study.power("value", "group", effect=0.8).raw > 5 * found.raw, "not taken away they are spread, too"
     assert "what blocks and covariates leave" in " ".join(found.notes)
     few = valued(value=[1.0, 2, 3, 4], group=["a", "a", "b", "b"], age=[1, 2, 4, 3])
-    with pytest.raises(DataError, match="leave no spread"):
+    with pytest.raises(DataError, match="too few degrees of freedom"):
         few.power("value", "group", covariates=["age"])
-    with pytest.raises(ConfigError, match="blocks is 'cage', which is no column"):
+    with pytest.raises(ConfigError, match="blocks is 'cage', which is not a column"):
         study.power("value", "group", blocks="cage")
 
 
 def test_doses_are_told_with_their_trend():
     study = valued(value=[1.0, 1.2, 2.1, 2.0, 3.2, 2.9], dose=[0, 0, 1, 1, 2, 2])
-    (said,) = study.compare("value", "dose", n_permutations=99).attrs["sentences"]
-    assert "The trend: 0.975 for each 1 more, " in said
-    assert "The trend" not in study.compare("value", "dose", trend=True, n_permutations=99).attrs["sentences"][0]
+    (sentence,) = study.compare("value", "dose", n_permutations=99).attrs["sentences"]
+    assert "Trend per unit: 0.975, " in sentence
+    assert "Trend" not in study.compare("value", "dose", trend=True, n_permutations=99).attrs["sentences"][0]
 
 
 def test_clocks_that_round_are_one_rate():
     states = {"a": [0, 1, 0, 1], "b": [1, 1, 0, 0]}
     sheet = pd.DataFrame({"recording": ["a", "b"], "group": ["x", "y"]})
-    study = Study.of_states(states, sheet, {"a": 25.0, "b": 25.0003})
+    study = Study.from_states(states, sheet, {"a": 25.0, "b": 25.0003})
     assert not any("rates" in note for note in study.notes)
     assert " 25 Hz)" in study.methods()
 
@@ -489,7 +489,7 @@ def test_a_state_that_hardly_anybody_has_spoils_no_other():
     states = {name: np.where(one.labels == 2, 1, one.labels) for name, one in study.recordings.items()}
     states["r0"][:5] = 2
     states["r1"][:5] = 2
-    table = Study.of_states(states, study.sheet.frame, rate_hz=10, names=["a", "b", "c", "nobody's"]).compare(
+    table = Study.from_states(states, study.sheet.frame, rate_hz=10, names=["a", "b", "c", "nobody's"]).compare(
         "mean_bout_s", "group", within="animal", n_permutations=99
     )
     assert table["p"].isna().tolist() == [False, False, True, True]

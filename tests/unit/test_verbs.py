@@ -96,7 +96,7 @@ def test_study_is_a_function_and_a_package(laps):
     pd.testing.assert_frame_equal(found.measures(), known.measures())
     assert model.params_ == {}
     named = gdm_core.study({one.name: one for one in trials}, sheet, model, names=["to", "fro"])
-    assert named.called(1) == "fro"
+    assert named.state_name(1) == "fro"
     with pytest.raises(DataError, match="Two recordings are called 'm0'"):
         gdm_core.study([trials[0], trials[0]], sheet, model)
     with pytest.raises(DataError, match="one of these is a ndarray"):
