@@ -279,7 +279,7 @@ def test_an_empty_arena_is_set_aside_and_what_nobody_saw_has_no_state():
     gone[200:205] = np.nan
     recordings |= {"t1": Trial(gone, RATE, name="t1"), "arena": Trial(np.full((500, 3), np.nan), RATE, name="arena")}
     study = Study.fit(recordings, sheet_of(recordings), SimpleModel(n_states=3))
-    assert study.sheet.set_aside == {"arena": "nothing was seen in 100% of its samples"}
+    assert study.sheet.set_aside == {"arena": "100% of its samples are missing"}
     assert any("1 recording is excluded" in note and "arena" in note for note in study.notes)
     assert (study.recordings["t1"].labels == -1).nonzero()[0].tolist() == list(range(100, 150))
     with pytest.raises(DataError, match="Every recording lacks data"):
