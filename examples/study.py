@@ -20,7 +20,7 @@ recordings = made.recordings()
 print(sheet.head(3).to_string(index=False))
 
 # %% One model for all animals
-# Fitted to equally many samples of each, blind to the sheet.
+# Fitted to equally many samples of each animal, blind to conditions.
 
 study = gdm_core.study(recordings, sheet, GDM(n_states=6, n_latent=6, seed=0))
 for note in study.notes:

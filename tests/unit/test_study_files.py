@@ -58,7 +58,7 @@ def test_the_command_fits_poses_and_tables(tmp_path, capsys):
     printed = capsys.readouterr()
     assert "Flow: distance" in printed.out
     assert "cannot reach p < 0.05" in printed.out
-    assert "blind to the sheet" in printed.err
+    assert "blind to conditions" in printed.err
 
 
 def test_states_of_other_tools_are_read_with_their_words(tmp_path):

@@ -448,7 +448,7 @@ def test_power_is_that_of_the_t_test_where_values_are_normal(rng):
         labelled().power("usage", "group", state=7)
 
 
-def test_power_speaks_of_what_blocks_and_covariates_leave(rng):
+def test_power_is_net_of_blocks_and_covariates(rng):
     values = rng.permutation(stats.norm.ppf((np.arange(60) + 0.5) / 60))
     batch, age = np.tile(np.repeat(["x", "y", "z"], 20), 2), np.tile(np.linspace(50, 90, 60)[::-1], 2)
     group = np.repeat(["a", "b"], 60)
@@ -460,7 +460,7 @@ def test_power_speaks_of_what_blocks_and_covariates_leave(rng):
     assert found.raw == pytest.approx(plain.raw, rel=0.05), "batches and age cost no power"
     assert all(abs(found.curve[n] - plain.curve[n]) < 0.06 for n in (10, 24))
     assert study.power("value", "group", effect=0.8).raw > 5 * found.raw, "not taken away they are spread, too"
-    assert "what blocks and covariates leave" in " ".join(found.notes)
+    assert "net of blocks and covariates" in " ".join(found.notes)
     few = valued(value=[1.0, 2, 3, 4], group=["a", "a", "b", "b"], age=[1, 2, 4, 3])
     with pytest.raises(DataError, match="too few degrees of freedom"):
         few.power("value", "group", covariates=["age"])
