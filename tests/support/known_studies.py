@@ -108,7 +108,9 @@ def found_from_channels(change: str, seed: int, **setting: Any) -> dict[str, Any
     longer, follows = longer[longer["p_holm"] < LEVEL], follows[follows["p_holm"] < LEVEL]
     follows = follows.loc[follows["effect"].abs().sort_values(ascending=False).index]
     said = [f"{name} longer" for name in longer["name"]]
-    said += [f"{study.state_name(a)} to {study.state_name(b)}" for a, b in follows[["from_state", "to_state"]].to_numpy()]
+    said += [
+        f"{study.state_name(a)} to {study.state_name(b)}" for a, b in follows[["from_state", "to_state"]].to_numpy()
+    ]
     asked = {"groom 30 % longer": ["groom longer"], "walk to groom doubled": ["walk to groom"], "nothing": []}[change]
     # What follows a walk with grooming is followed by anything else less often: that is true too, and smaller.
     true = {*asked, *(f"walk to {name}" for name in BEHAVIOURS if asked == ["walk to groom"])}

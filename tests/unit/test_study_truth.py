@@ -73,7 +73,7 @@ def test_sessions_of_the_published_mice_are_paired_and_not_otherwise(mice):
     assert table["p_classical"][0] == pytest.approx(stats.ttest_rel(wide["45min"], wide["24h"]).pvalue)
     with pytest.raises(DataError, match="30 animals are in more than one group"):
         mice.compare("usage", **asked)
-    with pytest.raises(DataError, match="ambiguous pairs|not a subject"):
+    with pytest.raises(DataError, match=r"ambiguous pairs|not a subject"):
         mice.compare("usage", within="Session", **asked | {"between": "Treatment"})
 
 
