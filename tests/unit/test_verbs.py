@@ -97,7 +97,7 @@ def test_study_is_a_function_and_a_package(laps):
     assert model.params_ == {}
     named = gdm_core.study({one.name: one for one in trials}, sheet, model, names=["to", "fro"])
     assert named.state_name(1) == "fro"
-    with pytest.raises(DataError, match="Two recordings are called 'm0'"):
+    with pytest.raises(DataError, match="Two recordings are named 'm0'"):
         gdm_core.study([trials[0], trials[0]], sheet, model)
     with pytest.raises(DataError, match="one of these is a ndarray"):
         gdm_core.study([trials[0].y], sheet, model)
