@@ -201,13 +201,12 @@ def error(title: str, message: str, *, retry: str = "", again: Callable[[], Any]
 def begin_button(
     label: str, begin: Callable[[], Any], refused: str = "", *, key: str, at: Any = st, **more: Any
 ) -> None:
-    """A button that begins something, of what the controls say by then; the page then runs once more.
+    """Show a button that calls `begin` with the settings of the run after the click; the page then runs once more.
 
-    A click is kept until a run comes down to here: one that another overtakes does not, and what `st.button` gives is lost with it.
-    Nor is it answered before the run, which alone knows what was set right before the click. Where `begin` raises a GdmError, that
-    is said below it under `refused`.
+    The click is kept until a run gets here, because a run that another one overtakes loses it. A GdmError of `begin` is shown
+    under `refused`.
     """
-    pressed = f"pressed-{key}"  # goes with the page: whoever turns to another one does not wait for it
+    pressed = f"pressed-{key}"
     at.button(label, key=key, on_click=st.session_state.update, args=({pressed: True},), **more)
     if not st.session_state.pop(pressed, False):
         return
