@@ -158,10 +158,11 @@ def test_dragging_draws_states_and_releases_to_the_fit(visit):
 
     go(0.33)
     page.wait_for_function(f"{KNOWN}?.offers.tau && {KNOWN}.asked.tau?.startsWith({KNOWN}.offers.tau)")
-    runs = page.evaluate("window.gdmChannel.runs")
     page.mouse.down()
     go(0.4)
     page.wait_for_function(f"{KNOWN}?.data.slider === 'tau'")
+    opened.ready()  # a run that was asked for before
+    runs = page.evaluate("window.gdmChannel.runs")
     for share in (0.15, 0.5, 0.9):
         go(share)
         page.wait_for_function(f"{KNOWN}.held && !{KNOWN}.frame && {KNOWN}.value === Number({_input('tau')}.value)")
