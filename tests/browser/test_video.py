@@ -78,14 +78,14 @@ def test_video_of_the_data_folder_is_served_in_parts(visit, app_server, tmp_path
         page.reload()
         seen.ready("canvas[data-ready]")
         asked = []
-        page.on("response", lambda answer: asked.append(answer) if "/gdm/files/" in answer.url else None)
+        page.on("response", lambda answer: asked.append(answer) if "/gdm/videos/" in answer.url else None)
         page.get_by_role("combobox", name="Video of this trial").click()
         page.get_by_role("option", name="videos/numbered 25.webm").click()
         page.get_by_text("Video with the poses").click()
         expect(page.locator("[data-role=drift]")).to_contain_text("200 frames, 25 a second")
         at(page, 60, 50)
         assert asked[0].status == 206
-        assert page.request.get(asked[0].url.replace("/gdm/files/", "/gdm/files/x")).status == 410
+        assert page.request.get(asked[0].url.replace("/gdm/videos/", "/gdm/videos/x")).status == 410
         assert seen.errors == []
     finally:
         film.unlink()
