@@ -2,7 +2,7 @@
 
 intervals  coverage and width of 90 % intervals, calibrated and adaptive, on data that no fit has seen
 ceiling    accuracy of a network trained on labelled tracks, which no method without labels is expected to pass
-kinds      accuracy of models and of k-means on simulated regimes
+kinds      accuracy of models, a Gaussian HMM and k-means on simulated regimes
 filtered   accuracy of filtered states at some lags, against smoothed states
 nulls      share of studies without any effect that report one
 
@@ -29,6 +29,7 @@ from benchmarks.report import Part
 from datasets import formula1, nascar, regimes
 from gdm_core import ARHMM, GDM, SLDS
 from gdm_core.adaptation import RATE, adapted
+from gdm_core.analysis.baselines import GaussianHMM
 from gdm_core.analysis.metrics import HORIZON, MAX_ORIGINS, N_PATHS, match_states, matched_accuracy
 from gdm_core.forecast import LEVELS, Forecast, coverage, outcomes, width
 from gdm_core.models.base import StateModel
@@ -141,26 +142,38 @@ def ceiling() -> Part:
 
 
 # ---- simulated regimes ----------------------------------------------------------------------------------------------
-KINDS = ("levels", "variances", "rotations", "autoregressive", "drift", "walk")
-KIND_MODELS = ("gdm", "arhmm-sticky")
+KINDS = ("levels", "variances", "rotations", "autoregressive", "drift", "walk", "outliers")
+KIND_MODELS = ("gdm", "arhmm-sticky", "slds-sticky", "rslds-sticky", "pdlds")
+KIND_METHODS = (*KIND_MODELS, "Gaussian HMM", "k-means")
+
+
+def kind_accuracy(method: str, kind: str, seed: int, **parameters: Any) -> float:
+    """Return the matched accuracy of a model, or the better one of clusters of values and of steps."""
+    trials = regimes.simulate(kind, 2000, seed)
+    labels, y = np.asarray(trials[0].labels), np.asarray(trials[0].y, np.float64)
+    if method in KIND_MODELS:
+        model = build(method, regimes.N_REGIMES, min(3, trials.n_channels), **parameters).fit(trials)
+        return matched_accuracy(labels, model.predict(trials)[0])
+    views = [(view - view.mean(0)) / view.std(0) for view in (y, np.diff(y, axis=0, prepend=y[:1]))]
+    found = [KMeans(regimes.N_REGIMES, n_init=3, random_state=0).fit_predict(view) for view in views]
+    if method == "Gaussian HMM":
+        starts = np.zeros(1, np.int64)
+        fits = [GaussianHMM.fit(*one, regimes.N_REGIMES) for one in zip(views, (starts, starts), found, strict=True)]
+        found = [fit.infer(view, starts).states.argmax(axis=1) for fit, view in zip(fits, views, strict=True)]
+    return max(matched_accuracy(labels, one) for one in found)
 
 
 def kinds() -> Part:
-    """Measure matched accuracy on regimes that differ in one thing, by models and by k-means on values or steps."""
+    """Measure matched accuracy on regimes that differ in one thing, by models, a Gaussian HMM and k-means."""
+    cases = [(kind, {}) for kind in KINDS] + [("outliers", {"outliers": "ignore"})]
     rows: list[list[Any]] = []
-    for kind in KINDS:
-        found: dict[str, list[float]] = {name: [] for name in (*KIND_MODELS, "k-means")}
-        for seed in range(100, 100 + N_SEEDS):
-            trials = regimes.simulate(kind, 2000, seed)
-            labels, y = np.asarray(trials[0].labels), np.asarray(trials[0].y, np.float64)
-            for name in KIND_MODELS:
-                model = build(name, regimes.N_REGIMES, min(3, trials.n_channels)).fit(trials)
-                found[name].append(matched_accuracy(labels, model.predict(trials)[0]))
-            views = [(view - view.mean(0)) / view.std(0) for view in (y, np.diff(y, axis=0, prepend=y[:1]))]
-            clusters = [KMeans(regimes.N_REGIMES, n_init=3, random_state=0).fit_predict(view) for view in views]
-            found["k-means"].append(max(matched_accuracy(labels, one) for one in clusters))
-        rows.append([kind, *(value for one in found.values() for value in (float(np.mean(one)), min(one)))])
-    columns = ["kind", *(f"{name}{what}" for name in found for what in ("", ", worst"))]
+    for kind, parameters in cases:
+        row: list[Any] = [", ".join([kind, *(f"{name}={value}" for name, value in parameters.items())])]
+        for method in KIND_METHODS:
+            found = [kind_accuracy(method, kind, seed, **parameters) for seed in range(100, 100 + N_SEEDS)]
+            row += [float(np.mean(found)), min(found)]
+        rows.append(row)
+    columns = ["kind", *(f"{name}{what}" for name in KIND_METHODS for what in ("", ", worst"))]
     return "Matched accuracy on simulated regimes", columns, rows
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from gdm_core.errors import ConfigError
 from gdm_core.maths.gaps import gap_lengths
+from gdm_core.maths.spikes import find_spikes
 from gdm_core.text import first_of
 
 LOW_SCORE = 0.3  # below it a tracker is guessing
@@ -91,30 +92,17 @@ def percent(share: float) -> str:
 
 
 def outlier_mask(y: Floats) -> npt.NDArray[np.bool_]:
-    """[T, N] values that jump away from both neighbours and back, or that lie absurdly far from all the others.
+    """Return which values [T, N] jump out of line (`find_spikes`) or lie absurdly far from all the others.
 
-    A jump counts from ten times the channel's usual step (1.4826 times the median of its absolute steps), but at
-    least half its spread (the range of the middle 90 % over 3.29), so that the small steps of a clean channel are not
-    called outliers. Far is 50 times that spread from the median.
+    Absurdly far is 50 times the spread (the range of the middle 90% over 3.29) from the median.
     """
-    mask = np.zeros(y.shape, dtype=bool)
+    mask = find_spikes(y)
     for j in range(y.shape[1]):  # channel by channel, to hold one channel's working arrays at a time
-        values = y[:, j].astype(np.float64)
-        seen = np.flatnonzero(np.isfinite(values))
-        if len(seen) < 7:
-            continue
-        there = values[seen]
-        step = np.diff(there)
-        low, middle, high = np.quantile(there, [0.05, 0.5, 0.95])
-        off = np.abs(there - middle)
-        spread = (high - low) / 3.29  # the standard deviation, were it Gaussian
-        level = max(10.0 * 1.4826 * np.median(np.abs(step)), 0.5 * spread)
-        if level == 0:  # a channel that hardly ever moves has no usual step to compare with
-            continue
-        back = np.minimum(np.abs(step[:-1]), np.abs(step[1:]))
-        out = np.zeros(len(there), dtype=bool)
-        out[1:-1] = (back > level) & (step[:-1] * step[1:] < 0)
-        mask[seen, j] = out | ((spread > 0) & (off > 50 * spread))
+        seen = np.flatnonzero(np.isfinite(y[:, j]))
+        if len(seen):
+            there = y[seen, j].astype(np.float64)
+            low, middle, high = np.quantile(there, [0.05, 0.5, 0.95])
+            mask[seen, j] |= (high > low) & (np.abs(there - middle) > 50 * (high - low) / 3.29)
     return mask
 
 

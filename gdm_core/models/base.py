@@ -27,6 +27,7 @@ from gdm_core.errors import ConfigError, DataError, FitError, FitWarning
 from gdm_core.files import write_whole
 from gdm_core.maths.artificial_gaps import gap_factors
 from gdm_core.maths.factor import Autoregression, FactorModel
+from gdm_core.maths.spikes import find_new_spikes, find_spikes
 from gdm_core.models.online import Online, SampleReader
 from gdm_core.models.parameters import whole
 from gdm_core.models.scaling import Scaler
@@ -215,7 +216,7 @@ class StateModel(ABC):
         finish     score the fit and check whether it failed
         calibrate  calibrate forecasts as well
         """
-        data = as_trials(trials)
+        data = self._without_outliers(as_trials(trials))
         scaler = self._scaler_to_fit(data)
         ys = [scaler.apply(trial.y) for trial in data]
         self.factors_ = FactorModel.fit(ys, self.config.n_latent)
@@ -472,12 +473,14 @@ class StateModel(ABC):
         """
 
         def ahead(y: Array) -> forecasting.Forecast:
+            if self._ignores_outliers:
+                y = np.where(find_new_spikes(y), np.float32(np.nan), y)
             found = forecasting.forecast(
                 self._paths_across_gaps, y, horizon, n_paths, seed, origins, self.min_samples, self.calibration_
             )
             return (adapted(found, y) if adaptive else found).rescaled(self._scaler.center, self._scaler.scale)
 
-        return self._each(data, ahead)
+        return self._each(data, ahead, as_recorded=True)
 
     def online(self, lag: int = 0) -> Online:
         """Follow one recording as it is made: `online().step(sample)` says what is known of the present moment.
@@ -486,7 +489,7 @@ class StateModel(ABC):
         """
         self._require_fitted()
         whole(0).require("lag", lag)
-        return Online(self._sample_reader(), self._scaler, self.config.n_states, lag)
+        return Online(self._sample_reader(), self._scaler, self.config.n_states, lag, self._ignores_outliers)
 
     @overload
     def filter(self, data: Recording, lag: int = 0) -> Array: ...
@@ -495,7 +498,7 @@ class StateModel(ABC):
     def filter(self, data: TrialsLike, lag: int = 0) -> Any:
         """Soft states [T, K] of `data` as they could have been known then, or `lag` samples later; a list for several."""
 
-        found = [self.online(lag).follow(trial.y) for trial in self._checked(data)]
+        found = [self.online(lag).follow(trial.y) for trial in self._checked(data, as_recorded=True)]
         return found[0] if is_single(data) else found
 
     def next_states(self, y: npt.NDArray[Any], shares: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
@@ -645,16 +648,28 @@ class StateModel(ABC):
                     "Drop the trial or join it to its neighbour."
                 )
 
-    def _checked(self, data: TrialsLike) -> Trials:
+    @property
+    def _ignores_outliers(self) -> bool:
+        return getattr(self.config, "outliers", "keep") == "ignore"
+
+    def _without_outliers(self, trials: Trials) -> Trials:
+        """Mark outliers as missing if this model ignores them."""
+        if not self._ignores_outliers:
+            return trials
+        kept = (dataclasses.replace(one, y=np.where(find_spikes(one.y), np.nan, one.y)) for one in trials)
+        return Trials(tuple(kept), trials.name, trials.label_names)
+
+    def _checked(self, data: TrialsLike, as_recorded: bool = False) -> Trials:
+        """Return `data` as trials that this model can read, without outliers unless `as_recorded`."""
         self._require_fitted()
         trials = as_trials(data)
         if trials.n_channels != self.n_channels:
             raise DataError(f"The model was fitted on {self.n_channels} channels, this data has {trials.n_channels}.")
         self._check_lengths(trials)
-        return trials
+        return trials if as_recorded else self._without_outliers(trials)
 
-    def _each(self, data: TrialsLike, verb: Any) -> Any:
-        results = [verb(self._scaler.apply(trial.y)) for trial in self._checked(data)]
+    def _each(self, data: TrialsLike, verb: Any, as_recorded: bool = False) -> Any:
+        results = [verb(self._scaler.apply(trial.y)) for trial in self._checked(data, as_recorded)]
         return results[0] if is_single(data) else results
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from gdm_core.maths.factor import FactorModel
 from gdm_core.models.base import Array, Progress, StateModel, Status
-from gdm_core.models.parameters import Configuration, parameter, whole
+from gdm_core.models.parameters import OUTLIERS, Configuration, Outliers, one_of, parameter, whole
 from gdm_core.models.scaling import Scaler
 from gdm_core.trials import TrialsLike, as_trials
 
@@ -28,6 +28,7 @@ class ClimbingConfig(Configuration):
     n_states: int = parameter(4, "Number of states (K).", whole(), "K")
     n_latent: int = parameter(2, "Dimensions of the latent path (D).", whole(), "D")
     _: KW_ONLY
+    outliers: Outliers = parameter("keep", OUTLIERS, one_of(Outliers))
     seed: int = parameter(0, "Where all randomness comes from.", whole(0))
     n_iter: int = parameter(100, "Iterations at the most.", whole())
     n_restarts: int = parameter(

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import DataError
+from gdm_core.maths.spikes import REACH, find_new_spikes
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.scaling import Scaler
 from gdm_core.trials import unmasked
@@ -69,11 +70,15 @@ class Online:
     reader    of the family
     scaler    of the model, which has n_states states
     lag       samples after which each one is answered for
+    ignores_outliers   whether values far from those before them count as missing
     """
 
-    def __init__(self, reader: SampleReader, scaler: Scaler, n_states: int, lag: int) -> None:
+    def __init__(
+        self, reader: SampleReader, scaler: Scaler, n_states: int, lag: int, ignores_outliers: bool = False
+    ) -> None:
         self._reader, self._scaler, self._n_states, self.lag = reader, scaler, n_states, lag
         self.n_seen = 0
+        self._recent: deque[npt.NDArray[Any]] | None = deque(maxlen=REACH) if ignores_outliers else None
         self._window: deque[tuple[Candidates, Float]] = deque(maxlen=lag + 1)  # with the weights [B] of the filter
 
     def step(self, y: npt.ArrayLike) -> Moment:
@@ -88,7 +93,12 @@ class Online:
             raise DataError(
                 f"Sample {self.n_seen} is infinite in channel {int(np.isinf(sample).argmax())}. Mark it NaN."
             )
-        found = self._reader.read(self._scaler.apply(sample))
+        standardised = self._scaler.apply(sample)
+        if self._recent is not None:
+            self._recent.append(standardised)
+            is_spike = find_new_spikes(np.stack(self._recent))[-1]
+            standardised = np.where(is_spike, np.float32(np.nan), standardised)
+        found = self._reader.read(standardised)
         before = self._window[-1][1] if self._window and len(found.transfer) > 1 else np.ones(len(found.transfer))
         weights = before @ found.transfer
         self._window.append((found, weights / weights.sum()))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
 from functools import wraps
 from textwrap import fill
-from typing import Any, Concatenate, ParamSpec, TypeVar, get_args
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, get_args
 
 import numpy as np
 
@@ -61,6 +61,13 @@ def parameter(default: Value, about: str, allowed: Allowed | None = None, symbol
     """A field of a configuration: its default, what it means in one sentence, what it may be beside that (None for anything), and
     what formulas call it."""
     return field(default=default, metadata={"about": about, "allowed": allowed, "symbol": symbol})
+
+
+Outliers = Literal["keep", "ignore"]
+OUTLIERS = (
+    "'ignore' counts isolated values far from their neighbours in time as missing. Scores of the two settings are not "
+    "comparable."
+)
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def table_options(file: OpenFile) -> TableOptions:
     most, step, key, counted = (5.0, 0.1, "fill", "s") if timed else (50.0, 1.0, "fill-steps", "steps")
     said = "Straight lines across short gaps. The model estimates longer ones."
     fill = slide(f"Fill gaps up to ({counted})", 0.0, most, 0.0, step, key=key, of=of, help=said)
-    outliers = switch("Drop outliers", False, key="outliers", of=of, help="Values that jump and return.")
+    outliers = switch("Ignore outliers", False, key="outliers", of=of, help="Fit as if they were missing.")
     said = "For irregular time: samples at a fixed step."
     resample = clock is not None and switch("Even clock", False, key="even", of=of, help=said)
     said = "Whether x and y are channels as well."
@@ -114,11 +114,13 @@ def table_panel(file: OpenFile, options: TableOptions) -> bool:
         )
     with shell.panel("report", "What was found"):
         try:
-            said = table.report(dict(options.roles), options.unit).sentences()
+            report = table.report(dict(options.roles), options.unit)
         except GdmError as error:
             shell.error("These roles do not work together", str(error))
             return False
-        say_report(said)
+        say_report(report.sentences())
+        if report.outliers and not options.drop_outliers:
+            shell.quiet("A few outliers can decide a fit: turn on Ignore outliers.")
         names = [name for name, role in options.roles if role in (Role.CHANNEL, Role.POSITION)]
         y = np.stack([numeric_values(table.frame[name]) for name in names[:MAX_LINES]], axis=1)
         rate = rate_of(table, options)

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
-from gdm_core.models.parameters import Allowed, Configuration, number, one_of, parameter, whole
+from gdm_core.models.parameters import (
+    OUTLIERS,
+    Allowed,
+    Configuration,
+    Outliers,
+    number,
+    one_of,
+    parameter,
+    whole,
+)
 
 Transition = Literal["linear", "gru"]
 PosteriorName = Literal["window", "window_linear", "linear", "sticky", "bigru", "transformer"]
@@ -32,6 +41,8 @@ class SoftConfig(Configuration):
         number(lambda gamma: 0 <= gamma < 1, "'learn' or a number in [0, 1)", "learn"),
         "gamma",
     )
+    _: KW_ONLY
+    outliers: Outliers = parameter("keep", OUTLIERS, one_of(Outliers))
 
 
 @dataclass(frozen=True)

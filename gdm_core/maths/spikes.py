@@ -1,0 +1,66 @@
+"""Isolated values far from their neighbours in time, such as glitches of a sensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.ndimage import median_filter
+
+Float = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+
+_MEDIAN = 7  # values
+_SPREAD = 25  # values on one side that the local spread is estimated from
+_FAR = 6.0  # local standard deviations
+_LEAST = 0.5  # of the spread of the whole channel
+_LONGEST = 2  # spikes in a row
+_MOST = 0.05  # of a channel: more are no exceptions
+_PER_MAD = 1.4826  # standard deviation of a Gaussian
+REACH = 2 * (_MEDIAN + _SPREAD)  # values that `is_new_spike` looks back at
+
+
+def find_spikes(y: npt.NDArray[Any]) -> Bool:
+    """Return which values [T, N] lie far from those around them, at most two in a row.
+
+    Far from the running median is six standard deviations of the values before or after, whichever vary more.
+    """
+    spikes = np.zeros(y.shape, dtype=bool)
+    for channel in range(y.shape[1]):  # one at a time, to hold the arrays of one channel only
+        seen, values = _seen(y[:, channel])
+        if len(seen) <= 2 * _SPREAD:
+            continue
+        distance = np.abs(values - median_filter(values, _MEDIAN, mode="nearest"))
+        local = np.pad(median_filter(distance, _SPREAD, mode="reflect"), _SPREAD // 2 + 1, mode="edge")
+        # Where the noise changes, the quieter side alone would mark values of the other one.
+        spread = np.maximum(local[: len(values)], local[-len(values) :])
+        low, high = np.quantile(values, [0.05, 0.95])
+        far = distance > np.maximum(_FAR * _PER_MAD * spread, _LEAST * (high - low) / 3.29)
+        edges = np.flatnonzero(np.diff(far, prepend=False, append=False)).reshape(-1, 2)
+        for first, after in edges[np.diff(edges, axis=1)[:, 0] > _LONGEST]:
+            far[first:after] = False
+        if far.mean() <= _MOST:
+            spikes[seen, channel] = far
+    return spikes
+
+
+def find_new_spikes(y: npt.NDArray[Any]) -> Bool:
+    """Return which standardised values [T, N] lie far from those before them: the first two of a change as well."""
+    spikes = np.zeros(y.shape, dtype=bool)
+    for channel in range(y.shape[1]):
+        seen, values = _seen(y[:, channel])
+        if len(seen) <= _SPREAD:
+            continue
+        distance = np.abs(values - median_filter(values, _MEDIAN, mode="nearest", origin=_MEDIAN // 2))
+        spread = np.roll(median_filter(distance, _SPREAD, mode="nearest", origin=_SPREAD // 2), 1)
+        far = distance > np.maximum(_FAR * _PER_MAD * spread, _LEAST)
+        far[:_SPREAD] = False
+        far[_LONGEST:] &= ~(far[1:-1] & far[:-2])
+        spikes[seen, channel] = far
+    return spikes
+
+
+def _seen(values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], Float]:
+    seen = np.flatnonzero(np.isfinite(values))
+    return seen, values[seen].astype(np.float64)
