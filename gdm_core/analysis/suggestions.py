@@ -37,6 +37,7 @@ MARGIN = 0.1  # nats per sample and channel by which one model must be better to
 STABLE = 0.9  # share of time steps on which two halves agree
 UNSTABLE = 0.7
 SAME = 0.05  # difference in agreement that does not count
+LEAST = 0.01  # nats per sample: smaller differences do not count against a recommendation
 IDLE = 0.01  # share of the time
 NUMBERS = {1: "one state", 2: "two states", 3: "three states", 4: "four states", 5: "five states", 6: "six states"}
 
@@ -244,7 +245,10 @@ def choose_states(probes: Sequence[Probe], n_channels: int = 1) -> Recommendatio
     steady = [p for p in near if p.found_again >= steadiest - SAME]
     chosen = min(steady, key=lambda p: (p.n_states, -score(p)))
     fewer = [p for p in by_model[chosen.model] if p.n_states < chosen.n_states]
-    better = [p for p in tried if max(score(p) - score(chosen), p.mean - chosen.mean) > 0]
+    rivals = [p for p in tried if score(p) - score(chosen) > LEAST]
+    # Of those that only a few blocks favour, the mean of all blocks decides.
+    better = rivals or [p for p in tried if p.mean - chosen.mean > LEAST]
+    rival = max(better, key=score if rivals else lambda p: p.mean, default=None)
     sure = _how_sure(chosen, fewer, better)
     if fewer:
         lost, error = deficit(max(fewer, key=score), chosen)
@@ -256,7 +260,7 @@ def choose_states(probes: Sequence[Probe], n_channels: int = 1) -> Recommendatio
         chosen.n_states,
         chosen.model,
         sure,
-        (f"Use {_named(chosen)}: {why}.", _certainty(chosen, sure, max(better, key=score, default=None))),
+        (f"Use {_named(chosen)}: {why}.", _certainty(chosen, sure, rival)),
         tuple(tried),
         tuple(map(score, tried)),
     )
@@ -270,10 +274,21 @@ def _certainty(chosen: Probe, sure: str, rival: Probe | None) -> str:
         return f"Clear: {agree if chosen.n_states > 1 else 'no other setting predicts held-out data better'}."
     reasons = [agree] if chosen.n_states > 1 else []
     if rival is not None:
-        gained, error = deficit(chosen, rival)
-        better = f"would predict held-out data better, by {gained:.2f} ± {error:.2f} nats per sample"
-        reasons.append(f"{_named(rival)} {better}" if gained > 0 else "predictions fail in some blocks of the data")
+        reasons.append(_advantage(rival, chosen))
     return f"Likely: {', but '.join(reasons)}."
+
+
+def _advantage(rival: Probe, chosen: Probe) -> str:
+    """Say how much better another setting predicts, in most blocks or in a single one."""
+    gained, error = deficit(chosen, rival)
+    if gained <= LEAST:
+        most = max(np.asarray(rival.held_out) - np.asarray(chosen.held_out))
+        where = f"one of {len(rival.held_out)} blocks of time"
+        return f"{_named(rival)} would predict {where} better, by {most:.2f} nats per sample"
+    figures = f"{gained:.2f} ± {error:.2f} nats per sample"
+    if gained <= ERRORS * error:
+        return f"{_named(rival)} would predict held-out data about as well, better by {figures}"
+    return f"{_named(rival)} would predict held-out data better, by {figures}"
 
 
 def choose_value(name: str, symbol: str, usual: Any, probes: Sequence[Probe]) -> Recommendation:

@@ -46,8 +46,17 @@ def test_one_lost_block_does_not_decide():
     probes = [tried(1, 10, 1), tried(2, 18, 1), tried(3, 25, 1, lost_block=1e3), tried(4, 24.8, 0.7)]
     found = choose_states(probes)
     assert (found.value, found.sure) == (3, "likely")
-    assert "fail in some blocks" in found.sentences[1]
+    assert "four states (Gumbel Dynamical Model) would predict one of 10 blocks of time better" in found.sentences[1]
     assert found.scores[2] == pytest.approx(25, abs=0.2)
+
+
+def test_tiny_differences_do_not_count():
+    probes = [tried(1, 10, 1), tried(2, 18, 1), tried(3, 25, 1)]
+    equal = [tried(1, 10, 1, model="arhmm"), tried(3, 25.004, 1, model="arhmm")]
+    assert choose_states([*probes[:3], *equal]).sure == "clear"
+    found = choose_states([*probes[:3], tried(4, 25.03, 1, spread=0.3)])
+    assert (found.value, found.sure) == (3, "likely")
+    assert "would predict held-out data about as well, better by 0.0" in found.sentences[1]
 
 
 def test_trimmed_mean_ignores_outliers():
@@ -89,7 +98,10 @@ def test_flat_scores_leave_the_choice_open():
 def test_one_state_needs_more_than_agreement():
     found = choose_states([tried(1, 10, 1), tried(2, 10.02, 0.9), tried(3, 9.9, 0.8)])
     assert (found.value, found.sure) == (1, "likely")
-    assert "two states (Gumbel Dynamical Model) would predict held-out data better, by 0.0" in found.sentences[1]
+    assert (
+        "two states (Gumbel Dynamical Model) would predict held-out data about as well, better by 0.0"
+        in found.sentences[1]
+    )
     assert choose_states([tried(1, 10, 1), tried(2, 9.9, 0.9)]).sure == "clear"
 
 
