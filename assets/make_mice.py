@@ -17,7 +17,7 @@ from assets.make_demo import fitted, headline  # noqa: E402
 from gdm_core.analysis import bout_scores  # noqa: E402
 from gdm_studio.seeds import MORE_SEEDS  # noqa: E402
 from pages.behaviour import recordings  # noqa: E402
-from pages.lab import Data, shipped  # noqa: E402
+from pages.lab import Dataset, shipped  # noqa: E402
 from pages.lab.card import with_spread  # noqa: E402
 from pages.lab.scores import bout_rows  # noqa: E402
 from pages.ui.result_files import Card, write_card  # noqa: E402
@@ -26,7 +26,7 @@ from pages.ui.result_files import Card, write_card  # noqa: E402
 CONFIG = {"n_states": 5, "temperature": 0.99, "stickiness": "learn", "posterior": "linear", "n_latent": 6, "seed": 0}
 
 
-def first_data() -> Data:
+def first_data() -> Dataset:
     """The simulated mice that the page opens with."""
     return recordings.load_simulated(
         recordings.ChosenRecordings("simulated", "egocentric", (("frames", 2000), ("seed", 0)))

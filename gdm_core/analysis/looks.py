@@ -37,15 +37,6 @@ class Look:
     sees: str | None
 
 
-def first_look(model_bytes: bytes, trials: Trials, changes: Mapping[str, Any]) -> tuple[Array, ...]:
-    """Rough soft states of each trial for a fit with `changes` to the configuration that is not there yet.
-
-    What a fitted model can be read with, it is read with; for other numbers of states or another stickiness, a fit that
-    starts from it takes its first steps.
-    """
-    return tuple(np.asarray(soft, np.float32) for soft in _changed(model_bytes, trials, changes).rough_states(trials))
-
-
 def known_then(model_bytes: bytes, trial: Trial) -> Array:
     """[T, K] soft states of a trial as they could have been known at each moment, from nothing that came later."""
     return model_from_bytes(model_bytes).filter(trial)
@@ -54,7 +45,7 @@ def known_then(model_bytes: bytes, trial: Trial) -> Array:
 def sweep(
     model_bytes: bytes, train: Trials, test: Trials, which: Sequence[int], name: str, values: Sequence[Any]
 ) -> list[tuple[npt.NDArray[np.uint8], ...]]:
-    """[V] first looks at some trials with the parameter `name` at each of `values`, [T, K] each in steps of 1/255.
+    """Return rough states [T, K] of some trials, in steps of 1/255, for each of `values` of the parameter `name`.
 
     which   numbers of the trials: fitted ones first, then those of `test`, which no fit ever sees
     """
@@ -90,11 +81,6 @@ def _model(model_bytes: bytes) -> StateModel:
 def soft_states(model_bytes: bytes, trials: Trials) -> tuple[Array, ...]:
     """Soft states of each trial, as `predict_proba` gives them."""
     return states_of(model_from_bytes(model_bytes), trials)
-
-
-def quick_states(model_bytes: bytes, trials: Trials) -> tuple[Array, ...]:
-    """Soft states of each trial, straight from the posterior where the family weighs them by the model."""
-    return states_of(model_from_bytes(model_bytes).uncorrected(), trials)
 
 
 def look(model_bytes: bytes, train: Trials, test: Trials | None) -> Look:

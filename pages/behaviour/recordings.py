@@ -14,7 +14,7 @@ from datasets.keypoints import FeatureSet, KeypointSet
 from datasets.storage import data_dir, files_below
 from datasets.tables import path_within
 from gdm_core.errors import DataError
-from pages.lab import Data
+from pages.lab import Dataset
 from pages.lab.poses.tracking import FEATURES, cleaning, from_recordings, from_tracking
 from pages.ui import settings, shell
 from pages.ui.controls import number, one_of, slide, text
@@ -100,12 +100,12 @@ def _file() -> dict[str, Any]:
 
 
 @st.cache_resource(max_entries=8, show_spinner="Reading the recordings")
-def load(chosen: ChosenRecordings) -> Data:
+def load(chosen: ChosenRecordings) -> Dataset:
     """The trials of a choice. The same object each time, so that fingerprints are computed once."""
     return {"simulated": load_simulated, "calms21": _load_calms21, "file": _load_file}[chosen.source](chosen)
 
 
-def load_simulated(chosen: ChosenRecordings) -> Data:
+def load_simulated(chosen: ChosenRecordings) -> Dataset:
     frames, seed = chosen.option("frames"), chosen.option("seed")
     whole = mice.simulate_recordings(N_TRIALS, frames, seed)
     train, test = KeypointSet(whole.tables[:-N_NEW], whole.name), KeypointSet(whole.tables[-N_NEW:], whole.name)
@@ -124,7 +124,7 @@ def load_simulated(chosen: ChosenRecordings) -> Data:
     )  # fmt: skip
 
 
-def _load_calms21(chosen: ChosenRecordings) -> Data:
+def _load_calms21(chosen: ChosenRecordings) -> Dataset:
     source = path_within(data_dir(), chosen.option("path")) if chosen.option("path") else data_dir()
     bar = st.progress(0.0, "Looking for CalMS21")
 
@@ -178,7 +178,7 @@ def _one_part_alone(source: Path, missing: str, why: str) -> DataError:
     )
 
 
-def _load_file(chosen: ChosenRecordings) -> Data:
+def _load_file(chosen: ChosenRecordings) -> Dataset:
     name = chosen.option("file")
     if missing := dict(chosen.options).get("missing"):
         raise DataError(

@@ -5,6 +5,6 @@ visitor    one visitor's channel: looks at the scene, which a page's script leav
 route      its address
 """
 
-from pages.channel.visitor import ROUTE, Channel, Moving, Parts, Scene, ScenePart, Tables, channel
+from pages.channel.visitor import ROUTE, Channel, LivePanels, Panel, Panels, Scene, Tables, channel
 
-__all__ = ["ROUTE", "Channel", "Moving", "Parts", "Scene", "ScenePart", "Tables", "channel"]
+__all__ = ["ROUTE", "Channel", "LivePanels", "Panel", "Panels", "Scene", "Tables", "channel"]

@@ -35,46 +35,44 @@ _KEPT = "_channel"
 _channels: WeakValueDictionary[str, Channel] = WeakValueDictionary()  # by secret; they go with the session
 
 
-# ---- what moves ---------------------------------------------------------------------------------------------------
-class ScenePart(Protocol):
-    """What stands in one place of the page: a figure or words (pages/ui/plot.py)."""
+# ---- what a script leaves behind ------------------------------------------------------------------------------------
+class Panel(Protocol):
+    """A figure or text that the channel may update (pages/ui/plot.py)."""
 
     def message(self) -> dict[str, Any]:
-        """As the browser is told."""
+        """Return what the browser is sent."""
 
-    def same(self, other: ScenePart) -> bool:
-        """Whether it would be drawn alike."""
+    def same(self, other: Panel) -> bool:
+        """Return whether both look the same."""
 
 
-Parts = Mapping[str, ScenePart]
+Panels = Mapping[str, Panel]
 
 
 @dataclass(frozen=True)
-class Moving:
-    """One thing that may move.
+class LivePanels:
+    """Panels that may change after a run.
 
-    draw     what stands now, by place; called again and again while it moves
-    moves    whether looking again will bring something new
-    settled  why the script is to run now; "" while there is no need
-    drawn    what the script has drawn of it
-    pace_s   seconds between two looks, at least
+    make     returns them as they are now, by key; called in other threads
+    moves    whether `make` may return something new
+    settled  why the script has to run now; "" if it has not
+    drawn    what the script has drawn
     """
 
-    draw: Callable[[], Parts]
+    make: Callable[[], Panels]
     moves: Callable[[], bool]
     settled: Callable[[], str]
-    drawn: Parts = field(default_factory=dict)
-    pace_s: Callable[[], float] = lambda: 0.0
+    drawn: Panels = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Tables:
-    """What the browser draws from while a thumb is held.
+    """Tables that the browser draws from while a slider is dragged.
 
-    of      the fit and whatever else they depend on: those of another one count no more
+    of      name of everything they depend on; tables of another name are dropped
     tables  by name, so that none is sent twice
-    how     what is drawn of them, and in which colours
-    more    whether some are still being worked out
+    how     figures and colours
+    more    whether some are still being computed
     """
 
     of: str = ""
@@ -85,43 +83,38 @@ class Tables:
 
 @dataclass
 class Scene:
-    """All that moves after one run of a page's script.
+    """What one run of a page's script leaves for the channel.
 
     unsaved whether the browser asks before it unloads the page
-    tables  for the key of a slider that a hand is near, or holds (then True), and where it stands
+    tables  returns tables for a slider: its key, whether it is dragged, and its value
     """
 
-    moving: list[Moving] = field(default_factory=list)
+    live: list[LivePanels] = field(default_factory=list)
     unsaved: bool = False
     tables: Callable[[str, bool, float], Tables] | None = None
     _why: str = ""
 
     @property
     def moves(self) -> bool:
-        return any(one.moves() for one in self.moving)
+        return any(one.moves() for one in self.live)
 
     @property
-    def pace_s(self) -> float:
-        """Seconds between two looks, at least."""
-        return max((one.pace_s() for one in self.moving), default=0.0)
+    def drawn(self) -> dict[str, Panel]:
+        """All panels as the script has drawn them."""
+        return {key: panel for one in self.live for key, panel in one.drawn.items()}
 
-    @property
-    def drawn(self) -> dict[str, ScenePart]:
-        """Everything that may move, as the script has drawn it."""
-        return {key: part for one in self.moving for key, part in one.drawn.items()}
-
-    def parts(self) -> dict[str, ScenePart]:
-        """Everything that may move, as it stands now."""
-        return {key: part for one in self.moving for key, part in one.draw().items()}
+    def make(self) -> dict[str, Panel]:
+        """Return all panels as they are now."""
+        return {key: panel for one in self.live for key, panel in one.make().items()}
 
     def settled(self) -> str:
-        """Why the script is to run; "" while there is no need. Once there is a reason, it stands until the script has run."""
-        self._why = self._why or next((why for one in self.moving if (why := one.settled())), "")
+        """Return why the script has to run, "" if it has not; a reason stays until it has run."""
+        self._why = self._why or next((why for one in self.live if (why := one.settled())), "")
         return self._why
 
     @property
     def goes_on(self) -> bool:
-        """Whether something will come of it: what ended while the script ran moves no more, and the script does not know it."""
+        """Whether something will change, or has since the script ran."""
         return self.moves or bool(self.settled())
 
 
@@ -165,8 +158,8 @@ class Channel:
     _sent_at: float = 0.0
     _failures: int = 0  # looks that failed since the last one that did not
     _told: tuple[int, float] = (-1, 0.0)  # the run after which the browser was asked for the next one, and when
-    _sent: dict[str, ScenePart] = field(default_factory=dict)
-    _scripted: dict[str, ScenePart] = field(default_factory=dict)  # what a script drew, since it was sent
+    _sent: dict[str, Panel] = field(default_factory=dict)
+    _scripted: dict[str, Panel] = field(default_factory=dict)  # what a script drew, since it was sent
     _scene: Scene | None = None
     _next: Scene = field(default_factory=Scene)
     _hand: Hand | None = None
@@ -243,7 +236,7 @@ class Channel:
                     self._told = self.runs, now
                     texts.append(messages.to_browser("run", number=self._number, why=why))
                 return Said(tuple(texts), ASK_AGAIN_S)
-            pause = max(LOOK_EVERY_S, (now - began) / SHARE, scene.pace_s)
+            pause = max(LOOK_EVERY_S, (now - began) / SHARE)
             return Said(tuple(texts), pause if moves or self._hand is not None else None)
 
     def _changes(self, scene: Scene) -> list[str]:
@@ -252,8 +245,8 @@ class Channel:
         That is what it was sent last, or what a script drew since: where that is what the script drew before, Streamlit's page
         leaves a place as it is.
         """
-        changed: dict[str, ScenePart] = {}
-        for key, part in scene.parts().items():
+        changed: dict[str, Panel] = {}
+        for key, part in scene.make().items():
             shown = [parts[key] for parts in (self._sent, self._scripted) if key in parts]
             if not shown or not all(part.same(one) for one in shown):
                 self._sent[key] = changed[key] = part

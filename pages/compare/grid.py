@@ -16,7 +16,7 @@ from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure, note
 from pages.compare.settings import ComparedData, ComparedSetting
 from pages.lab import live
-from pages.lab.live import screen
+from pages.lab.live import panels
 from pages.lab.live.background import Fits, show_progress, visitor_jobs
 from pages.ui import navigation, shell
 from pages.ui.controls import one_of, pick
@@ -62,7 +62,7 @@ def tab(source: ComparedData, chosen: list[ComparedSetting]) -> None:
 
 def begin(name: str, about: Hashable, comparison: Comparison) -> Fits:
     """Begin these fits for this visitor; earlier ones of that name end."""
-    engine, session = screen.engine(), f"{live.visitor()}/{name}"
+    engine, session = panels.engine(), f"{live.visitor()}/{name}"
     visitor_jobs().end(name)
     fits: Fits = visitor_jobs().get((name, about), lambda: Fits({name: CompareJob(comparison, engine, session)}))
     return fits

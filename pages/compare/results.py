@@ -54,7 +54,7 @@ def current(frame: Frame, comparison: Comparison) -> Fits | None:
     with frame.picture:
         shell.empty(
             f"{comparison.n_fits} fits of {comparison.train.n_samples:,} samples",
-            f"That takes {live.beforehand(comparison.usual_s)}. It goes on when you leave the page, and finished fits are kept.",
+            f"That takes {live.estimate_wait(comparison.usual_s)}. It goes on when you leave the page, and finished fits are kept.",
         )
         start = partial(grid.begin, "compare", about, comparison)
         shell.begin_button("Compare", start, REFUSED, type="primary", key="compare-start")

@@ -14,7 +14,7 @@ from gdm_core.models.registry import NAMED_MODELS, available
 from gdm_core.trials import Trials
 from pages import lab
 from pages.lab.card import OPEN_ON
-from pages.lab.data import open_on
+from pages.lab.fit import open_on
 from pages.lab.time_scale import choose_window, describe
 from pages.ui import navigation, shell
 from pages.ui import settings as ui_settings
@@ -277,7 +277,7 @@ def _open(page: str) -> ComparedData | None:
     setting = open_on(page)
     if setting is None:
         return None
-    data, choice = setting.data, setting.choice
+    data, choice = setting.dataset, setting.choice
     n_latent, left = int(choice.config["n_latent"]), ui_settings.on_page(navigation.info(page).url)
     windowed = bool(data.recordings)
     return ComparedData(

@@ -14,10 +14,10 @@ from gdm_core.engine import BulkView
 from gdm_core.engine.sweep import Record, Sweep
 from gdm_studio.plot import figures
 from pages.formula1.data import race_of
-from pages.formula1.scorecard import RivalScores, kind_of
+from pages.formula1.scorecard import RIVALS, kind_of
 from pages.lab import View, live
 from pages.lab.live.background import Fits, show_progress, visitor_jobs
-from pages.lab.view import question_key
+from pages.lab.view import query_key
 from pages.ui import shell
 from pages.ui.controls import slide, switch
 from pages.ui.plot import plot
@@ -40,7 +40,7 @@ def sweeps(view: View, n_seeds: int, both: bool) -> dict[str, Sweep]:
     config = {name: value for name, value in view.choice.config.items() if name not in ("n_states", "seed")}
     ours = f"GDM, {kind}" if (kind := kind_of(view.choice)) else view.choice.label
     grid = {"n_states": STATES}
-    train, test = view.data.train, view.data.test
+    train, test = view.dataset.train, view.dataset.test
     found = {ours: Sweep(view.choice.family, config, grid, seeds, train, test, SCORER)}
     if both:
         base = RSLDS | {"n_latent": config.get("n_latent", 2)}
@@ -50,7 +50,7 @@ def sweeps(view: View, n_seeds: int, both: bool) -> dict[str, Sweep]:
 
 def start(wanted: Mapping[str, Sweep], about: tuple[str, ...]) -> None:
     """Begin the sweeps for this visitor; earlier ones end."""
-    engine = live.screen.engine()
+    engine = live.panels.engine()
     visitor_jobs().end("accuracy")
     jobs = {name: one.fits().start(engine, "formula1-sweep") for name, one in wanted.items()}
     visitor_jobs().get(("accuracy", about), lambda: Fits(jobs))
@@ -93,8 +93,8 @@ def tab(view: View) -> None:
         shell.empty(
             "How many states does the lap need?",
             f"Fits K = {STATES[0]} to {STATES[-1]} on {race.pick.train} and scores the states of {race.pick.test}: "
-            f"{live.beforehand(total * (0.5 + view.data.train.n_samples * 1e-4))}. It goes on when the page is left, and finished "
-            "fits are kept.",
+            f"{live.estimate_wait(total * (0.5 + view.dataset.train.n_samples * 1e-4))}. It goes on when the page is left, and "
+            "finished fits are kept.",
         )
         return
     show_progress("accuracy-progress", run, all(found.finished for found in views.values()))
@@ -105,9 +105,9 @@ def _draw(view: View, wanted: Mapping[str, Sweep], views: Mapping[str, BulkView]
     records = {name: wanted[name].collect(found) for name, found in views.items()}
     _keep(view, records)
     ended = all(found.done == found.total for found in views.values())
-    beaten, more = controls(view) if ended else ({}, live.Answer())  # after the fits that were asked for
+    beaten, more = controls(view) if ended else ({}, live.Query())  # after the fits that were asked for
     _curves(records, n_seeds, beaten)
-    live.unanswered(view.fit, more, "What has to be beaten could not be worked out")
+    live.show_failure(view.fit, more, "What has to be beaten could not be worked out")
     if more.pending:
         shell.quiet(f"What has to be beaten is known for {len(beaten)} of {len(STATES)} numbers of states.")
     trouble = [record.message for found in records.values() for record in found if record.message]
@@ -130,18 +130,18 @@ def _keep(view: View, records: Mapping[str, Sequence[Record]]) -> None:
         if "paper_accuracy" in record.scores:
             found.setdefault(record.config["n_states"], []).append(record.scores["paper_accuracy"])
     if found:
-        view.fit.records.keep(RivalScores(found))
+        view.fit.memory[RIVALS] = found
 
 
-def controls(view: View) -> tuple[Controls, live.Answer]:
+def controls(view: View) -> tuple[Controls, live.Query]:
     """(by number of states what has learned no dynamics, what became of a question that gave none): one after another."""
     found: Controls = {}
-    failed = live.Answer()
-    choice, data = view.choice, view.data
+    failed = live.Query()
+    choice, data = view.choice, view.dataset
     for k in STATES:
         asked = (choice.family, dict(choice.config) | {"n_states": k}, data.train, data.test)
-        key = question_key("controls", accuracy_controls, asked)
-        answer = view.fit.ask(f"controls-{k}", key, accuracy_controls, *asked, deadline_s=120.0)
+        key = query_key("controls", accuracy_controls, asked)
+        answer = view.fit.query(f"controls-{k}", key, accuracy_controls, *asked)
         if answer.fresh:
             found[k] = answer.value
         elif answer.pending:

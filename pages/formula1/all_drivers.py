@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,11 +23,6 @@ from pages.ui import shell
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class AllDriversAsked:
-    """The visitor wants a fit applied to all drivers."""
-
-
 def panel(view: View) -> None:
     """Show the table; a button applies the fitted model to every driver."""
     race = race_of(view)
@@ -42,21 +36,21 @@ def panel(view: View) -> None:
 
 def _with_states(view: View, race: Race, session: Session) -> tuple[pd.DataFrame, list[str], str]:
     """Return the table, its columns in percent, and a caption, as far as the model has been applied."""
-    table, result, records = lap_times(session), view.shown.result, view.fit.records
+    table, result, memory = lap_times(session), view.state.result, view.fit.memory
     if result is None:
         return table, [], ""
-    asked = result.key
-    if records.last(AllDriversAsked, asked) is None:
+    asked = f"all drivers {result.key}"
+    if asked not in memory:
         label = f"Apply the model to {len(table)} drivers"
-        st.button(label, key="f1-apply", on_click=records.keep, args=(AllDriversAsked(), asked))
+        st.button(label, key="f1-apply", on_click=memory.setdefault, args=(asked, True))
         return table, [], ""
     found = racing_laps(race, session.codes)
     if len(found) < 2:
         return table, [], "Fewer than two drivers have racing laps with positions."
     stations = [stations_of(race.circuit, laps) for laps in found]
     trials = (laps.trials for laps in found)
-    answer = view.ask("all-drivers", drivers_along_lap, stations, race.circuit.n_bins // 5, *trials, deadline_s=240.0)
-    failed = live.unanswered(view.fit, answer, "The model could not be applied to all drivers")
+    answer = view.query("all-drivers", drivers_along_lap, stations, race.circuit.n_bins // 5, *trials)
+    failed = live.show_failure(view.fit, answer, "The model could not be applied to all drivers")
     if answer.value is None:
         return table, [], "" if failed else f"The model is being applied to {len(found)} drivers."
     _, order = answer.about

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,14 +15,13 @@ from datasets import formula1
 from datasets.f1.driving import between, curvature, in_driving_order
 from datasets.formula1 import Session
 from gdm_core.analysis import looks
-from gdm_core.engine import FitResult
+from gdm_core.engine import Priority
 from gdm_core.errors import DataError
 from gdm_core.trials import Trials
 from pages.formula1 import loading
-from pages.lab import Data, Reading, Unread, View, live
-from pages.lab.live.pictures import State
-from pages.lab.live.session import PREVIEW_HERE
-from pages.lab.view import question_key
+from pages.lab import Dataset, Decoded, Undecoded, View, live
+from pages.lab.live.state import State
+from pages.lab.view import query_key
 from pages.ui.exports import Recipe
 
 Floats = npt.NDArray[np.float32]
@@ -378,7 +377,7 @@ def along_lap(distance: npt.ArrayLike, values: npt.ArrayLike, n_bins: int, lengt
     return full.reshape(n_bins, *np.shape(values)[1:]).astype(np.float32)
 
 
-def fitted_data(pick: Pick, session: Session, licences: tuple[str, ...]) -> Data:
+def fitted_data(pick: Pick, session: Session, licences: tuple[str, ...]) -> Dataset:
     """The laps of both drivers, ready to fit."""
     race = Race(
         pick,
@@ -387,7 +386,7 @@ def fitted_data(pick: Pick, session: Session, licences: tuple[str, ...]) -> Data
         laps_of(pick.place, pick.test, pick.looked),
     )
     known = race.train.speed[np.isfinite(race.train.speed)]
-    return Data(
+    return Dataset(
         f"{session.title} · {pick.about}",
         race.train.trials,
         race.test.trials,
@@ -410,13 +409,12 @@ def fitted_data(pick: Pick, session: Session, licences: tuple[str, ...]) -> Data
         licences=licences,
         source=race,
         called={} if pick.looked.channels else MIXTURES,
-        alike=f"{session.title} {pick.looked.sees}",
     )
 
 
 # ---- the states of a driver's laps: those of the fitted one come with the fit, anybody else's by applying the model -
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DriverReading(Reading):
+class DriverReading(Decoded):
     """All chosen laps of one driver, as a fit reads them: `states` have a row for each sample of `laps`."""
 
     laps: Laps
@@ -428,94 +426,75 @@ class DriverReading(Reading):
 
 def race_of(view: View) -> Race:
     """The drivers and the circuit behind a view."""
-    found: Race = view.data.source
+    found: Race = view.dataset.source
     return found
 
 
-def standing(view: View, now: live.Shown | None = None) -> View:
-    """The view of the race that the picture `now` is of: an earlier one stays until another is fitted."""
-    wanted = (now or view.shown).wanted
-    return view if wanted is None else replace(view, setting=wanted.where)
+def standing(view: View, now: live.FitState | None = None) -> View:
+    """Return the view of the race in the picture `now`, which may be an earlier one."""
+    spec = (now or view.state).spec
+    return view if spec is None else replace(view, spec=spec)
 
 
 def on_map(view: View, which: str) -> View:
     """The view at the longest stretch of the fitted driver ("train") or of the other one."""
-    side, first = (view.data.test, len(view.data.train)) if which == "test" else (view.data.train, 0)
+    side, first = (view.dataset.test, len(view.dataset.train)) if which == "test" else (view.dataset.train, 0)
     return view.at(first + max(range(len(side)), key=lambda i: side[i].n_samples))
 
 
-def read(view: View, laps: Laps, name: str, now: live.Shown | None = None) -> DriverReading | Unread:
+def read(view: View, laps: Laps, name: str, now: live.FitState | None = None) -> DriverReading | Undecoded:
     """A driver's states in the picture `now`. They are asked for under `name`, and earlier ones of it stay meanwhile."""
-    now = now or view.shown
+    now = now or view.state
     trial = max(laps.trials, key=lambda trial: trial.n_samples)
 
     def driver(states: Floats, state: State) -> DriverReading:
         return DriverReading(trial=trial, state=state, origin=now.origin, laps=laps, **view.named(now, name, states))
 
-    if laps.trials.fingerprint == view.data.train.fingerprint:
-        if now.train:
-            return driver(now.once("fitted", lambda: np.concatenate(now.train), of=now.train), now.state)
+    if laps.trials.fingerprint == view.dataset.train.fingerprint:
+        if now.states:
+            return driver(now.memoize("fitted", lambda: np.concatenate(now.states), of=now.states), now.status)
         waits = view.at(0).read(now)
-        title = waits.title if isinstance(waits, Unread) else ""
-        return Unread(trial=trial, state=now.state, title=title, note=waits.note)
-    found = _applied(view, laps, name, now)
-    if found is not None:
-        return view.fit.records.keep(driver(*found), name)
-    earlier = view.fit.records.last(DriverReading, name)
+        title = waits.title if isinstance(waits, Undecoded) else ""
+        return Undecoded(trial=trial, state=now.status, title=title, note=waits.note)
+    raw, failed = _apply(view, laps, name, now)
+    if raw is not None:
+        states = now.memoize(name, lambda: np.concatenate(live.in_order(raw, now.order)), of=(raw,))
+        reading = view.fit.memory[f"driver {name}"] = driver(states, now.status)
+        return reading
+    earlier: DriverReading | None = view.fit.memory.get(f"driver {name}")
     if earlier is not None and earlier.laps.trials.fingerprint == laps.trials.fingerprint:
         return replace(earlier, state="stale")
     title, note = f"{laps.code} comes in a moment", "The fitted model is applied, nothing is learned anew."
-    if (view.asked if _tested(now, laps) else _exact(view, laps, name, now)).message:
+    if failed:
         title, note = f"{laps.code} could not be read", "Try again asks once more."
-    return Unread(trial=trial, state=now.state, title=title, note=note)
+    return Undecoded(trial=trial, state=now.status, title=title, note=note)
 
 
-def unanswered(view: View, laps: Laps, name: str) -> None:
-    """Say so where only a quick look at a driver is to be had, with a button to ask for the exact one again."""
-    live.unanswered(view.fit, _exact(view, laps, name, view.shown), f"{laps.code} could not be read exactly")
+def show_failure(view: View, laps: Laps, name: str) -> None:
+    """Show why the model could not be applied to a driver, with a button to try again."""
+    if not _are_held_out(view.state, laps):
+        live.show_failure(view.fit, _query(view, laps, name, view.state), f"{laps.code} could not be read")
 
 
-def _tested(now: live.Shown, laps: Laps) -> bool:
-    """Whether the laps are the new trials of a fit, which are looked at together with the fitted ones."""
-    test = None if now.wanted is None else now.wanted.test
-    return test is not None and test.fingerprint == laps.trials.fingerprint
+def _are_held_out(now: live.FitState, laps: Laps) -> bool:
+    """Return whether the laps are the held-out trials of a fit, which are read together with the training trials."""
+    return now.spec is not None and now.spec.dataset.test.fingerprint == laps.trials.fingerprint
 
 
-def _exact(view: View, laps: Laps, name: str, now: live.Shown) -> live.Answer:
-    """The states of a driver whom the fit does not know, as the model reads states out."""
-    result = now.result
-    if result is None or result is not view.shown.result or not now.train:
-        return live.Answer()
-    if now.state == "preview" or _tested(now, laps):
-        return live.Answer()
-    return _ask(view, laps, f"{name}-exact", looks.soft_states, result)
+def _query(view: View, laps: Laps, name: str, now: live.FitState) -> live.Query:
+    """Ask for the states of a driver whom the fit does not know."""
+    result = now.result if now.result is view.state.result else None
+    if result is None or not now.states:
+        return live.Query()
+    key = query_key(result.key, looks.soft_states, (laps.trials,))
+    asked = (looks.soft_states, result.model_bytes, laps.trials)
+    return view.fit.query(name, key, *asked, priority=Priority.HIGH)
 
 
-def _ask(
-    view: View, laps: Laps, name: str, function: Callable[..., Any], result: FitResult, here: bool = False
-) -> live.Answer:
-    key = question_key(result.key, function, (laps.trials,))
-    return view.fit.ask(name, key, function, result.model_bytes, laps.trials, deadline_s=120.0, watched=True, here=here)
-
-
-def _applied(view: View, laps: Laps, name: str, now: live.Shown) -> tuple[Floats, State] | None:
-    """The model applied to another driver: straight from its posterior first, then as it reads states out."""
-    result, wanted = now.result, now.wanted
-    if result is not view.shown.result or result is None or wanted is None or not now.train:
-        return None
-    raw, state = None, now.state
-    exact = _exact(view, laps, name, now)
-    if _tested(now, laps):
-        raw = None if view.look is None else view.look.test
-    elif exact.fresh:
-        raw = exact.value
-    if raw is None:
-        if wanted.family != "gdm" or exact.message:  # others have one way to read states
-            return None
-        here = laps.trials.n_samples * now.n_states <= PREVIEW_HERE
-        quick = _ask(view, laps, f"{name}-quick", looks.quick_states, result, here=here)
-        if not quick.fresh:
-            return None
-        raw, state = quick.value, "preview"
-    states: Floats = now.once(name, lambda: np.concatenate(live.in_order(raw, now.order)), of=(raw,))
-    return states, state
+def _apply(view: View, laps: Laps, name: str, now: live.FitState) -> tuple[tuple[Floats, ...] | None, bool]:
+    """Return the model's states of another driver, None while they are not known, and whether that failed."""
+    if _are_held_out(now, laps):
+        shown = now.result is not None and now.result is view.state.result and bool(now.states)
+        return (view.look.test if shown and view.look is not None else None), bool(view.look_query.message)
+    query = _query(view, laps, name, now)
+    return (query.value if query.fresh else None), bool(query.message)

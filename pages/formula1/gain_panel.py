@@ -30,10 +30,10 @@ from gdm_studio.plot.figures.base import (
 )
 from pages.formula1 import data, state_names, teams, time_gained, weekend
 from pages.formula1.circuit_map import STATIONS, cursor
-from pages.formula1.data import Circuit, DriverReading, race_of, read, unanswered
+from pages.formula1.data import Circuit, DriverReading, race_of, read, show_failure
 from pages.formula1.teams import LineStyle
 from pages.formula1.time_gained import SURE, SURE_OF_MANY, Gain
-from pages.lab import Unread, View
+from pages.lab import Undecoded, View
 from pages.ui import shell
 from pages.ui.controls import one_of
 from pages.ui.plot import plot
@@ -57,13 +57,13 @@ def pick_driver(view: View, session: Session, side: str) -> str:
     return one_of(SIDES[side], offered, default, key=f"driver-{side}", as_ids=True, among=among)
 
 
-def chosen(view: View, side: str, code: str) -> tuple[data.Laps, DriverReading | Unread]:
+def chosen(view: View, side: str, code: str) -> tuple[data.Laps, DriverReading | Undecoded]:
     """The chosen laps of a driver, and their states. Raises where there are no such laps of this driver."""
     pick = race_of(view).pick
     laps = data.laps_of(pick.place, code, pick.looked)
     name = "test" if code == pick.test else f"driver-{side}"
     found = read(view, laps, name)
-    unanswered(view, laps, name)
+    show_failure(view, laps, name)
     return laps, found
 
 
@@ -140,7 +140,7 @@ def beside(view: View) -> None:
                 "nothing of chance between laps; lines are what the clocks leave open."
             )
         drawn = partial(bars, codes, gain, kind, looks)
-        plot(view.shown.once("won-beside", drawn, of=(gain,)), key="won", still=True)
+        plot(view.state.memoize("won-beside", drawn, of=(gain,)), key="won", still=True)
         shell.quiet(said)
 
 

@@ -123,14 +123,14 @@ with page.picture, st.container(key="formula1-remarks"):
 stands = data.standing(view)
 stands = replace(stands, naming=state_names.naming(stands))
 called = () if stands.naming is None else stands.naming.names
-named = {} if view.shown.result is None else {view.shown.result.key: called}
-lab.picture(view, lambda now: picture.drawn(view, now, options, named))
-lab.follow(view, picture.followed(view, options))
+named = {} if view.state.result is None else {view.state.result.key: called}
+lab.picture(view, lambda now: picture.make_panels(view, now, options, named))
+lab.preview(view, picture.make_preview(view, options))
 
 shown = data.on_map(stands, options.which)
 race = data.race_of(shown)
 with legend, shell.of(view.made_for):
-    n_states = max(2, view.shown.n_states or choice.n_states)
+    n_states = max(2, view.state.n_states or choice.n_states)
     shell.state_key(n_states, called or None)
 with said_above, shell.of(view.made_for):
     for said in findings.sentences(shown):

@@ -16,9 +16,9 @@ from gdm_studio.plot.figures.base import Figure, names_of
 from pages import lab
 from pages.formula1 import circuit_map, telemetry
 from pages.formula1.data import Circuit, DriverReading, Floats, Laps, along_lap, race_of, read, standing
-from pages.lab import Unread, held, live
+from pages.lab import Undecoded, live, preview_figures
 from pages.ui.controls import one_of, slide, switch
-from pages.ui.plot import Part, Picture, by_key
+from pages.ui.plot import Panel, Picture, by_key
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,9 @@ def choose_options(train: str, test: str) -> MapOptions:
     return MapOptions(which, drawn == "mean", on, circuit_map.MOST if every else 1, weight / 100, presence / 100, grey)
 
 
-def drawn(view: lab.View, now: live.Shown, options: MapOptions, named: Mapping[str, Sequence[str]]) -> dict[str, Part]:
+def make_panels(
+    view: lab.View, now: live.FitState, options: MapOptions, named: Mapping[str, Sequence[str]]
+) -> dict[str, Panel]:
     """The map and the strips along the lap, in a picture that may still move.
 
     named  what the states of a finished fit are called, by its key
@@ -91,53 +93,55 @@ def drawn(view: lab.View, now: live.Shown, options: MapOptions, named: Mapping[s
     names = tuple(named.get(now.result.key, ())) if now.result is not None else ()
     codes = (race.train.code, race.test.code)
     track, along, area = (Picture(None, key, revision=revision) for key in ("map", "strips", "shares"))
-    if isinstance(here, Unread):
+    if isinstance(here, Undecoded):
         track = replace(track, title=here.title, note=here.note)
     else:
         # Of a slider that is held, each value is a map of its own: only the last is kept.
-        made = now.once(
+        made = now.memoize(
             ("map", options.which),
             lambda: track_map(circuit, here, options, names),
             of=(here.states,),
             settings=(options, names),
         )
         track = replace(track, figure=made, state=here.state, clicked=partial(telemetry.clicked, circuit))
-        made = now.once(
+        made = now.memoize(
             ("shares", options.which), lambda: shares(circuit, here, names), of=(here.states,), settings=names
         )
         area = replace(area, figure=made, state=here.state)
     if drivers := lab.together([ours, theirs]):
         states = tuple(driver.states for driver in drivers)
-        made = now.once("strips", lambda: strips(circuit, drivers, codes, names), of=states, settings=(codes, names))
+        made = now.memoize("strips", lambda: strips(circuit, drivers, codes, names), of=states, settings=(codes, names))
         along = replace(along, figure=made, state=drivers[-1].state)
     return by_key(track, along, area)
 
 
-def followed(view: lab.View, options: MapOptions) -> held.Followed:
+def make_preview(view: lab.View, options: MapOptions) -> preview_figures.SliderPreview:
     """What the browser draws by itself while a slider is held: all but the states beside each segment."""
-    race, n_train = race_of(view), len(view.data.train)
+    race, n_train = race_of(view), len(view.dataset.train)
     circuit, sides = race.circuit, {"train": race.train, "test": race.test}
     laps, whole = sides[options.which], f"{options.which} laps"
 
-    def parts(states: held.States, _: held.States | None) -> held.Parts:
+    def parts(states: preview_figures.States, _: preview_figures.States | None) -> preview_figures.Parts:
         soft = {"train": np.concatenate(states[:n_train]), "test": np.concatenate(states[n_train:])}
         lap = {side: along_lap(sides[side].distance, soft[side], circuit.n_bins, circuit.length) for side in sides}
         return {**lap, whole: lap[options.which][_around(circuit)] if options.averaged else soft[options.which]}
 
     where = circuit.at(_middles(circuit)) if options.averaged else laps.place
     dots = len(where) > circuit_map.DOTS_ABOVE
-    seen = held.places(
+    seen = preview_figures.places(
         whole, where, line=0 if dots else circuit_map.LINE, dot=circuit_map.DOT if dots else 0, fades=["badge"]
     )
     ours, theirs = race.train.code, race.test.code
     step = circuit.length / circuit.n_bins
-    chosen = {"map": seen, "shares": held.areas(options.which)}
-    figures = chosen | {"strips": held.strips({ours: "train", theirs: "test"}, step)}
+    chosen = {"map": seen, "shares": preview_figures.areas(options.which)}
+    figures = chosen | {"strips": preview_figures.strips({ours: "train", theirs: "test"}, step)}
     # While a model trains, it has read the laps of the first driver alone.
-    trained = chosen | {"strips": held.strips({ours: "train"}, step, waiting=[theirs])}
-    trials = tuple(range(len(view.data.trials)))
-    settings = (options.which, options.averaged, view.data.test.fingerprint)
-    return held.Followed(trials, parts, figures, settings, replayed=trained if options.which == "train" else {})
+    trained = chosen | {"strips": preview_figures.strips({ours: "train"}, step, waiting=[theirs])}
+    trials = tuple(range(len(view.dataset.trials)))
+    settings = (options.which, options.averaged, view.dataset.test.fingerprint)
+    return preview_figures.SliderPreview(
+        trials, parts, figures, settings, replayed=trained if options.which == "train" else {}
+    )
 
 
 def _around(circuit: Circuit) -> npt.NDArray[np.int64]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from pages import lab
 from pages.formula1.data import race_of, read
 from pages.lab import scores as rows
 from pages.lab.card import Rows
-from pages.lab.view import question_key
+from pages.lab.view import query_key
 from pages.ui import shell
 from pages.ui.card import Score
 from pages.ui.model_controls import Choice
@@ -43,11 +42,7 @@ _VOTE_HELP = (
 )
 
 
-@dataclass(frozen=True)
-class RivalScores:
-    """For the card: what recurrent SLDS reaches, over seeds, at each number of states that the sweep has fitted."""
-
-    by_states: Mapping[int, list[float]]
+RIVALS = "rivals"  # in the fit's memory: scores of the recurrent SLDS over seeds, by number of states
 
 
 def show_card(view: lab.View) -> None:
@@ -61,10 +56,10 @@ def named_segments(view: lab.View) -> str:
     """How many segments have a state of their own: a state is no corner."""
     race = race_of(view)
     here, segment = read(view, race.train, "train"), race.train.segment
-    if isinstance(here, lab.Unread) or segment is None:
+    if isinstance(here, lab.Undecoded) or segment is None:
         return ""
     states = here.states
-    found: int = view.shown.once("named-segments", lambda: _distinct(states, segment), of=(states, segment))
+    found: int = view.state.memoize("named-segments", lambda: _distinct(states, segment), of=(states, segment))
     return f"A state is no corner: these {states.shape[1]} name {found} of {len(race.circuit.segments)} segments."
 
 
@@ -82,8 +77,7 @@ def rows_of(view: lab.View) -> Rows:
     if race_of(view).pick.looked.drives:
         told = _told(view)
         return lambda scores: driving_rows(scores, told)
-    known = view.fit.records.last(RivalScores)
-    rslds = known.by_states.get(view.shown.n_states, []) if known is not None else []
+    rslds = view.fit.memory.get(RIVALS, {}).get(view.state.n_states, [])
     return lambda scores: score_rows(scores, rslds)
 
 
@@ -94,9 +88,9 @@ def _told(view: lab.View) -> Mapping[str, float]:
         return found
     if not view.settled:
         return {}
-    asked = (view.data.train, view.data.test)
-    key = question_key("told", supervised_controls, asked)
-    answer = view.fit.ask("told", key, supervised_controls, *asked, deadline_s=120.0, kept=view.data.keep)
+    asked = (view.dataset.train, view.dataset.test)
+    key = query_key("told", supervised_controls, asked)
+    answer = view.fit.query("told", key, supervised_controls, *asked, kept=view.dataset.keep)
     return answer.value if answer.fresh else {}
 
 

@@ -15,8 +15,8 @@ from gdm_core.analysis.tables import harmless
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import numbered
 from pages.formula1.data import race_of, read
-from pages.lab import Unread, View
-from pages.lab.naming import Naming
+from pages.lab import Undecoded, View
+from pages.lab.naming import StateNames
 from pages.ui import settings, shell
 from pages.ui.controls import whole
 
@@ -28,11 +28,11 @@ LONGEST = 40
 
 def profiles(view: View) -> list[Driving]:
     """Each state of the finished fit in numbers, over the fitted driver's laps; none before there is one."""
-    shown, race = view.shown, race_of(view)
+    shown, race = view.state, race_of(view)
     here, laps = read(view, race.train, "train"), race.train
-    if isinstance(here, Unread) or shown.result is None:
+    if isinstance(here, Undecoded) or shown.result is None:
         return []
-    found: list[Driving] = shown.once(
+    found: list[Driving] = shown.memoize(
         "profiles",
         lambda: describe(here.soft, laps.car, race.circuit.curvature_at(laps.distance)),
         of=(here.soft, laps),
@@ -42,21 +42,21 @@ def profiles(view: View) -> list[Driving]:
 
 def names(view: View) -> list[str]:
     """The name of each state, in the order of colours: the visitor's own, else the one proposed; [] before there are any."""
-    shown = view.shown
+    shown = view.state
     if shown.result is None:
         return []
     own = _own(fit_of(view))
     return [own.get(k, name) for k, name in zip(shown.order, proposed_names(profiles(view)), strict=False)]
 
 
-def naming(view: View) -> Naming | None:
+def naming(view: View) -> StateNames | None:
     """The same as what readings, figures and files call the states, with the numbers that states have everywhere."""
-    return Naming.called(numbered(named)) if (named := names(view)) else None
+    return StateNames.called(numbered(named)) if (named := names(view)) else None
 
 
 def fit_of(view: View) -> str:
     """What names belong to: the same settings are the same fit wherever a link is opened."""
-    choice = view.setting.choice
+    choice = view.spec.choice
     return settings.scope(choice.family, sorted(choice.config.items()), race_of(view).pick)
 
 
@@ -116,7 +116,7 @@ def keep_names(editor: str, fit: str, order: Sequence[int]) -> None:
 
 def tab(view: View) -> None:
     """A table: each state in numbers beside its name, which can be changed."""
-    shown, found = view.shown, profiles(view)
+    shown, found = view.state, profiles(view)
     if shown.result is None or not found:
         shell.empty("A moment", "States are described when the fit is done.")
         return

@@ -28,7 +28,7 @@ from pages.formula1 import (
 from pages.formula1.data import Circuit, DriverReading, race_of, read
 from pages.formula1.picture import MapOptions, shares, strips, track_map
 from pages.formula1.scorecard import rows_of
-from pages.lab import Reading, Unread, View
+from pages.lab import Decoded, Undecoded, View
 from pages.lab.figures import matrix
 from pages.ui import legend, shell
 from pages.ui.plot import plot
@@ -36,7 +36,7 @@ from pages.ui.plot import plot
 FIRST_LAPS = 3
 
 
-def show(view: View, here: DriverReading | Unread, options: MapOptions) -> None:
+def show(view: View, here: DriverReading | Undecoded, options: MapOptions) -> None:
     """The tabs, about the driver on the map, which is drawn as `options` say."""
     session = data.open_session(race_of(view).pick.place)
     best = "Qualifying" if is_qualifying(session) else "Best laps"
@@ -65,7 +65,7 @@ def usage(view: View, here: DriverReading) -> None:
     with shell.panel("first-laps", f"{laps.code}: the first {len(starts)} laps"):
         plot(
             figures.proportions(
-                states[first], step=view.data.step(here.trial), unit="s", height=190,
+                states[first], step=view.dataset.step(here.trial), unit="s", height=190,
                 ticks=[(float(seconds[i]), f"lap {laps.lap[first][i]}") for i in starts],
                 names=names, labels=here.naming.short,
                 caption="The share of each state at every moment. A circuit that is understood repeats itself lap after lap.",
@@ -104,7 +104,7 @@ def _by_segment(circuit: Circuit, here: DriverReading) -> Figure:
     return figure
 
 
-def stays(view: View, reading: Reading) -> None:
+def stays(view: View, reading: Decoded) -> None:
     left, right = st.columns(2, gap="small")
     with left:
         lab.stays(view, reading)
@@ -112,7 +112,7 @@ def stays(view: View, reading: Reading) -> None:
         plot(matrix(reading), key="matrix", state=reading.state)
 
 
-def prediction(view: View, reading: Reading) -> None:
+def prediction(view: View, reading: Decoded) -> None:
     if not race_of(view).pick.looked.channels:
         shell.quiet(
             "The model sees ten random mixtures of X and Y, as in the paper, and predicts those. Choose what the car does at "

@@ -34,8 +34,8 @@ from pages.formula1.data import TELEMETRY, Circuit, DriverReading, Floats, race_
 from pages.formula1.tables import clock
 from pages.formula1.teams import LineStyle
 from pages.formula1.time_gained import SURE, SURE_OF_MANY, Gap
-from pages.lab import Unread, View, together
-from pages.lab.live.pictures import State
+from pages.lab import Undecoded, View, together
+from pages.lab.live.state import State
 from pages.ui import settings, shell
 from pages.ui.controls import one_of
 from pages.ui.plot import plot
@@ -224,6 +224,7 @@ def _alt(channels: Sequence[str], shown: Sequence[Trace]) -> str:
 TAB = "Telemetry"
 WHOLE = "lap"
 BEFORE_M, AFTER_M = 250.0, 200.0  # of a corner: from braking to flat out
+DRAWN = "drawn together"  # in the fit's memory
 A_MOMENT = "A moment", "The fitted model is being applied to this driver."
 
 
@@ -276,7 +277,7 @@ def tab(view: View) -> None:
     """Pick two to four laps, and where to look."""
     race = race_of(view)
     session = data.open_session(race.pick.place)  # of the fit that is shown, which may be an earlier one
-    picked: list[DriverReading | Unread] = []
+    picked: list[DriverReading | Undecoded] = []
     asked: list[tuple[str, int]] = []
     lacking = ""
     for side, place in zip(gain_panel.SIDES, st.columns(4, gap="small"), strict=True):
@@ -308,15 +309,15 @@ def tab(view: View) -> None:
         shell.empty("No timed lap", lacking)
         if not picked:
             return
-    kept = view.fit.records.last(DrawnTogether)
+    kept: DrawnTogether | None = view.fit.memory.get(DRAWN)
     show = partial(_draw, view, driven=[lap for _, lap in asked], zoom=spans.get(zoom))
     if len(drivers := together(picked)) == len(picked):
-        view.fit.records.keep(DrawnTogether(tuple(asked), drivers))
+        view.fit.memory[DRAWN] = DrawnTogether(tuple(asked), drivers)
         show(drivers, state=drivers[-1].state, called=numbered(state_names.names(view)))
     elif kept is not None and kept.asked == tuple(asked):  # until all are there, what was seen of them before stands
         show(kept.drivers, state="stale", called=())
     else:
-        missing = next((driver for driver in picked if isinstance(driver, Unread)), None)
+        missing = next((driver for driver in picked if isinstance(driver, Undecoded)), None)
         shell.empty(*(A_MOMENT if missing is None else (missing.title, missing.note)))
 
 
@@ -325,7 +326,7 @@ def _draw(
     called: Sequence[str],
 ) -> None:  # fmt: skip
     circuit, session = race_of(view).circuit, data.open_session(race_of(view).pick.place)
-    every = view.shown.once(
+    every = view.state.memoize(
         "laps-laid-over",
         lambda: [trace(session, circuit, here, lap) for here, lap in zip(drivers, driven, strict=True)],
         of=tuple(here.states for here in drivers),
@@ -347,7 +348,7 @@ def _draw(
     with shell.panel("telemetry"):
         draw = partial(laid_over, circuit, laps, looks, zoom)
         plot(
-            view.shown.once("telemetry", draw, of=tuple(laps), settings=zoom),
+            view.state.memoize("telemetry", draw, of=tuple(laps), settings=zoom),
             key="telemetry",
             state=state,
             revision=str(zoom),

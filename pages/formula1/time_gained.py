@@ -14,7 +14,7 @@ from datasets.f1.time_won import By
 from datasets.formula1 import LapClock, Session, TimeWon
 from pages.formula1 import data
 from pages.formula1.data import Circuit, DriverReading, Observation, Place, Race, race_of
-from pages.lab import Unread, View, together
+from pages.lab import Undecoded, View, together
 
 SURE = 1.96  # standard errors: 95 % of what laps leave open lies within
 SURE_OF_MANY = 3.0  # standard errors: among some twenty parts of the lap, chance alone would name one at two
@@ -152,13 +152,13 @@ def usual_of(race: Race) -> Between | None:
 
 
 def gains_of(
-    view: View, found: Between, drivers: Sequence[DriverReading | Unread], names: Sequence[str]
+    view: View, found: Between, drivers: Sequence[DriverReading | Undecoded], names: Sequence[str]
 ) -> Mapping[str, Gain]:
     """All that there are, also by states once there are those of both drivers, of one and the same fit."""
     known = together(drivers)
     if len(known) < 2:
         return found.gains
-    gain: Gain = view.shown.once(
+    gain: Gain = view.state.memoize(
         ("won-by-state", found.codes, found.won.by),
         lambda: in_states(race_of(view).circuit, found.won, known, names),
         of=(found, known[0].states, known[1].states),

@@ -4,7 +4,7 @@ A whole lab page (tests/support/pendulum_page.py is one, and docs/architecture.m
 
     frame = shell.frame("pendulum", title="Pendulum")
     with frame.controls:
-        data = lab.Data("two pendulums", train, test, Recipe([...], [...]))    # what is fitted, and how a script gets it
+        data = lab.Dataset("two pendulums", train, test, Recipe([...], [...]))    # what is fitted, and how a script gets it
         choice = model_controls.choose(n_channels=2, n_samples=train.n_samples)
     view = lab.begin(frame, data, choice)                   # asks for the fit; returns at once with what there is to show
     lab.picture(view, lambda now: draw(view.read(now)))     # drawn now, and again and again while the fit runs
@@ -14,28 +14,29 @@ A whole lab page (tests/support/pendulum_page.py is one, and docs/architecture.m
     lab.end(view)                                           # address, footer; the last line
 
 view.read(now) gives one trial as a fit reads it (`states` in the order of colours, `state` for plot(), `note` for the
-caption). view.ask(name, function, ...) has a function of the library work on the fitted model on a worker.
+caption). view.query(name, function, ...) has a function of the library work on the fitted model on a worker.
 """
 
 from pages.lab.card import honest_card as honest_card
 from pages.lab.card import measured as measured
-from pages.lab.data import Data as Data
-from pages.lab.data import Measure as Measure
-from pages.lab.data import Setting as Setting
+from pages.lab.dataset import Dataset as Dataset
+from pages.lab.decoded import Decoded as Decoded
+from pages.lab.decoded import Undecoded as Undecoded
+from pages.lab.decoded import together as together
 from pages.lab.export import offer as offer
 from pages.lab.fit import LAST_FIT as LAST_FIT
-from pages.lab.fit import as_known_then as as_known_then
 from pages.lab.fit import begin as begin
+from pages.lab.fit import choose_filtered as choose_filtered
 from pages.lab.fit import end as end
 from pages.lab.fit import picture as picture
-from pages.lab.held import follow as follow
+from pages.lab.slider_preview import SliderPreview as SliderPreview
+from pages.lab.slider_preview import preview as preview
+from pages.lab.spec import Measure as Measure
+from pages.lab.spec import PageSpec as PageSpec
 from pages.lab.suggest import suggest as suggest
 from pages.lab.tabs import prediction as prediction
 from pages.lab.tabs import shares as shares
 from pages.lab.tabs import show_tabs as show_tabs
 from pages.lab.tabs import stays as stays
 from pages.lab.tabs import transitions as transitions
-from pages.lab.view import Reading as Reading
-from pages.lab.view import Unread as Unread
 from pages.lab.view import View as View
-from pages.lab.view import together as together

@@ -1,4 +1,4 @@
-"""The honest card of a lab: scores of the fit that stands, or those of the earlier one, dimmed and named."""
+"""The card of a lab page: scores of the displayed fit next to baselines, or those of the earlier one, dimmed."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from gdm_core.engine import Priority
 from gdm_studio.plot.figures import names_of
 from gdm_studio.seeds import more_seeds
 from pages.lab import live, sentences
 from pages.lab.sentences import LastChange, Settled, finding
-from pages.lab.view import View, question_key
+from pages.lab.spec import PageSpec
+from pages.lab.view import View, query_key
 from pages.ui import card, navigation, shell
 from pages.ui.card import Score
 from pages.ui.model_controls import SEED_RANGE
-from pages.ui.plot import Part, Text, by_key
+from pages.ui.plot import Panel, Text, by_key
 
 OPEN_ON = "What is open on: {}"  # how the Compare page calls the data of another one, in its address, too
 FIT = "-fit"  # ends the name of the question for the fit of another seed
-DEADLINE_S = 300.0  # a second of work, on a machine that may have much else to do
+LAST_CHANGE = "last change"
 Rows = Callable[[Mapping[str, Any]], list[Score]]
 
 SHIPPED = (
@@ -32,22 +34,21 @@ SHIPPED = (
 )
 
 
-def measured(view: View) -> live.Answer:
-    """Everything measured of the fit that stands, beside its baselines; else the last that was measured."""
-    answers, wanted, measure = view.fit.answers, view.shown.wanted, view.setting.measure
-    if not view.settled or wanted is None:
-        return answers.latest("scores")
-    about = replace(wanted, where=view.setting)
+def measured(view: View) -> live.Query:
+    """Return the scores of the displayed fit next to its baselines, or the last scores."""
+    queries, spec, measure = view.fit.queries, view.state.spec, view.spec.measure
+    if not view.settled or spec is None:
+        return queries.latest("scores")
     if view.shipped_scores is not None:
-        answers.learn("scores", view.shipped_scores["scores"], about)
-        return live.Answer(view.shipped_scores["scores"], fresh=True, about=about)
-    question = (wanted.train, wanted.test, *measure.options, int(wanted.config.get("seed", 0)))
-    return view.ask("scores", measure.scores, *question, deadline_s=DEADLINE_S, about=about, kept=True)
+        queries.set_latest("scores", view.shipped_scores["scores"], view.spec)
+        return live.Query(view.shipped_scores["scores"], fresh=True, about=view.spec)
+    question = (spec.trials, spec.dataset.test, *measure.options, int(spec.config.get("seed", 0)))
+    return view.query("scores", measure.scores, *question, about=view.spec, kept=True)
 
 
 @dataclass(frozen=True)
-class Told:
-    """The card at one moment: its HTML, and the rows in it once they belong to what stands."""
+class CardContent:
+    """The card at one moment: its HTML, and its rows if they belong to the displayed fit."""
 
     html: str
     rows: list[Score]
@@ -55,33 +56,35 @@ class Told:
 
 
 def honest_card(view: View, rows_of: Rows, *, says: bool = False) -> list[Score]:
-    """Show the card and the progress of the fit; the rows, once they belong to what stands.
+    """Show the card and the progress of the fit; return the rows once they belong to the displayed fit.
 
-    Scores appear as they are measured, and those of further seeds widen what they say, while no script runs.
+    Scores appear as they are computed, and those of further seeds refine them, while no script runs.
 
-    says  a line on top says what was found; else the top says what the last change did alone
+    says  begin with a line on what was found; otherwise only with what the last change did
     """
-    answers = view.fit.answers
-    told = _told(view, rows_of, says)
-    latest = answers.news, told
+    queries = view.fit.queries
+    content = _make_content(view, rows_of, says)
+    latest = queries.n_news, content
 
-    def scores(_: live.Shown) -> dict[str, Part]:
+    def make_card(_: live.FitState) -> dict[str, Panel]:
         nonlocal latest
-        answers.collect()
-        if latest[0] != answers.news:  # another look at the same answers says the same
-            latest = answers.news, _told(view, rows_of, says)
+        queries.collect()
+        if latest[0] != queries.n_news:
+            latest = queries.n_news, _make_content(view, rows_of, says)
         return by_key(Text(latest[1].html, "honest-card"))
 
     with view.frame.card:
         with st.container(key="gdm-progress"):
-            live.cancel_button(view.fit, view.page)
-            live.region(view.fit, live.progress)
-        live.region(view.fit, scores)
-        if told.message:
-            again = partial(answers.again, "scores")
-            shell.error("The scores could not be worked out", told.message, retry=f"{view.page}-rescore", again=again)
-        if view.data.missing:
-            shell.quiet(view.data.missing)
+            live.show_cancel(view.fit, view.page)
+            live.draw_panels(view.fit, live.make_progress)
+        live.draw_panels(view.fit, make_card)
+        if content.message:
+            again = partial(queries.retry, "scores")
+            shell.error(
+                "The scores could not be worked out", content.message, retry=f"{view.page}-rescore", again=again
+            )
+        if view.dataset.missing:
+            shell.quiet(view.dataset.missing)
         if view.came and view.current:
             shell.quiet(SHIPPED)
         st.page_link(
@@ -90,83 +93,85 @@ def honest_card(view: View, rows_of: Rows, *, says: bool = False) -> list[Score]
             icon=":material/compare_arrows:",
             query_params={"data": OPEN_ON.format(view.frame.title)},
         )
-    return told.rows
+    return content.rows
 
 
-def _told(view: View, rows_of: Rows, says: bool) -> Told:
-    """The card as things stand; asks for what is not measured yet."""
-    answer, shown = measured(view), view.shown
-    rows = rows_of(answer.value) if answer.value is not None else []
-    seeds = other_seeds(view) if answer.fresh else _without_seeds(view)
+def _make_content(view: View, rows_of: Rows, says: bool) -> CardContent:
+    """Return the card as it is now; ask for scores that are missing."""
+    query, state = measured(view), view.state
+    rows = rows_of(query.value) if query.value is not None else []
+    seeds = other_seeds(view) if query.fresh else _cancel_seeds(view)
     rows = with_spread(rows, [rows_of(found) for found in seeds])
-    scored: live.Wanted | None = answer.about
-    if answer.fresh:
-        said = {"change": _last_change(view, rows)}
+    scored: PageSpec | None = query.about
+    if query.fresh:
+        lines = {"change": _last_change(view, rows)}
         if says:
-            of = f"the {view.data.tested if view.is_new else 'fitted trial'}"
-            said = {"finding": finding(view.read(), of, rows)} | said
-        lines = "".join(f'<p class="gdm-{kind}">{escape(words)}</p>' for kind, words in said.items() if words)
-        return Told(shell.marked(lines + card.scores_html(rows, status=shown.status), view.made_for), rows)
-    if answer.so_far is not None:
-        known = rows_of(answer.so_far)
+            of = f"the {view.dataset.tested if view.is_new else 'fitted trial'}"
+            lines = {"finding": finding(view.read(), of, rows)} | lines
+        html = "".join(f'<p class="gdm-{kind}">{escape(words)}</p>' for kind, words in lines.items() if words)
+        return CardContent(shell.marked(html + card.scores_html(rows, status=state.summary), view.made_for), rows)
+    if query.partial is not None:
+        known = rows_of(query.partial)
         there = {row.name for row in known}
         html = card.scores_html(known, to_come=[row for row in rows if row.name not in there])
-        if comes := answer.so_far.get("under_way"):
+        if comes := query.partial.get("under_way"):
             what, done, of_all = comes
             html += shell.running_html(f"scores, {done} of {of_all} parts: now {what}", done / of_all)
-    elif rows and scored is not None and scored.train.fingerprint == view.data.train.fingerprint:
+    elif rows and scored is not None and scored.trials.fingerprint == view.dataset.train.fingerprint:
         html = card.scores_html(
-            rows, earlier=sentences.earlier(view.setting, scored.where), meanwhile=_waiting(view, answer)
+            rows, earlier=sentences.describe_earlier(view.spec, scored), meanwhile=_waiting(view, query)
         )
-    else:  # numbers of other data would mislead, and so would verdicts beside a fit that is watched from its start
-        html = card.scores_html([], to_come=rows, status=_waiting(view, answer))
-    return Told(html, [], answer.message)
+    else:  # numbers of other data would mislead
+        html = card.scores_html([], to_come=rows, status=_waiting(view, query))
+    return CardContent(html, [], query.message)
 
 
 def _last_change(view: View, rows: Sequence[Score]) -> str:
-    """What the last change of settings did to the fit that stands; "" where nothing can be said."""
-    choice, shown = view.choice, view.shown
-    if shown.wanted is None or not shown.train:
+    """Return what the last change of settings did to the displayed fit; "" if nothing can be said."""
+    choice, state = view.choice, view.state
+    if state.spec is None or not state.states:
         return ""
     now = Settled(
-        shown.wanted.key,
-        (view.data.train.fingerprint, view.data.test.fingerprint),
-        {"model": choice.label} | {name: sentences.said(name, value) for name, value in choice.config.items()},
-        np.concatenate([states.argmax(axis=1) for states in shown.train]),
-        tuple(names_of(shown.n_states)),
+        state.spec.key,
+        (view.dataset.train.fingerprint, view.dataset.test.fingerprint),
+        {"model": choice.label}
+        | {name: sentences.describe_setting(name, value) for name, value in choice.config.items()},
+        np.concatenate([states.argmax(axis=1) for states in state.states]),
+        tuple(names_of(state.n_states)),
         rows[0] if rows else None,
     )
-    last = view.fit.records.last(LastChange)
-    return view.fit.records.keep(LastChange(now) if last is None else last.then(now)).sentence
+    last: LastChange | None = view.fit.memory.get(LAST_CHANGE)
+    change = view.fit.memory[LAST_CHANGE] = LastChange(now) if last is None else last.then(now)
+    return change.sentence
 
 
 def other_seeds(view: View, ask: bool = True) -> list[Mapping[str, Any]]:
-    """Scores of more fits of what stands, from other seeds, as far as they are known.
+    """Return the scores of fits from other seeds, as far as they are known.
 
-    With `ask`, the next one is worked out when nobody waits for anything: what is looked at comes first.
+    With `ask`, the next one is computed at low priority.
     """
-    wanted, answers, measure = view.shown.wanted, view.fit.answers, view.setting.measure
-    if not view.settled or wanted is None or "seed" not in wanted.config:
-        return _without_seeds(view)
+    spec, queries, measure = view.state.spec, view.fit.queries, view.spec.measure
+    if not view.settled or spec is None or "seed" not in spec.config:
+        return _cancel_seeds(view)
     if view.shipped_scores is not None:
         return list(view.shipped_scores.get("seeds", []))
     found: list[Mapping[str, Any]] = []
     for more in range(1, more_seeds() + 1):
-        seed = (int(wanted.config["seed"]) + more) % (SEED_RANGE[1] + 1)
-        other = replace(wanted, config={**wanted.config, "seed": seed})
-        question, name = (wanted.train, wanted.test, *measure.options, seed), f"seed-{more}"
-        key = question_key(other.key, measure.scores, question)
-        known = answers.find(name, key)
+        seed = (int(spec.config["seed"]) + more) % (SEED_RANGE[1] + 1)
+        other = replace(spec, config={**spec.config, "seed": seed})
+        question, name = (spec.trials, spec.dataset.test, *measure.options, seed), f"seed-{more}"
+        key = query_key(other.key, measure.scores, question)
+        known = queries.find(name, key)
         if known is not None:
             found.append(known)
             continue
-        if not ask or answers.pending_besides(name):
+        if not ask or queries.is_pending_except(name):
             break
-        # Fitted apart from being scored: looked at through other trials, it is the same fit.
-        fit = answers.ask_fit(f"{name}{FIT}", other.spec)
+        # Fitted and scored as two jobs: the same fit may be scored on other held-out trials.
+        fit = queries.ask_fit(f"{name}{FIT}", other)
         if fit.fresh:
-            model, kept = fit.value.model_bytes, view.data.keep
-            fit = answers.ask(name, key, measure.scores, model, *question, deadline_s=DEADLINE_S, kept=kept, idle=True)
+            model, kept = fit.value.model_bytes, view.dataset.keep
+            fit = queries.ask(name, key, measure.scores, model, *question, kept=kept, priority=Priority.LOW)
             if fit.fresh:
                 found.append(fit.value)
         if fit.pending:
@@ -174,11 +179,11 @@ def other_seeds(view: View, ask: bool = True) -> list[Mapping[str, Any]]:
     return found
 
 
-def _without_seeds(view: View) -> list[Mapping[str, Any]]:
-    """No other seeds: what is looked at comes first, and needs the workers."""
+def _cancel_seeds(view: View) -> list[Mapping[str, Any]]:
+    """Cancel fits of other seeds: what the user looks at needs the workers."""
     for more in range(1, more_seeds() + 1):
-        view.fit.answers.give_up(f"seed-{more}{FIT}")
-        view.fit.answers.give_up(f"seed-{more}")
+        view.fit.queries.cancel(f"seed-{more}{FIT}")
+        view.fit.queries.cancel(f"seed-{more}")
     return []
 
 
@@ -204,24 +209,24 @@ def with_spread(rows: list[Score], others: list[list[Score]]) -> list[Score]:
 
 
 def rows_now(view: View, rows_of: Rows) -> list[Score]:
-    """The rows of what stands, if they are known already: asks nothing."""
-    found, wanted = view.fit.answers.latest("scores"), view.shown.wanted
-    mine = view.settled and found.about is not None and wanted is not None and found.about.number == wanted.number
-    if not mine or found.about.where.measure != view.setting.measure:
+    """Return the rows of the displayed fit if they are known; ask nothing."""
+    query, spec = view.fit.queries.latest("scores"), view.state.spec
+    scored: PageSpec | None = query.about
+    if not view.settled or scored is None or spec is None or scored.number != spec.number:
         return []
-    return with_spread(rows_of(found.value), [rows_of(one) for one in other_seeds(view, ask=False)])
+    if scored.measure != view.spec.measure:
+        return []
+    return with_spread(rows_of(query.value), [rows_of(one) for one in other_seeds(view, ask=False)])
 
 
-def _waiting(view: View, answer: live.Answer) -> str:
-    """What has to happen before there are scores of what stands."""
-    if answer.message:
+def _waiting(view: View, query: live.Query) -> str:
+    """Return what has to happen before the displayed fit has scores."""
+    if query.message or query.partial is not None:
         return ""
-    if answer.so_far is not None:
-        return ""
-    if answer.queued:
+    if query.queued:
         return "The scores wait for a worker."
-    if answer.pending:
+    if query.pending:
         return "The fit is being scored against its baselines."
-    if view.shown.fitting:
+    if view.state.fitting:
         return "Scores appear when the fit is done."
     return "There is no finished fit of these settings to score."

@@ -19,9 +19,11 @@ from gdm_studio.plot.figures.base import Figure
 from pages.lab import figures as drawn
 from pages.lab import live
 from pages.lab.card import Rows, rows_now
-from pages.lab.data import Data, Setting, rule_words
-from pages.lab.naming import Naming
-from pages.lab.view import Reading, Seen, Unread, View
+from pages.lab.dataset import Dataset, rule_words
+from pages.lab.decoded import Decoded, TrialView, Undecoded
+from pages.lab.naming import StateNames
+from pages.lab.spec import PageSpec
+from pages.lab.view import View
 from pages.ui import legend, settings, shell
 from pages.ui.downloads import download
 from pages.ui.exports import (
@@ -49,7 +51,7 @@ class Export:
     """What a view shows, as files.
 
     view       looking by the states that files of data hold, once there are those
-    setting    what the result that stands was made with
+    spec       what the displayed result was made with
     reading    what is shown
     recipe     how a script makes the data, and what it does once it has the states
     figures    by name, made when asked for; None while a worker is still at it
@@ -58,8 +60,8 @@ class Export:
     """
 
     view: View
-    setting: Setting
-    reading: Reading
+    spec: PageSpec
+    reading: Decoded
     recipe: Recipe
     figures: Mapping[str, Callable[[], Figure | None]]
     rows_of: Rows
@@ -68,13 +70,13 @@ class Export:
 
     def files(self, index: int) -> Sequence[File]:
         """(label, make, name of the file) of a trial's data, counted over fitted ones, then new ones."""
-        return files_of(self.view.data, self.view.at(index).read_samples(exact=True))
+        return files_of(self.view.dataset, self.view.at(index).read_samples(exact=True))
 
     def unanswered(self, name: str = "") -> bool:
         """Whether a figure, or the exact states, could not be worked out: it says why, and offers to ask again."""
         view = self.view
-        answer = _questions(view, self.reading.trial).get(name, live.Answer()) if name else view.exact
-        return live.unanswered(view.fit, answer, "This could not be worked out", where="export")
+        answer = _questions(view, self.reading.trial).get(name, live.Query()) if name else view.exact
+        return live.show_failure(view.fit, answer, "This could not be worked out", where="export")
 
     def file(self, label: str, make: Callable[[], bytes], name: str) -> None:
         download(label, make, f"{self.view.stem}-{name}", key=f"{self.view.page}-export-{label}")
@@ -82,9 +84,9 @@ class Export:
 
 def offer(
     view: View,
-    reading: Reading,
+    reading: Decoded,
     rows_of: Rows,
-    figures: Callable[[Reading], Mapping[str, Callable[[], Figure | None]]] = lambda reading: {},
+    figures: Callable[[Decoded], Mapping[str, Callable[[], Figure | None]]] = lambda reading: {},
     *,
     facts: Sequence[tuple[str, str]] = (),
     after: Sequence[str] = (),
@@ -98,40 +100,44 @@ def offer(
     after     what the script says once it has the states
     more      `tables` of an Export
     """
-    asked = view.shown.wanted
-    setting: Setting = view.setting if asked is None else asked.where  # of what stands, not of what is asked for now
+    spec = view.state.spec or view.spec
     view = view.for_files
-    if isinstance(exact := view.read(exact=True), Reading) and type(reading) is Reading:
+    if isinstance(exact := view.read(exact=True), Decoded) and type(reading) is Decoded:
         reading = exact
-    data, own = setting.data, figures(reading)
+    data, own = spec.dataset, figures(reading)
     if data.recorded:
         facts, after = [*_said_of_bouts(view, reading), *facts], [*bouts_code(view, reading.naming), *after]
     export = Export(
         view=view,
-        setting=setting,
+        spec=spec,
         reading=reading,
         recipe=replace(data.recipe, after=[*data.recipe.after, *after]),
         figures=_said_rough({**own, **standard_figures(view, reading), **own}, reading),
         rows_of=rows_of,
-        facts=[*data.facts, *setting.choice.facts, *facts],
+        facts=[*data.facts, *spec.choice.facts, *facts],
         **more,
     )
     panel(export)
 
 
-def _said_of_bouts(view: View, reading: Reading) -> list[tuple[str, str]]:
+def _said_of_bouts(view: View, reading: Decoded) -> list[tuple[str, str]]:
     """What a report of a recording says besides."""
-    labels = [] if reading.expert is None else [("expert's labels", ", ".join(view.data.every_label))]
+    labels = [] if reading.expert is None else [("expert's labels", ", ".join(view.dataset.every_label))]
     names = ", ".join(reading.names[k] for k in reading.used)
-    return [("data", view.data.about), ("names", names), ("bouts", rule_words(view.rule, view.data.unit)), *labels]
+    return [
+        ("data", view.dataset.about),
+        ("names", names),
+        ("bouts", rule_words(view.rule, view.dataset.unit)),
+        *labels,
+    ]
 
 
 SCORES = ("macro_f1", "balanced_accuracy", "paper_accuracy")
 
 
-def bouts_code(view: View, naming: Naming) -> list[str]:
+def bouts_code(view: View, naming: StateNames) -> list[str]:
     """How a script names, merges and cuts states into bouts as the page does, and scores them against the labels."""
-    rule, data = view.rule, view.data
+    rule, data = view.rule, view.dataset
     return [
         "from pathlib import Path",
         "",
@@ -158,7 +164,7 @@ def bouts_code(view: View, naming: Naming) -> list[str]:
 
 
 def _said_rough(
-    figures: Mapping[str, Callable[[], Figure | None]], reading: Reading
+    figures: Mapping[str, Callable[[], Figure | None]], reading: Decoded
 ) -> dict[str, Callable[[], Figure | None]]:
     """The figures, saying so in their captions where they are of rough states, while tables have or wait for the exact ones."""
     if not reading.rough:
@@ -171,14 +177,14 @@ def _said_rough(
     return {name: partial(said, make) for name, make in figures.items()}
 
 
-def standard_figures(view: View, reading: Reading) -> dict[str, Callable[[], Figure | None]]:
+def standard_figures(view: View, reading: Decoded) -> dict[str, Callable[[], Figure | None]]:
     """The figures of the tabs that every page can have. Those that a worker is asked for are None until they are there."""
     trial, asked = reading.trial, _questions(view, reading.trial)
     key = {"states": legend.states(len(reading.names), reading.names, reading.used)}
-    called, channel = [view.data.called.get(one, one) for one in trial.channels], settings.text("channel")
+    called, channel = [view.dataset.called.get(one, one) for one in trial.channels], settings.text("channel")
     index = called.index(channel) if channel in called else 0
     found: dict[str, Callable[[], Figure | None]] = {
-        "States over time": lambda: drawn.strips(reading, cut=view.data.recorded),
+        "States over time": lambda: drawn.strips(reading, cut=view.dataset.recorded),
         "Shares of each state": lambda: legend.with_key(drawn.shares(reading), key),
         "Use of each state": lambda: drawn.usage(reading),
         "Stays": lambda: drawn.stays(reading),
@@ -187,11 +193,15 @@ def standard_figures(view: View, reading: Reading) -> dict[str, Callable[[], Fig
     }
     if trial.position is not None:
         found[PLANE] = lambda: (
-            drawn.plane(asked[PLANE].value, trial.position, view.shown.order) if asked[PLANE].fresh else None
+            drawn.plane(asked[PLANE].value, trial.position, view.state.order) if asked[PLANE].fresh else None
         )
     found[PREDICTION] = lambda: (
         drawn.prediction(
-            asked[PREDICTION].value, trial, index, name=view.data.called.get(trial.channels[index], ""), **view.timing
+            asked[PREDICTION].value,
+            trial,
+            index,
+            name=view.dataset.called.get(trial.channels[index], ""),
+            **view.timing,
         )
         if asked[PREDICTION].fresh
         else None
@@ -199,31 +209,31 @@ def standard_figures(view: View, reading: Reading) -> dict[str, Callable[[], Fig
     return found
 
 
-def _questions(view: View, trial: Trial) -> dict[str, live.Answer]:
+def _questions(view: View, trial: Trial) -> dict[str, live.Query]:
     """What a worker is asked for, by the name of the figure: not before there are the exact states, which come first."""
     names = [PREDICTION, *([] if trial.position is None else [PLANE])]
     if view.exact.value is None:
-        return {name: live.Answer() for name in names}
-    last = view.fit.answers.latest(f"envelope-{view.index}").value  # the moment last looked at, if any
+        return {name: live.Query() for name in names}
+    last = view.fit.queries.latest(f"envelope-{view.index}").value  # the moment last looked at, if any
     moment, horizon, adaptive = (
         (trial.n_samples // 2, 20, True) if last is None else (last.origin, len(last.mean), last.adaptive)
     )
-    asked = {PREDICTION: view.ask(f"envelope-{view.index}", envelope_from, trial, moment, horizon, adaptive)}
+    asked = {PREDICTION: view.query(f"envelope-{view.index}", envelope_from, trial, moment, horizon, adaptive)}
     if trial.position is not None:
-        asked[PLANE] = view.ask(f"map-{view.index}", plane_map, trial)
+        asked[PLANE] = view.query(f"map-{view.index}", plane_map, trial)
     return asked
 
 
 def panel(export: Export) -> None:
     """Buttons for everything; a sentence instead while there is no finished fit."""
-    view, shown = export.view, export.view.shown
+    view, shown = export.view, export.view.state
     result = shown.result
-    if result is None or shown.wanted is None or shown.state == "preview":
+    if result is None or shown.spec is None:
         shell.empty("Nothing to export yet", "Files are offered as soon as a fit is done.")
         return
-    title, about = f"{view.frame.title}: {export.setting.data.about}", export.setting.choice.label
+    title, about = f"{view.frame.title}: {export.spec.dataset.about}", export.spec.choice.label
     model = f"{view.stem}-{MODEL}"
-    fit = Fit(shown.wanted.family, shown.wanted.config, shown.order, model if view.came else "")
+    fit = Fit(shown.spec.family, shown.spec.config, shown.order, model if view.came else "")
     address = link()
     said = (export.recipe, fit, title, address, install())
     code = script(*said)
@@ -245,7 +255,7 @@ def panel(export: Export) -> None:
     with left, shell.panel("export-whole", "All of it"):
         columns = ", ".join(f"S{j + 1} is the model's {k + 1}" for j, k in enumerate(fit.order))
 
-        missing = [("missing values", view.data.missing)] if view.data.missing else []
+        missing = [("missing values", view.dataset.missing)] if view.dataset.missing else []
 
         def report() -> bytes:
             return report_html(
@@ -277,7 +287,7 @@ def _figures(export: Export) -> None:
             coming(preview, "This figure is being worked out.")
         return
     file = f"{export.view.stem}-{stem}"
-    plot(figure, key=preview, state=export.view.shown.state, revision=name, group="export", filename=file)
+    plot(figure, key=preview, state=export.view.state.status, revision=name, group="export", filename=file)
     first, second = st.columns(2, gap="small")
     with first:
         export.file("HTML, interactive", lambda: figure_html(figure, name), f"{stem}.html")
@@ -289,7 +299,7 @@ def _figures(export: Export) -> None:
 def _data(export: Export) -> None:
     """States and bouts of one trial."""
     view = export.view
-    index, titles = view.index, [view.data.title(i) for i in range(len(view.data.trials))]
+    index, titles = view.index, [view.dataset.title(i) for i in range(len(view.dataset.trials))]
     if len(titles) > 1:
         key = f"{view.page}-export-trial-{index}"  # another trial on the page is the first choice here, too
         chosen = st.selectbox("Trial", range(len(titles)), index, format_func=lambda i: titles[i], key=key)
@@ -301,9 +311,9 @@ def _data(export: Export) -> None:
 File = tuple[str, Callable[[], bytes], str]  # label, what makes it, name
 
 
-def files_of(data: Data, here: Reading | Unread) -> list[File]:
+def files_of(data: Dataset, here: Decoded | Undecoded) -> list[File]:
     """States, bouts and features of one trial, and which column is which state."""
-    if isinstance(here, Unread):
+    if isinstance(here, Undecoded):
         return []
     words, name = data.every_label if data.recorded else (), slug(here.trial.name)
     return [
@@ -319,7 +329,7 @@ def files_of(data: Data, here: Reading | Unread) -> list[File]:
     ]
 
 
-def named_states(here: Reading, words: Sequence[str] = ()) -> pd.DataFrame:
+def named_states(here: Decoded, words: Sequence[str] = ()) -> pd.DataFrame:
     """time, frame, p_1 .. p_K, state, entropy, the name of the bout at each moment, and what the expert called it.
 
     words   the expert's names, of which `expert_code` is the place; empty and -1 where nothing was marked. Columns that a
@@ -337,14 +347,14 @@ def named_states(here: Reading, words: Sequence[str] = ()) -> pd.DataFrame:
     return table.rename(columns={f"p_{j + 1}": f"p_{number}" for j, number in enumerate(numbers)})
 
 
-def key_of(here: Reading) -> pd.DataFrame:
+def key_of(here: Decoded) -> pd.DataFrame:
     """Which column of the states is which state, under which name and in which colour."""
     numbers, looks = [here.naming.numbers[column] for column in here.used], here.looks
     columns = [f"p_{number}" for number in numbers]
     return pd.DataFrame({"column": columns, "state": numbers, "name": looks["names"], "colour": looks["colours"]})
 
 
-def bouts_of(here: Reading, observation: str = "", subject: str = "") -> pd.DataFrame:
+def bouts_of(here: Decoded, observation: str = "", subject: str = "") -> pd.DataFrame:
     """One row a bout as shown, in the columns of BORIS.
 
     observation  what is called so in BORIS: the recording, also where the trial is a part of it
@@ -353,12 +363,12 @@ def bouts_of(here: Reading, observation: str = "", subject: str = "") -> pd.Data
     return bouts_table(here.states, here.trial, here.names, bouts=here.bouts, **named)
 
 
-def features_of(here: Reading) -> pd.DataFrame:
+def features_of(here: Decoded) -> pd.DataFrame:
     """Time, frame, and every channel that the model saw."""
     return timed(pd.DataFrame(here.trial.y, columns=list(here.trial.channels)), here)
 
 
-def timed(table: pd.DataFrame, here: Seen) -> pd.DataFrame:
+def timed(table: pd.DataFrame, here: TrialView) -> pd.DataFrame:
     """The table with frames after its time, which is left out where nobody said how long a frame takes."""
     made = table.drop(columns="time", errors="ignore")
     made.insert(0, "frame", first_frame(here.trial) + np.arange(len(table)))

@@ -16,8 +16,8 @@ from gdm_core.trials import Trial
 from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, framed, note, points, rows_axis, shape
 from gdm_studio.plot.figures.states import plain
-from pages.lab.naming import Known
-from pages.lab.view import Reading, Unread
+from pages.lab.decoded import Decoded, Undecoded
+from pages.lab.naming import Reference
 from pages.ui import legend
 
 HIGHEST = 0.9  # of the shares' axis: a name further up would be cut by the edge of the figure
@@ -25,18 +25,18 @@ BEFORE = 40  # samples of the past beside a prediction
 
 
 def rows_of_strips(
-    here: Reading | Unread, cut: bool, more: Mapping[str, npt.NDArray[np.float32]] = types.MappingProxyType({})
+    here: Decoded | Undecoded, cut: bool, more: Mapping[str, npt.NDArray[np.float32]] = types.MappingProxyType({})
 ) -> dict[str, npt.NDArray[np.float32]]:
     """What is known, `more`, bouts where they are `cut`, and states: as far as there is each."""
     rows = {} if here.known is None else {here.known.who: here.known.shares}
     rows |= more
-    if isinstance(here, Reading):
+    if isinstance(here, Decoded):
         rows |= {"bouts": figures.one_hot(here.bouts, len(here.names))} if cut else {}
         rows["states"] = here.states
     return rows
 
 
-def strips(reading: Reading, cut: bool) -> Figure:
+def strips(reading: Decoded, cut: bool) -> Figure:
     """The strips over the recording's clock, with the names of all colours."""
     known, names = reading.known, reading.names
     key = {"states": legend.states(len(names), names, reading.used)}
@@ -48,19 +48,19 @@ def strips(reading: Reading, cut: bool) -> Figure:
     return legend.with_key(figures.state_strips(rows_of_strips(reading, cut), names=called, **reading.timing), key)
 
 
-def shares(reading: Reading) -> Figure:
+def shares(reading: Decoded) -> Figure:
     figure = figures.proportions(reading.shares, labels=reading.naming.short, **reading.looks, **reading.timing)
     for mark in figure["layout"]["annotations"]:
         mark["y"] = float(np.clip(mark["y"], 1 - HIGHEST, HIGHEST))
     return figure
 
 
-def entropy(reading: Reading) -> Figure:
+def entropy(reading: Decoded) -> Figure:
     """How undecided the model is among the states that there are, as the exported table says it."""
     return figures.entropy_strip(reading.shares, **reading.timing)
 
 
-def usage(reading: Reading) -> Figure:
+def usage(reading: Decoded) -> Figure:
     """How much each state is used, beside the true use where the model has as many states."""
     known = reading.known
     if known is None or known.who != "true" or len(known.names) != len(reading.used):
@@ -69,7 +69,7 @@ def usage(reading: Reading) -> Figure:
     return figures.usage(reading.shares, **reading.looks, reference=known.shares.mean(axis=0), caption=caption)
 
 
-def stays(reading: Reading) -> Figure:
+def stays(reading: Decoded) -> Figure:
     """How long bouts last, on one axis with what is known."""
     known, row = reading.known, np.full(len(reading.names), -1)
     row[reading.used] = np.arange(len(reading.used))
@@ -78,19 +78,19 @@ def stays(reading: Reading) -> Figure:
     return figures.dwell(row[reading.bouts], len(reading.used), beside=beside, **reading.looks, **timing)
 
 
-def known_stays(reading: Reading, known: Known) -> Figure:
+def known_stays(reading: Decoded, known: Reference) -> Figure:
     """The same of what is known."""
     n, beside = len(known.names), runs(reading.bouts)[1]
     return figures.dwell(known.labels, n, names=known.names, beside=beside, **reading.lengths(reading.bouts))
 
 
-def matrix(reading: Reading) -> Figure:
+def matrix(reading: Decoded) -> Figure:
     """What follows what among bouts, in numbers."""
     return _matrix(reading.bouts, reading.names, reading.used, "Among the bouts of the row that end, the share that goes to each "
                    "column. Rows add up to 100\u00a0%.")  # fmt: skip
 
 
-def known_matrix(known: Known) -> Figure:
+def known_matrix(known: Reference) -> Figure:
     """The same of what is known."""
     what = "expert's labels" if known.who == "expert" else "true states"
     return _matrix(known.labels, known.names, range(len(known.names)), f"The same for the {what}.")
@@ -102,14 +102,14 @@ def _matrix(labels: npt.NDArray[np.int64], names: Sequence[str], used: Sequence[
     return figures.transition_matrix(shares, names=[names[k] for k in visited], caption=caption)
 
 
-def graph(reading: Reading) -> Figure:
+def graph(reading: Decoded) -> Figure:
     """What follows what among bouts, as a graph."""
     bouts, names = reading.bouts, reading.names
     visited = [k for k in reading.used if (bouts == k).any()]
     return transition_graph(transition_shares(bouts, len(names)), np.nanmean(reading.states, axis=0), names, visited)
 
 
-def remarked(figure: Figure, known: Known) -> Figure:
+def remarked(figure: Figure, known: Reference) -> Figure:
     """The figure, saying so where some of what is known shares a colour."""
     return figure | {"caption": f"{figure['caption']} {known.remark}".strip()}
 

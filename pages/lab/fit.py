@@ -10,44 +10,41 @@ import streamlit as st
 
 from gdm_core.analysis.looks import known_then
 from pages.lab import live, sentences, shipped
-from pages.lab.data import Data, Setting
+from pages.lab.dataset import Dataset
+from pages.lab.spec import PageSpec
 from pages.lab.view import View
-from pages.ui import shell
+from pages.ui import navigation, shell
 from pages.ui.controls import switch
 from pages.ui.model_controls import Choice
-from pages.ui.plot import Part
+from pages.ui.plot import Panel
 
 NOT_THEN = "This model cannot say what was known then"
 NO_LOOK = "The exact states could not be worked out"
 LAST_FIT = "_last-fit"  # session key: page title and model of the visitor's last finished fit
 
 
-def begin(frame: shell.Frame, data: Data, choice: Choice, *, ships: Sequence[str] = ()) -> View:
-    """Ask for the fit that the controls describe, and say so in the header; what there is to show now. Returns at once.
+def begin(frame: shell.Frame, dataset: Dataset, choice: Choice, *, ships: Sequence[str] = ()) -> View:
+    """Request the fit that the controls describe, show it in the header, and return what there is to show.
 
-    ships   names of results that ship with the app and may be what is asked for
+    ships   names of precomputed results that may be the answer
     """
-    setting, page = Setting(data, choice), frame.folder
-    wanted = setting.wanted()
-    cache = live.screen.engine().cache
-    ready = next((found for name in ships if (found := shipped.offer(name, wanted, cache)) is not None), None)
-    fit = live.fit(page, wanted)
-    shown = fit.poll()
-    came = any((found := shipped.load(name)) is not None and found.stands(shown.result) for name in ships)
-    if ready is not None and not ready.stands(shown.result):
+    spec = PageSpec.from_choice(dataset, choice)
+    cache = live.panels.engine().cache
+    ready = next((found for name in ships if (found := shipped.offer(name, spec, cache)) is not None), None)
+    fit = live.open_fit(frame.folder, spec)
+    state = fit.poll()
+    came = any((found := shipped.load(name)) is not None and found.matches(state.result) for name in ships)
+    if ready is not None and not ready.matches(state.result):
         ready = None
-    asked = live.Answer(ready.look) if ready is not None else live.states_of(fit, shown)
-    told: dict[str, Any] = {"shipped": ready, "came": came, "number": wanted.number}
-    view = View(frame, setting, fit, shown, asked.value, asked, **told)
-    # First of all: what this run is overtaken before it comes to has faded by then.
+    query = live.Query(ready.look) if ready is not None else live.query_states(fit, state)
+    view = View(frame, spec, fit, state, query.value, query, spec.number, shipped=ready, came=came)
     facts = [("model", choice.label), *choice.facts]
-    frame.header(data.about, facts, wanted=view.number, waits=sentences.what_for(view))
+    frame.header(dataset.about, facts, wanted=spec.number, waits=sentences.describe_wait(view))
     return view
 
 
-def as_known_then(view: View) -> View:
-    """The view for a picture, behind a switch that is drawn here: with states from all of the recording, or as they could have
-    been known at each moment. Tabs, scores and files are of the first."""
+def choose_filtered(view: View) -> View:
+    """Show a switch to states from past data only; return the view for the picture. Tabs, scores and files stay smoothed."""
     on = switch(
         "As it could have been known then",
         False,
@@ -58,26 +55,37 @@ def as_known_then(view: View) -> View:
     )
     if not on:
         return view
-    answer = view.ask(f"then-{view.index}", known_then, view.trial)
-    if not live.unanswered(view.fit, answer, NOT_THEN) and not answer.fresh:
+    query = view.query(f"then-{view.index}", known_then, view.trial)
+    if not live.show_failure(view.fit, query, NOT_THEN) and not query.fresh:
         shell.quiet("What was known then is being worked out; until then the picture knows the whole recording.")
-    return replace(view, then=answer)
+    return replace(view, filtered=query)
 
 
 def picture(
-    view: View, parts_of: Callable[[live.Shown], Mapping[str, Part]], places: Mapping[str, Any] | None = None
+    view: View, make: Callable[[live.FitState], Mapping[str, Panel]], places: Mapping[str, Any] | None = None
 ) -> None:
-    """What went wrong, if anything, and the page's picture, part by part: what moves of it while a fit runs needs no run."""
+    """Draw the page's picture, which follows a running fit, below what went wrong."""
     with view.frame.picture:
-        live.problem(view.fit, view.shown, view.page)
-        live.unanswered(view.fit, view.asked, NO_LOOK)
-        live.region(view.fit, parts_of, places)
+        live.show_problem(view.fit, view.state, view.page)
+        live.show_failure(view.fit, view.look_query, NO_LOOK)
+        live.draw_panels(view.fit, make, places)
 
 
 def end(view: View) -> None:
-    """The order of colours in the address, the footer. The last line of a page's script."""
-    live.share_colours(view.fit, view.shown)
+    """Keep the order of colours in the address and draw the footer. Call at the end of a page's script."""
+    live.keep_colours(view.state)
     if view.settled:
         st.session_state[LAST_FIT] = view.frame.title, view.choice
-    shell.footer(list(view.data.licences))
-    live.watch(view.fit)
+    shell.footer(list(view.dataset.licences))
+    live.rerun_when_answered(view.fit)
+
+
+def open_on(page: str) -> PageSpec | None:
+    """Return what this visitor has open on another page, None (with a link to that page) if it has no held-out trials."""
+    spec = live.open_specs().get(page)
+    title = navigation.info(page).title
+    if spec is not None and len(spec.dataset.test):
+        return spec
+    shell.quiet(f"Nothing is open on {title} in this session." if spec is None else f"{title} has no new trials.")
+    st.page_link(navigation.page(page), label=f"Open {title} first")
+    return None

@@ -24,7 +24,7 @@ COLOURS = (
 
 
 @dataclass(frozen=True)
-class Naming:
+class StateNames:
     """What became of the K states of a picture.
 
     names    of each column afterwards; a column that is empty because its state went into another says so
@@ -40,11 +40,11 @@ class Naming:
     stands: tuple[int, ...]
 
     @classmethod
-    def plain(cls, n_states: int) -> Naming:
+    def plain(cls, n_states: int) -> StateNames:
         return arrange([""] * n_states, range(n_states))
 
     @classmethod
-    def called(cls, names: Sequence[str]) -> Naming:
+    def called(cls, names: Sequence[str]) -> StateNames:
         """States that have names, and nothing else."""
         return cls(tuple(names), tuple(range(len(names))), tuple(range(1, len(names) + 1)), (-1,) * len(names))
 
@@ -108,7 +108,7 @@ def arrange(
     start: Sequence[int] = (),
     labels: Sequence[str] = (),
     stands: Sequence[int | None] = (),
-) -> Naming:
+) -> StateNames:
     """The naming that the controls describe.
 
     names    given to each state, "" for none
@@ -138,7 +138,7 @@ def arrange(
     for k in range(n):
         if root[k] != k and not found[column[k]]:
             found[column[k]] = f"(in {shown[root[k]]})"
-    return Naming(tuple(found), into, tuple(numbers), tuple(said))
+    return StateNames(tuple(found), into, tuple(numbers), tuple(said))
 
 
 def label_called(name: str, labels: Sequence[str]) -> int:
@@ -159,7 +159,7 @@ def _root(k: int, merged: Sequence[int]) -> int:
 
 def controls(
     page: str, n_states: int, of: str, expert: Sequence[str] = (), start: Sequence[int] = (), labels: Sequence[str] = ()
-) -> Naming:
+) -> StateNames:
     """The controls in the sidebar.
 
     of      names the recording that names belong to: another one has its own
@@ -278,7 +278,7 @@ def words_of(names: Sequence[str], n: int) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
+class LabelNames:
     """Labels and their colours.
 
     names   of what is drawn, one for each colour
@@ -291,7 +291,7 @@ class Words:
     joined: int = 0
 
     @classmethod
-    def of(cls, names: Sequence[str], labels: Sequence[npt.NDArray[Any] | None]) -> Words | None:
+    def of(cls, names: Sequence[str], labels: Sequence[npt.NDArray[Any] | None]) -> LabelNames | None:
         """For the labels of all trials together; None where nothing is labelled."""
         known = [np.asarray(z, np.int64) for z in labels if z is not None]
         count = np.bincount(np.concatenate([z[z >= 0] for z in known])) if known else np.zeros(0, np.int64)
@@ -328,13 +328,13 @@ class Words:
         """[T, names], as strips and bars take them."""
         return figures.one_hot(self.grouped(labels), len(self.names))
 
-    def known(self, labels: npt.ArrayLike) -> Known:
+    def known(self, labels: npt.ArrayLike) -> Reference:
         """The labels of a trial beside its states."""
-        return Known("expert", self.grouped(labels), self.hot(labels), self.names, self.remark)
+        return Reference("expert", self.grouped(labels), self.hot(labels), self.names, self.remark)
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class Reference:
     """What is known of a trial besides the fit.
 
     who      "expert", or "true" of a simulation
@@ -350,7 +350,7 @@ class Known:
     remark: str = ""
 
     @classmethod
-    def truth(cls, states: npt.ArrayLike) -> Known:
+    def truth(cls, states: npt.ArrayLike) -> Reference:
         """True soft states [T, K]."""
         shares = np.asarray(states, np.float32)
         names = tuple(figures.names_of(shares.shape[1]))

@@ -15,18 +15,18 @@ from gdm_core.analysis.bouts import BoutRule
 from gdm_core.units import unit_for
 from gdm_studio.plot import figures
 from pages import lab
-from pages.lab import Data, View, held, live, naming, scores, tabs
+from pages.lab import Dataset, View, live, naming, preview_figures, scores, tabs
 from pages.lab import figures as made
-from pages.lab.data import pick_trial, rule_words
+from pages.lab.dataset import pick_trial, rule_words
+from pages.lab.decoded import Decoded, TrialView, Undecoded
 from pages.lab.labelling import labels
 from pages.lab.labelling import panel as labelling
 from pages.lab.naming import colour_key
 from pages.lab.poses import clips, player
 from pages.lab.time_scale import at_time_scale
-from pages.lab.view import Reading, Seen, Unread
 from pages.ui import model_controls, navigation, settings, shell
 from pages.ui.controls import slide
-from pages.ui.plot import Part, Picture, Text, by_key
+from pages.ui.plot import Panel, Picture, Text, by_key
 
 MODELS = ("gdm", "gdm-rnn", "gdm-mixture", "rslds-sticky", "rslds-ro", "slds-sticky", "arhmm-sticky", "arhmm", "pdlds")
 BY_LABEL = "A state has the colour of the label that it mostly stands for in the fitted trials."
@@ -37,7 +37,7 @@ PURPOSE = (
 EXPORT, LABELLING = "Export & reproduce", "Labelling"
 
 
-def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships: Sequence[str] = ()) -> None:
+def recording_page(page: shell.Frame, data: Dataset, *, sees: str = "places", ships: Sequence[str] = ()) -> None:
     """Everything below the choice of data. The last thing that a page's script does.
 
     ships  names of results that ship with the app
@@ -50,7 +50,7 @@ def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships
     base = lab.begin(page, data, choice, ships=ships)
     with page.controls:
         rule = bout_controls(data)
-        called, colours = _by_labels(data, base.fit, base.shown, choice.n_states)
+        called, colours = _by_labels(data, base.fit, base.state, choice.n_states)
         named = naming.controls(
             page.folder, choice.n_states, settings.scope(data.key), called, colours, data.every_label
         )
@@ -59,11 +59,11 @@ def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships
     view = _view(base, index, naming=named, rule=rule)
     judged = _judged(view)
     with page.picture:
-        shown = lab.as_known_then(view)
+        shown = lab.choose_filtered(view)
         _poses(shown)
         under_player = st.container()
     lab.picture(shown, lambda now: strips(shown, now, judged))
-    lab.follow(shown, _followed(view, colours))
+    lab.preview(shown, _make_preview(view, colours))
     named_tabs: dict[str, lab.tabs.Tab] = {
         "Bouts": tabs.bouts,
         "Shares": lab.shares,
@@ -86,55 +86,57 @@ def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships
     lab.end(view)
 
 
-def _followed(view: View, colours: Sequence[int]) -> held.Followed:
+def _make_preview(view: View, colours: Sequence[int]) -> preview_figures.SliderPreview:
     """What the browser draws by itself while a slider is held: poses, bouts and states.
 
     colours  that states have of their own here: another number of states has its own, and none that the visitor gave
     """
-    data, rule = view.data, view.rule
+    data, rule = view.dataset, view.rule
     trial = data.recording(view.index)
 
-    def parts(states: held.States, fitted: held.States | None) -> held.Parts:
+    def parts(states: preview_figures.States, fitted: preview_figures.States | None) -> preview_figures.Parts:
         n_states = states[0].shape[1]
         named = view.naming_for(n_states)
         if fitted is not None:
             named = naming.arrange([""] * n_states, range(n_states), start=_label_colours(data, fitted))
         shown = named.apply(data.to_samples(view.index, states[0]))
-        return {"states": shown, "bouts": held.HardStates(rule.labels(shown, trial.rate_hz), shown.shape[1])}
+        return {"states": shown, "bouts": preview_figures.HardStates(rule.labels(shown, trial.rate_hz), shown.shape[1])}
 
     rows = {"bouts": "bouts", "states": "states"}
     figures = {
-        "strips": held.strips(rows, view.unit.of(1 / trial.rate_hz), waiting=["as labels", "as you say"]),
-        **({} if data.pose(view.index) is None else {"player": held.player("states", "bouts")}),
+        "strips": preview_figures.strips(rows, view.unit.of(1 / trial.rate_hz), waiting=["as labels", "as you say"]),
+        **({} if data.pose(view.index) is None else {"player": preview_figures.player("states", "bouts")}),
     }
-    own = view.naming_for(len(view.shown.order)).into
+    own = view.naming_for(len(view.state.order)).into
     plain = tuple(colours) if len(colours) == len(own) else tuple(range(len(own)))
-    return held.Followed((view.index,), parts, figures, (view.index, view.naming, rule), other_k=own == plain)
+    return preview_figures.SliderPreview(
+        (view.index,), parts, figures, (view.index, view.naming, rule), other_k=own == plain
+    )
 
 
 def _view(base: View, index: int, *, rule: BoutRule, **more: Any) -> View:
     """What stands, as this page looks at it and measures it."""
-    data = base.data
+    data = base.dataset
     options, words = (rule.smooth_s, rule.shortest_s), f"bouts {rule_words(rule, data.unit)}"
     measure = lab.Measure(bout_scores.score_parts, options, words)
-    return replace(base, setting=replace(base.setting, measure=measure), index=index, rule=rule, **more)
+    return replace(base, spec=replace(base.spec, measure=measure), index=index, rule=rule, **more)
 
 
 def _judged(view: View) -> scores.Judged:
     """What was measured of the result that stands, and the same of the visitor's own names and mergers."""
     answer, own = lab.measured(view), None
-    named = view.naming_for(len(view.shown.order))
+    named = view.naming_for(len(view.state.order))
     if answer.fresh and "table" in answer.value and named.judged:
-        rule, sides = view.rule, (view.data.train, view.data.test)
-        stands = named.stands_for(view.shown.order)
-        asked = view.ask("named", bout_scores.named, *sides, rule.smooth_s, rule.shortest_s, *stands)
+        rule, sides = view.rule, (view.dataset.train, view.dataset.test)
+        stands = named.stands_for(view.state.order)
+        asked = view.query("named", bout_scores.named, *sides, rule.smooth_s, rule.shortest_s, *stands)
         with view.frame.card:
-            live.unanswered(view.fit, asked, "Your own names could not be scored")
+            live.show_failure(view.fit, asked, "Your own names could not be scored")
         own = asked.value if asked.fresh else None
     return scores.Judged(answer.value if answer.fresh else None, own, view.unit)
 
 
-def bout_controls(data: Data) -> BoutRule:
+def bout_controls(data: Dataset) -> BoutRule:
     """Show the controls of how bouts are read from soft states, and return the rule."""
     start, labelled, most = data.first_rule, data.expert_rule is not None, data.longest
     shell.section("Bouts")
@@ -164,7 +166,7 @@ def read_as_fitted(of: str) -> None:
         settings.change(settings.key(name, of), "0")
 
 
-def choose_model(folder: str, data: Data, sees: str) -> model_controls.Choice:
+def choose_model(folder: str, data: Dataset, sees: str) -> model_controls.Choice:
     """The model's controls. K and D begin where a first look puts them; what visitors set themselves stays with the recording."""
     memory = f"_model-{folder}"
     of = settings.scope(data.of, data.start) if data.of else ""
@@ -186,7 +188,7 @@ def choose_model(folder: str, data: Data, sees: str) -> model_controls.Choice:
     return choice
 
 
-def back_to_start(data: Data, choice: model_controls.Choice) -> None:
+def back_to_start(data: Dataset, choice: model_controls.Choice) -> None:
     """A button that goes back to where K and D began, and why there: what to take is for Suggest settings to say."""
     k, d = data.start
     if (choice.n_states, choice.config["n_latent"]) != (k, d):
@@ -200,6 +202,9 @@ def back_to_start(data: Data, choice: model_controls.Choice) -> None:
         )
 
 
+BY_LABELS = "by labels"  # in the fit's memory
+
+
 @dataclass(frozen=True)
 class ByLabels:
     """What `_by_labels` last found: for (fingerprint, states), the states' names and colours."""
@@ -209,21 +214,28 @@ class ByLabels:
     colours: tuple[int, ...]
 
 
-def _by_labels(data: Data, fit: live.Live, shown: live.Shown, n_states: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def _by_labels(
+    data: Dataset, fit: live.FitSession, shown: live.FitState, n_states: int
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """(what the labels call each state, the colour that it has of its own). Colours of the fit before stay until there are
     states to go by."""
     if data.words is None:
         return (), ()
     where = (data.train.fingerprint, n_states)
-    if shown.state != "stale" and shown.train and len(shown.order) == n_states and len(shown.train) == len(data.train):
-        of_all = naming.weights(shown.train, [trial.labels for trial in data.train], len(data.every_label))
-        if of_all is not None and (colours := _label_colours(data, shown.train)):
-            fit.records.keep(ByLabels(where, naming.by_labels(of_all, data.every_label), colours))
-    known = fit.records.last(ByLabels)
+    if (
+        shown.status != "stale"
+        and shown.states
+        and len(shown.order) == n_states
+        and len(shown.states) == len(data.train)
+    ):
+        of_all = naming.weights(shown.states, [trial.labels for trial in data.train], len(data.every_label))
+        if of_all is not None and (colours := _label_colours(data, shown.states)):
+            fit.memory[BY_LABELS] = ByLabels(where, naming.by_labels(of_all, data.every_label), colours)
+    known: ByLabels | None = fit.memory.get(BY_LABELS)
     return (known.names, known.colours) if known is not None and known.where == where else ((), ())
 
 
-def _label_colours(data: Data, states: held.States) -> tuple[int, ...]:
+def _label_colours(data: Dataset, states: preview_figures.States) -> tuple[int, ...]:
     """[K] the colour of each of these states of the first fitted trials, by the labels; () where they say nothing."""
     if (words := data.words) is None:
         return ()
@@ -236,36 +248,36 @@ def _label_colours(data: Data, states: held.States) -> tuple[int, ...]:
 
 def _poses(view: View) -> None:
     """The player, drawn once a run of the page: poses are too large to send while a fit reports."""
-    pose = view.data.pose(view.index)
+    pose = view.dataset.pose(view.index)
     if pose is None:
         return
     here = view.read_samples()
     if pose.simulated:
         shell.quiet("Simulated mice: no frame of this is a recording, and how an attack looks is invented.")
     found: dict[str, Any] = {}
-    if not isinstance(here, Unread):
+    if not isinstance(here, Undecoded):
         found = {"states": here.states, "bouts": here.bouts, "names": here.names}
-    found |= {"words": view.data.words, "video": player.choose_video(view.data, view.index)}
-    player.show_poses(pose, f"{view.data.key}/{view.index}", **found)
+    found |= {"words": view.dataset.words, "video": player.choose_video(view.dataset, view.index)}
+    player.show_poses(pose, f"{view.dataset.key}/{view.index}", **found)
 
 
-def strips(view: View, now: live.Shown, judged: scores.Judged) -> dict[str, Part]:
+def strips(view: View, now: live.FitState, judged: scores.Judged) -> dict[str, Panel]:
     """Expert and inferred ethograms over one time axis. With scores, also what the states say in the expert's words: by the
     fitted trials, and in the visitor's own judgement."""
-    here, words = view.read_samples(now), view.data.words
-    found, said = None if isinstance(here, Unread) else here, dict[str, Any]()
+    here, words = view.read_samples(now), view.dataset.words
+    found, said = None if isinstance(here, Undecoded) else here, dict[str, Any]()
     if found is not None and words is not None and here.expert is not None and here.state == "fresh":
         if (mapping := (judged.measured or {}).get("mapping")) is not None and len(mapping) == len(now.order):
             said["as labels"] = words.hot(as_labels(view, found, now.order, mapping))
         if (mine := (judged.own or {}).get("mapping")) is not None:
             said["as you say"] = words.hot(as_named(found, mine))
     rows = made.rows_of_strips(here, True, said)
-    revision = f"{view.data.key}/{view.index}"
+    revision = f"{view.dataset.key}/{view.index}"
     if not rows:
-        title = here.title if isinstance(here, Unread) else ""
+        title = here.title if isinstance(here, Undecoded) else ""
         return by_key(Picture(None, "strips", revision=revision, title=title, note=here.note))
-    text = caption(here, rows, view.data.pose(view.index) is not None)
-    drawn = now.once(
+    text = caption(here, rows, view.dataset.pose(view.index) is not None)
+    drawn = now.memoize(
         "strips",
         lambda: figures.state_strips(rows, caption=text, height=max(120, 52 + 34 * len(rows)), **here.timing),
         of=() if found is None else (found.states, found.bouts),
@@ -275,7 +287,7 @@ def strips(view: View, now: live.Shown, judged: scores.Judged) -> dict[str, Part
     return by_key(Picture(drawn, "strips", state, revision), Text(legend(view, here), "strips-legend"))
 
 
-def as_labels(view: View, here: Reading, order: Sequence[int], mapping: Sequence[int]) -> npt.NDArray[np.int64]:
+def as_labels(view: View, here: Decoded, order: Sequence[int], mapping: Sequence[int]) -> npt.NDArray[np.int64]:
     """[T] the label that each moment's state stands for, exactly as it is scored.
 
     mapping [K] is in the model's own order of states; column j of the page is its state order[j].
@@ -285,7 +297,7 @@ def as_labels(view: View, here: Reading, order: Sequence[int], mapping: Sequence
     return found
 
 
-def as_named(here: Reading, mapping: Sequence[int]) -> npt.NDArray[np.int64]:
+def as_named(here: Decoded, mapping: Sequence[int]) -> npt.NDArray[np.int64]:
     """[T] the label that each moment's state is in the visitor's judgement; `mapping` is that of `bout_scores.named`."""
     label = np.full(len(here.names), -1, np.int64)
     label[here.used] = np.asarray(mapping, np.int64)
@@ -293,7 +305,7 @@ def as_named(here: Reading, mapping: Sequence[int]) -> npt.NDArray[np.int64]:
     return found
 
 
-def caption(here: Seen, rows: Collection[str], poses: bool) -> str:
+def caption(here: TrialView, rows: Collection[str], poses: bool) -> str:
     """How to read the strips that are there."""
     said = [here.note] if here.note else []
     if here.expert is not None:
@@ -314,12 +326,12 @@ def caption(here: Seen, rows: Collection[str], poses: bool) -> str:
     return " ".join(said)
 
 
-def legend(view: View, here: Reading | Unread) -> str:
+def legend(view: View, here: Decoded | Undecoded) -> str:
     """Which colour is which state, and which label."""
     keys = []
     if here.expert is not None and here.words is not None:
         keys.append(colour_key("labels", here.words.names, range(len(here.words.names))))
-    if not isinstance(here, Unread):
+    if not isinstance(here, Undecoded):
         keys.append(colour_key("states", here.names, here.used))
     return shell.marked("".join(keys), view.made_for if here.state == "fresh" else "")
 
@@ -339,6 +351,6 @@ def _remarks(view: View, measured: Mapping[str, Any]) -> None:
             "Read bouts as fitted",
             key="bouts-as-fitted",
             on_click=read_as_fitted,
-            args=(view.data.bouts_of,),
+            args=(view.dataset.bouts_of,),
             width="stretch",
         )

@@ -13,8 +13,9 @@ from gdm_core.analysis.bouts import median_bout
 from gdm_core.analysis.suggestions import NUMBERS
 from gdm_core.text import listed
 from gdm_core.units import STEPS
-from pages.lab.data import Setting
-from pages.lab.view import Reading, Unread, View
+from pages.lab.decoded import Decoded, Undecoded
+from pages.lab.spec import PageSpec
+from pages.lab.view import View
 from pages.ui.card import Score, explained
 
 # How the settings of a fit are called where two fits are told apart, and the words of their values.
@@ -29,36 +30,37 @@ WORDS = {
 VALUES = {"window": "moves", "linear": "places", "learn": "learned"}
 
 
-def what_for(view: View) -> str:
+def describe_wait(view: View) -> str:
     """What the picture waits for to be of what the controls ask for; "" where it is."""
     if view.current:
         return ""
-    shown = view.shown
-    before: Setting | None = None if shown.wanted is None or not shown.train else shown.wanted.where
+    shown = view.state
+    before = shown.spec if shown.states else None
     if before is None:
         what = "the first fit"
-    elif before.data.train.fingerprint != view.data.train.fingerprint:
+    elif before.trials.fingerprint != view.dataset.train.fingerprint:
         what = "a fit of these data"
     else:
-        what = ", ".join(changed(view.setting, before)) or "the fit"
+        what = ", ".join(describe_changes(view.spec, before)) or "the fit"
     return f"waiting for {what}" if view.fit.running else f"{what} is not there yet"
 
 
-def changed(one: Setting, other: Setting) -> list[str]:
+def describe_changes(one: PageSpec, other: PageSpec) -> list[str]:
     """The settings of `one` that the other has not, in words."""
     ours, theirs = one.choice, other.choice
     if ours.label != theirs.label:
         return [ours.label, f"K\u00a0{ours.n_states}"]
-    return [said(name, value) for name, value in ours.config.items() if theirs.config.get(name) != value]
+    return [describe_setting(name, value) for name, value in ours.config.items() if theirs.config.get(name) != value]
 
 
-def earlier(now: Setting, before: Setting) -> str:
+def describe_earlier(now: PageSpec, before: PageSpec) -> str:
     """What the earlier result was fitted with, as far as it is not what the controls ask for now."""
     another = before.measure.words if before.measure != now.measure else ""
-    return ", ".join(changed(before, now)) or another or "the finished fit of the same settings"
+    return ", ".join(describe_changes(before, now)) or another or "the finished fit of the same settings"
 
 
-def said(name: str, value: Any) -> str:
+def describe_setting(name: str, value: Any) -> str:
+    """Return a setting in words."""
     shown = VALUES.get(value, value) if isinstance(value, str) else f"{value:g}"
     return f"{WORDS.get(name, name)}\u00a0{shown}"
 
@@ -73,12 +75,12 @@ WORTH = {
 }
 
 
-def finding(reading: Reading | Unread, of: str, rows: Sequence[Score]) -> str:
+def finding(reading: Decoded | Undecoded, of: str, rows: Sequence[Score]) -> str:
     """In words; "" while there are no states.
 
     of   what the trial is called in a sentence
     """
-    if isinstance(reading, Unread):
+    if isinstance(reading, Undecoded):
         return ""
     share = reading.states.mean(axis=0)
     n_states, most = len(share), int(share.argmax())

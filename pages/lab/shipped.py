@@ -18,10 +18,10 @@ import numpy as np
 
 from gdm_core.analysis import looks
 from gdm_core.analysis.looks import Look
-from gdm_core.engine import FitResult, Snapshot
+from gdm_core.engine import FitResult, ResultCache, Snapshot
 from gdm_core.errors import DataError
 from gdm_core.trials import Trials
-from pages.lab.live import Wanted
+from pages.lab.spec import PageSpec
 from pages.ui import result_files
 
 
@@ -40,21 +40,20 @@ class Shipped:
     look: Look
     more: Mapping[str, Any]
 
-    def fits(self, wanted: Wanted) -> bool:
-        """Whether this is what `wanted` asks for."""
+    def is_result_of(self, spec: PageSpec) -> bool:
+        """Return whether this is the result of `spec`."""
         return (
-            wanted.family == self.family
-            and dict(wanted.config) == dict(self.config)
-            and wanted.test is not None
-            and both(wanted.train, wanted.test) == self.fingerprint
+            spec.family == self.family
+            and dict(spec.config) == dict(self.config)
+            and fingerprint(spec.dataset.train, spec.dataset.test) == self.fingerprint
         )
 
-    def stands(self, result: FitResult | None) -> bool:
-        """Whether `result` is this one, whatever key it has here."""
+    def matches(self, result: FitResult | None) -> bool:
+        """Return whether `result` is this one, under any key."""
         return result is not None and result.model_bytes == self.result.model_bytes
 
 
-def both(train: Trials, test: Trials) -> str:
+def fingerprint(train: Trials, test: Trials) -> str:
     return f"{train.fingerprint}/{test.fingerprint}"
 
 
@@ -86,14 +85,14 @@ def _snapshot(arrays: result_files.Arrays, number: int, step: int, elbo: float, 
     return Snapshot(step, tuple(range(len(levels))), tuple(strides), levels, math.nan if elbo is None else elbo)
 
 
-def offer(name: str, wanted: Wanted, cache: Any) -> Shipped | None:
-    """Put the result where fits are looked up, if it is what is asked for; None if it is not."""
+def offer(name: str, spec: PageSpec, cache: ResultCache) -> Shipped | None:
+    """Put the result into the cache if it is that of `spec`; return None if it is not."""
     found = load(name)
-    if found is None or not found.fits(wanted):
+    if found is None or not found.is_result_of(spec):
         return None
-    kept = cache.get(wanted.key)[0]
-    if kept is None or not found.stands(kept):  # what was measured belongs to this very fit
-        cache.put(replace(found.result, key=wanted.key))
+    kept = cache.get(spec.key)[0]
+    if kept is None or not found.matches(kept):  # its scores belong to this very fit
+        cache.put(replace(found.result, key=spec.key))
     return found
 
 
@@ -118,7 +117,7 @@ def write(
     for side, parts in (("train", look.train), ("test", look.test)):
         arrays |= {f"{side}_{i}": result_files.levels(soft) for i, soft in enumerate(parts)}
     words = {
-        "fingerprint": both(train, test),
+        "fingerprint": fingerprint(train, test),
         "family": family,
         "config": dict(config),
         "fit_status": result.fit_status,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -15,8 +14,9 @@ from gdm_core.models.registry import TITLES
 from gdm_core.trials import Trials
 from gdm_studio.plot import figures
 from pages.lab import live
+from pages.lab.decoded import Decoded
 from pages.lab.live import background
-from pages.lab.view import Reading, View
+from pages.lab.view import View
 from pages.ui import model_controls, shell
 from pages.ui.plot import plot
 
@@ -24,13 +24,6 @@ MOST_KEPT = 4  # suggestions per page
 NONE_FOUND = "No settings could be suggested"
 ONE_STATE = "This page needs at least two states, so there is nothing to apply."
 APART = ("n_states", "n_latent", "seed")  # of a configuration: tried or set by name
-
-
-@dataclass(frozen=True)
-class Suggestions:
-    """Suggestions of one visitor on one page, by question."""
-
-    jobs: dict[str, SuggestJob] = field(default_factory=dict)
 
 
 def question_of(choice: model_controls.Choice, trials: Trials) -> SuggestQuestion:
@@ -43,10 +36,10 @@ def models_of(choice: model_controls.Choice) -> tuple[str, ...]:
     return tuple(dict.fromkeys((choice.name, *MODELS)))
 
 
-def suggest(view: View, reading: Reading) -> None:
+def suggest(view: View, reading: Decoded) -> None:
     """Offer a search, then show its progress, the recommendation and its scores. The search continues on other pages."""
-    question = question_of(view.choice, view.data.train)
-    kept = (view.fit.records.last(Suggestions) or view.fit.records.keep(Suggestions())).jobs
+    question = question_of(view.choice, view.dataset.train)
+    kept: dict[str, SuggestJob] = view.fit.memory.setdefault("suggestions", {})
     applied = (job for job in kept.values() if _is_applied(job, view))
     job = kept.get(question.key) or next(applied, None)
     if job is None:
@@ -76,7 +69,7 @@ def suggest(view: View, reading: Reading) -> None:
 def _is_applied(job: SuggestJob, view: View) -> bool:
     """Return whether the controls are set to what this search suggested for the same data."""
     suggestion = job.poll().suggestion
-    same_data = job.question.trials.fingerprint == view.data.train.fingerprint
+    same_data = job.question.trials.fingerprint == view.dataset.train.fingerprint
     return (
         same_data
         and suggestion is not None
@@ -101,13 +94,13 @@ def _offer(view: View, question: SuggestQuestion, kept: dict[str, SuggestJob]) -
     names = " and ".join(TITLES[name] for name in question.models)
     text = (
         f"Fits {names} with 1 to {max(question.states)} states and other settings to two halves of the data, and scores each fit "
-        f"on the half that it has not seen. Up to {question.n_fits()} fits, {live.beforehand(question.usual_s)}, in the "
+        f"on the half that it has not seen. Up to {question.n_fits()} fits, {live.estimate_wait(question.usual_s)}, in the "
         f"background. {question.note}"
     )
     shell.empty("Recommended settings", text)
 
     def begin() -> None:
-        kept[question.key] = SuggestJob(question, live.screen.engine(), f"suggest-{view.page}")
+        kept[question.key] = SuggestJob(question, live.panels.engine(), f"suggest-{view.page}")
         while len(kept) > MOST_KEPT:
             kept.pop(next(iter(kept))).cancel()
 

@@ -17,11 +17,12 @@ from gdm_core.trials import Trial
 from gdm_studio.plot import figures
 from pages.lab import figures as made
 from pages.lab import live
-from pages.lab.data import rule_words
+from pages.lab.dataset import rule_words
+from pages.lab.decoded import Decoded, Undecoded
 from pages.lab.export import bouts_of
-from pages.lab.live.pictures import State
+from pages.lab.live.state import State
 from pages.lab.scores import Judged
-from pages.lab.view import Reading, Unread, View
+from pages.lab.view import View
 from pages.ui import card, shell
 from pages.ui.controls import one_of, slide, switch, tabs
 from pages.ui.plot import coming, plot
@@ -32,12 +33,12 @@ MAX_ROWS = 2_000
 NINE_OF_TEN = (90.0, 5.0)  # what a 90 % band should hold, and how far off is near enough, in per cent
 FIRST_HORIZON = 20
 ANSWER_S = 0.25  # that a run waits for a forecast, so that one follows a slider that is dragged
-Tab = Callable[[View, Any], None]  # of a Reading; tabs that need no states may be given an Unread
+Tab = Callable[[View, Any], None]  # of a Decoded; tabs that need no states may be given an Undecoded
 STAYS_OF = {"expert": "Bouts of the expert", "true": "True stays"}
 
 
 def show_tabs(
-    view: View, named: Mapping[str, Tab], reading: Reading | Unread | None = None, *, early: Collection[str] = ()
+    view: View, named: Mapping[str, Tab], reading: Decoded | Undecoded | None = None, *, early: Collection[str] = ()
 ) -> None:
     """The tabs; only the open one is worked out, and only once there are states to draw.
 
@@ -52,7 +53,7 @@ def show_tabs(
                     reading = reading or view.read()
                     if name in early:
                         draw(view, reading)
-                    elif isinstance(reading, Reading):
+                    elif isinstance(reading, Decoded):
                         with shell.of(view.made_for if reading.state == "fresh" else ""):
                             draw(view, reading)
                     elif view.is_new:
@@ -61,7 +62,7 @@ def show_tabs(
                         shell.empty("Nothing fitted yet", "This fills in with the first result.")
 
 
-def shares(view: View, reading: Reading) -> None:
+def shares(view: View, reading: Decoded) -> None:
     """Stacked shares over time, and the use of each state, beside what an expert saw."""
     left, right = st.columns([0.7, 0.3], gap="small")
     with left, shell.panel("shares", "Shares of each state"):
@@ -75,9 +76,9 @@ def shares(view: View, reading: Reading) -> None:
             plot(made.remarked(figure, known), key="usage-expert")
 
 
-def stays(view: View, reading: Reading) -> None:
+def stays(view: View, reading: Decoded) -> None:
     """How long states last; the true ones or the expert's bouts beside the inferred, on one axis, where they are known."""
-    known, cut = reading.known, view.data.recorded
+    known, cut = reading.known, view.dataset.recorded
     places = st.columns(1 if known is None else 2, gap="small")
     if known is not None:
         with places[0], shell.panel(f"dwell-{known.who}", STAYS_OF[known.who]):
@@ -93,7 +94,7 @@ def stays(view: View, reading: Reading) -> None:
         )
 
 
-def transitions(view: View, reading: Reading) -> None:
+def transitions(view: View, reading: Decoded) -> None:
     """What follows what, in numbers, and which state wins where if the trial has places, else as a graph."""
     left, right = st.columns([0.55, 0.45], gap="small")
     with left:
@@ -108,24 +109,24 @@ def transitions(view: View, reading: Reading) -> None:
             plot(made.remarked(made.known_matrix(known), known), key="matrix-expert")
 
 
-def _map(view: View, reading: Reading) -> None:
+def _map(view: View, reading: Decoded) -> None:
     with shell.panel("map", "Which state wins where"):
-        answer = view.ask(f"map-{view.index}", plane_map, reading.trial)
+        answer = view.query(f"map-{view.index}", plane_map, reading.trial)
         if answer.value is not None:  # the last one stays until there is another
             trial, order = answer.about
             state = reading.state if answer.fresh else "stale"
-            drawn = view.shown.once(
+            drawn = view.state.memoize(
                 ("plane", view.index),
                 lambda: made.plane(answer.value, trial.position, order),
                 of=(answer.value, trial),
                 settings=order,
             )
             plot(drawn, key="plane", state=state)
-        if not live.unanswered(view.fit, answer, "The map could not be worked out") and answer.value is None:
+        if not live.show_failure(view.fit, answer, "The map could not be worked out") and answer.value is None:
             coming("plane", "The map is being worked out.", 380)
 
 
-def prediction(view: View, reading: Reading) -> None:
+def prediction(view: View, reading: Decoded) -> None:
     """One prediction with its envelope, and what envelopes like it hold."""
     trial = reading.trial
     left, middle, right = st.columns(3, gap="medium")
@@ -133,7 +134,7 @@ def prediction(view: View, reading: Reading) -> None:
         moment = _moment(view, trial)
     with middle:
         horizon = slide("Horizon (steps)", 1, MAX_HORIZON, FIRST_HORIZON, key="horizon", live=True)
-    names = {channel: view.data.called.get(channel, channel) for channel in trial.channels}
+    names = {channel: view.dataset.called.get(channel, channel) for channel in trial.channels}
     channel = one_of("Channel", names, key="channel", at=right)
     adaptive = switch(
         "Bands learn on the way",
@@ -143,13 +144,13 @@ def prediction(view: View, reading: Reading) -> None:
         "held it. In the long run they hold their share whatever the data do, at the price of width. Off: the bands stay as "
         "they were calibrated on the fitted data.",
     )
-    answer = view.ask(f"envelope-{view.index}", envelope, trial, moment, horizon, adaptive, wait_s=ANSWER_S)
+    answer = view.query(f"envelope-{view.index}", envelope, trial, moment, horizon, adaptive, wait_s=ANSWER_S)
     with shell.panel("envelope"):
         if (
             answer.value is not None
         ):  # the last one stays until there is another, beside the observations of its own trial
             _envelope(view, answer.value, answer.about[0], channel, reading.state if answer.fresh else "stale")
-        if not live.unanswered(view.fit, answer, "The prediction could not be worked out") and answer.value is None:
+        if not live.show_failure(view.fit, answer, "The prediction could not be worked out") and answer.value is None:
             coming("envelope", "The prediction is being worked out.")
 
 
@@ -157,7 +158,7 @@ def _moment(view: View, trial: Trial) -> int:
     """Return the sample to predict from, chosen in the unit of the data."""
     last, step = max(trial.n_samples - 2, 1), float(view.timing["step"])
     help = "The model sees nothing after it."
-    if view.data.unit == "step":
+    if view.dataset.unit == "step":
         return slide("From step", 0, last, trial.n_samples // 2, key="moment", help=help, live=True)
     label, end = f"From ({view.unit.plural})", last * step
     start = min(round(trial.n_samples // 2 * step, 2), end)
@@ -167,8 +168,8 @@ def _moment(view: View, trial: Trial) -> int:
 
 def _envelope(view: View, found: Envelope, trial: Trial, channel: str, state: State) -> None:
     index = trial.channels.index(channel) if channel in trial.channels else 0
-    timing, name = view.timing, view.data.called.get(channel, "")
-    drawn = view.shown.once(
+    timing, name = view.timing, view.dataset.called.get(channel, "")
+    drawn = view.state.memoize(
         ("envelope", view.index),
         lambda: made.prediction(found, trial, index, name=name, **timing),
         of=(found, trial),
@@ -188,13 +189,13 @@ def _envelope(view: View, found: Envelope, trial: Trial, channel: str, state: St
 
 
 # ---- of recordings ------------------------------------------------------------------------------------------------
-def bouts(view: View, here: Reading) -> None:
+def bouts(view: View, here: Decoded) -> None:
     """How long states last, the expert's beside ours, and every bout in a table."""
     stays(view, here)
     table = bouts_of(here)
     with shell.panel("bout-table", "Every bout of this trial"):
         number = f"{len(table):,} {'bout' if len(table) == 1 else 'bouts'}"
-        read_as = rule_words(view.rule, view.data.unit)
+        read_as = rule_words(view.rule, view.dataset.unit)
         shell.quiet(f"{number}, {read_as}. A click on a row shows its moment above.")
         counted, unit = here.counted, here.unit
         units = {"Start": unit, "Stop": unit, "Duration": here.unit_of_stays(here.bouts)}
@@ -206,7 +207,7 @@ def bouts(view: View, here: Reading) -> None:
             selection_mode="single-cell",
         )  # fmt: skip
         if (row := clicked_row(chosen, len(shown))) is not None:
-            jump(float(shown[f"Start ({counted})"].iloc[row]), f"{view.data.key}/{view.index}")
+            jump(float(shown[f"Start ({counted})"].iloc[row]), f"{view.dataset.key}/{view.index}")
         if len(table) > MAX_ROWS:
             shell.quiet(f"The first {MAX_ROWS:,} are shown; the export has all.")
 
@@ -227,10 +228,10 @@ def labels(view: View, shown: Judged) -> None:
         return
     left, right = st.columns(2, gap="small")
     with left, shell.panel("labels-of-states", "What each state is made of"):
-        share_table(names, counts, view.data.every_label, "state", "labels-of-states-rows", {"stands for": says})
+        share_table(names, counts, view.dataset.every_label, "state", "labels-of-states-rows", {"stands for": says})
         shell.quiet("Of the frames in each state's bouts, the share that the expert gave each label.")
     with right, shell.panel("states-of-labels", "Where each behaviour went"):
-        share_table(view.data.every_label, counts.T, names, "behaviour", "states-of-labels-rows", {})
+        share_table(view.dataset.every_label, counts.T, names, "behaviour", "states-of-labels-rows", {})
         shell.quiet("Of the frames that the expert gave each label, the share in the bouts of each state.")
     shell.quiet(
         "If a state is another behaviour than it stands for, say so under Name, merge, recolour: call it like the label, or "
@@ -245,7 +246,7 @@ def label_counts(
     view: View, measured: Mapping[str, Any], own: Mapping[str, Any] | None, side: str
 ) -> tuple[npt.NDArray[np.int64], list[str], list[str]]:
     """([states, labels] frames, the names of the states, what each stands for); merged where the visitor's are measured."""
-    naming, words = view.naming_for(len(view.shown.order)), view.data.every_label
+    naming, words = view.naming_for(len(view.state.order)), view.dataset.every_label
     if own is not None:
         found, mapping = own, own.get("mapping")
         names = [naming.names[column] for column in naming.used]
@@ -254,7 +255,7 @@ def label_counts(
     else:
         found, mapping = measured, measured.get("mapping")
         names = [naming.names[column] if naming.names[column] else f"S{k + 1}" for k, column in enumerate(naming.into)]
-        order = list(view.shown.order)
+        order = list(view.state.order)
         mine = [False] * len(names)
     counts = np.asarray(found["table"][side], np.int64)[order][:, : len(words)]
     stands = [-1] * len(names) if mapping is None else [mapping[k] for k in order]
@@ -298,8 +299,8 @@ def trials(view: View, measured: Mapping[str, Any] | None) -> None:
         table = trial_table(measured)
         show_table(table, 300, "trial-rows")
         if "mapping" in measured:
-            words = view.data.label_names
-            order = view.shown.order
+            words = view.dataset.label_names
+            order = view.state.order
             said = ", ".join(
                 f"S{j + 1} {words[measured['mapping'][k]] if 0 <= measured['mapping'][k] < len(words) else 'unlabelled'}"
                 for j, k in enumerate(order)
@@ -349,11 +350,11 @@ def _numbers(row: Mapping[str, Any]) -> dict[str, float | None]:
     return {text: None if row.get(name) is None else round(row[name], 3) for name, text in words.items()}
 
 
-def features(view: View, here: Reading | Unread) -> None:
+def features(view: View, here: Decoded | Undecoded) -> None:
     """What the model sees: components, what they suggest, and what was found in the recording."""
-    data = view.data
+    data = view.dataset
     start = data.start[1]
-    dims = view.shown.wanted.config["n_latent"] if view.shown.wanted is not None else start
+    dims = view.state.spec.config["n_latent"] if view.state.spec is not None else start
     left, right = st.columns(2, gap="small")
     with left, shell.panel("variance", "Components of the features"):
         plot(
@@ -368,7 +369,7 @@ def features(view: View, here: Reading | Unread) -> None:
         pca = data.components
         scaled = np.nan_to_num((here.trial.y - pca.center) / pca.scale) @ pca.components[:2].T
         if scaled.shape[1] > 1:
-            states = None if isinstance(here, Unread) else here.states
+            states = None if isinstance(here, Undecoded) else here.states
             plot(made.scatter(scaled, states), key="components", state=here.state)
         else:
             shell.quiet("One channel has one component.")

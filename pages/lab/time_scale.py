@@ -12,7 +12,7 @@ from datasets.splits import usable
 from gdm_core.errors import GdmError
 from gdm_core.trials import Trials
 from gdm_core.units import Unit, unit_for
-from pages.lab.data import Data
+from pages.lab.dataset import Dataset
 from pages.ui import shell
 from pages.ui.controls import number, one_of
 
@@ -35,7 +35,7 @@ def choose_window(trials: Trials, unit: str, of: str) -> int | None:
     return windows.window_length(length, rate_hz)
 
 
-def at_time_scale(data: Data) -> Data:
+def at_time_scale(data: Dataset) -> Dataset:
     """Show the control and return the data at the chosen scale."""
     length = choose_window(data.train, data.unit, data.of)
     if length is None:
@@ -48,12 +48,12 @@ def at_time_scale(data: Data) -> Data:
 
 
 @st.cache_resource(scope="session", max_entries=2, show_spinner=False)
-def _summarised(key: str, length: int, _data: Data) -> Data:
+def _summarised(key: str, length: int, _data: Dataset) -> Dataset:
     """Return the same object each time, so that its fingerprints are computed once."""
     return summarise(_data, length)
 
 
-def summarise(data: Data, length: int) -> Data:
+def summarise(data: Dataset, length: int) -> Dataset:
     """Return data whose trials are windows of `length` samples."""
     train, test, dropped = usable(*(windows.summarise(side, length) for side in (data.train, data.test)))
     recipe = replace(
@@ -76,7 +76,6 @@ def summarise(data: Data, length: int) -> Data:
         train=train,
         test=test,
         recipe=recipe,
-        alike="",
         key=f"{data.key}/{length}",
         notes=(*data.notes, *dropped),
         recordings=data.trials,

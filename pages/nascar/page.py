@@ -38,14 +38,16 @@ with frame.picture, st.container(key="nascar-head", horizontal=True, vertical_al
         help="The model is fitted to one trial and has never seen the new one.",
     )
     with shell.of(view.made_for):
-        shell.state_key(max(pictures.truth_of(view.trial).shape[1], view.shown.n_states))
+        shell.state_key(max(pictures.truth_of(view.trial).shape[1], view.state.n_states))
 view = view.at(1 if which == "test" else 0)
 with frame.picture:
-    shown = lab.as_known_then(view)
+    shown = lab.choose_filtered(view)
     places = pictures.places(view.trial)
 close = pictures.flickers(view.read())
-lab.picture(shown, lambda now: pictures.drawn(shown, shown.read(now), now, revision=str(track), close=close), places)
-lab.follow(shown, pictures.followed(view))
+lab.picture(
+    shown, lambda now: pictures.make_panels(shown, shown.read(now), now, revision=str(track), close=close), places
+)
+lab.preview(shown, pictures.make_preview(view))
 lab.show_tabs(
     view,
     {

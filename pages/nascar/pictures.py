@@ -14,11 +14,11 @@ from gdm_core.errors import DataError
 from gdm_core.trials import Trial
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure
-from pages.lab import Reading, Unread, View, held, live
+from pages.lab import Decoded, Undecoded, View, live, preview_figures
 from pages.lab import scores as usual
 from pages.ui import legend
 from pages.ui.card import Score
-from pages.ui.plot import BADGES, Part, Picture, by_key
+from pages.ui.plot import BADGES, Panel, Picture, by_key
 
 SIDE_BY_SIDE, STACKED = (310, 190), (195, 110)  # heights of a track and of the strips
 SHOWN_CHANNELS = 3  # that are drawn where there is no track
@@ -48,9 +48,9 @@ def _height(trial: Trial) -> tuple[int, int]:
     return STACKED if span[0] > 2 * span[1] else SIDE_BY_SIDE
 
 
-def flickers(reading: Reading | Unread) -> bool:
+def flickers(reading: Decoded | Undecoded) -> bool:
     """Whether states change with every step: then they are shown step by step for a stretch, under an average of the whole."""
-    inferred = [] if isinstance(reading, Unread) else [reading.states]
+    inferred = [] if isinstance(reading, Undecoded) else [reading.states]
     return any(figures.flickers(row) for row in (truth_of(reading.trial), *inferred))
 
 
@@ -73,16 +73,18 @@ def draw_data(trial: Trial, states: Array, title: str, caption: str = "", **plac
     return figures.channels(y, states, names=shown, title=title, start=start, caption=caption, **place)
 
 
-def drawn(view: View, reading: Reading | Unread, now: live.Shown, revision: str, *, close: bool) -> dict[str, Part]:
+def make_panels(
+    view: View, reading: Decoded | Undecoded, now: live.FitState, revision: str, *, close: bool
+) -> dict[str, Panel]:
     """The two tracks and the strips.
 
     close  whether the strips show a stretch step by step, under an average of the whole: see `flickers`
     """
     trial, which, truth = reading.trial, view.index, truth_of(reading.trial)
-    states = None if isinstance(reading, Unread) else reading.states
+    states = None if isinstance(reading, Undecoded) else reading.states
     height, low = _height(trial)
-    stands = view.shown  # what does not move is made once a run, and known to the browser
-    true = stands.once(
+    stands = view.state  # what does not move is made once a run, and known to the browser
+    true = stands.memoize(
         ("true", which),
         lambda: draw_data(
             trial,
@@ -94,10 +96,10 @@ def drawn(view: View, reading: Reading | Unread, now: live.Shown, revision: str,
         ),
         of=(trial,),
     )
-    title = reading.title if isinstance(reading, Unread) else ""
+    title = reading.title if isinstance(reading, Undecoded) else ""
     inferred = Picture(None, "inferred-track", revision=revision, title=title, note=reading.note)
     if states is not None:
-        made = now.once(
+        made = now.memoize(
             ("inferred", which),
             lambda: draw_data(trial, states, "inferred states", reading.note or WHAT_WAS_FOUND, height=height),
             of=(states,),
@@ -105,7 +107,7 @@ def drawn(view: View, reading: Reading | Unread, now: live.Shown, revision: str,
         )
         inferred = Picture(made, "inferred-track", reading.state, revision)
     rows = {"true": truth} | ({} if states is None else {"inferred": states})
-    seen = stands.once(
+    seen = stands.memoize(
         ("channels", which), lambda: figures.channel_strip(trial.y, start=trial.start_seconds, height=90), of=(trial,)
     )
     return by_key(
@@ -116,23 +118,25 @@ def drawn(view: View, reading: Reading | Unread, now: live.Shown, revision: str,
     )
 
 
-def followed(view: View) -> held.Followed:
+def make_preview(view: View) -> preview_figures.SliderPreview:
     """What the browser draws by itself while a slider is held."""
-    row = held.strips({"inferred": "states"}, view.data.step(view.trial), opacity=IN_QUESTION)
+    row = preview_figures.strips({"inferred": "states"}, view.dataset.step(view.trial), opacity=IN_QUESTION)
     n_channels = min(SHOWN_CHANNELS, view.trial.n_channels)
     part = "states" if view.trial.position is not None else "channels"
 
-    def parts(states: held.States, _: held.States | None) -> held.Parts:
+    def parts(states: preview_figures.States, _: preview_figures.States | None) -> preview_figures.Parts:
         found = {"states": states[0]}
         return found if part in found else found | {part: figures.end_to_end(states[0], n_channels)}
 
-    return held.Followed((view.index,), parts, {"inferred-track": held.track(part), "overview": row, "strips": row})
+    return preview_figures.SliderPreview(
+        (view.index,), parts, {"inferred-track": preview_figures.track(part), "overview": row, "strips": row}
+    )
 
 
 def _strips(
     view: View,
-    reading: Reading | Unread,
-    now: live.Shown,
+    reading: Decoded | Undecoded,
+    now: live.FitState,
     rows: dict[str, Array],
     height: int,
     revision: str,
@@ -151,10 +155,10 @@ def _strips(
         figure["layout"]["dragmode"] = "pan"
         return figure
 
-    made = now.once(("strips", view.index), detail, of=(trial, states), settings=reading.state)
+    made = now.memoize(("strips", view.index), detail, of=(trial, states), settings=reading.state)
     strips = [Picture(made, "strips", revision=revision)]
     if close:
-        made = now.once(
+        made = now.memoize(
             ("overview", view.index), lambda: overview(rows, marks, start), of=(trial, states), settings=reading.state
         )
         strips.insert(0, Picture(made, "overview", revision=revision))
@@ -186,7 +190,7 @@ def seen_places(trial: Trial) -> Array | None:
     return places.astype(np.float32) if off > VISIBLE * np.ptp(position) else None
 
 
-def tracks(reading: Reading) -> dict[str, Callable[[], Figure | None]]:
+def tracks(reading: Decoded) -> dict[str, Callable[[], Figure | None]]:
     """The two tracks, for files: with a legend, since a picture in a paper has no page around it."""
     trial, truth, states = reading.trial, truth_of(reading.trial), reading.states
     key = {"states": legend.states(max(truth.shape[1], states.shape[1]))}

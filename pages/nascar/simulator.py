@@ -12,7 +12,7 @@ import streamlit as st
 from datasets import regimes
 from datasets.nascar import PRESETS, parameters, train_test
 from gdm_core.trials import Trials
-from pages.lab.data import Data
+from pages.lab.dataset import Dataset
 from pages.ui import shell
 from pages.ui.controls import number, one_of, slide
 from pages.ui.exports import Recipe
@@ -107,14 +107,14 @@ def simulate(track: Track) -> tuple[Trials, Trials]:
     return Trials((train,), name=train.name), Trials((test,), name=test.name)
 
 
-def data_of(track: Track) -> Data:
+def data_of(track: Track) -> Dataset:
     """Return the two trials of a track, ready to fit."""
     train, test = simulate(track)
     truth = train[0].states
     assert truth is not None
     module, function = ("regimes", "simulate") if track.is_regimes else ("nascar", "train_test")
     said = "the second continues the first" if track.is_regimes else "two laps, seen through the same channels"
-    return Data(
+    return Dataset(
         track.about,
         train,
         test,

@@ -43,7 +43,7 @@ with frame.controls:
         shell.begin_button(
             label, partial(panels.start, asked), refused, key="paper-run", type="primary", width="stretch"
         )
-        shell.quiet(f"That takes {live.beforehand(asked.usual_s)}.")
+        shell.quiet(f"That takes {live.estimate_wait(asked.usual_s)}.")
     else:
         st.button("Show what is stored", on_click=visitor_jobs().end, args=("paper",), width="stretch")
 

@@ -22,8 +22,8 @@ from gdm_studio import paper
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure
 from pages.lab import live
-from pages.lab.data import open_on
-from pages.lab.live import screen
+from pages.lab.fit import open_on
+from pages.lab.live import panels
 from pages.lab.live.background import Fits, visitor_jobs
 from pages.paper import numbers
 from pages.ui import navigation, shell
@@ -44,7 +44,7 @@ def own(name: str, n_seeds: int) -> paper.Experiment | None:
     setting = open_on(page) if chosen == "open" else None
     if setting is None:
         return None
-    data = setting.data
+    data = setting.dataset
     return paper.on(name, data.train, data.test, n_seeds, data.keep)
 
 
@@ -57,7 +57,7 @@ def running(name: str) -> Fits | None:
 
 def start(experiment: paper.Experiment) -> None:
     """Run an experiment; the visitor's earlier run ends."""
-    engine, visitor = screen.engine(), f"{live.visitor()}/paper"
+    engine, visitor = panels.engine(), f"{live.visitor()}/paper"
     visitor_jobs().end("paper")
     jobs = {str(i): CompareJob(one, engine, visitor) for i, one in enumerate(experiment.comparisons)}
     visitor_jobs().get(("paper", experiment.name), lambda: Fits(jobs))

@@ -29,7 +29,7 @@ from gdm_core.study.sheet import RECORDING, Sheet, format_value, match_sheet
 from gdm_core.study.study import RESERVED
 from gdm_core.trials import Trial, Trials
 from pages.lab import live
-from pages.lab.live import screen
+from pages.lab.live import panels
 from pages.lab.live.background import Stopped
 from pages.lab.suggest import NONE_FOUND, apply_button, models_of, question_of, verdicts
 from pages.lab.time_scale import choose_window
@@ -329,7 +329,7 @@ def _fitted(
             seconds = 0.5 + min(samples, fitting.MOST_SAMPLES) * 1.5e-4
             shell.empty(
                 f"{len(recordings)} recordings, {samples:,} {'samples' if window is None else 'windows'}",
-                f"One model is fitted to all animals, none outweighing another, blind to the sheet: {live.beforehand(seconds)}. "
+                f"One model is fitted to all animals, none outweighing another, blind to the sheet: {live.estimate_wait(seconds)}. "
                 "It goes on while you look at other pages.",
             )
             label = "Fit one model to all" if on is None else f"Fit one model to {len(on)} of them"
@@ -371,7 +371,7 @@ def _some(known: Sheet, of: str) -> list[str] | None:
 
 def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Choice) -> None:
     """Suggest a model and its settings: fits to half of the animals are scored on the others."""
-    engine, session = screen.engine(), f"suggest-{live.visitor()}-study"
+    engine, session = panels.engine(), f"suggest-{live.visitor()}-study"
 
     def do(say: Say) -> Suggestion:
         kept, _ = fitting.prepare({name: recordings[name] for name in known.names}, [])
@@ -410,7 +410,7 @@ def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Ch
 def _fit(
     recordings: Mapping[str, Trial], known: Sheet, choice: Choice, on: list[str] | None, *, keep: bool
 ) -> Callable[[Say], Study]:
-    engine, session = screen.engine(), f"{live.visitor()}/study"  # known to the script's thread alone
+    engine, session = panels.engine(), f"{live.visitor()}/study"  # known to the script's thread alone
 
     def do(say: Say) -> Study:
         notes: list[str] = []

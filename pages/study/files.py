@@ -153,7 +153,7 @@ def read(files: list[tuple[str, Given]], options: FileReading) -> Read | None:
             except GdmError as error:
                 made.troubles[given.name] = str(error)
         for i, (one_key, one) in enumerate(every):
-            say(f"Reading {one.name}, {i + 1} of {len(every)}", i / len(every))
+            say(f"Decoded {one.name}, {i + 1} of {len(every)}", i / len(every))
             if one_key not in known:
                 try:
                     known[one_key] = _read(one, options)

@@ -16,7 +16,7 @@ from gdm_core.study import Study, fitting
 from gdm_core.study.fitting import Mark
 from gdm_core.study.sheet import RECORDING
 from pages.lab import live
-from pages.lab.live import screen
+from pages.lab.live import panels
 from pages.lab.poses.clips import clip, clip_grid
 from pages.study import bring, pictures, work
 from pages.study.bring import Brought
@@ -73,7 +73,7 @@ def with_labels(page: shell.Frame, brought: Brought) -> Brought | None:
 
 
 def _predict(brought: Brought, marks: list[Mark]) -> Callable[[Say], Study]:
-    engine, session = screen.engine(), f"{live.visitor()}/study"  # known to the script's thread alone
+    engine, session = panels.engine(), f"{live.visitor()}/study"  # known to the script's thread alone
 
     def do(say: Say) -> Study:
         study, notes = brought.study, list[str]()

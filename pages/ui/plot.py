@@ -1,7 +1,7 @@
 """A figure on the page that updates in place: the drawing node, the zoom and the hover survive every change.
 
 plot(figure, key="track")                                  # draw, or update what stands there under this key
-plot(figure, key="track", state="preview")                 # a first look while the fit still runs
+plot(figure, key="track", state="stale")                   # an earlier result, dimmed
 plot(figure, key="track", revision=dataset_name)           # another revision forgets the zoom
 
 What may move while no script runs is a `Picture` or a `Text`, drawn by `draw_parts`: the same figure, or words in its place.
@@ -23,10 +23,9 @@ from pages.ui.scrubber import Scrubber
 from pages.ui.server import plotly_address
 from pages.ui.theme import TOKENS
 
-State = Literal["fresh", "preview", "stale", "running"]
+State = Literal["fresh", "stale", "running"]
 BADGES: dict[str, str] = {
     "fresh": "",
-    "preview": "preview, refitting",
     "stale": "earlier result",
     "running": "fitting",
 }
@@ -37,7 +36,7 @@ P = ParamSpec("P")
 class Picture:
     """A figure in its place; without one, `title` and `note` say there what is missing and what will bring it.
 
-    state       whether this is the result ('fresh'), a first look, an earlier result, or one still being fitted
+    state       whether this is the result ('fresh'), an earlier one ('stale'), or of a running fit ('running')
     revision    zoom is kept as long as this stays the same
     still       it shows nothing of the fit, and does not fade while a slider moves on
     clicked     called with the point that was clicked, {"x", "y", "curve", "point", "customdata"}, before the page runs; `selected`
@@ -145,15 +144,15 @@ class Text:
         component("text")(key=self.key, data=self.message(), height="content")
 
 
-Part = Picture | Text | Scrubber
+Panel = Picture | Text | Scrubber
 
 
-def by_key(*parts: Part | None) -> dict[str, Part]:
+def by_key(*parts: Panel | None) -> dict[str, Panel]:
     """Those that are there, by their places."""
     return {part.key: part for part in parts if part is not None}
 
 
-def draw_parts(parts: Mapping[str, Part], places: Mapping[str, Any] | None = None) -> None:
+def draw_parts(parts: Mapping[str, Panel], places: Mapping[str, Any] | None = None) -> None:
     """Draw them in their places, the others one below the other."""
     for key, part in parts.items():
         with (places or {}).get(key) or nullcontext():

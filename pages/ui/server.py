@@ -46,7 +46,7 @@ def get_ready() -> threading.Thread:
             import_module(name)
         gc.collect()
         gc.freeze()  # otherwise a full collection of all libraries stops the server for 0.2 s
-        import_module("pages.lab.live.screen").engine().start()
+        import_module("pages.lab.live.panels").engine().start()
 
     thread = threading.Thread(target=prepare, name="gdm-get-ready", daemon=True)
     thread.start()

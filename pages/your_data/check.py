@@ -19,7 +19,7 @@ from gdm_core.units import unit_for
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import FINE, Dict, Figure, axis, figure, note, points
 from gdm_studio.plot.figures.states import averaged, plain
-from pages.lab import Data
+from pages.lab import Dataset
 from pages.ui import shell
 from pages.ui.controls import number, one_of, slide, switch
 from pages.ui.plot import plot
@@ -188,7 +188,7 @@ def _examples(column: pd.Series) -> str:
     return ", ".join(f"{value:.5g}" if isinstance(value, float) else str(value)[:18] for value in seen.iloc[:3])
 
 
-def label_panel(data: Data) -> None:
+def label_panel(data: Dataset) -> None:
     """Counts, time, and a strip of the labels over the channels of the same moments; nothing where there are none."""
     words = data.words
     if words is None:
@@ -218,7 +218,7 @@ def label_panel(data: Data) -> None:
         st.html(shell.key_html("Labels", zip(words.colours, words.names, strict=True)))
 
 
-def counted(data: Data, every: np.ndarray) -> pd.DataFrame:
+def counted(data: Dataset, every: np.ndarray) -> pd.DataFrame:
     """A row for each behaviour: bouts, samples, time, and how much of it is kept aside as new."""
     fitted = data.train.n_samples
     starts = np.flatnonzero(np.diff(every, prepend=-2))

@@ -19,8 +19,8 @@ from datasets.keypoints import KeypointTable
 from datasets.readers.timing import TimeUnit
 from datasets.splits import split_trials
 from datasets.tables import Role, Table
-from pages.lab import Data, live
-from pages.lab.data import from_trials
+from pages.lab import Dataset, live
+from pages.lab.dataset import from_trials
 from pages.ui import settings
 from pages.ui.exports import Recipe
 from pages.ui.uploads import Upload
@@ -191,7 +191,7 @@ def forget() -> None:
     """Let go of all that was made of a file, here and on the workers."""
     for name in [name for name in st.session_state if str(name).startswith(KEPT) and name not in (SOURCE, EXAMPLE_ON)]:
         del st.session_state[name]
-    live.let_go("your_data")
+    live.close_fit("your_data")
     settings.change(live.COLOURS, None)  # of the states that are gone
 
 
@@ -247,7 +247,7 @@ class TableOptions:
         return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "roles"}
 
 
-def from_table(file: OpenFile, options: TableOptions) -> Data:
+def from_table(file: OpenFile, options: TableOptions) -> Dataset:
     """Trials of a table, the last of them held out."""
     table = file.content
     assert isinstance(table, Table)

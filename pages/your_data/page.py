@@ -13,7 +13,7 @@ import streamlit as st
 from datasets import keypoints, tables
 from datasets.readers.deeplabcut import flat_columns
 from gdm_core.errors import DataError, GdmError
-from pages.lab import Data
+from pages.lab import Dataset
 from pages.lab.recording import EXPORT, recording_page
 from pages.ui import navigation, settings, shell
 from pages.ui.controls import switch
@@ -42,7 +42,7 @@ def ask_for_file() -> intake.OpenFile | None:
 
 def read(source: BinaryIO, name: str) -> intake.OpenFile:
     """The same, with the controls that say how it is read: they stand there also where that went wrong."""
-    bar = st.progress(0.0, f"Reading {name}")
+    bar = st.progress(0.0, f"Decoded {name}")
 
     def say(share: float, text: str) -> None:
         bar.progress(min(share, 1.0), text)
@@ -121,7 +121,7 @@ def ask_how_to_read(file: intake.OpenFile) -> intake.OpenFile:
     return intake.as_poses(file) if wanted else file
 
 
-def pose_data(file: intake.OpenFile) -> Data | None:
+def pose_data(file: intake.OpenFile) -> Dataset | None:
     """What can be fitted of a tracking file, and what was understood of it; None where that says why not. Raises why else."""
     with page.controls:
         options = poses.pose_options(file)
@@ -138,7 +138,7 @@ def pose_data(file: intake.OpenFile) -> Data | None:
     return intake.remembered(made, lambda: poses.from_poses(file, options, labels, marks))
 
 
-def table_data(file: intake.OpenFile) -> Data | None:
+def table_data(file: intake.OpenFile) -> Dataset | None:
     """The same for a table."""
     with page.controls:
         options = check.table_options(file)

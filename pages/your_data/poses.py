@@ -35,7 +35,7 @@ from gdm_studio.plot.figures.base import (
     typed,
 )
 from gdm_studio.plot.figures.states import numbered_colours
-from pages.lab import Data
+from pages.lab import Dataset
 from pages.lab.poses.tracking import FEATURES, cleaning, from_tracking
 from pages.ui import shell
 from pages.ui.controls import number, one_of, switch
@@ -104,7 +104,7 @@ def _picked(what: str, picked: Picked, names: Sequence[str]) -> Picked:
 
 def from_poses(
     file: OpenFile, options: PoseOptions, labels: keypoints.Annotation | None = None, labels_file: str = ""
-) -> Data:
+) -> Dataset:
     """Features of tracked animals, the last part of the recording held out.
 
     labels   what an expert saw, read from `labels_file`

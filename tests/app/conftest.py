@@ -17,9 +17,8 @@ from streamlit.testing.v1.local_script_runner import LocalScriptRunner
 
 from gdm_studio.seeds import SEEDS_VARIABLE
 from pages.behaviour import recordings
-from pages.lab import Data
-from pages.lab.live import Live, screen
-from pages.lab.live import session as live_session
+from pages.lab import Dataset
+from pages.lab.live import FitSession, panels
 from pages.ui import server
 from tests.support import formula1_page, live_fit, offered
 from tests.support.live_engine import QuickEngine, Sketch
@@ -91,13 +90,6 @@ def _run_to_the_end(runner: LocalScriptRunner, timeout: float) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _unhurried(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Disable waiting for a slider to come to rest, except in tests of it."""
-    if request.path.name != "test_live.py":
-        monkeypatch.setattr(live_session, "HURRY_S", 0.0)
-
-
-@pytest.fixture(autouse=True)
 def _one_seed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fit one seed, except in tests of several seeds."""
     if "seeds" not in request.node.name:
@@ -120,7 +112,7 @@ def _no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> QuickEngine:
     """Return the engine of all pages, with an empty data folder."""
     made = QuickEngine()
-    monkeypatch.setattr(screen, "engine", lambda: made)
+    monkeypatch.setattr(panels, "engine", lambda: made)
     monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
     return made
 
@@ -133,7 +125,7 @@ def real(engine: QuickEngine, monkeypatch: pytest.MonkeyPatch) -> QuickEngine:
 
 
 @pytest.fixture
-def live(engine: QuickEngine) -> Live:
+def live(engine: QuickEngine) -> FitSession:
     """Return a live fit with its first result; later jobs wait for the test."""
     engine.auto = False
     return live_fit.at_rest(engine)
@@ -154,7 +146,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def sketch() -> tuple[Data, Sketch, bytes]:
+def sketch() -> tuple[Dataset, Sketch, bytes]:
     """Return short recordings, a fitted model and its bytes."""
     data = recordings.load_simulated(SMALL)
     model = Sketch(n_states=4).fit(data.train)

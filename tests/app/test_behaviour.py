@@ -26,7 +26,7 @@ def test_first_visit_shows_precomputed_result_without_jobs(engine):
     engine.auto = False
     app = opened("behaviour")
     assert f"{shipped.load(recordings.SHIPPED).more['scores']['macro_f1']:.3f}" in words(app)
-    assert app.session_state["live-behaviour"].poll().state == "fresh"
+    assert app.session_state["fit-behaviour"].poll().status == "fresh"
     assert not engine.waiting("fit")
     assert not engine.waiting("ask-scores")
 
@@ -89,9 +89,9 @@ def test_refit_of_precomputed_result_is_as_good():
 def test_missing_calms21_links_to_its_source(engine):
     app = opened("behaviour", source="CalMS21, from a file")
     assert "s0vdx-0k302" in words(app)
-    assert "live-behaviour" not in app.session_state
+    assert "fit-behaviour" not in app.session_state
     app.selectbox(key="source").set_value("simulated").run()
-    assert app.session_state["live-behaviour"].poll().state == "fresh"
+    assert app.session_state["fit-behaviour"].poll().status == "fresh"
 
 
 def test_missing_half_of_calms21_is_named(engine, tmp_path):

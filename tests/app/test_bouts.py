@@ -9,7 +9,7 @@ import pytest
 from gdm_core.analysis.bouts import BoutRule, like_expert, median_bout, smoothed, without_short
 from gdm_core.errors import ConfigError
 from pages.lab import naming
-from pages.lab.naming import OTHERS, Words, arrange
+from pages.lab.naming import OTHERS, LabelNames, arrange
 from tests.support.drawn import words
 from tests.support.page import opened
 
@@ -131,7 +131,7 @@ def table(labels: list[str]) -> bytes:
 # ---- labels -------------------------------------------------------------------------------------------------------
 def test_twelve_labels_have_a_colour_each():
     names = [f"L{k}" for k in range(12)]
-    words = Words.of(names, [np.arange(12), None])
+    words = LabelNames.of(names, [np.arange(12), None])
     assert words.names == tuple(names)
     assert words.remark == ""
     np.testing.assert_array_equal(words.grouped([3, -1, 11, 99]), [3, -1, 11, -1])
@@ -139,7 +139,7 @@ def test_twelve_labels_have_a_colour_each():
 
 def test_rare_labels_share_one_colour():
     labels = np.repeat(np.arange(20), np.r_[np.full(9, 2), np.full(11, 9)])
-    words = Words.of([f"L{k}" for k in range(20)], [labels])
+    words = LabelNames.of([f"L{k}" for k in range(20)], [labels])
     assert words.names == (*(f"L{k}" for k in range(9, 20)), OTHERS)
     assert words.grouped([0, 8, 9, 19, -1]).tolist() == [11, 11, 0, 10, -1]
     assert "other 9 share one" in words.remark
@@ -149,9 +149,9 @@ def test_rare_labels_share_one_colour():
 
 
 def test_unnamed_labels_are_numbered():
-    assert Words.of(["rest"], [np.array([0, 2])]).names == ("rest", "behaviour 2", "behaviour 3")
-    assert Words.of(["rest"], [np.array([-1, -1]), None]) is None
-    assert Words.of([], []) is None
+    assert LabelNames.of(["rest"], [np.array([0, 2])]).names == ("rest", "behaviour 2", "behaviour 3")
+    assert LabelNames.of(["rest"], [np.array([-1, -1]), None]) is None
+    assert LabelNames.of([], []) is None
 
 
 def test_thirty_labels_are_drawn_in_every_tab(engine):

@@ -9,9 +9,9 @@ import pytest
 
 from gdm_core.analysis import matching
 from gdm_studio.plot import palette
-from pages.lab.live import Live, Wanted
-from pages.lab.live.pictures import is_plain
-from tests.support.live_fit import CONFIG, TEST, TRAIN, wanted
+from pages.lab.live import FitSession
+from pages.lab.live.state import has_default_order
+from tests.support.live_fit import TRAIN, spec_of
 
 
 def _soft(labels: np.ndarray, n_states: int) -> np.ndarray:
@@ -67,31 +67,31 @@ def test_neighbouring_states_get_distinct_colours():
 
 
 def test_refit_keeps_colours(engine, live):
-    before = live.poll().train[0]
-    live.want(wanted(temperature=0.85))
+    before = live.poll().states[0]
+    live.request(spec_of(temperature=0.85))
     engine.run_all()
     after = live.poll()
-    shared = matching.overlap(before, after.train[0])
+    shared = matching.overlap(before, after.states[0])
     assert (shared.argmax(axis=1) == np.arange(3)).all()
-    assert after.state == "fresh"
+    assert after.status == "fresh"
 
 
 def test_first_colours_follow_known_states(engine):
     engine.auto = False
     truth = (TRAIN[0].states,)
-    live = Live(engine, "s")
-    live.want(Wanted("gdm", CONFIG | {"n_states": 4}, TRAIN, TEST, truth=truth))
+    live = FitSession(engine, "s")
+    live.request(spec_of(n_states=4, truth=truth))
     engine.run_all()
     shown = live.poll()
-    assert is_plain(shown)
-    assert matching.match(shown.train[0], [(truth[0], 1.0)]) == (0, 1, 2, 3)
+    assert has_default_order(shown)
+    assert matching.match(shown.states[0], [(truth[0], 1.0)]) == (0, 1, 2, 3)
 
 
 def test_copied_link_restores_colours(engine):
     engine.auto = False
     first = matching.parse("3-1-2", 3)
-    live = Live(engine, "s")
-    live.want(wanted(), first_order=first)
+    live = FitSession(engine, "s")
+    live.request(spec_of(), first_order=first)
     engine.run_all()
     shown = live.poll()
     assert shown.order == (2, 0, 1)

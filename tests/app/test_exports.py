@@ -25,7 +25,7 @@ from gdm_core.trials import Trial, Trials
 from gdm_core.units import STEPS
 from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures import entropy_of
-from pages.lab import Data
+from pages.lab import Dataset
 from pages.lab.export import files_of
 from pages.ui import exports, legend
 from pages.ui.card import Score
@@ -46,7 +46,9 @@ TRIAL = Trial(np.zeros((4, 2)), rate_hz=2.0, name="lap 1")
 
 def file(label: str, trial: Trial, names: tuple[str, ...] = (), **more: Any) -> io.BytesIO:
     """Return an exported file of a trial whose states are `STATES`."""
-    files = files_of(Data("laps", Trials((trial,)), Trials((trial,)), RECIPE), reading_of(trial, STATES, names, **more))
+    files = files_of(
+        Dataset("laps", Trials((trial,)), Trials((trial,)), RECIPE), reading_of(trial, STATES, names, **more)
+    )
     return io.BytesIO(dict((name, make) for name, make, _ in files)[label]())
 
 
@@ -175,17 +177,17 @@ def page(engine, monkeypatch):
 
 
 def test_script_reproduces_the_states_of_the_page(page, tmp_path):
-    live = page.session_state["live-nascar"]
+    live = page.session_state["fit-nascar"]
     shown = live.poll()
-    assert shown.state == "fresh"
+    assert shown.status == "fresh"
     run_script(page.code[0].value, tmp_path)
     with np.load(tmp_path / "states.npz") as file:
         again, new = file["trial_0"], file["new_trial_0"]
-    look = next(found.value for (name, _), found in live.answers._known.items() if name == "look")
+    look = next(found.value for (name, _), found in live.queries._known.items() if name == "look")
     exact = look.train[0][:, list(shown.order)]
     np.testing.assert_allclose(again, exact, atol=1e-4)
     np.testing.assert_allclose(new, look.test[0][:, list(shown.order)], atol=1e-4)
-    np.testing.assert_allclose(exact, shown.train[0], atol=0.01)
+    np.testing.assert_allclose(exact, shown.states[0], atol=0.01)
     model = load_model(tmp_path / "model.safetensors")
     train, _ = train_test("soft", 0, 200)
     np.testing.assert_allclose(model.predict_proba(train)[:, list(shown.order)], exact, atol=1e-4)

@@ -6,6 +6,7 @@ import io
 import json
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,11 +20,11 @@ from gdm_core.analysis.tables import csv, harmless
 from gdm_core.trials import Trial
 from gdm_studio.plot import figures, palette
 from pages.behaviour import recordings
-from pages.lab import Data, Setting, export, live
+from pages.lab import Dataset, PageSpec, export, live
 from pages.lab import export as lab_export
 from pages.lab import figures as made
-from pages.lab.live import Wanted, screen
-from pages.lab.naming import Naming, arrange, colour_key
+from pages.lab.live import panels
+from pages.lab.naming import StateNames, arrange, colour_key
 from pages.lab.poses.tracking import from_recordings
 from pages.lab.view import View
 from pages.ui import exports
@@ -37,20 +38,20 @@ FIT_S = 180 / 30  # the fitted part of 300 frames
 
 
 @pytest.fixture(scope="module")
-def data() -> Data:
+def data() -> Dataset:
     """Return one recording whose first 60 % are the training trial."""
     train, test = split_recording(mice.simulate_recordings(1, 300, seed=3)[0])
     return from_recordings("one", "one recording", train, test, "egocentric", Recipe([], []))
 
 
-def fitted(data: Data, config: dict, engine: QuickEngine, naming: Naming) -> View:
+def fitted(data: Dataset, config: dict, engine: QuickEngine, naming: StateNames) -> View:
     """Return a view of the held-out part with its exact states."""
-    fit = live.Live(engine, "s")
-    choice = SimpleNamespace(label="GDM", facts=[])
-    fit.want(Wanted("gdm", config, data.train, data.test, where=Setting(data, choice)))
+    fit = live.FitSession(engine, "s")
+    choice: Any = SimpleNamespace(label="GDM", facts=[], family="gdm", config=config)
+    fit.request(PageSpec.from_choice(data, choice))
     shown = fit.poll()
-    screen.states_of(fit, shown)
-    look = screen.states_of(fit, shown).value
+    panels.query_states(fit, shown)
+    look = panels.query_states(fit, shown).value
     rule = BoutRule(0.2, 0.2)
     return view_of(data, naming, rule, fit=fit, shown=shown, look=look, index=len(data.train))
 
@@ -58,7 +59,7 @@ def fitted(data: Data, config: dict, engine: QuickEngine, naming: Naming) -> Vie
 @pytest.fixture(scope="module")
 def view(data) -> View:
     """Return a view with default names."""
-    return fitted(data, CONFIG, QuickEngine(), Naming.plain(3))
+    return fitted(data, CONFIG, QuickEngine(), StateNames.plain(3))
 
 
 @pytest.fixture(scope="module")
@@ -174,10 +175,10 @@ def test_script_reproduces_the_bouts_of_the_page(tmp_path):
     config = {"n_states": 3, "n_latent": 3, "seed": 0, "n_steps": 40}
     naming = arrange(["=rest", 'a "fast" one', ""], [0, 1, 0])
     view = fitted(data, config, QuickEngine(real=True), naming)
-    fit = exports.Fit("gdm", config, view.shown.order)
+    fit = exports.Fit("gdm", config, view.state.order)
     recipe = replace(data.recipe, after=lab_export.bouts_code(view, view.naming))
     printed = run_script(exports.script(recipe, fit, "Behaviour"), tmp_path)
-    scores = bout_scores.scores(view.shown.result.model_bytes, data.train, data.test, 0.2, 0.2, 0)
+    scores = bout_scores.scores(view.state.result.model_bytes, data.train, data.test, 0.2, 0.2, 0)
     for name in lab_export.SCORES:
         assert f"{name}: {scores[name]:.3f}" in printed
     found = pd.read_csv(tmp_path / "bouts.csv")

@@ -100,7 +100,7 @@ def test_driver_without_positions_is_left_out_and_named(monkeypatch):
 def test_session_without_corners_has_no_segments(monkeypatch):
     driven_by(monkeypatch, ring_driver("AAA"), ring_driver("BBB"), corners=())
     app = visit(source="real")
-    assert app.session_state["live-formula1"].poll().wanted.where.data.source.train.segment is None
+    assert app.session_state["fit-formula1"].poll().spec.dataset.source.train.segment is None
 
 
 def test_stored_session_opens_without_a_calendar(monkeypatch):

@@ -40,8 +40,8 @@ pytestmark = pytest.mark.usefixtures("feed")
 # ---- a first visit ------------------------------------------------------------------------------------------------
 def test_first_visit_shows_precomputed_result_without_a_fit(feed):
     app = visit()
-    shown = app.session_state["live-formula1"].poll()
-    assert shown.state == "fresh"
+    shown = app.session_state["fit-formula1"].poll()
+    assert shown.status == "fresh"
     assert shipped.load(data.SHIPPED).stands(shown.result)
     assert drivers(app) == ("FLT", "RGL")
     assert verdicts(app)
@@ -296,12 +296,12 @@ def test_every_figure_can_be_exported():
 def test_script_of_the_first_visit_loads_the_precomputed_fit(tmp_path):
     """A refit on another machine may differ, so the script loads the stored model."""
     app = visit(view="Export & reproduce").run().run()
-    shown = app.session_state["live-formula1"].poll()
+    shown = app.session_state["fit-formula1"].poll()
     (tmp_path / "formula1-model.safetensors").write_bytes(shown.result.model_bytes)
     run_script(app.code[0].value, tmp_path)
     with np.load(tmp_path / "states.npz") as file:
         ours, theirs = file["trial_0"], file["new_trial_0"]
-    np.testing.assert_allclose(ours, shown.train[0], atol=0.02, err_msg="drawn states have eight bits")
+    np.testing.assert_allclose(ours, shown.states[0], atol=0.02, err_msg="drawn states have eight bits")
     kept = shipped.load(data.SHIPPED).look.test[0]
     np.testing.assert_allclose(theirs, kept[:, list(shown.order)], atol=0.02)
 

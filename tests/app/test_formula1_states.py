@@ -38,7 +38,7 @@ HOSTILE = "<b>%{x}</b> $ink ~ & co"
 def test_name_of_the_user_is_escaped_and_in_the_link(feed, monkeypatch):
     app = visit(view="What a state is")
     fit, own = next(iter(app.session_state[state_names._NAMES].items()))
-    order = app.session_state["live-formula1"].poll().order
+    order = app.session_state["fit-formula1"].poll().order
     state: dict[str, object] = {"editor": {"edited_rows": {0: {"Name": f"  {HOSTILE}\x07  "}}}}
     state[state_names._NAMES] = {fit: own}
     with monkeypatch.context() as patched:

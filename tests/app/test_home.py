@@ -11,8 +11,8 @@ from streamlit.testing.v1 import AppTest
 from datasets.f1.layouts import LAYOUTS
 from pages.formula1.data import turned
 from pages.lab import shipped
-from pages.lab.live import Live
-from pages.lab.view import Looked
+from pages.lab.live import FitSession
+from pages.lab.view import LAST_LOOK
 from pages.ui.card import explained
 from pages.ui.result_files import Card, load_card
 from tests.support.drawn import pieces
@@ -31,11 +31,11 @@ def followed(page: str, card: Card | None) -> AppTest:
     return opened(page, **{name: str(value) for name, value in card.query.items()})
 
 
-def standing(engine: QuickEngine, page: str, card: Card | None) -> tuple[AppTest, Live]:
+def standing(engine: QuickEngine, page: str, card: Card | None) -> tuple[AppTest, FitSession]:
     """Return the page and its live fit, which has a result without any job."""
     app = followed(page, card)
-    live = app.session_state[f"live-{page}"]
-    assert live.poll().state == "fresh"
+    live = app.session_state[f"fit-{page}"]
+    assert live.poll().status == "fresh"
     assert engine.waiting("fit") == []
     return app, live
 
@@ -43,7 +43,7 @@ def standing(engine: QuickEngine, page: str, card: Card | None) -> tuple[AppTest
 def test_track_card_opens_its_lap(engine):
     card = load_card("nascar-soft")
     app, live = standing(engine, "nascar", card)
-    trial, states = live.poll().wanted.test[0], live.records.last(Looked).states(1)
+    trial, states = live.poll().spec.dataset.test[0], live.memory[LAST_LOOK].states(1)
     assert trial.name == "nascar soft, seed 100"
     np.testing.assert_allclose(trial.position, card.position, atol=1e-4)
     assert np.abs(states - card.states).mean() < 0.02, "same states and colours"
@@ -54,14 +54,14 @@ def test_race_card_opens_its_driver(engine):
     card = load_card("formula1")
     app, live = standing(engine, "formula1", card)
     assert next(one for one in app.button_group if one.key.startswith("who~")).value == "test"
-    shown = turned(live.poll().wanted.test[0].position, LAYOUTS["shanghai"].rotation)
+    shown = turned(live.poll().spec.dataset.test[0].position, LAYOUTS["shanghai"].rotation)
     assert np.isin(card.position.round(2), shown.round(2)).all()
 
 
 def test_mice_card_opens_its_trial(engine):
     card = load_card("behaviour")
     app, live = standing(engine, "behaviour", card)
-    assert len(card.position) == live.poll().wanted.test[0].n_samples
+    assert len(card.position) == live.poll().spec.dataset.test[0].n_samples
     np.testing.assert_allclose(card.states, shipped.load("behaviour").look.test[0], atol=0.01)
     assert "new-" in app.selectbox(key="trial").value
 

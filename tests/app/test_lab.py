@@ -13,7 +13,7 @@ from datasets.nascar import train_test
 from gdm_core.trials import Trials
 from pages import lab
 from pages.lab import view as views
-from pages.lab.live.pictures import Origin
+from pages.lab.live.state import Origin
 from pages.ui.card import Score
 from pages.ui.model_controls import Choice
 from tests.support.drawn import record, verdicts
@@ -54,33 +54,33 @@ def test_states_of_two_fits_are_never_drawn_together():
     one, other = Origin(), Origin()
     first = reading_of(trial, np.zeros((200, 8), np.float32), state="stale", origin=one)
     second = reading_of(trial, np.zeros((200, 9), np.float32), origin=other)
-    unread = lab.Unread(trial=trial, state="running")
+    unread = lab.Undecoded(trial=trial, state="running")
     assert lab.together([unread, first, second]) == [first]
     assert lab.together([second, first]) == [second]
     assert lab.together([unread]) == []
 
 
 # ---- questions ----------------------------------------------------------------------------------------------------
-def test_question_key_depends_on_all_arguments():
+def test_query_key_depends_on_all_arguments():
     one, other = (Trials((trial,)) for trial in train_test("standard", 0, 200))
     same = Trials((train_test("standard", 0, 200)[0],))
-    key = views.question_key("fit", views.question_key, (one, 3, [np.arange(3)]))
-    assert key == views.question_key("fit", views.question_key, (same, 3, [np.arange(3)]))
+    key = views.query_key("fit", views.query_key, (one, 3, [np.arange(3)]))
+    assert key == views.query_key("fit", views.query_key, (same, 3, [np.arange(3)]))
     for fit, function, args in (
-        ("another", views.question_key, (one, 3, [np.arange(3)])),
+        ("another", views.query_key, (one, 3, [np.arange(3)])),
         ("fit", lab.together, (one, 3, [np.arange(3)])),
-        ("fit", views.question_key, (other, 3, [np.arange(3)])),
-        ("fit", views.question_key, (one, 4, [np.arange(3)])),
-        ("fit", views.question_key, (one, 3, [np.arange(4)])),
-        ("fit", views.question_key, (one, 3, [np.arange(3.0)])),
+        ("fit", views.query_key, (other, 3, [np.arange(3)])),
+        ("fit", views.query_key, (one, 4, [np.arange(3)])),
+        ("fit", views.query_key, (one, 3, [np.arange(4)])),
+        ("fit", views.query_key, (one, 3, [np.arange(3.0)])),
     ):
-        assert views.question_key(fit, function, args) != key
+        assert views.query_key(fit, function, args) != key
 
 
 # ---- the earlier result -------------------------------------------------------------------------------------------
-def setting(label: str = "GDM", **changes) -> lab.Setting:
+def setting(label: str = "GDM", **changes) -> lab.PageSpec:
     config = {"n_states": 4, "temperature": 0.99, "stickiness": "learn", "posterior": "window", "seed": 0} | changes
-    return lab.Setting(None, Choice(label, "gdm", config, label))
+    return lab.PageSpec.from_choice(None, Choice(label, "gdm", config, label))
 
 
 @pytest.mark.parametrize(

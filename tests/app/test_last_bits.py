@@ -52,11 +52,11 @@ def test_page_and_card_open_with_the_precomputed_result(elsewhere, engine, page,
     for query in ({}, card.query):
         app.query_params.update({key: str(value) for key, value in query.items()})
         app.run()
-        shown = app.session_state[f"live-{page}"].poll()
-        assert shown.state == "fresh"
+        shown = app.session_state[f"fit-{page}"].poll()
+        assert shown.status == "fresh"
         assert found.stands(shown.result)
         assert [job.name for job in engine.waiting() if not job.name.startswith("ask-")] == [], "no fit"
-    assert {trial.recipe for trial in (*shown.wanted.train, *shown.wanted.test)} <= set(elsewhere), (
+    assert {trial.recipe for trial in (*shown.spec.train, *shown.spec.test)} <= set(elsewhere), (
         "simulated with other rounding"
     )
 
@@ -79,9 +79,9 @@ def test_link_is_independent_of_rounding():
     here = recordings.load_simulated(asked)
     with other_last_bits() as made:
         there = recordings.load_simulated(asked)
-    assert there.train[0].recipe in made
+    assert there.states[0].recipe in made
     assert (here.bouts_of, here.start, labels.key_of(here)) == (there.bouts_of, there.start, labels.key_of(there))
-    assert here.train.fingerprint == there.train.fingerprint
+    assert here.train.fingerprint == there.states.fingerprint
 
 
 def test_result_of_data_without_a_recipe_is_not_written():

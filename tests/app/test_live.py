@@ -1,4 +1,4 @@
-"""The live fit behind a page: jobs it starts, states it shows, and questions about a finished fit."""
+"""The fit session of a page: jobs it starts, states it shows, and queries about a finished fit."""
 
 from __future__ import annotations
 
@@ -9,128 +9,116 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from gdm_core.analysis import envelopes, looks
+from gdm_core.engine import JobStatus
 from gdm_core.trials import Trials
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import untyped
-from pages.lab.live import Live, Wanted, in_order, session
-from pages.lab.live.answers import Answers
+from pages.lab.live import FitSession, in_order, panels
+from pages.lab.live.queries import Queries
 from tests.support.live_engine import QuickEngine, ended
-from tests.support.live_fit import CONFIG, OTHER, TEST, TRAIN, wanted
+from tests.support.live_fit import OTHER, TEST, TRAIN, spec_of, spec_with
 
 
 # ---- starting and cancelling fits ---------------------------------------------------------------------------------
 def test_first_request_starts_one_fit(engine):
     engine.auto = False
-    live = Live(engine, "s")
-    live.want(wanted())
+    fit = FitSession(engine, "s")
+    fit.request(spec_of())
     assert [job.name for job in engine.waiting()] == ["fit"]
-    assert live.poll().state == "running"
-    assert live.poll().train == ()
+    assert fit.poll().status == "running"
+    assert fit.poll().states == ()
     engine.run_all()
-    shown = live.poll()
-    assert shown.state == "fresh"
-    assert shown.train[0].shape == (240, 3)
-    assert not live.busy
+    state = fit.poll()
+    assert state.status == "fresh"
+    assert state.states[0].shape == (240, 3)
+    assert not fit.busy
 
 
 def test_repeated_request_starts_nothing(engine, live):
     before = len(engine.jobs)
-    shown = live.poll()
-    live.want(wanted())
+    state = live.poll()
+    live.request(state.spec)
     assert len(engine.jobs) == before
-    assert live.poll() is shown
+    assert live.poll() is state
 
 
 def test_newer_request_cancels_older_jobs(engine, live):
-    live.want(wanted(n_states=4))
+    live.request(spec_of(n_states=4))
     first = engine.waiting()
-    live._changed_at = -1e9
-    live.want(wanted(n_states=5))
+    live.request(spec_of(n_states=5))
     assert first
     assert all(ended(job) for job in first)
     engine.run_all()
-    assert live.poll().train[0].shape[1] == 5
+    assert live.poll().states[0].shape[1] == 5
 
 
-def test_earlier_fit_is_shown_from_cache(engine, live):
-    live.want(wanted(n_states=4))
+def test_earlier_fit_is_shown_from_memory(engine, live):
+    live.request(spec_of(n_states=4))
     engine.run_all()
     live.poll()
-    live.want(wanted())
-    assert live.poll().state == "fresh"
-    assert live.poll().n_states == 3
+    jobs = len(engine.jobs)
+    live.request(spec_of())
+    state = live.poll()
+    assert (state.status, state.n_states, state.result.from_cache) == ("fresh", 3, True)
+    assert len(engine.jobs) == jobs
 
 
 def test_result_is_independent_of_earlier_settings(engine, live):
     for k in (5, 2, 4):
-        live._changed_at = -1e9
-        live.want(wanted(n_states=k, temperature=0.5))
+        live.request(spec_of(n_states=k, temperature=0.5))
         engine.run_all()
         live.poll()
-    straight = Live(QuickEngine(), "other")
-    straight.want(wanted(n_states=4, temperature=0.5))
+    straight = FitSession(QuickEngine(), "other")
+    straight.request(spec_of(n_states=4, temperature=0.5))
     there, direct = live.poll(), straight.poll()
     assert there.result.key == direct.result.key
     inverse = list(np.argsort(there.order))
-    np.testing.assert_array_equal(there.train[0][:, inverse], direct.train[0][:, list(np.argsort(direct.order))])
-
-
-def test_repeating_key_fits_only_the_last_value(engine, live, monkeypatch):
-    now = [1000.0]
-    monkeypatch.setattr(session.time, "monotonic", lambda: now[0])
-    for k in (4, 5, 6, 7):
-        live.want(wanted(n_states=k))
-        live.poll()
-        now[0] += 0.05
-    assert {job.work.config["n_states"] for job in engine.waiting()} <= {4}
-    assert live.running
-    now[0] += session.SETTLE_S
-    live.poll()
-    assert {job.work.config["n_states"] for job in engine.waiting()} == {7}
+    np.testing.assert_array_equal(there.states[0][:, inverse], direct.states[0][:, list(np.argsort(direct.order))])
 
 
 def test_other_test_trials_start_no_fit(engine, live):
     before, jobs = live.poll(), len(engine.jobs)
-    live.want(Wanted("gdm", CONFIG, TRAIN, OTHER, where="elsewhere"))
+    live.request(spec_of(test=OTHER))
     now = live.poll()
-    assert (now.wanted.test, now.wanted.where) == (OTHER, "elsewhere")
-    assert now.train is before.train
+    assert now.spec.dataset.test is OTHER
+    assert now.states is before.states
     assert len(engine.jobs) == jobs
-    live.want(wanted(n_states=4))
-    live.want(wanted())
-    assert live.poll().wanted.test is TEST
+    live.request(spec_of(n_states=4))
+    live.request(spec_of())
+    assert live.poll().spec.dataset.test is TEST
 
 
 def test_previous_picture_keeps_its_own_data(engine, live):
-    live.want(wanted(train=OTHER))
-    shown = live.poll()
-    assert shown.state == "stale"
-    assert shown.wanted.train is TRAIN
+    live.request(spec_of(train=OTHER))
+    state = live.poll()
+    assert state.status == "stale"
+    assert state.spec.trials is TRAIN
     engine.run_all()
-    assert live.poll().wanted.train is OTHER
+    assert live.poll().spec.trials is OTHER
 
 
 def test_cancelled_fit_restores_the_earlier_result(engine, live):
     good = live.poll()
-    live.want(wanted(seed=5))
+    live.request(spec_of(seed=5))
     jobs = engine.waiting()
+    engine.report(jobs[0], step=2)
+    assert live.poll().status == "running"
     live.cancel()
-    shown = live.poll()
-    assert jobs
+    state = live.poll()
     assert all(ended(job) for job in jobs)
-    assert (shown.message, shown.stopped, shown.state, shown.fitting) == ("", True, "stale", False)
-    np.testing.assert_array_equal(shown.train[0], good.train[0])
+    assert (state.message, state.cancelled, state.status, state.fitting) == ("", True, "stale", False)
+    np.testing.assert_array_equal(state.states[0], good.states[0])
     live.retry()
     engine.run_all()
-    assert live.poll().state == "fresh"
+    assert live.poll().status == "fresh"
 
 
 def test_closing_cancels_the_jobs_of_the_session(engine):
     engine.auto = False
-    live = Live(engine, "s")
-    live.want(wanted())
+    fit = FitSession(engine, "s")
+    fit.request(spec_of())
     (job,) = engine.waiting()
-    live.close()
+    fit.close()
     assert ended(job)
     assert engine.forgotten == ["s"]
 
@@ -140,30 +128,80 @@ def _controls() -> None:
 
     from pages.lab import live
 
-    live.cancel_button(st.session_state["live"], "x")
+    live.show_cancel(st.session_state["fit"], "x")
 
 
 def test_cancel_button_is_shown_only_while_fitting(engine, live):
     app = AppTest.from_function(_controls)
-    app.session_state["live"] = live
+    app.session_state["fit"] = live
     assert not app.run().button
-    live.want(wanted(seed=5))
+    live.request(spec_of(seed=5))
     app.run().button(key="x-cancel").click().run()
     assert not live.running
     assert not app.run().button
+
+
+# ---- neighbouring fits --------------------------------------------------------------------------------------------
+def test_release_shows_a_neighbour_that_is_done(engine, live):
+    assert live.fit_neighbours([spec_of(n_states=4), spec_of(n_states=2), spec_of(n_states=5)])
+    jobs = engine.waiting()
+    assert len(jobs) == 2
+    engine.run_all()
+    assert live.fit_neighbours([spec_of(n_states=4)]) is False
+    before = len(engine.jobs)
+    live.request(spec_of(n_states=4))
+    assert (live.poll().status, live.poll().n_states) == ("fresh", 4)
+    assert len(engine.jobs) == before
+
+
+def test_release_takes_over_a_running_neighbour(engine, live):
+    live.fit_neighbours([spec_of(n_states=4), spec_of(n_states=2)])
+    four, two = engine.waiting()
+    engine.report(four)
+    live.request(spec_of(n_states=4))
+    assert two.poll().status is JobStatus.CANCELLED
+    assert engine.waiting() == [four]
+    engine.run_all()
+    assert live.poll().n_states == 4
+
+
+def test_waiting_neighbour_is_submitted_again_on_release(engine, live):
+    live.fit_neighbours([spec_of(n_states=4)])
+    (low,) = engine.waiting()
+    live.request(spec_of(n_states=4))
+    (high,) = engine.waiting()
+    assert ended(low)
+    assert high.priority > low.priority
+
+
+# ---- the end of a session -----------------------------------------------------------------------------------------
+def test_jobs_of_a_visitor_end_when_the_connection_ends(monkeypatch):
+    monkeypatch.setattr(panels, "_mark", lambda name: name)
+    engine = QuickEngine(auto=False)
+    mine, theirs = FitSession(engine, "me/nascar"), FitSession(engine, "they/nascar")
+    mine.request(spec_of())
+    panels.cancel_on_disconnect("me", mine)
+    panels.cancel_on_disconnect("they", theirs)
+    panels.cancel_jobs("me")
+    assert engine.forgotten == ["me/nascar"]
+    assert not engine.waiting()
+    panels.cancel_on_disconnect("me", mine)
+    assert len(engine.waiting()) == 1, "after a reconnect the fit starts again"
+    panels.cancel_on_disconnect("me", mine)
+    assert len(engine.waiting()) == 1
 
 
 # ---- ELBO curve ---------------------------------------------------------------------------------------------------
 def test_curve_has_the_units_of_the_scores():
     engine = QuickEngine(real=True)
     scaled = Trials((replace(TRAIN[0], y=TRAIN[0].y * 50),))
-    live = Live(engine, "s")
-    live.want(Wanted("arhmm", {"n_states": 2, "seed": 0}, scaled))
-    shown = live.poll()
-    model = shown.result.model()
+    fit = FitSession(engine, "s")
+    fit.request(spec_with({"n_states": 2, "seed": 0}, scaled, family="arhmm"))
+    state = fit.poll()
+    model = state.result.model()
     # The bound of an AR-HMM is its exact likelihood, so the curve ends at the score.
-    assert shown.curve.elbos[-1] == pytest.approx(model.score(scaled), abs=0.05)
-    assert abs(shown.result.elbos[-1] - model.score(scaled)) > 3, "in standardised units it is elsewhere"
+    assert state.curve.elbos[-1] == pytest.approx(model.score(scaled), abs=0.05)
+    assert abs(state.result.elbos[-1] - model.score(scaled)) > 3, "in standardised units it is elsewhere"
 
 
 def test_missing_values_do_not_change_the_units():
@@ -172,7 +210,7 @@ def test_missing_values_do_not_change_the_units():
     gaps = Trials((replace(TRAIN[0], y=y),))
     scale = np.nanstd(y, axis=0)
     share = np.isfinite(y).mean(axis=0)
-    assert Wanted("gdm", CONFIG, gaps).log_scale == pytest.approx(float((share * np.log(scale)).sum()), rel=1e-4)
+    assert spec_of(gaps).log_scale == pytest.approx(float((share * np.log(scale)).sum()), rel=1e-4)
 
 
 def test_outliers_below_the_axis_are_marked_at_its_edge():
@@ -188,48 +226,48 @@ def test_outliers_below_the_axis_are_marked_at_its_edge():
     assert untyped(few["y"]).min() == -900, "too few values to choose a range"
 
 
-# ---- questions ----------------------------------------------------------------------------------------------------
-def test_answer_is_computed_once_and_kept(engine, live):
+# ---- queries ------------------------------------------------------------------------------------------------------
+def test_query_is_computed_once_and_kept(engine, live):
     result = live.poll().result
     question = ("look", result.key, looks.look, result.model_bytes, TRAIN, TEST)
-    assert live.ask(*question).pending
-    assert live.ask(*question).pending
+    assert live.query(*question).pending
+    assert live.query(*question).pending
     assert len(engine.waiting("ask-look")) == 1
     engine.run_all()
-    answer = live.ask(*question)
-    assert answer.fresh
-    assert answer.value.test[0].shape == (240, 3)
+    query = live.query(*question)
+    assert query.fresh
+    assert query.value.test[0].shape == (240, 3)
     assert not live.busy
-    np.testing.assert_allclose(in_order(answer.value.train, live.poll().order)[0], live.poll().train[0], atol=0.01)
+    np.testing.assert_allclose(in_order(query.value.train, live.poll().order)[0], live.poll().states[0], atol=0.01)
 
 
-def test_newer_question_replaces_older_and_keeps_its_answer(engine, live):
-    live.ask("n", "1", max, 1, 2)
+def test_newer_query_replaces_older_and_keeps_its_result(engine, live):
+    live.query("n", "1", max, 1, 2)
     engine.run_all()
-    assert live.ask("n", "1", max, 1, 2).value == 2
-    later = live.ask("n", "2", max, 3, 4)
+    assert live.query("n", "1", max, 1, 2).value == 2
+    later = live.query("n", "2", max, 3, 4)
     assert (later.value, later.fresh, later.pending) == (2, False, True)
-    live.ask("n", "3", max, 5, 6)
+    live.query("n", "3", max, 5, 6)
     engine.run_all()
-    assert live.ask("n", "3", max, 5, 6).value == 6
+    assert live.query("n", "3", max, 5, 6).value == 6
 
 
-def test_failed_question_has_a_message(engine, live):
+def test_failed_query_has_a_message(engine, live):
     flat = TRAIN[0].slice(0, 2)
     model = live.poll().result.model_bytes
-    live.ask("envelope", "short", envelopes.envelope, model, flat, 0, 5)
+    live.query("envelope", "short", envelopes.envelope, model, flat, 0, 5)
     engine.run_all()
-    answer = live.ask("envelope", "short", envelopes.envelope, model, flat, 0, 5)
-    assert "too short" in answer.message
-    assert not answer.pending
+    query = live.query("envelope", "short", envelopes.envelope, model, flat, 0, 5)
+    assert "too short" in query.message
+    assert not query.pending
 
 
-def test_answer_during_a_run_asks_for_another_run():
+def test_result_during_a_run_asks_for_another_run():
     engine = QuickEngine(auto=False)
-    answers = Answers(engine, "one")
-    assert answers.ask("look", "a look", lambda: 1).pending
+    queries = Queries(engine, "one")
+    assert queries.ask("look", "a look", lambda: 1).pending
     engine.run_all()
-    assert answers.ask("scores", "some scores", lambda: 2).pending, "which also collects the look"
-    assert answers.take_owed()
-    assert not answers.take_owed(), "one rerun is enough"
-    assert answers.ask("look", "a look", lambda: 1).value == 1
+    assert queries.ask("scores", "some scores", lambda: 2).pending, "which also collects the look"
+    assert queries.pop_owed()
+    assert not queries.pop_owed(), "one rerun is enough"
+    assert queries.ask("look", "a look", lambda: 1).value == 1

@@ -15,7 +15,7 @@ from gdm_core.models.loading import model_from_bytes
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import untyped
 from pages.lab import sentences, shipped
-from pages.lab.view import KNOWN_THEN, Looked
+from pages.lab.view import KNOWN_THEN, LAST_LOOK
 from pages.nascar import pictures, simulator
 from tests.support.drawn import record, verdicts
 from tests.support.nascar_page import live_of, opened, settled, text
@@ -36,8 +36,8 @@ def drawn(monkeypatch):
 def test_first_visit_has_a_result_and_scores(engine):
     app = opened()
     shown = live_of(app).poll()
-    assert shown.state == "fresh"
-    assert shown.train[0].shape == (200, 4)
+    assert shown.status == "fresh"
+    assert shown.states[0].shape == (200, 4)
     assert len(verdicts(app)) >= 4
 
 
@@ -45,7 +45,7 @@ def test_first_visit_shows_precomputed_result_without_jobs(engine):
     engine.auto = False
     app = opened(T="1000")
     found, shown = shipped.load("nascar"), live_of(app).poll()
-    assert shown.state == "fresh"
+    assert shown.status == "fresh"
     assert found.stands(shown.result)
     assert f"{found.more['scores']['matched_accuracy']:.3f}" in text(app)
     assert engine.waiting() == []
@@ -54,10 +54,10 @@ def test_first_visit_shows_precomputed_result_without_jobs(engine):
 @pytest.mark.parametrize("name", list(simulator.BUNDLED))
 def test_precomputed_results_equal_a_refit(engine, name):
     found, track = shipped.load(name), simulator.BUNDLED[name]
-    wanted = live_of(opened(T="1000", scenario=simulator.SETTINGS[track.setting])).poll().wanted
+    wanted = live_of(opened(T="1000", scenario=simulator.SETTINGS[track.setting])).poll().spec
     assert found.fits(wanted)
     assert dict(wanted.config) == simulator.FIRST_CONFIG
-    assert wanted.where.data.source == track
+    assert wanted.dataset.source == track
     again = GDM(**simulator.FIRST_CONFIG).fit(wanted.train)
     # On another kind of processor a thousand steps end 0.4 nats away, in states that differ by 0.002.
     assert again.elbo_ == pytest.approx(found.result.elbo, abs=1.0)
@@ -81,11 +81,11 @@ def test_five_seeds_are_fitted_and_scored(engine):
 def test_link_sets_model_and_track(engine):
     address = {"scenario": "Soft and sticky", "stay": "Set it", "sees": "Places"}
     app = opened(K="6", tau="0.4", gamma="0.5", seed="7", D="1", track="3", **address)
-    wanted = live_of(app).poll().wanted
+    wanted = live_of(app).poll().spec
     assert dict(wanted.config) == {
         "n_states": 6, "temperature": 0.4, "stickiness": 0.5, "posterior": "linear", "n_latent": 1, "seed": 7,
     }  # fmt: skip
-    assert wanted.where.data.source == simulator.Track("soft", (), 200, 3)
+    assert wanted.dataset.source == simulator.Track("soft", (), 200, 3)
     assert wanted.train[0].name == "nascar soft, seed 3"
     assert wanted.test[0].name == "nascar soft, seed 103"
 
@@ -95,9 +95,9 @@ def test_link_sets_simulator_and_colours(engine):
     app = opened(scenario="Soft and sticky", colours="4-3-2-1", **address)
     shown = live_of(app).poll()
     assert shown.order == (3, 2, 1, 0)
-    changes = dict(shown.wanted.where.data.source.changes)
+    changes = dict(shown.spec.dataset.source.changes)
     assert changes == {"tau": 0.5, "n_channels": 6, "noise": 0.05, "track": "rounded"}
-    assert shown.wanted.train.n_channels == 6
+    assert shown.spec.train.n_channels == 6
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_previous_result_is_dimmed_until_the_new_one(engine, drawn):
     engine.auto = False
     slider(app, "K").set_value(6)
     app.run()
-    assert live_of(app).poll().state == "stale"
+    assert live_of(app).poll().status == "stale"
     assert drawn["inferred-track"][1] == "stale"
     assert drawn["true-track"][1] == "fresh", "known states are never dimmed"
     assert [trace.get("opacity") for trace in drawn["strips"][0]["data"]] == [None, 0.5]
@@ -160,7 +160,7 @@ def test_scores_of_other_data_are_hidden(engine):
 @pytest.mark.parametrize("setting", list(PRESETS))
 def test_preset_is_simulated_unchanged(engine, setting):
     app = opened(scenario=simulator.SETTINGS[setting])
-    track = live_of(app).poll().wanted.where.data.source
+    track = live_of(app).poll().spec.dataset.source
     assert track.changes == ()
     assert track.call == f"train_test({setting!r}, seed=0, T=200)"
 
@@ -168,7 +168,7 @@ def test_preset_is_simulated_unchanged(engine, setting):
 @pytest.mark.parametrize(("kind", "n_latent"), simulator.REGIMES.items())
 def test_regimes_show_true_and_inferred_states(engine, drawn, kind, n_latent):
     app = opened(scenario=simulator.SCENARIOS[kind])
-    wanted = live_of(app).poll().wanted
+    wanted = live_of(app).poll().spec
     assert (wanted.config["n_states"], wanted.config["n_latent"]) == (3, n_latent)
     true, inferred = drawn["true-track"][0], drawn["inferred-track"][0]
     assert true["layout"]["shapes"] != inferred["layout"]["shapes"]
@@ -201,7 +201,7 @@ def test_every_simulator_parameter_has_a_control(engine):
 
 def test_hard_model_disables_temperature(engine):
     app = opened(model="AR-HMM")
-    wanted = live_of(app).poll().wanted
+    wanted = live_of(app).poll().spec
     assert wanted.family == "arhmm"
     assert "temperature" not in wanted.config
     assert slider(app, "tau").disabled
@@ -209,8 +209,8 @@ def test_hard_model_disables_temperature(engine):
 
 def test_new_trial_is_another_lap(engine):
     live = live_of(opened(trial="New trial"))
-    assert live.poll().wanted.test[0].name == "nascar standard, seed 100"
-    assert live.records.last(Looked).states(1).shape == (200, 4)
+    assert live.poll().spec.dataset.test[0].name == "nascar standard, seed 100"
+    assert live.memory[LAST_LOOK].states(1).shape == (200, 4)
 
 
 def test_filtered_view_uses_past_data_only(engine, drawn):
@@ -219,7 +219,7 @@ def test_filtered_view_uses_past_data_only(engine, drawn):
     inferred = drawn["inferred-track"][0]
     app.toggle(key="then").set_value(True)
     settled(app.run())
-    shown, test = live_of(app).poll(), live_of(app).poll().wanted.test[0]
+    shown, test = live_of(app).poll(), live_of(app).poll().spec.dataset.test[0]
     found = model_from_bytes(shown.result.model_bytes).filter(test)[:, list(shown.order)]
     then = drawn["inferred-track"][0]
     known = figures.track(test.position, found, title="inferred states", height=then["height"], caption=KNOWN_THEN)
@@ -276,18 +276,18 @@ def test_flickering_states_get_an_overview_of_averages(engine, drawn):
 # ---- failures -----------------------------------------------------------------------------------------------------
 def test_diverged_fit_keeps_the_picture_and_can_be_retried(engine):
     app = opened()
-    good = live_of(app).poll().train[0]
+    good = live_of(app).poll().states[0]
     engine.failing = "The fit diverged at step 40. Try another seed."
     app.number_input(key="seed").set_value(3)
     settled(app.run())
     assert engine.failing in text(app)
     shown = live_of(app).poll()
-    assert shown.state == "stale"
-    np.testing.assert_array_equal(shown.train[0], good)
+    assert shown.status == "stale"
+    np.testing.assert_array_equal(shown.states[0], good)
     engine.failing = ""
     app.button(key="nascar-retry").click()
     settled(app.run())
-    assert live_of(app).poll().state == "fresh"
+    assert live_of(app).poll().status == "fresh"
 
 
 def test_failed_scores_can_be_retried(engine, monkeypatch):
@@ -298,7 +298,7 @@ def test_failed_scores_can_be_retried(engine, monkeypatch):
         broken.setattr(looks, "score_parts", refuse)
         app = opened()
     assert WHY in text(app)
-    assert live_of(app).poll().state == "fresh"
+    assert live_of(app).poll().status == "fresh"
     app.button(key="nascar-rescore").click()
     settled(app.run())
     assert WHY not in text(app)

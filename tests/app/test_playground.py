@@ -204,8 +204,7 @@ from pages.compare import results, settings
 drawn = set(sys.modules)
 from pages.formula1 import tabs
 from pages.lab import recording
-from pages.lab import held
-held._way("gdm", "temperature")  # asked for every slider of the page
+from pages.lab import slider_preview
 print(*{"torch"} & sys.modules.keys(), *{"scipy.spatial", "scipy.special", "scipy.ndimage", "sklearn"} & drawn)
 """
 

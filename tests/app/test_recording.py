@@ -23,8 +23,8 @@ from pages.behaviour import recordings
 from pages.lab import data as lab_data
 from pages.lab import figures, scores, shipped, tabs
 from pages.lab.card import with_spread
-from pages.lab.data import MOST_LATENT, Data
-from pages.lab.naming import Naming, arrange
+from pages.lab.dataset import MOST_LATENT, Dataset
+from pages.lab.naming import StateNames, arrange
 from pages.lab.poses import clips, player
 from pages.lab.tabs import label_counts, shortened, trial_table
 from pages.ui import card as cards
@@ -122,7 +122,7 @@ def test_suggested_dimension_is_within_the_offered_range(monkeypatch):
     drawn = {}
     monkeypatch.setattr(tabs, "plot", lambda figure, key, **_: drawn.update({key: figure}))
     monkeypatch.setattr(tabs.shell, "quiet", lambda text: None)
-    view = view_of(wide, Naming.plain(4), BoutRule())
+    view = view_of(wide, StateNames.plain(4), BoutRule())
     tabs.features(view, view.read())
     assert {shape["x0"] for shape in drawn["variance"]["layout"]["shapes"]} == {MOST_LATENT}
 
@@ -151,7 +151,7 @@ def test_skeleton_comes_from_the_file_or_the_parts():
 
 def test_clips_are_the_longest_bouts_of_each_trial_in_turn():
     data = mice.simulate(3, 300, seed=0)
-    view = SimpleNamespace(data=Data("", data, data, Recipe([], [])))
+    view = SimpleNamespace(data=Dataset("", data, data, Recipe([], [])))
     where = [np.zeros(300, bool) for _ in range(3)]
     where[0][10:30] = where[0][100:280] = True
     where[1][50:80] = True
@@ -179,7 +179,7 @@ def test_label_table_counts_each_frame_once(sketch):
     made = arrange(["", "mount", "", ""], [0, 1, 1, 3], labels=data.label_names)
     shown = SimpleNamespace(order=(2, 0, 3, 1), train=(), result=None)
     view = view_of(data, made, BoutRule(0.3, 0.3), shown=shown)
-    into, stands = view.naming_for(len(view.shown.order)).stands_for(view.shown.order)
+    into, stands = view.naming_for(len(view.state.order)).stands_for(view.state.order)
     assert into == (1, 2, 0, 1), "the first state of the model is the second of the page, called mount"
     assert stands == (-1, data.label_names.index("mount"), -1)
     own = bout_scores.named(content, data.train, data.test, 0.3, 0.3, into, stands)
@@ -279,7 +279,7 @@ def test_time_unit_suits_the_recording(sketch):
     y = np.random.default_rng(0).normal(size=(400, 2)).astype(np.float32)
     daily = Trials((Trial(y, 1 / 86_400),))
     table = replace(poses, train=daily, test=daily, poses=())
-    views = [view_of(data, Naming.plain(4), BoutRule()) for data in (poses, table)]
+    views = [view_of(data, StateNames.plain(4), BoutRule()) for data in (poses, table)]
     assert [view.unit.name for view in views] == ["s", "days"]
     here = views[1].unit
     assert here.of(86_400) == 1

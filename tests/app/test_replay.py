@@ -49,5 +49,5 @@ def test_formula1_replays_the_driver_it_was_fitted_to(monkeypatch, tmp_path):
     (table,) = sent["tables"]
     assert set(table["parts"]) == {"train", "train laps"}
     assert list(sent["figures"]["strips"]["rows"].values()) == ["train"]
-    result = app.session_state["live-formula1"].poll().result
+    result = app.session_state["fit-formula1"].poll().result
     assert table["values"] == [snapshot.step for snapshot in result.snapshots]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -11,11 +13,11 @@ from gdm_core.analysis import looks
 from gdm_core.trials import as_trials
 from gdm_studio.plot.figures.base import untyped
 from pages.formula1.data import along_lap
-from pages.lab import held, state_tables
+from pages.lab import slider_preview, state_tables
 from tests.support import formula1_page
 from tests.support.controls import control
 from tests.support.drawn import record
-from tests.support.held import labels, offers, shares, tables
+from tests.support.held import exact_states, labels, offers, shares, tables
 from tests.support.nascar_page import live_of, opened
 from tests.support.page import opened as opened_page
 from tests.support.sliders import slider
@@ -31,8 +33,8 @@ def test_temperature_table_holds_the_states_at_each_value(engine):
     states = shares(table["parts"]["states"])
     assert states.shape == (len(table["values"]), 200, 4)
     for i in (0, 20):
-        trials = live_of(app)._wanted.train
-        (exact,) = looks.first_look(result.model_bytes, trials, {"temperature": table["values"][i]})
+        trials = live_of(app).spec.trials
+        (exact,) = exact_states(result.model_bytes, trials, temperature=table["values"][i])
         np.testing.assert_allclose(states[i], exact[:, order], atol=0.003)
     assert tables(app, "tau") == sent
     assert len(engine.jobs) == jobs + 1, "computed once per fit"
@@ -40,9 +42,9 @@ def test_temperature_table_holds_the_states_at_each_value(engine):
 
 def test_temperature_table_follows_the_new_trial(engine):
     app = opened(seed="1", trial="New trial")
-    shown, trials = live_of(app).poll(), live_of(app)._wanted.test
+    shown, trials = live_of(app).poll(), live_of(app).spec.dataset.test
     (table,) = tables(app, "tau")["tables"]
-    (exact,) = looks.first_look(shown.result.model_bytes, trials, {"temperature": table["values"][20]})
+    (exact,) = exact_states(shown.result.model_bytes, trials, temperature=table["values"][20])
     np.testing.assert_allclose(shares(table["parts"]["states"])[20], exact[:, list(shown.order)], atol=0.003)
 
 
@@ -61,13 +63,13 @@ def test_table_for_k_equals_the_fit_after_release(engine):
     (sent,) = shares(table["parts"]["states"])
     slider(app, "K").set_value(7).run()
     shown = live_of(app).poll()
-    assert (shown.state, shown.n_states) == ("fresh", 7)
-    np.testing.assert_allclose(sent, shown.train[0], atol=0.503 / 255)
+    assert (shown.status, shown.n_states) == ("fresh", 7)
+    np.testing.assert_allclose(sent, shown.states[0], atol=0.503 / 255)
 
 
 def test_table_of_a_long_trial_is_thinned(engine, monkeypatch):
     monkeypatch.setattr(state_tables, "MAX_SHARES", 300)
-    monkeypatch.setattr(held, "FINE", 100)
+    monkeypatch.setattr(slider_preview, "FINE", 100)
     (table,) = tables(opened(seed="1"), "tau")["tables"]
     part = table["parts"]["states"]
     assert (part["stride"], part["shape"]) == (3, [17, 67, 4])
@@ -80,13 +82,13 @@ def test_formula1_tables_hold_the_laps_of_both_drivers(monkeypatch, tmp_path):
     app = formula1_page.visit(source="real", K="3")
     for _ in range(3):
         app.run()
-    live = app.session_state["live-formula1"]
-    race, result, order = live._wanted.where.data.source, live.poll().result, list(live.poll().order)
+    live = app.session_state["fit-formula1"]
+    race, result, order = live.spec.dataset.source, live.poll().result, list(live.poll().order)
     sent = tables(app, "tau")
     (table,) = sent["tables"]
     assert set(sent["figures"]) == {"map", "strips", "shares"}
     for side, laps in (("train", race.train), ("test", race.test)):
-        soft = looks.first_look(result.model_bytes, laps.trials, {"temperature": table["values"][9]})
+        soft = exact_states(result.model_bytes, laps.trials, temperature=table["values"][9])
         exact = np.concatenate(soft)[:, order]
         lap = along_lap(laps.distance, exact, race.circuit.n_bins, race.circuit.length)
         np.testing.assert_allclose(shares(table["parts"][side])[9], lap, atol=0.005)
@@ -99,13 +101,13 @@ def test_formula1_tables_hold_the_laps_of_both_drivers(monkeypatch, tmp_path):
 
 def test_bouts_in_a_table_follow_the_rule_of_the_page(engine):
     app = opened_page("behaviour", frames="500", mice="2").run()
-    live = app.session_state["live-behaviour"]
-    data, result, order = live.setting.data, live.poll().result, list(live.poll().order)
+    live = app.session_state["fit-behaviour"]
+    data, result, order = live.spec.dataset, live.poll().result, list(live.poll().order)
     (table,) = tables(app, "tau")["tables"]
     soft, bouts = (table["parts"][name] for name in ("states", "bouts"))
     assert soft["shape"][1] == data.test[0].n_samples
     for i in (3, 20):
-        exact = looks.first_look(result.model_bytes, data.test, {"temperature": table["values"][i]})[0][:, order]
+        exact = exact_states(result.model_bytes, data.test, temperature=table["values"][i])[0][:, order]
         used = shares(soft)[i].sum(axis=0) > 0
         np.testing.assert_allclose(np.sort(shares(soft)[i][:, used]), np.sort(exact), atol=0.005)
         again = data.expert_rule.labels(shares(soft)[i].astype(np.float32), data.test[0].rate_hz)
@@ -117,22 +119,21 @@ def test_merged_states_stay_merged_in_the_table(engine):
     control(app, "selectbox", "into2").set_value("S1").run()
     (table,) = tables(app, "tau")["tables"]
     used = (shares(table["parts"]["states"]).max(axis=(0, 1)) > 0.01).sum()
-    assert used == app.session_state["live-behaviour"].poll().n_states - 1
+    assert used == app.session_state["fit-behaviour"].poll().n_states - 1
 
 
-@pytest.mark.parametrize("name", held.VALUES)
+@pytest.mark.parametrize("name", slider_preview.VALUES)
 def test_linear_interpolation_between_values_is_close(name):
     train, _ = train_test("standard", 3, 300)
     trials = as_trials(train)
     model = GDM(4, 2, stickiness=0.3, n_steps=150).fit(trials).to_bytes()
-    values = held.VALUES[name][1]
-    states = np.stack([soft for (soft,) in looks.sweep(model, trials, trials, [0], name, values)]) / 255.0
-    for i in (0, len(values) // 3, len(values) // 2, len(values) - 2):
-        exact = looks.first_look(model, trials, {name: values[i]})[0]
-        np.testing.assert_allclose(states[i], exact, atol=0.5 / 255 + 1e-6)
-    off = [
-        np.abs((low + high) / 2 - looks.first_look(model, trials, {name: (v + w) / 2})[0]).mean()
-        for low, high, v, w in zip(states, states[1:], values, values[1:], strict=False)
-    ]
-    assert max(off) < held.OFF[name]
-    assert np.mean(off) < held.OFF["temperature"], "large errors are rare"
+    values = slider_preview.VALUES[name][1]
+
+    def sweep(values: list[float]) -> np.ndarray:
+        return np.stack([soft for (soft,) in looks.sweep(model, trials, trials, [0], name, values)]) / 255.0
+
+    states = sweep(values)
+    exact = sweep([(v + w) / 2 for v, w in pairwise(values)])
+    off = [np.abs((low + high) / 2 - at).mean() for low, high, at in zip(states[:-1], states[1:], exact, strict=True)]
+    assert max(off) < slider_preview.OFF[name]
+    assert np.mean(off) < slider_preview.OFF["temperature"], "large errors are rare"

@@ -11,7 +11,7 @@ import pytest
 from gdm_studio.plot.figures.base import untyped
 from pages.behaviour import recordings
 from pages.lab import time_scale
-from pages.lab.data import Data
+from pages.lab.dataset import Dataset
 from tests.support.controls import control
 from tests.support.drawn import record, words
 from tests.support.offered import made
@@ -24,7 +24,7 @@ WINDOWS = -(-FRAMES // STEP)
 
 
 @pytest.fixture
-def data() -> Data:
+def data() -> Dataset:
     return time_scale.summarise(recordings.load_simulated(SIMULATED), LENGTH)
 
 
@@ -44,7 +44,7 @@ def test_strips_and_files_have_every_sample(engine, monkeypatch):
     drawn = record(monkeypatch)
     app = opened("behaviour", scale="Seconds", window="1", frames=f"{FRAMES}")
     assert "windows of 1.03 s" in words(app)
-    fit = app.session_state["live-behaviour"].poll()
+    fit = app.session_state["fit-behaviour"].poll()
     assert fit.wanted.train[0].n_samples == WINDOWS
     assert untyped(drawn["strips"][0]["data"][0]["customdata"]).shape[1] == FRAMES
     app.session_state["view"] = "Export & reproduce"

@@ -88,10 +88,10 @@ def test_changed_reading_discards_the_earlier_fit(engine):
     app = opened()
     app.button(key="example").click().run()
     app.button(key="fit").click().run()
-    assert "live-your_data" in app.session_state
+    assert "fit-your_data" in app.session_state
     assert engine.forgotten == []
     control(app, "number_input", "_every").set_value(2).run()
-    assert "live-your_data" not in app.session_state
+    assert "fit-your_data" not in app.session_state
     assert [session for session in engine.forgotten if session.endswith("/your_data")]
     assert not app.button(key="fit").disabled
 
@@ -134,7 +134,7 @@ def test_upload_and_fit_survive_a_visit_to_another_page(engine):
     fits = len(engine.jobs)
     turned_away_and_back(app)
     assert "first.csv" in html(app)
-    assert app.session_state["live-your_data"].poll().state == "fresh"
+    assert app.session_state["fit-your_data"].poll().status == "fresh"
     assert control(app, "slider", "K").value == 7
     assert control(app, "number_input", "_every").value == 2
     assert [job.name for job in engine.jobs[fits:] if job.name == "fit"] == []
@@ -176,7 +176,7 @@ def test_labels_file_stays_until_it_is_removed(engine):
     assert labelled.label_names == ("rest", "walk")
     app.button(key="no-marks").click().run()
     assert "Labels: bouts.csv" not in html(app)
-    assert app.session_state["live-your_data"]._wanted.train.label_names == ()
+    assert app.session_state["fit-your_data"].spec.trials.label_names == ()
 
 
 def test_edits_survive_a_visit_to_another_page(session):

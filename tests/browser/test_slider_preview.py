@@ -13,7 +13,7 @@ from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures.base import typed
 from pages.formula1 import circuit_map
 from pages.formula1.data import Circuit
-from pages.lab import held
+from pages.lab import preview_figures
 from pages.ui import component
 from tests.browser.test_nascar import INFERRED, moved, rested
 from tests.support import plot_probe
@@ -100,10 +100,10 @@ def test_canvas_looks_like_the_figure_of_the_server(shared, what):
     even = np.full((n, N_STATES), 1 / N_STATES, np.float32)
     ring = Circuit("Ring", where, 10.0, (), ())
     how = {
-        "track": held.track("it"),
-        "shares": held.areas("it"),
-        "every sample": held.places("it", where, dot=circuit_map.DOT),
-    }.get(what, held.strips({"inferred": "it"}, 1.0, opacity=0.86))
+        "track": preview_figures.track("it"),
+        "shares": preview_figures.areas("it"),
+        "every sample": preview_figures.places("it", where, dot=circuit_map.DOT),
+    }.get(what, preview_figures.strips({"inferred": "it"}, 1.0, opacity=0.86))
     how.pop("badge", None)  # the other figure has none
 
     def figure(states: np.ndarray) -> figures.Figure:

@@ -4,7 +4,7 @@ import time
 
 import streamlit as st
 
-from pages.channel import Moving, channel
+from pages.channel import LivePanels, channel
 from pages.ui import every_event, navigation, settings
 from pages.ui.plot import Text, draw_parts
 
@@ -27,8 +27,8 @@ st.button("Count a key", key="count-key", shortcut="n", on_click=count, args=("k
 st.text(f"{st.session_state.get('clicks', 0)} clicks and {st.session_state.get('keys', 0)} keys")
 time.sleep(0.1)  # as long as a page takes
 draw_parts(clock())
-channel().scene.moving.append(
-    Moving(clock, lambda: True, lambda: "fit" if time.monotonic() - began > 0.2 else "", clock())
+channel().scene.live.append(
+    LivePanels(clock, lambda: True, lambda: "fit" if time.monotonic() - began > 0.2 else "", clock())
 )
 settings.finish_run()
 navigation.open_channel()

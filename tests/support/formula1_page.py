@@ -60,7 +60,7 @@ def arrange(monkeypatch: pytest.MonkeyPatch, folder: Path, race: Callable[[], Se
     monkeypatch.setattr(formula1, "load_session", lambda *where, **more: race())
     monkeypatch.setattr(loading, "_loads", Jobs(loading.MAX_KEPT))
     engine = QuickEngine()
-    monkeypatch.setattr(live.screen, "engine", lambda: engine)
+    monkeypatch.setattr(live.panels, "engine", lambda: engine)
     for cached in (data.circuit, data.laps_of, time_gained.between):
         cached.clear()
     return engine
@@ -118,5 +118,5 @@ def one_of(value: str | list[str]) -> str:
 
 def drivers(app: AppTest) -> tuple[str, str]:
     """Return the codes of the training and the test driver of the displayed fit."""
-    race = app.session_state["live-formula1"].poll().wanted.where.data.source
+    race = app.session_state["fit-formula1"].poll().spec.dataset.source
     return race.train.code, race.test.code

@@ -11,6 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from streamlit.testing.v1 import AppTest
 
+from gdm_core.models.loading import model_from_bytes
+from gdm_core.trials import Trials
+
 
 def offers(app: AppTest) -> dict[str, str]:
     """Return the sliders with tables, each with the name of its fit."""
@@ -39,3 +42,8 @@ def labels(part: Mapping[str, Any]) -> npt.NDArray[np.int64]:
 
 def _levels(part: Mapping[str, Any], kind: str) -> npt.NDArray[np.uint8]:
     return np.frombuffer(base64.b64decode(part[kind]["bdata"]), np.uint8)
+
+
+def exact_states(model_bytes: bytes, trials: Trials, **changes: Any) -> list[npt.NDArray[np.float32]]:
+    """Return soft states of a fitted model with other parameters."""
+    return list(model_from_bytes(model_bytes).adjusted(**changes).rough_states(trials))

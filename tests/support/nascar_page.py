@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamlit.testing.v1 import AppTest
 
-from pages.lab.live import Live
+from pages.lab.live import FitSession
 from tests.support import drawn, page
 
 SHORT = {"T": "200", "scenario": "Standard"}
@@ -23,8 +23,8 @@ def settled(app: AppTest) -> AppTest:
     return app.run()
 
 
-def live_of(app: AppTest) -> Live:
-    live: Live = app.session_state["live-nascar"]
+def live_of(app: AppTest) -> FitSession:
+    live: FitSession = app.session_state["fit-nascar"]
     return live
 
 

@@ -12,7 +12,7 @@ from pages.lab import live, scores
 from pages.ui import model_controls, shell
 from pages.ui.card import Score
 from pages.ui.exports import Recipe
-from pages.ui.plot import Part, Picture, by_key
+from pages.ui.plot import Panel, Picture, by_key
 
 CODE = """\
 def swing(seed, n=400, every=80):
@@ -49,7 +49,7 @@ frame = shell.frame("pendulum", title="Pendulum")
 with frame.controls:
     seed = int(st.number_input("Swing (seed)", 0, 99, 0, key="swing", bind="query-params"))
     train, test = recorded(seed)
-    data = lab.Data(
+    data = lab.Dataset(
         f"a pendulum that a hand brakes, swing {seed}",
         train,
         test,
@@ -61,12 +61,12 @@ with frame.controls:
 view = lab.begin(frame, data, choice)
 
 
-def drawn(now: live.Shown) -> dict[str, Part]:
+def drawn(now: live.FitState) -> dict[str, Panel]:
     """The states over time."""
     reading = view.read(now)
-    if isinstance(reading, lab.Unread):
+    if isinstance(reading, lab.Undecoded):
         return by_key(Picture(None, "strips", title=reading.title, note=reading.note))
-    made = now.once(
+    made = now.memoize(
         "strips", lambda: figures.state_strips({"states": reading.states}, step=0.1, unit="s"), of=(reading.states,)
     )
     return by_key(Picture(made, "strips", reading.state))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pages.lab import Data
+from pages.lab import Dataset
 from pages.ui.navigation import ROOT
 from tests.support.engine_requests import PATIENCE_S
 
@@ -30,7 +30,7 @@ def run_script(code: str, folder: Path) -> str:
     return done.stdout
 
 
-def same_from_script(data: Data, files: Mapping[str, bytes] = MappingProxyType({})) -> tuple[Any, Any]:
+def same_from_script(data: Dataset, files: Mapping[str, bytes] = MappingProxyType({})) -> tuple[Any, Any]:
     """Return train and test as loaded by the script, after checking that they equal those of `data`."""
     space: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):

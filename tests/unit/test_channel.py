@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 
 from gdm_core.errors import DataError
 from pages.channel import messages, route, visitor
-from pages.channel.visitor import ROUTE, Channel, Moving, Tables
+from pages.channel.visitor import ROUTE, Channel, LivePanels, Tables
 from tests.support.asgi import Line
 
 PATIENCE_S = 60.0
@@ -59,7 +59,7 @@ def stage(fit: Fit, tables: Callable[[str, bool, float], Tables] | None = None) 
 
 def run(channel: Channel, fit: Fit, tables: Callable[[str, bool, float], Tables] | None = None) -> None:
     channel.begin_run()
-    channel.scene.moving.append(Moving(fit.draw, lambda: fit.moves, lambda: fit.settled, Fit.draw(fit)))
+    channel.scene.live.append(LivePanels(fit.draw, lambda: fit.moves, lambda: fit.settled, Fit.draw(fit)))
     channel.scene.tables = tables
     channel.end_run()
 
@@ -178,7 +178,7 @@ def test_reason_to_run_is_kept_until_the_run(monkeypatch):
     reasons = ["answers"]  # said once, as for an answer that its asker does not know yet
     channel = Channel()
     channel.begin_run()
-    channel.scene.moving.append(Moving(dict, lambda: False, lambda: reasons.pop() if reasons else ""))
+    channel.scene.live.append(LivePanels(dict, lambda: False, lambda: reasons.pop() if reasons else ""))
     assert channel.scene.goes_on
     channel.end_run()
     monkeypatch.setattr(visitor, "ASK_AGAIN_S", 0.0)

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from gdm_core import GDM, Status
-from gdm_core.analysis import looks
 from gdm_core.errors import ConfigError
 from gdm_core.models.gdm import fit as svi
 from gdm_core.models.scaling import Scaler
@@ -150,6 +149,3 @@ def test_unfinished_warm_start_leaves_the_original_alone(fitted, change):
     assert states.shape == (200, change.get("n_states", 3))
     np.testing.assert_allclose(states.sum(axis=1), 1, atol=1e-4)
     np.testing.assert_array_equal(fitted.predict_proba(recording()), before)
-    first, again = (looks.first_look(fitted.to_bytes(), trials, change)[0] for _ in range(2))
-    assert first.shape == states.shape
-    np.testing.assert_array_equal(first, again)

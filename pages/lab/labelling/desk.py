@@ -84,9 +84,9 @@ def show_desk(labelling: Labelling, answers: LabelAnswers | None) -> None:
         "step": timing["step"],
         "end": timing["start"] + timing["step"] * trial.n_samples,
         "unit": timing["unit"],
-        "perSecond": timing["step"] * trial.rate_hz if view.data.unit == "s" else 30.0,
+        "perSecond": timing["step"] * trial.rate_hz if view.dataset.unit == "s" else 30.0,
         "group": "page",
-        "player": view.data.pose(view.index) is not None,
+        "player": view.dataset.pose(view.index) is not None,
         "names": list(labelling.names),
         "colours": palette.colours(palette.MAX_STATES),
         "marks": [[mark.start, mark.stop, mark.label] for mark in kept.marks.marks if mark.recording == trial.name],
@@ -122,7 +122,7 @@ def _strips(labelling: Labelling, answers: LabelAnswers | None) -> dict[str, Any
 def _receive(labelling: Labelling) -> None:
     """Keep the marks that the desk sent."""
     message = (st.session_state.get(KEY) or {}).get("marks")
-    kept, train = labels.load(labelling.of), labelling.view.data.fitted_recordings
+    kept, train = labels.load(labelling.of), labelling.view.dataset.fitted_recordings
     if not isinstance(message, Mapping) or message.get("revision") != kept.revision:
         return  # the page has changed the marks since
     trial, rows = message.get("trial"), message.get("marks")

@@ -14,7 +14,7 @@ from gdm_core.errors import DataError, GdmError
 from gdm_core.labels.checks import check_labels
 from gdm_core.trials import Stretch, Trials, labels_of
 from gdm_studio.plot import palette
-from pages.lab import Data
+from pages.lab import Dataset
 from pages.ui import settings
 
 MOST_LETTERS = 30
@@ -38,7 +38,7 @@ class Labels:
     error: str = ""
 
 
-def key_of(data: Data) -> str:
+def key_of(data: Dataset) -> str:
     """Return a name for the recording. Other features or repairs of the same frames keep its labels."""
     frames = [(trial.name, trial.n_samples) for trial in data.fitted_recordings]
     labels = (
@@ -94,7 +94,7 @@ def _place(of: str) -> str:
     return f"_labels-{of}"  # the underscore keeps it while another page is open
 
 
-def repeated_name(data: Data) -> str:
+def repeated_name(data: Dataset) -> str:
     """Return the name that two training trials share, so that marks cannot tell them apart; "" without one."""
     names = [trial.name for trial in data.train]
     return next((name for name in names if names.count(name) > 1), "")
@@ -112,13 +112,13 @@ def missing(marks: Marks, trials: Trials) -> str:
     return ""
 
 
-def all_names(data: Data, kept: Labels) -> tuple[str, ...]:
+def all_names(data: Dataset, kept: Labels) -> tuple[str, ...]:
     """Return all labels in the order of their colours: the expert's, then the user's."""
     expert = data.every_label if data.words is not None and not data.words.joined else ()
     return tuple(dict.fromkeys((*expert, *kept.names, *kept.marks.names)))
 
 
-def expert_codes(data: Data, names: Sequence[str]) -> tuple[int, ...]:
+def expert_codes(data: Dataset, names: Sequence[str]) -> tuple[int, ...]:
     """Return the expert's label of the same name for each label, -1 for none."""
     expert = [name.strip().lower() for name in data.every_label]
     found = [name.strip().lower() for name in names]

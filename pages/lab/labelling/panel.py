@@ -13,11 +13,12 @@ from gdm_core.errors import DataError, GdmError
 from gdm_core.labels.requests import next_clips
 from gdm_core.trials import Stretch
 from pages.lab import live
-from pages.lab.data import go_to
+from pages.lab.dataset import go_to
+from pages.lab.decoded import TrialView
 from pages.lab.labelling import labels, results
 from pages.lab.labelling.desk import show_desk
 from pages.lab.labelling.results import Labelling
-from pages.lab.view import Seen, View
+from pages.lab.view import View
 from pages.ui import settings, shell
 from pages.ui.tables import show_table
 from pages.ui.uploads import Upload, uploader
@@ -26,9 +27,9 @@ CLIP_S, CLIP_STEPS = 2.0, 30.0
 N_CLIPS = 6  # asked for at once, so that the next one is there before it is wanted
 
 
-def panel(view: View, here: Seen, under_player: Any) -> None:
+def panel(view: View, here: TrialView, under_player: Any) -> None:
     """Show the tab, and the desk and predicted labels in the picture."""
-    data = view.data
+    data = view.dataset
     if name := labels.repeated_name(data):
         shell.empty("Labelling needs distinct names", f"Two training trials are called {name!r}. Rename one of them.")
         return
@@ -72,7 +73,7 @@ def _controls(labelling: Labelling) -> None:
             help="Go to the clip whose label would help the predictions most. Then press its label.",
         )  # fmt: skip
         if view.is_new:
-            st.button("Go to a training trial", key="go-to-training", on_click=go_to, args=(view.data, 0))
+            st.button("Go to a training trial", key="go-to-training", on_click=go_to, args=(view.dataset, 0))
 
 
 def _add_label(labelling: Labelling, key: str) -> None:
@@ -84,10 +85,10 @@ def _proposed(labelling: Labelling) -> list[Stretch]:
     view, asked = labelling.view, labelling.labels.asked
     if not labelling.has_fit:
         return []
-    seconds = CLIP_STEPS if view.data.unit == "step" else CLIP_S
+    seconds = CLIP_STEPS if view.dataset.unit == "step" else CLIP_S
     before = labelling.to_trials(asked)
-    answer = view.ask("next-clips", next_clips, view.data.train, *labelling.question, before, N_CLIPS, seconds)
-    live.unanswered(view.fit, answer, "The next clip could not be chosen")
+    answer = view.query("next-clips", next_clips, view.dataset.train, *labelling.question, before, N_CLIPS, seconds)
+    live.show_failure(view.fit, answer, "The next clip could not be chosen")
     found = labelling.to_recordings((clip.trial, clip.start, clip.stop, 0) for clip in answer.value or ())
     return [clip for clip in found if clip not in asked and not labelling.is_labelled(clip)]
 
@@ -95,12 +96,12 @@ def _proposed(labelling: Labelling) -> list[Stretch]:
 def _go_to_clip(labelling: Labelling, clips: list[Stretch]) -> None:
     for clip in clips:
         labels.change(labelling.of, asked=(*labelling.labels.asked, clip))
-        go_to(labelling.view.data, clip[0])
+        go_to(labelling.view.dataset, clip[0])
 
 
 def _list(labelling: Labelling) -> None:
     """Show the labelled stretches, and how to remove one."""
-    of, marks, train = labelling.of, labelling.labels.marks, labelling.view.data.fitted_recordings
+    of, marks, train = labelling.of, labelling.labels.marks, labelling.view.dataset.fitted_recordings
     where = {trial.name: i for i, trial in enumerate(train)}
     rows = [{"label": mark.label} | _place(labelling, where[mark.recording], mark) for mark in marks.marks]
     if rows:
@@ -120,14 +121,14 @@ def _list(labelling: Labelling) -> None:
 
 def _place(labelling: Labelling, index: int, mark: Mark) -> dict[str, Any]:
     """Return the time of a mark and its trial, as a row of the table."""
-    data, unit = labelling.view.data, labelling.view.at(index).unit
+    data, unit = labelling.view.dataset, labelling.view.at(index).unit
     begin, step = unit.of(data.recording(index).start_seconds), unit.of(data.step(data.recording(index)))
     return {"from": begin + step * mark.start, "to": begin + step * mark.stop, "trial": mark.recording}
 
 
 def _remove(labelling: Labelling, mark: Mark, key: str) -> None:
     left = tuple(one for one in labels.load(labelling.of).marks.marks if one != mark)
-    labels.replace_marks(labelling.of, Marks(left), labelling.view.data.fitted_recordings)
+    labels.replace_marks(labelling.of, Marks(left), labelling.view.dataset.fitted_recordings)
     st.session_state.pop(key, None)
 
 
@@ -149,6 +150,6 @@ def _load_file(labelling: Labelling, files: list[Upload]) -> None:
         else:
             more = Marks.from_annotation(sent, trial.name, trial.rate_hz, sent.name)
         both = tuple(dict.fromkeys((*labels.load(of).marks.marks, *more.marks)))
-        labels.replace_marks(of, Marks(both), view.data.fitted_recordings)
+        labels.replace_marks(of, Marks(both), view.dataset.fitted_recordings)
     except GdmError as error:
         labels.change(of, error=f"{sent.name}: {error}")

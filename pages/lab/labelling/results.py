@@ -26,10 +26,11 @@ from gdm_core.labels.requests import (
 from gdm_core.trials import Stretch, Trial
 from gdm_studio.plot import figures, palette
 from pages.lab import live
+from pages.lab.decoded import TrialView
 from pages.lab.export import timed
 from pages.lab.labelling.labels import Labels, expert_codes
-from pages.lab.live import screen
-from pages.lab.view import Seen, View
+from pages.lab.live import panels
+from pages.lab.view import View
 from pages.ui import shell
 from pages.ui.downloads import download
 from pages.ui.plot import plot
@@ -54,40 +55,40 @@ class Labelling:
     labels: Labels
     names: tuple[str, ...]
     missing: str
-    here: Seen
+    here: TrialView
 
     @property
     def has_fit(self) -> bool:
         """Whether there is a fit of these very trials."""
-        shown = self.view.shown
-        if shown.result is None or shown.state == "preview" or shown.wanted is None:
+        state = self.view.state
+        if state.result is None or state.spec is None:
             return False
-        return shown.wanted.train.fingerprint == self.view.data.train.fingerprint
+        return state.spec.trials.fingerprint == self.view.dataset.train.fingerprint
 
     @cached_property
     def question(self) -> tuple[tuple[Stretch, ...], tuple[str, ...]]:
         """Labelled stretches and names of labels, whatever the order in which they were made."""
         marks = Marks(tuple(sorted(self.labels.marks.marks, key=lambda mark: (mark.recording, mark.start, mark.stop))))
-        return self.to_trials(marks.stretches(self.view.data.train)), marks.names
+        return self.to_trials(marks.stretches(self.view.dataset.train)), marks.names
 
     def to_trials(self, stretches: Iterable[Stretch]) -> tuple[Stretch, ...]:
         """Return stretches of recordings as stretches of the fitted trials, which may be windows."""
-        data = self.view.data
+        data = self.view.dataset
         return tuple(_moved(one, data.recording(one[0]), data.trials[one[0]]) for one in stretches)
 
     def to_recordings(self, stretches: Iterable[Stretch]) -> tuple[Stretch, ...]:
         """Return stretches of the fitted trials as stretches of recordings."""
-        data = self.view.data
+        data = self.view.dataset
         return tuple(_moved(one, data.trials[one[0]], data.recording(one[0])) for one in stretches)
 
-    def ask(self, name: str, function: Callable[..., Any], *args: Any, about: Any = None) -> live.Answer:
+    def query(self, name: str, function: Callable[..., Any], *args: Any, about: Any = None) -> live.Query:
         """Ask a worker, once labels can be predicted."""
-        return live.Answer() if self.missing or not self.has_fit else self.view.ask(name, function, *args, about=about)
+        return live.Query() if self.missing or not self.has_fit else self.view.query(name, function, *args, about=about)
 
-    def answers(self) -> live.Answer:
+    def answers(self) -> live.Query:
         """Return the labels of the chosen trial; those before the last change while new ones are worked out."""
-        data, trial = self.view.data, self.view.trial
-        found = self.ask("labels", label_answers, data.train, *self.question, trial, about=trial.fingerprint)
+        data, trial = self.view.dataset, self.view.trial
+        found = self.query("labels", label_answers, data.train, *self.question, trial, about=trial.fingerprint)
         if found.value is None or found.about != trial.fingerprint or not set(found.value.names) <= set(self.names):
             return replace(found, value=None)
         proba = data.to_samples(self.view.index, found.value.proba)
@@ -95,7 +96,7 @@ class Labelling:
 
     def is_labelled(self, clip: Stretch) -> bool:
         """Whether part of a clip has a label."""
-        name = self.view.data.train[clip[0]].name
+        name = self.view.dataset.train[clip[0]].name
         marks = self.labels.marks.marks
         return any(m.recording == name and m.start < clip[2] and clip[1] < m.stop for m in marks)
 
@@ -114,13 +115,13 @@ def _moved(stretch: Stretch, source: Trial, target: Trial) -> Stretch:
     return number, min(first, target.n_samples - 1), max(first + 1, after), label
 
 
-def show_predictions(labelling: Labelling, answer: live.Answer) -> None:
+def show_predictions(labelling: Labelling, answer: live.Query) -> None:
     """Draw the predicted labels of the chosen trial."""
     view = labelling.view
     if labelling.missing:
         shell.empty("No predicted labels yet", labelling.missing)
         return
-    live.unanswered(view.fit, answer, "Labels could not be predicted")
+    live.show_failure(view.fit, answer, "Labels could not be predicted")
     if answer.value is None:
         if not answer.message:
             shell.quiet("Predicting labels." if labelling.has_fit else "Labels are predicted when the fit is done.")
@@ -130,7 +131,7 @@ def show_predictions(labelling: Labelling, answer: live.Answer) -> None:
         caption="Predicted labels. Paler = less certain.", **labelling.here.timing,
     )  # fmt: skip
     state: Any = "fresh" if answer.fresh else "stale"
-    plot(drawn, key="predicted-labels", state=state, revision=f"{view.data.key}/{view.index}")
+    plot(drawn, key="predicted-labels", state=state, revision=f"{view.dataset.key}/{view.index}")
     if answer.value.unfamiliar is not None:
         shell.quiet(answer.value.unfamiliar)
 
@@ -140,10 +141,10 @@ def show_trust(labelling: Labelling) -> None:
     if labelling.missing or not labelling.has_fit:
         shell.quiet("Agreement with labels held back appears once two behaviours are labelled.")
         return
-    data, (stretches, names) = labelling.view.data, labelling.question
-    answer = labelling.ask("label-trust", trust, data.train, data.test, stretches, names, expert_codes(data, names))
+    data, (stretches, names) = labelling.view.dataset, labelling.question
+    answer = labelling.query("label-trust", trust, data.train, data.test, stretches, names, expert_codes(data, names))
     if not answer.fresh:
-        if not live.unanswered(labelling.view.fit, answer, "Agreement could not be measured"):
+        if not live.show_failure(labelling.view.fit, answer, "Agreement could not be measured"):
             shell.quiet("Measuring agreement.")
         return
     table = trust_table(answer.value)
@@ -171,13 +172,13 @@ def trust_table(found: Trust) -> pd.DataFrame:
 def show_overview(labelling: Labelling) -> None:
     """Show the share of each label, the confidence and a warning for every trial."""
     view, (stretches, names) = labelling.view, labelling.question
-    data = view.data
+    data = view.dataset
     if labelling.missing or not labelling.has_fit:
         shell.quiet("The share of each label in every trial appears once two behaviours are labelled.")
         return
-    answer = labelling.ask("label-overview", label_overview, data.train, data.test, stretches, names, about=data.key)
+    answer = labelling.query("label-overview", label_overview, data.train, data.test, stretches, names, about=data.key)
     if answer.value is None or answer.about != data.key:
-        if not live.unanswered(view.fit, answer, "Trials could not be classified"):
+        if not live.show_failure(view.fit, answer, "Trials could not be classified"):
             shell.quiet("Classifying all trials.")
         return
     table = overview_table(answer.value, [data.title(i) for i in range(len(data.trials))])
@@ -212,9 +213,9 @@ def offer_files(labelling: Labelling, answers: LabelAnswers | None) -> None:
         download("Labels of this trial (CSV)", lambda: csv(labels_table(answers, here)), name, key="labels-csv")
     if labelling.missing or not labelling.has_fit:
         return
-    assert view.shown.result is not None
-    question = (view.shown.result.model_bytes, view.data.train, *labelling.question)
-    engine, session = screen.engine(), view.fit.session  # known to the script's thread alone
+    assert view.state.result is not None
+    question = (view.state.result.model_bytes, view.dataset.train, *labelling.question)
+    engine, session = panels.engine(), view.fit.name  # known to the script's thread alone
 
     def make() -> bytes:
         job = engine.submit(label_model_bytes, *question, session=session, deadline_s=MODEL_S)
@@ -223,7 +224,7 @@ def offer_files(labelling: Labelling, answers: LabelAnswers | None) -> None:
     download("Label model (safetensors)", make, f"{view.stem}-label-model.safetensors", key="label-model")
 
 
-def labels_table(answers: LabelAnswers, here: Seen) -> pd.DataFrame:
+def labels_table(answers: LabelAnswers, here: TrialView) -> pd.DataFrame:
     """Return the time, the frame, the probability of each label and the most probable one."""
     table = pd.DataFrame({f"p {name}": answers.proba[:, j] for j, name in enumerate(answers.names)})
     table["label"] = [answers.names[j] for j in answers.proba.argmax(axis=1)]

@@ -1,21 +1,20 @@
-"""Live tuning: a control is released, the picture changes, the fit follows."""
+"""Live tuning: a control is released, the fit follows, and the page shows it."""
 
 from gdm_core.analysis.matching import in_order as in_order
-from pages.lab.live.answers import Answer as Answer
-from pages.lab.live.pictures import Shown as Shown
-from pages.lab.live.pictures import Wanted as Wanted
-from pages.lab.live.screen import COLOURS as COLOURS
-from pages.lab.live.screen import beforehand as beforehand
-from pages.lab.live.screen import cancel_button as cancel_button
-from pages.lab.live.screen import fit as fit
-from pages.lab.live.screen import let_go as let_go
-from pages.lab.live.screen import open_settings as open_settings
-from pages.lab.live.screen import problem as problem
-from pages.lab.live.screen import progress as progress
-from pages.lab.live.screen import region as region
-from pages.lab.live.screen import share_colours as share_colours
-from pages.lab.live.screen import states_of as states_of
-from pages.lab.live.screen import unanswered as unanswered
-from pages.lab.live.screen import visitor as visitor
-from pages.lab.live.screen import watch as watch
-from pages.lab.live.session import Live as Live
+from pages.lab.live.panels import COLOURS as COLOURS
+from pages.lab.live.panels import close_fit as close_fit
+from pages.lab.live.panels import draw_panels as draw_panels
+from pages.lab.live.panels import estimate_wait as estimate_wait
+from pages.lab.live.panels import keep_colours as keep_colours
+from pages.lab.live.panels import make_progress as make_progress
+from pages.lab.live.panels import open_fit as open_fit
+from pages.lab.live.panels import open_specs as open_specs
+from pages.lab.live.panels import query_states as query_states
+from pages.lab.live.panels import rerun_when_answered as rerun_when_answered
+from pages.lab.live.panels import show_cancel as show_cancel
+from pages.lab.live.panels import show_failure as show_failure
+from pages.lab.live.panels import show_problem as show_problem
+from pages.lab.live.panels import visitor as visitor
+from pages.lab.live.queries import Query as Query
+from pages.lab.live.session import FitSession as FitSession
+from pages.lab.live.state import FitState as FitState

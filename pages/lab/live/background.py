@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import streamlit as st
 
 from gdm_core.errors import FitError, GdmError
-from pages.channel import Moving, channel
+from pages.channel import LivePanels, channel
 from pages.ui import shell
-from pages.ui.plot import Part, Text, by_key, draw_parts
+from pages.ui.plot import Panel, Text, by_key, draw_parts
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def show_progress(key: str, job: Job, done: bool) -> None:
         return
     before, began = job.news, time.monotonic()
 
-    def draw() -> dict[str, Part]:
+    def draw() -> dict[str, Panel]:
         return by_key(Text(shell.running_html(*job.progress), key))
 
     def settled() -> str:
@@ -57,7 +57,7 @@ def show_progress(key: str, job: Job, done: bool) -> None:
 
     now = draw()
     draw_parts(now)
-    channel().scene.moving.append(Moving(draw, lambda: True, settled, now))
+    channel().scene.live.append(LivePanels(draw, lambda: True, settled, now))
 
 
 class Fits:

@@ -1,321 +1,242 @@
-"""The live fit of one page and one visitor: what is wanted, what runs, what stands on the screen. No screen in here.
-
-Every change starts up to two jobs, the quick one first:
-
-preview   the parameters as they are with the new softness: a forward pass, right here where the data are small
-main      the fit that the settings alone decide
-
-A fit seen before is there at once. A newer request cancels all jobs of an older one.
-"""
+"""One visitor's current fit on one page."""
 
 from __future__ import annotations
 
-import time
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
-from gdm_core.analysis import looks
 from gdm_core.analysis.matching import Order, in_order
 from gdm_core.engine import Engine, FitResult, Job, JobStatus, JobView, Priority
 from gdm_core.errors import GdmError
-from pages.lab.live.answers import Answers
-from pages.lab.live.other_fits import WARM_CHANGES, FitHistory, Prefetch
-from pages.lab.live.pictures import Array, Colours, Shown, State, Wanted, alike, curve_of, unpack
+from pages.lab.live.queries import Queries
+from pages.lab.live.state import Array, ColourOrder, Curve, FitState, unpack
+from pages.lab.spec import PageSpec
 
-SETTLE_S = 0.25  # a key held down repeats: only where it comes to rest is fitted
-HURRY_S = 0.4  # changes closer together than this are one movement
-PREVIEW_HERE = 100_000  # soft shares (samples times states) that the server works out itself, in a tenth of a second
-AHEAD_S = 2.0  # a fit that takes longer here is not begun before somebody asks for it
-PREVIEW_WAIT_S = 0.15
-GLIMPSE_WAIT_S = 1.0  # while a slider is held the page has nothing else to do
-RIPE = 0.3  # of its steps: before, a fit says less than the picture that stands
+MIN_PROGRESS = 0.3  # share of its steps after which a running fit replaces an earlier result on the page
+MAX_RESULTS = 12
+MAX_NEIGHBOURS = 2  # jobs at a time
+SLOW_FIT_S = 10.0  # slower fits are not started before the user asks for them
 
 
-class Live:
-    """One page of one visitor. `want` and `poll` are for the page's script; they return at once.
+class FitSession:
+    """The fit that a page shows. Methods return at once; whoever creates a session closes it.
 
-    Whoever makes one closes it (screen.let_go, session_cleanup.left): garbage collection comes when it likes, and would then
-    end the jobs of the next one of the same page and visitor.
+    queries          questions about finished fits
+    preview_queries  those of the slider preview
+    memory           whatever a page keeps next to the fit, by name
     """
 
-    def __init__(self, engine: Engine, session: str) -> None:
-        self._engine, self.session = engine, session  # under which name the engine knows its jobs and data
-        self.answers, self.held_answers = Answers(engine, session), Answers(engine, session)
-        self.ask = self.answers.ask
-        self.prefetch = Prefetch(engine, session)
-        self.records = PageRecords()
-        self._wanted: Wanted | None = None
-        self._changed_at = -1e9
-        self._due: float | None = None
-        self._jobs: dict[str, Job] = {}
-        self._first: tuple[Array, ...] | None = None
-        self._good: tuple[Wanted, FitResult] | None = None
-        self.history = FitHistory()
-        self._shown = Shown("running")
-        self._colours = Colours()
-        self._stopped = False
-        self._moving = False
-        self._failure = ""
+    def __init__(self, engine: Engine, name: str) -> None:
+        self.engine, self.name = engine, name
+        self.queries, self.preview_queries = Queries(engine, name), Queries(engine, name)
+        self.query = self.queries.ask
+        self.memory: dict[str, Any] = {}
+        self._spec: PageSpec | None = None
+        self._job: Job | None = None
+        self._neighbours: dict[str, Job] = {}
+        self._failed: set[str] = set()
+        self._results: OrderedDict[str, FitResult] = OrderedDict()
+        self._state = FitState("running")
+        self._finished: FitState | None = None
+        self._colours = ColourOrder()
+        self._cancelled = False
+        self._message = ""
 
-    # ---- what the page says -------------------------------------------------------------------------------------
-    def want(self, wanted: Wanted, *, first_order: Order | None = None, moving: bool = False) -> None:
-        """Ask for a fit. Asking for the same one again starts nothing. `first_order` comes from a copied link.
-
-        moving  a slider is still held: what can be shown at once is, and nothing is fitted before it is let go
-        """
-        if self._wanted is not None and wanted.key == self._wanted.key and moving >= self._moving:
-            self._describe_anew(self._wanted, wanted)
+    # ---- what the page asks for ---------------------------------------------------------------------------------
+    def request(self, spec: PageSpec, *, first_order: Order | None = None) -> None:
+        """Ask for a fit; the latest request wins. `first_order` comes from a copied link."""
+        before, self._spec = self._spec, spec
+        if before is not None and spec.key == before.key:
+            self._update_spec(before, spec)
             return
-        now = time.monotonic()
-        released, self._moving = self._moving, moving
-        hurried = now - self._changed_at < HURRY_S and not released  # a slider that is let go has come to rest
-        self._changed_at = now
-        self._stop()
-        if self._wanted is None:
+        if before is None:
             self._colours.first = first_order
-        self._wanted, self._failure, self._stopped = wanted, "", False
-        if not released:  # through a whole movement, colours follow what stood before it
-            self._colours.follow(self._shown)
-        result, _ = self._engine.cache.get(wanted.key)
-        under_way = None if moving else self.prefetch.hand_over(wanted.key)
-        if moving:
-            self._glimpse(wanted, result)
-        elif result is None and under_way is not None:
-            self._jobs["main"] = under_way
-        elif result is None and hurried:
-            self._due = now + SETTLE_S
-        else:
-            self._start(known=result is not None)
+        self._colours.follow(self._state)
+        self._end_job()
+        self._message, self._cancelled = "", False
+        neighbour = self._neighbours.get(spec.key)
+        if neighbour is not None and neighbour.poll().status in (JobStatus.RUNNING, JobStatus.DONE):
+            self._job = self._neighbours.pop(spec.key)
+        self.cancel_neighbours()  # one that waits is submitted again at a higher priority
+        if self._job is None:
+            self._start()
 
-    def _describe_anew(self, before: Wanted, wanted: Wanted) -> None:
-        """The same fit, but looked at through other data, or with other words: the picture goes by the new ones."""
-        if wanted.test is before.test and wanted.where is before.where:
-            return
-        self._wanted = wanted
-        if self._good is not None and self._good[0].key == wanted.key:
-            self._good = (wanted, self._good[1])
-        self.history.describe_anew(wanted)
-        if self._shown.wanted is not None and self._shown.wanted.key == wanted.key:
-            self._shown = replace(self._shown, wanted=wanted)
+    def _update_spec(self, before: PageSpec, spec: PageSpec) -> None:
+        """Take over other held-out trials or labels of the same fit."""
+        shown = self._state.spec
+        changed = spec.dataset is not before.dataset or spec.measure != before.measure or spec.choice != before.choice
+        if changed and shown is not None and shown.key == spec.key:
+            self._state = replace(self._state, spec=spec)
+            if self._finished is not None and self._finished.origin is self._state.origin:
+                self._finished = self._state
 
     def retry(self) -> None:
         """Start the fit that failed again."""
-        self._stop()
-        self._failure, self._stopped = "", False
+        self._end_job()
+        self._message, self._cancelled = "", False
         self._start()
 
     def cancel(self) -> None:
-        """End the fit that runs; the earlier result stays."""
-        self._stop()
-        self._failure, good = "", self._good
-        if good is None or self._wanted is None or good[0].key != self._wanted.key:
-            self._stopped = True
-        else:
-            self._shown = self._result(*good)
-
-    @property
-    def setting(self) -> Any:
-        """The page's own settings behind what was last asked for; None before."""
-        return None if self._wanted is None else self._wanted.where
+        """End the running fit; the earlier result stays."""
+        self._end_job()
+        self._message, self._cancelled = "", True
 
     def close(self) -> None:
-        """End all jobs, and have the workers let go of the data."""
-        self._stop()
-        self.prefetch.give_up()
-        self._engine.forget(self.session)
+        """End all jobs; let the workers forget the data."""
+        self._end_job()
+        self.cancel_neighbours()
+        self.engine.forget(self.name)
 
-    # ---- what the page sees -------------------------------------------------------------------------------------
+    @property
+    def spec(self) -> PageSpec | None:
+        """The last request."""
+        return self._spec
+
+    # ---- what the page shows ------------------------------------------------------------------------------------
     @property
     def running(self) -> bool:
-        """Whether a fit is under way, or about to be."""
-        return self._due is not None or bool(self._jobs)
+        return self._job is not None
 
     @property
     def busy(self) -> bool:
-        """Whether looking again will bring something new."""
-        return self.running or self.answers.pending
+        """Whether `poll` or a query will return something new."""
+        return self.running or self.queries.pending
+
+    def poll(self) -> FitState:
+        """Return what to show now: the same object while nothing changes."""
+        state = self._read()
+        if not state.is_same_picture(self._state):
+            self._state = state
+        return self._state
+
+    def find(self, spec: PageSpec) -> FitResult | None:
+        """Return the result of a fit with its states, if it is known."""
+        result = self._results.get(spec.key) or self.engine.cache.get(spec.key)[0]
+        return None if result is None or result.snapshot is None else result
+
+    def choose_order(self, spec: PageSpec, raw: tuple[Array, ...]) -> Order:
+        """Return the order that the states `raw` would get if their fit were requested now."""
+        return self._colours.choose(spec, raw, self._state)
 
     @property
-    def jobs_about(self) -> int:
-        """How many jobs of all visitors run or wait."""
-        info = self._engine.info()
-        return info.waiting + info.running
+    def colour_anchor(self) -> tuple[Array, ...]:
+        """States whose colours `choose_order` follows; the same object while they do not change."""
+        return self._colours.followed(self._state)
 
-    def poll(self) -> Shown:
-        """Take in what has happened; what to draw now: the same object as before when nothing has changed."""
-        if self._due is not None and time.monotonic() >= self._due:
-            self._due = None
-            self._start()
-        picture = self._look()
-        if not alike(picture, self._shown):
-            self._shown = picture
-        return self._shown
+    # ---- fits of neighbouring settings --------------------------------------------------------------------------
+    def fit_neighbours(self, specs: Sequence[PageSpec]) -> bool:
+        """Fit those that are not known yet at low priority, the first ones first; return whether more are to come."""
+        self._collect_neighbours()
+        current = self._state.result
+        if self.running or current is None or current.seconds > SLOW_FIT_S:
+            return False
+        self.cancel_neighbours(keep={spec.key for spec in specs})
+        missing = [spec for spec in specs if spec.key not in self._failed and self.find(spec) is None]
+        for spec in missing:
+            if len(self._neighbours) < MAX_NEIGHBOURS and spec.key not in self._neighbours:
+                job = self.engine.submit(spec, session=self.name, name="neighbour", priority=Priority.LOW)
+                self._neighbours[spec.key] = job
+        return bool(missing)
 
-    # ---- starting and ending jobs -------------------------------------------------------------------------------
-    def _start(self, *, known: bool = False) -> None:
-        """Begin the requested fit: first what can be seen sooner, unless its result is `known`."""
-        wanted = self._wanted
-        if wanted is None:
+    def cancel_neighbours(self, keep: set[str] | frozenset[str] = frozenset()) -> None:
+        """End low-priority fits except those of the keys in `keep`."""
+        for key in [key for key in self._neighbours if key not in keep]:
+            self._neighbours.pop(key).cancel()
+
+    def _collect_neighbours(self) -> None:
+        for key, job in list(self._neighbours.items()):
+            view = job.poll()
+            if view.status is JobStatus.DONE:
+                self._remember(view.result)
+            elif view.status.final:
+                self._failed.add(key)
+            if view.status.final:
+                del self._neighbours[key]
+
+    # ---- jobs ---------------------------------------------------------------------------------------------------
+    def _start(self) -> None:
+        if self._spec is None:
             return
-        near = None if known else self.history.nearest(wanted)
-        reader = self._reader(wanted) if wanted.alike and not (known or near) else None
-        if reader is not None and reader[0].alike == wanted.alike:
-            self._preview(wanted, *reader[1:])
-        if near is not None and set(near[2]) == {"temperature"}:
-            self._preview(wanted, *near[1:])
+        if (result := self._results.get(self._spec.key)) is not None:
+            self._finish(replace(result, from_cache=True))
+            return
         try:
-            self._jobs["main"] = self._engine.submit(wanted.spec, session=self.session)
+            self._job = self.engine.submit(self._spec, session=self.name)
         except GdmError as error:
-            self._failure = str(error)
+            self._message = str(error)
 
-    def beside(self, name: str) -> FitResult | None:
-        """The last fit whose settings differ from those wanted in `name` at the most."""
-        return None if self._wanted is None else self.history.beside(self._wanted, name)
+    def _end_job(self) -> None:
+        job, self._job = self._job, None
+        if job is not None:
+            job.cancel()
 
-    def look_ahead(self, wanted: Sequence[Wanted]) -> bool:
-        """Have fits done that may be asked for next, unless one is under way or they take long. Whether more is to come."""
-        slow = not wanted or self.history.quickest(wanted[0]) > AHEAD_S
-        fitting = self._due is not None or bool(set(self._jobs) - {"preview"})
-        return not (slow or fitting) and self.prefetch.go_on(wanted)
+    def _remember(self, result: FitResult) -> None:
+        self._results[result.key] = result
+        self._results.move_to_end(result.key)
+        while len(self._results) > MAX_RESULTS:
+            self._results.popitem(last=False)
 
-    def order_of(self, wanted: Wanted, raw: tuple[Array, ...]) -> Order:
-        """The colours that states `raw` of a fit of `wanted` would get if it were asked for now."""
-        return self._colours.order(wanted, raw, None if self._moving else self._shown)
+    # ---- states -------------------------------------------------------------------------------------------------
+    def _read(self) -> FitState:
+        view = None if self._job is None else self._job.poll()
+        if view is not None and view.status.final:
+            self._job = None
+            if view.status is JobStatus.DONE:
+                self._finish(view.result, view.notes)
+                return self._state
+            self._message = view.message or "The fit ended without a result."
+            view = None
+        return self._interim(view)
 
-    @property
-    def colours_follow(self) -> tuple[Array, ...]:
-        """The states whose colours `order_of` follows; the very same object as long as they are."""
-        return self._colours.follows(None if self._moving else self._shown)
-
-    def _glimpse(self, wanted: Wanted, seen: FitResult | None) -> None:
-        """What can be said of a fit before it is asked for: it was seen, or a fit like it reads these data."""
-        if seen is not None and seen.snapshot is not None:
-            self._first = unpack(seen.snapshot, wanted.train)
-            return
-        near = self.history.nearest(wanted) or self._reader(wanted)
-        if near is not None:
-            self._preview(wanted, *near[1:], wait_s=GLIMPSE_WAIT_S)
-
-    def _reader(self, wanted: Wanted) -> tuple[Wanted, FitResult, dict[str, Any]] | None:
-        """The last fit, if it can read other data as they are: what it was fitted to has changed."""
-        if self._good is None:
-            return None
-        past, result = self._good
-        changes = wanted.other_parameters(past)
-        if changes is None or not set(changes) <= WARM_CHANGES or wanted.train.n_channels != past.train.n_channels:
-            return None
-        return past, result, changes
-
-    def _preview(
-        self, wanted: Wanted, result: FitResult, changes: dict[str, Any], wait_s: float = PREVIEW_WAIT_S
-    ) -> None:
-        question = (result.model_bytes, wanted.train, changes)
-        if wanted.train.n_samples * int(wanted.config.get("n_states", 1)) <= PREVIEW_HERE:
-            self._first = looks.first_look(*question)
-            return
-        how: dict[str, Any] = {"session": self.session, "name": "preview", "priority": Priority.HIGH}
-        job = self._jobs["preview"] = self._engine.submit(looks.first_look, *question, **how)
-        job.wait(wait_s)
-
-    def _end(self, *roles: str) -> None:
-        for role in roles:
-            if (job := self._jobs.pop(role, None)) is not None:
-                job.cancel()
-
-    def _stop(self) -> None:
-        self._due, self._first = None, None
-        self._end(*list(self._jobs))
-
-    # ---- taking in ----------------------------------------------------------------------------------------------
-    def _look(self) -> Shown:
-        views = {role: job.poll() for role, job in self._jobs.items()}
-        main, preview = views.get("main"), views.get("preview")
-        if main is not None and main.status.final:
-            self._end("preview")
-            self._jobs.pop("main", None)
-            self._first = None
-            if main.status is JobStatus.DONE:
-                assert self._wanted is not None
-                self._good = (self._wanted, main.result)
-                self.history.add(*self._good)
-                picture = self._result(*self._good, main.notes)
-                self._colours.first = None
-                return picture
-            self._failure = main.message or "The fit ended without a result."
-            main = None
-        return self._under_way(main, preview)
-
-    def _under_way(self, main: JobView | None, preview: JobView | None) -> Shown:
-        """The picture of a fit that is not done: the best look at it that there is, and how far it is. What was there before stays
-        in its place until there is enough to draw."""
-        wanted, now, running, raw = self._wanted, self._shown, self.running, self._first
-        told: dict[str, Any] = {
-            "message": self._failure, "fitting": running, "stopped": self._stopped,
-            "curve": replace(now.curve, earlier=now.curve.earlier or running), "recorded": now.recorded,
-        }  # fmt: skip
-        if wanted is None:
-            return Shown("running", **told)
-        ripe = main is not None and (not now.train or main.step >= RIPE * main.total)
-        if main is not None and main.snapshot is not None and ripe:
-            raw = unpack(main.snapshot, wanted.train)
-        elif preview is not None and preview.status is JobStatus.DONE:
-            raw = preview.result
-        if main is not None:
-            told |= {"step": main.step, "total": main.total, "notes": main.notes}
-            if main.snapshots:
-                told["recorded"] = main.snapshots[-1].step, main.total
-            if len(main.elbos) > 1:
-                told["curve"] = curve_of(wanted, main.steps, main.elbos, main.total)
-        if raw is not None:
-            order = self._colours.order(wanted, raw)
-            return Shown(self._state(preview is not None), wanted, in_order(raw, order), order, **told)
-        if not now.train:
-            return Shown("running", wanted, **told)
-        # Of this very fit, which is done, runs again, or went wrong on the way, what was seen says most.
-        same = now.wanted is not None and now.wanted.key == wanted.key and (running or now.state == "fresh")
-        return replace(now, state=now.state if same else "stale", **told, _kept=now._kept)
-
-    def _state(self, previewed: bool) -> State:
-        """State of a picture that is not final."""
-        if self._moving:
-            return "preview"
-        if not self.running:
-            return "stale"
-        return "preview" if previewed else "running"
-
-    def _result(self, wanted: Wanted, result: FitResult, notes: tuple[str, ...] = ()) -> Shown:
-        raw = unpack(result.snapshot, wanted.train) if result.snapshot is not None else ()
-        order = self._colours.order(wanted, raw)
+    def _finish(self, result: FitResult, notes: tuple[str, ...] = ()) -> None:
+        """Show the result of the last request."""
+        spec = self._spec
+        assert spec is not None
+        self._remember(result)
+        raw = unpack(result.snapshot, spec.trials) if result.snapshot is not None else ()
+        order = self._colours.choose(spec, raw)
         end = result.steps[-1] if result.steps else 0
-        return Shown(
+        self._state = self._finished = FitState(
             "fresh",
-            wanted,
+            spec,
             in_order(raw, order),
             order,
             result,
             step=end,
             total=end,
-            curve=curve_of(wanted, result.steps, result.elbos, end),
+            curve=Curve.from_fit(spec, result.steps, result.elbos, end),
             recorded=(end, end) if len(result.snapshots) > 1 else (0, 0),
             notes=notes,
         )
+        self._colours.first = None
 
-
-T = TypeVar("T")
-
-
-class PageRecords:
-    """The last record of each type, or of each type and name. Nobody who lacks the type can read or change one."""
-
-    def __init__(self) -> None:
-        self._last: dict[tuple[type, str], Any] = {}
-
-    def keep(self, record: T, name: str = "") -> T:
-        """Remember `record` in place of the last one like it; gives it back."""
-        self._last[type(record), name] = record
-        return record
-
-    def last(self, kind: type[T], name: str = "") -> T | None:
-        found: T | None = self._last.get((kind, name))
-        return found
+    def _interim(self, view: JobView | None) -> FitState:
+        """Return the picture of a fit that is not done: its latest snapshot, or the earlier result."""
+        spec, running = self._spec, self.running
+        now = self._state if running else self._finished or self._state
+        if spec is None:
+            return now
+        fields: dict[str, Any] = {
+            "message": self._message,
+            "fitting": running,
+            "cancelled": self._cancelled,
+            "curve": replace(now.curve, earlier=now.curve.earlier or running),
+            "recorded": now.recorded,
+        }
+        if view is not None:
+            fields |= {"step": view.step, "total": view.total, "notes": view.notes}
+            if view.snapshots:
+                fields["recorded"] = view.snapshots[-1].step, view.total
+            if len(view.elbos) > 1:
+                fields["curve"] = Curve.from_fit(spec, view.steps, view.elbos, view.total)
+        ripe = view is not None and (not now.states or view.step >= MIN_PROGRESS * view.total)
+        if view is not None and view.snapshot is not None and ripe:
+            raw = unpack(view.snapshot, spec.trials)
+            order = self._colours.choose(spec, raw)
+            return FitState("running", spec, in_order(raw, order), order, **fields)
+        if not now.states:
+            return FitState("running", spec, **fields)
+        same = now.spec is not None and now.spec.key == spec.key and (running or now.status == "fresh")
+        return replace(now, status=now.status if same else "stale", **fields)

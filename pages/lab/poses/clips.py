@@ -15,8 +15,9 @@ from streamlit.components.v2 import component
 from datasets.keypoints import KeypointTable
 from gdm_core.analysis.bouts import stays
 from gdm_studio.plot import palette
+from pages.lab.decoded import Decoded
 from pages.lab.poses import player
-from pages.lab.view import Reading, View
+from pages.lab.view import View
 from pages.ui import player as players
 from pages.ui import shell
 from pages.ui.controls import number, one_of
@@ -45,9 +46,9 @@ _grid = component(
 Stretch = tuple[int, int, int]  # trial, first frame, the frame after the last
 
 
-def clips_tab(view: View, here: Reading) -> None:
+def clips_tab(view: View, here: Decoded) -> None:
     """Choose of what, and look at them."""
-    labels = view.data.every_label
+    labels = view.dataset.every_label
     named = {f"S{k}": here.names[k] for k in here.used} | {f"L{j}": f"expert: {word}" for j, word in enumerate(labels)}
     with shell.panel("clips", "Clips of one kind, from all recordings"):
         left, right, _ = st.columns([0.4, 0.25, 0.35], gap="medium")
@@ -56,7 +57,7 @@ def clips_tab(view: View, here: Reading) -> None:
         with right:
             most = number("How many", 1, MOST, START, key="nclips")
         kind, column = of[0], int(of[1:])
-        found = choose([_where(view.at(i), kind, column) for i in range(len(view.data.trials))], view, most)
+        found = choose([_where(view.at(i), kind, column) for i in range(len(view.dataset.trials))], view, most)
         if not found:
             shell.empty(
                 "No such clip", f"No bout of {named[of]} is {SHORTEST_S} s long in the recordings that were read."
@@ -75,7 +76,7 @@ def _where(at: View, kind: str, column: int) -> npt.NDArray[np.bool_]:
     here = at.read_samples()
     if kind == "L":
         return np.zeros(here.trial.n_samples, bool) if here.expert is None else here.expert == column
-    return here.bouts == column if isinstance(here, Reading) else np.zeros(here.trial.n_samples, bool)
+    return here.bouts == column if isinstance(here, Decoded) else np.zeros(here.trial.n_samples, bool)
 
 
 def choose(where: list[npt.NDArray[np.bool_]], view: View, most: int) -> list[Stretch]:
@@ -85,7 +86,7 @@ def choose(where: list[npt.NDArray[np.bool_]], view: View, most: int) -> list[St
 
 
 def _longest(view: View, index: int, part: npt.NDArray[np.bool_]) -> Iterator[Stretch]:
-    rate = view.data.recording(index).rate_hz
+    rate = view.dataset.recording(index).rate_hz
     bouts = [(stop - start, start) for start, stop in stays(part.astype(np.int64)).tolist() if part[start]]
     for length, start in sorted(bouts, reverse=True):
         if length < max(2, SHORTEST_S * rate):
@@ -97,9 +98,9 @@ def _longest(view: View, index: int, part: npt.NDArray[np.bool_]) -> Iterator[St
 
 def _shown(view: View, found: Stretch) -> dict[str, Any]:
     index, start, stop = found
-    trial = view.data.recording(index)
+    trial = view.dataset.recording(index)
     said = f"{trial.name}, {trial.start_seconds + start / trial.rate_hz:.1f} s"
-    return clip(view.data.poses[index], start, stop, f"{view.data.key}/{index}", said)
+    return clip(view.dataset.poses[index], start, stop, f"{view.dataset.key}/{index}", said)
 
 
 def clip(pose: KeypointTable, start: int, stop: int, recording: str, said: str) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from datasets.storage import data_dir, files_below
 from datasets.tables import path_within
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import Dict, typed
-from pages.lab.data import Data
-from pages.lab.naming import Words
+from pages.lab.dataset import Dataset
+from pages.lab.naming import LabelNames
 from pages.ui import downloads, settings
 from pages.ui import player as players
 
@@ -126,7 +126,7 @@ def show_poses(
     states: npt.NDArray[Any] | None = None,
     bouts: npt.NDArray[Any] | None = None,
     names: Sequence[str] = (),
-    words: Words | None = None,
+    words: LabelNames | None = None,
     video: Mapping[str, str] | None = None,
 ) -> None:
     """Draw the player. `states` [T, K] colour the trail; `bouts` [T] are what the jumps go to, with their `names`;
@@ -171,7 +171,7 @@ def codes(labels: npt.NDArray[Any]) -> Dict:
 ENDINGS = (".mp4", ".webm")
 
 
-def choose_video(data: Data, index: int) -> dict[str, str] | None:
+def choose_video(data: Dataset, index: int) -> dict[str, str] | None:
     """The address and the name of the video that the visitor has chosen for a trial; None for none."""
     known = files_below(ENDINGS)
     if not known:

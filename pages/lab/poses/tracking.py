@@ -11,7 +11,7 @@ from datasets import keypoints
 from datasets.features import in_unit
 from datasets.keypoints import FeatureSet, KeypointSet, KeypointTable
 from datasets.splits import split_recording
-from pages.lab.data import Data, from_trials
+from pages.lab.dataset import Dataset, from_trials
 from pages.ui.controls import slide, switch
 from pages.ui.exports import Recipe
 
@@ -41,7 +41,7 @@ def cleaning(of: str) -> dict[str, Any]:
 
 def from_recordings(
     key: str, about: str, train: KeypointSet, test: KeypointSet, features: FeatureSet, recipe: Recipe, **more: Any
-) -> Data:
+) -> Dataset:
     """Poses as features; `more` is as in `from_trials`."""
     poses, (fitted, new) = (*train.tables, *test.tables), (train.to_trials(features), test.to_trials(features))
     called = in_unit(fitted[0].channels, poses[0].unit)
@@ -60,7 +60,7 @@ def from_tracking(
     labels: str = "",
     notes: Sequence[str] = (),
     **more: Any,
-) -> Data:
+) -> Dataset:
     """The poses of one file, repaired, the last part held out; `more` is as in `from_trials`.
 
     For the script: `read` is how it reads a plain table that holds the poses, "" for a tracking file; `edits` are lines that

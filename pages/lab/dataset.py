@@ -3,34 +3,30 @@ is looked at."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import streamlit as st
 
 from datasets import windows
 from datasets.features import PcaPreview, SliderStart, principal_components, suggest
 from datasets.keypoints import KeypointTable
 from datasets.splits import is_part, usable
-from gdm_core.analysis import looks
 from gdm_core.analysis.bouts import LONGEST_S, BoutRule, like_expert
 from gdm_core.trials import Trial, Trials, describe_missing
 from gdm_core.units import Unit, unit_for
-from pages.lab.live import screen
-from pages.lab.live.pictures import Wanted, previewed
-from pages.lab.naming import Words, words_of
-from pages.ui import model_controls, navigation, settings, shell
+from pages.lab.naming import LabelNames, words_of
+from pages.ui import model_controls, settings
 from pages.ui.controls import one_of
 from pages.ui.exports import Recipe
-from pages.ui.model_controls import Choice
 
 MOST_LATENT = model_controls.D_RANGE[1]
 OF_ANIMALS = BoutRule(1.0, 0.5)
 FEW_SAMPLES = 3
+MAX_PREVIEWED = 60_000  # samples
 LONGEST_STEPS = 50.0  # that bouts are smoothed over
 
 
@@ -42,8 +38,18 @@ def rule_words(rule: BoutRule, counted: str) -> str:
     return f"smoothed over {rule.smooth_s:g} {unit}, none below {rule.shortest_s:g} {unit}"
 
 
+def count_previewed(trials: Trials) -> int:
+    """Return how many of the first trials a running fit shows: all of a long set would slow it down."""
+    total = 0
+    for count, trial in enumerate(trials, start=1):
+        total += trial.n_samples
+        if total > MAX_PREVIEWED:
+            return max(1, count - 1)
+    return len(trials)
+
+
 @dataclass(frozen=True, eq=False)
-class Data:
+class Dataset:
     """Trials, ready to fit.
 
     about      in a line, for the header of the page and the titles of files
@@ -58,7 +64,6 @@ class Data:
     source     the page's own record of where the data come from
     name       of the recording, for names of files; "" where the page's own says enough
     called     what channels are called on the screen, by their names, where those say little
-    alike      names data of one kind: the last fit of some reads others at once, until their own fit is there; "" for none
 
     Of a recording besides:
 
@@ -83,7 +88,6 @@ class Data:
     source: Any = None
     name: str = ""
     called: Mapping[str, str] = field(default_factory=dict)
-    alike: str = ""
     key: str = ""
     of: str = ""
     recorded: bool = False
@@ -162,9 +166,9 @@ class Data:
         return settings.scope(self.of, self.expert_rule, *([self.unit] if self.unit == "step" else []))
 
     @cached_property
-    def words(self) -> Words | None:
+    def words(self) -> LabelNames | None:
         """What the expert saw, as pictures show it; None without labels."""
-        return None if not self.recorded else Words.of(self.label_names, [trial.labels for trial in self.trials])
+        return None if not self.recorded else LabelNames.of(self.label_names, [trial.labels for trial in self.trials])
 
     @cached_property
     def suggestion(self) -> SliderStart:
@@ -218,81 +222,32 @@ class Data:
         known = [trial.labels for trial in self.train if trial.labels is not None]
         if words is None or len(known) < len(self.train):
             return None
-        return tuple(words.hot(labels) for labels in known[: previewed(self.train)])
+        return tuple(words.hot(labels) for labels in known[: count_previewed(self.train)])
 
 
 def from_trials(
     key: str, about: str, train: Trials, test: Trials, recipe: Recipe, *, notes: Sequence[str] = (), **more: Any
-) -> Data:
+) -> Dataset:
     """Trials of a recording, with what a fit cannot use left out and said so; `more` are other fields of the data."""
     ours, theirs, dropped = usable(train, test)
     if dropped:
         recipe = replace(recipe, lines=[*recipe.lines, "train, test, left_out = splits.usable(train, test)"])
-    made = Data(about, ours, theirs, recipe, key=key, recorded=True, notes=(*notes, *dropped), **more)
+    made = Dataset(about, ours, theirs, recipe, key=key, recorded=True, notes=(*notes, *dropped), **more)
     return replace(made, truth=made.known_states())
 
 
-@dataclass(frozen=True)
-class Measure:
-    """What the card's scores are, where a page has its own.
-
-    scores    (model_bytes, train, test, *options, seed) yields what the rows are made of: what is known so far, and
-              under "under_way" what comes next; in the end all of it
-    options   plain values that they depend on besides
-    words     what the options are, for scores of an earlier result that differs in them
-    """
-
-    scores: Callable[..., Any] = field(default_factory=lambda: looks.score_parts)
-    options: tuple[Any, ...] = ()
-    words: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class Setting:
-    """What a fit was asked with: it travels with the fit, so that an earlier picture keeps its own words."""
-
-    data: Data
-    choice: Choice
-    measure: Measure = field(default_factory=Measure)
-
-    def wanted(self, **other: Any) -> Wanted:
-        """The fit that it asks for; `other` values of its configuration stand in place of the choice's."""
-        data, config = self.data, {**self.choice.config, **other}
-        return Wanted(
-            self.choice.family,
-            config,
-            data.train,
-            data.test,
-            truth=data.truth,
-            where=self,
-            keep=data.keep,
-            alike=data.alike,
-        )
-
-
-def open_on(page: str) -> Setting | None:
-    """What this visitor has open on another page; None, saying so with the way there, where that is nothing to measure on."""
-    setting: Setting | None = screen.open_settings().get(page)
-    title = navigation.info(page).title
-    if setting is not None and len(setting.data.test):
-        return setting
-    shell.quiet(f"Nothing is open on {title} in this session." if setting is None else f"{title} has no new trials.")
-    st.page_link(navigation.page(page), label=f"Open {title} first")
-    return None
-
-
-def pick_trial(data: Data) -> int:
+def pick_trial(data: Dataset) -> int:
     """Show the choice of a trial and return its number; the first new one by default."""
     said = "The model is fitted to some trials and has never seen the new ones."
     names = list(_titles(data))
     return names.index(one_of("Trial", _titles(data), names[len(data.train)], key="trial", of=data.of, help=said))
 
 
-def go_to(data: Data, index: int) -> None:
+def go_to(data: Dataset, index: int) -> None:
     """Show that trial, as the `on_click` of a button."""
     settings.change(settings.key("trial", data.of), list(_titles(data).values())[index])
 
 
-def _titles(data: Data) -> dict[str, str]:
+def _titles(data: Dataset) -> dict[str, str]:
     """Return the titles of trials by their names."""
     return {f"{'new' if data.is_new(i) else 'fit'}-{i}": data.title(i) for i in range(len(data.trials))}

@@ -1,0 +1,131 @@
+"""One trial as a fit sees it: its states with names, colours and bouts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.analysis.bouts import median_bout
+from gdm_core.trials import Trial
+from gdm_core.units import SECONDS, STEPS, Unit, unit_of_stays
+from gdm_studio.plot import palette
+from pages.lab.naming import LabelNames, Reference, StateNames
+from pages.ui.plot import State
+
+Array = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TrialView:
+    """One trial in a picture, with or without states.
+
+    state   status of the picture, as `plot(state=)` takes it
+    unit    unit of time
+    words   names of the trial's labels, if an expert gave some
+    """
+
+    trial: Trial
+    state: State
+    note: str = ""
+    unit: Unit = SECONDS
+    words: LabelNames | None = None
+
+    @property
+    def counted(self) -> Literal["s", "step"]:
+        """Unit of time in exported tables."""
+        return "step" if self.unit is STEPS else "s"
+
+    @property
+    def _sample(self) -> float:
+        """Length of a sample, in seconds or steps."""
+        return 1.0 / self.trial.rate_hz
+
+    @property
+    def timing(self) -> dict[str, Any]:
+        """Start, step and unit of the time axis, as figures take them."""
+        unit = self.unit
+        return {"start": unit.of(self.trial.start_seconds), "step": unit.of(self._sample), "unit": unit.name}
+
+    def unit_of_stays(self, labels: Ints) -> Unit:
+        """Return the unit of dwell times, which may be short in a long trial."""
+        return unit_of_stays(median_bout([labels]) * self._sample, self.unit)
+
+    def lengths(self, labels: Ints) -> dict[str, Any]:
+        """Return step and unit for dwell times."""
+        unit = self.unit_of_stays(labels)
+        return {"step": unit.of(self._sample), "unit": unit.plural}
+
+    @property
+    def expert(self) -> Ints | None:
+        """Labels of the expert, None without any."""
+        labels = self.trial.labels
+        if self.words is None or labels is None or not (np.asarray(labels) >= 0).any():
+            return None
+        return np.asarray(labels, np.int64)
+
+    @property
+    def known(self) -> Reference | None:
+        """What states are compared with: the expert's labels, or the true states of a simulation."""
+        if (expert := self.expert) is not None and self.words is not None:
+            return self.words.known(expert)
+        return None if self.trial.states is None else Reference.truth(self.trial.states)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Undecoded(TrialView):
+    """A trial without states yet; `title` and `note` say why."""
+
+    title: str = ""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Decoded(TrialView):
+    """A trial with its states: named, merged and cut into bouts.
+
+    states   [T, columns] in the order of colours
+    bouts    [T] column of each sample's bout; the strongest state, unless a rule of bouts applies
+    origin   identity of one reading of one fit: states of different origins do not belong in one figure
+    soft     [T, K] the states as fitted, neither named nor merged
+    rough    whether `states` are those of a picture: in 8 bits, and thinned if long
+    """
+
+    states: Array
+    bouts: Ints
+    origin: object
+    naming: StateNames
+    soft: Array
+    rough: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.naming.names
+
+    @property
+    def used(self) -> list[int]:
+        """Columns that hold a state."""
+        return self.naming.used
+
+    @property
+    def looks(self) -> dict[str, Any]:
+        """Names and colours of the columns that hold a state."""
+        colours = palette.colours(len(self.names))
+        return {"names": [self.names[k] for k in self.used], "colours": [colours[k] for k in self.used]}
+
+    @property
+    def shares(self) -> Array:
+        """[T, states] of the columns that hold a state."""
+        return self.states[:, self.used]
+
+
+D = TypeVar("D", bound=Decoded)
+
+
+def together(trials: Iterable[D | Undecoded]) -> list[D]:
+    """Return the trials with states of the same fit as the first of them."""
+    decoded = [trial for trial in trials if not isinstance(trial, Undecoded)]
+    return [trial for trial in decoded if trial.origin is decoded[0].origin]

@@ -1,0 +1,221 @@
+"""The fit on the page: panels that follow it, and what the user can do about it."""
+
+from __future__ import annotations
+
+import secrets
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+from weakref import WeakSet
+
+import streamlit as st
+
+from gdm_core.analysis import looks
+from gdm_core.analysis.matching import parse, text_of
+from gdm_core.engine import Engine, Priority, get_engine
+from gdm_core.engine.estimate import in_words
+from gdm_studio.plot import figures
+from pages.channel import LivePanels, channel
+from pages.lab.live.queries import Query
+from pages.lab.live.session import FitSession
+from pages.lab.live.state import FitState, has_default_order
+from pages.lab.spec import PageSpec
+from pages.ui import scrubber, settings, shell
+from pages.ui.plot import Panel, Picture, Text, by_key, draw_parts
+from pages.ui.scrubber import Scrubber
+
+FIT = "fit-"
+COLOURS = "colours"  # the parameter of a link that names them
+
+
+def engine() -> Engine:
+    """Return where fits run. Tests replace it."""
+    return get_engine()
+
+
+# ---- sessions -----------------------------------------------------------------------------------------------------
+_sessions: defaultdict[str, WeakSet[FitSession]] = defaultdict(WeakSet)  # by visitor
+_interrupted: WeakSet[FitSession] = WeakSet()
+
+
+def open_fit(page: str, spec: PageSpec) -> FitSession:
+    """Return this visitor's fit session of a page, after requesting a fit."""
+    key = f"{FIT}{page}"
+    if key not in st.session_state:
+        st.session_state[key] = FitSession(engine(), f"{visitor()}/{page}")
+    fit: FitSession = st.session_state[key]
+    cancel_on_disconnect(visitor(), fit)
+    fit.request(spec, first_order=parse(settings.text(COLOURS), spec.n_states))
+    return fit
+
+
+def cancel_on_disconnect(name: str, fit: FitSession) -> None:
+    """Cancel the jobs of `fit` when its visitor leaves; start a fit again that a lost connection has ended."""
+    _sessions[name].add(fit)
+    _mark(name)
+    if fit in _interrupted:
+        _interrupted.discard(fit)
+        fit.retry()
+
+
+def cancel_jobs(name: str) -> None:
+    """Cancel the jobs of a visitor. The connection may come back, so everything else stays in the session."""
+    for fit in _sessions.pop(name, ()):
+        if fit.running:
+            _interrupted.add(fit)
+        fit.close()
+
+
+@st.cache_resource(scope="session", show_spinner=False, on_release=cancel_jobs)
+def _mark(name: str) -> str:
+    """Streamlit releases what is cached for a session whenever its connection ends."""
+    return name
+
+
+def open_specs() -> dict[str, PageSpec]:
+    """Return what this visitor last asked for on each page of this session."""
+    keys = [key for key in map(str, st.session_state) if key.startswith(FIT)]
+    specs = {key.removeprefix(FIT): st.session_state[key].spec for key in keys}
+    return {page: spec for page, spec in specs.items() if spec is not None}
+
+
+def close_fit(page: str) -> None:
+    """Forget this visitor's fit of a page with its data, here and on the workers."""
+    fit: FitSession | None = st.session_state.pop(f"{FIT}{page}", None)
+    if fit is not None:
+        fit.close()
+
+
+def visitor() -> str:
+    """Return a random name for this visitor's session."""
+    return str(st.session_state.setdefault("_visitor", secrets.token_hex(8)))
+
+
+def estimate_wait(usual_s: float) -> str:
+    """Return how long work takes that has not begun; `usual_s` is its time on one worker."""
+    info = engine().info()
+    words, jobs = in_words(usual_s / max(1, info.n_workers)), info.waiting + info.running
+    return f"{words}, after {jobs} other {'job' if jobs == 1 else 'jobs'}" if jobs else words
+
+
+# ---- panels -------------------------------------------------------------------------------------------------------
+def draw_panels(
+    fit: FitSession, make: Callable[[FitState], Mapping[str, Panel]], places: Mapping[str, Any] | None = None
+) -> None:
+    """Draw the panels in their places; while a fit runs, the channel updates them, and its end reruns the page.
+
+    `make` is also called in other threads: it must not draw, or read the session.
+    """
+    fitting = fit.running
+
+    def make_now() -> Mapping[str, Panel]:
+        return make(fit.poll())
+
+    def settled() -> str:
+        return "fit" if fitting and not fit.running else ""
+
+    panels = make_now()
+    draw_parts(panels, places)
+    channel().scene.live.append(LivePanels(make_now, lambda: fit.running, settled, panels))
+
+
+def rerun_when_answered(fit: FitSession) -> None:
+    """Rerun the page when everything it asked has been answered. Call at the end of its script."""
+    n_settled = fit.queries.n_settled
+
+    def settled() -> str:
+        fit.queries.collect()
+        if fit.running or fit.queries.awaited:  # the end of the fit reruns the page
+            return ""
+        return "answers" if fit.queries.pop_owed() or fit.queries.n_settled != n_settled else ""
+
+    channel().scene.live.append(LivePanels(dict, lambda: fit.queries.pending, settled))
+
+
+def query_states(fit: FitSession, state: FitState) -> Query:
+    """Ask for the exact states of all trials in the model's order; no earlier result stands in for them."""
+    if state.result is None or state.spec is None:
+        return Query(pending=fit.running)
+    dataset = state.spec.dataset
+    key = f"{state.result.key}/{dataset.test.fingerprint}"
+    asked = (state.result.model_bytes, dataset.train, dataset.test)
+    query: Query = fit.query("look", key, looks.look, *asked, priority=Priority.HIGH)
+    return query if query.fresh else replace(query, value=None)
+
+
+def keep_colours(state: FitState) -> None:
+    """Put the order of colours into the address, unless the settings imply it."""
+    fresh = None if has_default_order(state) else text_of(state.order)
+    settings.keep(COLOURS, fresh if state.status == "fresh" else settings.text(COLOURS))
+
+
+def show_cancel(fit: FitSession, page: str) -> None:
+    """Show a button that ends the running fit; styles.css reveals it after a second."""
+    if not fit.running:
+        return
+    with st.container(key="gdm-cancel"):
+        st.button("Cancel", key=f"{page}-cancel", type="tertiary", on_click=fit.cancel)
+
+
+def show_problem(fit: FitSession, state: FitState, page: str) -> None:
+    """Show why the fit failed, with a button to try again."""
+    if not state.message:
+        return
+    title = "The fit was stopped" if "cancel" in state.message.lower() else "The fit did not work out"
+    shell.error(title, state.message, retry=f"{page}-retry", again=fit.retry)
+
+
+def show_failure(fit: FitSession, query: Query, title: str, *, where: str = "page") -> bool:
+    """Show why a query failed, with a button to try again; return whether it failed.
+
+    Not for `draw_panels`. A page that shows one query in two places names them in `where`.
+    """
+    if not query.message:
+        return False
+    page = fit.name.rpartition("/")[-1]
+    retry = f"{page}-again-{query.name}-{where}"
+    shell.error(title, query.message, retry=retry, again=partial(fit.queries.retry, query.name))
+    return True
+
+
+def make_progress(state: FitState) -> dict[str, Panel]:
+    """Return the progress of the fit, its ELBO curve and the scrubber of the replay."""
+    if state.fitting and state.total:
+        lines = [shell.running_html(f"fitting, step {state.step} of {state.total}", state.step / state.total)]
+    else:
+        lines = [shell.quiet_html(_describe(state))]
+    lines += [shell.quiet_html(note) for note in state.notes]
+    curve = state.curve
+    if len(curve.elbos) < 2:
+        return by_key(Text("".join(lines), "fit-progress"), Scrubber())
+    if not state.fitting and figures.dips(curve.elbos):
+        lines.append(shell.quiet_html("ELBO per training step. Triangles mark values below the axis range."))
+    figure = state.memoize(
+        "bound", lambda: figures.bound(curve.steps, curve.elbos, total=curve.total, faded=curve.earlier)
+    )
+    return by_key(
+        Text("".join(lines), "fit-progress"), Picture(figure, "elbo", group=scrubber.KEY), _make_scrubber(state)
+    )
+
+
+def _make_scrubber(state: FitState) -> Scrubber:
+    """Return the scrubber of a running or finished fit that has snapshots."""
+    at, total = state.recorded
+    if state.fitting:
+        return Scrubber("", at, max(at, total))
+    if state.status != "fresh" or state.result is None:
+        return Scrubber()
+    return Scrubber(state.result.key, at, total)
+
+
+def _describe(state: FitState) -> str:
+    """Return the line in place of the progress of a fit."""
+    if state.fitting:
+        return "fitting, about to begin"
+    if state.cancelled:
+        return "Cancelled. The earlier result stays; another setting starts a fit."
+    if state.status == "fresh" and state.total:
+        return f"Fitted in {state.total:,} steps."
+    return "No fit under way."

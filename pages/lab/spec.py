@@ -1,0 +1,74 @@
+"""What a page asks for: a fit of its dataset with the chosen model, and the scores that its card shows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Self
+
+from gdm_core.analysis import looks
+from gdm_core.engine.spec import FitSpec
+from gdm_core.models.scaling import Scaler
+from pages.lab.dataset import Dataset, count_previewed
+from pages.ui.model_controls import Choice
+
+DEADLINE_S = 6 * 3600.0  # Cancel ends a fit before
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Scores of the card, where a page has its own.
+
+    scores    (model_bytes, train, test, *options, seed) yields what is known so far, and under "under_way" what comes next;
+              at the end everything
+    options   further plain arguments
+    words     the options in words, for scores of an earlier result that differs in them
+    """
+
+    scores: Callable[..., Any] = field(default_factory=lambda: looks.score_parts)
+    options: tuple[Any, ...] = ()
+    words: str = ""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PageSpec(FitSpec):
+    """A FitSpec with the dataset, model choice and scores behind it, which labels of an earlier result need."""
+
+    dataset: Dataset
+    choice: Choice
+    measure: Measure = field(default_factory=Measure)
+
+    @classmethod
+    def from_choice(cls, dataset: Dataset, choice: Choice, measure: Measure | None = None, **changes: Any) -> Self:
+        """Return the fit of a dataset with a model choice; `changes` override its configuration."""
+        return cls(
+            choice.family,
+            {**choice.config, **changes},
+            dataset.train,
+            preview=tuple(range(count_previewed(dataset.train))),
+            deadline_s=DEADLINE_S,
+            use_cache=dataset.keep,
+            dataset=dataset,
+            choice=choice,
+            measure=measure or Measure(),
+        )
+
+    @property
+    def n_states(self) -> int:
+        return int(self.config["n_states"])
+
+    @cached_property
+    def number(self) -> str:
+        """Name of the settings that the controls ask for: the fit and its held-out trials."""
+        return hashlib.sha256(f"{self.key}/{self.dataset.test.fingerprint}".encode()).hexdigest()[:12]
+
+    @cached_property
+    def log_scale(self) -> float:
+        """Nats per time step between a bound in standardised units and one in units of the data.
+
+        The change of units applies to observed values, so channels with gaps count for less.
+        """
+        scaler = Scaler.from_trials(self.trials)
+        return sum(scaler.log_jacobian(trial.y) for trial in self.trials) / self.trials.n_samples
