@@ -26,7 +26,8 @@ def rested(page: Page) -> Page:
     page.wait_for_selector(f"{INFERRED}[data-state=fresh][data-updates]")
     page.wait_for_selector(".gdm-score")
     page.wait_for_function(
-        "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'",
+        "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
+        " && window.gdmChannel && !window.gdmChannel.moves",  # no query is pending whose result would rerun the page
     )
     return page
 
