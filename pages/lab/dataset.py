@@ -1,5 +1,4 @@
-"""What a page fits: two sets of trials, how pictures, files and scripts call them, what is known of the recording, and which trial
-is looked at."""
+"""What a page fits: training and held-out trials, and how pictures, files and scripts name them."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ LONGEST_STEPS = 50.0  # that bouts are smoothed over
 
 
 def rule_words(rule: BoutRule, counted: str) -> str:
-    """How bouts are read, as a part of a sentence."""
+    """Return the rule of bouts as a part of a sentence."""
     if rule.plain:
         return "as fitted"
     unit = "steps" if counted == "step" else "s"
@@ -52,27 +51,26 @@ def count_previewed(trials: Trials) -> int:
 class Dataset:
     """Trials, ready to fit.
 
-    about      in a line, for the header of the page and the titles of files
-    train      what the model is fitted to; test, which it has never seen. The same objects from run to run of a page, so
-               that their fingerprints are computed once
-    recipe     how a script of one's own makes or reads the same
-    truth      known soft states of the training trials, [T, any number] each: they get the first colours
-    unit       "s", or "step" where samples have no time
-    tested     what `test` is called in sentences
+    about      one line for the header of the page and the titles of files
+    train      training trials; test: held-out trials. The same objects in every run, so that fingerprints are computed once
+    recipe     code with which a script recreates the data
+    truth      known soft states of the training trials, [T, any number] each; they get the first colours
+    unit       "s", or "step" for samples without a time
+    tested     name of `test` in sentences
     facts      (name, value) for reports
-    keep       whether finished fits may stay on disk: not for what somebody uploaded
-    source     the page's own record of where the data come from
-    name       of the recording, for names of files; "" where the page's own says enough
-    called     what channels are called on the screen, by their names, where those say little
+    keep       whether results may stay on disk; not for uploads
+    source     the page's own record of the source
+    name       name of the recording in file names; "" for the page's own data
+    called     titles of channels on the screen, by name
 
-    Of a recording besides:
+    For recordings:
 
-    key        names the content, for addresses and caches
-    of         names the recording alone, whatever is done to it: what its controls belong to, "" for the simulated ones
-    recorded   bouts are read, and labels of trials are what an expert called each moment
-    poses      the recording behind each trial, fitted ones first; () for plain tables
-    recordings what the trials, which are windows, summarise, in the same order; () where samples are fitted
-    notes      sentences on what was found and done
+    key        name of the content, for addresses and caches
+    of         scope of the recording's controls; "" for simulated ones
+    recorded   whether it has bouts, and labels of an expert
+    poses      keypoints behind each trial, training trials first; () for tables
+    recordings what the trials summarise if they are windows, in the same order; () for samples
+    notes      sentences on repairs and omissions
     """
 
     about: str
@@ -97,22 +95,22 @@ class Dataset:
 
     @property
     def trials(self) -> tuple[Trial, ...]:
-        """Fitted ones first, then the new ones."""
+        """Training trials, then held-out trials."""
         return (*self.train, *self.test)
 
     @property
     def time_unit(self) -> Unit:
-        """What time is written in: it suits all that lies between the earliest and the latest moment of any trial."""
+        """Unit of time that suits the range of all trials."""
         ends = [trial.start_seconds + trial.n_samples / trial.rate_hz for trial in self.trials]
         return unit_for(max(ends) - min(trial.start_seconds for trial in self.trials), self.unit)
 
     def step(self, trial: Trial) -> float:
-        """From one sample to the next, in `unit`: samples without a time are a second long."""
+        """Return the length of a sample in `unit`; 1 for samples without a time."""
         return 1.0 / trial.rate_hz
 
     @cached_property
     def fitted_recordings(self) -> Trials:
-        """The recordings of the fitted trials."""
+        """Recordings of the training trials."""
         return replace(self.train, trials=self.recordings[: len(self.train)]) if self.recordings else self.train
 
     def recording(self, index: int) -> Trial:
@@ -132,26 +130,25 @@ class Dataset:
 
     @cached_property
     def every_label(self) -> tuple[str, ...]:
-        """The expert's words, also for labels that the data give no name; () without labels."""
+        """Names of the expert's labels, numbered if the data give none; () without labels."""
         most = max((int(np.max(t.labels, initial=-1)) for t in self.trials if t.labels is not None), default=-1)
         return () if most < 0 else words_of(self.label_names, most + 1)
 
     @property
     def longest(self) -> float:
-        """The most that bouts are smoothed over."""
+        """Longest smoothing of bouts."""
         return LONGEST_STEPS if self.unit == "step" else LONGEST_S
 
     @cached_property
     def expert_rule(self) -> BoutRule | None:
-        """How to read bouts, as the labels of the fitted trials suggest; None without labels."""
+        """Rule of bouts that the training labels suggest; None without labels."""
         known = [np.asarray(trial.labels) for trial in self.train if trial.labels is not None]
         whole = {"unit": 1.0} if self.unit == "step" else {}
         return like_expert(known, self.train[0].rate_hz, longest=self.longest, **whole)
 
     @cached_property
     def first_rule(self) -> BoutRule:
-        """How bouts are read at first: as the labels suggest; without any, as bouts of animals, or of three samples at the
-        least: among soft states, which of them is strongest for a sample or two is chance."""
+        """Default rule of bouts: from the labels, else for animals, else at least three samples."""
         if self.expert_rule is not None:
             return self.expert_rule
         if self.poses:
@@ -162,32 +159,32 @@ class Dataset:
 
     @property
     def bouts_of(self) -> str:
-        """What the controls of bouts belong to: this recording, with the expert's bouts that they start from."""
+        """Scope of the controls of bouts: the recording and the expert's bouts."""
         return settings.scope(self.of, self.expert_rule, *([self.unit] if self.unit == "step" else []))
 
     @cached_property
     def words(self) -> LabelNames | None:
-        """What the expert saw, as pictures show it; None without labels."""
+        """The expert's labels with their colours; None without labels."""
         return None if not self.recorded else LabelNames.of(self.label_names, [trial.labels for trial in self.trials])
 
     @cached_property
     def suggestion(self) -> SliderStart:
-        """What a first look at the fitted trials says of K and D."""
+        """First guess of K and D from the training trials."""
         return suggest(self.train)
 
     @cached_property
     def components(self) -> PcaPreview:
-        """Principal components of the fitted trials."""
+        """Principal components of the training trials."""
         return principal_components(self.train)
 
     @property
     def start(self) -> tuple[int, int]:
-        """(K, D) to begin with, within what the controls offer: a first look, no recommendation (gdm_core/engine/suggest.py)."""
+        """Default (K, D) within the range of the controls: a guess, no recommendation."""
         return self.suggestion.n_states, min(self.suggestion.n_latent, MOST_LATENT, self.train.n_channels)
 
     @property
     def why_latent(self) -> str:
-        """The reason for the D to begin with."""
+        """Reason for the default D."""
         most, wanted = self.start[1], self.suggestion.n_latent
         return self.suggestion.why_latent if wanted == most else f"as many as are offered; {self.suggestion.why_latent}"
 
@@ -196,7 +193,7 @@ class Dataset:
 
     @cached_property
     def missing(self) -> str:
-        """How much of the data is missing, in a sentence; "" if nothing is."""
+        """Sentence on missing values; "" without any."""
         return describe_missing(self.trials)
 
     def title(self, index: int) -> str:
@@ -204,20 +201,19 @@ class Dataset:
         return f"{'New' if self.is_new(index) else 'Fitted'}: {trial.name}"
 
     def observation(self, trial: Trial) -> str:
-        """The recording that a trial is, or is a part of."""
+        """Return the name of the recording that contains a trial."""
         return f"{self.train.name}" if is_part(trial.name) else trial.name
 
     @property
     def subject(self) -> str:
-        """Whom the states are about: the animals of a recording of poses."""
+        """Names of the animals of a recording of poses."""
         return ", ".join(self.poses[0].animals) if self.poses else ""
 
     def pose(self, index: int) -> KeypointTable | None:
         return self.poses[index] if index < len(self.poses) else None
 
     def known_states(self) -> tuple[npt.NDArray[np.float32], ...] | None:
-        """Expert labels of the fitted trials as states [T, labels], where every trial has some. Long sets are previewed in
-        part, and only that part has them."""
+        """Return expert labels of the previewed training trials as states [T, labels]; None if a trial has none."""
         words = self.words
         known = [trial.labels for trial in self.train if trial.labels is not None]
         if words is None or len(known) < len(self.train):
@@ -228,7 +224,7 @@ class Dataset:
 def from_trials(
     key: str, about: str, train: Trials, test: Trials, recipe: Recipe, *, notes: Sequence[str] = (), **more: Any
 ) -> Dataset:
-    """Trials of a recording, with what a fit cannot use left out and said so; `more` are other fields of the data."""
+    """Return the dataset of a recording without what a fit cannot use, noting it; `more` are other fields."""
     ours, theirs, dropped = usable(train, test)
     if dropped:
         recipe = replace(recipe, lines=[*recipe.lines, "train, test, left_out = splits.usable(train, test)"])
@@ -237,7 +233,7 @@ def from_trials(
 
 
 def pick_trial(data: Dataset) -> int:
-    """Show the choice of a trial and return its number; the first new one by default."""
+    """Show the choice of a trial and return its number; default: the first held-out trial."""
     said = "The model is fitted to some trials and has never seen the new ones."
     names = list(_titles(data))
     return names.index(one_of("Trial", _titles(data), names[len(data.train)], key="trial", of=data.of, help=said))

@@ -1,4 +1,4 @@
-"""The panel: a file for everything that the page shows. Files are made when they are asked for, not before."""
+"""The export panel: a file for everything that the page shows, made on demand."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PLANE, PREDICTION = "Which state wins where", "Prediction"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Export:
-    """What a view shows, as files.
+    """The content of a view as files.
 
     view       looking by the states that files of data hold, once there are those
     spec       what the displayed result was made with
@@ -69,11 +69,11 @@ class Export:
     tables: Mapping[str, Callable[[], pd.DataFrame]] = field(default_factory=dict)
 
     def files(self, index: int) -> Sequence[File]:
-        """(label, make, name of the file) of a trial's data, counted over fitted ones, then new ones."""
+        """Return (label, make, file name) of each file of a trial's data."""
         return files_of(self.view.dataset, self.view.at(index).read_samples(exact=True))
 
     def unanswered(self, name: str = "") -> bool:
-        """Whether a figure, or the exact states, could not be worked out: it says why, and offers to ask again."""
+        """Show why a figure or the exact states failed; return whether they did."""
         view = self.view
         answer = _questions(view, self.reading.trial).get(name, live.Query()) if name else view.exact
         return live.show_failure(view.fit, answer, "This could not be worked out", where="export")
@@ -121,7 +121,7 @@ def offer(
 
 
 def _said_of_bouts(view: View, reading: Decoded) -> list[tuple[str, str]]:
-    """What a report of a recording says besides."""
+    """Return further facts for the report of a recording."""
     labels = [] if reading.expert is None else [("expert's labels", ", ".join(view.dataset.every_label))]
     names = ", ".join(reading.names[k] for k in reading.used)
     return [
@@ -136,7 +136,7 @@ SCORES = ("macro_f1", "balanced_accuracy", "paper_accuracy")
 
 
 def bouts_code(view: View, naming: StateNames) -> list[str]:
-    """How a script names, merges and cuts states into bouts as the page does, and scores them against the labels."""
+    """Return script lines that name, merge and score states as the page does."""
     rule, data = view.rule, view.dataset
     return [
         "from pathlib import Path",
@@ -166,7 +166,7 @@ def bouts_code(view: View, naming: StateNames) -> list[str]:
 def _said_rough(
     figures: Mapping[str, Callable[[], Figure | None]], reading: Decoded
 ) -> dict[str, Callable[[], Figure | None]]:
-    """The figures, saying so in their captions where they are of rough states, while tables have or wait for the exact ones."""
+    """Return the figures; captions say where states are rough."""
     if not reading.rough:
         return dict(figures)
 
@@ -178,7 +178,7 @@ def _said_rough(
 
 
 def standard_figures(view: View, reading: Decoded) -> dict[str, Callable[[], Figure | None]]:
-    """The figures of the tabs that every page can have. Those that a worker is asked for are None until they are there."""
+    """Return the figures of the shared tabs; those that a worker computes are None until known."""
     trial, asked = reading.trial, _questions(view, reading.trial)
     key = {"states": legend.states(len(reading.names), reading.names, reading.used)}
     called, channel = [view.dataset.called.get(one, one) for one in trial.channels], settings.text("channel")
@@ -210,7 +210,7 @@ def standard_figures(view: View, reading: Decoded) -> dict[str, Callable[[], Fig
 
 
 def _questions(view: View, trial: Trial) -> dict[str, live.Query]:
-    """What a worker is asked for, by the name of the figure: not before there are the exact states, which come first."""
+    """Return the queries by figure, after the exact states are known."""
     names = [PREDICTION, *([] if trial.position is None else [PLANE])]
     if view.exact.value is None:
         return {name: live.Query() for name in names}
@@ -225,7 +225,7 @@ def _questions(view: View, trial: Trial) -> dict[str, live.Query]:
 
 
 def panel(export: Export) -> None:
-    """Buttons for everything; a sentence instead while there is no finished fit."""
+    """Show the buttons, or a sentence without a finished fit."""
     view, shown = export.view, export.view.state
     result = shown.result
     if result is None or shown.spec is None:
@@ -277,7 +277,7 @@ def panel(export: Export) -> None:
 
 
 def _figures(export: Export) -> None:
-    """One figure at a time: as it will look, and as files. SVG and PNG are drawn by the browser from what stands here."""
+    """Show one figure with its files; the browser draws SVG and PNG."""
     page = export.view.page
     name = st.selectbox("Figure", list(export.figures), key=f"{page}-export-figure")
     name = name if name in export.figures else next(iter(export.figures))
@@ -297,7 +297,7 @@ def _figures(export: Export) -> None:
 
 
 def _data(export: Export) -> None:
-    """States and bouts of one trial."""
+    """Return states and bouts of one trial as files."""
     view = export.view
     index, titles = view.index, [view.dataset.title(i) for i in range(len(view.dataset.trials))]
     if len(titles) > 1:
@@ -312,7 +312,7 @@ File = tuple[str, Callable[[], bytes], str]  # label, what makes it, name
 
 
 def files_of(data: Dataset, here: Decoded | Undecoded) -> list[File]:
-    """States, bouts and features of one trial, and which column is which state."""
+    """Return the files of one trial: states, bouts, features and a key of columns."""
     if isinstance(here, Undecoded):
         return []
     words, name = data.every_label if data.recorded else (), slug(here.trial.name)
@@ -348,14 +348,14 @@ def named_states(here: Decoded, words: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def key_of(here: Decoded) -> pd.DataFrame:
-    """Which column of the states is which state, under which name and in which colour."""
+    """Return a table of columns with names and colours of states."""
     numbers, looks = [here.naming.numbers[column] for column in here.used], here.looks
     columns = [f"p_{number}" for number in numbers]
     return pd.DataFrame({"column": columns, "state": numbers, "name": looks["names"], "colour": looks["colours"]})
 
 
 def bouts_of(here: Decoded, observation: str = "", subject: str = "") -> pd.DataFrame:
-    """One row a bout as shown, in the columns of BORIS.
+    """Return one row per bout, in the columns of BORIS.
 
     observation  what is called so in BORIS: the recording, also where the trial is a part of it
     """
@@ -364,12 +364,12 @@ def bouts_of(here: Decoded, observation: str = "", subject: str = "") -> pd.Data
 
 
 def features_of(here: Decoded) -> pd.DataFrame:
-    """Time, frame, and every channel that the model saw."""
+    """Return time, frame and all channels."""
     return timed(pd.DataFrame(here.trial.y, columns=list(here.trial.channels)), here)
 
 
 def timed(table: pd.DataFrame, here: TrialView) -> pd.DataFrame:
-    """The table with frames after its time, which is left out where nobody said how long a frame takes."""
+    """Return the table with frames; without time if the frame rate is unknown."""
     made = table.drop(columns="time", errors="ignore")
     made.insert(0, "frame", first_frame(here.trial) + np.arange(len(table)))
     if here.counted == "s":

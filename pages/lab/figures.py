@@ -1,5 +1,4 @@
-"""Figures that every lab shows, of one trial as a fit reads it, named and coloured as on the page, and those of
-recordings with experts; for tabs and for files."""
+"""Figures of one trial that pages share, for tabs and files."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ BEFORE = 40  # samples of the past beside a prediction
 def rows_of_strips(
     here: Decoded | Undecoded, cut: bool, more: Mapping[str, npt.NDArray[np.float32]] = types.MappingProxyType({})
 ) -> dict[str, npt.NDArray[np.float32]]:
-    """What is known, `more`, bouts where they are `cut`, and states: as far as there is each."""
+    """Return the rows: reference, `more`, bouts if `cut`, and states."""
     rows = {} if here.known is None else {here.known.who: here.known.shares}
     rows |= more
     if isinstance(here, Decoded):
@@ -37,7 +36,7 @@ def rows_of_strips(
 
 
 def strips(reading: Decoded, cut: bool) -> Figure:
-    """The strips over the recording's clock, with the names of all colours."""
+    """Draw strips over time with a colour key."""
     known, names = reading.known, reading.names
     key = {"states": legend.states(len(names), names, reading.used)}
     if known is not None and known.who == "expert":
@@ -56,12 +55,12 @@ def shares(reading: Decoded) -> Figure:
 
 
 def entropy(reading: Decoded) -> Figure:
-    """How undecided the model is among the states that there are, as the exported table says it."""
+    """Draw the entropy of the states, as in the exported table."""
     return figures.entropy_strip(reading.shares, **reading.timing)
 
 
 def usage(reading: Decoded) -> Figure:
-    """How much each state is used, beside the true use where the model has as many states."""
+    """Draw the usage of states, next to the true usage for equal K."""
     known = reading.known
     if known is None or known.who != "true" or len(known.names) != len(reading.used):
         return figures.usage(reading.shares, **reading.looks)
@@ -70,7 +69,7 @@ def usage(reading: Decoded) -> Figure:
 
 
 def stays(reading: Decoded) -> Figure:
-    """How long bouts last, on one axis with what is known."""
+    """Draw dwell times on one axis with the reference."""
     known, row = reading.known, np.full(len(reading.names), -1)
     row[reading.used] = np.arange(len(reading.used))
     beside = None if known is None else runs(known.labels)[1]
@@ -85,7 +84,7 @@ def known_stays(reading: Decoded, known: Reference) -> Figure:
 
 
 def matrix(reading: Decoded) -> Figure:
-    """What follows what among bouts, in numbers."""
+    """Draw the transition matrix of bouts."""
     return _matrix(reading.bouts, reading.names, reading.used, "Among the bouts of the row that end, the share that goes to each "
                    "column. Rows add up to 100\u00a0%.")  # fmt: skip
 
@@ -103,19 +102,19 @@ def _matrix(labels: npt.NDArray[np.int64], names: Sequence[str], used: Sequence[
 
 
 def graph(reading: Decoded) -> Figure:
-    """What follows what among bouts, as a graph."""
+    """Draw the transitions of bouts as a graph."""
     bouts, names = reading.bouts, reading.names
     visited = [k for k in reading.used if (bouts == k).any()]
     return transition_graph(transition_shares(bouts, len(names)), np.nanmean(reading.states, axis=0), names, visited)
 
 
 def remarked(figure: Figure, known: Reference) -> Figure:
-    """The figure, saying so where some of what is known shares a colour."""
+    """Return the figure with a remark if labels share a colour."""
     return figure | {"caption": f"{figure['caption']} {known.remark}".strip()}
 
 
 def plane(found: PlaneMap, path: npt.NDArray[Any] | None, order: Sequence[int]) -> Figure:
-    """Which state wins where, in the order of colours."""
+    """Draw which state is most probable in each place of the plane."""
     caption = (
         "Where the model's transition leads from each place, in mixed colours; the line is the path."
         if found.source == "transition"
@@ -157,7 +156,7 @@ COLUMNS = (
 
 
 def trial_scores(found: Mapping[str, Any]) -> Figure:
-    """Each trial a dot in each column, beside the line that it has to beat in the same trial."""
+    """Draw one dot per trial in each column, next to the trial's baseline."""
     traces: list[Dict] = []
     marks: list[Dict] = []
     shown: list[str] = []
@@ -266,7 +265,7 @@ def _arrow(start: npt.NDArray[Any], end: npt.NDArray[Any], r0: float, r1: float,
 
 
 def variance_held(shares: npt.ArrayLike, chosen: int, start: int) -> Figure:
-    """How much of the variance the first components hold, with the dimensions in use marked."""
+    """Draw the variance of the first components, marking the dimensions in use."""
     held = np.asarray(shares, float)[:30]
     number = np.arange(1, len(held) + 1)
     line: Dict = {"line": {"color": "$accent", "width": 1.8}, "marker": {"size": 6, "color": "$accent"}}
@@ -285,7 +284,7 @@ def variance_held(shares: npt.ArrayLike, chosen: int, start: int) -> Figure:
 
 
 def scatter(scores: npt.ArrayLike, states: npt.ArrayLike | None) -> Figure:
-    """Samples on their first two components [T, 2], in mixed colours where there are states."""
+    """Draw samples on two components [T, 2], in mixed colours if there are states."""
     xy = np.asarray(scores, np.float32)
     stride = max(1, -(-len(xy) // 3000))
     xy = xy[::stride]

@@ -1,5 +1,4 @@
-"""Names, mergers and colours that a visitor gives to states, which live in the address and travel into what is exported; and what
-states are held against: what an expert saw, or the true states of a simulation."""
+"""Names, mergers and colours that the user gives to states, and references: expert labels or true states."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ COLOURS = (
 
 @dataclass(frozen=True)
 class StateNames:
-    """What became of the K states of a picture.
+    """Names, mergers and colours of K states.
 
     names    of each column afterwards; a column that is empty because its state went into another says so
     into     [K] the column that each state goes to. A column is a colour, so an empty one stays in its place, and there
@@ -45,7 +44,7 @@ class StateNames:
 
     @classmethod
     def called(cls, names: Sequence[str]) -> StateNames:
-        """States that have names, and nothing else."""
+        """Return names without mergers or other colours."""
         return cls(tuple(names), tuple(range(len(names))), tuple(range(1, len(names) + 1)), (-1,) * len(names))
 
     @property
@@ -55,22 +54,22 @@ class StateNames:
 
     @property
     def short(self) -> list[str]:
-        """What fits onto a figure for each state: its name, or its number alone where the name begins with that."""
+        """Short label of each state: its name, or its number if the name begins with that."""
         said = [(self.names[column], f"S{self.numbers[column]}") for column in self.used]
         return [number if name.startswith(f"{number} ") else name for name, number in said]
 
     @property
     def merges(self) -> bool:
-        """Whether some state went into another one."""
+        """Whether states are merged."""
         return len(self.used) < len(self.into)
 
     @property
     def judged(self) -> bool:
-        """Whether the visitor says something that scores can be told by: a merger, or which behaviour a state is."""
+        """Whether the user's names can be scored: a merger, or a behaviour of a state."""
         return self.merges or any(label >= 0 for label in self.stands)
 
     def apply(self, states: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """[T, K] with the states of each group added up in its column."""
+        """Return [T, columns] with merged states added up."""
         soft = np.asarray(states, np.float32)
         if soft.ndim != 2 or soft.shape[1] != len(self.into):
             raise DataError(f"States have shape {soft.shape}; expected [time, {len(self.into)}].")
@@ -88,7 +87,7 @@ class StateNames:
         return tuple(into), tuple(self.stands[column] for column in self.used)
 
     def code(self) -> list[str]:
-        """Lines of Python that name and merge `states` and `new_states`, in the order of the page's states."""
+        """Return Python lines that name and merge `states` and `new_states`, in the page's order."""
         names = [self.names[column] for column in self.used]
         if not self.merges:
             return [f"names = {names}", "named, new_named = states, new_states"]
@@ -109,7 +108,7 @@ def arrange(
     labels: Sequence[str] = (),
     stands: Sequence[int | None] = (),
 ) -> StateNames:
-    """The naming that the controls describe.
+    """Return the names that the controls describe.
 
     names    given to each state, "" for none
     merged   [K] the state that each goes into, itself for none; chains are followed, circles are left apart
@@ -142,7 +141,7 @@ def arrange(
 
 
 def label_called(name: str, labels: Sequence[str]) -> int:
-    """Which label a state of that name is; "mount 2" is "mount", too. -1 for none."""
+    """Return the label with the name of a state ("mount 2" is "mount"); -1 for none."""
     words = [label.strip().lower() for label in labels]
     bare = re.sub(r" \d+$", "", name.strip().lower())
     return next((words.index(said) for said in (name.strip().lower(), bare) if said in words), -1)
@@ -160,7 +159,7 @@ def _root(k: int, merged: Sequence[int]) -> int:
 def controls(
     page: str, n_states: int, of: str, expert: Sequence[str] = (), start: Sequence[int] = (), labels: Sequence[str] = ()
 ) -> StateNames:
-    """The controls in the sidebar.
+    """Show the controls in the sidebar and return the names.
 
     of      names the recording that names belong to: another one has its own
     expert  what the labels call each state, for those who want to start from there
@@ -196,7 +195,7 @@ def controls(
 
 
 def _stands_for(state: str, key: str, of: str, labels: Sequence[str]) -> int | None:
-    """Which behaviour the visitor says that a state is."""
+    """Show which behaviour a state is, and return its label."""
     if not labels:
         return None
     chosen = one_of(
@@ -219,7 +218,7 @@ def clear(of: str) -> None:
 
 
 def _take_over(of: str, names: tuple[str, ...]) -> None:
-    """Names for states that have none of the visitor's; those that were merged into others need none."""
+    """Name states that are neither named nor merged by the user."""
     for k, name in enumerate(names):
         key = settings.key(f"name{k + 1}", of)
         if not settings.text(key) and settings.text(settings.key(f"into{k + 1}", of)) is None:
@@ -245,7 +244,7 @@ def label_colours(weight: npt.NDArray[Any]) -> tuple[int, ...]:
 
 
 def by_labels(weight: npt.NDArray[Any], label_names: Sequence[str]) -> tuple[str, ...]:
-    """What the expert called most of each state's time; those that share a behaviour are numbered."""
+    """Return the most frequent label of each state, numbered where states share one."""
     best = [int(label) for label in weight.argmax(axis=1)]
     count = np.bincount(best, minlength=1)
     found = []
@@ -258,7 +257,7 @@ def by_labels(weight: npt.NDArray[Any], label_names: Sequence[str]) -> tuple[str
 def weights(
     states: Sequence[npt.NDArray[Any]], labels: Sequence[npt.NDArray[Any] | None], n_labels: int
 ) -> npt.NDArray[np.float64] | None:
-    """[K, labels] how much of each label is in each soft state; None without labels."""
+    """Return the time [K, labels] of each label in each soft state; None without labels."""
     known = [(s, z) for s, z in zip(states, labels, strict=True) if z is not None and len(z) == len(s)]
     if not known or not n_labels:
         return None
@@ -273,7 +272,7 @@ OTHERS = "others"
 
 
 def words_of(names: Sequence[str], n: int) -> tuple[str, ...]:
-    """A name for each of `n` labels or more."""
+    """Return names for at least `n` labels."""
     return (*names, *(f"behaviour {k + 1}" for k in range(len(names), n)))
 
 
@@ -292,7 +291,7 @@ class LabelNames:
 
     @classmethod
     def of(cls, names: Sequence[str], labels: Sequence[npt.NDArray[Any] | None]) -> LabelNames | None:
-        """For the labels of all trials together; None where nothing is labelled."""
+        """Return names and colours of the labels of all trials; None without labels."""
         known = [np.asarray(z, np.int64) for z in labels if z is not None]
         count = np.bincount(np.concatenate([z[z >= 0] for z in known])) if known else np.zeros(0, np.int64)
         if not count.sum():
@@ -313,29 +312,29 @@ class LabelNames:
 
     @property
     def remark(self) -> str:
-        """What a picture has to say about it."""
+        """Sentence for the caption of a picture."""
         if not self.joined:
             return ""
         return f"The {len(self.names) - 1} commonest labels have a colour each; the other {self.joined} share one."
 
     def grouped(self, labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """[T] which of `names` each moment shows, -1 where nothing was noted."""
+        """Return the index [T] into `names` of each sample, -1 without a label."""
         z = np.asarray(labels, np.int64)
         known = (z >= 0) & (z < len(self.place))
         return np.where(known, self.place[np.where(known, z, 0)], -1)
 
     def hot(self, labels: npt.ArrayLike) -> npt.NDArray[np.float32]:
-        """[T, names], as strips and bars take them."""
+        """Return [T, names] for strips and bars."""
         return figures.one_hot(self.grouped(labels), len(self.names))
 
     def known(self, labels: npt.ArrayLike) -> Reference:
-        """The labels of a trial beside its states."""
+        """Return the labels of a trial as a reference."""
         return Reference("expert", self.grouped(labels), self.hot(labels), self.names, self.remark)
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """What is known of a trial besides the fit.
+    """What the states of a trial are compared with.
 
     who      "expert", or "true" of a simulation
     labels   [T] which of `names` each moment is, -1 where nothing is known
@@ -351,13 +350,13 @@ class Reference:
 
     @classmethod
     def truth(cls, states: npt.ArrayLike) -> Reference:
-        """True soft states [T, K]."""
+        """Return true soft states [T, K] as a reference."""
         shares = np.asarray(states, np.float32)
         names = tuple(figures.names_of(shares.shape[1]))
         return cls("true", np.asarray(shares.argmax(axis=1), np.int64), shares, names)
 
 
 def colour_key(who: str, names: Sequence[str], columns: Iterable[int]) -> str:
-    """Which colour is which, as HTML: the names of some columns of the palette."""
+    """Return a colour key as HTML."""
     colours = palette.colours(len(names))
     return f"<div>{shell.key_html(who, ((colours[k], names[k]) for k in columns), head=who)}</div>"

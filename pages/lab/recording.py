@@ -1,4 +1,4 @@
-"""The page under a recording: model, live fit, poses, strips, honest card and tabs. Behaviour and Your data share it."""
+"""The page of a recording: model, fit, poses, strips, card and tabs. Behaviour and Your data share it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EXPORT, LABELLING = "Export & reproduce", "Labelling"
 
 
 def recording_page(page: shell.Frame, data: Dataset, *, sees: str = "places", ships: Sequence[str] = ()) -> None:
-    """Everything below the choice of data. The last thing that a page's script does.
+    """Show everything below the choice of data. Call at the end of a page's script.
 
     ships  names of results that ship with the app
     """
@@ -87,7 +87,7 @@ def recording_page(page: shell.Frame, data: Dataset, *, sees: str = "places", sh
 
 
 def _make_preview(view: View, colours: Sequence[int]) -> preview_figures.SliderPreview:
-    """What the browser draws by itself while a slider is held: poses, bouts and states.
+    """Return what the browser draws while a slider is dragged: poses, bouts and states.
 
     colours  that states have of their own here: another number of states has its own, and none that the visitor gave
     """
@@ -115,7 +115,7 @@ def _make_preview(view: View, colours: Sequence[int]) -> preview_figures.SliderP
 
 
 def _view(base: View, index: int, *, rule: BoutRule, **more: Any) -> View:
-    """What stands, as this page looks at it and measures it."""
+    """Return the view with this page's trial, rule of bouts and scores."""
     data = base.dataset
     options, words = (rule.smooth_s, rule.shortest_s), f"bouts {rule_words(rule, data.unit)}"
     measure = lab.Measure(bout_scores.score_parts, options, words)
@@ -123,7 +123,7 @@ def _view(base: View, index: int, *, rule: BoutRule, **more: Any) -> View:
 
 
 def _judged(view: View) -> scores.Judged:
-    """What was measured of the result that stands, and the same of the visitor's own names and mergers."""
+    """Return the scores of the displayed result, and those of the user's names and mergers."""
     answer, own = lab.measured(view), None
     named = view.naming_for(len(view.state.order))
     if answer.fresh and "table" in answer.value and named.judged:
@@ -167,7 +167,7 @@ def read_as_fitted(of: str) -> None:
 
 
 def choose_model(folder: str, data: Dataset, sees: str) -> model_controls.Choice:
-    """The model's controls. K and D begin where a first look puts them; what visitors set themselves stays with the recording."""
+    """Show the model's controls. K and D start at a guess; the user's values stay with the recording."""
     memory = f"_model-{folder}"
     of = settings.scope(data.of, data.start) if data.of else ""
     k, d = data.start
@@ -189,7 +189,7 @@ def choose_model(folder: str, data: Dataset, sees: str) -> model_controls.Choice
 
 
 def back_to_start(data: Dataset, choice: model_controls.Choice) -> None:
-    """A button that goes back to where K and D began, and why there: what to take is for Suggest settings to say."""
+    """Show a button that resets K and D to their defaults, with the reasons."""
     k, d = data.start
     if (choice.n_states, choice.config["n_latent"]) != (k, d):
         st.button(
@@ -207,7 +207,7 @@ BY_LABELS = "by labels"  # in the fit's memory
 
 @dataclass(frozen=True)
 class ByLabels:
-    """What `_by_labels` last found: for (fingerprint, states), the states' names and colours."""
+    """The last result of `_by_labels` for (fingerprint, states): names and colours."""
 
     where: tuple[str, int]
     names: tuple[str, ...]
@@ -306,7 +306,7 @@ def as_named(here: Decoded, mapping: Sequence[int]) -> npt.NDArray[np.int64]:
 
 
 def caption(here: TrialView, rows: Collection[str], poses: bool) -> str:
-    """How to read the strips that are there."""
+    """Return how to read the strips."""
     said = [here.note] if here.note else []
     if here.expert is not None:
         said.append("Expert: the labels.")
@@ -327,7 +327,7 @@ def caption(here: TrialView, rows: Collection[str], poses: bool) -> str:
 
 
 def legend(view: View, here: Decoded | Undecoded) -> str:
-    """Which colour is which state, and which label."""
+    """Show the colours of states and labels."""
     keys = []
     if here.expert is not None and here.words is not None:
         keys.append(colour_key("labels", here.words.names, range(len(here.words.names))))
@@ -337,7 +337,7 @@ def legend(view: View, here: Decoded | Undecoded) -> str:
 
 
 def _remarks(view: View, measured: Mapping[str, Any]) -> None:
-    """What the scores do not say by themselves."""
+    """Show remarks on the scores."""
     if "alone" in measured:
         shell.quiet(
             f"Only one behaviour is labelled in the {measured['alone']} trials: there is nothing to tell apart, so states "

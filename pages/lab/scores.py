@@ -1,4 +1,4 @@
-"""Rows of the honest card: each score beside the best of what it has to beat. Those of bouts are of recordings alone."""
+"""Rows of the card: each score next to its best baseline. Scores of bouts are for recordings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def beside_best(
     others: Others = (),
     **more: Any,
 ) -> Score:
-    """A score beside the best of its `lines`, None of which may be known; what is `small` stands below where it is not the line."""
+    """Return a score next to the best of its baselines, which may be None; `small` ones are listed below."""
     best = max(lines, key=lambda line: lines[line], default="")
     below = [(line, at) for line, at in (small or {}).items() if line != best]
     return Score(name, float(value), lines.get(best), best, others=[*below, *others], **more)
@@ -57,7 +57,7 @@ def accuracy_row(
 
 
 def forecast_row(scores: Scores, tested: str, step: str = "") -> Score | None:
-    """How well the next ten steps are known, beside guesses that need no states."""
+    """Return the row of the ten-step forecast next to baselines without states."""
     ahead = at(scores.get("forecast_r2", ()))
     if ahead is None:
         return None
@@ -71,7 +71,7 @@ def forecast_row(scores: Scores, tested: str, step: str = "") -> Score | None:
 
 
 def coverage_row(scores: Scores, tested: str) -> Score | None:
-    """What the 90 % band holds that learns along the trial, and whether that is what it says."""
+    """Return the row of the coverage of the adaptive 90 % interval."""
     held, fixed, wider = (at(scores.get(name, ())) for name in ("adaptive_90", "coverage_90", "adaptive_width"))
     if held is None:
         return None
@@ -92,7 +92,7 @@ def coverage_row(scores: Scores, tested: str) -> Score | None:
 
 
 def bound_row(scores: Scores, tested: str) -> Score | None:
-    """How well the model as a whole explains the data, beside one linear model; None before that is measured."""
+    """Return the row of the log-likelihood next to one linear model; None before it is measured."""
     if "elbo_test" not in scores:
         return None
     linear, untrained = scores.get("ar1_log_likelihood_test"), scores.get("untrained_elbo_test")
@@ -113,7 +113,7 @@ def bound_row(scores: Scores, tested: str) -> Score | None:
 
 
 def at(values: Sequence[Any], index: int = TEN_STEPS) -> float | None:
-    """One horizon, where it was measured."""
+    """Return one horizon, if it was measured."""
     return float(values[index]) if index < len(values) and finite(values[index]) else None
 
 
@@ -122,12 +122,12 @@ def finite(value: Any) -> bool:
 
 
 def known(rows: Sequence[Score | None]) -> list[Score]:
-    """The rows that could be measured."""
+    """Return the rows that were measured."""
     return [row for row in rows if row is not None]
 
 
 def _span(bound: Any, line: Any) -> tuple[float, float]:
-    """Ends of the bar: from a little below the worse to a little above the better."""
+    """Return the ends of the bar, around both values."""
     found = [float(v) for v in (bound, line) if finite(v)]
     if not found:
         return 0.0, 1.0
@@ -168,7 +168,7 @@ _LABELLED = {
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """What was measured of the result that stands.
+    """Scores of the displayed result.
 
     measured   everything that was; `own`: the same of the visitor's own names and mergers
     unit       that of time on the page
@@ -246,7 +246,7 @@ def _against_labels(found: Scores, field: str, over: str) -> Score:
 
 
 def lost_by_smoothing(found: Scores) -> str:
-    """What to say where bouts as they are read hide what the states tell; "" where they do not."""
+    """Return a sentence if smoothing of bouts hides what states tell; "" if not."""
     if found["n_bouts"] <= len(found["test"]) and found["raw_bout_s"] < found["bout_s"]:
         return (
             "Read as set, all of each new trial is one bout: the states change faster than bouts are smoothed over. Smooth "
@@ -261,7 +261,7 @@ def lost_by_smoothing(found: Scores) -> str:
 
 
 def _median_bout(found: Scores, page: Unit) -> Score:
-    """The median bout, beside the expert's, in a unit that suits both."""
+    """Return the median bout next to the expert's, in a suitable unit."""
     known = (found.get(name) for name in ("bout_s", "raw_bout_s", "expert_bout_s"))
     ours, raw, theirs = (float("nan") if value is None else float(value) for value in known)
     unit = unit_of_stays(max(ours, theirs) if np.isfinite(theirs) else ours, page)

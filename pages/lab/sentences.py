@@ -1,4 +1,4 @@
-"""A fit in words: its settings, what the page waits for, what was found, and what the last change of settings did."""
+"""A fit in words: settings, what the page waits for, findings, and the effect of the last change."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VALUES = {"window": "moves", "linear": "places", "learn": "learned"}
 
 
 def describe_wait(view: View) -> str:
-    """What the picture waits for to be of what the controls ask for; "" where it is."""
+    """Return what the picture waits for; "" if it is current."""
     if view.current:
         return ""
     shown = view.state
@@ -46,7 +46,7 @@ def describe_wait(view: View) -> str:
 
 
 def describe_changes(one: PageSpec, other: PageSpec) -> list[str]:
-    """The settings of `one` that the other has not, in words."""
+    """Return the settings of `one` that differ from `other`, in words."""
     ours, theirs = one.choice, other.choice
     if ours.label != theirs.label:
         return [ours.label, f"K\u00a0{ours.n_states}"]
@@ -54,7 +54,7 @@ def describe_changes(one: PageSpec, other: PageSpec) -> list[str]:
 
 
 def describe_earlier(now: PageSpec, before: PageSpec) -> str:
-    """What the earlier result was fitted with, as far as it is not what the controls ask for now."""
+    """Return the settings of the earlier result that differ from the requested ones."""
     another = before.measure.words if before.measure != now.measure else ""
     return ", ".join(describe_changes(before, now)) or another or "the finished fit of the same settings"
 
@@ -76,7 +76,7 @@ WORTH = {
 
 
 def finding(reading: Decoded | Undecoded, of: str, rows: Sequence[Score]) -> str:
-    """In words; "" while there are no states.
+    """Return the main finding in words; "" without states.
 
     of   what the trial is called in a sentence
     """
@@ -111,7 +111,7 @@ Labels = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Settled:
-    """A finished fit that stood on the page with its scores.
+    """A finished fit with its scores.
 
     key       of the fit; `content` that of the data, without which two fits cannot be compared
     settings  what it was fitted with, in the words of the controls, by name; first the "model"
@@ -129,18 +129,18 @@ class Settled:
 
 @dataclass(frozen=True, eq=False)
 class LastChange:
-    """The fit that stands, and the one that stood before it, where there was one."""
+    """The displayed fit and the one before it."""
 
     now: Settled
     before: Settled | None = None
 
     def then(self, now: Settled) -> LastChange:
-        """After `now` has settled, which may be the same fit with more known of its scores."""
+        """Return the change after `now`, which may be the same fit with more scores."""
         return LastChange(now, self.before if now.key == self.now.key else self.now)
 
     @property
     def sentence(self) -> str:
-        """What the change did; "" where nothing can be said."""
+        """What the change did; "" if unknown."""
         before, now = self.before, self.now
         if before is None or before.content != now.content or len(before.labels) != len(now.labels):
             return ""
@@ -178,7 +178,7 @@ def states_change(before: Labels, after: Labels, names: Sequence[str], n_after: 
 
 
 def score_change(before: Score | None, now: Score | None) -> str:
-    """How a score moved, as far as the spread over seeds lets it be told; "" where the spread is not known."""
+    """Return how a score changed, relative to its spread over seeds; "" if that is unknown."""
     if before is None or now is None or before.name != now.name:
         return ""
     known = [row.spread for row in (before, now) if row.spread is not None]
@@ -203,7 +203,7 @@ def _parts(shared: npt.NDArray[Any], whole: int) -> list[int]:
 
 
 def _matched(shared: npt.NDArray[Any]) -> float:
-    """The share of moments whose state is the one that matches their state before."""
+    """Return the share of samples whose state matches their state before."""
     from scipy.optimize import linear_sum_assignment
 
     return float(shared[linear_sum_assignment(shared, maximize=True)].sum() / max(1.0, shared.sum()))

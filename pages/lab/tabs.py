@@ -1,4 +1,4 @@
-"""What lies below the picture. A page names its tabs; those that every fit or every recording can have are here."""
+"""Tabs below the picture that pages share."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ STAYS_OF = {"expert": "Bouts of the expert", "true": "True stays"}
 def show_tabs(
     view: View, named: Mapping[str, Tab], reading: Decoded | Undecoded | None = None, *, early: Collection[str] = ()
 ) -> None:
-    """The tabs; only the open one is worked out, and only once there are states to draw.
+    """Show the tabs; only the open one is drawn, once there are states.
 
     reading   what the tabs are about, where that is more than the one trial that is looked at
     early     tabs that need no states
@@ -63,7 +63,7 @@ def show_tabs(
 
 
 def shares(view: View, reading: Decoded) -> None:
-    """Stacked shares over time, and the use of each state, beside what an expert saw."""
+    """Show stacked shares over time and the usage of states, next to the expert's labels."""
     left, right = st.columns([0.7, 0.3], gap="small")
     with left, shell.panel("shares", "Shares of each state"):
         plot(made.shares(reading), key="proportions", state=reading.state)
@@ -77,7 +77,7 @@ def shares(view: View, reading: Decoded) -> None:
 
 
 def stays(view: View, reading: Decoded) -> None:
-    """How long states last; the true ones or the expert's bouts beside the inferred, on one axis, where they are known."""
+    """Show dwell times next to those of true states or expert labels."""
     known, cut = reading.known, view.dataset.recorded
     places = st.columns(1 if known is None else 2, gap="small")
     if known is not None:
@@ -95,7 +95,7 @@ def stays(view: View, reading: Decoded) -> None:
 
 
 def transitions(view: View, reading: Decoded) -> None:
-    """What follows what, in numbers, and which state wins where if the trial has places, else as a graph."""
+    """Show transitions as numbers, and a map of the plane or a graph."""
     left, right = st.columns([0.55, 0.45], gap="small")
     with left:
         if reading.trial.position is None:
@@ -127,7 +127,7 @@ def _map(view: View, reading: Decoded) -> None:
 
 
 def prediction(view: View, reading: Decoded) -> None:
-    """One prediction with its envelope, and what envelopes like it hold."""
+    """Show one prediction with its intervals and their coverage."""
     trial = reading.trial
     left, middle, right = st.columns(3, gap="medium")
     with left:
@@ -190,7 +190,7 @@ def _envelope(view: View, found: Envelope, trial: Trial, channel: str, state: St
 
 # ---- of recordings ------------------------------------------------------------------------------------------------
 def bouts(view: View, here: Decoded) -> None:
-    """How long states last, the expert's beside ours, and every bout in a table."""
+    """Show dwell times next to the expert's, and a table of bouts."""
     stays(view, here)
     table = bouts_of(here)
     with shell.panel("bout-table", "Every bout of this trial"):
@@ -213,7 +213,7 @@ def bouts(view: View, here: Decoded) -> None:
 
 
 def labels(view: View, shown: Judged) -> None:
-    """States against the expert's labels, both ways."""
+    """Show states against expert labels, both ways."""
     measured = shown.measured
     if measured is None or "table" not in measured:
         shell.empty("Not measured yet", "States are held against the labels when the fit is done.")
@@ -274,7 +274,7 @@ def share_table(
     key: str,
     more: Mapping[str, Sequence[str]],
 ) -> None:
-    """Shares of each row's frames, as bars with numbers."""
+    """Return shares of each row's frames for bars with numbers."""
     total = counts.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.where(total[:, None] > 0, counts / total[:, None], np.nan)
@@ -288,7 +288,7 @@ def share_table(
 
 
 def trials(view: View, measured: Mapping[str, Any] | None) -> None:
-    """Trial by trial, as in the paper's figure."""
+    """Show scores by trial, as in the paper's figure."""
     if measured is None:
         shell.empty("Not measured yet", "Scores of each trial appear when the fit is done.")
         return
@@ -309,7 +309,7 @@ def trials(view: View, measured: Mapping[str, Any] | None) -> None:
 
 
 def trial_table(measured: Mapping[str, Any]) -> pd.DataFrame:
-    """A row for each trial, new ones first. What was not measured of a trial is a dash, and of none is left out."""
+    """Return one row per trial, held-out trials first; unmeasured cells are dashes."""
     both = [*measured["test"], *measured["train"]]
     sides = ["new"] * len(measured["test"]) + ["fitted"] * len(measured["train"])
     names = shortened([row["name"] for row in both])
@@ -351,7 +351,7 @@ def _numbers(row: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 def features(view: View, here: Decoded | Undecoded) -> None:
-    """What the model sees: components, what they suggest, and what was found in the recording."""
+    """Show principal components, what they suggest, and notes on the recording."""
     data = view.dataset
     start = data.start[1]
     dims = view.state.spec.config["n_latent"] if view.state.spec is not None else start
