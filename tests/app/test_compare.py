@@ -113,7 +113,7 @@ def test_cell_of_the_map_links_to_its_fit(engine):
     assert grid.cell_at(chosen, None, None) is None
     source = settings.simulated("nascar-standard", 3)
     wanted = live_of(settled(opened("nascar", **source.query(cell) | {"T": "240"}))).spec
-    assert wanted.train.fingerprint == source.train.fingerprint
+    assert wanted.trials.fingerprint == source.train.fingerprint
     assert {**wanted.config, "seed": 0} == {**cell.config, "posterior": "window", "seed": 0}
 
 

@@ -151,7 +151,7 @@ def test_overview_names_unfamiliar_trials():
 
 def test_expert_labels_are_found_by_name(engine, desk):
     app = opened()
-    data = app.session_state["fit-your_data"].setting.dataset
+    data = app.session_state["fit-your_data"].spec.dataset
     assert expert_codes(data, ("Walk ", "groom", "rest")) == (
         data.every_label.index("walk"),
         -1,
@@ -194,7 +194,7 @@ def test_labels_survive_another_page_and_travel_as_files(engine, desk):
     table = pd.read_csv(io.BytesIO(files["your_data-walk-labels.csv"]))
     assert len(table) == 400
     model = LabelModel.from_bytes(files["your_data-walk-label-model.safetensors"])
-    trial = app.session_state["fit-your_data"].setting.dataset.train[0]
+    trial = app.session_state["fit-your_data"].spec.dataset.train[0]
     np.testing.assert_allclose(model.predict_proba(trial), table.filter(like="p "), atol=1e-3)
     app = load(opened(), "labels.json", files["your_data-walk-labels.json"])
     assert kept(app).marks == before

@@ -54,9 +54,9 @@ def test_page_and_card_open_with_the_precomputed_result(elsewhere, engine, page,
         app.run()
         shown = app.session_state[f"fit-{page}"].poll()
         assert shown.status == "fresh"
-        assert found.stands(shown.result)
+        assert found.matches(shown.result)
         assert [job.name for job in engine.waiting() if not job.name.startswith("ask-")] == [], "no fit"
-    assert {trial.recipe for trial in (*shown.spec.train, *shown.spec.test)} <= set(elsewhere), (
+    assert {trial.recipe for trial in (*shown.spec.trials, *shown.spec.dataset.test)} <= set(elsewhere), (
         "simulated with other rounding"
     )
 

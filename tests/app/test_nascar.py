@@ -46,7 +46,7 @@ def test_first_visit_shows_precomputed_result_without_jobs(engine):
     app = opened(T="1000")
     found, shown = shipped.load("nascar"), live_of(app).poll()
     assert shown.status == "fresh"
-    assert found.stands(shown.result)
+    assert found.matches(shown.result)
     assert f"{found.more['scores']['matched_accuracy']:.3f}" in text(app)
     assert engine.waiting() == []
 
@@ -55,14 +55,14 @@ def test_first_visit_shows_precomputed_result_without_jobs(engine):
 def test_precomputed_results_equal_a_refit(engine, name):
     found, track = shipped.load(name), simulator.BUNDLED[name]
     wanted = live_of(opened(T="1000", scenario=simulator.SETTINGS[track.setting])).poll().spec
-    assert found.fits(wanted)
+    assert found.is_result_of(wanted)
     assert dict(wanted.config) == simulator.FIRST_CONFIG
     assert wanted.dataset.source == track
-    again = GDM(**simulator.FIRST_CONFIG).fit(wanted.train)
+    again = GDM(**simulator.FIRST_CONFIG).fit(wanted.trials)
     # On another kind of processor a thousand steps end 0.4 nats away, in states that differ by 0.002.
     assert again.elbo_ == pytest.approx(found.result.elbo, abs=1.0)
-    assert found.result.model().score(wanted.train) == pytest.approx(found.result.elbo, abs=0.01)
-    for trials, kept in ((wanted.train, found.look.train), (wanted.test, found.look.test)):
+    assert found.result.model().score(wanted.trials) == pytest.approx(found.result.elbo, abs=0.01)
+    for trials, kept in ((wanted.trials, found.look.train), (wanted.dataset.test, found.look.test)):
         assert np.abs(again.predict_proba(trials)[0] - kept[0]).mean() < 0.05
         np.testing.assert_allclose(found.result.model().predict_proba(trials)[0], kept[0], atol=0.02)
 
@@ -86,8 +86,8 @@ def test_link_sets_model_and_track(engine):
         "n_states": 6, "temperature": 0.4, "stickiness": 0.5, "posterior": "linear", "n_latent": 1, "seed": 7,
     }  # fmt: skip
     assert wanted.dataset.source == simulator.Track("soft", (), 200, 3)
-    assert wanted.train[0].name == "nascar soft, seed 3"
-    assert wanted.test[0].name == "nascar soft, seed 103"
+    assert wanted.trials[0].name == "nascar soft, seed 3"
+    assert wanted.dataset.test[0].name == "nascar soft, seed 103"
 
 
 def test_link_sets_simulator_and_colours(engine):
@@ -97,7 +97,7 @@ def test_link_sets_simulator_and_colours(engine):
     assert shown.order == (3, 2, 1, 0)
     changes = dict(shown.spec.dataset.source.changes)
     assert changes == {"tau": 0.5, "n_channels": 6, "noise": 0.05, "track": "rounded"}
-    assert shown.spec.train.n_channels == 6
+    assert shown.spec.trials.n_channels == 6
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_regimes_show_true_and_inferred_states(engine, drawn, kind, n_latent):
     true, inferred = drawn["true-track"][0], drawn["inferred-track"][0]
     assert true["layout"]["shapes"] != inferred["layout"]["shapes"]
     assert {"$clear"} == {trace["line"]["color"] for trace in true["data"] if "customdata" in trace}
-    assert ("ticktext" in true["layout"]["yaxis"]) == (wanted.train[0].position is None)
+    assert ("ticktext" in true["layout"]["yaxis"]) == (wanted.trials[0].position is None)
     assert untyped(drawn["strips"][0]["data"][0]["z"]).shape == (2, 200)
     assert len(verdicts(app)) >= 4
 

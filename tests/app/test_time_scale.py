@@ -45,7 +45,7 @@ def test_strips_and_files_have_every_sample(engine, monkeypatch):
     app = opened("behaviour", scale="Seconds", window="1", frames=f"{FRAMES}")
     assert "windows of 1.03 s" in words(app)
     fit = app.session_state["fit-behaviour"].poll()
-    assert fit.wanted.train[0].n_samples == WINDOWS
+    assert fit.spec.trials[0].n_samples == WINDOWS
     assert untyped(drawn["strips"][0]["data"][0]["customdata"]).shape[1] == FRAMES
     app.session_state["view"] = "Export & reproduce"
     app.run()
