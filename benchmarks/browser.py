@@ -120,7 +120,6 @@ def visits(visitors: Visitors, effort: Effort) -> Rows:
     yield Row("download of the NASCAR lab, without Streamlit's own files", megabytes, "MB", 6.0, load_average())
     states = [5.0, 3.0, 6.0, 7.0, 8.0, 2.0, 9.0, 10.0][: effort.moves]
     moves = released(page, TAU, [0.4 + 0.23 * i for i in range(effort.moves)])
-    yield Row("temperature released, preview drawn", median(moves, "changed"), "s", 0.3, load_average())
     yield Row("temperature released, fit finished", median(moves, "finished"), "s", None, load_average())
     moves = released(page, STATES, states)
     yield Row("K released, fit finished", median(moves, "finished"), "s", 0.8, load_average())

@@ -13,7 +13,6 @@ from datasets.nascar import train_test
 from gdm_core.trials import Trials
 from pages import lab
 from pages.lab import view as views
-from pages.lab.live.state import Origin
 from pages.ui.card import Score
 from pages.ui.model_controls import Choice
 from tests.support.drawn import record, verdicts
@@ -51,7 +50,7 @@ def test_exported_script_recreates_the_data(engine):
 # ---- states ---------------------------------------------------------------------------------------------------------
 def test_states_of_two_fits_are_never_drawn_together():
     trial = train_test("standard", 0, 200)[0]
-    one, other = Origin(), Origin()
+    one, other = object(), object()
     first = reading_of(trial, np.zeros((200, 8), np.float32), state="stale", origin=one)
     second = reading_of(trial, np.zeros((200, 9), np.float32), origin=other)
     unread = lab.Undecoded(trial=trial, state="running")
@@ -95,9 +94,9 @@ def setting(label: str = "GDM", **changes) -> lab.PageSpec:
     ],
 )
 def test_earlier_result_is_named_by_its_changed_setting(before, words):
-    from pages.lab.sentences import earlier
+    from pages.lab.sentences import describe_earlier
 
-    assert earlier(setting(), before) == words
+    assert describe_earlier(setting(), before) == words
 
 
 # ---- verdicts -------------------------------------------------------------------------------------------------------

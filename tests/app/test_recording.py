@@ -20,7 +20,7 @@ from gdm_core.trials import Trial, Trials
 from gdm_core.units import unit_for, unit_of_stays
 from gdm_studio.plot.figures.base import untyped
 from pages.behaviour import recordings
-from pages.lab import data as lab_data
+from pages.lab import dataset as lab_data
 from pages.lab import figures, scores, shipped, tabs
 from pages.lab.card import with_spread
 from pages.lab.dataset import MOST_LATENT, Dataset
