@@ -14,7 +14,9 @@ from gdm_core.trials import Trials
 from pages import lab
 from pages.lab import view as views
 from pages.ui.card import Score
+from pages.ui.exports import Recipe
 from pages.ui.model_controls import Choice
+from tests.support import live_fit
 from tests.support.drawn import record, verdicts
 from tests.support.recording import reading_of
 
@@ -79,7 +81,8 @@ def test_query_key_depends_on_all_arguments():
 # ---- the earlier result -------------------------------------------------------------------------------------------
 def setting(label: str = "GDM", **changes) -> lab.PageSpec:
     config = {"n_states": 4, "temperature": 0.99, "stickiness": "learn", "posterior": "window", "seed": 0} | changes
-    return lab.PageSpec.from_choice(None, Choice(label, "gdm", config, label))
+    dataset = lab.Dataset("a track", live_fit.TRAIN, live_fit.TEST, Recipe([], []))
+    return lab.PageSpec.from_choice(dataset, Choice(label, "gdm", config, label))
 
 
 @pytest.mark.parametrize(
