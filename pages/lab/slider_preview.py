@@ -32,8 +32,6 @@ VALUES = {
     "temperature": ("tau", np.geomspace(*TAU_RANGE, 32).round(4).tolist()),
     "stickiness": ("gamma", np.linspace(*GAMMA_RANGE, 24).round(4).tolist()),
 }
-# Largest mean error of the interpolation on a simulated track; another stickiness comes from the first steps of a fit.
-OFF = {"temperature": 0.005, "stickiness": 0.02}
 PARAMETERS = {key: parameter for parameter, (key, _) in VALUES.items()}
 FINE = 6_000  # samples; for more, every second value is computed
 MAX_SAMPLES = 60_000  # samples per value; a tenth of a second for 20,000

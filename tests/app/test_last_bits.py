@@ -79,9 +79,9 @@ def test_link_is_independent_of_rounding():
     here = recordings.load_simulated(asked)
     with other_last_bits() as made:
         there = recordings.load_simulated(asked)
-    assert there.states[0].recipe in made
+    assert there.train[0].recipe in made
     assert (here.bouts_of, here.start, labels.key_of(here)) == (there.bouts_of, there.start, labels.key_of(there))
-    assert here.train.fingerprint == there.states.fingerprint
+    assert here.train.fingerprint == there.train.fingerprint
 
 
 def test_result_of_data_without_a_recipe_is_not_written():

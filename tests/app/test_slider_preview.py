@@ -122,6 +122,10 @@ def test_merged_states_stay_merged_in_the_table(engine):
     assert used == app.session_state["fit-behaviour"].poll().n_states - 1
 
 
+# Another stickiness comes from the first steps of a fit.
+MAX_ERROR = {"temperature": 0.005, "stickiness": 0.02}
+
+
 @pytest.mark.parametrize("name", slider_preview.VALUES)
 def test_linear_interpolation_between_values_is_close(name):
     train, _ = train_test("standard", 3, 300)
@@ -135,5 +139,5 @@ def test_linear_interpolation_between_values_is_close(name):
     states = sweep(values)
     exact = sweep([(v + w) / 2 for v, w in pairwise(values)])
     off = [np.abs((low + high) / 2 - at).mean() for low, high, at in zip(states[:-1], states[1:], exact, strict=True)]
-    assert max(off) < slider_preview.OFF[name]
-    assert np.mean(off) < slider_preview.OFF["temperature"], "large errors are rare"
+    assert max(off) < MAX_ERROR[name]
+    assert np.mean(off) < MAX_ERROR["temperature"], "large errors are rare"

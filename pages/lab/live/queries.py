@@ -70,7 +70,6 @@ class Queries:
         kept: bool = False,
         priority: Priority = Priority.NORMAL,
         wait_s: float = 0.0,
-        local: bool = False,
     ) -> Query:
         """Return the result of `function(*args)`, or a pending query while a worker computes it.
 
@@ -79,13 +78,7 @@ class Queries:
         kept      whether the result, which JSON must hold, stays on disk
         priority  HIGH: part of the picture. LOW: computed while the page waits for nothing else
         wait_s    seconds that the page may wait
-        local     compute it in this process, for what takes less time than the way to a worker
         """
-        if local and (name, key) not in self._results and (name, key) not in self._failures:
-            try:
-                self._remember(name, key, function(*args), about)
-            except GdmError as error:
-                self._failures[name, key] = str(error)
 
         def submit() -> Job:
             return self._engine.submit(
