@@ -16,7 +16,7 @@ from tests.support.browser_server import FLAGS, Server, find_chromium, running_s
 from tests.support.patience import patience_s
 
 # Streamlit looks for its server below the address of a page first (docs/known-issues.md).
-LOOKS_FOR_SERVER = re.compile(r"/[a-z-]+/_stcore/(health|host-config)$")
+LOOKS_FOR_SERVER = re.compile(r"/[\w-]+/_stcore/(health|host-config)$")
 WIDTHS = {"desktop": (1440, 900), "phone": (390, 844)}
 
 
