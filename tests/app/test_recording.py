@@ -151,7 +151,7 @@ def test_skeleton_comes_from_the_file_or_the_parts():
 
 def test_clips_are_the_longest_bouts_of_each_trial_in_turn():
     data = mice.simulate(3, 300, seed=0)
-    view = SimpleNamespace(data=Dataset("", data, data, Recipe([], [])))
+    view = SimpleNamespace(dataset=Dataset("", data, data, Recipe([], [])))
     where = [np.zeros(300, bool) for _ in range(3)]
     where[0][10:30] = where[0][100:280] = True
     where[1][50:80] = True
@@ -177,7 +177,7 @@ def test_label_table_counts_each_frame_once(sketch):
     data, _, content = sketch
     found = bout_scores.measure(content, data.train, data.test, 0.3, 0.3)
     made = arrange(["", "mount", "", ""], [0, 1, 1, 3], labels=data.label_names)
-    shown = SimpleNamespace(order=(2, 0, 3, 1), train=(), result=None)
+    shown = SimpleNamespace(order=(2, 0, 3, 1), states=(), result=None)
     view = view_of(data, made, BoutRule(0.3, 0.3), shown=shown)
     into, stands = view.naming_for(len(view.state.order)).stands_for(view.state.order)
     assert into == (1, 2, 0, 1), "the first state of the model is the second of the page, called mount"
