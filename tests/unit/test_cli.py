@@ -18,12 +18,14 @@ from gdm_core import GDM, LabelModel, load_model
 from gdm_core.engine.sweep import Aggregate
 from gdm_core.errors import ConfigError
 from gdm_core.models import registry as named_models
+from gdm_core.models.base import StateModel
 from gdm_core.trials import Trials
 from gdm_studio import reproduce
 from gdm_studio.cli import build_parser, main
 from gdm_studio.cli.shared import read_trials
 from gdm_studio.cli.sweep import best
 from tests.support.labelled import NAMES, draw_clips, simulate
+from tests.support.simple_model import SimpleModel
 
 pytestmark = pytest.mark.usefixtures("simple_family", "one_torch_thread")
 
@@ -94,6 +96,18 @@ def test_fit_then_predict_equals_the_model(capsys, csv, tmp_path, track):
     np.testing.assert_allclose(frame["time"], np.arange(300) / 5, atol=1e-9)
     entropy = -(expected * np.log(expected + 1e-30)).sum(axis=1) / np.log(3)
     np.testing.assert_allclose(frame["entropy"], entropy, atol=1e-4)
+
+
+def test_failed_fit_is_neither_saved_nor_applied(capsys, csv, tmp_path, track, monkeypatch):
+    monkeypatch.setattr(StateModel, "_check_fit", lambda model, ys: model._fail("its score is low"))
+    file, out = tmp_path / "m.safetensors", tmp_path / "states.csv"
+    assert main(["fit", str(csv), "--model", "simple", "--out", str(file)]) == 1
+    assert "The fit failed: its score is low. Try another seed" in capsys.readouterr().err
+    assert not file.exists()
+    SimpleModel().fit(np.float32(track.y)).save(file)
+    assert main(["predict", str(file), str(csv), "--out", str(out)]) == 1
+    assert "its score is low" in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_predict_writes_to_stdout_as_csv_or_json(capsys, csv, tmp_path):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import gdm_core
 from gdm_core import ARHMM, SLDS
+from gdm_core.engine import worker
 from gdm_core.errors import FitError, FitWarning
 from gdm_core.labels import LabelModel
 from gdm_core.models.base import Status
 from gdm_core.models.registry import FAMILIES, NAMED_MODELS
-from gdm_core.trials import Trial
+from gdm_core.trials import Trial, as_trials
 from gdm_studio.datasets import nascar
 from tests.support.simple_model import SimpleModel
 
@@ -95,6 +98,14 @@ def test_suggest_never_takes_a_failed_setting():
     assert sentence in str(found)
     with pytest.raises(FitError, match=REASON):
         gdm_core.suggest(walk, "too-noisy", states=[5, 6], seeds=[0])
+
+
+def test_engine_refuses_failed_fit(laps, monkeypatch):
+    control = SimpleNamespace(report_is_due=False, checkpoint=lambda step: None)
+    monkeypatch.setattr(worker._local, "control", control, raising=False)
+    with pytest.raises(FitError, match=REASON):
+        worker.fit(as_trials(laps[0]), "key", "too_noisy", {"n_states": 5}, ())
+    assert worker.fit(as_trials(laps[0]), "key", "too_noisy", {"n_states": 4}, ()).fit_status == "converged"
 
 
 def test_study_refuses_failed_fit():

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from datasets import regimes
+from datasets import nascar, regimes
 from gdm_core import ARHMM
 from gdm_core.analysis.metrics import matched_accuracy
+from gdm_core.maths.pca import ComponentScores
 from gdm_core.models.scaling import Scaler
 from gdm_core.models.starts import candidate_states
-from gdm_core.models.switching.arhmm_em import quick_fit
+from gdm_core.models.switching.arhmm_em import ScoreSeries, first_states, quick_fit
 
 
 @pytest.mark.parametrize("kind", ["levels", "rotations", "variances", "autoregressive", "drift"])
@@ -60,6 +61,19 @@ def test_windows_ignore_unknown_samples():
         x[first : first + 30] = x[first - 1]
     seen = candidate_states(x, starts, 2, 2, known=known)[1]
     assert matched_accuracy(seen[known], labels[known]) > 0.95
+
+
+@pytest.mark.parametrize("pattern", ["gap", "samples"])
+def test_missing_samples_do_not_change_the_first_guess(pattern):
+    y = np.asarray(nascar.simulate("soft", 1000, seed=703).y)
+    y = (y - y.mean(axis=0)) / y.std(axis=0)
+    missing = y.copy()
+    missing[slice(300, 360) if pattern == "gap" else np.random.default_rng(0).permutation(1000)[:100]] = np.nan
+    scores = ComponentScores.fitted([y], 2)
+    series = (ScoreSeries.prepare([one], scores, lags=1) for one in (y, missing))
+    whole, partly = (first_states(one, 4, 1, seed=0)[0].argmax(axis=1) for one in series)
+    seen = np.isfinite(missing).all(axis=1)
+    assert matched_accuracy(partly[seen], whole[seen]) > 0.95
 
 
 def test_candidates_follow_their_seed():

@@ -33,6 +33,7 @@ Kind = Literal["stationary", "sticky", "recurrent_only"]
 class ARHMMConfig(ClimbingConfig):
     """Every parameter of an `ARHMM`."""
 
+    n_latent: int = parameter(2, "Principal components that the dynamics see (D).", whole(), "D")
     _: KW_ONLY
     lags: int = parameter(1, "How many past samples the dynamics see.", whole())
     transitions: Kind = parameter(
@@ -40,7 +41,6 @@ class ARHMMConfig(ClimbingConfig):
         "What the next state follows from: a matrix, one that prefers to stay, or the last sample alone.",
         one_of(Kind),
     )
-    n_latent: int = parameter(2, "Principal components that the dynamics see (D).", whole(), "D")
 
 
 class ARHMM(SwitchingModel[em.EStep]):

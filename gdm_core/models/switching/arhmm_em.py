@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from gdm_core.maths import hmm
 from gdm_core.maths.emission import stretches
-from gdm_core.maths.gaps import gap_lengths
+from gdm_core.maths.gaps import gap_lengths, interpolated
 from gdm_core.maths.gaussian import LOG_2PI
 from gdm_core.maths.pca import ComponentScores, PartialRows
 from gdm_core.maths.threads import one_thread
@@ -204,8 +204,10 @@ def first_states(series: ScoreSeries, n_states: int, n_candidates: int, seed: in
     """Guesses [T, K] at hard states to start from."""
     known = series.full.copy()
     known[series.partial_rows] = True
+    # Values carried forward would make one large step of every gap.
+    path = interpolated(np.where(known[:, None], series.x, np.nan))
     fresh = series.starts | np.diff(series.regressed, prepend=True) & ~series.regressed
-    found = candidate_states(series.x, fresh, n_states, n_candidates, seed, known)
+    found = candidate_states(path, fresh, n_states, n_candidates, seed, known)
     return [np.eye(n_states)[labels] for labels in found]
 
 
