@@ -154,8 +154,11 @@ class PartialRows:
         )
 
     def chosen(self, rows: npt.NDArray[np.bool_]) -> PartialRows:
-        """Those of its rows that are marked."""
-        return replace(self, pattern=self.pattern[rows], projected=self.projected[rows], square=self.square[rows])
+        """Those of its rows that are marked, with their patterns only."""
+        used, pattern = np.unique(self.pattern[rows], return_inverse=True)
+        return PartialRows(
+            pattern, self.gram[used], self.count[used], self.jacobian[used], self.projected[rows], self.square[rows]
+        )
 
     def condition(self, mean: Float, covariance: Float, scores: ComponentScores) -> tuple[Float, Float, Float]:
         """Given scores ~ N(mean [M, K, D], covariance [K, D, D]) in each state:

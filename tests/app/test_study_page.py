@@ -65,6 +65,7 @@ def test_folder_of_states_and_a_sheet_become_a_study(tmp_path):
     said = words(of_folder(tmp_path))
     assert "12 recordings" in said
     assert "between control and treated" in said
+    assert "(changes per minute of valid time)" in said
 
 
 def test_misspelt_file_is_listed_and_can_be_left_out(tmp_path):
@@ -138,6 +139,14 @@ def test_one_model_is_fitted_to_all_animals(engine):
     assert len(readings) == 12
 
 
+def test_failed_fit_has_a_reason_and_no_answer(engine):
+    engine.failing = "The fit failed: its score is low. Try another seed."
+    app = opened("study", animals="3", found="Found by a fit")
+    app.button(key="study-fit").click().run()
+    assert engine.failing in words(app)
+    assert "Does it differ?" not in words(app)
+
+
 def test_exports_reproduce_the_result(monkeypatch, tmp_path):
     drawn = record(monkeypatch)
     app = opened("study", view="Take along", animals="4")
@@ -146,6 +155,7 @@ def test_exports_reproduce_the_result(monkeypatch, tmp_path):
     again = Study.from_bytes(given["simulated-animals.study"])
     assert csv(again.compare("usage", "group")) == given["simulated-animals-tests.csv"]
     assert {"study-dots", "study-strips", "study-changes", "study-graph"} <= set(drawn)
+    assert "changes per minute of valid time" in str(drawn["study-changes"][0]["data"][0]["colorbar"])
     monkeypatch.chdir(tmp_path)
     space: dict = {}
     exec(given["simulated-animals.py"].decode(), space)
