@@ -63,7 +63,7 @@ def length() -> Part:
 
 def mice() -> Part:
     """Measure a fit of the size of the CalMS21 training set."""
-    trials = mice_simulator.training_set_sized(0)
+    trials = mice_simulator.simulate_training_set(0)
     model = GDM(n_states=5, n_latent=3, seed=0)
     seconds = cpu_seconds(lambda: model.fit(trials))
     half = list(trials)[: len(trials) // 2]

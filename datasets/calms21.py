@@ -1,7 +1,7 @@
-"""The Caltech Mouse Social Interactions data (CalMS21, task 1): the official zip or JSON, by path.
+"""The Caltech Mouse Social Interactions data (CalMS21, task 1), from the official zip or JSON.
 
-The official files are large (1.2 GB of JSON for training), so they are read as a stream, once, into a folder of
-plain arrays that opens in milliseconds. Nothing of the data set is part of this project.
+The official files are large (1.2 GB of JSON for training), so they are streamed once into a folder of arrays that opens in
+milliseconds. This project contains no part of the data set.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from .readers.source import BoundedStream, refuse_damage
 from .storage import cache_dir
 
 _NOT_READABLE = (
-    "Expected the official task 1 layout: one object per annotator, holding one object per trial with keypoints, "
-    "scores and annotations."
+    "Expected the official task 1 layout: one object per annotator, with one object per trial with keypoints, scores and "
+    "annotations."
 )
 _MAX_JSON_BYTES = 4 * 1024**3  # the largest official file has 1.2 GB
 _FIRST_KEY = re.compile(rb'\s*\{\s*"((?:[^"\\]|\\.)*)"\s*:\s*\{')
@@ -40,29 +40,28 @@ _AGAIN = "Download it again."
 
 
 class _CountingStream:
-    """A binary file for the JSON parser: counts what was read, stops at a limit, and turns NaN, which Python writes
-    but JSON does not know, into null."""
+    """A binary stream for the JSON parser that counts bytes, enforces a limit, and replaces NaN by null."""
 
     def __init__(self, file: IO[bytes], path: Path, size: int) -> None:
-        refusal = f"{path} unpacks to more than {_MAX_JSON_BYTES:,} bytes; no CalMS21 file is that large."
+        refusal = f"{path} unpacks to more than {_MAX_JSON_BYTES:,} bytes, so it is not a CalMS21 file."
         self._file, self._path, self._ahead = BoundedStream(file, _MAX_JSON_BYTES, refusal), path, b""
         self._size = size
 
     @property
     def share(self) -> float:
-        """How much of it was read, 0 to 1."""
+        """Share that was read, 0 to 1."""
         return min(self._file.count / max(self._size, 1), 0.99)
 
     def peek(self) -> bytes:
-        """The beginning of the file, which `read` will still give."""
+        """Return the start of the file without consuming it."""
         self._ahead = self._ahead or self._read(65536)
         return self._ahead
 
     def read(self, size: int = -1) -> bytes:
-        if size == 0:  # the parser's way to ask whether this is bytes or text
+        if size == 0:  # the parser checks for bytes or text
             return b""
         block, self._ahead = self._ahead or self._read(size), b""
-        while block.endswith((b"N", b"Na")):  # a NaN may be cut by the end of the block
+        while block.endswith((b"N", b"Na")):  # the block may end within NaN
             more = self._read(3)
             if not more:
                 break
@@ -74,7 +73,7 @@ class _CountingStream:
             return self._file.read(size) or b""
 
 
-def _member(archive: zipfile.ZipFile, path: Path, split: str) -> zipfile.ZipInfo:
+def _find_member(archive: zipfile.ZipFile, path: Path, split: str) -> zipfile.ZipInfo:
     wanted = [
         info for info in archive.infolist() if info.filename.endswith(".json") and split in Path(info.filename).name
     ]
@@ -82,36 +81,36 @@ def _member(archive: zipfile.ZipFile, path: Path, split: str) -> zipfile.ZipInfo
     wanted = [info for info in wanted if not Path(info.filename).name.startswith("._")]
     if not wanted:
         names = ", ".join(info.filename for info in archive.infolist()[:5]) or "nothing"
-        raise DataError(f"{path} holds no {split} JSON (it holds {names}). Use task1_classic_classification.zip.")
+        raise DataError(f"{path} has no {split} JSON (it has {names}). Use task1_classic_classification.zip.")
     if wanted[0].file_size > _MAX_JSON_BYTES:
         raise DataError(
-            f"{wanted[0].filename} in {path} declares {wanted[0].file_size:,} bytes; that is no CalMS21 file."
+            f"{wanted[0].filename} in {path} declares {wanted[0].file_size:,} bytes, so it is not a CalMS21 file."
         )
     return wanted[0]
 
 
 @contextmanager
 def _open_official(path: Path, split: str) -> Iterator[_CountingStream]:
-    """The JSON of a split as a stream of bytes, which knows how many there are as far as it can be known beforehand."""
+    """Open the JSON of a split as a stream with its size, estimated for gzip."""
     with refuse_damage(f"{path} cannot be read", _AGAIN, (OSError, EOFError, zlib.error, zipfile.BadZipFile)):
         size = path.stat().st_size
         if path.suffix == ".zip":
             with refuse_damage(f"{path} is not a readable zip file", _AGAIN):
                 archive = zipfile.ZipFile(path)
             with archive:
-                member = _member(archive, path, split)
+                member = _find_member(archive, path, split)
                 with archive.open(member) as file:
                     yield _CountingStream(file, path, member.file_size)
         elif path.suffix == ".gz":
             with gzip.open(path) as file:
-                yield _CountingStream(file, path, 10 * size)  # type: ignore[arg-type]  # keypoints as text pack about ten to one
+                yield _CountingStream(file, path, 10 * size)  # type: ignore[arg-type]  # keypoints as text compress about ten to one
         else:
             with path.open("rb") as file:
                 yield _CountingStream(file, path, size)
 
 
-def _raw_trials(stream: _CountingStream, path: Path) -> Iterator[tuple[str, Any]]:
-    """(name, record) of each trial of the first annotator (task 1 has one), one at a time, in the order of the file."""
+def _stream_trials(stream: _CountingStream, path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield (name, record) of each trial of the first annotator; task 1 has one."""
     import ijson
 
     opening = _FIRST_KEY.match(stream.peek())
@@ -130,23 +129,23 @@ LABEL_NAMES = ("attack", "investigation", "mount", "other")
 ANIMALS = ("resident", "intruder")  # mouse 0 is the black resident, mouse 1 the white intruder
 PARTS = ("nose", "left ear", "right ear", "neck", "left hip", "right hip", "tail base")
 EDGES = ((0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (3, 5), (4, 6), (5, 6), (1, 2))
-FRAMES = ("keypoints", "scores", "labels")  # arrays that are kept, a row per frame
-LAYOUT: dict[str, Any] = {  # of each recording, as a KeypointTable has it
+FRAMES = ("keypoints", "scores", "labels")  # stored arrays with a row per frame
+LAYOUT: dict[str, Any] = {  # arguments of KeypointTable
     "animals": ANIMALS, "parts": PARTS, "rate_hz": 30.0, "label_names": LABEL_NAMES, "edges": EDGES, "image_size": (1024.0, 570.0),
 }  # fmt: skip
 
 WHERE_TO_GET = (
     "CalMS21 is published by CaltechDATA as record s0vdx-0k302 (https://data.caltech.edu/records/s0vdx-0k302). Download "
     "task1_classic_classification.zip (457 MB) and put it, or the two JSON files inside it, into the data folder. "
-    "Read the licence on that page before you use the data: second-hand sources contradict each other, so only the "
-    "record itself counts. This project contains no frame of it."
+    "Read the licence on that page before you use the data; other sources contradict each other. This project contains no "
+    "frame of it."
 )
 
 _LAYOUT_VERSION = 1
 
 
 def find(folder: str | Path) -> dict[Split, Path]:
-    """The official files under `folder`: for each split the JSON if there is one, else the zip that holds both."""
+    """Find the official files in a folder: the JSON of each split, or else the zip with both."""
     folder = Path(folder)
     found: dict[Split, Path] = {}
     zips = sorted(folder.rglob("*task1*.zip"))
@@ -166,15 +165,15 @@ def load(
     progress: ProgressCallback | None = None,
     reference: Trials | None = None,
 ) -> Trials:
-    """The published training (70) or test (19) trials, 28 channels: each keypoint's x and y.
+    """Load the published training (70) or test (19) trials with 28 channels: x and y of each keypoint.
 
-    The paper's scaling is the image's, then standardised. Every model standardises by its own training data, so
-    `scaling="image"` is what to fit; "standardised" does it here, by `reference` (the training trials, image scaling).
+    The paper divides by the image size and then standardises. Models standardise by their training data themselves, so
+    `scaling="image"` suits them; "standardised" standardises by `reference`, the training trials with image scaling.
 
-    source         the official JSON, the zip, or a folder that holds them
+    source         the official JSON or zip, or a folder with them
     split          "train" or "test"
     features       "keypoints" as published, or "egocentric"
-    cache_folder   where converted arrays are kept; None takes the application's
+    cache_folder   folder of converted arrays; by default in the data folder
     progress       called with the share done, 0 to 1, and a sentence
     """
     return load_recordings(source, split, cache_folder, progress).to_trials(features, scaling, reference=reference)
@@ -186,10 +185,10 @@ def load_recordings(
     cache_folder: str | Path | None = None,
     progress: ProgressCallback | None = None,
 ) -> KeypointSet:
-    """The recordings of a split, with keypoints in pixels, scores and labels. Converted on first use (see `convert`).
+    """Load the recordings of a split with keypoints in pixels, scores and labels, converting them on first use.
 
-    source         the official JSON, the zip, or a folder that holds them
-    cache_folder   where converted arrays are kept; None takes the application's
+    source         the official JSON or zip, or a folder with them
+    cache_folder   folder of converted arrays; by default in the data folder
     progress       called with the share done, 0 to 1, and a sentence
     """
     cache = convert(source, split, cache_folder, progress)
@@ -216,13 +215,12 @@ def convert(
     cache_folder: str | Path | None = None,
     progress: ProgressCallback | None = None,
 ) -> Path:
-    """Stream the official file into a folder of arrays, unless that was done before, and return the folder.
+    """Convert the official file to a folder of arrays, unless it exists, and return the folder.
 
-    `progress` is called with the share done, 0 to 1, and a sentence.
-
-    source         the official JSON, the zip, or a folder that holds them
+    source         the official JSON or zip, or a folder with them
     split          "train" or "test"
-    cache_folder   where converted arrays are kept; None takes the application's
+    cache_folder   folder of converted arrays; by default in the data folder
+    progress       called with the share done, 0 to 1, and a sentence
     """
     if split not in ("train", "test"):
         raise ConfigError(f"split is {split!r}; CalMS21 has 'train' and 'test'.")
@@ -241,7 +239,7 @@ def convert(
         _write_arrays(path, split, work, progress)
         try:
             os.replace(work, target)
-        except OSError:  # another process finished the same conversion first
+        except OSError:  # another process finished first
             if not (target / "about.json").is_file():
                 raise
     finally:
@@ -261,9 +259,9 @@ def _official_path(source: Path, split: Split) -> Path:
 
 
 def _write_arrays(path: Path, split: Split, folder: Path, progress: ProgressCallback | None) -> None:
-    trials = list(_trials_of(path, split, progress))
+    trials = list(_read_trials(path, split, progress))
     if not trials:
-        raise DataError(f"{path} holds no CalMS21 {split} trial. {WHERE_TO_GET}")
+        raise DataError(f"{path} has no CalMS21 {split} trial. {WHERE_TO_GET}")
     for i, name in enumerate(FRAMES):
         np.save(folder / f"{name}.npy", np.concatenate([arrays[i] for _, arrays, _ in trials]))
     offsets = np.cumsum([0, *(len(arrays[0]) for _, arrays, _ in trials)])
@@ -277,25 +275,23 @@ def _write_arrays(path: Path, split: Split, folder: Path, progress: ProgressCall
 TrialArrays = tuple[str, tuple[npt.NDArray[Any], ...], list[str]]  # name, one array for each of FRAMES, and notes
 
 
-def _trials_of(path: Path, split: Split, progress: ProgressCallback | None) -> Iterator[TrialArrays]:
+def _read_trials(path: Path, split: Split, progress: ProgressCallback | None) -> Iterator[TrialArrays]:
     with _open_official(path, split) as stream:
-        for name, record in _raw_trials(stream, path):
+        for name, record in _stream_trials(stream, path):
             parts = name.split("/")
             if progress is not None:
                 progress(stream.share, f"reading {parts[-1]}")
             if {"train", "test"} & set(parts) and split not in parts:
                 continue
-            yield _arrays(name, record, path)
+            yield _parse_trial(name, record, path)
 
 
-def _arrays(name: str, record: Any, path: Path) -> TrialArrays:
-    """One trial's record as arrays, with the odd cases of the published files set right and noted."""
+def _parse_trial(name: str, record: Any, path: Path) -> TrialArrays:
+    """Convert the record of a trial to arrays, with notes on irregularities of the published files."""
     where = f"{path}: trial {name!r}"
     if not isinstance(record, dict) or "keypoints" not in record:
         raise DataError(f"{where} has no keypoints. {_NOT_READABLE}")
-    with refuse_damage(
-        f"{where} is damaged: its arrays do not hold numbers of one shape", kinds=(TypeError, ValueError)
-    ):
+    with refuse_damage(f"{where} is damaged: its arrays are not numeric or rectangular", kinds=(TypeError, ValueError)):
         xy = np.asarray(record["keypoints"], dtype="<f4")  # [T, 2 mice, 2 coordinates, 7 parts]
         raw_scores = record.get("scores")
         scores = np.full((len(xy), 2, 7), np.nan) if raw_scores is None else np.asarray(raw_scores, dtype=np.float64)
@@ -307,10 +303,10 @@ def _arrays(name: str, record: Any, path: Path) -> TrialArrays:
     if scores.shape != (len(xy), 2, 7):
         raise DataError(f"{where} has scores of shape {scores.shape}; expected {(len(xy), 2, 7)}.")
     if annotations.ndim != 1:
-        raise DataError(f"{where} has annotations of {annotations.ndim} dimensions; expected one label a frame.")
+        raise DataError(f"{where} has annotations of {annotations.ndim} dimensions; expected one label per frame.")
     notes: list[str] = []
     xy[~np.isfinite(xy)] = np.nan
-    nowhere = (xy == 0).all(axis=2)  # [T, mouse, part]: (0, 0) is how a tracker says "not found"
+    nowhere = (xy == 0).all(axis=2)  # [T, mouse, part]; trackers write (0, 0) for "not found"
     if nowhere.any():
         xy[np.broadcast_to(nowhere[:, :, None], xy.shape)] = np.nan
         notes.append(f"{int(nowhere.sum()):,} keypoints at (0, 0) count as missing")
@@ -320,7 +316,7 @@ def _arrays(name: str, record: Any, path: Path) -> TrialArrays:
         notes.append(f"nothing was tracked in the first {lead:,} frames")
     labels = np.full(len(xy), -1, dtype=np.int8)
     kept = min(len(annotations), len(xy))
-    labels[:kept] = _canonical(annotations[:kept], record.get("metadata"), where)
+    labels[:kept] = _canonical_labels(annotations[:kept], record.get("metadata"), where)
     if len(annotations) > len(xy):
         notes.append(f"{len(annotations) - len(xy):,} labels past the last frame were dropped")
     elif len(annotations) < len(xy):
@@ -328,15 +324,15 @@ def _arrays(name: str, record: Any, path: Path) -> TrialArrays:
     return name, (xy, scores.astype("<f2"), labels), notes
 
 
-def _canonical(annotations: npt.NDArray[np.int64], metadata: Any, where: str) -> npt.NDArray[np.int8]:
-    """Labels in the order of LABEL_NAMES, by the names in the trial's own vocabulary; unknown ones are -1."""
+def _canonical_labels(annotations: npt.NDArray[np.int64], metadata: Any, where: str) -> npt.NDArray[np.int8]:
+    """Map labels to indices into LABEL_NAMES by the trial's vocabulary; unknown labels become -1."""
     vocabulary = metadata.get("vocab") if isinstance(metadata, dict) else None
     if not isinstance(vocabulary, dict):
         vocabulary = {label: i for i, label in enumerate(LABEL_NAMES)}
     labels = np.full(annotations.shape, -1, dtype=np.int8)
     for label, code in vocabulary.items():
         if not isinstance(code, int):
-            raise DataError(f"{where}: the vocabulary gives {label!r} the code {code!r}, which is no whole number.")
+            raise DataError(f"{where}: the vocabulary gives {label!r} the code {code!r}, which is not an integer.")
         if label in LABEL_NAMES:
             labels[annotations == code] = LABEL_NAMES.index(label)
     return labels

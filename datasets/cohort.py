@@ -1,8 +1,8 @@
-"""Simulated cohorts: animals in groups, their behaviours over minutes, and one change that is known, or none.
+"""Simulated cohorts: groups of animals, their behaviours over minutes, and at most one known difference.
 
-Behaviours follow each other as a semi-Markov chain: how long one lasts is gamma distributed, and which comes next is drawn
-from its row of jumps. Animals differ in both, recordings in length. Six channels show what an animal does: each behaviour
-has a place among them and a liveliness of its own, reached within a tenth of a second.
+Behaviours form a semi-Markov chain with gamma-distributed durations. Animals differ in durations and transition
+probabilities, recordings in length. In the six channels, each behaviour has its own mean and noise, which the animal
+approaches within a tenth of a second.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from gdm_core.trials import Trial
 __all__ = ["BEHAVIOURS", "Change", "Cohort", "paths", "simulate"]
 
 BEHAVIOURS = ("rest", "walk", "run", "rear", "groom", "sniff")
-MEAN_S = (2.4, 1.6, 1.0, 1.2, 2.0, 0.8)  # how long a behaviour lasts
-SHAPE = 2.0  # of the gamma distribution of lengths; 1 would be memoryless
+MEAN_S = (2.4, 1.6, 1.0, 1.2, 2.0, 0.8)  # mean duration of each behaviour
+SHAPE = 2.0  # of the gamma distribution of durations; 1 would be memoryless
 SHORTEST_S = 0.2
-LENGTH_VARIES = 0.1  # recordings are up to so much shorter or longer
+LENGTH_VARIES = 0.1  # largest relative deviation of a recording's length
 N_CHANNELS = 6
-_LIVELY = (0.10, 0.45, 0.7, 0.3, 0.25, 0.35)  # of each behaviour, noise of the channels
+_NOISE = (0.10, 0.45, 0.7, 0.3, 0.25, 0.35)  # of the channels, for each behaviour
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Change:
-    """What the second group does differently: one behaviour lasts longer, or one follows another more often.
+    """A difference of the last group: one behaviour lasts longer, or one follows another more often.
 
-    behaviour   whose bouts last `times` as long, or that is left for `to`
-    to          the behaviour that follows `times` as often; None for longer bouts
-    times       how much
+    behaviour   behaviour that lasts longer, or that `to` follows
+    to          behaviour that follows more often; None for longer bouts
+    times       factor of the duration or the probability
     """
 
     behaviour: str
@@ -47,17 +47,17 @@ class Change:
             if name not in BEHAVIOURS:
                 raise ConfigError(f"There is no behaviour {name!r}; there are {', '.join(BEHAVIOURS)}.")
         if self.to == self.behaviour or not self.times > 0:
-            raise ConfigError("A change needs two different behaviours, and times above 0.")
+            raise ConfigError("A change needs two different behaviours and a positive factor.")
 
 
 @dataclass(frozen=True, eq=False)
 class Cohort:
     """Simulated animals.
 
-    states      recording -> [T] behaviour, an index into BEHAVIOURS
-    sheet       columns of the sheet: recording, animal, group, session; `pandas.DataFrame(cohort.sheet)`
-    rate_hz     samples a second
-    seed        that everything was drawn with
+    states      recording -> indices [T] into BEHAVIOURS
+    sheet       columns recording, animal, group and session, for `pandas.DataFrame(cohort.sheet)`
+    rate_hz     samples per second
+    seed        seed of the simulation
     """
 
     states: dict[str, npt.NDArray[np.int64]]
@@ -66,16 +66,16 @@ class Cohort:
     seed: int
 
     def recordings(self) -> dict[str, Trial]:
-        """What a camera would have made of it: recording -> Trial with six channels and the true labels."""
+        """Simulate observations: recording -> Trial with six channels and the true labels."""
         rng = np.random.default_rng([self.seed, 1])
-        places = 1.6 * np.linalg.qr(np.random.default_rng(7).normal(size=(N_CHANNELS, N_CHANNELS)))[0]  # [K, N]
+        means = 1.6 * np.linalg.qr(np.random.default_rng(7).normal(size=(N_CHANNELS, N_CHANNELS)))[0]  # [K, N]
         names = tuple(f"feature {j + 1}" for j in range(N_CHANNELS))
         follow = 1 - np.exp(-1 / (0.1 * self.rate_hz))
         found = {}
         for name, labels in self.states.items():
-            wanted = places[labels] + np.array(_LIVELY)[labels, None] * rng.normal(size=(len(labels), N_CHANNELS))
-            y, now = np.empty_like(wanted), wanted[0]
-            for t, target in enumerate(wanted):
+            targets = means[labels] + np.array(_NOISE)[labels, None] * rng.normal(size=(len(labels), N_CHANNELS))
+            y, now = np.empty_like(targets), targets[0]
+            for t, target in enumerate(targets):
                 now = now + follow * (target - now)
                 y[t] = now
             y += 0.05 * rng.normal(size=y.shape)
@@ -93,19 +93,19 @@ def simulate(
     differ: float = 0.1,
     seed: int = 0,
 ) -> Cohort:
-    """A cohort of which the truth is known: `change` is what the last group does differently, and all that it does.
+    """Simulate a cohort whose groups differ only by `change`, in the last group.
 
-    n_animals    of each group, or one number for all
-    groups       their names
-    n_sessions   recordings of each animal; nothing changes from one to the next
-    minutes      of a recording, more or less
-    rate_hz      samples a second
+    n_animals    animals per group, one number or one for each group
+    groups       names of the groups
+    n_sessions   recordings per animal, without a difference between sessions
+    minutes      approximate length of a recording
+    rate_hz      samples per second
     differ       standard deviation between animals, on a log scale
-    seed         of all that is drawn
+    seed         seed of the simulation
     """
     sizes = [n_animals] * len(groups) if isinstance(n_animals, int) else list(n_animals)
     if len(sizes) != len(groups) or min(sizes) < 1 or n_sessions < 1:
-        raise ConfigError("n_animals needs a number of 1 or more for each group, and n_sessions 1 or more.")
+        raise ConfigError("n_animals needs a positive number for each group, and n_sessions must be positive.")
     rng = np.random.default_rng(seed)
     k = len(BEHAVIOURS)
     group = np.repeat(np.arange(len(groups)), sizes)
@@ -113,14 +113,14 @@ def simulate(
     jumps = (1 - np.eye(k)) * np.exp(differ * rng.normal(size=(len(group), k, k)))
     jumps /= jumps.sum(axis=2, keepdims=True)
     if change is not None:
-        who, a = group == len(groups) - 1, BEHAVIOURS.index(change.behaviour)
+        changed, a = group == len(groups) - 1, BEHAVIOURS.index(change.behaviour)
         if change.to is None:
-            mean_s[who, a] *= change.times
+            mean_s[changed, a] *= change.times
         else:
             b = BEHAVIOURS.index(change.to)
-            more = np.minimum(change.times * jumps[who, a, b], 0.95)
-            jumps[who, a] *= ((1 - more) / (1 - jumps[who, a, b]))[:, None]
-            jumps[who, a, b] = more
+            more = np.minimum(change.times * jumps[changed, a, b], 0.95)
+            jumps[changed, a] *= ((1 - more) / (1 - jumps[changed, a, b]))[:, None]
+            jumps[changed, a, b] = more
     animal = np.repeat(np.arange(len(group)), n_sessions)
     varied = 1 + LENGTH_VARIES * rng.uniform(-1, 1, len(animal))
     n_samples = np.maximum(2, np.rint(minutes * 60 * rate_hz * varied)).astype(np.int64)
@@ -141,13 +141,13 @@ def simulate(
 def paths(
     mean_s: Floats, jumps: Floats, n_samples: npt.NDArray[np.int64], rate_hz: float, rng: np.random.Generator
 ) -> list[npt.NDArray[np.int64]]:
-    """[T] behaviours of each of R recordings, all drawn side by side.
+    """Simulate the behaviours [T] of R recordings at once.
 
-    mean_s      [R, K] mean length of a bout of each behaviour
-    jumps       [R, K, K] which behaviour follows; rows sum to 1, their diagonal is 0
-    n_samples   [R] how long each recording is
-    rate_hz     samples a second
-    rng         that draws
+    mean_s      [R, K] mean duration of each behaviour
+    jumps       [R, K, K] transition probabilities with a zero diagonal
+    n_samples   [R] lengths of the recordings
+    rate_hz     samples per second
+    rng         random generator
     """
     n = len(mean_s)
     rows, cumulative = np.arange(n), jumps.cumsum(axis=2)

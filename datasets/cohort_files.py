@@ -1,4 +1,4 @@
-"""Files of a study: its sheet, and many recordings at once (poses or tables), or the states that another tool found."""
+"""Files of a study: its sheet, recordings (poses or tables), and states from other tools."""
 
 from __future__ import annotations
 
@@ -15,62 +15,61 @@ from gdm_core.errors import DataError
 from gdm_core.trials import UNLABELLED, Trial
 
 from . import keypoints
-from .readers.annotations import annotation_of
+from .readers.annotations import parse_annotation
 from .readers.archives import read_arrays
 from .readers.formats import read_frame
 from .readers.source import Readable, open_source
-from .splits import with_channels
+from .splits import select_channels
 
 Features = Literal["egocentric", "keypoints"]
-Given = Path | IO[bytes]  # an open file has a `name`
+PathOrFile = Path | IO[bytes]  # an open file has a `name`
 MOST_FILES = 1_000
-MOST_BYTES = 4 << 30  # that the files of one zip may hold together
-_KEYS = ("recording", "observation id")  # columns that say which recording a row is of
+MOST_BYTES = 4 << 30  # unpacked, of all files in one zip
+_KEYS = ("recording", "observation id")  # columns that identify a row's recording
 _NO_RECORDING = (".zip", ".mp4", ".avi", ".png", ".jpg", ".md", ".json", ".yaml", ".pickle")
 
 
-def files_in(given: Given) -> list[Given]:
-    """The files of a folder or of a zip; any other file is itself.
-
-    given   a path, or an open file with a name
-    """
+def list_files(given: PathOrFile) -> list[PathOrFile]:
+    """List the files of a folder or zip; any other file is returned alone."""
     name = given.name
     if isinstance(given, Path) and given.is_dir():
-        found: list[Given] = [p for p in sorted(given.rglob("*")) if p.is_file() and _may_be_one(p.name)]
+        found: list[PathOrFile] = [p for p in sorted(given.rglob("*")) if p.is_file() and _may_be_recording(p.name)]
     elif name.lower().endswith(".zip"):
-        found = _unpacked(given)
+        found = _open_zip(given)
     else:
         return [given]
     if not found:
-        raise DataError(f"{name} holds no file that could be a recording.")
+        raise DataError(f"{name} contains no file that could be a recording.")
     if len(found) > MOST_FILES:
-        raise DataError(f"{name} holds {len(found):,} files; {MOST_FILES:,} may be brought at once.")
+        raise DataError(f"{name} contains {len(found):,} files; the limit is {MOST_FILES:,}.")
     return found
 
 
-def _may_be_one(name: str) -> bool:
+def _may_be_recording(name: str) -> bool:
     return not name.startswith(".") and not name.lower().endswith(_NO_RECORDING)
 
 
-def _unpacked(given: Given) -> list[Given]:
+def _open_zip(given: PathOrFile) -> list[PathOrFile]:
     try:
         archive = zipfile.ZipFile(given)
-        inside = [one for one in archive.infolist() if not one.is_dir() and _may_be_one(PurePath(one.filename).name)]
+        inside = [
+            one for one in archive.infolist() if not one.is_dir() and _may_be_recording(PurePath(one.filename).name)
+        ]
         if sum(one.file_size for one in inside) > MOST_BYTES:
             raise DataError(
-                f"{given.name} holds more than {MOST_BYTES >> 30} GB. Bring it as a folder below the data folder."
+                f"{given.name} unpacks to more than {MOST_BYTES >> 30} GB. Put it into the data folder, unpacked."
             )
-        return [archive.open(one) for one in inside]  # each is unpacked while it is read, none before
+        return [archive.open(one) for one in inside]  # unpacked while reading
     except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError) as error:
         raise DataError(f"{given.name} cannot be unpacked ({error}).") from error
 
 
 def read_sheet(source: Readable, name: str | None = None, page: str | None = None) -> pd.DataFrame:
-    """The sheet of a study from CSV, TSV, Parquet or XLSX, as it is written there.
+    """Read the sheet of a study from CSV, TSV, Parquet or XLSX.
 
     source   a path, bytes, or an open file
-    name     of the file, where bytes are given
-    page     of a workbook the one to read
+    name     name of the file; needed for bytes
+    page     sheet of a workbook
     """
     frame = read_frame(open_source(source, name), sheet=page).frame
     columns: dict[str, Any] = {}
@@ -78,19 +77,18 @@ def read_sheet(source: Readable, name: str | None = None, page: str | None = Non
         cells = frame[column]
         if isinstance(cells.dtype, pd.CategoricalDtype):
             cells = cells.astype(object)
-        elif cells.dtype == np.float32:  # a dose of 0.3 is 0.3 again, not 0.30000001
+        elif cells.dtype == np.float32:  # 0.3 must not become 0.30000001
             cells = cells.astype(str).astype(np.float64)
         columns[str(column)] = cells
     return pd.DataFrame(columns)
 
 
-def sheet_within(given: Given) -> pd.DataFrame | None:
-    """The sheet of a long table that holds several recordings: its columns that never change within one (animal, group, dose),
-    a row for each. None where the file is no such table.
+def extract_sheet(given: PathOrFile) -> pd.DataFrame | None:
+    """Return the sheet within a long table of several recordings, or None for other files.
 
-    given   a path, or an open file with a name
+    Its columns are those that are constant within each recording, such as animal, group and dose.
     """
-    found = _long(given)
+    found = _read_long_table(given)
     if found is None:
         return None
     key, frame = found
@@ -102,8 +100,8 @@ def sheet_within(given: Given) -> pd.DataFrame | None:
     )
 
 
-def _long(given: Given) -> tuple[str, pd.DataFrame] | None:
-    """(the column that says which recording a row is of, the table), where a table holds several."""
+def _read_long_table(given: PathOrFile) -> tuple[str, pd.DataFrame] | None:
+    """Return (recording column, table) of a table with several recordings, or None."""
     name = PurePath(given.name).name
     if not name.lower().endswith((".csv", ".tsv", ".parquet", ".xlsx")):
         return None
@@ -116,61 +114,55 @@ def _long(given: Given) -> tuple[str, pd.DataFrame] | None:
 
 
 def read_recordings(
-    paths: Iterable[Given],
+    paths: Iterable[PathOrFile],
     rate_hz: float | None = None,
     features: Features = "egocentric",
     notes: list[str] | None = None,
 ) -> dict[str, Trial]:
-    """Recordings by name of their file; of a long table with several, by the value of its column that tells them apart.
+    """Read recordings, named by their file, or by the recording column of a long table.
 
-    paths      of pose files and tables, or open files
-    rate_hz    samples a second, where files do not say
-    features   of poses: "egocentric" (shape and motion, wherever the animal is) or "keypoints" (coordinates)
-    notes      to which a sentence is added for each file with lost parts that were filled
+    paths      paths of pose files and tables, or open files
+    rate_hz    samples per second, for files without a rate
+    features   for poses, "egocentric" (shape and motion) or "keypoints" (coordinates)
+    notes      list that receives a sentence for each file with filled gaps
     """
     found: dict[str, Trial] = {}
     for path in paths:
-        for called, trial in read_one(path, rate_hz, features, notes).items():
-            _add(found, called, trial, path)
-    return with_seen(found)
+        for name, trial in read_file(path, rate_hz, features, notes).items():
+            _add(found, name, trial, path)
+    return drop_unseen_features(found)
 
 
-def read_one(
-    given: Given,
+def read_file(
+    given: PathOrFile,
     rate_hz: float | None = None,
     features: Features = "egocentric",
     notes: list[str] | None = None,
 ) -> dict[str, Trial]:
-    """The recordings of one file: as for `read_recordings`.
-
-    given      a path, or an open file with a name
-    rate_hz    samples a second, where the file does not say
-    features   of poses
-    notes      as for `read_recordings`
-    """
-    data = _data(given, rate_hz)
+    """Read the recordings of one file, as `read_recordings` does."""
+    data = _read_data(given, rate_hz)
     if notes is not None and isinstance(data, keypoints.KeypointTable) and data.filled is not None:
         notes.append(f"{PurePath(given.name).name}: {keypoints.describe_filled(data.filled)}")
     trials = data.to_trials(features) if isinstance(data, keypoints.KeypointTable) else data.to_trials(rate_hz=rate_hz)
     found: dict[str, Trial] = {}
     for trial in trials:
-        _add(found, _called(trial.name, len(trials), given), trial, given)
+        _add(found, _recording_name(trial.name, len(trials), given), trial, given)
     return found
 
 
-def read_poses(given: Given, name: str, rate_hz: float | None = None) -> keypoints.KeypointTable | None:
-    """The poses of a recording that `read_one` found in a file; None where the file holds none.
+def read_poses(given: PathOrFile, name: str, rate_hz: float | None = None) -> keypoints.KeypointTable | None:
+    """Return the poses of a recording that `read_file` found, or None for a file without poses.
 
-    given     the file
-    name      of the recording
-    rate_hz   samples a second, where the file does not say
+    given     a path, or an open file with a name
+    name      name of the recording
+    rate_hz   frames per second, for a file without a rate
     """
-    data = _data(given, rate_hz)
+    data = _read_data(given, rate_hz)
     parts = data.split() if isinstance(data, keypoints.KeypointTable) else ()
-    return next((part for part in parts if _called(part.name, len(parts), given) == name), None)
+    return next((part for part in parts if _recording_name(part.name, len(parts), given) == name), None)
 
 
-def _data(given: Given, rate_hz: float | None) -> keypoints.KeypointTable | keypoints.Table:
+def _read_data(given: PathOrFile, rate_hz: float | None) -> keypoints.KeypointTable | keypoints.Table:
     data = keypoints.read_any(given, PurePath(given.name).name, rate_hz=rate_hz)
     if isinstance(data, keypoints.Table) and keypoints.looks_like_keypoints(data):
         data = keypoints.from_table(data, rate_hz) or data
@@ -179,17 +171,13 @@ def _data(given: Given, rate_hz: float | None) -> keypoints.KeypointTable | keyp
     return data
 
 
-def _called(name: str, of: int, given: Given) -> str:
-    """What a recording is called: as its file, unless there are several in it."""
-    return PurePath(given.name).name if of == 1 else name.partition(" ")[2] or name
+def _recording_name(name: str, n_recordings: int, given: PathOrFile) -> str:
+    """Return the name of the file, or of the recording if the file has several."""
+    return PurePath(given.name).name if n_recordings == 1 else name.partition(" ")[2] or name
 
 
-def with_seen(found: Mapping[str, Trial]) -> dict[str, Trial]:
-    """Recordings without the features that none of them has.
-
-    found   by name
-    """
-    # A feature that no recording has (a width of two parts) says nothing, and no model takes it.
+def drop_unseen_features(found: Mapping[str, Trial]) -> dict[str, Trial]:
+    """Drop features that are missing in every recording, such as the width of two parts."""
     seen = {
         channel
         for one in found.values()
@@ -198,19 +186,19 @@ def with_seen(found: Mapping[str, Trial]) -> dict[str, Trial]:
     }
     kept = {name: np.isin(one.channels, list(seen)) for name, one in found.items()}
     return {
-        name: with_channels(one, kept[name]) if 0 < kept[name].sum() < one.n_channels else one
+        name: select_channels(one, kept[name]) if 0 < kept[name].sum() < one.n_channels else one
         for name, one in found.items()
     }
 
 
-def read_states(paths: Iterable[Given], rate_hz: float) -> tuple[dict[str, npt.NDArray[Any]], dict[int, str]]:
-    """States that another tool found, by recording, and their names where files have words.
+def read_states(paths: Iterable[PathOrFile], rate_hz: float) -> tuple[dict[str, npt.NDArray[Any]], dict[int, str]]:
+    """Read states that another tool found: recording -> states, and number -> name for named states.
 
-    An NPZ holds an array for each recording, [T] whole numbers (-1 unlabelled) or soft states [T, K]; any other file is one
-    recording, or has a column "recording" (of BORIS: Observation id): BORIS's exports, tables of bouts, a label a row.
+    An NPZ has an array for each recording: integer states [T] (-1 unlabelled) or soft states [T, K]. Other files are BORIS
+    exports, tables of bouts, or tables with a label per row; a column "recording" or "Observation id" separates recordings.
 
-    paths     of the files, or open files
-    rate_hz   samples a second, for times in seconds
+    paths     paths, or open files
+    rate_hz   samples per second, for times in seconds
     """
     found: dict[str, npt.NDArray[Any]] = {}
     words: dict[str, npt.NDArray[np.int64]] = {}
@@ -221,21 +209,21 @@ def read_states(paths: Iterable[Given], rate_hz: float) -> tuple[dict[str, npt.N
             for key, array in read_arrays(open_source(path, name)).items():
                 _add(found, name if name.lower().endswith(".npy") else key, array, path)
             continue
-        if (long := _long(path)) is None:
+        if (long := _read_long_table(path)) is None:
             read = {name: keypoints.read_annotation(path, rate_hz, name=name)}
         else:
             key, frame = long
             parts = {str(one): rows.drop(columns=key) for one, rows in frame.groupby(key, sort=False)}
-            read = {one: annotation_of(rows, rate_hz, open_source(path, name)) for one, rows in parts.items()}
-        for called, one in read.items():
+            read = {one: parse_annotation(rows, rate_hz, open_source(path, name)) for one, rows in parts.items()}
+        for recording, one in read.items():
             numbers = np.array([codes.setdefault(word, len(codes)) for word in one.label_names] + [UNLABELLED])
-            _add(words, called, numbers[one.labels], path)
+            _add(words, recording, numbers[one.labels], path)
     if found and words:
-        raise DataError("Some files hold states as numbers and some as words; give those of one kind.")
+        raise DataError("Some files have numbered states and some have named states. Use one kind.")
     return (found, {}) if found else ({**words}, {code: word for word, code in codes.items()})
 
 
-def _add(found: dict[str, Any], name: str, value: Any, path: Given) -> None:
+def _add(found: dict[str, Any], name: str, value: Any, path: PathOrFile) -> None:
     if name in found:
-        raise DataError(f"{path.name}: there is a recording {name!r} already. Each needs a name of its own.")
+        raise DataError(f"{path.name}: a recording named {name!r} already exists. Give each a different name.")
     found[name] = value

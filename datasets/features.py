@@ -1,7 +1,7 @@
-"""Features of tracked animals that say what they do, wherever they are; and a first look at any data: where to start with D and K.
+"""Egocentric features of tracked animals, and initial values of D and K for any data.
 
-Raw coordinates mostly say where in the cage an animal is. These features do not change when the whole scene is moved or
-turned, and look only backwards in time, so a forecast from them is a forecast.
+Raw coordinates mostly encode an animal's place in the cage. Egocentric features are invariant to translation and rotation
+of the scene. They use past frames only, so forecasts stay valid.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NOSE = (r"nose|snout", *_FRONT)
 
 
 class Tracked(Protocol):
-    """What is needed of a recording; `KeypointTable` is one."""
+    """The required attributes of a recording, such as a `KeypointTable`."""
 
     @property
     def xy(self) -> Floats: ...  # [T, A, 2, P]
@@ -45,7 +45,7 @@ class Tracked(Protocol):
 
 @dataclass(frozen=True)
 class BodyAxis:
-    """Which parts tell front from rear: indices of the part at the tip, at the front and at the rear of the body."""
+    """Indices of the parts at the tip, front and rear of the body."""
 
     tip: int
     front: int
@@ -53,11 +53,9 @@ class BodyAxis:
 
 
 def body_axis(parts: Sequence[str]) -> BodyAxis:
-    """Return the body's axis from the names of its parts; without telling names the first is front, the last rear."""
+    """Return the body's axis by part names, or else with the first part as front and the last as rear."""
     if len(parts) < 2:
-        raise DataError(
-            f"Features need at least two body parts to know which way an animal faces; there is {len(parts)}."
-        )
+        raise DataError(f"Features need at least two body parts to find an animal's heading; there is {len(parts)}.")
     rear = _first_match(parts, _REAR, avoid=())
     known = rear is not None
     rear_index = rear if rear is not None else len(parts) - 1
@@ -84,10 +82,10 @@ def egocentric_features(table: Tracked) -> tuple[npt.NDArray[np.float32], tuple[
     """Return features [T, N] of the animals in `table`, and their names.
 
     shape     length from tip to rear, and log elongation of the parts
-    motion    forward, lateral and turning speed, over the last 0.1 s (pixels or radians a second)
+    motion    forward, lateral and turning speed, over the last 0.1 s (pixels or radians per second)
     relation  for each pair: distances nose-nose, nose-tail both ways, centre-centre; approach speed; facing angles
 
-    A feature is NaN where a part that it needs is missing. The first frame has no speed.
+    A feature is NaN if a part that it needs is missing. The first frame has no speed.
     """
     xy = np.asarray(table.xy, dtype=np.float32)  # [T, A, 2, P]
     axis = body_axis(table.parts)
@@ -107,19 +105,19 @@ def egocentric_features(table: Tracked) -> tuple[npt.NDArray[np.float32], tuple[
         columns.append((f"{animal} lateral speed", (velocity[:, a] * left).sum(axis=1)))
         columns.append((f"{animal} turning speed", _turning_speed(f, lag) * table.rate_hz))
     for a, b in combinations(range(len(table.animals)), 2):
-        columns += _relation(xy, centre, facing, (a, b), table, axis, lag)
+        columns += _pair_features(xy, centre, facing, (a, b), table, axis, lag)
     names, values = zip(*columns, strict=True)
     return np.stack(values, axis=1).astype(np.float32), tuple(names)  # [T, N]
 
 
-def in_unit(channels: Sequence[str], unit: str) -> dict[str, str]:
-    """What channels of poses are called with the unit of their lengths and speeds; those that have none are left out."""
-    said = {end: unit for end in _LENGTHS} | {end: f"{unit}/s" for end in _SPEEDS}
-    found = {name: said.get(name.rsplit(" ", 1)[-1], said.get(" ".join(name.split(" ")[-2:]))) for name in channels}
+def add_units(channels: Sequence[str], unit: str) -> dict[str, str]:
+    """Return channel -> channel with its unit, for the lengths and speeds among channels of poses."""
+    units = {end: unit for end in _LENGTHS} | {end: f"{unit}/s" for end in _SPEEDS}
+    found = {name: units.get(name.rsplit(" ", 1)[-1], units.get(" ".join(name.split(" ")[-2:]))) for name in channels}
     return {name: f"{name} ({its})" for name, its in found.items() if unit and its}
 
 
-def _relation(
+def _pair_features(
     xy: Floats,
     centre: Floats,
     facing: Floats,
@@ -150,7 +148,7 @@ def _relation(
 
 
 def _centre(xy: Floats) -> Floats:
-    """Mean of the parts seen [T, A, 2]; NaN where fewer than half are, since the mean of a few parts jumps about."""
+    """Return the mean of the visible parts [T, A, 2], or NaN if more than half are missing."""
     seen = np.isfinite(xy)
     count = seen.sum(axis=3)
     total = np.where(seen, xy, 0).sum(axis=3)
@@ -158,7 +156,7 @@ def _centre(xy: Floats) -> Floats:
 
 
 def _change(values: Floats, lag: int) -> Floats:
-    """Change a frame over the last `lag` frames (fewer at the start), NaN in the first frame."""
+    """Return the change per frame over the last `lag` frames, fewer at the start; NaN in the first frame."""
     back = np.maximum(np.arange(len(values)) - lag, 0)
     span = np.maximum(np.arange(len(values)) - back, 1).reshape(-1, *[1] * (values.ndim - 1))
     change = (values - values[back]) / span
@@ -167,7 +165,7 @@ def _change(values: Floats, lag: int) -> Floats:
 
 
 def _turning_speed(facing: Floats, lag: int) -> Floats:
-    """Signed turn a frame, over the last `lag` frames: the angle between two headings needs no unwrapping."""
+    """Return the signed turn per frame over the last `lag` frames."""
     steps = np.arange(len(facing))
     back = np.maximum(steps - lag, 0)
     old = facing[back]
@@ -178,7 +176,7 @@ def _turning_speed(facing: Floats, lag: int) -> Floats:
 
 
 def _elongation(xy: Floats) -> Floats:
-    """Half the log ratio of the larger to the smaller variance of the parts [T]; NaN where fewer than three are seen."""
+    """Return half the log ratio [T] of the larger to the smaller variance of the parts; NaN for fewer than three parts."""
     seen = np.isfinite(xy[:, 0]) & np.isfinite(xy[:, 1])  # [T, P]
     count = seen.sum(axis=1)
     points = np.where(seen[:, None], xy, 0)
@@ -187,20 +185,20 @@ def _elongation(xy: Floats) -> Floats:
     n = np.maximum(count, 1)
     xx, yy, cross = (off[:, 0] ** 2).sum(1) / n, (off[:, 1] ** 2).sum(1) / n, (off[:, 0] * off[:, 1]).sum(1) / n
     middle, spread = (xx + yy) / 2, np.hypot((xx - yy) / 2, cross)
-    floor = 1e-4 * middle + 1e-12  # parts on one line are at most 100 times as long as wide
+    floor = 1e-4 * middle + 1e-12  # limits the ratio of standard deviations to 100 for parts on a line
     ratio = np.maximum(middle + spread, floor) / np.maximum(middle - spread, floor)
     return np.where(count >= 3, 0.5 * np.log(ratio), np.nan)
 
 
-# ---- a first look, before any fit -----------------------------------------------------------------------------------
+# ---- initial values of D and K --------------------------------------------------------------------------------------
 PIECE = 65_536  # samples
 
 
 @dataclass(frozen=True)
 class PcaPreview:
-    """variance_held [N]: the share of variance that the first 1, 2, ... components hold; components [N, N] in rows."""
+    """Principal components [N, N] in rows, with the cumulative share of variance that they explain [N]."""
 
-    variance_held: npt.NDArray[np.float64]
+    variance_explained: npt.NDArray[np.float64]
     components: npt.NDArray[np.float64]
     center: npt.NDArray[np.float64]
     scale: npt.NDArray[np.float64]
@@ -208,7 +206,7 @@ class PcaPreview:
 
 @dataclass(frozen=True)
 class SliderStart:
-    """A start for the sliders, with the reasons in words."""
+    """Initial slider values, with reasons."""
 
     n_latent: int
     n_states: int
@@ -217,7 +215,7 @@ class SliderStart:
 
 
 def principal_components(trials: Trials) -> PcaPreview:
-    """Components of the standardised channels, over all pairs of values that were observed together."""
+    """Return the principal components of the standardised channels, from pairwise observed values."""
     n = trials.n_channels
     count, total, square = np.zeros(n), np.zeros(n), np.zeros(n)
     for y in _pieces(trials):
@@ -226,7 +224,7 @@ def principal_components(trials: Trials) -> PcaPreview:
         total += np.where(seen, y, 0).sum(axis=0, dtype=np.float64)
     center = total / np.maximum(count, 1)
     for y in _pieces(trials):
-        square += np.nansum((y - center) ** 2, axis=0)  # in double precision: squares of large numbers overflow
+        square += np.nansum((y - center) ** 2, axis=0)  # double precision, since squares may overflow
     scale = np.sqrt(square / np.maximum(count, 1))
     scale[scale == 0] = 1.0
     cross, pairs = np.zeros((n, n)), np.zeros((n, n))
@@ -237,37 +235,37 @@ def principal_components(trials: Trials) -> PcaPreview:
         cross += z.T @ z
         pairs += seen.T @ seen
     values, vectors = np.linalg.eigh(cross / np.maximum(pairs, 1))
-    values = np.clip(values[::-1], 0, None)  # pairwise counts can make the smallest a little negative
+    values = np.clip(values[::-1], 0, None)  # pairwise counts can make the smallest slightly negative
     whole = values.sum()
     if whole == 0:
-        raise DataError(f"{trials.name!r} does not vary in any channel, so it has no components.")
+        raise DataError(f"{trials.name!r} is constant in every channel, so it has no principal components.")
     return PcaPreview(np.cumsum(values) / whole, vectors[:, ::-1].T, center, scale)
 
 
 def _pieces(trials: Trials) -> Iterator[npt.NDArray[np.float32]]:
-    """All samples, a piece at a time: several arrays as large as a long recording need not exist at once."""
+    """Yield all samples in pieces, to limit the memory of temporary arrays."""
     for trial in trials:
         for start in range(0, trial.n_samples, PIECE):
             yield trial.y[start : start + PIECE]
 
 
 def suggest(trials: Trials, seed: int = 0) -> SliderStart:
-    """How many latent dimensions (D) and states (K) to start with.
+    """Suggest initial numbers of latent dimensions (D) and states (K).
 
-    D: the smallest number of principal components that hold 90 % of the variance, between 2 and 8.
-    K: with expert labels, one more than the behaviours that occur (room for what the expert did not name). Without,
-    Gaussian mixtures of 1 to 8 are compared on up to 2,000 samples of those components by their Bayesian
-    information criterion, and the smallest that brings 90 % of the best one's gain over a single Gaussian is taken.
+    D: the smallest number of principal components that explain 90% of the variance, between 2 and 8.
+    K: with expert labels, one more than the labels that occur. Otherwise, Gaussian mixtures of 1 to 8 components are
+    compared by BIC on up to 2,000 samples of those components, and the smallest with 90% of the best gain over a single
+    Gaussian is chosen.
     """
     pca = principal_components(trials)
     most = min(8, trials.n_channels)
-    needed = int(np.searchsorted(pca.variance_held, 0.9)) + 1
+    needed = int(np.searchsorted(pca.variance_explained, 0.9)) + 1
     d = min(max(needed, min(2, most)), most)
-    why_d = f"{d} components hold {100 * pca.variance_held[d - 1]:.0f} % of the variance"
+    why_d = f"{d} components explain {100 * pca.variance_explained[d - 1]:.0f}% of the variance"
     labels = {int(label) for trial in trials if trial.labels is not None for label in pd.unique(trial.labels)} - {-1}
     if labels:
         k = min(len(labels) + 1, 12)
-        return SliderStart(d, k, why_d, f"{len(labels)} labelled behaviours occur, and one state is left for the rest")
+        return SliderStart(d, k, why_d, f"{len(labels)} labels occur, and one state is added for unlabelled behaviour")
     k, gain = _states_by_mixture(trials, pca, d, seed)
     return SliderStart(d, k, why_d, gain)
 
@@ -282,8 +280,8 @@ def _states_by_mixture(trials: Trials, pca: PcaPreview, d: int, seed: int) -> tu
     z = np.nan_to_num((y - pca.center) / pca.scale) @ pca.components[:d].T  # [S, D]
     counts = np.arange(1, max(2, min(8, len(z) // 20)) + 1)
     if len(z) < 40:
-        return 2, "there are too few samples to tell states apart"
-    with threadpool_limits(1):  # small matrices: more threads only wait for each other
+        return 2, "there are too few samples to distinguish states"
+    with threadpool_limits(1):  # more threads do not help with small matrices
         bic = np.array(
             [
                 GaussianMixture(int(k), reg_covar=1e-3, tol=1e-2, max_iter=50, random_state=seed).fit(z).bic(z)
@@ -292,6 +290,6 @@ def _states_by_mixture(trials: Trials, pca: PcaPreview, d: int, seed: int) -> tu
         )
     gain = bic[0] - bic
     if gain.max() <= 0:
-        return 2, "one cloud of points: more states do not describe the samples better"
+        return 2, "a single cluster: more states do not describe the samples better"
     k = max(2, int(counts[np.argmax(gain >= 0.9 * gain.max())]))
-    return k, f"a mixture of {k} brings 90 % of the gain that up to {counts[-1]} can bring"
+    return k, f"a mixture of {k} has 90% of the largest gain with up to {counts[-1]} components"

@@ -1,4 +1,4 @@
-"""Formula 1 laps, real through FastF1 or simulated, as trials with track segments as labels.
+"""Formula 1 laps, from FastF1 or simulated, as trials with track segments as labels.
 
 events = formula1.schedule(2025)
 session = formula1.load_session(2025, "Chinese Grand Prix", "Race")     # or formula1.simulate_race("shanghai")

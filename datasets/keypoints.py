@@ -1,4 +1,4 @@
-"""Tracked animals from DeepLabCut, SLEAP, plain tables and NPZ: read, check, clean, label."""
+"""Reading, checking, cleaning and labelling tracked animals (DeepLabCut, SLEAP, tables, NPZ)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .readers.quality import (
     outlier_mask,
     percent,
 )
-from .readers.roles import Role, guess_roles, having, is_numeric, telling_apart, word
+from .readers.roles import Role, columns_with, find_recording_columns, format_cell, guess_roles, is_numeric
 from .readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, Source, open_source
 from .tables import MOST_TRIALS, Table
 from .tables import read as read_table
@@ -45,9 +45,9 @@ __all__ = [
 ]  # fmt: skip
 
 READABLE = (".csv", ".csv.gz", ".h5", ".hdf5", ".slp", ".npz", ".parquet", ".xlsx")
-FILL_SECONDS = 30.0  # gaps of a part up to this length are filled before features are computed
-MOST_NOTES = 6  # on what was done to single recordings
-_PART = "(which recording)"  # a column beside those of the file
+FILL_SECONDS = 30.0  # longest gap of a part that pages fill before computing features
+MOST_NOTES = 6  # on single recordings
+_RECORDING_COLUMN = "(which recording)"  # a temporary column
 _SENSOR = re.compile(
     r"(^|[ _.\-])(acc(el\w*)?|gyro\w*|mag(net\w*)?|imu\w*|vel\w*|speed|force|torque|field)([ _.\-\d]|$)", re.I
 )
@@ -60,23 +60,23 @@ def read(
     limits: Limits = DEFAULT_LIMITS,
     progress: ProgressCallback | None = None,
 ) -> KeypointTable:
-    """A recording from a path, or from bytes or an open file with the file's `name`.
+    """Read a recording from a tracking file or table.
 
-    rate_hz  frames a second. Tracking files do not say (a table's time column does); 30 is assumed, with a note, where
-             neither is given.
     source    a path, bytes, or an open file
-    limits    the most that is taken
+    name      name of the file; needed for bytes
+    rate_hz   frames per second; by default from a table's time column, else 30 with a note
+    limits    limits on the size of the file
     progress  called with the share done, 0 to 1, and a sentence
     """
     if rate_hz is not None and not (np.isfinite(rate_hz) and rate_hz > 0):
-        raise ConfigError(f"rate_hz is {rate_hz}; it must be a positive number of frames a second.")
+        raise ConfigError(f"rate_hz is {rate_hz}; it must be positive, in frames per second.")
     opened = open_source(source, name, limits, progress)
-    table = _read(opened, rate_hz)
-    opened.tell(1.0, f"{table.n_frames:,} frames, {len(table.animals)} animals, {len(table.parts)} parts")
+    table = _read_source(opened, rate_hz)
+    opened.report_progress(1.0, f"{table.n_frames:,} frames, {len(table.animals)} animals, {len(table.parts)} parts")
     return table
 
 
-def _read(source: Source, rate_hz: float | None) -> KeypointTable:
+def _read_source(source: Source, rate_hz: float | None) -> KeypointTable:
     if source.suffix in (".h5", ".hdf5", ".hdf", ".slp") and not source.packed:
         with open_hdf(source) as file:
             inside = set(file)
@@ -97,16 +97,20 @@ def _read(source: Source, rate_hz: float | None) -> KeypointTable:
     flat = from_table(Table(frame, guess_roles(frame), source.name), rate_hz)
     if flat is None:
         raise DataError(
-            f"{source.name} holds no keypoints: no DeepLabCut header (scorer, bodyparts, coords), and fewer than two "
-            "parts with columns named like nose_x and nose_y. Open it as a table instead."
+            f"{source.name} has no keypoints: neither a DeepLabCut header (scorer, bodyparts, coords) nor two parts with "
+            "columns such as nose_x and nose_y. Open it as a table instead."
         )
     return flat
 
 
-def _rate_of(table: Table, recordings: tuple[tuple[str, int], ...]) -> float | None:
-    """What the table's time column says, None where there is none that tells time: tracking does without one."""
+def _read_rate(table: Table, recordings: tuple[tuple[str, int], ...]) -> float | None:
+    """Return the rate of the table's time column, or None without a valid one."""
     part = np.repeat(np.arange(len(recordings)), [frames for _, frames in recordings]) if recordings else 0
-    timed = replace(table, frame=table.frame.assign(**{_PART: part}), roles=table.roles | {_PART: Role.GROUP})
+    timed = replace(
+        table,
+        frame=table.frame.assign(**{_RECORDING_COLUMN: part}),
+        roles=table.roles | {_RECORDING_COLUMN: Role.GROUP},
+    )
     try:
         clock = timed.clock()
     except DataError:
@@ -115,10 +119,10 @@ def _rate_of(table: Table, recordings: tuple[tuple[str, int], ...]) -> float | N
 
 
 def looks_like_keypoints(table: Table) -> bool:
-    """Whether the columns of a table are tracked body parts rather than channels of their own: two parts or more with
-    columns of numbers named like nose_x and nose_y, or mouse1_nose_x. `from_table` then makes the recording.
+    """Return True if the columns of a table are tracked body parts, which `from_table` can convert.
 
-    Sensors with axes (acc_x, gyro_y) are named alike but lie nowhere in an image, so they do not count.
+    At least two parts need numeric columns named like nose_x and nose_y, or mouse1_nose_x. Sensors with axes (acc_x,
+    gyro_y) do not count.
     """
     columns = flat_columns(list(table.columns))
     if columns is None:
@@ -129,37 +133,39 @@ def looks_like_keypoints(table: Table) -> bool:
 
 
 def from_table(table: Table, rate_hz: float | None = None) -> KeypointTable | None:
-    """The keypoints of a table whose columns are named by part and coordinate, with the column that has the role label;
-    None where fewer than two parts are named so. To use other roles: `replace(table, roles=...)`.
+    """Make keypoints from a table with columns named by part and coordinate, or return None for fewer than two parts.
 
-    Rows that columns such as recording or animal tell apart are recordings of their own, end to end (`split` parts them).
+    Labels come from the column with the role label. Columns such as recording or animal separate recordings, which
+    `KeypointTable.split` returns.
 
-    table    as read; without a column that has the role group, all rows make one recording
-    rate_hz  frames a second; if None from the time column, or 30, with a note, where that has none
+    table    a table; its column with the role group separates recordings
+    rate_hz  frames per second; by default from the time column, else 30 with a note
     """
     roles: dict[str, Role] = {name: role for name, role in table.roles.items() if role is not Role.GROUP}
-    rows, recordings, notes = _recordings(table)
+    rows, recordings, notes = _group_recordings(table)
     frame = table.frame if recordings == () else table.frame.iloc[rows]
     ordered = replace(table, frame=frame.reset_index(drop=True), roles=roles)
-    known = rate_hz if rate_hz is not None else _rate_of(ordered, recordings)
+    known = rate_hz if rate_hz is not None else _read_rate(ordered, recordings)
     found = read_flat(ordered.frame, known, table.name)
     if found is None:
         return None
     found = replace(found, recordings=recordings, notes=(*notes, *found.notes))
-    if (words := next(iter(having(ordered.roles, Role.LABEL)), None)) is None:
+    if (words := next(iter(columns_with(ordered.roles, Role.LABEL)), None)) is None:
         return found
     codes, names = pd.factorize(ordered.frame[words], sort=True)
-    return with_labels(found, codes.astype(np.int64), [word(name) for name in names])
+    return with_labels(found, codes.astype(np.int64), [format_cell(name) for name in names])
 
 
-def _recordings(table: Table) -> tuple[npt.NDArray[np.int64], tuple[tuple[str, int], ...], list[str]]:
-    """(rows with those of each recording together, the name and rows of each, () for one; what was understood)."""
-    group = next(iter(having(table.roles, Role.GROUP)), None)
-    used, others = telling_apart(table.frame) if group is not None else ([], [])
+def _group_recordings(table: Table) -> tuple[npt.NDArray[np.int64], tuple[tuple[str, int], ...], list[str]]:
+    """Return the rows ordered by recording, the (name, number of rows) of each if several, and notes."""
+    group = next(iter(columns_with(table.roles, Role.GROUP)), None)
+    used, others = find_recording_columns(table.frame) if group is not None else ([], [])
     if group is not None and group not in (*used, *others) and table.frame[group].nunique() > 1:
-        used, others = [group], []  # chosen by hand
-    values = {name: first_of([word(value) for value in table.frame[name].dropna().unique()], 3) for name in others}
-    notes = [f"{name!r} ({said}) tells no more recordings apart and was left out" for name, said in values.items()]
+        used, others = [group], []  # the user assigned the role
+    values = {
+        name: first_of([format_cell(value) for value in table.frame[name].dropna().unique()], 3) for name in others
+    }
+    notes = [f"{name!r} ({examples}) does not separate recordings and was ignored" for name, examples in values.items()]
     if not used:
         return np.arange(table.n_rows), (), notes
     grouped = table.frame.groupby(used, sort=False, observed=True)
@@ -167,16 +173,17 @@ def _recordings(table: Table) -> tuple[npt.NDArray[np.int64], tuple[tuple[str, i
     if (n := int(key.max()) + 1) > MOST_TRIALS:
         raise DataError(
             f"The columns {' and '.join(used)} would split {table.name} into {n:,} recordings; the limit is {MOST_TRIALS:,}. "
-            "Take out the column that names none."
+            "Remove the column that does not name recordings."
         )
     rows = np.argsort(key, kind="stable")[int((key < 0).sum()) :]
     firsts = table.frame[used].iloc[[int(np.flatnonzero(key == k)[0]) for k in range(n)]]
     named = [
-        ", ".join(f"{name} {word(value)}" for name, value in zip(used, row, strict=True)) for row in firsts.to_numpy()
+        ", ".join(f"{name} {format_cell(value)}" for name, value in zip(used, row, strict=True))
+        for row in firsts.to_numpy()
     ]
-    notes.insert(0, f"{n:,} recordings were told apart by {' and '.join(map(repr, used))}: each is a trial of its own")
+    notes.insert(0, f"{' and '.join(map(repr, used))} separate {n:,} recordings; each is a trial")
     if lost := int((key < 0).sum()):
-        notes.append(f"left out, since they do not say which recording they are of: {lost:,} of {len(key):,} rows")
+        notes.append(f"{lost:,} of {len(key):,} rows without a recording were left out")
     return rows, tuple(zip(named, np.bincount(key[key >= 0]).tolist(), strict=True)), notes
 
 
@@ -189,15 +196,17 @@ def read_any(
     progress: ProgressCallback | None = None,
     sheet: str | None = None,
 ) -> KeypointTable | Table:
-    """Keypoints from a tracking file, else a table (of which `from_table` makes keypoints if it `looks_like_keypoints`).
+    """Read keypoints from a tracking file, or else a table.
 
-    sheet  of a workbook the one to read, one of the table's `sheets`; if None the first with a column of numbers
+    `from_table` converts a table for which `looks_like_keypoints` is true.
+
     source    a path, bytes, or an open file
-    name      of the file, where bytes are given
-    rate_hz   frames a second; None takes what the file says, else 30
-    every     keep each n-th row of a table that is longer than the limit
-    limits    the most that is taken
+    name      name of the file; needed for bytes
+    rate_hz   frames per second; by default from the file, else 30
+    every     keep only every n-th row of a table
+    limits    limits on the size of the file
     progress  called with the share done, 0 to 1, and a sentence
+    sheet     sheet of a workbook; by default the first with a numeric column
     """
     opened = open_source(source, name, limits)
     tracked = opened.suffix in (".h5", ".hdf5", ".hdf", ".slp")
@@ -214,7 +223,6 @@ def read_any(
 def report(table: KeypointTable, min_score: float = LOW_SCORE) -> QualityReport:
     """Count missing keypoints, low scores and jumps.
 
-    table       the recording
     min_score   parts with a lower score count as missing
     """
     y = np.asarray(table.xy).reshape(table.n_frames, -1)  # [T, A * 2 * P]
@@ -233,24 +241,23 @@ def clean(
     drop_outliers: bool = False,
     fill_seconds: float = 0.0,
 ) -> KeypointTable:
-    """Return the recording with doubtful keypoints missing and gaps filled, each step noted.
+    """Remove doubtful keypoints and fill gaps, adding notes.
 
-    table           the recording
-    min_score       parts with a lower score count as missing
-    drop_outliers   whether jumps count as missing
-    fill_seconds    gaps of a part up to this length are estimated from the animal's other parts and from time; those of
-                    a whole animal up to 3 s
+    min_score       parts with a lower score become missing
+    drop_outliers   remove outliers
+    fill_seconds    longest gap of a part to estimate from the animal's other parts and from time; at most 3 s for a
+                    whole animal
     """
     if not fill_seconds >= 0:
-        raise ConfigError(f"fill_seconds is {fill_seconds}; it must be 0 or more.")
-    if table.recordings:  # what comes before a recording has nothing to do with how it begins
-        return _joined(table, [clean(part, min_score, drop_outliers, fill_seconds) for part in table.split()])
+        raise ConfigError(f"fill_seconds is {fill_seconds}; it must be non-negative.")
+    if table.recordings:  # gaps never span two recordings
+        return _join(table, [clean(part, min_score, drop_outliers, fill_seconds) for part in table.split()])
     notes = list(table.notes)
     flat = np.array(table.masked(min_score), dtype=np.float32).reshape(table.n_frames, -1)  # [T, A * 2 * P]
     if drop_outliers:
-        out = outlier_mask(flat).reshape(np.shape(table.xy)).any(axis=2)  # both coordinates of a part go together
+        out = outlier_mask(flat).reshape(np.shape(table.xy)).any(axis=2)  # remove both coordinates of a part
         flat.reshape(np.shape(table.xy)).swapaxes(2, 3)[out] = np.nan
-        notes.append(f"{int(out.sum()):,} keypoints that jumped out of line count as missing")
+        notes.append(f"{int(out.sum()):,} outlying keypoints count as missing")
     xy, filled = fill_parts(flat.reshape(np.shape(table.xy)), table.rate_hz, fill_seconds)
     if filled.any():
         notes.append(describe_filled(filled))
@@ -258,9 +265,9 @@ def clean(
     return replace(table, xy=xy, filled=filled if filled.any() else table.filled, notes=tuple(notes))
 
 
-def _joined(table: KeypointTable, parts: Sequence[KeypointTable]) -> KeypointTable:
-    """The recordings of a table end to end again, as each of `parts` has become."""
-    said = [f"{part.name}: {note}" for part in parts for note in part.notes if note not in table.notes]
+def _join(table: KeypointTable, parts: Sequence[KeypointTable]) -> KeypointTable:
+    """Concatenate the cleaned parts of a table."""
+    own_notes = [f"{part.name}: {note}" for part in parts for note in part.notes if note not in table.notes]
     scores = [part.scores for part in parts if part.scores is not None]
     filled = [np.zeros_like(part.xy[:, :, 0], bool) if part.filled is None else part.filled for part in parts]
     return replace(
@@ -268,18 +275,18 @@ def _joined(table: KeypointTable, parts: Sequence[KeypointTable]) -> KeypointTab
         xy=np.concatenate([part.xy for part in parts]),
         scores=np.concatenate(scores) if scores else None,
         filled=np.concatenate(filled) if any(part.filled is not None for part in parts) else None,
-        notes=(*table.notes, *limit_notes(said)),
+        notes=(*table.notes, *limit_notes(own_notes)),
     )
 
 
 def describe_filled(filled: npt.NDArray[np.bool_]) -> str:
-    """Return a sentence on the share of parts [T, A, P] that were filled."""
+    """Return a sentence about the share of filled parts [T, A, P]."""
     return (
         f"{percent(float(filled.mean()))}% of the coordinates were filled from the animal's other parts and from time"
     )
 
 
 def limit_notes(notes: Sequence[str]) -> list[str]:
-    """Return the first few notes on single recordings, and how many more there are."""
-    more = [f"and {len(notes) - MOST_NOTES:,} more of the kind"] if len(notes) > MOST_NOTES else []
+    """Return the first few notes on single recordings, and the number of further ones."""
+    more = [f"and {len(notes) - MOST_NOTES:,} more notes of this kind"] if len(notes) > MOST_NOTES else []
     return [*notes[:MOST_NOTES], *more]

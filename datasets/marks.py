@@ -1,4 +1,4 @@
-"""Marks: stretches of recordings that the user labelled, kept as JSON or read from annotation files."""
+"""Marks: labelled stretches of recordings, stored as JSON or read from annotation files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_LETTERS, MOST_FRAMES, MOST_TEXT = 300, 1_000_000_000, 20_000_000
 
 @dataclass(frozen=True)
 class Mark:
-    """Samples start to stop (exclusive) of a recording have this label."""
+    """A label for samples start to stop (exclusive) of a recording."""
 
     recording: str
     start: int
@@ -32,28 +32,28 @@ class Mark:
 
     def __post_init__(self) -> None:
         if not self.label.strip():
-            raise DataError(f"A mark in {self.recording!r} has no label. Name what happens in it.")
+            raise DataError(f"A mark in {self.recording!r} has no label. Add one.")
         for name, text in (("recording", self.recording), ("label", self.label)):
             if len(text) > MOST_LETTERS:
                 raise DataError(
-                    f"The {name} {text[:40]!r}... of a mark has {len(text):,} letters; the limit is {MOST_LETTERS}."
+                    f"The {name} {text[:40]!r}... of a mark has {len(text):,} characters; the limit is {MOST_LETTERS}."
                 )
         if not 0 <= self.start < self.stop <= MOST_FRAMES:
             raise DataError(
-                f"A mark of {self.label!r} in {self.recording!r} goes from frame {self.start} to {self.stop}; it must start "
-                f"at 0 or later, and stop later than that and by frame {MOST_FRAMES:,}."
+                f"A mark of {self.label!r} in {self.recording!r} spans frames {self.start} to {self.stop}; expected "
+                f"0 <= start < stop <= {MOST_FRAMES:,}."
             )
 
 
 @dataclass(frozen=True)
 class Marks:
-    """Labelled stretches, in the order in which they were made."""
+    """Labelled stretches, in order of creation."""
 
     marks: tuple[Mark, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Each label once, in the order of first use."""
+        """Distinct labels, in order of first use."""
         return tuple(dict.fromkeys(mark.label for mark in self.marks))
 
     def stretches(self, trials: Trials) -> tuple[Stretch, ...]:
@@ -81,7 +81,7 @@ class Marks:
             n_samples = len(codes[mark.recording])
             if mark.stop > n_samples:
                 raise DataError(
-                    f"A mark of {mark.label!r} goes to frame {mark.stop - 1} of {mark.recording!r}, which ends with frame "
+                    f"A mark of {mark.label!r} ends at frame {mark.stop - 1} of {mark.recording!r}, whose last frame is "
                     f"{n_samples - 1}. Check that it belongs to this recording."
                 )
             part, code = codes[mark.recording][mark.start : mark.stop], names.index(mark.label)
@@ -95,18 +95,18 @@ class Marks:
         return list(codes.values()), names
 
     def seconds(self, trials: Trials) -> float:
-        """Return how much of the trials is labelled."""
+        """Return the labelled time of the trials in seconds."""
         codes, _ = self.labels(trials)
         return float(sum((part >= 0).sum() / trial.rate_hz for part, trial in zip(codes, trials, strict=True)))
 
     # ---- files --------------------------------------------------------------------------------------------------
     @classmethod
     def from_rows(cls, rows: Iterable[Any]) -> Marks:
-        """Return marks from rows of recording, start, stop and label, which may hold anything."""
+        """Make marks from unchecked rows of recording, start, stop and label."""
         try:
             given = [(str(name), int(start), int(stop), str(label)) for name, start, stop, label in rows]
         except (TypeError, ValueError, OverflowError) as error:
-            raise DataError(f"These are no marks ({brief(error)}); each needs {', '.join(FIELDS)}.") from error
+            raise DataError(f"These are not marks ({brief(error)}); each needs {', '.join(FIELDS)}.") from error
         return cls(tuple(Mark(*row) for row in given))
 
     def to_json(self) -> str:
@@ -116,11 +116,11 @@ class Marks:
     def from_json(cls, text: str) -> Marks:
         """Read what `to_json` wrote."""
         if len(text) > MOST_TEXT:
-            raise DataError(f"This list of marks has {len(text):,} letters; the limit is {MOST_TEXT:,}.")
+            raise DataError(f"This list of marks has {len(text):,} characters; the limit is {MOST_TEXT:,}.")
         try:
             rows = [[entry[name] for name in FIELDS] for entry in json.loads(text)["marks"]]
         except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise DataError(f"This is no list of marks ({brief(error)}); each needs {', '.join(FIELDS)}.") from error
+            raise DataError(f"This is not a list of marks ({brief(error)}); each needs {', '.join(FIELDS)}.") from error
         return cls.from_rows(rows)
 
     @classmethod

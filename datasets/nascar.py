@@ -1,12 +1,12 @@
-"""Simulated cars on a track with four states: the paper's section 4.1 and Appendix E.
+"""Simulated cars on a track with four states, from section 4.1 and Appendix E of the paper.
 
-At each step the car draws a soft state from a Gumbel-Softmax whose logits depend on where it is and on its last
-state, moves by the mixture of the four states' dynamics, and is seen through a noisy linear map:
+At each step the car draws a soft state from a Gumbel-Softmax whose logits depend on its position and its previous
+state, moves by the mixture of the four states' dynamics, and is observed through a noisy linear map:
 
     logits_t = (1 - gamma) c (W x_{t-1} + w) + gamma z_{t-1}        z_t = softmax((logits_t + Gumbel noise) / tau)
     x_t = (sum_k z_tk A_k) x_{t-1} + s_t sum_k z_tk b_k             y_t = C x_t + noise
 
-The paper's appendix and its published notebooks differ (see `PRESETS`), so both are here under names of their own.
+The paper's appendix and its published notebooks differ; `PRESETS` has both.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import numpy.typing as npt
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.trials import Trial, made_by
 
-# Raised with whatever changes the tracks: what was stored of them is known by it.
+# Increase with every change to the simulation, to invalidate stored results.
 VERSION = 1
 N_STATES = 4
 TEST_SEED_OFFSET = 100
 
-# Each kind of randomness has a stream of its own, so that changing the emission or the noise leaves the path alone.
+# Separate random streams: changing the emission or the noise keeps the path.
 _EMISSION, _PATH, _SPEED, _NOISE = range(4)
 
 # Regions of the plane: right end, left end, upper straight, lower straight. W = weight * _NORMALS, w = weight * _OFFSETS.
@@ -36,20 +36,20 @@ _OFFSETS = np.array([-2.0, -2.0, -1.0, -1.0])
 
 @dataclass(frozen=True)
 class NascarParameters:
-    """Everything that shapes a simulation. The defaults are the notebooks' standard setting.
+    """Parameters of a simulation. The defaults are the notebooks' standard setting.
 
     tau                temperature of the states; small means hard
-    transition_scale   c: multiplies the whole linear map from place to logits; small means soft
-    gamma              stickiness in [0, 1): the share of the logits that is the last state
-    s_min              each stretch in one state has a speed drawn from U(s_min, 1); 1 means constant speed
+    transition_scale   c, multiplies the linear map from position to logits; small means soft
+    gamma              stickiness in [0, 1): weight of the previous state in the logits
+    s_min              each bout has a speed drawn from U(s_min, 1); 1 means constant speed
     transition_weight  steepness of the four regions' borders: 100 in the notebooks, 10 in the appendix
-    track              "rounded" (semicircular ends) or "square" (every state is a straight move)
-    step               length of a move on the square track
-    turn               angle of a move on the rounded track's ends, radians
-    straight_steps     lengths of a move on the rounded track's upper (to the right) and lower (to the left) straight
+    track              "rounded" (semicircular ends) or "square" (every state moves straight)
+    step               step length on the square track
+    turn               step angle on the rounded track's ends, in radians
+    straight_steps     step lengths on the rounded track's upper (rightward) and lower (leftward) straight
     start_state        index of the state before the first sample
-    start              place before the first sample
-    n_channels         N, the number of observed channels (the emission matrix decides where one is given)
+    start              position before the first sample
+    n_channels         N, the number of observed channels; ignored if an emission matrix is given
     noise              standard deviation of the observation noise
     """
 
@@ -84,14 +84,14 @@ class NascarParameters:
             pair = getattr(self, name)
             if len(pair) != 2 or not all(math.isfinite(value) for value in pair):
                 raise ConfigError(f"{name} is {pair}; it must be two finite numbers.")
-            object.__setattr__(self, name, tuple(map(float, pair)))  # an array would not tell all its digits
+            object.__setattr__(self, name, tuple(map(float, pair)))  # the recipe needs all digits
         if int(self.n_channels) != self.n_channels or self.n_channels < 1:
-            raise ConfigError(f"n_channels is {self.n_channels}; it must be a whole number of at least 1.")
+            raise ConfigError(f"n_channels is {self.n_channels}; it must be an integer of at least 1.")
         if not (math.isfinite(self.noise) and self.noise >= 0):
-            raise ConfigError(f"noise is {self.noise}; the standard deviation must be finite and not negative.")
+            raise ConfigError(f"noise is {self.noise}; it must be finite and non-negative.")
 
     def dynamics(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """(A [K, 2, 2], b [K, 2]): the move of each state."""
+        """Return A [K, 2, 2] and b [K, 2] of each state."""
         if self.track == "square":
             return np.tile(np.eye(2), (N_STATES, 1, 1)), self.step * np.array([[0, -1], [0, 1], [1, 0], [-1, 0]])
         cos, sin = math.cos(self.turn), math.sin(self.turn)
@@ -102,7 +102,7 @@ class NascarParameters:
         return moves, np.array([around[:, 0], around[:, 1], [upper, 0.0], [-lower, 0.0]])
 
     def transitions(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """(W [K, 2], w [K]): the linear map from place to logits, with c and (1 - gamma) in it."""
+        """Return W [K, 2] and w [K], including the factors c and (1 - gamma)."""
         factor = (1 - self.gamma) * self.transition_scale * self.transition_weight
         return factor * _NORMALS, factor * _OFFSETS
 
@@ -111,8 +111,8 @@ _STANDARD = NascarParameters()
 _SOFT = NascarParameters(tau=0.99, transition_scale=0.02, gamma=0.25, track="square")
 _VARIABLE_SPEED = replace(_STANDARD, s_min=0.5)
 
-# The notebooks' settings go by their plain names. The appendix's own differ in transition weights of 10 and in always
-# having the rounded track; it leaves c, tau and gamma of the soft setting open, so those stay the notebooks'.
+# Plain names are the notebooks' settings. The appendix has transition weights of 10 and always the rounded track. It does
+# not state c, tau and gamma of the soft setting, so those are the notebooks'.
 PRESETS: dict[str, NascarParameters] = {
     "standard": _STANDARD,
     "soft": _SOFT,
@@ -124,7 +124,7 @@ PRESETS: dict[str, NascarParameters] = {
 
 
 def parameters(setting: str = "standard", **changes: Any) -> NascarParameters:
-    """A preset with `changes` to it.
+    """Return a preset with changes.
 
     setting   "standard", "soft" or "variable_speed", or one of them with "_appendix" (docs/scores.md)
     changes   fields of `NascarParameters`
@@ -139,10 +139,7 @@ def parameters(setting: str = "standard", **changes: Any) -> NascarParameters:
 
 
 def emission(n_channels: int = 10, seed: int = 0) -> npt.NDArray[np.float64]:
-    """The emission matrix C [N, 2] of a seed, entries N(0, 1).
-
-    n_channels   N, rows of the matrix
-    """
+    """Draw the emission matrix C [n_channels, 2] of a seed, with entries from N(0, 1)."""
     if n_channels < 1:
         raise ConfigError(f"n_channels is {n_channels}; it must be at least 1.")
     return _generator(seed, _EMISSION).standard_normal((n_channels, 2))
@@ -156,64 +153,62 @@ def simulate(
     noise_seed: int | None = None,
     **changes: Any,
 ) -> Trial:
-    """One trial of T samples, with true soft `states`, `labels` (the largest state) and `position` (latent x).
+    """Simulate one trial with true soft `states`, `labels` (the largest state) and `position` (latent x).
 
-    `changes` are fields of `NascarParameters`. `noise_seed` redraws the observation noise alone.
-
-    setting    "standard", "soft" or "variable_speed", or one of them with "_appendix" (docs/scores.md)
-    T          how many samples
-    seed       of path, speeds, noise and emission, each with a random stream of its own
-    emission   [N, 2] matrix through which the path is seen; None draws that of the seed
+    setting      "standard", "soft" or "variable_speed", optionally with "_appendix" (docs/scores.md)
+    T            number of samples
+    seed         seed of path, speeds, noise and emission, with separate random streams
+    emission     [N, 2] emission matrix; None draws one from the seed
+    noise_seed   seed of the observation noise, `seed` by default
+    changes      fields of `NascarParameters`
     """
     noise = seed if noise_seed is None else noise_seed
-    return _simulated(
-        parameters(setting, **changes), T, (seed, seed, noise), f"nascar {setting}, seed {seed}", emission
-    )
+    return _simulate(parameters(setting, **changes), T, (seed, seed, noise), f"nascar {setting}, seed {seed}", emission)
 
 
 def train_test(
     setting: str = "standard", seed: int = 0, T: int = 1000, emission: npt.ArrayLike | None = None, **changes: Any
 ) -> tuple[Trial, Trial]:
-    """Two trials seen through one emission matrix: train with `seed`, test with 100 + `seed`.
+    """Simulate a training trial with `seed` and a test trial with 100 + `seed`, with the same emission matrix.
 
-    setting   "standard", "soft" or "variable_speed", or one of them with "_appendix" (docs/scores.md)
-    T         how many samples each
+    setting   "standard", "soft" or "variable_speed", optionally with "_appendix" (docs/scores.md)
+    T         number of samples of each
     changes   fields of `NascarParameters`
     """
     chosen = parameters(setting, **changes)
     train, test = (
-        _simulated(chosen, T, (s, seed, s), f"nascar {setting}, seed {s}", emission)
+        _simulate(chosen, T, (s, seed, s), f"nascar {setting}, seed {s}", emission)
         for s in (seed, TEST_SEED_OFFSET + seed)
     )
     return train, test
 
 
 def paper_train_test(setting: str = "standard", T: int = 1000, **changes: Any) -> tuple[Trial, Trial]:
-    """The pairing of the paper's notebooks: one emission, train seed 0, test seed 1.
+    """Simulate the training and test trial of the paper's notebooks: seeds 0 and 1, with the same emission.
 
-    On the standard tracks the notebooks' test trial is the train trial's path with new observation noise.
+    On the standard tracks, the notebooks' test trial is the path of the training trial with new observation noise.
 
-    setting   "standard", "soft" or "variable_speed", or one of them with "_appendix" (docs/scores.md)
-    T         how many samples each
+    setting   "standard", "soft" or "variable_speed", optionally with "_appendix" (docs/scores.md)
+    T         number of samples of each
     changes   fields of `NascarParameters`
     """
     chosen = parameters(setting, **changes)
-    train = _simulated(chosen, T, (0, 0, 0), f"nascar {setting}, seed 0")
+    train = _simulate(chosen, T, (0, 0, 0), f"nascar {setting}, seed 0")
     if setting.startswith("soft"):
-        return train, _simulated(chosen, T, (1, 0, 1), f"nascar {setting}, seed 1")
-    return train, _simulated(chosen, T, (0, 0, 1), f"nascar {setting}, new noise")
+        return train, _simulate(chosen, T, (1, 0, 1), f"nascar {setting}, seed 1")
+    return train, _simulate(chosen, T, (0, 0, 1), f"nascar {setting}, new noise")
 
 
-def _simulated(
+def _simulate(
     chosen: NascarParameters, T: int, seeds: tuple[int, int, int], name: str, given: npt.ArrayLike | None = None
 ) -> Trial:
-    """A trial from the seeds of path, emission and noise, or seen through a given matrix."""
+    """Simulate a trial from the seeds of path, emission and noise, or with a given emission matrix."""
     if int(T) != T or T < 1:
-        raise ConfigError(f"T is {T}; it must be a whole number of at least 1 sample.")
-    T, (path, seen, drawn) = int(T), seeds
-    matrix = emission(chosen.n_channels, seen) if given is None else _checked(given)
+        raise ConfigError(f"T is {T}; it must be an integer of at least 1.")
+    T, (path, emission_seed, noise_seed) = int(T), seeds
+    matrix = emission(chosen.n_channels, emission_seed) if given is None else _check_emission(given)
     states, position = _path(chosen, T, path)
-    noise = _generator(drawn, _NOISE).standard_normal((T, len(matrix)))
+    noise = _generator(noise_seed, _NOISE).standard_normal((T, len(matrix)))
     trial = Trial(
         y=position @ matrix.T + chosen.noise * noise,
         labels=states.argmax(axis=1),
@@ -222,18 +217,18 @@ def _simulated(
         name=name,
     )
     if given is not None:
-        return trial  # the matrix is the caller's, so the trial is known by its content
-    asked = f"{T} samples, path {int(path)}, emission {int(seen)}, noise {int(drawn)}"
-    return made_by(f"nascar {VERSION}, {asked}, {chosen}", trial)
+        return trial  # no recipe: the matrix is the caller's, so the content identifies the trial
+    seeds_used = f"{T} samples, path {int(path)}, emission {int(emission_seed)}, noise {int(noise_seed)}"
+    return made_by(f"nascar {VERSION}, {seeds_used}, {chosen}", trial)
 
 
 def _generator(seed: int, stream: int) -> np.random.Generator:
     if int(seed) != seed or seed < 0:
-        raise ConfigError(f"seed is {seed}; it must be a whole number of at least 0.")
+        raise ConfigError(f"seed is {seed}; it must be a non-negative integer.")
     return np.random.default_rng([int(seed), stream])
 
 
-def _checked(given: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def _check_emission(given: npt.ArrayLike) -> npt.NDArray[np.float64]:
     matrix = np.asarray(given, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[1] != 2 or not len(matrix) or not np.isfinite(matrix).all():
         raise DataError(f"emission has shape {matrix.shape}; expected finite numbers [channels, 2].")
@@ -241,7 +236,7 @@ def _checked(given: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def _path(chosen: NascarParameters, T: int, seed: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """(z [T, K], x [T, 2]). Each sample needs the one before it: plain floats are the fastest loop here."""
+    """Simulate z [T, K] and x [T, 2]; a loop over plain floats is fastest here."""
     W, w = chosen.transitions()
     A, b = chosen.dynamics()
     gamma, tau = chosen.gamma, chosen.tau
@@ -257,7 +252,7 @@ def _path(chosen: NascarParameters, T: int, seed: int) -> tuple[npt.NDArray[np.f
     for t in range(T):
         logits = [u * x0 + v * x1 + c + gamma * p + g for (u, v, c), p, g in zip(rows, z, gumbel[t], strict=True)]
         top = max(logits)
-        weights = [exp((logit - top) / tau) for logit in logits]  # at most 1; far ones underflow to 0, as they should
+        weights = [exp((logit - top) / tau) for logit in logits]  # underflow to 0 is intended
         total = sum(weights)
         z = [weight / total for weight in weights]
         if (now := weights.index(1.0)) != state:

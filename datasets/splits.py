@@ -1,4 +1,4 @@
-"""What is fitted, and what is held out as new: said once, for pages and for the scripts that they export."""
+"""Splits into training and held-out data, shared by pages and the scripts they export."""
 
 from __future__ import annotations
 
@@ -20,70 +20,72 @@ _FIRST, _LAST = f"first {round(100 * (1 - HELD_OUT))} %", f"last {round(100 * HE
 
 
 def split_recording(table: KeypointTable) -> tuple[KeypointSet, KeypointSet]:
-    """The first part of one recording to fit and the rest to test on; of several the first ones, and the last."""
+    """Split several recordings into the first and the last ones, or a single recording in time."""
     if table.recordings:
-        tables, n = table.split(), _held_out(len(table.recordings))
+        tables, n = table.split(), _count_held_out(len(table.recordings))
         return KeypointSet(tables[:-n], table.name), KeypointSet(tables[-n:], table.name)
-    at = cut(table.n_frames)
-    began = table.start_seconds + at / table.rate_hz
+    at = split_point(table.n_frames)
+    start = table.start_seconds + at / table.rate_hz
     first, last = table.slice(0, at, _FIRST), table.slice(at, table.n_frames, _LAST)
-    return KeypointSet((first,), table.name), KeypointSet((replace(last, start_seconds=began),), table.name)
+    return KeypointSet((first,), table.name), KeypointSet((replace(last, start_seconds=start),), table.name)
 
 
 def split_trials(trials: Trials) -> tuple[Trials, Trials]:
-    """The first trials to fit and the last to test on; a single one is cut in time."""
+    """Split several trials into the first and the last ones, or a single trial in time."""
     if len(trials) > 1:
-        n = _held_out(len(trials))
+        n = _count_held_out(len(trials))
         return replace(trials, trials=trials.trials[:-n]), replace(trials, trials=trials.trials[-n:])
     trial = trials[0]
-    at = cut(trial.n_samples)
+    at = split_point(trial.n_samples)
     return (
         replace(trials, trials=(replace(trial.slice(0, at), name=_FIRST),)),
         replace(trials, trials=(replace(trial.slice(at, trial.n_samples), name=_LAST),)),
     )
 
 
-def _held_out(n: int) -> int:
-    """How many of `n` trials are held out."""
+def _count_held_out(n: int) -> int:
+    """Return the number of held-out trials out of n."""
     return max(1, round(HELD_OUT * n))
 
 
-def cut(n: int) -> int:
-    """Where to cut `n` samples."""
+def split_point(n: int) -> int:
+    """Return the sample at which to split n samples."""
     if n < LEAST_SAMPLES:
         raise DataError(
-            f"There are {n} samples; at least {LEAST_SAMPLES} are needed to fit on some and test on the rest."
+            f"There are {n} samples; at least {LEAST_SAMPLES} are needed to split them into training and test data."
         )
     return int((1 - HELD_OUT) * n)
 
 
 def is_part(name: str) -> bool:
-    """Whether a trial of that name is a part of one recording."""
+    """Return True if a trial of this name is part of a split recording."""
     return re.fullmatch(r"(first|last) \d+ %", name) is not None
 
 
 def usable(train: Trials, test: Trials) -> tuple[Trials, Trials, list[str]]:
-    """Both without channels that the fitted trials never show moving, and a sentence on these."""
-    # The smallest and the largest known value of each channel; infinite where there is none.
+    """Drop channels that are constant in the training trials; return both sides and notes."""
+    # Infinite for channels without values.
     low = np.min([np.fmin.reduce(trial.y, axis=0, initial=np.inf) for trial in train], axis=0)
     high = np.max([np.fmax.reduce(trial.y, axis=0, initial=-np.inf) for trial in train], axis=0)
     scale = np.maximum(np.abs(low), np.abs(high))
     with np.errstate(invalid="ignore"):
-        moves = np.isfinite(low) & np.isfinite(high) & (high - low > 1e-6 * np.maximum(scale, 1e-12))
-    if moves.all():
+        varies = np.isfinite(low) & np.isfinite(high) & (high - low > 1e-6 * np.maximum(scale, 1e-12))
+    if varies.all():
         return train, test, []
     names = train[0].channels
-    lost = [names[i] for i in np.flatnonzero(~moves)]
-    if not moves.any():
+    lost = [names[i] for i in np.flatnonzero(~varies)]
+    if not varies.any():
         raise DataError(
-            f"None of the {len(names)} channels of {train.name!r} varies in the trials to be fitted. "
+            f"None of the {len(names)} channels of {train.name!r} varies in the training trials. "
             "Check the file, or choose other columns."
         )
-    said = f"left out, since they never vary in the fitted trials: {first_of(lost, 4)}"
-    fitted, new = (replace(side, trials=tuple(with_channels(trial, moves) for trial in side)) for side in (train, test))
-    return fitted, new, [said]
+    note = f"left out, since they are constant in the training trials: {first_of(lost, 4)}"
+    fitted, new = (
+        replace(side, trials=tuple(select_channels(trial, varies) for trial in side)) for side in (train, test)
+    )
+    return fitted, new, [note]
 
 
-def with_channels(trial: Trial, kept: npt.NDArray[np.bool_]) -> Trial:
-    """The trial with some of its channels."""
+def select_channels(trial: Trial, kept: npt.NDArray[np.bool_]) -> Trial:
+    """Return the trial with the channels in the mask `kept`."""
     return replace(trial, y=trial.y[:, kept], channels=tuple(np.array(trial.channels, dtype=object)[kept]))

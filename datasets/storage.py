@@ -1,6 +1,6 @@
-"""One folder for everything the application keeps on disk, and locks and repairs of what lies in it.
+"""The data folder of the application, with its caches and file locks.
 
-The folder is the operating system's usual place for application data; `GDM_DATA_DIR` names another one.
+By default it is the operating system's folder for application data; `GDM_DATA_DIR` overrides it.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from gdm_core.errors import ConfigError, DataError
 ENVIRONMENT_VARIABLE = "GDM_DATA_DIR"
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
-MOST_FILES = 200  # that are listed
+MOST_FILES = 200  # in a listing
 CACHES = ("formula1", "fastf1", "calms21")
 
 
 def data_dir() -> Path:
-    """The data folder, created when it is not there yet."""
+    """Return the data folder, creating it if needed."""
     chosen = os.environ.get(ENVIRONMENT_VARIABLE, "").strip()
     path = Path(chosen).expanduser() if chosen else Path(platformdirs.user_data_dir("gdm-studio", appauthor=False))
     return _make_folder(path.absolute())
 
 
 def cache_dir(name: str) -> Path:
-    """The folder of one cache below the data folder, created when it is not there yet."""
+    """Return the folder of a cache, creating it if needed."""
     if name not in CACHES:
         raise ConfigError(f"There is no cache named {name!r}; the caches are {', '.join(CACHES)}.")
     return _make_folder(data_dir() / name)
 
 
 def files_below(endings: tuple[str, ...]) -> list[str]:
-    """Names of the first files below the data folder that end so; the app's own caches and hidden ones are left out."""
+    """List files in the data folder with these endings, except caches and hidden files, up to MOST_FILES."""
     root, found = data_dir(), list[str]()
     for path in sorted(root.rglob("*")):
         inside = path.relative_to(root)
@@ -55,53 +55,56 @@ def files_below(endings: tuple[str, ...]) -> list[str]:
 
 
 def move_aside(path: Path) -> Path:
-    """Rename a damaged file so that nothing reads it again and nothing in it is lost; the new name."""
+    """Rename a damaged file, and return its new path."""
     for attempt in range(1000):
         aside = path.with_name(f"{path.name}.damaged-{attempt}" if attempt else f"{path.name}.damaged")
         if not aside.exists():
             try:
                 path.replace(aside)
             except OSError as error:
-                raise StorageError(f"{path} is damaged, and cannot be moved aside. {cannot_write(error)}") from error
+                raise StorageError(
+                    f"{path} is damaged, and cannot be moved aside. {describe_write_error(error)}"
+                ) from error
             return aside
     raise DataError(f"There are too many damaged copies of {path.name} in {path.parent}. Delete some of them.")
 
 
 class StorageError(DataError):
-    """The disk is full, or takes nothing."""
+    """The disk is full or read-only."""
 
 
-def is_of_storage(error: BaseException) -> bool:
-    """Whether the disk is full or takes nothing. Errors of the network are OSErrors as well."""
-    if isinstance(error, StorageError | sqlite3.OperationalError):  # FastF1 keeps downloads in such a file
+def is_storage_error(error: BaseException) -> bool:
+    """Return True if the disk is full or read-only; network errors are OSErrors too."""
+    if isinstance(error, StorageError | sqlite3.OperationalError):  # FastF1 caches downloads in SQLite
         return True
     return isinstance(error, OSError) and error.errno in _FULL
 
 
-def cannot_write(error: BaseException) -> str:
-    """What to do where the data folder takes nothing."""
-    why = getattr(error, "strerror", None) or error
-    return f"The data folder cannot be written to ({why}). Make room in it, or set {ENVIRONMENT_VARIABLE} to another folder."
+def describe_write_error(error: BaseException) -> str:
+    """Return a message for a data folder that cannot be written."""
+    reason = getattr(error, "strerror", None) or error
+    return (
+        f"The data folder is not writable ({reason}). Free some space, or set {ENVIRONMENT_VARIABLE} to another folder."
+    )
 
 
 @contextmanager
 def file_lock(path: Path, timeout_s: float, what: str, waiting: Callable[[], None] | None = None) -> Iterator[None]:
-    """Hold a lock that every process and thread on this machine respects and that dies with its holder.
+    """Hold a lock between processes and threads on this machine; it is released if its holder dies.
 
-    `waiting()` is called again and again until the lock is had; what it raises ends the waiting.
+    `waiting()` is called repeatedly until the lock is acquired, and may raise to stop waiting.
     """
     _make_folder(path.parent)
     until = time.monotonic() + timeout_s
     try:
         opened = path.open("a+b")
     except OSError as error:
-        raise StorageError(f"{what} needs to write. {cannot_write(error)}") from error
+        raise StorageError(f"{what} needs a lock file. {describe_write_error(error)}") from error
     with opened as handle:
         while not _try_lock(handle):
             if time.monotonic() >= until:
                 raise DataError(
-                    f"{what} is still running after {timeout_s:.0f} s of waiting, and only one may run at a time. "
-                    "Wait for it to finish, then try again."
+                    f"{what} is still running elsewhere after {timeout_s:.0f} s. Wait for it to finish, then try again."
                 )
             if waiting is not None:
                 waiting()

@@ -1,4 +1,4 @@
-"""Your own data: CSV, Parquet, NPZ and XLSX tables, what their columns are for, and how they become Trials."""
+"""The user's own tables (CSV, Parquet, NPZ, XLSX): roles of columns, quality reports and conversion to Trials."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gdm_core.trials import Trial, Trials, working_precision
 
 from .readers.formats import READABLE, read_frame
 from .readers.quality import LOW_SCORE, ChannelQuality, QualityReport, channel_quality, fill_gaps, outlier_mask
-from .readers.roles import Role, check_roles, guess_roles, having, numeric_values, remarks, word
+from .readers.roles import Role, check_roles, columns_with, describe_column, format_cell, guess_roles, numeric_values
 from .readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, open_source, path_within
-from .readers.timing import Clock, TimeUnit, clock_from_steps, nearest, read_clock, resample
+from .readers.timing import Clock, TimeUnit, clock_from_steps, nearest_sample, read_clock, resample
 
 __all__ = [
     "DEFAULT_LIMITS", "READABLE", "TEMPLATES", "Clock", "Limits", "QualityReport", "Role", "Table", "path_within",
@@ -30,13 +30,13 @@ MOST_TRIALS = 10_000
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table as read, with a guessed role for each column. Pass edited roles to `report` and `to_trials`.
+    """A table with a guessed role for each column. Pass edited roles to `report` and `to_trials`.
 
-    `sheets` are the names of a workbook's sheets, none for other files, and `sheet` the one that was read.
-
-    frame   the table itself
-    name    of the file
-    notes   how it was understood, in sentences
+    frame    the table itself
+    name     name of the file
+    notes    sentences about how the file was read
+    sheets   names of all sheets of a workbook, else empty
+    sheet    name of the sheet that was read
     """
 
     frame: pd.DataFrame
@@ -48,22 +48,22 @@ class Table:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of all columns, in the file's order."""
+        """Names of all columns, in file order."""
         return tuple(self.frame.columns)
 
     @property
     def n_rows(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         return len(self.frame)
 
     def clock(self, roles: Mapping[str, Role | str] | None = None, unit: TimeUnit = "auto") -> Clock | None:
-        """What the time column says, None where no column has that role. Groups are timed one by one.
+        """Return the clock of the time column, or None without one. Steps between groups do not count.
 
-        roles   by column, in place of the guessed ones; columns not named are ignored
-        unit    of the time column; "auto" guesses
+        roles   column -> role, instead of the guesses; other columns are ignored
+        unit    unit of the time column; "auto" guesses
         """
-        checked = self._checked(roles)
-        name = having(checked, Role.TIME)
+        checked = self._check_roles(roles)
+        name = columns_with(checked, Role.TIME)
         if not name:
             return None
         whole = read_clock(self.frame[name[0]], name[0], unit)
@@ -76,19 +76,23 @@ class Table:
         return clock_from_steps(whole.seconds, whole.unit, inside, name[0], whole.start)
 
     def report(self, roles: Mapping[str, Role | str] | None = None, unit: TimeUnit = "auto") -> QualityReport:
-        """Missing values, gaps, outliers and the clock, for the columns that are channels or positions.
+        """Report missing values, gaps, outliers and the clock of channels and positions.
 
-        roles   by column, in place of the guessed ones; columns not named are ignored
-        unit    of the time column; "auto" guesses
+        roles   column -> role, instead of the guesses; other columns are ignored
+        unit    unit of the time column; "auto" guesses
         """
-        checked = self._checked(roles)
+        checked = self._check_roles(roles)
         names = self._channels(checked, True)
         notes = list(self.notes)
         qualities: list[ChannelQuality] = []
-        for name in names:  # one by one: a long table is larger than all that is found out about it
-            qualities += channel_quality(self._numbers((name,)), (name,))
-            notes += remarks(name, self.frame[name], used=True)
-        notes += [said for name in having(checked, Role.IGNORE) for said in remarks(name, self.frame[name], used=False)]
+        for name in names:  # one by one, to save memory
+            qualities += channel_quality(self._read_values((name,)), (name,))
+            notes += describe_column(name, self.frame[name], used=True)
+        notes += [
+            said
+            for name in columns_with(checked, Role.IGNORE)
+            for said in describe_column(name, self.frame[name], used=False)
+        ]
         clock = self.clock(checked, unit)
         if clock is not None:
             notes.append(clock.sentence())
@@ -96,7 +100,7 @@ class Table:
         if len(sizes) > 1:
             least, most = f"{min(sizes):,}", f"{max(sizes):,}"
             notes.append(f"{len(sizes):,} trials of {least if least == most else f'{least} to {most}'} samples")
-        scores = self._numbers(tuple(having(checked, Role.SCORE)))
+        scores = self._read_values(tuple(columns_with(checked, Role.SCORE)))
         low = int(np.count_nonzero(scores < LOW_SCORE))
         return QualityReport(self.n_rows, tuple(qualities), low_scores=low, notes=tuple(notes))
 
@@ -110,64 +114,64 @@ class Table:
         drop_outliers: bool = False,
         position_is_channel: bool = True,
     ) -> Trials:
-        """The table as Trials, one for each value of the group column.
+        """Convert the table to Trials, one for each value of the group column.
 
-        roles           of the columns, guessed if None; columns not named are ignored
-        rate_hz         samples a second; from the time column if None, 1 without one
-        resample_to_fixed_step   put samples on a clock of fixed step (for irregular time); gaps of more than three
-                        usual steps stay missing unless `fill_seconds` is longer
-        fill_seconds    interpolate gaps up to this long; longer ones stay missing
-        drop_outliers   count values that jump out of line as missing (before filling)
-        position_is_channel      whether the two position columns are also observations
-        unit            of the time column; "auto" guesses
+        roles           column -> role, instead of the guesses; other columns are ignored
+        rate_hz         samples per second; by default from the time column, else 1
+        resample_to_fixed_step   resample to a fixed step, for irregular time; gaps of more than three steps stay missing
+                        unless `fill_seconds` is longer
+        fill_seconds    interpolate gaps up to this length; longer ones stay missing
+        drop_outliers   treat outliers as missing, before filling
+        position_is_channel      use the two position columns as channels too
+        unit            unit of the time column; "auto" guesses
         """
-        checked = self._checked(roles)
+        checked = self._check_roles(roles)
         channels = self._channels(checked, position_is_channel)
         clock = self.clock(checked, unit)
         usual = None if clock is None else clock.rate_hz
         rate = rate_hz if rate_hz is not None else usual or 1.0
         if not (np.isfinite(rate) and rate > 0):
-            raise ConfigError(f"rate_hz is {rate}; it must be a positive number of samples a second.")
+            raise ConfigError(f"rate_hz is {rate}; it must be positive, in samples per second.")
         if not fill_seconds >= 0:
-            raise ConfigError(f"fill_seconds is {fill_seconds}; it must be 0 or more.")
+            raise ConfigError(f"fill_seconds is {fill_seconds}; it must be non-negative.")
         if resample_to_fixed_step and usual is None:
             raise ConfigError(
-                "Resampling needs a time column in seconds, milliseconds or dates. Give one the role time."
+                "Resampling needs a time column in seconds, milliseconds or dates. Assign the role time to one."
             )
-        y = self._numbers(channels)  # [rows, N]
-        placed = tuple(having(checked, Role.POSITION))
-        position = self._numbers(placed) if placed else None
+        y = self._read_values(channels)  # [rows, N]
+        placed = tuple(columns_with(checked, Role.POSITION))
+        position = self._read_values(placed) if placed else None
         labels, label_names = self._labels(checked)
         trials: list[Trial] = []
         for group, rows in self._groups(checked):
-            values = y if len(rows) == self.n_rows else y[rows]  # a large single trial is not copied
+            values = y if len(rows) == self.n_rows else y[rows]  # do not copy a large single trial
             if drop_outliers:
                 values = np.where(outlier_mask(values), np.float32(np.nan), values)
             place = None if position is None else position[rows]
             label = None if labels is None else labels[rows]
             if resample_to_fixed_step and clock is not None and usual is not None:
-                bridge = max(fill_seconds, 3 / usual)  # steps of irregular length are not gaps yet
-                values, place, label = _on_fixed_clock(clock.seconds[rows], values, place, label, rate, bridge, group)
+                bridge = max(fill_seconds, 3 / usual)  # irregular steps are not gaps
+                values, place, label = _resample_trial(clock.seconds[rows], values, place, label, rate, bridge, group)
             values, _ = fill_gaps(values, round(fill_seconds * rate))
-            values.flags.writeable = False  # nobody else has it: the trial need not copy it
-            start = 0.0 if clock is None else _began(clock, rows, rate, resample_to_fixed_step)
+            values.flags.writeable = False  # lets the trial keep it without a copy
+            start = 0.0 if clock is None else _start_time(clock, rows, rate, resample_to_fixed_step)
             trials.append(Trial(values, rate, channels, labels=label, position=place, name=group, start_seconds=start))
         return Trials(tuple(trials), self.name, label_names)
 
-    def _checked(self, roles: Mapping[str, Role | str] | None) -> dict[str, Role]:
+    def _check_roles(self, roles: Mapping[str, Role | str] | None) -> dict[str, Role]:
         return check_roles(self.frame, self.roles if roles is None else roles)
 
     def _channels(self, roles: Mapping[str, Role], position_too: bool) -> tuple[str, ...]:
-        names = tuple(having(roles, Role.CHANNEL, *([Role.POSITION] if position_too else [])))
+        names = tuple(columns_with(roles, Role.CHANNEL, *([Role.POSITION] if position_too else [])))
         if not names:
-            alone = " Its rows have one field only: separate fields by commas, semicolons, tabs, bars or spaces."
+            hint = " It has a single column: separate fields by commas, semicolons, tabs, bars or spaces."
             raise DataError(
-                f"{self.name}: no column is a channel. Give the role channel to the columns to be modelled."
-                + (alone if len(self.columns) == 1 else "")
+                f"{self.name}: no column is a channel. Assign the role channel to the columns to model."
+                + (hint if len(self.columns) == 1 else "")
             )
         return names
 
-    def _numbers(self, names: tuple[str, ...]) -> npt.NDArray[Any]:
+    def _read_values(self, names: tuple[str, ...]) -> npt.NDArray[Any]:
         columns = [numeric_values(self.frame[name]) for name in names]
         y = np.empty((self.n_rows, len(names)), dtype=np.result_type(np.float32, *map(working_precision, columns)))
         for j, column in enumerate(columns):
@@ -175,29 +179,29 @@ class Table:
         return y
 
     def _labels(self, roles: Mapping[str, Role]) -> tuple[npt.NDArray[np.int64] | None, tuple[str, ...]]:
-        name = having(roles, Role.LABEL)
+        name = columns_with(roles, Role.LABEL)
         if not name:
             return None, ()
         column = self.frame[name[0]]
-        codes, words = pd.factorize(column, sort=True)  # NaN becomes -1, which is unlabelled
-        return codes.astype(np.int64), tuple(word(value) for value in words)
+        codes, words = pd.factorize(column, sort=True)  # NaN becomes -1, unlabelled
+        return codes.astype(np.int64), tuple(format_cell(value) for value in words)
 
     def _groups(self, roles: Mapping[str, Role]) -> list[tuple[str, npt.NDArray[np.int64]]]:
-        """(name, rows) of each trial, in the order of first appearance; rows without a group are left out."""
-        name = having(roles, Role.GROUP)
+        """Return (name, rows) of each trial in order of appearance; rows without a group are left out."""
+        name = columns_with(roles, Role.GROUP)
         if not name:
             return [(self.name, np.arange(self.n_rows))]
         codes, words = pd.factorize(self.frame[name[0]])
         if len(words) > MOST_TRIALS:
             raise DataError(
                 f"The column {name[0]!r} would split the table into {len(words):,} trials; the limit is {MOST_TRIALS:,}. "
-                "Give it another role."
+                "Assign another role."
             )
         if len(words) == 0:
-            raise DataError(f"The column {name[0]!r} is empty, so it names no trial. Give it the role ignore.")
+            raise DataError(f"The group column {name[0]!r} is empty. Assign the role ignore.")
         order = np.argsort(codes, kind="stable")
         bounds = np.searchsorted(codes[order], np.arange(len(words) + 1))
-        return [(f"{name[0]} {word(words[i])}", order[bounds[i] : bounds[i + 1]]) for i in range(len(words))]
+        return [(f"{name[0]} {format_cell(words[i])}", order[bounds[i] : bounds[i + 1]]) for i in range(len(words))]
 
 
 def read(
@@ -208,27 +212,28 @@ def read(
     progress: ProgressCallback | None = None,
     sheet: str | None = None,
 ) -> Table:
-    """A table from a path, or from bytes or an open file with the file's `name`.
+    """Read a table from a file.
 
-    every     keep each n-th row of a text table that is longer than the limit
-    progress  called with the share done, 0 to 1, and a sentence
-    sheet     of a workbook the one to read; if None the first with a column of numbers
     source    a path, bytes, or an open file
-    limits    the most that is taken
+    name      name of the file; needed for bytes
+    every     keep only every n-th row
+    limits    limits on the size of the file
+    progress  called with the share done, 0 to 1, and a sentence
+    sheet     sheet of a workbook; by default the first with a numeric column
     """
     if every < 1:
-        raise ConfigError(f"every is {every}; it must be 1 (keep all rows) or more.")
+        raise ConfigError(f"every is {every}; it must be at least 1 (keep all rows).")
     opened = open_source(source, name, limits, progress)
     found = read_frame(opened, every, sheet)
     frame, notes = found.frame, list(found.notes)
     if every > 1:
-        notes.append(f"only each {every}th row was kept")
-    opened.tell(1.0, f"{len(frame):,} rows, {len(frame.columns)} columns")
+        notes.append(f"only every {every}th row was kept")
+    opened.report_progress(1.0, f"{len(frame):,} rows, {len(frame.columns)} columns")
     return Table(frame, guess_roles(frame), opened.name, tuple(notes), found.sheets, found.sheet)
 
 
-def _began(clock: Clock, rows: npt.NDArray[np.int64], rate: float, in_order: bool) -> float:
-    """When these rows begin, in seconds on the file's own clock; `in_order` where late rows are sorted in."""
+def _start_time(clock: Clock, rows: npt.NDArray[np.int64], rate: float, in_order: bool) -> float:
+    """Return the time of the first row, in seconds on the file's clock; `in_order` if rows will be sorted."""
     known = clock.seconds[rows]
     known = known[np.isfinite(known)]
     if clock.start is None or not len(known):
@@ -237,7 +242,7 @@ def _began(clock: Clock, rows: npt.NDArray[np.int64], rate: float, in_order: boo
     return first if clock.rate_hz is not None else first / rate  # a counter of frames
 
 
-def _on_fixed_clock(
+def _resample_trial(
     seconds: npt.NDArray[np.float64],
     values: npt.NDArray[Any],
     place: npt.NDArray[Any] | None,
@@ -246,25 +251,25 @@ def _on_fixed_clock(
     max_gap: float,
     where: str,
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None, npt.NDArray[np.int64] | None]:
-    """Values, positions and labels of one trial at fixed steps; rows without a time are left out, late ones sorted in."""
+    """Resample one trial to fixed steps, without rows that have no time, after sorting by time."""
     known = np.flatnonzero(np.isfinite(seconds))
     if len(known) < 2:
-        raise DataError(f"{where}: fewer than two rows have a time, so it cannot be resampled.")
+        raise DataError(f"{where}: resampling needs at least two rows with a time.")
     known = known[np.argsort(seconds[known], kind="stable")]
-    known = known[np.concatenate([[True], np.diff(seconds[known]) > 0])]  # of rows at the same time the first counts
+    known = known[np.concatenate([[True], np.diff(seconds[known]) > 0])]  # keep the first row of each time
     at = seconds[known]
     new_place = None if place is None else resample(at, place[known], rate, max_gap)
-    new_label = None if label is None else label[known][nearest(at, rate)]
+    new_label = None if label is None else label[known][nearest_sample(at, rate)]
     return resample(at, values[known], rate, max_gap), new_place, new_label
 
 
-# ---- examples to download, fill in and upload again: every value is made up -----------------------------------------
+# ---- example files with invented values -----------------------------------------------------------------------------
 _ROWS = 120
 _RATE = 30.0
 
 
 def _example() -> pd.DataFrame:
-    """Two trials of two channels that swing fast, then slow, and say so in a label."""
+    """Return two trials of two channels that oscillate fast, then slowly, with labels."""
     half = _ROWS // 2
     seconds = np.arange(half) / _RATE
     fast = np.arange(half) < half // 2
@@ -323,7 +328,7 @@ TEMPLATES: dict[str, Callable[[IO[bytes]], object]] = {
 
 
 def template(name: str) -> bytes:
-    """The bytes of an example file; its name is one of TEMPLATES."""
+    """Return the content of an example file of TEMPLATES."""
     if name not in TEMPLATES:
         raise ConfigError(f"There is no template {name!r}; choose one of {', '.join(TEMPLATES)}.")
     out = io.BytesIO()

@@ -21,7 +21,7 @@ from fastf1.mvapi import get_circuit_info
 from gdm_core.errors import DataError
 
 from ..readers.source import brief
-from ..storage import cannot_write, is_of_storage, move_aside
+from ..storage import describe_write_error, is_storage_error, move_aside
 from . import extract
 from .laps import RACES, parts_of
 from .session import Corner, Event, FeedError, Reason, Session, SessionSlot
@@ -108,8 +108,8 @@ def rate_limited(where: str, error: Exception) -> FeedError:
 
 def unavailable(where: str, log: FeedLog, otherwise: Reason, why: str) -> FeedError:
     """The likeliest cause of missing data: the network, then the account, then the feed itself."""
-    if full := next((error for error in log.errors if is_of_storage(error)), None):
-        return FeedError(Reason.STORAGE, f"{where} could not be loaded. {cannot_write(full)}")
+    if full := next((error for error in log.errors if is_storage_error(error)), None):
+        return FeedError(Reason.STORAGE, f"{where} could not be loaded. {describe_write_error(full)}")
     if log.network_failed or log.offline:
         return FeedError(
             Reason.NO_NETWORK,

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import IO, Any
 
-from ..storage import StorageError, cannot_write, is_of_storage
+from ..storage import StorageError, describe_write_error, is_storage_error
 from .session import FeedError, Reason
 
 SECRETS = ("F1_USERNAME", "F1_PASSWORD")
@@ -36,9 +36,9 @@ def main(argument: str) -> int:
     except FeedError as error:
         _say(answers, kind="error", reason=error.reason.value, message=str(error))
     except Exception as error:
-        if not is_of_storage(error):
+        if not is_storage_error(error):
             raise
-        said = str(error) if isinstance(error, StorageError) else cannot_write(error)
+        said = str(error) if isinstance(error, StorageError) else describe_write_error(error)
         _say(answers, kind="error", reason=Reason.STORAGE.value, message=said)
     else:
         _say(answers, kind="done")

@@ -14,7 +14,7 @@ import pandas as pd
 from gdm_core.errors import ConfigError, DataError
 
 from .delimited import read_delimited
-from .roles import numeric_values, word
+from .roles import format_cell, numeric_values
 from .source import DEFAULT_LIMITS, Limits, Readable, Source, open_source
 from .timing import read_clock
 
@@ -66,10 +66,10 @@ def read_annotation(
             f"{opened.name} is not a table of labels (.csv, .tsv, .txt). Export it from BORIS, or save columns start, stop "
             "and behaviour."
         )
-    return annotation_of(read_delimited(opened)[0], rate_hz, opened)
+    return parse_annotation(read_delimited(opened)[0], rate_hz, opened)
 
 
-def annotation_of(frame: pd.DataFrame, rate_hz: float, opened: Source) -> Annotation:
+def parse_annotation(frame: pd.DataFrame, rate_hz: float, opened: Source) -> Annotation:
     """The same of a table that was read already; `opened` says what it is called."""
     columns = [str(column) for column in frame.columns]
     one = next((c for c in columns if c.strip().lower() == "observation id"), None)
@@ -83,13 +83,13 @@ def annotation_of(frame: pd.DataFrame, rate_hz: float, opened: Source) -> Annota
     if start and what and not stop:
         raise DataError(f"{opened.name}: the column {start!r} says when bouts begin, but none says when they stop.")
     if start and stop and what:
-        return _bouts_of(frame, start, stop, what, rate_hz, opened)
+        return _read_bouts(frame, start, stop, what, rate_hz, opened)
     if what and (sign := next((c for c in columns if c != what and _is_sign(frame[c])), None)):
-        return _events(frame, sign, what, rate_hz, opened)
-    return _rows(frame, what, rate_hz, opened)
+        return _read_events(frame, sign, what, rate_hz, opened)
+    return _read_row_labels(frame, what, rate_hz, opened)
 
 
-def _bouts_of(frame: pd.DataFrame, start: str, stop: str, what: str, rate_hz: float, source: Source) -> Annotation:
+def _read_bouts(frame: pd.DataFrame, start: str, stop: str, what: str, rate_hz: float, source: Source) -> Annotation:
     """Bouts from a table with a row for each."""
     in_frames = "frame" in start.lower()
     scale = 1.0 if in_frames else rate_hz
@@ -97,12 +97,12 @@ def _bouts_of(frame: pd.DataFrame, start: str, stop: str, what: str, rate_hz: fl
     last = np.rint(numeric_values(frame[stop]).astype(float) * scale)
     if in_frames:
         last += 1  # a bout in frames holds its last one
-    return _from_bouts(first, last, _names(frame[what]), source)
+    return _label_frames(first, last, _names(frame[what]), source)
 
 
 def _names(column: pd.Series[Any]) -> list[str]:
     """Behaviours as text, empty where there is none."""
-    return ["" if missing else word(value).strip() for value, missing in zip(column, column.isna(), strict=True)]
+    return ["" if missing else format_cell(value).strip() for value, missing in zip(column, column.isna(), strict=True)]
 
 
 def _is_sign(column: pd.Series[Any]) -> bool:
@@ -111,7 +111,7 @@ def _is_sign(column: pd.Series[Any]) -> bool:
     return {1, -1} <= {_SIGNS.get(value, 9) for value in said} <= set(_SIGNS.values())
 
 
-def _events(frame: pd.DataFrame, sign: str, what: str, rate_hz: float, source: Source) -> Annotation:
+def _read_events(frame: pd.DataFrame, sign: str, what: str, rate_hz: float, source: Source) -> Annotation:
     """Bouts from rows that say what starts or stops at a time, as BORIS lists its events."""
     columns = [str(column) for column in frame.columns]
     when = next((c for wanted in _EVENT_TIMES for c in columns if re.match(wanted, c.strip(), re.IGNORECASE)), None)
@@ -144,12 +144,12 @@ def _events(frame: pd.DataFrame, sign: str, what: str, rate_hz: float, source: S
         )
     bouts.sort(key=lambda bout: bout[0])
     first, last, done = zip(*bouts, strict=True)
-    found = _from_bouts(np.rint(np.array(first)), np.rint(np.array(last)), list(done), source)
+    found = _label_frames(np.rint(np.array(first)), np.rint(np.array(last)), list(done), source)
     left_out = (f"{points:,} point events have no length and were left out",) if points else ()
     return replace(found, notes=found.notes + left_out)
 
 
-def _rows(frame: pd.DataFrame, what: str | None, rate_hz: float, source: Source) -> Annotation:
+def _read_row_labels(frame: pd.DataFrame, what: str | None, rate_hz: float, source: Source) -> Annotation:
     """Return the labels of a table with one row a frame."""
     others = [str(c) for c in frame.columns if not _WHEN.search(str(c).strip()) and frame[c].notna().any()]
     column = what or (others[0] if len(others) == 1 else None)
@@ -159,13 +159,13 @@ def _rows(frame: pd.DataFrame, what: str | None, rate_hz: float, source: Source)
             "Name the one that holds the labels."
         )
     codes, found = pd.factorize(frame[column], sort=True)
-    words = tuple(word(value) for value in found)
+    words = tuple(format_cell(value) for value in found)
     if not 0 < len(words) <= MOST_LABELS or sum(map(_is_decimal, words)) > len(words) / 2:
         held = f"{len(words):,} different values" + (f", such as {words[0]!r}" if words else "")
         raise DataError(
             f"{source.name}: the column {column!r} holds {held}. Give a file with a label a frame, or with bouts."
         )
-    return _on_frames(frame, Annotation(codes.astype(np.int64), words), rate_hz)
+    return _spread_over_frames(frame, Annotation(codes.astype(np.int64), words), rate_hz)
 
 
 def _is_decimal(text: str) -> bool:
@@ -176,7 +176,7 @@ def _is_decimal(text: str) -> bool:
     return math.isfinite(value) and not value.is_integer()
 
 
-def _on_frames(frame: pd.DataFrame, rows: Annotation, rate_hz: float) -> Annotation:
+def _spread_over_frames(frame: pd.DataFrame, rows: Annotation, rate_hz: float) -> Annotation:
     """Labels of rows as labels of frames: the same, unless a time column says that rows come at another rate."""
     when = next((str(c) for c in frame.columns if re.match(r"(time|timestamp|seconds?)\b", str(c), re.I)), None)
     if when is None or len(frame) < 2:
@@ -198,7 +198,7 @@ def _on_frames(frame: pd.DataFrame, rows: Annotation, rate_hz: float) -> Annotat
     return replace(rows, labels=rows.labels[at], notes=(*rows.notes, note))
 
 
-def _from_bouts(
+def _label_frames(
     first: npt.NDArray[np.float64], last: npt.NDArray[np.float64], what: list[str], source: Source
 ) -> Annotation:
     """first and last [bouts]: each bout holds the frames from first up to, not including, last."""

@@ -17,7 +17,7 @@ import pandas as pd
 
 from gdm_core.errors import DataError
 
-from .pose import KeypointTable, finished, with_labels
+from .pose import KeypointTable, finish_table, with_labels
 from .source import Source, refuse_damage
 from .timing import read_clock
 
@@ -31,7 +31,7 @@ def open_archive(source: Source) -> Iterator[zipfile.ZipFile]:
         with refuse_damage(f"{source.name} is not a readable {source.suffix} file", "It may be damaged."):
             archive = zipfile.ZipFile(file)
         with archive:
-            _check(archive, source)
+            _check_archive(archive, source)
             yield archive
 
 
@@ -54,7 +54,7 @@ def measure(file: IO[bytes], most: int) -> int:
     return total
 
 
-def _check(archive: zipfile.ZipFile, source: Source) -> None:
+def _check_archive(archive: zipfile.ZipFile, source: Source) -> None:
     infos, limits = archive.infolist(), source.limits
     if len(infos) > _MOST_MEMBERS:
         raise DataError(f"{source.name} holds {len(infos):,} parts; the limit is {_MOST_MEMBERS:,}.")
@@ -82,7 +82,7 @@ def read_arrays(source: Source) -> dict[str, npt.NDArray[Any]]:
     if source.suffix == ".npy":
         with source.open() as file:
             data = file.read(source.limits.unpacked_bytes)
-        return {"y": _array(io.BytesIO(data), len(data), source, "the array")}
+        return {"y": _parse_array(io.BytesIO(data), len(data), source, "the array")}
     arrays: dict[str, npt.NDArray[Any]] = {}
     with open_archive(source) as archive:
         for info in archive.infolist():
@@ -90,23 +90,23 @@ def read_arrays(source: Source) -> dict[str, npt.NDArray[Any]]:
                 continue
             data = read_member(archive, info, source)
             name = info.filename.removesuffix(".npy")
-            arrays[name] = _array(io.BytesIO(data), len(data), source, f"the array {name!r}")
+            arrays[name] = _parse_array(io.BytesIO(data), len(data), source, f"the array {name!r}")
     if not arrays:
         raise DataError(f"{source.name} holds no array. Save arrays with numpy.savez.")
     return arrays
 
 
-def texts(array: npt.NDArray[Any]) -> list[str]:
+def to_strings(array: npt.NDArray[Any]) -> list[str]:
     """The words of an array; none of one that holds something else."""
     if array.dtype.kind == "S":
         array = np.char.decode(array, "utf-8", "replace")
     return [str(text).strip() for text in array.ravel()] if array.dtype.kind == "U" and array.ndim <= 1 else []
 
 
-def unit_of(arrays: dict[str, npt.NDArray[Any]]) -> str:
+def pop_unit(arrays: dict[str, npt.NDArray[Any]]) -> str:
     """What an NPZ says that all its values are in, taken out of `arrays`; "" where it says nothing or several things."""
-    key = next((key for key in ("units", "unit") if key in arrays and len(set(texts(arrays[key]))) == 1), "")
-    return texts(arrays.pop(key))[0] if key else ""
+    key = next((key for key in ("units", "unit") if key in arrays and len(set(to_strings(arrays[key]))) == 1), "")
+    return to_strings(arrays.pop(key))[0] if key else ""
 
 
 def read_header(file: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -120,7 +120,7 @@ def read_header(file: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.
         raise ValueError(f"unknown format version {version}")
 
 
-def _array(file: IO[bytes], n_bytes: int, source: Source, what: str) -> npt.NDArray[Any]:
+def _parse_array(file: IO[bytes], n_bytes: int, source: Source, what: str) -> npt.NDArray[Any]:
     shape, _, dtype = read_header(file, f"{source.name}: {what}")
     if dtype.hasobject:
         raise DataError(
@@ -172,15 +172,15 @@ def read_pose_arrays(source: Source, rate_hz: float | None) -> KeypointTable:
     scores = arrays.pop("scores", None)
     if scores is None or scores.shape != (n, a, p) or scores.dtype.kind not in "fiu":
         scores = np.full((n, a, p), np.nan, np.float32)
-    known, start = _clock_of(arrays, n)
-    unit = unit_of(arrays)
+    known, start = _read_rate_and_start(arrays, n)
+    unit = pop_unit(arrays)
     if unit:
         notes.append(f"coordinates are in {unit}, as the file says")
     table = KeypointTable(
         np.array(xy, dtype=np.float32), tuple(animals), tuple(part.replace("_", " ") for part in parts),
         scores=scores.astype(np.float32), name=source.name, notes=tuple(notes), unit=unit, start_seconds=start,
     )  # fmt: skip
-    table = finished(table, rate_hz or known)
+    table = finish_table(table, rate_hz or known)
     if labels is None:
         return table
     if labels.dtype.kind not in "iu" or labels.ndim != 1:
@@ -188,11 +188,11 @@ def read_pose_arrays(source: Source, rate_hz: float | None) -> KeypointTable:
     top = max(int(labels.max(initial=0)) + 1, 1)
     if top > 10_000:
         raise DataError(f"{source.name}: the largest label is {top - 1:,}; labels should count behaviours from 0.")
-    words = next((texts(arrays[name]) for name in _BEHAVIOURS if name in arrays), [])
-    return with_labels(table, labels, words if len(words) >= top else _numbered("behaviour", top))
+    words = next((to_strings(arrays[name]) for name in _BEHAVIOURS if name in arrays), [])
+    return with_labels(table, labels, words if len(words) >= top else _number_names("behaviour", top))
 
 
-def _clock_of(arrays: dict[str, npt.NDArray[Any]], n: int) -> tuple[float | None, float]:
+def _read_rate_and_start(arrays: dict[str, npt.NDArray[Any]], n: int) -> tuple[float | None, float]:
     """(frames a second, the time of the first frame) as `fps` or the time of each frame say; None where neither does."""
     fps, time = arrays.get("fps"), arrays.get("time", arrays.get("timestamps"))
     if fps is not None and fps.size == 1 and fps.dtype.kind in "fiu" and 0 < float(fps.ravel()[0]) < np.inf:
@@ -210,13 +210,13 @@ def _names(arrays: dict[str, npt.NDArray[Any]], keys: Sequence[str], n: int, wha
     """Names of `n` things from the first array of that kind, or their numbers, and then a note where it does not fit."""
     key = next((key for key in keys if key in arrays), None)
     if key is None:
-        return _numbered(what, n)
-    found = texts(arrays[key])
+        return _number_names(what, n)
+    found = to_strings(arrays[key])
     if len(found) == n == len(set(found)):
         return found
     notes.append(f"{key!r} does not hold {n} different names, so {what}s are numbered")
-    return _numbered(what, n)
+    return _number_names(what, n)
 
 
-def _numbered(what: str, n: int) -> list[str]:
+def _number_names(what: str, n: int) -> list[str]:
     return [f"{what} {i + 1}" for i in range(n)]

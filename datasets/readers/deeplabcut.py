@@ -14,8 +14,8 @@ import pandas as pd
 from gdm_core.errors import DataError
 
 from .delimited import Layout, is_number, read_body, sniff, unique_names
-from .hdf import array, text
-from .pose import KeypointTable, finished
+from .hdf import read_array, read_names
+from .pose import KeypointTable, finish_table
 from .roles import numeric_values
 from .source import Source
 
@@ -52,7 +52,7 @@ def _header_rows(layout: Layout) -> dict[str, int] | None:
     return found if {"axis", "part"} <= set(found) else None
 
 
-def _demangled(row: tuple[str, ...]) -> list[str]:
+def _demangle(row: tuple[str, ...]) -> list[str]:
     """Names without the .1, .2 that pandas adds to repeats when a file is read with one header row and saved again."""
     names = [cell.strip() for cell in row]
     present = set(names)
@@ -74,9 +74,9 @@ def read_deeplabcut_csv(source: Source, rate_hz: float | None) -> KeypointTable:
     width = max(len(layout.rows[i]) for i in rows.values())
     if any(len(layout.rows[i]) != width for i in rows.values()):
         raise DataError(f"{source.name}: the header rows have different numbers of columns. It may be damaged.")
-    parts = _demangled(layout.rows[rows["part"]])
-    axes = _demangled(layout.rows[rows["axis"]])
-    animals = _demangled(layout.rows[rows["animal"]]) if "animal" in rows else ["animal"] * width
+    parts = _demangle(layout.rows[rows["part"]])
+    axes = _demangle(layout.rows[rows["axis"]])
+    animals = _demangle(layout.rows[rows["animal"]]) if "animal" in rows else ["animal"] * width
     # the first column holds row names or frame numbers unless the axes start there
     first = 0 if axes[0].lower() in _AXES and is_number(body[0][0]) and len(body[0]) == width else 1
     below = replace(layout, header=("no",), skipped=layout.skipped + n_header - 1)
@@ -134,7 +134,7 @@ def assemble(columns: list[Column], arrays: list[npt.NDArray[Any]], rate_hz: flo
     if any(axis == "z" for _, _, axis in columns):
         notes.append("the third coordinate (z) was left out")
     made = KeypointTable(xy, tuple(animals), tuple(parts), scores=scores, name=name, notes=tuple(notes))
-    return finished(made, rate_hz)
+    return finish_table(made, rate_hz)
 
 
 def read_deeplabcut_h5(file: h5py.File, source: Source, rate_hz: float | None) -> KeypointTable:
@@ -155,13 +155,13 @@ def read_deeplabcut_h5(file: h5py.File, source: Source, rate_hz: float | None) -
         for block in range(64):
             if f"block{block}_values" not in group:
                 break
-            values = array(group, f"block{block}_values", source)
+            values = read_array(group, f"block{block}_values", source)
             columns = []
             for level in range(8):
                 if f"block{block}_items_level{level}" not in group:
                     break
-                names = text(group, f"block{block}_items_level{level}", source)
-                codes = array(group, f"block{block}_items_label{level}", source).astype(np.int64).ravel()
+                names = read_names(group, f"block{block}_items_level{level}", source)
+                codes = read_array(group, f"block{block}_items_label{level}", source).astype(np.int64).ravel()
                 if len(codes) and (codes.min() < 0 or codes.max() >= len(names)):
                     raise DataError(f"{source.name}: its column names are damaged.")
                 columns.append([names[code] for code in codes])
@@ -192,7 +192,7 @@ def flat_columns(names: list[str]) -> list[Column] | None:
     stems &= {found[1] for found in split if found and found[2].lower() == "y"}
     if len(stems) < 2:
         return None
-    animal_of = _animals_in(sorted(stems))
+    animal_of = _split_animals(sorted(stems))
     columns: list[Column] = []
     for found in split:
         if found is None or found[1] not in stems:
@@ -202,7 +202,7 @@ def flat_columns(names: list[str]) -> list[Column] | None:
     return columns
 
 
-def _animals_in(stems: list[str]) -> dict[str, tuple[str, str]]:
+def _split_animals(stems: list[str]) -> dict[str, tuple[str, str]]:
     """(animal, part) of each name: its first or last word names the animal where all animals then have the same parts."""
     sides = {"left", "right", "l", "r", "front", "back", "fore", "hind", "upper", "lower", "top", "bottom", "tail"}
     for at in (-1, 0):

@@ -179,7 +179,7 @@ def unique_names(names: list[str] | tuple[str, ...]) -> tuple[list[str], list[st
 
 
 # ---- reading it -----------------------------------------------------------------------------------------------------
-_SAID = {"\t": "tabs", SPACES: "spaces"}
+_DELIMITER_NAMES = {"\t": "tabs", SPACES: "spaces"}
 _MOST_LINES_ABOVE = 50  # of a table that begins further down in its file
 _CHUNK_ROWS = 100_000
 # Pandas' quick parser of numbers writes past its memory on exponents of many digits, which ends the whole server; its
@@ -208,7 +208,7 @@ def read_delimited(source: Source, every: int = 1) -> tuple[pd.DataFrame, list[s
     if not layout.has_header:
         notes.append("there is no header line; columns are numbered")
     if layout.delimiter != ",":
-        notes.append(f"fields are separated by {_SAID.get(layout.delimiter, layout.delimiter)}")
+        notes.append(f"fields are separated by {_DELIMITER_NAMES.get(layout.delimiter, layout.delimiter)}")
     if layout.preamble:
         notes.append(f"{layout.preamble} lines before the header were skipped")
     if layout.decimal == ",":
@@ -255,11 +255,11 @@ def read_body(source: Source, layout: Layout, names: list[str], every: int) -> p
                         "Keep each n-th row instead (every=n), or split the file."
                     )
                 pieces.append(compact(piece))
-                source.tell(min(counted.count / max(source.size, 1), 0.99), f"{seen:,} rows read")
+                source.report_progress(min(counted.count / max(source.size, 1), 0.99), f"{seen:,} rows read")
         except DataError:
             raise
         except (csv.Error, OverflowError, ValueError) as error:  # as which pandas says what it cannot split or decode
-            raise DataError(f"{source.name}: {_plain(brief(error), layout)}") from error
+            raise DataError(f"{source.name}: {_explain(brief(error), layout)}") from error
     if not kept:
         raise DataError(f"{source.name} holds a header but no rows.")
     return join_pieces(pieces)
@@ -290,7 +290,7 @@ class HarmlessText(io.TextIOBase):
                 return _LONG_EXPONENT.sub(rf"\1{_MARK}", block)
 
 
-def _plain(message: str, layout: Layout) -> str:
+def _explain(message: str, layout: Layout) -> str:
     found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", message)
     if found:
         line = int(found[2]) + layout.skipped
@@ -313,7 +313,7 @@ def compact(frame: pd.DataFrame) -> pd.DataFrame:
             if words.str.contains(_MARK, regex=False).any():
                 words = words.str.replace(_MARK, "", regex=False)
             columns[name] = words.where(column.notna(), None).astype("category")
-        elif column.dtype == np.float64 and not _precise(column.to_numpy()):
+        elif column.dtype == np.float64 and not _needs_double(column.to_numpy()):
             with np.errstate(over="ignore"):  # what is too large becomes infinite, which counts as missing
                 columns[name] = column.astype(np.float32)
         else:
@@ -321,7 +321,7 @@ def compact(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _precise(values: npt.NDArray[np.float64]) -> bool:
+def _needs_double(values: npt.NDArray[np.float64]) -> bool:
     """Whether a column needs double precision: one that only rises, such as a clock, or a small walk far from zero."""
     seen = values[np.isfinite(values)]
     return bool(len(seen) > 1 and (np.diff(seen) >= 0).all()) or working_precision(values) is np.float64

@@ -14,7 +14,7 @@ import pandas as pd
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.text import first_of
 
-from .archives import measure, open_archive, read_arrays, texts, unit_of
+from .archives import measure, open_archive, pop_unit, read_arrays, to_strings
 from .deeplabcut import looks_like_deeplabcut
 from .delimited import compact, join_pieces, read_delimited, sniff, unique_names
 from .roles import is_numeric
@@ -42,25 +42,25 @@ def read_workbook(source: Source, sheet: str | None) -> tuple[pd.DataFrame, list
         if sheet is not None and sheet not in names:
             raise ConfigError(f"{source.name} has no sheet {sheet!r}; it has {', '.join(names)}.")
         pages = [page for page in book.worksheets if sheet is None or page.title == sheet]
-        frame, notes, title = _table_of(pages, source)
+        frame, notes, title = _choose_sheet(pages, source)
     if others := [name for name in names if name != title]:
         notes = [f"only the sheet {title!r} was read; there are also {first_of(others, 5)}", *notes]
     return frame, notes, names, title
 
 
-def _table_of(pages: list[Any], source: Source) -> tuple[pd.DataFrame, list[str], str]:
+def _choose_sheet(pages: list[Any], source: Source) -> tuple[pd.DataFrame, list[str], str]:
     """The first sheet with a column of numbers, else the first with a header and a row."""
     best: tuple[pd.DataFrame, list[str], str] | None = None
     for page in pages:
-        rows = _rows_of(page, source)
+        rows = _read_rows(page, source)
         if len(rows) < 2:
             continue
-        above = _above_header(rows)
+        above = _find_header(rows)
         names, notes = unique_names(["" if cell is None else str(cell) for cell in rows[above]])
         if above:
             notes = [*notes, f"{above} lines before the header were skipped"]
         # column by column, each by its own cells: pandas fails on whole numbers without end where it may choose the type
-        columns = {name: _typed([row[j] for row in rows[above + 1 :]]) for j, name in enumerate(names)}
+        columns = {name: _parse_cells([row[j] for row in rows[above + 1 :]]) for j, name in enumerate(names)}
         frame = compact(pd.DataFrame(columns))
         if any(is_numeric(frame[name]) for name in names):
             return frame, notes, str(page.title)
@@ -73,7 +73,7 @@ def _table_of(pages: list[Any], source: Source) -> tuple[pd.DataFrame, list[str]
     return best
 
 
-def _rows_of(page: Any, source: Source) -> list[Row]:
+def _read_rows(page: Any, source: Source) -> list[Row]:
     """The rows of a sheet from the first to the last that hold anything, all of one width."""
     rows: list[Row] = []
     width = 0
@@ -85,13 +85,13 @@ def _rows_of(page: Any, source: Source) -> list[Row]:
         if len(rows) * max(width, 1) > min(source.limits.values, 50_000_000) or len(rows) > source.limits.rows:
             raise DataError(f"{source.name} is too large for a workbook. Save it as CSV or Parquet.")
         if len(rows) % 5000 == 1:
-            source.tell(0.5, f"{len(rows):,} rows read")
+            source.report_progress(0.5, f"{len(rows):,} rows read")
     while rows and all(cell is None for cell in rows[-1]):
         rows.pop()
     return [row + (None,) * (width - len(row)) for row in rows]
 
 
-def _above_header(rows: list[Row]) -> int:
+def _find_header(rows: list[Row]) -> int:
     """Rows before the header: they fill fewer cells than the table, and the header is the first full row of words."""
     filled = [sum(cell is not None for cell in row) for row in rows[: 4 * _MOST_ABOVE]]
     usual = Counter(filled).most_common(1)[0][0]
@@ -102,7 +102,7 @@ def _above_header(rows: list[Row]) -> int:
     return 0
 
 
-def _typed(cells: list[Any]) -> pd.Series[Any]:
+def _parse_cells(cells: list[Any]) -> pd.Series[Any]:
     """A column of cells as numbers or dates where all of them are, else as text."""
     there = [value for value in cells if value is not None]
     if there and all(isinstance(value, int | float) for value in there):
@@ -130,7 +130,7 @@ _UNITS = ("units", "unit", "channel_units")  # and what each of them is in
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class TableFile:
     """The table in a file, notes on how it was understood, and of a workbook the names of its sheets and the one read."""
 
     frame: pd.DataFrame
@@ -139,7 +139,7 @@ class Found:
     sheet: str = ""
 
 
-def read_frame(source: Source, every: int = 1, sheet: str | None = None) -> Found:
+def read_frame(source: Source, every: int = 1, sheet: str | None = None) -> TableFile:
     """The table in a file; of a workbook the `sheet` of that name, the first with numbers if None."""
     workbook = source.suffix == ".xlsx" and not source.packed
     if sheet is not None and not workbook:
@@ -147,13 +147,13 @@ def read_frame(source: Source, every: int = 1, sheet: str | None = None) -> Foun
     if source.suffix in (".csv", ".tsv", ".txt", ".tab"):
         if looks_like_deeplabcut(sniff(source)):
             raise DataError(f"{source.name} is a DeepLabCut file, not a plain table. Open it as keypoints instead.")
-        return Found(*read_delimited(source, every))
+        return TableFile(*read_delimited(source, every))
     if source.packed:
         raise DataError(f"{source.name}: only text tables may be packed with gzip. Unpack it first.")
     if workbook:
-        found = Found(*read_workbook(source, sheet))
+        found = TableFile(*read_workbook(source, sheet))
     elif (read := READERS.get(source.suffix)) is not None:
-        found = Found(*read(source))
+        found = TableFile(*read(source))
     else:
         raise DataError(
             f"{source.name} has an unknown format; readable: {', '.join(READABLE)}. Convert it with pandas, or keypoints "
@@ -183,7 +183,7 @@ def _read_parquet(source: Source) -> tuple[pd.DataFrame, list[str]]:
             piece.columns = pd.Index(unique_names(batch.schema.names)[0])
             pieces.append(compact(piece))
             seen += len(piece)
-            source.tell(min(seen / max(n_rows, 1), 0.99), f"{seen:,} rows read")
+            source.report_progress(min(seen / max(n_rows, 1), 0.99), f"{seen:,} rows read")
     if not pieces or not seen:
         raise DataError(f"{source.name} holds no rows.")
     return join_pieces(pieces), notes
@@ -192,7 +192,7 @@ def _read_parquet(source: Source) -> tuple[pd.DataFrame, list[str]]:
 def _read_npz(source: Source) -> tuple[pd.DataFrame, list[str]]:
     """Arrays of one length as columns: [T] one column, [T, N] one a channel, [trials, T, N] one below the other."""
     arrays = read_arrays(source)
-    unit = unit_of(arrays)
+    unit = pop_unit(arrays)
     main: str | None = next((key for key in ("y", "data", "X", "x") if key in arrays and arrays[key].ndim >= 1), None)
     if main is None:
         main = max(
@@ -218,13 +218,13 @@ def _read_npz(source: Source) -> tuple[pd.DataFrame, list[str]]:
     source.check_size(y.shape[0], y.shape[1] + len(arrays), y.nbytes)
     # As long as there are samples, it is a column of words.
     named = next((key for key in _NAMES if key in arrays and arrays[key].shape != (len(y),)), "")
-    names = texts(arrays.pop(named)) if named else []
+    names = to_strings(arrays.pop(named)) if named else []
     said = [f"values are in {unit}, as the file says"] if unit else []
     if len(names) != y.shape[1]:
         said += [f"{named!r} does not name {y.shape[1]} channels and was not used"] if named else []
         names = [f"{main}{j + 1}" for j in range(y.shape[1])] if y.shape[1] > 1 else [main]
     measured = next((key for key in _UNITS if key in arrays and arrays[key].shape != (len(y),)), "")
-    units = texts(arrays.pop(measured)) if measured else []
+    units = to_strings(arrays.pop(measured)) if measured else []
     if len(units) == y.shape[1]:
         each = [
             f"{name} in {unit}" if unit else f"{name} without a unit" for name, unit in zip(names, units, strict=True)
@@ -240,11 +240,11 @@ def _read_npz(source: Source) -> tuple[pd.DataFrame, list[str]]:
     values = [*columns.values(), *[value for _, value in parts]]
     if left_out:
         notes.append(f"arrays of another length were left out: {', '.join(left_out[:5])}")
-    frame = pd.DataFrame(dict(zip(unique, [_plain(value, source) for value in values], strict=True)))
+    frame = pd.DataFrame(dict(zip(unique, [_to_plain_type(value, source) for value in values], strict=True)))
     return compact(frame), notes
 
 
-def _plain(values: npt.NDArray[Any], source: Source) -> npt.NDArray[Any]:
+def _to_plain_type(values: npt.NDArray[Any], source: Source) -> npt.NDArray[Any]:
     if values.dtype.kind in "biuMm":
         return values
     if values.dtype.kind == "f":

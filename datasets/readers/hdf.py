@@ -16,7 +16,7 @@ import numpy.typing as npt
 from gdm_core.errors import DataError
 
 from .delimited import unique_names
-from .pose import KeypointTable, finished
+from .pose import KeypointTable, finish_table
 from .source import Source, refuse_damage
 
 
@@ -32,7 +32,7 @@ def open_hdf(source: Source) -> Iterator[h5py.File]:
             yield file
 
 
-def dataset(group: h5py.Group, name: str, source: Source) -> h5py.Dataset:
+def get_dataset(group: h5py.Group, name: str, source: Source) -> h5py.Dataset:
     """A data set that lives in this file, not in another one that it points to."""
     if not isinstance(group.get(name, getlink=True), h5py.HardLink):
         raise DataError(f"{source.name}: {name!r} is missing or points elsewhere; only data inside the file is read.")
@@ -51,17 +51,17 @@ def dataset(group: h5py.Group, name: str, source: Source) -> h5py.Dataset:
     return found
 
 
-def array(group: h5py.Group, name: str, source: Source) -> npt.NDArray[Any]:
+def read_array(group: h5py.Group, name: str, source: Source) -> npt.NDArray[Any]:
     """A plain array of numbers (or a record of numbers)."""
-    found = dataset(group, name, source)
+    found = get_dataset(group, name, source)
     if found.shape is None or found.dtype.kind not in "fiubV":
         raise DataError(f"{source.name}: {name!r} has the type {found.dtype}; expected numbers.")
     return np.asarray(found[()])
 
 
-def text(group: h5py.Group, name: str, source: Source) -> list[str]:
+def read_names(group: h5py.Group, name: str, source: Source) -> list[str]:
     """A list of names."""
-    found = dataset(group, name, source)
+    found = get_dataset(group, name, source)
     if found.shape is None or found.ndim != 1 or found.dtype.kind not in "SOU" or found.shape[0] > 10_000:
         raise DataError(
             f"{source.name}: {name!r} should hold a list of names, but has shape {found.shape} of {found.dtype}."
@@ -75,8 +75,8 @@ def text(group: h5py.Group, name: str, source: Source) -> list[str]:
 # ---- SLEAP ----------------------------------------------------------------------------------------------------------
 def read_analysis(file: h5py.File, source: Source, rate_hz: float | None) -> KeypointTable:
     """A recording from SLEAP's analysis export: tracks [tracks, 2, nodes, frames], or the other way round."""
-    parts = unique_names(text(file, "node_names", source))[0]
-    tracks = array(file, "tracks", source)
+    parts = unique_names(read_names(file, "node_names", source))[0]
+    tracks = read_array(file, "tracks", source)
     if tracks.ndim != 4 or tracks.dtype.kind != "f":
         raise DataError(f"{source.name}: tracks have shape {tracks.shape}; expected [tracks, 2, nodes, frames].")
     if tracks.shape[1:3] == (2, len(parts)):
@@ -88,25 +88,25 @@ def read_analysis(file: h5py.File, source: Source, rate_hz: float | None) -> Key
     n, a = xy.shape[:2]
     if n == 0 or a == 0:
         raise DataError(f"{source.name} holds no tracked frames.")
-    names = text(file, "track_names", source) if "track_names" in file else []
+    names = read_names(file, "track_names", source) if "track_names" in file else []
     animals = unique_names(names)[0] if len(names) == a else [f"animal {i + 1}" for i in range(a)]
     scores = np.full((n, a, len(parts)), np.nan, dtype=np.float32)
     if "point_scores" in file:
-        given = array(file, "point_scores", source)
+        given = read_array(file, "point_scores", source)
         if given.shape == (a, len(parts), n):
-            scores = _single(given.transpose(2, 0, 1))
+            scores = _to_float32(given.transpose(2, 0, 1))
         elif given.shape == (n, len(parts), a):
-            scores = _single(given.transpose(0, 2, 1))
+            scores = _to_float32(given.transpose(0, 2, 1))
     edges: tuple[tuple[int, int], ...] = ()
     if "edge_inds" in file:
-        pairs = array(file, "edge_inds", source)
+        pairs = read_array(file, "edge_inds", source)
         if pairs.ndim == 2 and pairs.shape[1] == 2:
             edges = _valid_edges(pairs.tolist(), len(parts))
-    made = KeypointTable(_single(xy), tuple(animals), tuple(parts), scores=scores, edges=edges, name=source.name)
-    return finished(made, rate_hz)
+    made = KeypointTable(_to_float32(xy), tuple(animals), tuple(parts), scores=scores, edges=edges, name=source.name)
+    return finish_table(made, rate_hz)
 
 
-def _single(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+def _to_float32(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     """In single precision. What is too large for it becomes infinite."""
     with np.errstate(over="ignore"):
         return np.array(values, dtype=np.float32)
@@ -115,10 +115,10 @@ def _single(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
 def read_project(file: h5py.File, source: Source, rate_hz: float | None) -> KeypointTable:
     """A recording from a SLEAP project: the instances of its first video, dense in time."""
     parts, edges = _skeleton(file, source)
-    frames, instances = array(file, "frames", source), array(file, "instances", source)
-    points = {1: array(file, "pred_points", source)}
+    frames, instances = read_array(file, "frames", source), read_array(file, "instances", source)
+    points = {1: read_array(file, "pred_points", source)}
     if "points" in file:
-        points[0] = array(file, "points", source)  # placed by hand, and better than predicted ones
+        points[0] = read_array(file, "points", source)  # placed by hand, and better than predicted ones
     needed = {"frame_idx", "video", "instance_id_start", "instance_id_end"}
     if not needed <= set(frames.dtype.names or ()) or len(frames) == 0:
         raise DataError(f"{source.name}: its list of frames is empty or not in SLEAP's layout.")
@@ -165,7 +165,7 @@ def read_project(file: h5py.File, source: Source, rate_hz: float | None) -> Keyp
         notes = (*notes, "some instances have no track; they are told apart by their order in the frame")
     names = _track_names(file, n_tracks, source)
     made = KeypointTable(xy, tuple(names), tuple(parts), scores=scores, edges=edges, name=source.name, notes=notes)
-    return finished(made, rate_hz)
+    return finish_table(made, rate_hz)
 
 
 def _skeleton(file: h5py.File, source: Source) -> tuple[list[str], tuple[tuple[int, int], ...]]:
@@ -190,7 +190,7 @@ def _valid_edges(pairs: list[list[int]], n_parts: int) -> tuple[tuple[int, int],
 def _track_names(file: h5py.File, n_tracks: int, source: Source) -> list[str]:
     if "tracks_json" in file and file["tracks_json"].dtype.kind in "SO":
         try:
-            names = [str(json.loads(entry)[1]) for entry in text(file, "tracks_json", source)]
+            names = [str(json.loads(entry)[1]) for entry in read_names(file, "tracks_json", source)]
         except (ValueError, IndexError, KeyError, TypeError, RecursionError):
             names = []  # the names are a courtesy, the tracks are there without them
         if len(names) >= n_tracks:

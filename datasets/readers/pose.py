@@ -163,7 +163,7 @@ class KeypointTable:
         return xy / np.asarray(self.image_size, dtype=np.float32)[:, None]
 
 
-def finished(table: KeypointTable, rate_hz: float | None) -> KeypointTable:
+def finish_table(table: KeypointTable, rate_hz: float | None) -> KeypointTable:
     """A recording as a reader found it, with "not found" as NaN: infinities, one coordinate only, and both exactly zero. Its
     arrays are the reader's own, and are written to. Where nobody knows its rate the usual one is assumed, with a note."""
     xy, scores, notes = np.asarray(table.xy), np.asarray(table.scores), table.notes

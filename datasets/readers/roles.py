@@ -27,11 +27,11 @@ _SAMPLE = 200
 _ENDLESS = r"(?:^|[^.\d])\d{9}"
 
 
-def numbers_of(words: pd.Series[Any]) -> npt.NDArray[np.float64]:
+def parse_numbers(words: pd.Series[Any]) -> npt.NDArray[np.float64]:
     """Different words of a column as numbers, NaN where they are none. A comma may be the decimal sign or, where others
     of the words show it, separate thousands; a percent sign is dropped. The only way here from text to numbers."""
     text = words.astype(str)
-    numbers = _parsed(text)
+    numbers = _parse(text)
     lost = ~np.isfinite(numbers)
     if lost.any():
         rest = text[lost].str.replace(r"\s*%\s*$", "", regex=True)
@@ -39,16 +39,16 @@ def numbers_of(words: pd.Series[Any]) -> npt.NDArray[np.float64]:
             rest = rest.str.replace(r",(?=\d{3}(\D|$))", "", regex=True)
         grouped = rest.str.match(_POINT_GROUPS)
         rest = rest.mask(grouped, rest.str.replace(".", "", regex=False))
-        numbers[lost] = _parsed(rest.str.replace(",", ".", regex=False))
+        numbers[lost] = _parse(rest.str.replace(",", ".", regex=False))
     return numbers
 
 
-def _parsed(text: pd.Series[Any]) -> npt.NDArray[np.float64]:
+def _parse(text: pd.Series[Any]) -> npt.NDArray[np.float64]:
     safe = text.mask(text.str.contains(_LONG_EXPONENT, regex=True), "")
     return np.array(pd.to_numeric(safe, errors="coerce"), dtype=np.float64)
 
 
-def writing(words: pd.Series[Any]) -> str:
+def describe_notation(words: pd.Series[Any]) -> str:
     """How the numbers of a column are written, in a few words, where that had to be guessed; else empty."""
     text = words.astype(str)
     for pattern, said in (
@@ -62,12 +62,12 @@ def writing(words: pd.Series[Any]) -> str:
     return ""
 
 
-def word(value: object) -> str:
+def format_cell(value: object) -> str:
     """A value as a word for people: 3.0, which a column of whole numbers with gaps holds, is 3."""
     return str(int(value)) if isinstance(value, float | np.floating) and float(value).is_integer() else str(value)
 
 
-def moments(text: pd.Series[Any]) -> pd.Series[Any] | None:
+def parse_times(text: pd.Series[Any]) -> pd.Series[Any] | None:
     """Dates, or clock times such as 1:02:03.5, from text; None where less than half of it reads so."""
     # pandas fails on hours without end, or counts them wrongly
     durations = pd.to_timedelta(text.mask(text.str.contains(_ENDLESS, regex=True)), errors="coerce")
@@ -86,13 +86,13 @@ def moments(text: pd.Series[Any]) -> pd.Series[Any] | None:
     return None
 
 
-def are_moments(column: pd.Series[Any]) -> bool:
+def is_time_column(column: pd.Series[Any]) -> bool:
     """Whether a column of text is a clock: nearly all of a sample reads as dates or as times with colons."""
     there = column.dropna()
     sample = there.iloc[np.unique(np.linspace(0, len(there) - 1, _SAMPLE).astype(int))].astype(str)
     if sample.str.contains(r"\d[:./-]\d", regex=True).mean() < 0.9:  # words such as "5 days" are no clock
         return False
-    found = moments(sample)
+    found = parse_times(sample)
     return found is not None and bool(found.notna().mean() >= 0.9)
 
 
@@ -133,14 +133,14 @@ LARGEST = float(np.finfo(np.float32).max)
 def guess_roles(frame: pd.DataFrame) -> dict[str, Role]:
     """A role for each column. Every guess can be changed by the caller."""
     roles = {str(name): _guess(str(name), frame[name], len(frame)) for name in frame.columns}
-    times = having(roles, Role.TIME)
+    times = columns_with(roles, Role.TIME)
     # of several clocks the one that never stands still or turns back counts, else the first
     best = next((name for name in times if _rises(frame[name])), times[0] if times else None)
     for name in times:
         if name != best:
             roles[name] = Role.CHANNEL if is_numeric(frame[name]) and not _rises(frame[name]) else Role.IGNORE
     for role in (Role.LABEL, Role.GROUP):
-        for name in having(roles, role)[1:]:
+        for name in columns_with(roles, role)[1:]:
             roles[name] = Role.IGNORE
     lower = {name.strip().lower(): name for name, role in roles.items() if role is Role.CHANNEL}
     for x, y in _POSITION:
@@ -150,7 +150,7 @@ def guess_roles(frame: pd.DataFrame) -> dict[str, Role]:
     return roles
 
 
-def telling_apart(frame: pd.DataFrame) -> tuple[list[str], list[str]]:
+def find_recording_columns(frame: pd.DataFrame) -> tuple[list[str], list[str]]:
     """(columns whose values tell recordings apart, other columns that look as if they might), none of one value alone.
 
     The first that names a recording, and the first that names an animal where a recording has several; a group, which
@@ -183,15 +183,15 @@ def check_roles(frame: pd.DataFrame, roles: Mapping[str, Role | str]) -> dict[st
     except ValueError as error:
         raise ConfigError(f"{error}; roles are {', '.join(Role)}.") from error
     for role in (Role.TIME, Role.LABEL, Role.GROUP):
-        if len(several := having(checked, role)) > 1:
+        if len(several := columns_with(checked, role)) > 1:
             raise ConfigError(f"The columns {', '.join(several)} all have the role {role}; choose one of them.")
-    n_positions = len(having(checked, Role.POSITION))
+    n_positions = len(columns_with(checked, Role.POSITION))
     if n_positions not in (0, 2):
         raise ConfigError(f"{n_positions} column(s) have the role position; choose two (x and y) or none.")
     return checked
 
 
-def having(roles: Mapping[str, Role], *wanted: Role) -> list[str]:
+def columns_with(roles: Mapping[str, Role], *wanted: Role) -> list[str]:
     """The columns that have one of these roles, in the order of the table."""
     return [name for name, role in roles.items() if role in wanted]
 
@@ -207,7 +207,7 @@ def numeric_values(column: pd.Series[Any]) -> npt.NDArray[np.float64] | npt.NDAr
 
 def _values(column: pd.Series[Any]) -> npt.NDArray[np.float64] | npt.NDArray[np.float32]:
     if isinstance(column.dtype, pd.CategoricalDtype):
-        numbers = numbers_of(column.cat.categories.astype(str).to_series())
+        numbers = parse_numbers(column.cat.categories.astype(str).to_series())
         codes = column.cat.codes.to_numpy()
         return np.append(numbers, np.nan)[codes]  # code -1, missing, is the NaN at the end
     if pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.is_integer_dtype(column.dtype):
@@ -225,7 +225,7 @@ def is_numeric(column: pd.Series[Any]) -> bool:
     return there > 0 and int(np.isfinite(values).sum()) >= 0.9 * there and bool((np.abs(values) <= LARGEST).any())
 
 
-def remarks(name: str, column: pd.Series[Any], used: bool) -> list[str]:
+def describe_column(name: str, column: pd.Series[Any], used: bool) -> list[str]:
     """What a visitor should know of how a column was read, in sentences; of one that is not used, why it may not be."""
     values = _values(column)
     made = []
@@ -233,7 +233,7 @@ def remarks(name: str, column: pd.Series[Any], used: bool) -> list[str]:
         large = int((np.abs(values) > LARGEST).sum())
     wrong = int(np.isnan(values).sum() - column.isna().sum())
     if used and isinstance(column.dtype, pd.CategoricalDtype) and np.isfinite(values).any():
-        said = writing(column.cat.categories.astype(str).to_series())
+        said = describe_notation(column.cat.categories.astype(str).to_series())
         made += [f"{name!r} {said}"] if said else []
     if large:
         made.append(
@@ -252,7 +252,7 @@ def _rises(column: pd.Series[Any]) -> bool:
     return len(values) > 1 and bool((np.diff(values) > 0).all())
 
 
-def counts_rows(column: pd.Series[Any]) -> bool:
+def is_row_number(column: pd.Series[Any]) -> bool:
     """Whether a column only numbers the rows: whole numbers, each one more than the last."""
     values = numeric_values(column)
     return len(values) > 1 and bool(
@@ -272,7 +272,7 @@ def _guess(name: str, column: pd.Series[Any], n_rows: int) -> Role:
     distinct = int(column.nunique())
     if _GROUP.match(key) and distinct <= max(1, n_rows // 2):
         return Role.GROUP
-    if (_GROUP.match(key) or _ROW_NUMBER.match(key)) and counts_rows(column):
+    if (_GROUP.match(key) or _ROW_NUMBER.match(key)) and is_row_number(column):
         return Role.IGNORE
     values = numeric_values(column)
     seen = values[np.isfinite(values)]
@@ -286,7 +286,7 @@ def _guess(name: str, column: pd.Series[Any], n_rows: int) -> Role:
     if pd.api.types.is_float_dtype(column.dtype) and not numeric:
         return Role.IGNORE  # all its values are too large
     if not numeric:
-        if distinct > min(_MOST_LABELS, max(2, n_rows // 4)) and are_moments(column):
+        if distinct > min(_MOST_LABELS, max(2, n_rows // 4)) and is_time_column(column):
             return Role.TIME
         return Role.LABEL if 2 <= distinct <= min(_MOST_LABELS, max(2, n_rows // 4)) else Role.IGNORE
     if seen.min() == seen.max():

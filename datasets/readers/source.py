@@ -76,7 +76,7 @@ class Source:
     _content: Path | bytes | IO[bytes]
     progress: ProgressCallback | None = None
 
-    def tell(self, share: float, text: str) -> None:
+    def report_progress(self, share: float, text: str) -> None:
         """How much is done, 0 to 1, and a sentence, to whoever wants to know."""
         if self.progress is not None:
             self.progress(share, text)
@@ -115,14 +115,14 @@ class Source:
         with refuse_damage(f"{self.name} cannot be read to its end", "It may be damaged or cut short.", packed):
             if isinstance(self._content, Path):
                 with self._content.open("rb") as raw:
-                    yield self._unpacked(raw)
+                    yield self._unpack(raw)
             elif isinstance(self._content, bytes):
-                yield self._unpacked(io.BytesIO(self._content))  # no second copy of them
+                yield self._unpack(io.BytesIO(self._content))  # no second copy of them
             else:
                 self._content.seek(0)
-                yield self._unpacked(self._content)
+                yield self._unpack(self._content)
 
-    def _unpacked(self, raw: IO[bytes]) -> IO[bytes]:
+    def _unpack(self, raw: IO[bytes]) -> IO[bytes]:
         if not self.packed:
             return raw
         most = self.limits.unpacked_bytes
@@ -169,10 +169,10 @@ def open_source(
         name, size = name or content.name, content.stat().st_size
     elif isinstance(source, bytes | bytearray | memoryview):
         content = bytes(source)
-        name, size = _plain_name(name), len(content)
+        name, size = _file_name(name), len(content)
     else:
         content = source
-        name, size = _plain_name(name or getattr(source, "name", None)), source.seek(0, os.SEEK_END)
+        name, size = _file_name(name or getattr(source, "name", None)), source.seek(0, os.SEEK_END)
     if size > limits.file_bytes:
         raise DataError(
             f"{name} has {size:,} bytes; the limit is {limits.file_bytes:,}. "
@@ -183,7 +183,7 @@ def open_source(
     return Source(name, limits, size, content, progress)
 
 
-def _plain_name(name: str | None) -> str:
+def _file_name(name: str | None) -> str:
     if not name:
         raise DataError("The file has no name, so its kind is unknown. Pass its name along with its bytes.")
     return PurePath(str(name).replace("\\", "/")).name or "upload"

@@ -12,7 +12,7 @@ import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
 
-from .roles import moments, numeric_values
+from .roles import numeric_values, parse_times
 
 TimeUnit = Literal["auto", "s", "ms", "us", "ns", "min", "h", "frames"]
 _IN_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
@@ -63,7 +63,7 @@ class Clock:
 
 def read_clock(column: pd.Series[Any], name: str, unit: TimeUnit = "auto") -> Clock:
     """Seconds since the first sample from numbers, timestamps or text."""
-    seconds, found, start = _seconds(column, name, unit)
+    seconds, found, start = _parse_seconds(column, name, unit)
     return clock_from_steps(seconds, found, np.diff(seconds[np.isfinite(seconds)]), name, start)
 
 
@@ -86,18 +86,20 @@ def clock_from_steps(
     return Clock(seconds, unit, 1.0 / step, float(1 - np.mean(usual)), longest, backwards, start)
 
 
-def _seconds(column: pd.Series[Any], name: str, unit: TimeUnit) -> tuple[npt.NDArray[np.float64], str, float | None]:
+def _parse_seconds(
+    column: pd.Series[Any], name: str, unit: TimeUnit
+) -> tuple[npt.NDArray[np.float64], str, float | None]:
     """(time since the first row, its unit, when that row was on the column's own clock if it has one)."""
     if unit != "auto" and unit != "frames" and unit not in _IN_SECONDS:
         raise ConfigError(f"unit is {unit!r}; choose auto, frames, {', '.join(_IN_SECONDS)}.")
     if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
-        return _since_first(column, name), "timestamps", None
+        return _seconds_since_first(column, name), "timestamps", None
     values = numeric_values(column).astype(np.float64)
     if np.isfinite(values).sum() < 0.5 * column.notna().sum():
-        return _since_first(_dates(column, name), name), "timestamps", None
+        return _seconds_since_first(_parse_dates(column, name), name), "timestamps", None
     if not np.isfinite(values).any():
         raise DataError(f"The time column {name!r} holds no time. Choose another column, or none and give the rate.")
-    chosen = _unit_of(values, name) if unit == "auto" else unit
+    chosen = _guess_unit(values, name) if unit == "auto" else unit
     first = values[np.isfinite(values)][0]
     scale = _IN_SECONDS.get(chosen, 1.0)
     start = float(first * scale)
@@ -106,11 +108,11 @@ def _seconds(column: pd.Series[Any], name: str, unit: TimeUnit) -> tuple[npt.NDA
     return (values - first) * scale, chosen, start if abs(start) < _EPOCH else None
 
 
-def _dates(column: pd.Series[Any], name: str) -> pd.Series[Any]:
+def _parse_dates(column: pd.Series[Any], name: str) -> pd.Series[Any]:
     text = column.astype(object).astype(
         str
     )  # of categories alone it makes NumPy's text where one is missing, which is refused
-    dates = moments(text)
+    dates = parse_times(text)
     if dates is None:
         raise DataError(
             f"The time column {name!r} holds neither numbers nor dates (such as {text.iloc[0][:40]!r}). "
@@ -119,14 +121,14 @@ def _dates(column: pd.Series[Any], name: str) -> pd.Series[Any]:
     return dates
 
 
-def _since_first(column: pd.Series[Any], name: str) -> npt.NDArray[np.float64]:
+def _seconds_since_first(column: pd.Series[Any], name: str) -> npt.NDArray[np.float64]:
     there = column.dropna()
     if there.empty:
         raise DataError(f"The time column {name!r} holds no time. Choose another column, or none and give the rate.")
     return np.asarray((column - there.iloc[0]).dt.total_seconds(), dtype=np.float64)
 
 
-def _unit_of(values: npt.NDArray[np.float64], name: str) -> str:
+def _guess_unit(values: npt.NDArray[np.float64], name: str) -> str:
     """The unit by the column's name, else by size: epochs first, then counters, then seconds."""
     if found := _UNIT_IN_NAME.search(name.strip().lower()):
         return _SPELLED.get(found[1], found[1])
@@ -179,7 +181,7 @@ def resample(
     return out
 
 
-def nearest(seconds: npt.NDArray[np.float64], rate_hz: float) -> npt.NDArray[np.int64]:
+def nearest_sample(seconds: npt.NDArray[np.float64], rate_hz: float) -> npt.NDArray[np.int64]:
     """For each step of the fixed clock, the sample closest in time (for labels, which cannot be interpolated)."""
     grid = _grid(seconds, rate_hz)
     right = np.minimum(np.maximum(np.searchsorted(seconds, grid), 1), len(seconds) - 1)

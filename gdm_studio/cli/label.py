@@ -46,7 +46,7 @@ def label(options: argparse.Namespace) -> int:
     if options.propose < 0:
         raise ConfigError(f"--propose is {options.propose}; it must be 0 or more.")
     marks = _read_marks(options.marks)
-    paths = [path for given in options.files for path in cohort_files.files_in(given)]
+    paths = [path for given in options.files for path in cohort_files.list_files(given)]
     found = read_recordings(paths, options)
     trials = Trials(tuple(found.values()), "recordings")
     labels, names = marks.labels(trials)

@@ -18,7 +18,7 @@ from gdm_core.errors import ConfigError, DataError
 from gdm_core.text import first_of, for_json
 
 if TYPE_CHECKING:
-    from datasets.cohort_files import Given
+    from datasets.cohort_files import PathOrFile
     from datasets.tables import Role, Table
     from gdm_core.engine import Engine
     from gdm_core.trials import Trial, Trials
@@ -76,7 +76,7 @@ def add_recordings_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_recordings(paths: list[Given], options: argparse.Namespace) -> dict[str, Trial]:
+def read_recordings(paths: list[PathOrFile], options: argparse.Namespace) -> dict[str, Trial]:
     """Read the recordings of files; print to stderr which body parts were filled."""
     from datasets import cohort_files
 

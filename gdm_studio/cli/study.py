@@ -134,7 +134,7 @@ def _opened(options: argparse.Namespace) -> Study:
     own = options.sheet.resolve()
     itself = any(path.resolve() == own for path in options.files)  # a long table with all recordings and what was done
     sheet = (
-        cohort_files.sheet_within(options.sheet)
+        cohort_files.extract_sheet(options.sheet)
         if itself
         else cohort_files.read_sheet(options.sheet, page=options.page)
     )
@@ -145,7 +145,7 @@ def _opened(options: argparse.Namespace) -> Study:
     paths = [
         path
         for given in options.files
-        for path in cohort_files.files_in(given)
+        for path in cohort_files.list_files(given)
         if itself or not (isinstance(path, Path) and path.resolve() == own)
     ]
     if options.labels:

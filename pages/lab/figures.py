@@ -264,7 +264,7 @@ def _arrow(start: npt.NDArray[Any], end: npt.NDArray[Any], r0: float, r1: float,
     )  # fmt: skip
 
 
-def variance_held(shares: npt.ArrayLike, chosen: int, start: int) -> Figure:
+def variance_explained(shares: npt.ArrayLike, chosen: int, start: int) -> Figure:
     """Draw the variance of the first components, marking the dimensions in use."""
     held = np.asarray(shares, float)[:30]
     number = np.arange(1, len(held) + 1)

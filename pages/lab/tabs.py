@@ -358,7 +358,7 @@ def features(view: View, here: Decoded | Undecoded) -> None:
     left, right = st.columns(2, gap="small")
     with left, shell.panel("variance", "Components of the features"):
         plot(
-            made.variance_held(data.components.variance_held, int(dims), start),
+            made.variance_explained(data.components.variance_explained, int(dims), start),
             key="variance",
         )
         shell.quiet(

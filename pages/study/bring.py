@@ -14,7 +14,7 @@ import pandas as pd
 import streamlit as st
 
 from datasets import cohort, windows
-from datasets.cohort_files import Given, read_poses
+from datasets.cohort_files import PathOrFile, read_poses
 from datasets.keypoints import KeypointTable, limit_notes
 from datasets.storage import data_dir
 from datasets.tables import path_within
@@ -194,7 +194,7 @@ def _let_go() -> None:
 # ---- files and a sheet ---------------------------------------------------------------------------------------------------
 def _of_files(page: Frame, source: str) -> Brought | None:
     path, trouble = "", ""
-    given: list[tuple[str, Given]] = []
+    given: list[tuple[str, PathOrFile]] = []
     with page.controls:
         options = files.how()
         if source == "folder":
@@ -264,7 +264,7 @@ def _studied(
     code = [
         "# sheet.csv and the folder of recordings have to lie here.",
         'sheet = cohort_files.read_sheet("sheet.csv")',
-        f'files = cohort_files.files_in(Path("{where}"))',
+        f'files = cohort_files.list_files(Path("{where}"))',
     ]
     if found.states:
         rate = options.rate_hz or 1.0

@@ -14,7 +14,7 @@ import pandas as pd
 import streamlit as st
 
 from datasets import cohort_files
-from datasets.cohort_files import Given
+from datasets.cohort_files import PathOrFile
 from datasets.keypoints import FeatureSet
 from datasets.storage import data_dir
 from datasets.tables import path_within
@@ -55,7 +55,7 @@ class Read:
     states: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     words: dict[int, str] = field(default_factory=dict)
     troubles: dict[str, str] = field(default_factory=dict)
-    sources: dict[str, Given] = field(default_factory=dict)
+    sources: dict[str, PathOrFile] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -118,20 +118,20 @@ def how() -> FileReading:
     return FileReading(hold, rate or None, features)
 
 
-def uploaded() -> list[tuple[str, Given]]:
+def uploaded() -> list[tuple[str, PathOrFile]]:
     """(what names its content, file) of those that were sent."""
     about = "Any number of files at once, or a zip of them. 200 MB each; more by a folder below the data folder."
     return [(one.file_id, one) for one in upload("Recordings", UPLOAD, about, several=True)]
 
 
-def below(path: str) -> list[tuple[str, Given]]:
+def below(path: str) -> list[tuple[str, PathOrFile]]:
     """The same of a folder or zip below the data folder, and never of its sheet."""
     found = path_within(data_dir(), path)
     if not found.exists():
         raise DataError(
             f"There is nothing called {path!r} below the data folder, {data_dir()}. Look at how it is written."
         )
-    files = cohort_files.files_in(found) if found.is_dir() else [found]
+    files = cohort_files.list_files(found) if found.is_dir() else [found]
     return [(f"{one}/{one.stat().st_mtime_ns}", one) for one in files if not _is_sheet(one.name)]  # type: ignore[union-attr]
 
 
@@ -140,16 +140,16 @@ def _is_sheet(name: str) -> bool:
     return stem in SHEETS and ending in ("csv", "tsv", "xlsx")
 
 
-def read(files: list[tuple[str, Given]], options: FileReading) -> Read | None:
+def read(files: list[tuple[str, PathOrFile]], options: FileReading) -> Read | None:
     """What they hold, once it is read. What was read stays, also where somebody stops it."""
     known: dict[Any, Any] = st.session_state.setdefault(_READ, {})
 
     def do(say: Say) -> Read:
-        every: list[tuple[Any, Given]] = []
+        every: list[tuple[Any, PathOrFile]] = []
         made = Read()
         for key, given in files:
             try:
-                every += [((key, i, options), one) for i, one in enumerate(cohort_files.files_in(given))]
+                every += [((key, i, options), one) for i, one in enumerate(cohort_files.list_files(given))]
             except GdmError as error:
                 made.troubles[given.name] = str(error)
         for i, (one_key, one) in enumerate(every):
@@ -162,24 +162,24 @@ def read(files: list[tuple[str, Given]], options: FileReading) -> Read | None:
             found, notes = known[one_key]
             made.notes += notes
             _join(made, one, found)
-        made.trials = cohort_files.with_seen(made.trials)
+        made.trials = cohort_files.drop_unseen_features(made.trials)
         return made
 
     key, failed = ("read", tuple(key for key, _ in files), options), "The files could not be read"
     return work.outcome("study-read", key, do, failed, what="the import", kept="What was read before that is kept.")
 
 
-def _read(one: Given, options: FileReading) -> tuple[Any, list[str]]:
+def _read(one: PathOrFile, options: FileReading) -> tuple[Any, list[str]]:
     """Return what a file holds, and notes on lost parts that were filled."""
     if options.hold == "recordings":
         notes: list[str] = []
-        return cohort_files.read_one(one, options.rate_hz, options.features, notes), notes
+        return cohort_files.read_file(one, options.rate_hz, options.features, notes), notes
     if options.rate_hz is None:
         raise DataError("States of another tool do not say how many there are a second. Set it at the left.")
     return cohort_files.read_states([one], options.rate_hz), []
 
 
-def _join(made: Read, given: Given, found: Any) -> None:
+def _join(made: Read, given: PathOrFile, found: Any) -> None:
     file = given.name
     if isinstance(found, str):
         made.troubles[file] = found
@@ -216,7 +216,7 @@ def sheet_of(read_: Read, path: str, of: str) -> tuple[pd.DataFrame | None, str,
         except GdmError as error:
             return None, named, str(error)
     for source in {id(one): one for one in read_.sources.values()}.values():
-        within = cohort_files.sheet_within(source) if list(read_.sources.values()).count(source) > 1 else None
+        within = cohort_files.extract_sheet(source) if list(read_.sources.values()).count(source) > 1 else None
         if within is not None and within.shape[1] > 1:
             return within, f"in {source.name}", ""
     return _typed(read_.names, of), "typed", ""

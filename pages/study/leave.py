@@ -9,7 +9,7 @@ from dataclasses import replace
 import pandas as pd
 import streamlit as st
 
-from datasets.storage import cannot_write, data_dir
+from datasets.storage import data_dir, describe_write_error
 from gdm_core.analysis.tables import csv
 from gdm_core.errors import DataError
 from gdm_core.study import Study
@@ -85,7 +85,7 @@ def _keep(brought: Brought, asked: Asked | None) -> None:
     try:
         whole(brought, asked).save(data_dir() / name)
     except OSError as error:
-        st.session_state[_TROUBLE] = cannot_write(error)
+        st.session_state[_TROUBLE] = describe_write_error(error)
         return
     settings.change("data", SOURCES["saved"])
     settings.change(files.STAYS, name)

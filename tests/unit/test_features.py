@@ -130,13 +130,13 @@ def test_components_equal_eigendecomposition():
     trials = Trials((Trial(y[:200]), Trial(y[200:])))
     preview = principal_components(trials)
     values = np.linalg.eigvalsh(np.corrcoef(y.T))[::-1]
-    np.testing.assert_allclose(preview.variance_held, values.cumsum() / values.sum(), atol=1e-4)
-    assert preview.variance_held[2] > 0.98
+    np.testing.assert_allclose(preview.variance_explained, values.cumsum() / values.sum(), atol=1e-4)
+    assert preview.variance_explained[2] > 0.98
     np.testing.assert_allclose(preview.components @ preview.components.T, np.eye(6), atol=1e-6)
     holes = y.copy()
     holes[rng.random(y.shape) < 0.1] = np.nan
     np.testing.assert_allclose(
-        principal_components(Trials((Trial(holes),))).variance_held, preview.variance_held, atol=0.05
+        principal_components(Trials((Trial(holes),))).variance_explained, preview.variance_explained, atol=0.05
     )
     with pytest.raises(DataError, match="does not vary"):
         principal_components(Trials((Trial(np.ones((9, 2))),)))

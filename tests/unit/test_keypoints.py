@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from datasets import keypoints, mice
-from datasets.features import egocentric_features, in_unit
+from datasets.features import add_units, egocentric_features
 from datasets.readers.pose import KeypointSet, KeypointTable
 from datasets.splits import split_recording
 from datasets.tables import Table, template
@@ -222,7 +222,7 @@ def test_npz_metadata_is_used():
     assert (made.parts, made.unit, made.start_seconds) == (("center", "nose", "tail"), "cm", 5)
     assert made.rate_hz == pytest.approx(25)
     assert made.notes == ("coordinates are in cm, as the file says",)
-    called = in_unit([*made.channels[:1], *made.to_trial("egocentric").channels], made.unit)
+    called = add_units([*made.channels[:1], *made.to_trial("egocentric").channels], made.unit)
     assert called["animal 1 center x"] == "animal 1 center x (cm)"
     assert called["animal 1 forward speed"] == "animal 1 forward speed (cm/s)"
     assert "animal 1 turning speed" not in called

@@ -125,7 +125,7 @@ def test_invalid_sizes_raise_config_error(n_trials: int, n_frames: int | list[in
     with pytest.raises(ConfigError, match=r"n_trials|n_frames"):
         mice.simulate(n_trials, n_frames)
     with pytest.raises(ConfigError, match="at least 96"):
-        mice.training_set_sized(n_frames=100)
+        mice.simulate_training_set(n_frames=100)
 
 
 @pytest.mark.parametrize("setting", nascar.PRESETS)

@@ -122,13 +122,13 @@ def test_a_long_table_holds_its_own_sheet_and_labels_of_several_recordings(tmp_p
     assert [[found[code] for code in states[name][:9]] for name in states] == [
         words[one.states[name][:9]].tolist() for name in sheet["recording"]
     ]
-    within = cohort_files.sheet_within(path)
+    within = cohort_files.extract_sheet(path)
     pd.testing.assert_frame_equal(within, sheet[["recording", "animal", "group"]])
     options = ["--labels", "--rate", "5", "--between", "group", "--permutations", "19", "--json"]
     assert main(["study", str(path), str(path), *options]) == 0
     assert json.loads(capsys.readouterr().out)["recordings"] == 6
     sheet.to_csv(tmp_path / "sheet.csv", index=False)
-    assert cohort_files.sheet_within(tmp_path / "sheet.csv") is None
+    assert cohort_files.extract_sheet(tmp_path / "sheet.csv") is None
 
 
 def test_poses_of_a_recording_are_found_again_in_its_file(tmp_path):
@@ -144,6 +144,6 @@ def test_poses_of_a_recording_are_found_again_in_its_file(tmp_path):
     assert cohort_files.read_poses(tmp_path / "table.csv", "table.csv") is None
     with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
         archive.write(tmp_path / "one.csv", "deep/one.csv")
-    (packed,) = cohort_files.files_in(tmp_path / "all.zip")
+    (packed,) = cohort_files.list_files(tmp_path / "all.zip")
     assert list(cohort_files.read_recordings([packed])) == ["one.csv"]
     assert cohort_files.read_poses(packed, "one.csv").n_frames == 60, "read again"

@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from datasets import keypoints
-from datasets.features import in_unit
+from datasets.features import add_units
 from datasets.keypoints import FeatureSet, KeypointSet, KeypointTable
 from datasets.splits import split_recording
 from pages.lab.dataset import Dataset, from_trials
@@ -44,7 +44,7 @@ def from_recordings(
 ) -> Dataset:
     """Poses as features; `more` is as in `from_trials`."""
     poses, (fitted, new) = (*train.tables, *test.tables), (train.to_trials(features), test.to_trials(features))
-    called = in_unit(fitted[0].channels, poses[0].unit)
+    called = add_units(fitted[0].channels, poses[0].unit)
     return from_trials(key, about, fitted, new, recipe, poses=poses, called=called, **more)
 
 
