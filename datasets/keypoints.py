@@ -106,11 +106,8 @@ def _read_source(source: Source, rate_hz: float | None) -> KeypointTable:
 def _read_rate(table: Table, recordings: tuple[tuple[str, int], ...]) -> float | None:
     """Return the rate of the table's time column, or None without a valid one."""
     part = np.repeat(np.arange(len(recordings)), [frames for _, frames in recordings]) if recordings else 0
-    timed = replace(
-        table,
-        frame=table.frame.assign(**{_RECORDING_COLUMN: part}),
-        roles=table.roles | {_RECORDING_COLUMN: Role.GROUP},
-    )
+    frame, roles = table.frame.assign(**{_RECORDING_COLUMN: part}), table.roles | {_RECORDING_COLUMN: Role.GROUP}
+    timed = replace(table, frame=frame, roles=roles)
     try:
         clock = timed.clock()
     except DataError:

@@ -1,4 +1,4 @@
-"""Expert labels from files of their own: BORIS's exports, other tables of bouts, and tables with one label a frame."""
+"""Files of expert labels: BORIS exports, other tables of bouts, and tables with one label per frame."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .timing import read_clock
 
 _START = re.compile(r"^(start|onset|begin|from)", re.IGNORECASE)
 _STOP = re.compile(r"^(stop|end|offset|until|to$)", re.IGNORECASE)
-# the column of the behaviour, best name first: BORIS also has an observation type, a behavioural category and the like
+# names of the behaviour column, best first; BORIS also has an observation type and a behavioural category
 _WHAT = (
     r"^behaviou?rs?$",
     r"^(label|annotation|action|event|class|state)s?$",
@@ -39,7 +39,7 @@ MOST_LABELS = 500
 
 @dataclass(frozen=True)
 class Annotation:
-    """labels [T], an index into `label_names`, -1 where nothing was noted. `notes` say what was left out, in sentences."""
+    """Labels [T], indices into `label_names` with -1 for unlabelled, and notes on what was left out."""
 
     labels: npt.NDArray[np.int64]
     label_names: tuple[str, ...]
@@ -49,17 +49,18 @@ class Annotation:
 def read_annotation(
     source: Readable, rate_hz: float, name: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Annotation:
-    """Read labels from a text table: bouts (start and stop in seconds, or in frames if their columns say so), events
-    that START and STOP, or one label a row.
+    """Read labels from a text table of bouts, of START and STOP events, or of one label per row.
 
-    Rows without a behaviour are unlabelled. Rows that have a clock of another rate than `rate_hz` hold until the next.
+    Bouts are in seconds, or in frames if their columns are named so. Rows without a behaviour are unlabelled. Rows with a
+    clock of a different rate than `rate_hz` apply until the next row.
 
-    source   a path, bytes, or an open file
-    name     of the file, where bytes are given
-    limits   the most that is taken
+    source    a path, bytes, or an open file
+    rate_hz   frames per second of the recording
+    name      name of the file; needed for bytes
+    limits    limits on the size of the file
     """
     if not rate_hz > 0:
-        raise ConfigError(f"rate_hz is {rate_hz}; it must be a positive number of frames a second.")
+        raise ConfigError(f"rate_hz is {rate_hz}; it must be positive, in frames per second.")
     opened = open_source(source, name, limits)
     if opened.suffix not in (".txt", ".csv", ".tsv"):
         raise DataError(
@@ -70,18 +71,16 @@ def read_annotation(
 
 
 def parse_annotation(frame: pd.DataFrame, rate_hz: float, opened: Source) -> Annotation:
-    """The same of a table that was read already; `opened` says what it is called."""
+    """Return the labels of a table; `opened` provides its name."""
     columns = [str(column) for column in frame.columns]
     one = next((c for c in columns if c.strip().lower() == "observation id"), None)
     if one and frame[one].nunique() > 1:
-        raise DataError(
-            f"{opened.name} holds {frame[one].nunique()} observations. Export each one into a file of its own."
-        )
+        raise DataError(f"{opened.name} has {frame[one].nunique()} observations. Export each to a separate file.")
     start = next((c for c in columns if _START.search(c)), None)
     stop = next((c for c in columns if _STOP.search(c)), None)
     what = next((c for wanted in _WHAT for c in columns if re.search(wanted, c.strip(), re.IGNORECASE)), None)
     if start and what and not stop:
-        raise DataError(f"{opened.name}: the column {start!r} says when bouts begin, but none says when they stop.")
+        raise DataError(f"{opened.name}: the column {start!r} has the start of bouts, but no column has their end.")
     if start and stop and what:
         return _read_bouts(frame, start, stop, what, rate_hz, opened)
     if what and (sign := next((c for c in columns if c != what and _is_sign(frame[c])), None)):
@@ -90,80 +89,80 @@ def parse_annotation(frame: pd.DataFrame, rate_hz: float, opened: Source) -> Ann
 
 
 def _read_bouts(frame: pd.DataFrame, start: str, stop: str, what: str, rate_hz: float, source: Source) -> Annotation:
-    """Bouts from a table with a row for each."""
+    """Read a table with a row per bout."""
     in_frames = "frame" in start.lower()
     scale = 1.0 if in_frames else rate_hz
     first = np.rint(numeric_values(frame[start]).astype(float) * scale)
     last = np.rint(numeric_values(frame[stop]).astype(float) * scale)
     if in_frames:
-        last += 1  # a bout in frames holds its last one
+        last += 1  # bouts in frames include the last one
     return _label_frames(first, last, _names(frame[what]), source)
 
 
 def _names(column: pd.Series[Any]) -> list[str]:
-    """Behaviours as text, empty where there is none."""
+    """Return behaviours as text, empty if missing."""
     return ["" if missing else format_cell(value).strip() for value, missing in zip(column, column.isna(), strict=True)]
 
 
 def _is_sign(column: pd.Series[Any]) -> bool:
-    """Whether a column says of each row whether a behaviour starts or stops there."""
-    said = {str(value).strip().upper() for value in column.dropna().unique()}
-    return {1, -1} <= {_SIGNS.get(value, 9) for value in said} <= set(_SIGNS.values())
+    """Return True if a column has START and STOP for the rows."""
+    values = {str(value).strip().upper() for value in column.dropna().unique()}
+    return {1, -1} <= {_SIGNS.get(value, 9) for value in values} <= set(_SIGNS.values())
 
 
 def _read_events(frame: pd.DataFrame, sign: str, what: str, rate_hz: float, source: Source) -> Annotation:
-    """Bouts from rows that say what starts or stops at a time, as BORIS lists its events."""
+    """Read a table of start and stop events, as BORIS exports them."""
     columns = [str(column) for column in frame.columns]
     when = next((c for wanted in _EVENT_TIMES for c in columns if re.match(wanted, c.strip(), re.IGNORECASE)), None)
     if when is None:
-        raise DataError(f"{source.name}: no column says when events start and stop. Name one 'time', in seconds.")
+        raise DataError(f"{source.name}: no column has the times of events. Name one 'time', in seconds.")
     at = numeric_values(frame[when]).astype(float) * (1.0 if re.search("frame|image", when, re.I) else rate_hz)
-    who = next((c for c in columns if re.match("subject", c, re.I)), None)
-    subjects = _names(frame[who]) if who else [""] * len(frame)
-    begun: dict[tuple[str, str], float] = {}
+    subject = next((c for c in columns if re.match("subject", c, re.I)), None)
+    subjects = _names(frame[subject]) if subject else [""] * len(frame)
+    running: dict[tuple[str, str], float] = {}
     bouts: list[tuple[float, float, str]] = []
     points = 0
-    said, names = _names(frame[sign]), _names(frame[what])
+    signs, names = _names(frame[sign]), _names(frame[what])
     for i in np.argsort(at, kind="stable"):
-        moment, name = float(at[i]), names[i]
-        step, key = _SIGNS.get(said[i].upper()), (subjects[i], name)
+        time, name = float(at[i]), names[i]
+        step, key = _SIGNS.get(signs[i].upper()), (subjects[i], name)
         if not step:
             points += step == 0
-        elif (step == 1) == (key in begun):
+        elif (step == 1) == (key in running):
             wrong = "starts again before it stops" if step == 1 else "stops before it starts"
             raise DataError(
                 f"{source.name}: event {i + 1}, {name!r}, {wrong}. Correct the events and export them again."
             )
         elif step == 1:
-            begun[key] = moment
+            running[key] = time
         else:
-            bouts.append((begun.pop(key), moment, name))
-    if begun:
+            bouts.append((running.pop(key), time, name))
+    if running:
         raise DataError(
-            f"{source.name}: {next(iter(begun))[1]!r} starts but never stops. Correct the events and export them again."
+            f"{source.name}: {next(iter(running))[1]!r} starts but never stops. Correct the events and export them again."
         )
     bouts.sort(key=lambda bout: bout[0])
     first, last, done = zip(*bouts, strict=True)
     found = _label_frames(np.rint(np.array(first)), np.rint(np.array(last)), list(done), source)
-    left_out = (f"{points:,} point events have no length and were left out",) if points else ()
+    left_out = (f"{points:,} point events without duration were left out",) if points else ()
     return replace(found, notes=found.notes + left_out)
 
 
 def _read_row_labels(frame: pd.DataFrame, what: str | None, rate_hz: float, source: Source) -> Annotation:
-    """Return the labels of a table with one row a frame."""
+    """Return the labels of a table with one row per frame."""
     others = [str(c) for c in frame.columns if not _WHEN.search(str(c).strip()) and frame[c].notna().any()]
     column = what or (others[0] if len(others) == 1 else None)
     if column is None:
         raise DataError(
             f"{source.name}: no column is named behaviour or label; the columns are {', '.join(map(str, frame.columns[:10]))}. "
-            "Name the one that holds the labels."
+            "Rename the column of labels."
         )
     codes, found = pd.factorize(frame[column], sort=True)
     words = tuple(format_cell(value) for value in found)
     if not 0 < len(words) <= MOST_LABELS or sum(map(_is_decimal, words)) > len(words) / 2:
-        held = f"{len(words):,} different values" + (f", such as {words[0]!r}" if words else "")
+        values = f"{len(words):,} different values" + (f", such as {words[0]!r}" if words else "")
         raise DataError(
-            f"{source.name}: the column {column!r} holds {held}. Give a file with a label a frame, or with bouts."
+            f"{source.name}: the column {column!r} has {values}. Choose a file of bouts, or of one label per frame."
         )
     return _spread_over_frames(frame, Annotation(codes.astype(np.int64), words), rate_hz)
 
@@ -177,13 +176,13 @@ def _is_decimal(text: str) -> bool:
 
 
 def _spread_over_frames(frame: pd.DataFrame, rows: Annotation, rate_hz: float) -> Annotation:
-    """Labels of rows as labels of frames: the same, unless a time column says that rows come at another rate."""
+    """Convert labels of rows to labels of frames, if a time column has a different rate."""
     when = next((str(c) for c in frame.columns if re.match(r"(time|timestamp|seconds?)\b", str(c), re.I)), None)
     if when is None or len(frame) < 2:
         return rows
     try:
         clock = read_clock(frame[when], when)
-    except DataError:  # it tells no time, so each row is a frame
+    except DataError:  # no valid times, so each row is a frame
         return rows
     seconds = clock.seconds
     if clock.rate_hz is None or not np.isfinite(seconds).all() or clock.backwards:
@@ -194,20 +193,20 @@ def _spread_over_frames(frame: pd.DataFrame, rows: Annotation, rate_hz: float) -
     if n > _MOST_FRAMES:
         raise DataError(f"The time column {when!r} would make {n:,.0f} frames; the limit is {_MOST_FRAMES:,}.")
     at = np.searchsorted(seconds, (np.arange(round(n)) + 1e-6) / rate_hz, side="right") - 1
-    note = f"its rows, {clock.rate_hz:.4g} a second, were spread over the frames, {rate_hz:.4g} a second"
+    note = f"rows at {clock.rate_hz:.4g} Hz were converted to frames at {rate_hz:.4g} Hz"
     return replace(rows, labels=rows.labels[at], notes=(*rows.notes, note))
 
 
 def _label_frames(
     first: npt.NDArray[np.float64], last: npt.NDArray[np.float64], what: list[str], source: Source
 ) -> Annotation:
-    """first and last [bouts]: each bout holds the frames from first up to, not including, last."""
+    """Return the labels of bouts, each with the frames first to last (exclusive)."""
     if not (np.isfinite(first).all() and np.isfinite(last).all()):
         raise DataError(f"{source.name}: a bout has no start or no stop.")
     if (first < 0).any() or (last < first).any() or last.max() > _MOST_FRAMES:
         bad = int(np.flatnonzero((first < 0) | (last < first) | (last > _MOST_FRAMES))[0])
         raise DataError(
-            f"{source.name}: bout {bad + 1} goes from frame {first[bad]:.0f} to {last[bad]:.0f}, which is impossible."
+            f"{source.name}: bout {bad + 1} spans frames {first[bad]:.0f} to {last[bad]:.0f}, which is invalid."
         )
     named, long = np.array([name != "" for name in what]), last > first
     notes = []
@@ -217,7 +216,7 @@ def _label_frames(
         notes.append(f"{int((named & ~long).sum()):,} bouts shorter than a frame were left out")
     kept = np.flatnonzero(named & long)
     if len(kept) == 0:
-        raise DataError(f"{source.name} holds no bout that has a behaviour and a length.")
+        raise DataError(f"{source.name} has no bout with a behaviour and a duration.")
     names = tuple(sorted({what[i] for i in kept}))
     labels = np.full(int(last.max()), -1, dtype=np.int64)
     overlaps = 0
@@ -226,5 +225,5 @@ def _label_frames(
         overlaps += bool((piece >= 0).any())
         piece[:] = names.index(what[i])
     if overlaps:
-        notes.append(f"{overlaps:,} bouts begin before another one ends; the later in the file counts")
+        notes.append(f"{overlaps:,} bouts overlap; the later one in the file counts")
     return Annotation(labels, names, tuple(notes))

@@ -1,5 +1,7 @@
-"""Zip archives and the arrays of NPY and NPZ files from strangers: sizes and names are checked before anything is unpacked, headers
-before memory is set aside, and nothing is ever unpickled. And poses in an NPZ, whose other arrays say what the first one holds."""
+"""Untrusted zip archives, NPY and NPZ files, and poses in an NPZ.
+
+Sizes and names are checked before unpacking, headers before allocating memory, and nothing is unpickled.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ _MOST_MEMBERS = 2000
 
 @contextmanager
 def open_archive(source: Source) -> Iterator[zipfile.ZipFile]:
-    """The archive, after its declared sizes and names were found to be sane."""
+    """Open an archive after checking its declared sizes and names."""
     with source.open() as file:
         with refuse_damage(f"{source.name} is not a readable {source.suffix} file", "It may be damaged."):
             archive = zipfile.ZipFile(file)
@@ -36,18 +38,18 @@ def open_archive(source: Source) -> Iterator[zipfile.ZipFile]:
 
 
 def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, source: Source) -> bytes:
-    """The content of one member; what unpacks to more than it declared is refused."""
+    """Return the content of a member, or raise DataError if its size differs from the declared one."""
     with refuse_damage(f"{source.name}: the part {info.filename!r} is damaged"), archive.open(info) as member:
         data = member.read(info.file_size + 1)
     if len(data) != info.file_size:
         raise DataError(
-            f"{source.name}: the part {info.filename!r} declares {info.file_size:,} bytes but holds others."
+            f"{source.name}: the part {info.filename!r} declares {info.file_size:,} bytes but has a different size."
         )
     return data
 
 
 def measure(file: IO[bytes], most: int) -> int:
-    """Bytes that a member really unpacks to, reading no further than `most` + 1."""
+    """Return the unpacked size of a member, reading at most `most` + 1 bytes."""
     total = 0
     while block := file.read(min(1 << 20, most + 1 - total)):
         total += len(block)
@@ -57,28 +59,26 @@ def measure(file: IO[bytes], most: int) -> int:
 def _check_archive(archive: zipfile.ZipFile, source: Source) -> None:
     infos, limits = archive.infolist(), source.limits
     if len(infos) > _MOST_MEMBERS:
-        raise DataError(f"{source.name} holds {len(infos):,} parts; the limit is {_MOST_MEMBERS:,}.")
+        raise DataError(f"{source.name} has {len(infos):,} parts; the limit is {_MOST_MEMBERS:,}.")
     declared = sum(info.file_size for info in infos)
     source.check_size(unpacked=declared)
     if declared > 10_000_000 and declared > limits.unpack_ratio * max(source.size, 1):
         raise DataError(
             f"{source.name} would unpack to {declared / source.size:,.0f} times its size; "
-            f"the limit is {limits.unpack_ratio:,} times. It is refused as a zip bomb."
+            f"the limit is {limits.unpack_ratio:,} times."
         )
     for info in infos:
         name = info.filename.replace("\\", "/")
         if name.startswith("/") or ".." in PurePosixPath(name).parts or ":" in name.split("/")[0]:
-            raise DataError(
-                f"{source.name} holds a part named {info.filename!r}, which points out of it. It is refused."
-            )
+            raise DataError(f"{source.name} has a part named {info.filename!r}, which points outside the archive.")
         if info.flag_bits & 0x1:
             raise DataError(f"{source.name} is encrypted. Save it without a password.")
     if len({info.filename for info in infos}) != len(infos):
-        raise DataError(f"{source.name} holds two parts of the same name. It is refused as damaged.")
+        raise DataError(f"{source.name} has two parts of the same name, so it may be damaged.")
 
 
 def read_arrays(source: Source) -> dict[str, npt.NDArray[Any]]:
-    """Every array of an .npz, or the one of an .npy under the name "y"."""
+    """Read every array of an .npz, or the array of an .npy as "y"."""
     if source.suffix == ".npy":
         with source.open() as file:
             data = file.read(source.limits.unpacked_bytes)
@@ -92,25 +92,25 @@ def read_arrays(source: Source) -> dict[str, npt.NDArray[Any]]:
             name = info.filename.removesuffix(".npy")
             arrays[name] = _parse_array(io.BytesIO(data), len(data), source, f"the array {name!r}")
     if not arrays:
-        raise DataError(f"{source.name} holds no array. Save arrays with numpy.savez.")
+        raise DataError(f"{source.name} has no array. Save arrays with numpy.savez.")
     return arrays
 
 
 def to_strings(array: npt.NDArray[Any]) -> list[str]:
-    """The words of an array; none of one that holds something else."""
+    """Return the strings in an array of text, or an empty list."""
     if array.dtype.kind == "S":
         array = np.char.decode(array, "utf-8", "replace")
     return [str(text).strip() for text in array.ravel()] if array.dtype.kind == "U" and array.ndim <= 1 else []
 
 
 def pop_unit(arrays: dict[str, npt.NDArray[Any]]) -> str:
-    """What an NPZ says that all its values are in, taken out of `arrays`; "" where it says nothing or several things."""
+    """Remove and return the unit that all values of an NPZ share, or an empty string."""
     key = next((key for key in ("units", "unit") if key in arrays and len(set(to_strings(arrays[key]))) == 1), "")
     return to_strings(arrays.pop(key))[0] if key else ""
 
 
 def read_header(file: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """(shape, whether columns lie one after the other, type) of the array that begins here; `where` is for messages."""
+    """Read (shape, Fortran order, dtype) of the array that starts here; `where` is for messages."""
     with refuse_damage(f"{where} has no readable header", "The file may be damaged."):
         version = np.lib.format.read_magic(file)
         if version == (1, 0):
@@ -124,11 +124,11 @@ def _parse_array(file: IO[bytes], n_bytes: int, source: Source, what: str) -> np
     shape, _, dtype = read_header(file, f"{source.name}: {what}")
     if dtype.hasobject:
         raise DataError(
-            f"{source.name}: {what} is pickled, and opening a pickle from a stranger can run any program. "
-            "Save plain numbers or text instead (allow_pickle=False)."
+            f"{source.name}: {what} is pickled, and opening an untrusted pickle can run any code. "
+            "Save numbers or text instead (allow_pickle=False)."
         )
     if dtype.names is not None or dtype.itemsize == 0:
-        raise DataError(f"{source.name}: {what} has the type {dtype}; expected plain numbers or text.")
+        raise DataError(f"{source.name}: {what} has the type {dtype}; expected numbers or text.")
     if any(not isinstance(n, int) or n < 0 for n in shape):
         raise DataError(f"{source.name}: {what} declares the impossible shape {shape}.")
     size = math.prod(shape)
@@ -152,21 +152,20 @@ _BEHAVIOURS = ("vocab", "label_names", "behaviours", "behaviors", "names")
 
 
 def read_pose_arrays(source: Source, rate_hz: float | None) -> KeypointTable:
-    """keypoints [T, animals, 2, parts], and optionally scores, labels (or annotations), names of all these, fps or a time of
-    each frame, and units.
+    """Read keypoints [T, animals, 2, parts], with optional scores, labels, names, frame rate or times, and unit.
 
-    rate_hz  None takes what the file says
+    rate_hz   frames per second; None uses the file's rate
     """
     arrays = read_arrays(source)
     if "keypoints" not in arrays:
-        raise DataError(f"{source.name} holds no array named keypoints; it holds {', '.join(list(arrays)[:5])}.")
+        raise DataError(f"{source.name} has no array named keypoints; it has {', '.join(list(arrays)[:5])}.")
     xy = arrays.pop("keypoints")
     if xy.ndim != 4 or xy.shape[2] != 2 or xy.size == 0 or xy.dtype.kind not in "fiu":
         raise DataError(f"{source.name}: keypoints have shape {xy.shape}; expected [frames, animals, 2, parts].")
     n, a, _, p = xy.shape
     labels = arrays.pop("labels", arrays.pop("annotations", None))
     notes: list[str] = []
-    # An array called just "names" is of the labels where there are some, and of the parts where there are none.
+    # An array called "names" names the labels, or the parts if there are no labels.
     parts = _names(arrays, (*_PARTS, *(["names"] if labels is None else [])), p, "part", notes)
     animals = _names(arrays, _ANIMALS, a, "animal", notes)
     scores = arrays.pop("scores", None)
@@ -175,7 +174,7 @@ def read_pose_arrays(source: Source, rate_hz: float | None) -> KeypointTable:
     known, start = _read_rate_and_start(arrays, n)
     unit = pop_unit(arrays)
     if unit:
-        notes.append(f"coordinates are in {unit}, as the file says")
+        notes.append(f"coordinates are in {unit}, according to the file")
     table = KeypointTable(
         np.array(xy, dtype=np.float32), tuple(animals), tuple(part.replace("_", " ") for part in parts),
         scores=scores.astype(np.float32), name=source.name, notes=tuple(notes), unit=unit, start_seconds=start,
@@ -184,7 +183,7 @@ def read_pose_arrays(source: Source, rate_hz: float | None) -> KeypointTable:
     if labels is None:
         return table
     if labels.dtype.kind not in "iu" or labels.ndim != 1:
-        raise DataError(f"{source.name}: labels have type {labels.dtype}; expected one whole number a frame.")
+        raise DataError(f"{source.name}: labels have type {labels.dtype}; expected one integer per frame.")
     top = max(int(labels.max(initial=0)) + 1, 1)
     if top > 10_000:
         raise DataError(f"{source.name}: the largest label is {top - 1:,}; labels should count behaviours from 0.")
@@ -193,7 +192,7 @@ def read_pose_arrays(source: Source, rate_hz: float | None) -> KeypointTable:
 
 
 def _read_rate_and_start(arrays: dict[str, npt.NDArray[Any]], n: int) -> tuple[float | None, float]:
-    """(frames a second, the time of the first frame) as `fps` or the time of each frame say; None where neither does."""
+    """Return the frame rate (or None) and start time, from `fps` or the times of frames."""
     fps, time = arrays.get("fps"), arrays.get("time", arrays.get("timestamps"))
     if fps is not None and fps.size == 1 and fps.dtype.kind in "fiu" and 0 < float(fps.ravel()[0]) < np.inf:
         return float(fps.ravel()[0]), 0.0
@@ -201,20 +200,20 @@ def _read_rate_and_start(arrays: dict[str, npt.NDArray[Any]], n: int) -> tuple[f
         return None, 0.0
     try:
         clock = read_clock(pd.Series(time), "time")
-    except DataError:  # it stands still: said as where there is none
+    except DataError:  # constant times
         return None, 0.0
     return clock.rate_hz, (clock.start or 0.0) if clock.rate_hz is not None else 0.0
 
 
 def _names(arrays: dict[str, npt.NDArray[Any]], keys: Sequence[str], n: int, what: str, notes: list[str]) -> list[str]:
-    """Names of `n` things from the first array of that kind, or their numbers, and then a note where it does not fit."""
+    """Return n names from the first of these arrays, or else numbered names, with a note if an array does not fit."""
     key = next((key for key in keys if key in arrays), None)
     if key is None:
         return _number_names(what, n)
     found = to_strings(arrays[key])
     if len(found) == n == len(set(found)):
         return found
-    notes.append(f"{key!r} does not hold {n} different names, so {what}s are numbered")
+    notes.append(f"{key!r} does not have {n} different names, so {what}s are numbered")
     return _number_names(what, n)
 
 

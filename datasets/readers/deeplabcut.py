@@ -1,4 +1,4 @@
-"""DeepLabCut files: CSV with headers of two, three or four rows, however they were saved again, and HDF5."""
+"""DeepLabCut files: HDF5, and CSV with header rows in all common variants."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ Column = tuple[str, str, str]  # animal, part, and x, y, z or score
 
 
 def looks_like_deeplabcut(layout: Layout) -> bool:
-    """Whether the first rows of a text table are DeepLabCut's header."""
+    """Return True if a text table has a DeepLabCut header."""
     return _header_rows(layout) is not None
 
 
 def _header_rows(layout: Layout) -> dict[str, int] | None:
-    """Row of each header level, by the names that DeepLabCut puts in the first column, or by what the rows hold."""
+    """Return the row of each header level, found by the names in the first column or by content."""
     found: dict[str, int] = {}
     top = layout.rows[:6]
     for i, row in enumerate(top):
         level = _LEVELS.get(row[0].strip().lower())
         if level is not None:
             found.setdefault(level, i)
-    if "axis" not in found:  # the first column may be blank: look for the row of x, y, likelihood
+    if "axis" not in found:  # the first column may be blank; find the row of x, y, likelihood
         for i, row in enumerate(top):
             cells = {_MANGLED.sub("", cell.strip().lower()) for cell in row[1:]} - {""}
             if {"x", "y"} <= cells <= set(_AXES):
@@ -53,31 +53,31 @@ def _header_rows(layout: Layout) -> dict[str, int] | None:
 
 
 def _demangle(row: tuple[str, ...]) -> list[str]:
-    """Names without the .1, .2 that pandas adds to repeats when a file is read with one header row and saved again."""
+    """Remove the .1, .2 that pandas appends to repeated names."""
     names = [cell.strip() for cell in row]
     present = set(names)
     return [base if (base := _MANGLED.sub("", name)) in present else name for name in names]
 
 
 def read_deeplabcut_csv(source: Source, rate_hz: float | None) -> KeypointTable:
-    """A recording from DeepLabCut's CSV."""
+    """Read a DeepLabCut CSV."""
     layout = sniff(source)
     rows = _header_rows(layout)
     if rows is None:
         raise DataError(
-            f"{source.name} has no DeepLabCut header: rows named scorer, (individuals,) bodyparts and coords are expected."
+            f"{source.name} has no DeepLabCut header; expected rows named scorer, (individuals,) bodyparts and coords."
         )
     n_header = max(rows.values()) + 1
     body = layout.rows[n_header:]
     if not body:
-        raise DataError(f"{source.name} holds a DeepLabCut header but no frames.")
+        raise DataError(f"{source.name} has a DeepLabCut header but no frames.")
     width = max(len(layout.rows[i]) for i in rows.values())
     if any(len(layout.rows[i]) != width for i in rows.values()):
         raise DataError(f"{source.name}: the header rows have different numbers of columns. It may be damaged.")
     parts = _demangle(layout.rows[rows["part"]])
     axes = _demangle(layout.rows[rows["axis"]])
     animals = _demangle(layout.rows[rows["animal"]]) if "animal" in rows else ["animal"] * width
-    # the first column holds row names or frame numbers unless the axes start there
+    # the first column is row names or frame numbers unless the axes start there
     first = 0 if axes[0].lower() in _AXES and is_number(body[0][0]) and len(body[0]) == width else 1
     below = replace(layout, header=("no",), skipped=layout.skipped + n_header - 1)
     frame = read_body(source, below, unique_names([f"{i}" for i in range(width)])[0], 1)
@@ -87,19 +87,19 @@ def read_deeplabcut_csv(source: Source, rate_hz: float | None) -> KeypointTable:
 
 
 def assemble(columns: list[Column], arrays: list[npt.NDArray[Any]], rate_hz: float | None, name: str) -> KeypointTable:
-    """A recording from single columns. Parts that only a marker "animal" has (corners of the cage) are left out."""
+    """Assemble a recording from columns, without marker "animals" such as corners of the cage."""
     if strange := [axis for *_, axis in columns if axis.lower() not in _AXES]:
         raise DataError(f"{name}: {strange[0]!r} is not a coordinate; expected x, y and likelihood.")
     columns = [(animal, part, _AXES[axis.lower()]) for animal, part, axis in columns]
     notes: list[str] = []
     by_animal: dict[str, list[str]] = {}
     for animal, part, axis in columns:
-        parts_of = by_animal.setdefault(animal, [])
-        if axis in ("x", "y") and part not in parts_of:
-            parts_of.append(part)
+        its_parts = by_animal.setdefault(animal, [])
+        if axis in ("x", "y") and part not in its_parts:
+            its_parts.append(part)
     most = max(by_animal.values(), key=len)
     if not most:
-        raise DataError(f"{name} holds no coordinates.")
+        raise DataError(f"{name} has no coordinates.")
     animals = [animal for animal, its in by_animal.items() if set(its) & set(most)]
     if left_out := [animal for animal in by_animal if animal not in animals]:
         notes.append(f"{', '.join(left_out)} has none of the others' body parts and was left out")
@@ -130,7 +130,7 @@ def assemble(columns: list[Column], arrays: list[npt.NDArray[Any]], rate_hz: flo
             if not {(animal, part, "x"), (animal, part, "y")} <= seen:
                 raise DataError(f"{name}: {animal} {part} has no {'y' if (animal, part, 'x') in seen else 'x'} column.")
     if repeated:
-        notes.append(f"{repeated} columns repeat an animal, part and coordinate; the first of each was taken")
+        notes.append(f"{repeated} columns repeat an animal, part and coordinate; the first of each was used")
     if any(axis == "z" for _, _, axis in columns):
         notes.append("the third coordinate (z) was left out")
     made = KeypointTable(xy, tuple(animals), tuple(parts), scores=scores, name=name, notes=tuple(notes))
@@ -138,15 +138,15 @@ def assemble(columns: list[Column], arrays: list[npt.NDArray[Any]], rate_hz: flo
 
 
 def read_deeplabcut_h5(file: h5py.File, source: Source, rate_hz: float | None) -> KeypointTable:
-    """A recording from an HDF5 that pandas wrote in its fixed format."""
+    """Read an HDF5 file that pandas wrote in its fixed format."""
     for key in file:
         group = file.get(key)
         if not isinstance(group, h5py.Group):
             continue
         if "table" in group:
             raise DataError(
-                f"{source.name} keeps its column names as a pickle, which is never opened here. "
-                "Use the CSV of the same name that DeepLabCut writes beside it (or analyze_videos_converth5_to_csv)."
+                f"{source.name} stores its column names as a pickle, which is not opened. "
+                "Use the CSV that DeepLabCut writes with it (or analyze_videos_converth5_to_csv)."
             )
         if "block0_values" not in group or "block0_items_level0" not in group:
             continue
@@ -170,20 +170,20 @@ def read_deeplabcut_h5(file: h5py.File, source: Source, rate_hz: float | None) -
                     f"{source.name}: expected columns named by scorer, (individual,) body part and coordinate."
                 )
             if any(len(names) != values.shape[1] for names in columns):
-                raise DataError(f"{source.name}: it names {len(columns[0])} columns but holds {values.shape[1]}.")
+                raise DataError(f"{source.name}: it names {len(columns[0])} columns but has {values.shape[1]}.")
             animals = columns[-3] if len(columns) > 3 else ["animal"] * values.shape[1]
             wanted += zip(animals, columns[-2], columns[-1], strict=True)
             arrays += list(values.T.astype(np.float32))
         if not wanted or len({len(values) for values in arrays}) != 1 or len(arrays[0]) == 0:
-            raise DataError(f"{source.name} holds no frames.")
+            raise DataError(f"{source.name} has no frames.")
         return assemble(wanted, arrays, rate_hz, source.name)
-    raise DataError(f"{source.name} holds neither a SLEAP analysis (tracks, node_names) nor a DeepLabCut table.")
+    raise DataError(f"{source.name} is neither a SLEAP analysis (tracks, node_names) nor a DeepLabCut table.")
 
 
 def flat_columns(names: list[str]) -> list[Column] | None:
-    """(animal, part, axis) of columns such as nose_x, mouse1_nose_y or Ear_left_2_p; None where they are not keypoints.
+    """Return (animal, part, axis) of columns such as nose_x, mouse1_nose_y or Ear_left_2_p, or None for other tables.
 
-    Columns that are neither come back as ("", "", "").
+    Other columns get ("", "", "").
     """
     split = [
         re.match(r"^(.+?)[ _.\-]+(x|y|z|likelihood|score|confidence|p)$", name.strip(), re.IGNORECASE) for name in names
@@ -203,7 +203,7 @@ def flat_columns(names: list[str]) -> list[Column] | None:
 
 
 def _split_animals(stems: list[str]) -> dict[str, tuple[str, str]]:
-    """(animal, part) of each name: its first or last word names the animal where all animals then have the same parts."""
+    """Return (animal, part) of each name; its first or last word is the animal if all animals then have the same parts."""
     sides = {"left", "right", "l", "r", "front", "back", "fore", "hind", "upper", "lower", "top", "bottom", "tail"}
     for at in (-1, 0):
         made: dict[str, tuple[str, str]] = {}
@@ -212,22 +212,21 @@ def _split_animals(stems: list[str]) -> dict[str, tuple[str, str]]:
             if len(words) < 2:
                 break
             made[stem] = (words[at], " ".join(words[:-1] if at == -1 else words[1:]))
-        parts_of: dict[str, set[str]] = {}
+        parts: dict[str, set[str]] = {}
         for animal, part in made.values():
-            parts_of.setdefault(animal, set()).add(part)
-        alike = len(made) == len(stems) and len({frozenset(parts) for parts in parts_of.values()}) == 1
-        only_sides = all(
-            part.lower() in sides for _, part in made.values()
-        )  # ear left, hip left: two parts, no animals
-        if alike and len(parts_of) <= 8 and not only_sides and not sides & {animal.lower() for animal in parts_of}:
-            if len(parts_of) == 1 and not next(iter(parts_of)).isdigit():
-                continue  # a word that all names share says nothing, unless it is a number
+            parts.setdefault(animal, set()).add(part)
+        alike = len(made) == len(stems) and len({frozenset(its) for its in parts.values()}) == 1
+        # ear left and hip left are two parts, not two animals
+        only_sides = all(part.lower() in sides for _, part in made.values())
+        if alike and len(parts) <= 8 and not only_sides and not sides & {animal.lower() for animal in parts}:
+            if len(parts) == 1 and not next(iter(parts)).isdigit():
+                continue  # a shared word is not an animal, unless it is a number
             return {stem: (f"animal {a}" if a.isdigit() else a, part) for stem, (a, part) in made.items()}
     return {stem: ("animal", stem.replace("_", " ")) for stem in stems}
 
 
 def read_flat(frame: pd.DataFrame, rate_hz: float | None, name: str) -> KeypointTable | None:
-    """A recording from a plain table whose column names say part and coordinate, None where they do not."""
+    """Read a recording from a table with columns named by part and coordinate, or return None."""
     columns = flat_columns([str(column) for column in frame.columns])
     if columns is None:
         return None

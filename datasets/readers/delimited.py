@@ -1,5 +1,4 @@
-"""Text tables (CSV and its relatives): how one is written (encoding, delimiter, decimal sign, header) is found by looking at its
-first lines, and it is read in pieces as that says."""
+"""Text tables such as CSV: detection of encoding, delimiter, decimal sign and header, and reading in chunks."""
 
 from __future__ import annotations
 
@@ -33,15 +32,15 @@ MISSING = (
 
 @dataclass(frozen=True)
 class Layout:
-    """How a text table is written."""
+    """Format of a text table."""
 
     encoding: str
     delimiter: str
     decimal: str
-    header: tuple[str, ...]  # the first row; may hold numbers if there is no header
-    skipped: int  # lines before it
+    header: tuple[str, ...]  # the first row, or numbers if there is no header
+    skipped: int  # lines before the header
     rows: tuple[tuple[str, ...], ...] = field(repr=False)  # the first rows, header included
-    preamble: int = 0  # of the lines before it, those that hold text but are no comments
+    preamble: int = 0  # lines before the header that are neither blank nor comments
 
     @property
     def has_header(self) -> bool:
@@ -49,25 +48,25 @@ class Layout:
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell reads as a number, with a point or a comma."""
+    """Return True if a cell is a number with a decimal point or comma."""
     return bool(_NUMBER.match(cell) or _COMMA_NUMBER.match(cell))
 
 
 def sniff(source: Source) -> Layout:
-    """Find out how the table is written from its first 256 kB."""
+    """Detect the format of a table from its first 256 kB."""
     head = source.head()
     encoding = _encoding(head, source)
     lines = list(io.StringIO(head.decode(encoding, errors="replace"), newline=""))
     if len(head) == 1 << 18 and len(lines) > 1:
-        lines.pop()  # cut by the end of the sample
+        lines.pop()  # incomplete
     skipped = _first_line(lines, 0)
-    said = _SEPARATOR_LINE.match(lines[skipped]) if skipped < len(lines) else None
-    if said:  # Excel's way to name the delimiter
+    declared = _SEPARATOR_LINE.match(lines[skipped]) if skipped < len(lines) else None
+    if declared:  # Excel's "sep=;" line
         skipped = _first_line(lines, skipped + 1)
     before, lines = lines[:skipped], lines[skipped : skipped + 200]
     if not lines:
-        raise DataError(f"{source.name} holds no rows.")
-    delimiter, rows = _delimiter(lines, (said[1],) if said else _DELIMITERS, source)
+        raise DataError(f"{source.name} has no rows.")
+    delimiter, rows = _delimiter(lines, (declared[1],) if declared else _DELIMITERS, source)
     preamble = _preamble(lines, delimiter, rows, source)
     if preamble:
         rows = _split(lines[preamble:], delimiter, source)
@@ -82,34 +81,34 @@ def sniff(source: Source) -> Layout:
 
 
 def _first_line(lines: list[str], start: int) -> int:
-    """The first line that is neither blank nor a comment."""
+    """Return the index of the first line that is neither blank nor a comment."""
     wanted = (i for i, line in enumerate(lines) if i >= start and line.strip() and not line.lstrip().startswith("#"))
     return next(wanted, len(lines))
 
 
 def _is_header(cells: tuple[str, ...]) -> bool:
-    """Whether a row can only be names: no number in it."""
+    """Return True if a row has no number, so it can only be names."""
     return any(cell.strip() for cell in cells) and not any(is_number(cell) for cell in cells)
 
 
 def _preamble(lines: list[str], delimiter: str, rows: list[tuple[str, ...]], source: Source) -> int:
-    """Lines of text before the header: they have fewer fields than the table, and the header holds no number."""
+    """Count the lines before the header, which have fewer fields; the header has no number."""
     width = Counter(len(row) for row in rows).most_common(1)[0][0]
     if width < 2 or len(rows[0]) >= width:
         return 0
     for i, line in enumerate(lines[:_MOST_PREAMBLE]):
-        cells = next(iter(_split([line], delimiter, source)), ())  # of the line by itself
+        cells = next(iter(_split([line], delimiter, source)), ())
         if len(cells) >= width:
             return i if len(cells) == width and _is_header(cells) else 0
     return 0
 
 
 def _names_in_comment(line: str, delimiter: str, rows: list[tuple[str, ...]], source: Source) -> tuple[str, ...] | None:
-    """The names in a comment right above rows of numbers, as numpy.savetxt writes them."""
+    """Return the names in a comment directly above numeric rows, as numpy.savetxt writes it."""
     if not line.lstrip().startswith("#") or not all(is_number(cell) for cell in rows[0]) or len(rows[0]) < 2:
         return None
-    made = _split([line.lstrip().lstrip("#").lstrip(" ")], delimiter, source)
-    return made[0] if made and len(made[0]) == len(rows[0]) and _is_header(made[0]) else None
+    cells = _split([line.lstrip().lstrip("#").lstrip(" ")], delimiter, source)
+    return cells[0] if cells and len(cells[0]) == len(rows[0]) and _is_header(cells[0]) else None
 
 
 def _encoding(head: bytes, source: Source) -> str:
@@ -121,16 +120,16 @@ def _encoding(head: bytes, source: Source) -> str:
         if head.startswith(mark):
             return name
     if b"\0" in head:
-        raise DataError(f"{source.name} is not text: it holds zero bytes. Is its name's ending right?")
+        raise DataError(f"{source.name} is not text: it contains zero bytes. Check its extension.")
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)  # forgives a letter cut by the end of the sample
+        codecs.getincrementaldecoder("utf-8")().decode(head)  # tolerates an incomplete last character
     except UnicodeDecodeError:
         return "cp1252"
     return "utf-8"
 
 
 def _delimiter(lines: list[str], choices: tuple[str, ...], source: Source) -> tuple[str, list[tuple[str, ...]]]:
-    """The delimiter that splits most lines into the same number of fields, two at least; then spaces; or none at all."""
+    """Return the delimiter that splits most lines into equally many fields, else spaces, and the rows."""
     best: tuple[float, str, list[tuple[str, ...]]] | None = None
     for delimiter in choices:
         rows = _split(lines, delimiter, source)
@@ -141,19 +140,19 @@ def _delimiter(lines: list[str], choices: tuple[str, ...], source: Source) -> tu
         if best is None or score > best[0]:
             best = (score, delimiter, rows)
     if best is None:
-        raise DataError(f"{source.name} holds no rows.")
+        raise DataError(f"{source.name} has no rows.")
     if best[0] == 0 and len(choices) > 1:
         rows = _split(lines, SPACES, source)
         width, count = Counter(len(row) for row in rows).most_common(1)[0]
         cells = [cell for row in rows[1:] for cell in row]
-        # sentences have spaces, too: only rows of numbers count as separated by them
+        # sentences contain spaces too, so require numeric rows
         if width > 1 and count >= 0.9 * len(rows) and sum(map(is_number, cells)) >= 0.7 * len(cells) > 0:
             return SPACES, rows
     return best[1], best[2]
 
 
 def _split(lines: list[str], delimiter: str, source: Source) -> list[tuple[str, ...]]:
-    """The cells of the lines that are not blank."""
+    """Split the non-blank lines into cells."""
     if delimiter == SPACES:
         return [tuple(line.split()) for line in lines if line.strip()]
     with refuse_damage(f"{source.name} is not a readable text table", kinds=(csv.Error,)):
@@ -161,8 +160,8 @@ def _split(lines: list[str], delimiter: str, source: Source) -> list[tuple[str, 
 
 
 def unique_names(names: list[str] | tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Names without blanks and repeats, and notes on what was changed."""
-    made: list[str] = []
+    """Return names without extra spaces and repeats, and notes on repeated names."""
+    unique: list[str] = []
     repeats: list[str] = []
     taken: set[str] = set()
     for i, raw in enumerate(names):
@@ -173,37 +172,37 @@ def unique_names(names: list[str] | tuple[str, ...]) -> tuple[list[str], list[st
         if name != base:
             repeats.append(base)
         taken.add(name)
-        made.append(name)
+        unique.append(name)
     notes = [f"the column name {name!r} occurs more than once" for name in dict.fromkeys(repeats)]
-    return made, notes
+    return unique, notes
 
 
-# ---- reading it -----------------------------------------------------------------------------------------------------
+# ---- reading --------------------------------------------------------------------------------------------------------
 _DELIMITER_NAMES = {"\t": "tabs", SPACES: "spaces"}
-_MOST_LINES_ABOVE = 50  # of a table that begins further down in its file
+_MOST_LINES_ABOVE = 50  # before a table
 _CHUNK_ROWS = 100_000
-# Pandas' quick parser of numbers writes past its memory on exponents of many digits, which ends the whole server; its
-# exact one does not, but waits for Python's lock at every number. So a mark is put between the e and what may be five
-# digits or signs (quotes and zero bytes count, since they may vanish): such a cell is text, and loses the mark as text.
+# Pandas' fast number parser overruns its memory on exponents of many digits and crashes the server; its exact parser takes
+# the GIL for every number. So insert a mark between the e and five possible digits or signs (including quotes and zero
+# bytes, which pandas may drop): the cell becomes text, from which the mark is removed later.
 _LONG_EXPONENT = re.compile(r'([eE])(?=["+\-0-9\0]{5})')
 _MAYBE_LONG = re.compile(r'[eE]["+\-0-9\0]{0,4}\Z')
-_MARK = "\ue000"  # of no meaning, by the Unicode standard
+_MARK = "\ue000"  # a private-use character
 
 
 def read_delimited(source: Source, every: int = 1) -> tuple[pd.DataFrame, list[str]]:
-    """The whole table and notes on how it was understood. `every` keeps each n-th row of a table that is too long."""
+    """Read the table, keeping every n-th row, and return it with notes on its format."""
     layout = sniff(source)
     header = layout.header if layout.has_header else tuple(f"column {i + 1}" for i in range(len(layout.header)))
     names, notes = unique_names(header)
     body = layout.rows[1:] if layout.has_header else layout.rows
     if not body:
-        raise DataError(f"{source.name} holds a header but no rows.")
+        raise DataError(f"{source.name} has a header but no rows.")
     widths = Counter(len(row) for row in body)
     if widths.most_common(1)[0][0] == len(names) + 1:  # rows end in a delimiter, or start with an unnamed row number
         trailing = all(not row[-1].strip() for row in body if len(row) == len(names) + 1)
         names = [*names, "column after the last"] if trailing else ["row", *names]
     source.check_size(columns=len(names))
-    if len(body[0]) > len(names):  # seen before pandas makes an index of each field, which takes it seconds
+    if len(body[0]) > len(names):  # pandas would spend seconds on building an index
         raise _too_many_fields(source, names)
     if not layout.has_header:
         notes.append("there is no header line; columns are numbered")
@@ -218,17 +217,17 @@ def read_delimited(source: Source, every: int = 1) -> tuple[pd.DataFrame, list[s
 
 
 def read_body(source: Source, layout: Layout, names: list[str], every: int) -> pd.DataFrame:
-    """The rows below the header, in the columns `names`."""
+    """Read the rows below the header into the columns `names`."""
     pieces: list[pd.DataFrame] = []
     seen = kept = 0
     most_rows = min(source.limits.rows, source.limits.values // len(names))
-    # a wide table is read in fewer rows at a time
+    # smaller chunks for wide tables
     chunk_rows = max(1, min(_CHUNK_ROWS, 5_000_000 // len(names)))
     with source.open() as file:
         try:
             counted = BoundedStream(file)
             text = io.TextIOWrapper(io.BufferedReader(counted, 1 << 18), layout.encoding, errors="replace", newline="")
-            for _ in range(layout.skipped):  # pandas would take a quote in them for the start of a cell
+            for _ in range(layout.skipped):  # pandas would parse quotes in them
                 text.readline()
             reader = pd.read_csv(
                 HarmlessText(text),
@@ -243,7 +242,7 @@ def read_body(source: Source, layout: Layout, names: list[str], every: int) -> p
                 chunksize=chunk_rows,
             )
             for chunk in reader:
-                if not isinstance(chunk.index, pd.RangeIndex):  # pandas takes what is too much as an index
+                if not isinstance(chunk.index, pd.RangeIndex):  # pandas uses extra fields as an index
                     raise _too_many_fields(source, names)
                 first = -seen % every
                 seen += len(chunk)
@@ -252,16 +251,16 @@ def read_body(source: Source, layout: Layout, names: list[str], every: int) -> p
                 if kept > most_rows:
                     raise DataError(
                         f"{source.name} has more than {most_rows:,} rows, the limit for {len(names)} columns. "
-                        "Keep each n-th row instead (every=n), or split the file."
+                        "Keep every n-th row (every=n), or split the file."
                     )
                 pieces.append(compact(piece))
                 source.report_progress(min(counted.count / max(source.size, 1), 0.99), f"{seen:,} rows read")
         except DataError:
             raise
-        except (csv.Error, OverflowError, ValueError) as error:  # as which pandas says what it cannot split or decode
+        except (csv.Error, OverflowError, ValueError) as error:  # from pandas
             raise DataError(f"{source.name}: {_explain(brief(error), layout)}") from error
     if not kept:
-        raise DataError(f"{source.name} holds a header but no rows.")
+        raise DataError(f"{source.name} has a header but no rows.")
     return join_pieces(pieces)
 
 
@@ -270,7 +269,7 @@ def _too_many_fields(source: Source, names: list[str]) -> DataError:
 
 
 class HarmlessText(io.TextIOBase):
-    """Text in which no exponent is long enough to harm pandas."""
+    """A text stream that breaks up exponents that would crash pandas."""
 
     def __init__(self, text: io.TextIOBase) -> None:
         self._text, self._held = text, ""
@@ -284,7 +283,7 @@ class HarmlessText(io.TextIOBase):
             block, self._held = self._held + new, ""
             if "e" not in block and "E" not in block:
                 return block
-            if new and (cut := _MAYBE_LONG.search(block, max(0, len(block) - 6))):  # the rest is in the next block
+            if new and (cut := _MAYBE_LONG.search(block, max(0, len(block) - 6))):  # may continue in the next block
                 block, self._held = block[: cut.start()], block[cut.start() :]
             if block or not new:
                 return _LONG_EXPONENT.sub(rf"\1{_MARK}", block)
@@ -296,15 +295,13 @@ def _explain(message: str, layout: Layout) -> str:
         line = int(found[2]) + layout.skipped
         advice = "Correct the line, or its quotes."
         if layout.has_header and int(found[2]) <= 1 + _MOST_LINES_ABOVE and int(found[3]) > len(layout.header):
-            advice = (
-                "If the lines above it are no part of the table, remove them; else correct the line, or its quotes."
-            )
+            advice = "Remove lines above it that are not part of the table, or correct the line or its quotes."
         return f"line {line} has {found[3]} fields where {found[1]} are expected. {advice}"
     return f"the text cannot be split into rows and columns ({message.strip()})."
 
 
 def compact(frame: pd.DataFrame) -> pd.DataFrame:
-    """Text as categories, and numbers in single precision where that loses nothing that matters."""
+    """Convert text to categories, and numbers to single precision if that is precise enough."""
     columns: dict[str, Any] = {}
     for name in frame.columns:
         column = frame[name]
@@ -314,7 +311,7 @@ def compact(frame: pd.DataFrame) -> pd.DataFrame:
                 words = words.str.replace(_MARK, "", regex=False)
             columns[name] = words.where(column.notna(), None).astype("category")
         elif column.dtype == np.float64 and not _needs_double(column.to_numpy()):
-            with np.errstate(over="ignore"):  # what is too large becomes infinite, which counts as missing
+            with np.errstate(over="ignore"):  # overflow becomes infinite, which counts as missing
                 columns[name] = column.astype(np.float32)
         else:
             columns[name] = column
@@ -322,13 +319,13 @@ def compact(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _needs_double(values: npt.NDArray[np.float64]) -> bool:
-    """Whether a column needs double precision: one that only rises, such as a clock, or a small walk far from zero."""
+    """Return True for increasing columns, such as clocks, and small changes far from zero."""
     seen = values[np.isfinite(values)]
     return bool(len(seen) > 1 and (np.diff(seen) >= 0).all()) or working_precision(values) is np.float64
 
 
 def join_pieces(pieces: list[pd.DataFrame]) -> pd.DataFrame:
-    """One table from its pieces, column by column, letting go of each piece's column once it is copied."""
+    """Concatenate pieces column by column, freeing each column once it is copied."""
     columns: dict[str, Any] = {}
     for name in list(pieces[0].columns):
         parts = [piece.pop(name) for piece in pieces]

@@ -1,4 +1,4 @@
-"""Missing body parts, estimated from the other parts of the animal and from time."""
+"""Estimation of missing body parts from the animal's other parts and from time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gdm_core.maths.gaps import gap_lengths
 Floats = npt.NDArray[np.floating[Any]]
 Bool = npt.NDArray[np.bool_]
 
-MOST_ABSENT_SECONDS = 3.0  # a whole animal that is lost for longer may be anywhere
+MOST_ABSENT_SECONDS = 3.0  # longest gap of a whole animal
 _STEP_SECONDS = 1.0  # movements over shorter times are mostly tracking noise
-_BLOCK = 2_000  # frames that are filled at once, which bounds memory
+_BLOCK = 2_000  # frames filled at once, to limit memory
 _NOISE = 0.1  # of tracking, as a share of the variance of a step
-_STEP = 1e-4  # small next to the broad prior of a path's start
+_STEP = 1e-4  # small compared to the broad prior of a path's start
 _LEAST_VARIANCE = 1e-4  # of any combination of parts, as a share of the largest
 
 
@@ -36,16 +36,16 @@ def fill_parts(xy: Floats, rate_hz: float, longest_seconds: float) -> tuple[npt.
             stop = start + _BLOCK
             if not mask[start:stop, a].any():
                 continue
-            first = max(0, start - longest - 1)  # both ends of every gap belong to the block
+            first = max(0, start - longest - 1)  # a block includes both ends of its gaps
             part = (xy[first : stop + longest + 1, a] - centre) / scale
             found = walk.fill(part.reshape(len(part), -1)).reshape(part.shape) * scale + centre
-            wanted = mask[start:stop, a, None] & ~np.isfinite(xy[start:stop, a])
-            filled[start:stop, a] = np.where(wanted, found[start - first :][:_BLOCK], filled[start:stop, a])
+            gaps = mask[start:stop, a, None] & ~np.isfinite(xy[start:stop, a])
+            filled[start:stop, a] = np.where(gaps, found[start - first :][:_BLOCK], filled[start:stop, a])
     return filled, mask
 
 
 def _fillable(xy: Floats, rate_hz: float, longest_seconds: float) -> Bool:
-    """Return a mask [T, P] of the missing parts of one animal [T, 2, P] that are to be filled."""
+    """Return a mask [T, P] of the missing parts of one animal [T, 2, P] to fill."""
     missing: Bool = np.asarray(~np.isfinite(xy).all(axis=1))
     absent = gap_lengths(np.asarray(missing.all(axis=1))) > round(min(longest_seconds, MOST_ABSENT_SECONDS) * rate_hz)
     fillable = missing & ~absent[:, None]
@@ -60,9 +60,9 @@ def _fillable(xy: Floats, rate_hz: float, longest_seconds: float) -> Bool:
 
 
 def _fit_walk(xy: Floats, lag: int) -> tuple[FactorModel, Floats, float]:
-    """Return the random walk of one animal's parts [T, 2, P] in the units of (xy - centre) / scale, centre and scale.
+    """Fit a random walk to one animal's parts [T, 2, P]; return it with the centre and scale of its units.
 
-    With x + iy as one complex number for each part, the covariance of steps does not depend on the heading.
+    With x + iy as a complex number per part, the covariance of steps does not depend on the heading.
     """
     z = xy[:, 0].astype(np.float64) + 1j * xy[:, 1]
     steps = z[lag:] - z[:-lag]
@@ -70,7 +70,7 @@ def _fit_walk(xy: Floats, lag: int) -> tuple[FactorModel, Floats, float]:
     steps = np.where(seen, steps, 0)
     pairs = seen.T.astype(np.float64) @ seen
     variance, axes = np.linalg.eigh(steps.T @ steps.conj() / np.maximum(pairs, 1) / lag)
-    if not variance[-1] > 0:  # nothing moves: parts are independent
+    if not variance[-1] > 0:  # no part moves: treat parts as independent
         variance, axes = np.ones(len(variance)), np.eye(len(variance))
     scale = float(np.sqrt(variance[variance > 0].sum() / len(variance)))
     variance = np.maximum(variance / scale**2, _LEAST_VARIANCE * variance[-1] / scale**2)

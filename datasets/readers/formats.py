@@ -1,4 +1,4 @@
-"""Tables of every format as one pandas frame with plain, unique column names."""
+"""Tables of all formats as a pandas DataFrame with unique column names."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ Row = tuple[Any, ...]
 
 
 def read_workbook(source: Source, sheet: str | None) -> tuple[pd.DataFrame, list[str], tuple[str, ...], str]:
-    """The table of one sheet, notes, the names of all sheets, and that of the one read: `sheet`, or if None the first
-    with a column of numbers, since a sheet of remarks often comes first."""
+    """Return the table of a sheet, notes, the names of all sheets, and the name of the sheet that was read.
+
+    By default it is the first sheet with a numeric column, since a sheet of remarks often comes first.
+    """
     from openpyxl import load_workbook
 
     with open_archive(source) as archive:
-        for info in archive.infolist():  # the declared sizes were checked; the real ones may be larger
+        for info in archive.infolist():  # actual sizes may exceed the declared ones
             with refuse_damage(f"{source.name}: the part {info.filename!r} is damaged"), archive.open(info) as member:
                 real = measure(member, info.file_size)
             if real > info.file_size:
@@ -44,12 +46,12 @@ def read_workbook(source: Source, sheet: str | None) -> tuple[pd.DataFrame, list
         pages = [page for page in book.worksheets if sheet is None or page.title == sheet]
         frame, notes, title = _choose_sheet(pages, source)
     if others := [name for name in names if name != title]:
-        notes = [f"only the sheet {title!r} was read; there are also {first_of(others, 5)}", *notes]
+        notes = [f"only the sheet {title!r} was read; other sheets: {first_of(others, 5)}", *notes]
     return frame, notes, names, title
 
 
 def _choose_sheet(pages: list[Any], source: Source) -> tuple[pd.DataFrame, list[str], str]:
-    """The first sheet with a column of numbers, else the first with a header and a row."""
+    """Read the first sheet with a numeric column, or else the first with a header and a row."""
     best: tuple[pd.DataFrame, list[str], str] | None = None
     for page in pages:
         rows = _read_rows(page, source)
@@ -59,7 +61,7 @@ def _choose_sheet(pages: list[Any], source: Source) -> tuple[pd.DataFrame, list[
         names, notes = unique_names(["" if cell is None else str(cell) for cell in rows[above]])
         if above:
             notes = [*notes, f"{above} lines before the header were skipped"]
-        # column by column, each by its own cells: pandas fails on whole numbers without end where it may choose the type
+        # convert each column separately: pandas fails on very large integers if it infers types
         columns = {name: _parse_cells([row[j] for row in rows[above + 1 :]]) for j, name in enumerate(names)}
         frame = compact(pd.DataFrame(columns))
         if any(is_numeric(frame[name]) for name in names):
@@ -67,14 +69,12 @@ def _choose_sheet(pages: list[Any], source: Source) -> tuple[pd.DataFrame, list[
         best = best or (frame, notes, str(page.title))
     if best is None:
         where = f"the sheet {pages[0].title!r} of {source.name}" if len(pages) == 1 else f"each sheet of {source.name}"
-        raise DataError(
-            f"{where[0].upper()}{where[1:]} holds no row below a header. Save it with at least one, or as CSV."
-        )
+        raise DataError(f"{where[0].upper()}{where[1:]} has no row below a header. Add rows, or save it as CSV.")
     return best
 
 
 def _read_rows(page: Any, source: Source) -> list[Row]:
-    """The rows of a sheet from the first to the last that hold anything, all of one width."""
+    """Return the rows of a sheet without empty rows at either end, padded to one width."""
     rows: list[Row] = []
     width = 0
     for cells in page.iter_rows(values_only=True):
@@ -92,31 +92,31 @@ def _read_rows(page: Any, source: Source) -> list[Row]:
 
 
 def _find_header(rows: list[Row]) -> int:
-    """Rows before the header: they fill fewer cells than the table, and the header is the first full row of words."""
+    """Return the index of the header: the first full row, if it is text; rows above it have fewer cells."""
     filled = [sum(cell is not None for cell in row) for row in rows[: 4 * _MOST_ABOVE]]
     usual = Counter(filled).most_common(1)[0][0]
     for i in range(min(_MOST_ABOVE, len(rows) - 1)):
-        # the first column, of row numbers, may have no name
+        # the name of the first column, of row numbers, may be missing
         if filled[i] >= usual or (filled[i] == usual - 1 and rows[i][0] is None):
             return i if all(isinstance(cell, str | None) for cell in rows[i]) else 0
     return 0
 
 
 def _parse_cells(cells: list[Any]) -> pd.Series[Any]:
-    """A column of cells as numbers or dates where all of them are, else as text."""
-    there = [value for value in cells if value is not None]
-    if there and all(isinstance(value, int | float) for value in there):
+    """Convert a column of cells to numbers or dates if all are, or else to text."""
+    present = [value for value in cells if value is not None]
+    if present and all(isinstance(value, int | float) for value in present):
         try:
             return pd.Series(pd.to_numeric(pd.Series(cells, dtype=object), errors="coerce"))
         except OverflowError:
             return pd.Series([_float(value) for value in cells], dtype=np.float64)
-    if there and all(hasattr(value, "year") for value in there):
+    if present and all(hasattr(value, "year") for value in present):
         return pd.Series(pd.to_datetime(pd.Series(cells, dtype=object), errors="coerce"))
     return pd.Series([None if value is None else str(value) for value in cells], dtype=object)
 
 
 def _float(value: float | None) -> float:
-    """A cell as a number; whole numbers of more than 308 digits, which are none for a computer, are missing."""
+    """Convert a cell to a float, NaN for integers beyond the range of floats."""
     try:
         return np.nan if value is None else float(value)
     except OverflowError:
@@ -125,13 +125,13 @@ def _float(value: float | None) -> float:
 
 READABLE = (".csv", ".tsv", ".txt", ".csv.gz", ".parquet", ".npz", ".npy", ".xlsx")
 
-_NAMES = ("channels", "channel_names", "names", "columns")  # of an NPZ: what its channels are called
-_UNITS = ("units", "unit", "channel_units")  # and what each of them is in
+_NAMES = ("channels", "channel_names", "names", "columns")  # NPZ arrays of channel names
+_UNITS = ("units", "unit", "channel_units")  # NPZ arrays of channel units
 
 
 @dataclass(frozen=True, eq=False)
 class TableFile:
-    """The table in a file, notes on how it was understood, and of a workbook the names of its sheets and the one read."""
+    """A table with notes on how it was read, and for workbooks all sheet names and the one that was read."""
 
     frame: pd.DataFrame
     notes: list[str]
@@ -140,16 +140,16 @@ class TableFile:
 
 
 def read_frame(source: Source, every: int = 1, sheet: str | None = None) -> TableFile:
-    """The table in a file; of a workbook the `sheet` of that name, the first with numbers if None."""
+    """Read the table in a file; `sheet` chooses the sheet of a workbook."""
     workbook = source.suffix == ".xlsx" and not source.packed
     if sheet is not None and not workbook:
-        raise ConfigError(f"{source.name} is no workbook, so it has no sheet {sheet!r}. Leave the sheet out.")
+        raise ConfigError(f"{source.name} is not a workbook, so it has no sheet {sheet!r}. Omit the sheet.")
     if source.suffix in (".csv", ".tsv", ".txt", ".tab"):
         if looks_like_deeplabcut(sniff(source)):
             raise DataError(f"{source.name} is a DeepLabCut file, not a plain table. Open it as keypoints instead.")
         return TableFile(*read_delimited(source, every))
     if source.packed:
-        raise DataError(f"{source.name}: only text tables may be packed with gzip. Unpack it first.")
+        raise DataError(f"{source.name}: only text tables may be compressed with gzip. Unpack it first.")
     if workbook:
         found = TableFile(*read_workbook(source, sheet))
     elif (read := READERS.get(source.suffix)) is not None:
@@ -176,21 +176,21 @@ def _read_parquet(source: Source) -> tuple[pd.DataFrame, list[str]]:
         notes = []
         wanted = [field.name for field in schema if not pa.types.is_nested(field.type)]
         if dropped := [field.name for field in schema if pa.types.is_nested(field.type)]:
-            notes.append(f"columns that hold lists or records were left out: {', '.join(dropped[:5])}")
+            notes.append(f"columns of lists or records were left out: {', '.join(dropped[:5])}")
         source.check_size(n_rows, len(wanted), unpacked)
         for batch in file.iter_batches(batch_size=100_000, columns=wanted):
-            piece = batch.to_pandas(ignore_metadata=True)  # an index that pandas kept is a column like the others
+            piece = batch.to_pandas(ignore_metadata=True)  # a stored pandas index becomes a column
             piece.columns = pd.Index(unique_names(batch.schema.names)[0])
             pieces.append(compact(piece))
             seen += len(piece)
             source.report_progress(min(seen / max(n_rows, 1), 0.99), f"{seen:,} rows read")
     if not pieces or not seen:
-        raise DataError(f"{source.name} holds no rows.")
+        raise DataError(f"{source.name} has no rows.")
     return join_pieces(pieces), notes
 
 
 def _read_npz(source: Source) -> tuple[pd.DataFrame, list[str]]:
-    """Arrays of one length as columns: [T] one column, [T, N] one a channel, [trials, T, N] one below the other."""
+    """Convert arrays of equal length to columns: [T], [T, N], or stacked trials [trials, T, N]."""
     arrays = read_arrays(source)
     unit = pop_unit(arrays)
     main: str | None = next((key for key in ("y", "data", "X", "x") if key in arrays and arrays[key].ndim >= 1), None)
@@ -201,9 +201,7 @@ def _read_npz(source: Source) -> tuple[pd.DataFrame, list[str]]:
             default=None,
         )
     if main is None or arrays[main].size == 0:
-        raise DataError(
-            f"{source.name} holds no data. Save an array y [time, channels], and others of the same length."
-        )
+        raise DataError(f"{source.name} has no data. Save an array y [time, channels], and others of the same length.")
     y = arrays.pop(main)
     columns: dict[str, npt.NDArray[Any]] = {}
     if y.ndim == 3:
@@ -216,12 +214,12 @@ def _read_npz(source: Source) -> tuple[pd.DataFrame, list[str]]:
     if y.ndim == 1:
         y = y[:, None]
     source.check_size(y.shape[0], y.shape[1] + len(arrays), y.nbytes)
-    # As long as there are samples, it is a column of words.
+    # An array with one text per sample is a column, not a list of names.
     named = next((key for key in _NAMES if key in arrays and arrays[key].shape != (len(y),)), "")
     names = to_strings(arrays.pop(named)) if named else []
-    said = [f"values are in {unit}, as the file says"] if unit else []
+    described = [f"values are in {unit}, according to the file"] if unit else []
     if len(names) != y.shape[1]:
-        said += [f"{named!r} does not name {y.shape[1]} channels and was not used"] if named else []
+        described += [f"{named!r} does not name {y.shape[1]} channels and was not used"] if named else []
         names = [f"{main}{j + 1}" for j in range(y.shape[1])] if y.shape[1] > 1 else [main]
     measured = next((key for key in _UNITS if key in arrays and arrays[key].shape != (len(y),)), "")
     units = to_strings(arrays.pop(measured)) if measured else []
@@ -229,14 +227,14 @@ def _read_npz(source: Source) -> tuple[pd.DataFrame, list[str]]:
         each = [
             f"{name} in {unit}" if unit else f"{name} without a unit" for name, unit in zip(names, units, strict=True)
         ]
-        said.append(f"as the file says, {', '.join(each[:12])}{' and so on' * (len(each) > 12)}")
+        described.append(f"according to the file, {', '.join(each[:12])}{' and so on' * (len(each) > 12)}")
     elif measured:
-        said.append(f"{measured!r} does not give {y.shape[1]} channels a unit each and was not used")
+        described.append(f"{measured!r} does not have {y.shape[1]} units and was not used")
     left_out = [key for key, value in arrays.items() if value.shape != (len(y),)]
     parts = [(name, y[:, j]) for j, name in enumerate(names)]
     parts += [(key, value) for key, value in arrays.items() if value.shape == (len(y),)]
     unique, notes = unique_names([*columns, *[name for name, _ in parts]])
-    notes = [*said, *notes]
+    notes = [*described, *notes]
     values = [*columns.values(), *[value for _, value in parts]]
     if left_out:
         notes.append(f"arrays of another length were left out: {', '.join(left_out[:5])}")
@@ -255,7 +253,7 @@ def _to_plain_type(values: npt.NDArray[Any], source: Source) -> npt.NDArray[Any]
     raise DataError(f"{source.name}: values of type {values.dtype} are neither numbers, dates nor text.")
 
 
-# By ending, what reads a table besides text and workbooks: another kind of file is one line here (docs/change.md).
+# Readers by extension, besides text and workbooks; add other formats here (docs/change.md).
 READERS: dict[str, Callable[[Source], tuple[pd.DataFrame, list[str]]]] = {
     ".parquet": _read_parquet,
     ".pq": _read_parquet,

@@ -1,5 +1,7 @@
-"""HDF5 from strangers: only plain arrays inside the file itself, checked for size before they are read. SLEAP's files are such: the
-analysis, and the .slp project with its predicted instances."""
+"""Untrusted HDF5 files, including SLEAP's analysis files and .slp projects.
+
+Only arrays inside the file itself are read, after checking their sizes.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,10 @@ from .source import Source, refuse_damage
 
 @contextmanager
 def open_hdf(source: Source) -> Iterator[h5py.File]:
-    """An HDF5 file; damage found at any point while it is read becomes a DataError."""
+    """Open an HDF5 file; damage found while reading raises DataError."""
     with source.open() as raw:
         if raw.read(8) != b"\x89HDF\r\n\x1a\n":
-            raise DataError(f"{source.name} is not an HDF5 file. Is its name's ending right?")
+            raise DataError(f"{source.name} is not an HDF5 file. Check its extension.")
         raw.seek(0)
         what, advice = f"{source.name} is not a readable HDF5 file", "It may be damaged or cut short."
         with refuse_damage(what, advice), h5py.File(raw, "r") as file:
@@ -33,14 +35,14 @@ def open_hdf(source: Source) -> Iterator[h5py.File]:
 
 
 def get_dataset(group: h5py.Group, name: str, source: Source) -> h5py.Dataset:
-    """A data set that lives in this file, not in another one that it points to."""
+    """Return a data set that is stored in this file, not in another one."""
     if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-        raise DataError(f"{source.name}: {name!r} is missing or points elsewhere; only data inside the file is read.")
+        raise DataError(f"{source.name}: {name!r} is missing or points outside the file, which is not allowed.")
     found = group[name]
     if not isinstance(found, h5py.Dataset):
         raise DataError(f"{source.name}: {name!r} is not an array.")
     if found.external or found.is_virtual:
-        raise DataError(f"{source.name}: {name!r} keeps its data in another file, which is not read here.")
+        raise DataError(f"{source.name}: {name!r} stores its data in another file, which is not allowed.")
     size = math.prod(found.shape or ())
     if size > source.limits.values or size * found.dtype.itemsize > source.limits.unpacked_bytes:
         raise DataError(f"{source.name}: {name!r} has {size:,} values; the limit is {source.limits.values:,}.")
@@ -52,7 +54,7 @@ def get_dataset(group: h5py.Group, name: str, source: Source) -> h5py.Dataset:
 
 
 def read_array(group: h5py.Group, name: str, source: Source) -> npt.NDArray[Any]:
-    """A plain array of numbers (or a record of numbers)."""
+    """Read an array of numbers, or of records of numbers."""
     found = get_dataset(group, name, source)
     if found.shape is None or found.dtype.kind not in "fiubV":
         raise DataError(f"{source.name}: {name!r} has the type {found.dtype}; expected numbers.")
@@ -60,21 +62,21 @@ def read_array(group: h5py.Group, name: str, source: Source) -> npt.NDArray[Any]
 
 
 def read_names(group: h5py.Group, name: str, source: Source) -> list[str]:
-    """A list of names."""
+    """Read a list of names."""
     found = get_dataset(group, name, source)
     if found.shape is None or found.ndim != 1 or found.dtype.kind not in "SOU" or found.shape[0] > 10_000:
         raise DataError(
-            f"{source.name}: {name!r} should hold a list of names, but has shape {found.shape} of {found.dtype}."
+            f"{source.name}: {name!r} should be a list of names, but has shape {found.shape} and type {found.dtype}."
         )
     values = [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in found[()].tolist()]
     if not all(isinstance(v, str) for v in values):
-        raise DataError(f"{source.name}: {name!r} should hold names.")
+        raise DataError(f"{source.name}: {name!r} should be a list of names.")
     return [" ".join(v.split()) for v in values]
 
 
 # ---- SLEAP ----------------------------------------------------------------------------------------------------------
 def read_analysis(file: h5py.File, source: Source, rate_hz: float | None) -> KeypointTable:
-    """A recording from SLEAP's analysis export: tracks [tracks, 2, nodes, frames], or the other way round."""
+    """Read SLEAP's analysis export, with tracks [tracks, 2, nodes, frames] or transposed."""
     parts = unique_names(read_names(file, "node_names", source))[0]
     tracks = read_array(file, "tracks", source)
     if tracks.ndim != 4 or tracks.dtype.kind != "f":
@@ -82,12 +84,12 @@ def read_analysis(file: h5py.File, source: Source, rate_hz: float | None) -> Key
     if tracks.shape[1:3] == (2, len(parts)):
         xy = tracks.transpose(3, 0, 1, 2)  # [T, A, 2, P]
     elif tracks.shape[1:3] == (len(parts), 2):
-        xy = tracks.transpose(0, 3, 2, 1)  # written by frames first
+        xy = tracks.transpose(0, 3, 2, 1)  # frames first
     else:
         raise DataError(f"{source.name}: tracks have shape {tracks.shape}, which does not fit its {len(parts)} nodes.")
     n, a = xy.shape[:2]
     if n == 0 or a == 0:
-        raise DataError(f"{source.name} holds no tracked frames.")
+        raise DataError(f"{source.name} has no tracked frames.")
     names = read_names(file, "track_names", source) if "track_names" in file else []
     animals = unique_names(names)[0] if len(names) == a else [f"animal {i + 1}" for i in range(a)]
     scores = np.full((n, a, len(parts)), np.nan, dtype=np.float32)
@@ -107,18 +109,18 @@ def read_analysis(file: h5py.File, source: Source, rate_hz: float | None) -> Key
 
 
 def _to_float32(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """In single precision. What is too large for it becomes infinite."""
+    """Convert to single precision; overflow becomes infinite."""
     with np.errstate(over="ignore"):
         return np.array(values, dtype=np.float32)
 
 
 def read_project(file: h5py.File, source: Source, rate_hz: float | None) -> KeypointTable:
-    """A recording from a SLEAP project: the instances of its first video, dense in time."""
+    """Read the instances of the first video in a SLEAP project."""
     parts, edges = _skeleton(file, source)
     frames, instances = read_array(file, "frames", source), read_array(file, "instances", source)
     points = {1: read_array(file, "pred_points", source)}
     if "points" in file:
-        points[0] = read_array(file, "points", source)  # placed by hand, and better than predicted ones
+        points[0] = read_array(file, "points", source)  # placed by the user, so they replace predictions
     needed = {"frame_idx", "video", "instance_id_start", "instance_id_end"}
     if not needed <= set(frames.dtype.names or ()) or len(frames) == 0:
         raise DataError(f"{source.name}: its list of frames is empty or not in SLEAP's layout.")
@@ -142,7 +144,7 @@ def read_project(file: h5py.File, source: Source, rate_hz: float | None) -> Keyp
     bounds = zip(
         number - first, here["instance_id_start"].astype(int), here["instance_id_end"].astype(int), strict=True
     )
-    for t, start, stop in bounds:  # a frame has a handful of instances, in no fixed order
+    for t, start, stop in bounds:  # a frame has few instances, in any order
         if not 0 <= start <= stop <= len(instances):
             raise DataError(f"{source.name}: frame {t + first} points to instances that do not exist.")
         for order, instance in enumerate(sorted(instances[start:stop], key=lambda i: -int(i["instance_type"]))):
@@ -156,13 +158,13 @@ def read_project(file: h5py.File, source: Source, rate_hz: float | None) -> Keyp
                 track = order
             if track >= n_tracks:
                 continue
-            shown = table["visible"][a:b].astype(bool)
-            xy[t, track, 0, shown] = table["x"][a:b][shown]
-            xy[t, track, 1, shown] = table["y"][a:b][shown]
+            visible = table["visible"][a:b].astype(bool)
+            xy[t, track, 0, visible] = table["x"][a:b][visible]
+            xy[t, track, 1, visible] = table["y"][a:b][visible]
             if "score" in (table.dtype.names or ()):
                 scores[t, track] = table["score"][a:b]
     if untracked:
-        notes = (*notes, "some instances have no track; they are told apart by their order in the frame")
+        notes = (*notes, "some instances have no track and are identified by their order in the frame")
     names = _track_names(file, n_tracks, source)
     made = KeypointTable(xy, tuple(names), tuple(parts), scores=scores, edges=edges, name=source.name, notes=notes)
     return finish_table(made, rate_hz)
@@ -192,7 +194,7 @@ def _track_names(file: h5py.File, n_tracks: int, source: Source) -> list[str]:
         try:
             names = [str(json.loads(entry)[1]) for entry in read_names(file, "tracks_json", source)]
         except (ValueError, IndexError, KeyError, TypeError, RecursionError):
-            names = []  # the names are a courtesy, the tracks are there without them
+            names = []  # names are optional
         if len(names) >= n_tracks:
             return unique_names(names[:n_tracks])[0]
     return [f"animal {i + 1}" for i in range(n_tracks)]

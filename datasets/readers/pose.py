@@ -1,4 +1,4 @@
-"""Tracked body parts: one recording (KeypointTable) and a set of them (KeypointSet), and how they become Trials."""
+"""Tracked body parts: a recording (KeypointTable), a set of recordings (KeypointSet), and conversion to Trials."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ FeatureSet = Literal["keypoints", "egocentric"]
 
 @dataclass(frozen=True, eq=False)
 class KeypointTable:
-    """One recording of A animals with P body parts each, or several of the same animals end to end.
+    """A recording of A animals with P body parts each, or several concatenated recordings of the same animals.
 
-    xy          [T, A, 2, P] pixels, float32; NaN marks a part that was not seen
-    scores      [T, A, P] the tracker's confidence, 0 to 1
-    filled      [T, A, P] parts whose coordinates `keypoints.clean` estimated; None where there are none
-    labels      [T] expert behaviour, -1 where unlabelled, an index into `label_names`
-    edges       pairs of parts that a skeleton joins
-    image_size  width and height of the image, where known
-    simulated   whether the animals were invented, which every figure of them has to say
-    notes       what the reader found and did, in sentences
-    start_seconds   when the first frame was taken, on the clock of the whole recording
-    recipe      what made it, where that is a simulator; as for `Trial`
-    animals, parts  names
-    unit            what coordinates are in, "" where the file does not say: then they count as pixels
-    recordings      (name, frames) of several recordings that lie end to end, () for one; `split` takes them apart
-    rate_hz         frames a second
-    name            what figures and tables call it
+    xy              [T, A, 2, P] coordinates, float32; NaN for missing parts
+    animals, parts  names of the animals and parts
+    rate_hz         frames per second
+    scores          [T, A, P] confidence of the tracker, 0 to 1
+    labels          [T] expert labels, indices into `label_names`, -1 if unlabelled
+    edges           pairs of parts that the skeleton connects
+    image_size      width and height of the image, if known
+    name            name in figures and tables
+    simulated       True for simulated animals, which every figure must state
+    notes           sentences about what the reader found and did
+    start_seconds   time of the first frame on the clock of the whole recording
+    unit            unit of the coordinates, pixels if empty
+    recordings      (name, frames) of each of several concatenated recordings, for `split`
+    filled          [T, A, P] parts that `keypoints.clean` estimated, None if none
+    recipe          identifies simulated data, as in `Trial`
     """
 
     xy: FloatArray
@@ -78,7 +78,7 @@ class KeypointTable:
             )
         if self.labels is not None and np.shape(self.labels) != (shape[0],):
             raise DataError(
-                f"Recording {self.name!r} has {np.shape(self.labels)[0]} labels for {shape[0]} frames; one each is needed."
+                f"Recording {self.name!r} has {np.shape(self.labels)[0]} labels for {shape[0]} frames; expected one per frame."
             )
         if self.recordings and sum(frames for _, frames in self.recordings) != shape[0]:
             raise DataError(f"Recording {self.name!r}: its recordings do not add up to its {shape[0]} frames.")
@@ -87,16 +87,16 @@ class KeypointTable:
 
     @property
     def n_frames(self) -> int:
-        """T, how many frames."""
+        """Number of frames, T."""
         return int(self.xy.shape[0])
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """Names of the raw channels in the order of the array: animal, then x or y, then part."""
+        """Names of the raw channels in array order: animal, then x or y, then part."""
         return tuple(f"{animal} {part} {axis}" for animal in self.animals for axis in "xy" for part in self.parts)
 
     def split(self) -> tuple[KeypointTable, ...]:
-        """Each recording by itself; this one alone where there are not several."""
+        """Split concatenated recordings; a single recording is returned alone."""
         if not self.recordings:
             return (self,)
         ends = np.cumsum([frames for _, frames in self.recordings]).tolist()
@@ -104,11 +104,7 @@ class KeypointTable:
         return tuple(self.slice(end - frames, end, name) for (name, frames), end in parts)
 
     def slice(self, start: int, stop: int, name: str) -> KeypointTable:
-        """Frames start to stop (exclusive) as one recording, with the clock of the whole.
-
-        start, stop   frames
-        name          what figures and tables call it
-        """
+        """Return frames start to stop (exclusive) as a recording, with the clock of the whole."""
         scores = None if self.scores is None else self.scores[start:stop]
         labels = None if self.labels is None else self.labels[start:stop]
         filled = None if self.filled is None else self.filled[start:stop]
@@ -117,15 +113,16 @@ class KeypointTable:
         )
 
     def to_trial(self, features: FeatureSet = "keypoints", scaling: Scaling = "auto", min_score: float = 0.0) -> Trial:
-        """This recording as a Trial.
+        """Convert a single recording to a Trial.
 
-        features   "keypoints": every coordinate, as in the paper; "egocentric": shape, speed and relation to the partner
-        scaling    of keypoints: "image" divides by width and height, "pixels" leaves them, "auto" is image where known
+        features   "keypoints": all coordinates, as in the paper; "egocentric": shape, speed and relation to the partner
+        scaling    for keypoints: "image" divides by width and height, "pixels" does not scale, "auto" is "image" if the
+                   size is known
         min_score  parts with a lower score count as missing
         """
         if self.recordings:
             raise DataError(
-                f"{self.name!r} holds {len(self.recordings)} recordings, so it makes several trials: use to_trials."
+                f"{self.name!r} has {len(self.recordings)} recordings, so it needs several trials. Use to_trials."
             )
         xy = self.masked(min_score)
         if features == "egocentric":
@@ -140,17 +137,14 @@ class KeypointTable:
     def to_trials(
         self, features: FeatureSet = "keypoints", scaling: Scaling = "auto", min_score: float = 0.0
     ) -> Trials:
-        """This recording as a set of one trial, several as one each.
-
-        features, scaling, min_score   as for `to_trial`
-        """
+        """Convert each recording to a trial, with the arguments of `to_trial`."""
         return KeypointSet(self.split(), self.name).to_trials(features, scaling, min_score)
 
     def masked(self, min_score: float) -> FloatArray:
-        """`xy` [T, A, 2, P] with the parts that score below `min_score` missing."""
+        """Return `xy` [T, A, 2, P] with NaN for parts that score below `min_score`."""
         if min_score <= 0 or self.scores is None:
             return self.xy
-        low = np.asarray(self.scores) < min_score  # [T, A, P]; a missing score condemns nothing
+        low = np.asarray(self.scores) < min_score  # [T, A, P]; NaN scores are not low
         return np.where(low[:, :, None, :], np.float32(np.nan), self.xy)
 
     def _scaled(self, xy: FloatArray, scaling: Scaling) -> npt.NDArray[Any]:
@@ -159,13 +153,15 @@ class KeypointTable:
         if scaling == "pixels" or (scaling != "image" and self.image_size is None):
             return xy
         if self.image_size is None:
-            raise DataError(f"Recording {self.name!r} does not say how large its image is; use scaling='pixels'.")
+            raise DataError(f"Recording {self.name!r} has no image size. Use scaling='pixels'.")
         return xy / np.asarray(self.image_size, dtype=np.float32)[:, None]
 
 
 def finish_table(table: KeypointTable, rate_hz: float | None) -> KeypointTable:
-    """A recording as a reader found it, with "not found" as NaN: infinities, one coordinate only, and both exactly zero. Its
-    arrays are the reader's own, and are written to. Where nobody knows its rate the usual one is assumed, with a note."""
+    """Finish a table that a reader made, modifying its arrays: mark missing parts as NaN and set the rate.
+
+    Infinities, single coordinates and (0, 0) count as missing. Without a rate, the default is assumed with a note.
+    """
     xy, scores, notes = np.asarray(table.xy), np.asarray(table.scores), table.notes
     xy[~np.isfinite(xy)] = np.nan
     nowhere = (xy == 0).all(axis=2)  # [T, A, P]
@@ -184,15 +180,10 @@ def finish_table(table: KeypointTable, rate_hz: float | None) -> KeypointTable:
 
 
 def with_labels(table: KeypointTable, labels: Sequence[int] | np.ndarray, label_names: Sequence[str]) -> KeypointTable:
-    """The recording with expert labels, one a frame; those past its end are dropped, missing ones are -1.
-
-    table         the recording
-    labels        one a frame, -1 where nothing was noted
-    label_names   a name for each label
-    """
+    """Return the recording with expert labels, one per frame, truncated or padded with -1 to its length."""
     given = np.asarray(labels)
     if given.ndim != 1 or given.dtype.kind not in "iu":
-        raise DataError(f"Labels have shape {given.shape} and type {given.dtype}; expected one whole number a frame.")
+        raise DataError(f"Labels have shape {given.shape} and type {given.dtype}; expected one integer per frame.")
     fitted = np.full(table.n_frames, -1, dtype=np.int64)
     kept = min(len(given), table.n_frames)
     fitted[:kept] = given[:kept]
@@ -209,9 +200,9 @@ def with_labels(table: KeypointTable, labels: Sequence[int] | np.ndarray, label_
 class KeypointSet:
     """Several recordings with the same animals and parts.
 
-    tables   one recording each
-    name     what messages and files call the set
-    source   where it is from, in words
+    tables   recordings
+    name     name in messages and files
+    source   description of the origin
     """
 
     tables: tuple[KeypointTable, ...]
@@ -220,16 +211,18 @@ class KeypointSet:
 
     def __post_init__(self) -> None:
         if not self.tables:
-            raise DataError(f"{self.name!r} holds no recording.")
+            raise DataError(f"{self.name!r} has no recording.")
         first = self.tables[0]
         for table in self.tables:
             if (table.animals, table.parts) != (first.animals, first.parts):
                 raise DataError(
-                    f"{self.name!r}: recording {table.name!r} has other animals or body parts than {first.name!r}. "
-                    "Load recordings with the same skeleton together."
+                    f"{self.name!r}: recordings {first.name!r} and {table.name!r} have different animals or body parts. "
+                    "Load only recordings with the same skeleton together."
                 )
             if table.label_names != first.label_names:
-                raise DataError(f"{self.name!r}: recording {table.name!r} uses other label names than {first.name!r}.")
+                raise DataError(
+                    f"{self.name!r}: recordings {first.name!r} and {table.name!r} have different label names."
+                )
 
     def __len__(self) -> int:
         return len(self.tables)
@@ -242,7 +235,7 @@ class KeypointSet:
 
     @cached_property
     def n_frames(self) -> int:
-        """Frames of all recordings."""
+        """Number of frames of all recordings."""
         return sum(table.n_frames for table in self.tables)
 
     def to_trials(
@@ -252,11 +245,12 @@ class KeypointSet:
         min_score: float = 0.0,
         reference: Trials | None = None,
     ) -> Trials:
-        """All recordings as Trials; with scaling "standardised" each channel is centred and scaled as `reference`
-        (the training set, itself if none is given), after the image scaling.
+        """Convert all recordings to Trials.
 
         features    "keypoints" or "egocentric"
+        scaling     as in `KeypointTable.to_trial`, or "standardised": image scaling, then zero mean and unit variance
         min_score   parts with a lower score count as missing
+        reference   trials to standardise by, such as the training trials; by default these
         """
         trials = Trials(
             tuple(table.to_trial(features, scaling, min_score) for table in self.tables),
@@ -265,15 +259,11 @@ class KeypointSet:
         )
         if scaling != "standardised":
             return trials
-        plain = reference if reference is not None else trials
-        return standardise(trials, plain)
+        return standardise(trials, trials if reference is None else reference)
 
 
 def standardise(trials: Trials, reference: Trials) -> Trials:
-    """Each channel minus its mean, over its standard deviation, both of the observed values in `reference`.
-
-    trials   to be centred and scaled
-    """
+    """Standardise each channel by its mean and standard deviation in `reference`."""
     if trials.n_channels != reference.n_channels:
         raise DataError(
             f"{trials.name!r} has {trials.n_channels} channels, the reference {reference.name!r} {reference.n_channels}."

@@ -1,4 +1,4 @@
-"""Problems of a recording, counted before any fit: missing values, gaps and outliers."""
+"""Quality of a recording before any fit: missing values, gaps and outliers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gdm_core.maths.gaps import gap_lengths
 from gdm_core.maths.spikes import find_spikes
 from gdm_core.text import first_of
 
-LOW_SCORE = 0.3  # below it a tracker is guessing
+LOW_SCORE = 0.3  # confidence of a tracker
 
 Floats = npt.NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
 class ChannelQuality:
-    """One channel: how much is missing (NaN), the longest gap in samples, outliers, and its range."""
+    """Missing values, longest gap (in samples), outliers and range of a channel."""
 
     name: str
     missing: int
@@ -36,11 +36,12 @@ class ChannelQuality:
 
 @dataclass(frozen=True)
 class QualityReport:
-    """What was found in a recording. `notes` are sentences from the reader; zero counts mean that nothing was found.
+    """Quality of a recording.
 
-    n_samples    T
-    channels     one record each
-    low_scores   how many keypoints have a low score
+    n_samples    number of samples, T
+    channels     quality of each channel
+    low_scores   number of keypoints with a low score
+    notes        sentences from the reader
     """
 
     n_samples: int
@@ -56,35 +57,35 @@ class QualityReport:
 
     @property
     def outliers(self) -> int:
-        """Values that jump out of line, over all channels."""
+        """Number of outliers over all channels."""
         return sum(channel.outliers for channel in self.channels)
 
     def sentences(self) -> list[str]:
-        """The report in words, most serious first."""
-        said = []
+        """Return the report as sentences, most serious first."""
+        lines = []
         for what, names in (
             ("no value at all", [c.name for c in self.channels if c.missing == self.n_samples]),
             ("no change", [c.name for c in self.channels if c.constant]),
         ):
             if names:
-                said.append(f"{first_of(names, 3)}: {what}; best left out")
+                lines.append(f"{first_of(names, 3)}: {what}; best left out")
         if self.missing_share:
             longest = max(self.channels, key=lambda c: c.longest_gap)
-            said.append(
-                f"{percent(self.missing_share)} % of the values are missing; the longest gap has "
+            lines.append(
+                f"{percent(self.missing_share)}% of the values are missing; the longest gap has "
                 f"{longest.longest_gap:,} samples ({longest.name})"
             )
         for count, text in (
             (self.low_scores, "low scores"),
-            (self.outliers, "values that jump out of line with their neighbours"),
+            (self.outliers, "outliers"),
         ):
             if count:
-                said.append(f"{text}: {count:,}")
-        return said + list(self.notes)
+                lines.append(f"{text}: {count:,}")
+        return lines + list(self.notes)
 
 
 def percent(share: float) -> str:
-    """Format a share in percent with two digits, never as a power of ten, and 100 only for all of it."""
+    """Format a share in percent with two digits, without exponents, and 100 only for a share of one."""
     value = 100 * share
     if value >= 10:
         return f"{min(value, 99.0) if share < 1 else 100:.0f}"
@@ -92,25 +93,24 @@ def percent(share: float) -> str:
 
 
 def outlier_mask(y: Floats) -> npt.NDArray[np.bool_]:
-    """Return which values [T, N] jump out of line (`find_spikes`) or lie absurdly far from all the others.
+    """Return a mask [T, N] of spikes (`find_spikes`) and of values extremely far from the median.
 
-    Absurdly far is 50 times the spread (the range of the middle 90% over 3.29) from the median.
+    Extremely far is 50 times the spread (the range of the middle 90% over 3.29).
     """
     mask = find_spikes(y)
-    for j in range(y.shape[1]):  # channel by channel, to hold one channel's working arrays at a time
+    for j in range(y.shape[1]):  # by channel, to save memory
         seen = np.flatnonzero(np.isfinite(y[:, j]))
         if len(seen):
-            there = y[seen, j].astype(np.float64)
-            low, middle, high = np.quantile(there, [0.05, 0.5, 0.95])
-            mask[seen, j] |= (high > low) & (np.abs(there - middle) > 50 * (high - low) / 3.29)
+            known = y[seen, j].astype(np.float64)
+            low, middle, high = np.quantile(known, [0.05, 0.5, 0.95])
+            mask[seen, j] |= (high > low) & (np.abs(known - middle) > 50 * (high - low) / 3.29)
     return mask
 
 
 def fill_gaps(y: Floats, longest: int) -> tuple[Floats, int]:
-    """Straight lines across gaps of at most `longest` samples between two values; longer gaps, and those at the ends,
-    stay NaN, which models treat as missing. Also the number of values filled."""
+    """Interpolate gaps of at most `longest` samples, except at the ends; also return the number of filled values."""
     if longest < 0:
-        raise ConfigError(f"longest is {longest}; it must be 0 (fill nothing) or more.")
+        raise ConfigError(f"longest is {longest}; it must be non-negative.")
     if longest == 0:
         return y, 0
     filled = np.array(y)
@@ -129,7 +129,7 @@ def fill_gaps(y: Floats, longest: int) -> tuple[Floats, int]:
 
 
 def channel_quality(y: Floats, names: tuple[str, ...]) -> tuple[ChannelQuality, ...]:
-    """The count for each channel of [T, N]."""
+    """Return the quality of each channel of [T, N]."""
     outliers = outlier_mask(y).sum(axis=0)
     found = []
     for j, name in enumerate(names):

@@ -1,4 +1,4 @@
-"""What each column of a table is for, guessed from its name and its values; and its words as numbers, dates and clock times."""
+"""Roles of table columns, guessed from names and values, and parsing of text as numbers, dates and times."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pandas as pd
 
 from gdm_core.errors import ConfigError
 
-# ---- words as numbers, dates and clock times ------------------------------------------------------------------------
-# Pandas' parser writes past its memory on such an exponent, which ends the whole server; as a number it is 0 or infinite.
+# ---- parsing text ---------------------------------------------------------------------------------------------------
+# Pandas' parser overruns its memory on such exponents and crashes the server; the values are 0 or infinite anyway.
 _LONG_EXPONENT = r"[eE][+-]?\d{5}"
 _PERCENT = r"^\s*[-+]?\d[\d.,]*\s*%\s*$"
-# 1,234.5 or 1,234,567 and 1.234,5: only what cannot be a decimal comma or point shows how a column is written
+# 1,234.5 or 1,234,567 and 1.234,5: only unambiguous cells reveal the notation of a column
 _COMMA_GROUPS = r"^\s*[-+]?(\d{1,3}(,\d{3})+\.\d*|\d{1,3}(,\d{3}){2,})\s*$"
 _POINT_GROUPS = r"^\s*[-+]?\d{1,3}(\.\d{3})+,\d*\s*$"
-# with points days come before months; with slashes after them, unless a day is past the 12th
+# with points the day is first; with slashes the month, unless a value exceeds 12
 _DATES = ("%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%Y.%m.%d")
 _TIMES = ("", " %H:%M:%S", " %H:%M:%S.%f", " %H:%M", ", %H:%M:%S", " %I:%M:%S %p", " %I:%M %p")
 _SAMPLE = 200
@@ -28,8 +28,10 @@ _ENDLESS = r"(?:^|[^.\d])\d{9}"
 
 
 def parse_numbers(words: pd.Series[Any]) -> npt.NDArray[np.float64]:
-    """Different words of a column as numbers, NaN where they are none. A comma may be the decimal sign or, where others
-    of the words show it, separate thousands; a percent sign is dropped. The only way here from text to numbers."""
+    """Parse the distinct texts of a column as numbers, NaN if they are none.
+
+    A comma is the decimal sign, or separates thousands if other cells show that. Percent signs are dropped.
+    """
     text = words.astype(str)
     numbers = _parse(text)
     lost = ~np.isfinite(numbers)
@@ -49,27 +51,27 @@ def _parse(text: pd.Series[Any]) -> npt.NDArray[np.float64]:
 
 
 def describe_notation(words: pd.Series[Any]) -> str:
-    """How the numbers of a column are written, in a few words, where that had to be guessed; else empty."""
+    """Describe the notation of a column's numbers if it was guessed, else return an empty string."""
     text = words.astype(str)
-    for pattern, said in (
+    for pattern, template in (
         (_PERCENT, "is written in percent, and {} counts as the number before the sign"),
         (_COMMA_GROUPS, "separates thousands by commas, as in {}"),
         (_POINT_GROUPS, "separates thousands by points, as in {}"),
     ):
         found = text[text.str.match(pattern)]
         if len(found):
-            return said.format(found.iloc[0].strip()[:40])
+            return template.format(found.iloc[0].strip()[:40])
     return ""
 
 
 def format_cell(value: object) -> str:
-    """A value as a word for people: 3.0, which a column of whole numbers with gaps holds, is 3."""
+    """Format a value as text, with 3.0 as 3, since integer columns with gaps are floats."""
     return str(int(value)) if isinstance(value, float | np.floating) and float(value).is_integer() else str(value)
 
 
 def parse_times(text: pd.Series[Any]) -> pd.Series[Any] | None:
-    """Dates, or clock times such as 1:02:03.5, from text; None where less than half of it reads so."""
-    # pandas fails on hours without end, or counts them wrongly
+    """Parse dates, or times such as 1:02:03.5, or return None if fewer than half are valid."""
+    # pandas fails on very long hours, or misreads them
     durations = pd.to_timedelta(text.mask(text.str.contains(_ENDLESS, regex=True)), errors="coerce")
     if durations.notna().mean() > 0.5:
         return durations
@@ -87,18 +89,18 @@ def parse_times(text: pd.Series[Any]) -> pd.Series[Any] | None:
 
 
 def is_time_column(column: pd.Series[Any]) -> bool:
-    """Whether a column of text is a clock: nearly all of a sample reads as dates or as times with colons."""
+    """Return True if nearly all of a sample of a text column are dates or times with colons."""
     there = column.dropna()
     sample = there.iloc[np.unique(np.linspace(0, len(there) - 1, _SAMPLE).astype(int))].astype(str)
-    if sample.str.contains(r"\d[:./-]\d", regex=True).mean() < 0.9:  # words such as "5 days" are no clock
+    if sample.str.contains(r"\d[:./-]\d", regex=True).mean() < 0.9:  # "5 days" is not a time of day
         return False
     found = parse_times(sample)
     return found is not None and bool(found.notna().mean() >= 0.9)
 
 
-# ---- what columns are for -------------------------------------------------------------------------------------------
+# ---- roles of columns -----------------------------------------------------------------------------------------------
 class Role(StrEnum):
-    """What a column is for."""
+    """Role of a column."""
 
     TIME = "time"
     LABEL = "label"
@@ -116,7 +118,9 @@ _TIME = re.compile(
 _FRAME = re.compile(
     r"^(frames?|frame[ _]?(no|number|index|idx|id)|samples?|index|idx|row|step|unnamed: ?0|coords|scorer|bodyparts)$"
 )
-_ROW_NUMBER = re.compile(r"^(column 1|row|unnamed: ?0|index|level_0|__index_level_0__|#|no\.?|nr\.?)$")  # if it counts
+_ROW_NUMBER = re.compile(
+    r"^(column 1|row|unnamed: ?0|index|level_0|__index_level_0__|#|no\.?|nr\.?)$"
+)  # if it counts rows
 _LABEL = re.compile(r"label|behaviou?r|annotation|class$|state$|action$|activity|event$|target$|_prediction$")
 _GROUP = re.compile(
     r"^(trial|session|subject|animal|mouse|rat|id|group|recording|run|lap|segment|video|driver|file|episode|bout|fold|"
@@ -131,10 +135,10 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 def guess_roles(frame: pd.DataFrame) -> dict[str, Role]:
-    """A role for each column. Every guess can be changed by the caller."""
+    """Guess a role for each column."""
     roles = {str(name): _guess(str(name), frame[name], len(frame)) for name in frame.columns}
     times = columns_with(roles, Role.TIME)
-    # of several clocks the one that never stands still or turns back counts, else the first
+    # of several time columns, take the first that strictly increases
     best = next((name for name in times if _rises(frame[name])), times[0] if times else None)
     for name in times:
         if name != best:
@@ -151,10 +155,10 @@ def guess_roles(frame: pd.DataFrame) -> dict[str, Role]:
 
 
 def find_recording_columns(frame: pd.DataFrame) -> tuple[list[str], list[str]]:
-    """(columns whose values tell recordings apart, other columns that look as if they might), none of one value alone.
+    """Return the columns that separate recordings, and the other candidates.
 
-    The first that names a recording, and the first that names an animal where a recording has several; a group, which
-    several recordings may be of, only where there is neither.
+    These are the first recording column, the first animal column if recordings have several animals, and a group column
+    only without either. Columns with a single value do not count.
     """
     found = [str(name) for name in frame.columns if _guess(str(name), frame[name], len(frame)) is Role.GROUP]
     found = [name for name in found if frame[name].nunique() > 1]
@@ -172,7 +176,7 @@ def find_recording_columns(frame: pd.DataFrame) -> tuple[list[str], list[str]]:
 
 
 def check_roles(frame: pd.DataFrame, roles: Mapping[str, Role | str]) -> dict[str, Role]:
-    """The roles of all columns, those not named being ignored; each mistake is named."""
+    """Return the roles of all columns, IGNORE by default, or raise ConfigError."""
     unknown = [name for name in roles if name not in frame.columns]
     if unknown:
         raise ConfigError(
@@ -192,13 +196,12 @@ def check_roles(frame: pd.DataFrame, roles: Mapping[str, Role | str]) -> dict[st
 
 
 def columns_with(roles: Mapping[str, Role], *wanted: Role) -> list[str]:
-    """The columns that have one of these roles, in the order of the table."""
+    """Return the columns with one of these roles, in table order."""
     return [name for name, role in roles.items() if role in wanted]
 
 
 def numeric_values(column: pd.Series[Any]) -> npt.NDArray[np.float64] | npt.NDArray[np.float32]:
-    """A column as numbers; text that reads as a number counts, other text is NaN, and so is what lies beyond single
-    precision: no model could hold it."""
+    """Convert a column to numbers; other text, and values beyond single precision, become NaN."""
     values = _values(column)
     with np.errstate(invalid="ignore"):
         values[~(np.abs(values) <= LARGEST)] = np.nan
@@ -209,7 +212,7 @@ def _values(column: pd.Series[Any]) -> npt.NDArray[np.float64] | npt.NDArray[np.
     if isinstance(column.dtype, pd.CategoricalDtype):
         numbers = parse_numbers(column.cat.categories.astype(str).to_series())
         codes = column.cat.codes.to_numpy()
-        return np.append(numbers, np.nan)[codes]  # code -1, missing, is the NaN at the end
+        return np.append(numbers, np.nan)[codes]  # code -1, missing, selects the final NaN
     if pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.is_integer_dtype(column.dtype):
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     if pd.api.types.is_float_dtype(column.dtype):
@@ -219,31 +222,31 @@ def _values(column: pd.Series[Any]) -> npt.NDArray[np.float64] | npt.NDArray[np.
 
 
 def is_numeric(column: pd.Series[Any]) -> bool:
-    """Whether at least nine in ten of the values that are there read as numbers (infinite ones are not there)."""
+    """Return True if at least 90% of the values that are present and not infinite are numbers."""
     values = _values(column)
-    there = int(column.notna().sum() - np.isinf(values).sum())
-    return there > 0 and int(np.isfinite(values).sum()) >= 0.9 * there and bool((np.abs(values) <= LARGEST).any())
+    present = int(column.notna().sum() - np.isinf(values).sum())
+    return present > 0 and int(np.isfinite(values).sum()) >= 0.9 * present and bool((np.abs(values) <= LARGEST).any())
 
 
 def describe_column(name: str, column: pd.Series[Any], used: bool) -> list[str]:
-    """What a visitor should know of how a column was read, in sentences; of one that is not used, why it may not be."""
+    """Return sentences about how a column was read, or why an unused column may be unsuitable."""
     values = _values(column)
-    made = []
+    notes = []
     with np.errstate(invalid="ignore"):
         large = int((np.abs(values) > LARGEST).sum())
     wrong = int(np.isnan(values).sum() - column.isna().sum())
     if used and isinstance(column.dtype, pd.CategoricalDtype) and np.isfinite(values).any():
-        said = describe_notation(column.cat.categories.astype(str).to_series())
-        made += [f"{name!r} {said}"] if said else []
+        notation = describe_notation(column.cat.categories.astype(str).to_series())
+        notes += [f"{name!r} {notation}"] if notation else []
     if large:
-        made.append(
+        notes.append(
             f"{large:,} values of {name!r} are too large or infinite (beyond {LARGEST:.1g}) and count as missing"
         )
     if used and wrong:
-        made.append(f"{wrong:,} cells of {name!r} are not numbers and count as missing")
+        notes.append(f"{wrong:,} cells of {name!r} are not numbers and count as missing")
     elif wrong and not is_numeric(column) and 2 * np.isfinite(values).sum() >= wrong:
-        made.append(f"{wrong:,} cells of {name!r} are not numbers, too many for a channel, so it was left out")
-    return made
+        notes.append(f"{wrong:,} cells of {name!r} are not numbers, too many for a channel, so it was left out")
+    return notes
 
 
 def _rises(column: pd.Series[Any]) -> bool:
@@ -253,7 +256,7 @@ def _rises(column: pd.Series[Any]) -> bool:
 
 
 def is_row_number(column: pd.Series[Any]) -> bool:
-    """Whether a column only numbers the rows: whole numbers, each one more than the last."""
+    """Return True if a column numbers the rows: integers that increase by one."""
     values = numeric_values(column)
     return len(values) > 1 and bool(
         np.isfinite(values).all() and np.mod(values[0], 1) == 0 and (np.diff(values) == 1).all()
@@ -284,7 +287,7 @@ def _guess(name: str, column: pd.Series[Any], n_rows: int) -> Role:
     if _FRAME.match(key):
         return Role.IGNORE
     if pd.api.types.is_float_dtype(column.dtype) and not numeric:
-        return Role.IGNORE  # all its values are too large
+        return Role.IGNORE  # all values are too large
     if not numeric:
         if distinct > min(_MOST_LABELS, max(2, n_rows // 4)) and is_time_column(column):
             return Role.TIME

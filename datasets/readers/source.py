@@ -1,4 +1,4 @@
-"""What a reader is given: a path, bytes or an open file, with a name; and the limits that keep a server standing."""
+"""Input of the readers (a path, bytes or an open file, with a name) and limits on its size."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gdm_core.text import shortened
 ProgressCallback = Callable[[float, str], None]
 Readable = str | Path | bytes | bytearray | memoryview | IO[bytes]
 
-# What libraries raise on what is damaged, forged or of another kind.
+# Errors that libraries raise for damaged, forged or foreign files.
 DAMAGE: tuple[type[Exception], ...] = (
     OSError, EOFError, ValueError, TypeError, LookupError, AttributeError, RuntimeError, OverflowError, MemoryError,
     SyntaxError, AssertionError, zlib.error, zipfile.BadZipFile, struct.error, tokenize.TokenError,
@@ -31,7 +31,7 @@ DAMAGE: tuple[type[Exception], ...] = (
 
 @contextmanager
 def refuse_damage(what: str, advice: str = "", kinds: tuple[type[Exception], ...] = DAMAGE) -> Iterator[None]:
-    """What a library raises here becomes a DataError: `what` is wrong, how the library put it, and what to do about it."""
+    """Convert errors of a library into a DataError with `what`, the library's message and advice."""
     try:
         yield
     except GdmError:
@@ -41,23 +41,23 @@ def refuse_damage(what: str, advice: str = "", kinds: tuple[type[Exception], ...
 
 
 def brief(error: BaseException) -> str:
-    """What another library said, in one short line: some quote half the file."""
+    """Return the message of another library, shortened to one line."""
     lines = str(error).strip().splitlines()
     return shortened((lines[0] if lines else "") or type(error).__name__)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that a reader takes. Each refusal names the limit that it met.
+    """Largest input of a reader.
 
-    file_bytes, unpacked_bytes   of a file as given, and as unpacked
-    unpack_ratio                 by which it may grow
-    rows, columns, values        of a table
+    file_bytes, unpacked_bytes   size of a file, and its unpacked size
+    unpack_ratio                 unpacked over packed size
+    rows, columns, values        size of a table
     """
 
     file_bytes: int = 1_000_000_000
     unpacked_bytes: int = 2_000_000_000
-    unpack_ratio: int = 1000  # deflate cannot do better than 1032 on real input of any use
+    unpack_ratio: int = 1000  # the limit of deflate is 1032
     rows: int = 5_000_000
     columns: int = 5_000
     values: int = 250_000_000
@@ -68,37 +68,37 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Source:
-    """A named file to read, possibly packed with gzip."""
+    """A named file to read, possibly compressed with gzip."""
 
     name: str
     limits: Limits
-    size: int  # bytes as given, before unpacking
+    size: int  # in bytes, before unpacking
     _content: Path | bytes | IO[bytes]
     progress: ProgressCallback | None = None
 
     def report_progress(self, share: float, text: str) -> None:
-        """How much is done, 0 to 1, and a sentence, to whoever wants to know."""
+        """Report the share done, 0 to 1, with a sentence."""
         if self.progress is not None:
             self.progress(share, text)
 
     def check_size(self, rows: int = 0, columns: int = 1, unpacked: int = 0) -> None:
-        """Refuse a table beyond the limits, or one without a column."""
+        """Raise DataError for a table beyond the limits or without columns."""
         limits = self.limits
         if columns == 0:
-            raise DataError(f"{self.name} has no column of plain values.")
+            raise DataError(f"{self.name} has no column of simple values.")
         if columns > limits.columns:
             raise DataError(f"{self.name} has {columns:,} columns; the limit is {limits.columns:,}.")
         if rows > limits.rows or rows * columns > limits.values:
             raise DataError(
                 f"{self.name} has {rows:,} rows and {columns} columns; the limits are {limits.rows:,} rows and "
-                f"{limits.values:,} values. Keep each n-th row, or fewer columns, and save it again."
+                f"{limits.values:,} values. Save it with fewer rows or columns."
             )
         if unpacked > limits.unpacked_bytes:
             raise DataError(f"{self.name} unpacks to {unpacked:,} bytes; the limit is {limits.unpacked_bytes:,}.")
 
     @property
     def suffix(self) -> str:
-        """The kind of content by name, in lower case, without a final .gz."""
+        """Lower-case extension, ignoring a final .gz."""
         suffixes = [suffix.lower() for suffix in PurePath(self.name).suffixes]
         if suffixes and suffixes[-1] == ".gz":
             suffixes.pop()
@@ -110,14 +110,14 @@ class Source:
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
-        """The content from its start, unpacked; damage on the way becomes a DataError."""
+        """Open the unpacked content from its start; damage raises DataError."""
         packed = (OSError, EOFError, zlib.error)
         with refuse_damage(f"{self.name} cannot be read to its end", "It may be damaged or cut short.", packed):
             if isinstance(self._content, Path):
                 with self._content.open("rb") as raw:
                     yield self._unpack(raw)
             elif isinstance(self._content, bytes):
-                yield self._unpack(io.BytesIO(self._content))  # no second copy of them
+                yield self._unpack(io.BytesIO(self._content))  # makes no copy
             else:
                 self._content.seek(0)
                 yield self._unpack(self._content)
@@ -126,17 +126,17 @@ class Source:
         if not self.packed:
             return raw
         most = self.limits.unpacked_bytes
-        refusal = f"{self.name} unpacks to more than the limit of {most:,} bytes; it is refused."
+        refusal = f"{self.name} unpacks to more than the limit of {most:,} bytes."
         return io.BufferedReader(BoundedStream(gzip.GzipFile(fileobj=raw), most, refusal), 1 << 18)
 
     def head(self, n_bytes: int = 1 << 18) -> bytes:
-        """The first bytes, unpacked."""
+        """Return the first unpacked bytes."""
         with self.open() as file:
             return file.read(n_bytes)
 
 
 class BoundedStream(io.RawIOBase):
-    """A binary stream that knows how many bytes went through it, and gives no more than `most`: then it says `refusal`."""
+    """A binary stream that counts bytes, and raises DataError(refusal) after `most`."""
 
     def __init__(self, file: IO[bytes] | gzip.GzipFile, most: float = math.inf, refusal: str = "") -> None:
         self._file, self._most, self._refusal, self.count = file, most, refusal, 0
@@ -159,8 +159,7 @@ def open_source(
     limits: Limits = DEFAULT_LIMITS,
     progress: ProgressCallback | None = None,
 ) -> Source:
-    """A Source from a path, bytes, or an open binary file. Bytes and files need a `name`, for its ending. `progress` hears how
-    much of it has been read."""
+    """Make a Source from a path, bytes or an open binary file; bytes need a name for the extension."""
     content: Path | bytes | IO[bytes]
     if isinstance(source, str | Path):
         content = Path(source)
@@ -176,7 +175,7 @@ def open_source(
     if size > limits.file_bytes:
         raise DataError(
             f"{name} has {size:,} bytes; the limit is {limits.file_bytes:,}. "
-            "Split it, or convert it to Parquet, which takes a fraction of the room."
+            "Split it, or convert it to Parquet, which is much smaller."
         )
     if size == 0:
         raise DataError(f"{name} is empty.")
@@ -185,14 +184,14 @@ def open_source(
 
 def _file_name(name: str | None) -> str:
     if not name:
-        raise DataError("The file has no name, so its kind is unknown. Pass its name along with its bytes.")
+        raise DataError("The format is unknown without a file name. Pass the name with the bytes.")
     return PurePath(str(name).replace("\\", "/")).name or "upload"
 
 
-def path_within(folder: str | Path, wanted: str | Path) -> Path:
-    """`wanted` as a path below `folder`; anything that leads out of it, by .. or by a link, is refused."""
+def path_within(folder: str | Path, relative: str | Path) -> Path:
+    """Return a path below `folder`, or raise DataError if it leads outside, by .. or a link."""
     base = Path(folder).resolve()
-    path = (base / wanted).resolve()
+    path = (base / relative).resolve()
     if path != base and base not in path.parents:
-        raise DataError(f"{wanted} lies outside the data folder {base}. Move the file into that folder.")
+        raise DataError(f"{relative} is outside the data folder {base}. Move the file into that folder.")
     return path

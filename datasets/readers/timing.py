@@ -1,4 +1,4 @@
-"""The clock of a recording: seconds from whatever a time column holds, how regular it is, and a fixed step if wanted."""
+"""The clock of a recording: seconds from a time column, its regularity, and resampling to a fixed step."""
 
 from __future__ import annotations
 
@@ -16,23 +16,22 @@ from .roles import numeric_values, parse_times
 
 TimeUnit = Literal["auto", "s", "ms", "us", "ns", "min", "h", "frames"]
 _IN_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
-_EPOCH = 1e8  # beyond three years, seconds count from 1970 (or another such day) and not from a recording's start
+_EPOCH = 1e8  # larger times (three years) count from an epoch such as 1970, not from a recording's start
 _UNIT_IN_NAME = re.compile(r"(?:^|[ _(\[])(ms|us|ns|min|h|s|sec|secs|seconds|millis|milliseconds|frames?)[)\]]?$")
 _SPELLED = {"sec": "s", "secs": "s", "seconds": "s", "millis": "ms", "milliseconds": "ms", "frame": "frames"}
 
 
 @dataclass(frozen=True)
 class Clock:
-    """What a time column says.
+    """Times of the samples of a recording.
 
-    rate_hz    one over the median step, None where the column only counts frames
-    irregular  the share of steps that differ from the median by more than a tenth
-    longest    the longest step in seconds
-    backwards  steps that do not go forward
-    start      the first time, in seconds (or frames), of a column that counts from a zero of its own; None for dates
-               and seconds since 1970, of which only what lies between two rows means anything here
-    seconds    [T] since the first sample
-    unit       of the column: frames, seconds, milliseconds or dates
+    seconds    [T] time since the first sample
+    unit       unit of the time column: frames, seconds, milliseconds or dates
+    rate_hz    one over the usual step; None if the column counts frames
+    irregular  share of steps that differ from the median by more than 10%
+    longest    longest step in seconds
+    backwards  number of steps that do not go forward
+    start      first time, in seconds or frames; None for dates and seconds since 1970
     """
 
     seconds: npt.NDArray[np.float64]
@@ -44,25 +43,25 @@ class Clock:
     start: float | None = None
 
     def sentence(self) -> str:
-        """The clock in words."""
+        """Describe the clock."""
         if self.rate_hz is None:
-            jump = f"; its longest step has {self.longest:,.0f} frames" if self.longest > 3 else ""
-            return f"the time column counts frames; give the sampling rate{jump}"
+            jump = f"; the longest step is {self.longest:,.0f} frames" if self.longest > 3 else ""
+            return f"the time column counts frames; enter the sampling rate{jump}"
         pace = (
-            f"a sample every {1 / self.rate_hz:.4g} s" if self.rate_hz < 1 else f"{self.rate_hz:.4g} samples a second"
+            f"a sample every {1 / self.rate_hz:.4g} s" if self.rate_hz < 1 else f"{self.rate_hz:.4g} samples per second"
         )
         text = f"{pace} (time in {self.unit})"
         if self.backwards:
-            text += f"; time stands still or goes back at {self.backwards:,} rows"
+            text += f"; time does not increase at {self.backwards:,} rows"
         if self.irregular > 0.01:
-            text += f"; {100 * self.irregular:.0f} % of the steps are irregular, the longest {self.longest:.3g} s"
+            text += f"; {100 * self.irregular:.0f}% of the steps are irregular, the longest {self.longest:.3g} s"
         elif self.longest * self.rate_hz > 3:
-            text += f"; the longest step is {self.longest:.3g} s, where {1 / self.rate_hz:.3g} s is usual"
+            text += f"; the longest step is {self.longest:.3g} s, the usual one {1 / self.rate_hz:.3g} s"
         return text
 
 
 def read_clock(column: pd.Series[Any], name: str, unit: TimeUnit = "auto") -> Clock:
-    """Seconds since the first sample from numbers, timestamps or text."""
+    """Read a clock from a column of numbers, timestamps or text."""
     seconds, found, start = _parse_seconds(column, name, unit)
     return clock_from_steps(seconds, found, np.diff(seconds[np.isfinite(seconds)]), name, start)
 
@@ -70,26 +69,24 @@ def read_clock(column: pd.Series[Any], name: str, unit: TimeUnit = "auto") -> Cl
 def clock_from_steps(
     seconds: npt.NDArray[np.float64], unit: str, steps: npt.NDArray[np.float64], name: str, start: float | None = None
 ) -> Clock:
-    """A clock from the steps between neighbouring samples of the same trial."""
+    """Make a clock from the steps between adjacent samples of the same trial."""
     forward = steps[steps > 0]
     if len(forward) == 0:
-        raise DataError(
-            f"The time column {name!r} never goes forward. Choose another column, or none and give the rate."
-        )
+        raise DataError(f"The time column {name!r} never increases. Choose another column, or none and enter the rate.")
     step = float(np.median(forward))
     longest, backwards = float(forward.max()), int((steps <= 0).sum())
     if unit == "frames":
         return Clock(seconds, unit, None, 0.0, longest, backwards, start)
     usual = np.abs(steps - step) <= 0.1 * step
     if np.mean(usual) > 0.9:
-        step = float(np.mean(steps[usual]))  # finer than the median, where times are rounded
+        step = float(np.mean(steps[usual]))  # more precise than the median of rounded times
     return Clock(seconds, unit, 1.0 / step, float(1 - np.mean(usual)), longest, backwards, start)
 
 
 def _parse_seconds(
     column: pd.Series[Any], name: str, unit: TimeUnit
 ) -> tuple[npt.NDArray[np.float64], str, float | None]:
-    """(time since the first row, its unit, when that row was on the column's own clock if it has one)."""
+    """Return the time since the first row, its unit, and the time of the first row unless it is a date."""
     if unit != "auto" and unit != "frames" and unit not in _IN_SECONDS:
         raise ConfigError(f"unit is {unit!r}; choose auto, frames, {', '.join(_IN_SECONDS)}.")
     if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
@@ -98,38 +95,36 @@ def _parse_seconds(
     if np.isfinite(values).sum() < 0.5 * column.notna().sum():
         return _seconds_since_first(_parse_dates(column, name), name), "timestamps", None
     if not np.isfinite(values).any():
-        raise DataError(f"The time column {name!r} holds no time. Choose another column, or none and give the rate.")
+        raise DataError(f"The time column {name!r} is empty. Choose another column, or none and enter the rate.")
     chosen = _guess_unit(values, name) if unit == "auto" else unit
     first = values[np.isfinite(values)][0]
     scale = _IN_SECONDS.get(chosen, 1.0)
     start = float(first * scale)
     if chosen == "frames" and start == 1:
-        start = 0.0  # counted from one: the first frame of a video is still at its beginning
+        start = 0.0  # frames counted from one start at the beginning of the video
     return (values - first) * scale, chosen, start if abs(start) < _EPOCH else None
 
 
 def _parse_dates(column: pd.Series[Any], name: str) -> pd.Series[Any]:
-    text = column.astype(object).astype(
-        str
-    )  # of categories alone it makes NumPy's text where one is missing, which is refused
+    text = column.astype(object).astype(str)  # direct conversion fails for categories with missing values
     dates = parse_times(text)
     if dates is None:
         raise DataError(
-            f"The time column {name!r} holds neither numbers nor dates (such as {text.iloc[0][:40]!r}). "
-            "Choose another column, or none and give the rate."
+            f"The time column {name!r} has neither numbers nor dates (such as {text.iloc[0][:40]!r}). "
+            "Choose another column, or none and enter the rate."
         )
     return dates
 
 
 def _seconds_since_first(column: pd.Series[Any], name: str) -> npt.NDArray[np.float64]:
-    there = column.dropna()
-    if there.empty:
-        raise DataError(f"The time column {name!r} holds no time. Choose another column, or none and give the rate.")
-    return np.asarray((column - there.iloc[0]).dt.total_seconds(), dtype=np.float64)
+    present = column.dropna()
+    if present.empty:
+        raise DataError(f"The time column {name!r} is empty. Choose another column, or none and enter the rate.")
+    return np.asarray((column - present.iloc[0]).dt.total_seconds(), dtype=np.float64)
 
 
 def _guess_unit(values: npt.NDArray[np.float64], name: str) -> str:
-    """The unit by the column's name, else by size: epochs first, then counters, then seconds."""
+    """Guess the unit from the column's name, or else from the values."""
     if found := _UNIT_IN_NAME.search(name.strip().lower()):
         return _SPELLED.get(found[1], found[1])
     seen = values[np.isfinite(values)]
@@ -159,8 +154,10 @@ def interpolate(
     stepped: bool = False,
     dtype: npt.DTypeLike = np.float32,
 ) -> npt.NDArray[np.floating[Any]]:
-    """Values at other times: on straight lines, or the last one where they move in steps; NaN inside longer gaps, and where the
-    first or last value is further away than `beyond`."""
+    """Interpolate values at other times, linearly or with `stepped` by the previous value.
+
+    Results are NaN inside gaps above `largest_gap`, and further than `beyond` outside the range of times.
+    """
     before = np.clip(np.searchsorted(time, at, side="right") - 1, 0, time.size - 1)
     after = np.clip(before + 1, 0, time.size - 1)
     result = values[before] if stepped else np.interp(at, time, values)
@@ -172,17 +169,17 @@ def interpolate(
 def resample(
     seconds: npt.NDArray[np.float64], values: npt.NDArray[np.floating[Any]], rate_hz: float, max_gap: float
 ) -> npt.NDArray[np.floating[Any]]:
-    """`values` [T, N] on a clock of fixed step: straight lines between samples, NaN inside gaps longer than `max_gap`."""
+    """Resample values [T, N] to a fixed step by linear interpolation; NaN inside gaps longer than `max_gap`."""
     grid = _grid(seconds, rate_hz)
     out = np.full((len(grid), values.shape[1]), np.nan, values.dtype)
-    for j, seen in enumerate(np.isfinite(values).T):  # each channel has gaps of its own
+    for j, seen in enumerate(np.isfinite(values).T):  # gaps differ between channels
         if seen.any():
             out[:, j] = interpolate(grid, seconds[seen], values[seen, j], max_gap, dtype=values.dtype)
     return out
 
 
 def nearest_sample(seconds: npt.NDArray[np.float64], rate_hz: float) -> npt.NDArray[np.int64]:
-    """For each step of the fixed clock, the sample closest in time (for labels, which cannot be interpolated)."""
+    """Return the index of the sample nearest to each step of a fixed clock, to resample labels."""
     grid = _grid(seconds, rate_hz)
     right = np.minimum(np.maximum(np.searchsorted(seconds, grid), 1), len(seconds) - 1)
     left = np.maximum(right - 1, 0)
@@ -193,6 +190,6 @@ def _grid(seconds: npt.NDArray[np.float64], rate_hz: float) -> npt.NDArray[np.fl
     n = int(np.floor((seconds[-1] - seconds[0]) * rate_hz + 1e-6)) + 1
     if n > 20_000_000:
         raise DataError(
-            f"At {rate_hz:.4g} samples a second this recording would have {n:,} samples. Check the time unit and the rate."
+            f"At {rate_hz:.4g} samples per second this recording would have {n:,} samples. Check the time unit and the rate."
         )
     return seconds[0] + np.arange(n) / rate_hz

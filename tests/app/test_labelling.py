@@ -59,7 +59,7 @@ def test_marks_of_the_desk_are_kept_with_those_of_other_trials(engine, desk):
     [
         ([[30, 31, "rest"]], "single frame"),
         ([[30, 60, "rest"], [50, 70, "walk"]], "marked as both"),
-        ([[390, 500, "rest"]], "ends with frame 399"),
+        ([[390, 500, "rest"]], "last frame is 399"),
         ([[30, 60, " "]], "has no label"),
         ([[10 * i, 10 * i + 5, f"label {i}"] for i in range(13)], "at most 12"),
         ([7], "no marks"),
@@ -215,7 +215,7 @@ def test_bouts_of_an_annotation_file_label_the_chosen_trial(engine, desk):
 @pytest.mark.parametrize(
     ("name", "content", "error"),
     [
-        ("labels.json", b"[1, 2]", "This is no list of marks"),
+        ("labels.json", b"[1, 2]", "This is not a list of marks"),
         ("bouts.csv", b"\x00\x01\x02", "bouts.csv"),
         ("labels.json", Marks((Mark("gone", 0, 9, "x"),)).to_json().encode(), "which is not among"),
         (

@@ -190,7 +190,7 @@ def test_every_format_reads_the_same(csv, tmp_path, track):
             "cannot be a channel and tell trials apart",
         ),
         ("x.csv", b"a,b\n1,2\n2,1\n4,3\n", ["--rate", "-1"], "rate_hz is -1.0"),
-        ("x.csv", b"a\n1\n", ["--sheet", "one"], "is no workbook"),
+        ("x.csv", b"a\n1\n", ["--sheet", "one"], "is not a workbook"),
     ],
 )
 def test_unusable_files_exit_with_2(tmp_path, capsys, name, content, options, message):

@@ -138,7 +138,7 @@ def test_components_equal_eigendecomposition():
     np.testing.assert_allclose(
         principal_components(Trials((Trial(holes),))).variance_explained, preview.variance_explained, atol=0.05
     )
-    with pytest.raises(DataError, match="does not vary"):
+    with pytest.raises(DataError, match="is constant"):
         principal_components(Trials((Trial(np.ones((9, 2))),)))
 
 

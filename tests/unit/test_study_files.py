@@ -70,7 +70,7 @@ def test_states_of_other_tools_are_read_with_their_words(tmp_path):
     assert states["a.csv"].tolist() == [code["rest"]] * 5 + [code["dig"]] * 5
     assert states["b.csv"].tolist() == [code["dig"]] * 5
     np.savez(tmp_path / "c.npz", r=np.zeros(3, int))
-    with pytest.raises(DataError, match="some as words"):
+    with pytest.raises(DataError, match="some have named states"):
         cohort_files.read_states([tmp_path / "a.csv", tmp_path / "c.npz"], 5)
     sheet = tmp_path / "s.csv"
     sheet.write_text("file,dose,day\na,0.3,2025-10-03\nb,0.04,2025-10-24\n")

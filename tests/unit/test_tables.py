@@ -225,13 +225,13 @@ def test_npz_names_channels_and_units():
 
     table = read(names=np.array([b"depth", b"pitch"]), units="cm")
     assert table.columns == ("depth", "pitch")
-    assert table.report().notes[0] == "values are in cm, as the file says"
+    assert table.report().notes[0] == "values are in cm, according to the file"
     each = read(names=["depth", "pitch"], units=["cm", "deg"])
-    assert each.report().notes[0] == "as the file says, depth in cm, pitch in deg"
-    assert read(units=["cm", ""]).report().notes[0] == "as the file says, y1 in cm, y2 without a unit"
+    assert each.report().notes[0] == "according to the file, depth in cm, pitch in deg"
+    assert read(units=["cm", ""]).report().notes[0] == "according to the file, y1 in cm, y2 without a unit"
     assert (
         read(units=["cm", "s", "V"]).report().notes[0]
-        == "'units' does not give 2 channels a unit each and was not used"
+        == "'units' does not have 2 units and was not used"
     )
     sung = read(unit=np.array(["a", "b"] * 25))
     assert sung.columns == ("y1", "y2", "unit")
@@ -267,11 +267,11 @@ def test_sheet_can_be_chosen():
     assert tables.read(data, "a.xlsx", sheet="Second", every=2).n_rows == N // 2
     with pytest.raises(ConfigError, match="no sheet 'Third'; it has Info, First, Second"):
         tables.read(data, "a.xlsx", sheet="Third")
-    with pytest.raises(ConfigError, match="no workbook"):
+    with pytest.raises(ConfigError, match="is not a workbook"):
         tables.read(csv(NUMBERS), "a.csv", sheet="First")
-    with pytest.raises(DataError, match=r"The sheet 'Empty' of a\.xlsx holds no row"):
+    with pytest.raises(DataError, match=r"The sheet 'Empty' of a\.xlsx has no row"):
         tables.read(book(Empty=pd.DataFrame(), First=NUMBERS), "a.xlsx", sheet="Empty")
-    with pytest.raises(DataError, match=r"Each sheet of a\.xlsx holds no row"):
+    with pytest.raises(DataError, match=r"Each sheet of a\.xlsx has no row"):
         tables.read(book(One=pd.DataFrame(), Two=pd.DataFrame({"a": []})), "a.xlsx")
 
 
