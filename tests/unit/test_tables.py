@@ -229,10 +229,7 @@ def test_npz_names_channels_and_units():
     each = read(names=["depth", "pitch"], units=["cm", "deg"])
     assert each.report().notes[0] == "according to the file, depth in cm, pitch in deg"
     assert read(units=["cm", ""]).report().notes[0] == "according to the file, y1 in cm, y2 without a unit"
-    assert (
-        read(units=["cm", "s", "V"]).report().notes[0]
-        == "'units' does not have 2 units and was not used"
-    )
+    assert read(units=["cm", "s", "V"]).report().notes[0] == "'units' does not have 2 units and was not used"
     sung = read(unit=np.array(["a", "b"] * 25))
     assert sung.columns == ("y1", "y2", "unit")
     words = read(names=np.array(["walk", "rest"] * 25))
