@@ -1,7 +1,7 @@
-"""Waiting times of visitors of the dashboard, in a real browser: `python -m benchmarks.browser [PART ...] [--quick] [--json FILE]`.
+"""Waiting times of the dashboard in a real browser: `python -m benchmarks.browser [PART ...] [--quick] [--json FILE]`.
 
-Starts a server with an empty cache and a Chromium, and ends both. The load average is printed next to each number: where it
-exceeds the number of cores, times are upper bounds. Exits with 1 if a visitor met an error and with 2 without Chromium.
+Starts and stops a server with an empty cache, and Chromium. Each number comes with the load average: above the number of
+cores, times are upper bounds. Exits with 1 after errors on a page, and with 2 without Chromium.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from playwright.sync_api import Page, sync_playwright
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from benchmarks import report
-from benchmarks.crowd import crowd
+from benchmarks.crowd import run_crowd
 from benchmarks.recorder import FIGURE, SCRIPT, Thumb, move, wait_for_rest
 from tests.support.browser_server import FLAGS, Visitors, find_chromium, load_average, running_server
 
@@ -30,13 +30,13 @@ HOME_CARDS = ".gdm-result"
 TRIANGLE = ".st-key-triangle figure"
 STRIPS = ".st-key-strips figure"  # drawn in the same frame as the map or the poses
 WORKERS_START_S = 10.0
-NEAR_S = 6.0  # the pointer rests on a slider before it is dragged
+HOVER_S = 6.0  # before a slider is dragged
 HELD_PATIENCE_S = 5.0  # for one picture while the slider is held
 
 
 @dataclass(frozen=True)
 class Row:
-    """One measured value, its goal (None: no goal) and the load average."""
+    """A measured value, its goal (None without one) and the load average."""
 
     what: str
     value: float
@@ -47,7 +47,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Effort:
-    """Numbers of repetitions, and the size and time of the crowd."""
+    """Numbers of repetitions, and size and duration of the crowd."""
 
     starts: int = 3
     visits: int = 5
@@ -65,7 +65,7 @@ Rows = Iterator[Row]
 
 # ---- one visitor ----------------------------------------------------------------------------------------------------
 class Weight:
-    """Bytes sent to a page: Streamlit's own files, and all others."""
+    """Bytes that a page downloads."""
 
     def __init__(self, page: Page) -> None:
         self._page = page
@@ -77,14 +77,14 @@ class Weight:
         session.send("Network.enable")
 
     def megabytes(self) -> float:
-        """Return the megabytes of everything but Streamlit's own files."""
+        """Return the megabytes without Streamlit's own files."""
         urls = {request: self._urls.get(request, "") for request in self._sizes}
         own = sum(self._sizes[r] for r, url in urls.items() if "/static/" not in url and not url.endswith("/"))
         return (own + self._page.evaluate("window.gdmNotes.bytes")) / 1e6
 
 
 def first_visit(visitors: Visitors) -> tuple[float, float]:
-    """Return seconds until Home is drawn in a new browser, and its megabytes."""
+    """Return the seconds until Home is drawn in a new browser, and its megabytes."""
     page = visitors.page(SCRIPT)
     weight = Weight(page)
     began = time.perf_counter()
@@ -119,17 +119,17 @@ def visits(visitors: Visitors, effort: Effort) -> Rows:
     megabytes = weight.megabytes()
     yield Row("download of the NASCAR lab, without Streamlit's own files", megabytes, "MB", 6.0, load_average())
     states = [5.0, 3.0, 6.0, 7.0, 8.0, 2.0, 9.0, 10.0][: effort.moves]
-    moves = released(page, TAU, [0.4 + 0.23 * i for i in range(effort.moves)])
+    moves = release_at(page, TAU, [0.4 + 0.23 * i for i in range(effort.moves)])
     yield Row("temperature released, fit finished", median(moves, "finished"), "s", None, load_average())
-    moves = released(page, STATES, states)
+    moves = release_at(page, STATES, states)
     yield Row("K released, fit finished", median(moves, "finished"), "s", 0.8, load_average())
-    moves = released(page, STATES, [*reversed(states[:-1]), states[-1]])
+    moves = release_at(page, STATES, [*reversed(states[:-1]), states[-1]])
     yield Row("K released, fit in the cache", median(moves, "finished"), "s", 0.3, load_average())
     visitors.leave()
 
 
-def released(page: Page, slider: str, values: Sequence[float]) -> list[Any]:
-    """Release a slider at each value and wait for its fit."""
+def release_at(page: Page, slider: str, values: Sequence[float]) -> list[Any]:
+    """Release a slider at each value, and wait for each fit."""
     moves = []
     for value in values:
         moves.append(move(page, slider, value))
@@ -143,10 +143,10 @@ def median(moves: Sequence[Any], field: str) -> float:
 
 # ---- a held slider --------------------------------------------------------------------------------------------------
 def hold(page: Page, slider: str, figure: str, values: Sequence[float], seconds: float) -> tuple[float, float]:
-    """Return median milliseconds from a value to its picture, and pictures per second while dragging to and fro."""
+    """Return the median milliseconds from a value to its picture, and pictures per second while dragging back and forth."""
     page.evaluate("selector => window.gdmWatch(selector)", figure)
     thumb = Thumb(page, slider)
-    thumb.take()
+    thumb.press()
     after = []
     for value in values:
         page.evaluate("window.gdmNotes.events.splice(0, window.gdmNotes.events.length - 1)")
@@ -167,7 +167,7 @@ def hold(page: Page, slider: str, figure: str, values: Sequence[float], seconds:
     return statistics.median(after), sum(a != b for a, b in pairwise(looks)) / passed
 
 
-def held(visitors: Visitors, effort: Effort) -> Rows:
+def hold_sliders(visitors: Visitors, effort: Effort) -> Rows:
     """Measure pictures while a slider is held, on each page with sliders."""
     taus = [0.4 + 0.08 * i for i in range(effort.held)]
     states = [2.0 + (5 * i + 3) % 11 for i in range(11)]
@@ -183,7 +183,7 @@ def held(visitors: Visitors, effort: Effort) -> Rows:
         page.wait_for_selector(f"{figure}[data-updates]", state="attached")
         wait_for_rest(page, f"{figure}[data-updates]")
         page.get_by_role("slider", name=slider).hover()
-        page.wait_for_timeout(1000 * NEAR_S)
+        page.wait_for_timeout(1000 * HOVER_S)
         after, rate = hold(page, slider, figure, values, effort.held_s)
         visitors.leave()
         yield Row(f"{name}, value to picture", after, "ms", None, load_average())
@@ -202,20 +202,20 @@ def start(folder: Path, effort: Effort) -> Rows:
 
 def several(visitors: Visitors, effort: Effort) -> Rows:
     """Measure several visitors at once."""
-    found = crowd(visitors, effort.people, effort.seconds, effort.every)
+    found = run_crowd(visitors, effort.people, effort.seconds, effort.every)
     visitors.errors[:] = found["errors"]
-    who = f"{effort.people} visitors"
-    yield Row(f"{who}, action to picture, 95th percentile", found["picture_p95_s"], "s", 5.0, found["load"])
-    yield Row(f"{who}, actions without a picture", float(found["unanswered"]), "", 0.0, found["load"])
-    yield Row(f"{who}, health check, 95th percentile", found["health_p95_ms"], "ms", 100.0, found["load"])
-    yield Row(f"{who}, memory of all processes", found["memory_mb"], "MB", None, found["load"])
+    people = f"{effort.people} visitors"
+    yield Row(f"{people}, action to picture, 95th percentile", found["picture_p95_s"], "s", 5.0, found["load"])
+    yield Row(f"{people}, actions without a picture", float(found["unanswered"]), "", 0.0, found["load"])
+    yield Row(f"{people}, health check, 95th percentile", found["health_p95_ms"], "ms", 100.0, found["load"])
+    yield Row(f"{people}, memory of all processes", found["memory_mb"], "MB", None, found["load"])
 
 
-PARTS: dict[str, Callable[[Visitors, Effort], Rows]] = {"visits": visits, "held": held, "crowd": several}
+PARTS: dict[str, Callable[[Visitors, Effort], Rows]] = {"visits": visits, "held": hold_sliders, "crowd": several}
 
 
 def measure(chromium: str, folder: Path, effort: Effort, parts: Sequence[str]) -> tuple[list[Row], list[str]]:
-    """Return the rows of some parts, printed as they are measured, and the errors that visitors met."""
+    """Measure some parts, printing each row, and return the rows and errors."""
     rows: list[Row] = []
     errors: list[str] = []
 

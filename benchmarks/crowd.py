@@ -1,4 +1,4 @@
-"""Several visitors at once who drag sliders of the NASCAR lab in browsers of their own: `python -m benchmarks.browser crowd`."""
+"""Several visitors dragging sliders of the NASCAR lab at once: `python -m benchmarks.browser crowd`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from benchmarks.recorder import FIGURE, SCRIPT, drag, notes
 from tests.support.browser_server import Visitors, Watch, load_average
 
 PATIENCE_S = 30.0  # for the last pictures
-# Each visitor goes through these from another start: most values need a new fit, some are in the cache.
+# Visitors start at different values: most need a new fit, some are in the cache.
 STATES = (5.0, 3.0, 6.0, 7.0, 4.0, 8.0, 2.0)
 
 
 @dataclass
 class Visitor:
-    """One open page and the seconds from each release to the next change of the picture."""
+    """An open page, and the seconds from each release to the next change of the picture."""
 
     number: int
     page: Page
@@ -38,7 +38,7 @@ class Visitor:
         self.is_waiting = True
 
     def collect(self) -> bool:
-        """Return whether the picture has followed the last release; an unanswered one waits under the next."""
+        """Return True if the picture has changed since the last release."""
         if self.is_waiting:
             found = notes(self.page)
             released, events = found["released"], found["events"]
@@ -50,7 +50,7 @@ class Visitor:
         return not self.is_waiting
 
 
-def arrive(visitors: Visitors, number: int) -> Visitor:
+def open_lab(visitors: Visitors, number: int) -> Visitor:
     """Open the NASCAR lab and wait for its first result."""
     page = visitors.page(SCRIPT)
     page.goto(f"{visitors.server.url}/nascar", wait_until="commit")
@@ -58,29 +58,29 @@ def arrive(visitors: Visitors, number: int) -> Visitor:
     return Visitor(number, page)
 
 
-def crowd(visitors: Visitors, n: int, seconds: float, every: float) -> dict[str, Any]:
-    """Have `n` visitors drag a slider every `every` seconds each, for `seconds`."""
+def run_crowd(visitors: Visitors, n: int, seconds: float, every: float) -> dict[str, Any]:
+    """Let `n` visitors each drag a slider every `every` seconds, for `seconds`."""
     server = visitors.server
     complaints = len(server.complaints())
-    everybody = [arrive(visitors, number) for number in range(n)]
+    members = [open_lab(visitors, number) for number in range(n)]
     with Watch(server) as watch:
-        began, turn = time.monotonic(), 0
+        start, turn = time.monotonic(), 0
         while turn * every / n < seconds:
-            left = began + turn * every / n - time.monotonic()
-            everybody[0].page.wait_for_timeout(1000 * max(0.0, left))
-            everybody[turn % n].act()
+            left = start + turn * every / n - time.monotonic()
+            members[0].page.wait_for_timeout(1000 * max(0.0, left))
+            members[turn % n].act()
             turn += 1
         load = load_average()
         end = time.monotonic() + PATIENCE_S
-        while not all([visitor.collect() for visitor in everybody]) and time.monotonic() < end:
-            everybody[0].page.wait_for_timeout(200)
+        while not all([visitor.collect() for visitor in members]) and time.monotonic() < end:
+            members[0].page.wait_for_timeout(200)
         memory = server.memory_mb()
     visitors.leave()
-    waits = sorted(wait for visitor in everybody for wait in visitor.waits)
+    waits = sorted(wait for visitor in members for wait in visitor.waits)
     return {
         "moves": turn,
         "answered": len(waits),
-        "unanswered": sum(visitor.is_waiting for visitor in everybody),
+        "unanswered": sum(visitor.is_waiting for visitor in members),
         "picture_p95_s": quantile(waits, 0.95),
         "health_p95_ms": 1000 * quantile(sorted(watch.health), 0.95),
         "memory_mb": memory,

@@ -1,10 +1,10 @@
 """Labels on unlabelled recordings: `python -m benchmarks.labels [PART ...] [--draws N] [--clips N ...] [--json FILE]`.
 
-rats       labelled clips of some rats of ../shared/data (or $GDM_TEST_DATA), scored on other rats, in both directions
-within     labelled clips of the first 60 % of a recording, scored on the rest
-proposals  4 clips per rat at random, then 4 more: at random, or those that the model proposes
+rats       labelled clips of some rats in ../shared/data (or $GDM_TEST_DATA), scored on other rats, in both directions
+within     labelled clips of the first 60% of a recording, scored on the rest
+proposals  4 random clips per rat, then 4 more: random, or proposed by the model
 
-Macro-F1 above always predicting the most common label of a scored recording; clips of 60 frames at random in each recording.
+Scores are macro-F1 minus that of the most common label, with random clips of 60 frames in each recording.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Proba = list[npt.NDArray[Any]]
 
 
 class Case(NamedTuple):
-    """Recordings with labelled clips, and recordings that are scored."""
+    """Training recordings for labelled clips, and test recordings."""
 
     name: str
     train: Trials
@@ -57,7 +57,7 @@ def within() -> Iterator[Case]:
 
 
 def draw_clips(trials: Trials, n_clips: int, seed: int) -> Labels:
-    """Return the labels of `n_clips` clips of each recording; the first clips of more are the same."""
+    """Draw labels of `n_clips` clips of each recording; larger draws include smaller ones."""
     found = []
     for i, trial in enumerate(trials):
         known = np.asarray(trial.labels, np.int64)

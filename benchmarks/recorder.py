@@ -1,4 +1,4 @@
-"""Records in the page when a slider moved and when the figures changed, and drags sliders."""
+"""A recorder of slider moves and figure changes inside the page, and functions that drag sliders."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 PATIENCE_S = 60.0  # for one fit
 FIGURE = ".st-key-inferred-track .gdm-figure"
-THUMB = 11.25  # width in pixels; its centre stays half of that away from both ends of the slider
+THUMB = 11.25  # width in pixels; the centre stays half of it from both ends of the slider
 
-# `events` holds each drawing of the watched figure. Drawings are compared by what they show, so that drawing the same
-# picture again is no change. A drawing counts in the frame in which it appears.
+# `events` has an entry for each drawing of the watched figure. Drawings are compared by content, so redrawing the same
+# picture is not a change. A drawing counts in the frame in which it appears.
 SCRIPT = """
 (() => {
   const notes = { selector: "FIGURE", moved: 0, released: 0, bytes: 0, events: [] };
@@ -60,7 +60,7 @@ SCRIPT = """
 })();
 """.replace("FIGURE", FIGURE)
 
-# The finished fit is drawn and looks different from the picture before the release.
+# The finished fit is drawn, and differs from the picture before the release.
 FINISHED = """
 (look) => {
   const { events, released } = window.gdmNotes;
@@ -80,7 +80,7 @@ class Move:
 
 
 def wait_for_rest(page: Page, selector: str = f"{FIGURE}[data-state=fresh][data-updates]") -> None:
-    """Wait for a finished picture and for one second without a script run."""
+    """Wait for a finished picture and one second without a script run."""
     page.wait_for_selector(selector, state="attached")
     quiet = time.monotonic()
     while time.monotonic() - quiet < 1.0:
@@ -106,7 +106,7 @@ class Thumb:
         share = (value - self._low) / (self._high - self._low)
         self._page.mouse.move(self._left + self._width * share, self._y, steps=steps)
 
-    def take(self) -> None:
+    def press(self) -> None:
         """Press the mouse on the thumb."""
         self.go(self.value)
         self._page.mouse.down()
@@ -115,19 +115,19 @@ class Thumb:
 def drag(page: Page, slider: str, value: float) -> None:
     """Drag a slider to `value` and release it."""
     thumb = Thumb(page, slider)
-    thumb.take()
+    thumb.press()
     thumb.go(value, steps=3)
     page.mouse.up()
 
 
 def notes(page: Page) -> dict[str, Any]:
-    """Return what the page has recorded."""
+    """Return the page's recording."""
     found: dict[str, Any] = page.evaluate("window.gdmNotes")
     return found
 
 
 def move(page: Page, slider: str, value: float) -> Move:
-    """Drag a slider on a page at rest and wait for the finished fit; a fit that does not come counts with the wait."""
+    """Drag a slider and wait for the finished fit; a timeout counts with the time waited."""
     page.evaluate("selector => window.gdmWatch(selector)", FIGURE)
     before = notes(page)
     drag(page, slider, value)

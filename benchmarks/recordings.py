@@ -1,4 +1,4 @@
-"""Recordings of mice and rats that benchmarks measure on: real ones in ../shared/data (or $GDM_TEST_DATA), and simulated mice."""
+"""Recordings for benchmarks: mice and rats in ../shared/data (or $GDM_TEST_DATA), and simulated mice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REAL = {
 
 
 def pairs() -> Iterator[tuple[str, KeypointSet, KeypointSet]]:
-    """(name, train, test) recordings."""
+    """Yield (name, train, test) recordings."""
     for name, file in REAL.items():
         path = DATA / file
         if not path.is_file():
@@ -31,7 +31,7 @@ def pairs() -> Iterator[tuple[str, KeypointSet, KeypointSet]]:
 
 
 def halves(table: keypoints.KeypointTable, share: float = 0.6) -> tuple[KeypointSet, KeypointSet]:
-    """The first 60 % and the rest of one recording."""
+    """Split a recording into the first part and the rest."""
     at = int(share * table.n_frames)
     first, rest = f"{table.name}, first", f"{table.name}, rest"
     return (

@@ -1,7 +1,7 @@
-"""Measure every number that README and docs state into docs/results.json: `make numbers`.
+"""Measure the numbers in README and docs and store them in docs/results.json: `make numbers`.
 
-`python -m benchmarks.results [--only PART] [--models a,b]` measures some of them and keeps the others. `python -m docs.render`
-then writes them into the pages.
+`python -m benchmarks.results [--only PART] [--models a,b]` measures some and keeps the others. `python -m docs.render`
+writes them into the pages.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def app(before: Stored, models: Sequence[str]) -> Stored:
 
     chromium = find_chromium()
     if chromium is None:
-        raise SystemExit("No Chromium was found. Install one, or name other parts with --only.")
+        raise SystemExit("No Chromium was found. Install it, or choose other parts with --only.")
     with tempfile.TemporaryDirectory() as folder:
         rows, errors = measure(chromium, Path(folder), Effort(), list(PARTS))
     if errors:
-        raise SystemExit("\n".join(["Visitors met errors, so nothing is stored:", *errors]))
+        raise SystemExit("\n".join(["Pages had errors, so nothing is stored:", *errors]))
     return {row.what: {"value": row.value, "unit": row.unit, "goal": row.goal, "load": row.load} for row in rows}
 
 
@@ -75,7 +75,7 @@ PARTS: dict[str, Callable[[Stored, Sequence[str]], Stored]] = {
 
 
 def load() -> Stored:
-    """Return the stored parts, each with values, code and machine; `elsewhere` is not measured here."""
+    """Return the stored parts with values, code and machine; `elsewhere` is not measured here."""
     stored: Stored = json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() else {}
     return stored
 
@@ -95,13 +95,13 @@ def main() -> int:
     parser.add_argument("--models", default="", help="models of the comparison, comma-separated; all by default")
     options = parser.parse_args()
     models = [name for name in options.models.split(",") if name]
-    if not options.only:  # one process per part, so that peak memory is that of the part
+    if not options.only:  # one process per part, to measure its peak memory
         parts = [
             [sys.executable, "-m", "benchmarks.results", "--only", name, "--models", options.models] for name in PARTS
         ]
         return next((code for part in parts if (code := subprocess.run(part).returncode)), 0)
     for name in options.only:
-        # The comparison is stored model by model, so that it can be interrupted.
+        # Store the comparison model by model, to allow interruption.
         turns = [[model] for model in models or available()] if name == "nascar" else [[]]
         for turn in turns:
             before = load()

@@ -17,7 +17,7 @@ Codes = npt.NDArray[np.int64]
 def check_labels(
     labels: Any, trials: Trials, single: bool, class_names: Sequence[str] | None
 ) -> tuple[list[Codes], tuple[str, ...]]:
-    """Return the labels of each trial and the class names; raise DataError where nothing can be learned."""
+    """Return the labels of each trial and the class names; raise DataError for unsuitable labels."""
     given = [labels] if single else list(labels)
     if len(given) != len(trials):
         raise DataError(

@@ -14,16 +14,16 @@ Array = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
 
 LEAST_LEAF = 3
-SHARE_OF_ROWS = 0.6  # that each tree sees
-INVERSE_PENALTY = 0.3  # strong, so that differences between animals are not learned
-REGRESSION_SHARE = 2 / 3  # of the mean of regression and forest
-FLOOR = 1e-3  # a class that was never labelled in some context may still occur there
-PRIOR_SHARE = 0.01  # of all labelled samples, added to the counts of classes in each state
+SHARE_OF_ROWS = 0.6  # used by each tree
+INVERSE_PENALTY = 0.3  # strong, to avoid learning differences between animals
+REGRESSION_SHARE = 2 / 3  # weight of the regression against the forest
+FLOOR = 1e-3  # least probability of a class
+PRIOR_SHARE = 0.01  # of all labelled samples, added to the class counts of each state
 
 
 @dataclass(frozen=True, eq=False)
 class Classifier:
-    """Coefficients of the regression, the nodes of all trees end to end, and classes of states.
+    """Coefficients of the regression, concatenated nodes of all trees, and classes of states.
 
     weight, bias      [F, C] and [C]
     roots             [trees] first node of each tree
@@ -47,7 +47,7 @@ class Classifier:
     def fit(
         cls, x: Array, states: Array, labels: npt.NDArray[np.int64], n_classes: int, n_trees: int, seed: int
     ) -> Classifier:
-        """Learn from features [R, F], soft states [R, K] and labels [R]; every class counts the same."""
+        """Fit to features [R, F], soft states [R, K] and labels [R], with equal weight for every class."""
         from sklearn.ensemble import RandomForestClassifier
         from sklearn.linear_model import LogisticRegression
 
@@ -93,7 +93,7 @@ class Classifier:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, npt.NDArray[Any]]) -> Classifier:
-        """Restore what `to_arrays` gave; raise ModelFileError where a tree does not end."""
+        """Restore a classifier from `to_arrays`, or raise ModelFileError for damaged trees."""
         found = cls(**arrays)
         at = np.flatnonzero(found.feature >= 0)
         next_nodes = np.stack([found.left[at], found.right[at]])
@@ -109,7 +109,7 @@ class Classifier:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def predict_log_proba(self, x: Array, states: Array) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Return log-probabilities [R, C] of each class given features, and given states."""
+        """Return log probabilities [R, C] of each class given features, and given states."""
         from scipy.special import softmax
 
         line = softmax((x @ self.weight + self.bias).astype(np.float64), axis=1)
@@ -117,7 +117,7 @@ class Classifier:
         return np.log(mean), np.log(states @ self.classes_of_state + FLOOR)
 
     def _votes(self, x: Array) -> npt.NDArray[np.float64]:
-        """Return the mean [R, C] over all trees."""
+        """Return the mean vote [R, C] of all trees."""
         node = np.repeat(self.roots[None], len(x), axis=0)  # [R, trees]
         row, tree = np.indices(node.shape).reshape(2, -1)
         while len(row):

@@ -1,4 +1,4 @@
-"""Features of each sample: its values, and their running mean and spread in windows around it."""
+"""Features of each sample: its values, and their mean and standard deviation in windows around it."""
 
 from __future__ import annotations
 

@@ -28,14 +28,14 @@ Float = npt.NDArray[np.float64]
 CalibratedOn = Literal["recordings", "parts", "nothing"]
 
 MEAN_BOUT_SECONDS = 1.0
-CLIP_SECONDS = 2.0  # longer labelled stretches are split into clips of this length for cross-validation
-INDEPENDENT_PER_SECOND = 3.0  # neighbouring samples repeat each other: so many count as separate evidence
+CLIP_SECONDS = 2.0  # longer labelled stretches are split for cross-validation
+INDEPENDENT_PER_SECOND = 3.0  # effective samples per second, since adjacent samples are correlated
 FOLDS = 5
 TREES, FOLD_TREES = 40, 20
 ROWS_PER_SECOND = 10
 MOST_ROWS, MOST_LABELLED_ROWS = 8_000, 6_000
 STATE_WEIGHTS = (0.0, 0.3, 1.0)  # of states relative to features; cross-validation chooses
-UNKNOWN_STATE_WEIGHT = 0.3  # where no label can be held back
+UNKNOWN_STATE_WEIGHT = 0.3  # without cross-validation
 TEMPERATURES = np.geomspace(0.25, 32.0, 29)
 TINY = 1e-12
 
@@ -47,20 +47,20 @@ class LabelModel:
     ----------
     class_names_ : tuple of str
     calibrated_on_ : "recordings", "parts" or "nothing"
-        What cross-validation held back: whole recordings, parts of one, or nothing where labels are too few.
+        Unit of cross-validation: recordings, parts of a recording, or nothing if there are too few labels.
     held_out_ : Agreement or None
-        Agreement with the labels held back in cross-validation; None where too few can be.
+        Agreement in cross-validation, or None if there are too few labels.
     """
 
     def __init__(self, model: StateModel | None = None, *, seed: int = 0) -> None:
-        """Take an optional fitted model whose soft states are additional features."""
+        """Create a label model; the soft states of a fitted `model` are additional features."""
         self.model, self.seed = model, seed
         self.class_names_: tuple[str, ...] = ()
         self.calibrated_on_: CalibratedOn = "nothing"
         self.held_out_: Agreement | None = None
 
     def fit(self, trials: TrialsLike, labels: Any, class_names: Sequence[str] | None = None) -> Self:
-        """Learn from labels [T], -1 where unlabelled; a list of such arrays for several trials.
+        """Fit to labels [T], -1 for unlabelled samples; pass a list of arrays for several trials.
 
         Parameters
         ----------
@@ -114,7 +114,7 @@ class LabelModel:
     def _calibrate(
         self, held_out: list[tuple[Float, Float, npt.NDArray[np.bool_]]], truth: Codes, lengths: list[int], step: int
     ) -> None:
-        """Choose weight of states and temperature under which held-back labels are most likely."""
+        """Choose the weight of states and the temperature that maximise the likelihood of held-out labels."""
         self._state_weight, self._temperature, self.held_out_ = UNKNOWN_STATE_WEIGHT, 1.0, None
         if not held_out:
             return
@@ -126,7 +126,7 @@ class LabelModel:
             log_p = np.concatenate(smoothed)
             for temperature in TEMPERATURES:
                 likelihood = hmm.log_normalise(log_p / temperature)[0][np.arange(len(known)), known].mean()
-                score = float(likelihood - np.log(temperature) ** 2 / 2 / n_clips)  # a few clips prove little
+                score = float(likelihood - np.log(temperature) ** 2 / 2 / n_clips)  # prior for few clips
                 if score > best:
                     best, self._state_weight, self._temperature = score, weight, float(temperature)
                     predicted = log_p.argmax(axis=1)
@@ -134,7 +134,7 @@ class LabelModel:
             self.held_out_ = measure_agreement(predicted, known)
 
     def _smooth(self, log_p: Float, lengths: list[int], step: int = 1) -> Float:
-        """Return log marginals [R, W] of a sticky chain, from every `step`-th sample of trials of these lengths."""
+        """Return the log marginals [R, W] of a sticky chain over every `step`-th sample of trials of these lengths."""
         n = log_p.shape[1]
         stay = max(0.9, 1 - 1 / (MEAN_BOUT_SECONDS * self._rate_hz)) ** step
         transition = np.where(np.eye(n, dtype=bool), np.log(stay), np.log((1 - stay) / (n - 1)))
@@ -152,7 +152,7 @@ class LabelModel:
         return self._each(trials, lambda trial: self._predict(trial).argmax(axis=1))
 
     def unfamiliar_share(self, trials: TrialsLike) -> Any:
-        """Return the share of features outside the range that holds 98 % of the training recordings' features."""
+        """Return the share of features outside the central 98% of the training recordings' features."""
 
         def share(trial: Trial) -> float:
             x, _ = self._features(trial)
@@ -172,7 +172,7 @@ class LabelModel:
         x = window_features(self._scaler.apply(trial.y), self._rate_hz, rows)
         if self.model is None:
             return x, np.zeros((len(x), 0), np.float32)
-        states = np.asarray(self.model.rough_states(trial), np.float32)  # exact ones cost minutes where much is missing
+        states = np.asarray(self.model.rough_states(trial), np.float32)  # exact ones are slow with many missing values
         return x, states if rows is None else states[rows]
 
     def _each(self, trials: TrialsLike, function: Any) -> Any:
@@ -192,7 +192,7 @@ class LabelModel:
         write_whole(Path(path), self.to_bytes())
 
     def to_bytes(self) -> bytes:
-        """Return what `save` writes."""
+        """Return the content of the file that `save` writes."""
         if not self.class_names_:
             raise FitError("This LabelModel is not fitted yet. Call fit() first.")
         tensors: dict[str, npt.NDArray[Any]] = {
@@ -227,7 +227,7 @@ class LabelModel:
 
     @classmethod
     def from_bytes(cls, content: bytes, path: str = "The label model") -> LabelModel:
-        """Restore a label model from `to_bytes`; `path` names it in messages."""
+        """Read a label model from the content of its file; `path` is its name in messages."""
         tensors, header = decoded(content, path, families=("labels",))
         try:
             base = tensors.get("model")
@@ -254,7 +254,7 @@ class LabelModel:
 
 
 def _folds(classes: list[Codes], clip: int) -> tuple[list[Codes], CalibratedOn]:
-    """Return each labelled sample's fold, and what folds are: recordings where several have labels, else parts of one."""
+    """Return the fold of each labelled sample, by recording if several have labels, else by parts of one."""
     labelled = [i for i, a in enumerate(classes) if (a >= 0).any()]
     if len(labelled) > 1:
         fold = {i: number * FOLDS // max(len(labelled), FOLDS) for number, i in enumerate(labelled)}
@@ -271,7 +271,7 @@ def _folds(classes: list[Codes], clip: int) -> tuple[list[Codes], CalibratedOn]:
 
 
 def _labelled_rows(classes: Codes, step: int) -> npt.NDArray[np.intp]:
-    """Return every `step`-th labelled sample, and the first of each bout, so that no class is lost."""
+    """Return every `step`-th labelled sample and the first of each bout, to keep every class."""
     labelled = np.flatnonzero(classes >= 0)
     changes = np.flatnonzero(np.diff(classes[labelled], prepend=-1) != 0)
     return np.union1d(labelled[::step], labelled[changes])

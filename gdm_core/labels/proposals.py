@@ -1,4 +1,4 @@
-"""Clips to label next: those whose label the model is least sure of."""
+"""Proposals of clips to label next, by the model's uncertainty."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNFAMILIAR = 0.20  # share of features; training recordings have 0.02
 
 @dataclass(frozen=True)
 class Clip:
-    """Samples start to stop (exclusive) of a trial; `value` from 0 to 1 says how much its label would help."""
+    """Samples start to stop (exclusive) of a trial; `value` from 0 to 1 is the expected benefit of a label."""
 
     trial: int
     start: int
@@ -39,17 +39,17 @@ def propose(
 ) -> tuple[Clip, ...]:
     """Return up to `n` clips, the most useful first.
 
-    A label model proposes the clips it is least sure of; a state model, before there are labels, those that differ most.
+    A label model proposes the most uncertain clips. A state model, for the first labels, proposes those that differ most.
 
     Parameters
     ----------
-    labels : labels so far; labelled clips are left out
-    asked : clips that were proposed before, which are left out too
+    labels : labels so far; labelled clips are not proposed
+    exclude : clips that are not proposed, such as earlier proposals
     """
     data = as_trials(trials)
     if n < 1 or not clip_seconds > 0:
         raise ConfigError(
-            f"n is {n} and clip_seconds is {clip_seconds}; n must be at least 1 and clip_seconds above 0."
+            f"n is {n} and clip_seconds is {clip_seconds}; n must be at least 1 and clip_seconds positive."
         )
     known = [np.full(t.n_samples, UNLABELLED) for t in data] if labels is None else [np.asarray(a) for a in labels]
     if [len(a) for a in known] != [t.n_samples for t in data]:
@@ -71,7 +71,7 @@ def propose(
 def _most_different(
     model: StateModel, data: Trials, clips: list[Clip], free: npt.NDArray[np.bool_], n: int
 ) -> tuple[Clip, ...]:
-    """Return clips far from used ones, and from each other, in window features and soft states."""
+    """Return clips that differ from used ones and from each other in window features and soft states."""
     scaler = Scaler.from_trials(data)
     features = [window_features(scaler.apply(trial.y), trial.rate_hz) for trial in data]
     place = np.concatenate([_means(features, clips), _means(model.rough_states(data), clips)], axis=1)
@@ -90,11 +90,11 @@ def _most_different(
 
 
 def unfamiliar_message(label_model: LabelModel, trials: TrialsLike) -> tuple[str | None, ...]:
-    """Return for each recording None, or a warning that it differs from the training recordings."""
+    """Return, for each recording, a warning if it differs from the training recordings, else None."""
     data = as_trials(trials)
     shares = [label_model.unfamiliar_share(trial) for trial in data]
     return tuple(
-        f"{trial.name} differs from the labelled recordings: {share:.0%} of its features lie outside their range (2 % is "
+        f"{trial.name} differs from the labelled recordings: {share:.0%} of its features are outside their range (2% is "
         "usual). Label a few clips of it before relying on its predictions."
         if share > UNFAMILIAR
         else None
@@ -103,7 +103,7 @@ def unfamiliar_message(label_model: LabelModel, trials: TrialsLike) -> tuple[str
 
 
 def _candidates(data: Trials, seconds: float) -> list[Clip]:
-    """Return clips end to end; what is left at the end of a recording is no clip."""
+    """Return consecutive clips of full length."""
     clips = []
     for i, trial in enumerate(data):
         length = min(max(2, round(seconds * trial.rate_hz)), trial.n_samples)

@@ -1,6 +1,6 @@
-"""What pages ask of workers about labels: model bytes and labelled stretches in, plain results out.
+"""Functions that workers run for pages: from model bytes and labelled stretches to labels, clips and agreement.
 
-Empty model bytes stand for a label model without a base model.
+Empty model bytes mean a label model without a base model.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import Stretch, Trial, Trials, painted
 
 Array = npt.NDArray[np.float32]
-MOST_KEPT = 2  # label models that a worker remembers
+MOST_CACHED = 2  # label models in a worker's memory
 
-_kept: OrderedDict[str, LabelModel] = OrderedDict()
+_cache: OrderedDict[str, LabelModel] = OrderedDict()
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +30,9 @@ class LabelAnswers:
 
     names           of the classes
     proba           [T, C] calibrated probabilities
-    unfamiliar      warning where the trial differs from the training recordings, else None
-    held_out        agreement with labels held back in cross-validation
-    calibrated_on   what cross-validation held back
+    unfamiliar      warning if the trial differs from the training recordings, else None
+    held_out        agreement in cross-validation
+    calibrated_on   unit of cross-validation
     """
 
     names: tuple[str, ...]
@@ -59,7 +59,7 @@ class Overview:
 
 @dataclass(frozen=True)
 class Trust:
-    """Agreement with labels held back, and with the expert's labels of new trials; None where not measurable."""
+    """Agreement in cross-validation, and with the expert's labels of held-out trials; None if not measurable."""
 
     seconds: float
     held_out: Agreement | None
@@ -70,7 +70,7 @@ def label_answers(
     model_bytes: bytes, train: Trials, stretches: tuple[Stretch, ...], names: tuple[str, ...], trial: Trial
 ) -> LabelAnswers:
     """Return the labels of `trial`, learned from labelled stretches of `train`."""
-    model = _fitted(model_bytes, train, stretches, names)
+    model = _fit(model_bytes, train, stretches, names)
     return LabelAnswers(
         model.class_names_,
         model.predict_proba(trial),
@@ -84,7 +84,7 @@ def label_overview(
     model_bytes: bytes, train: Trials, test: Trials, stretches: tuple[Stretch, ...], names: tuple[str, ...]
 ) -> tuple[Overview, ...]:
     """Return an overview of every trial, training trials first."""
-    model = _fitted(model_bytes, train, stretches, names)
+    model = _fit(model_bytes, train, stretches, names)
     found = []
     for trial in (*train, *test):
         proba = model.predict_proba(trial)
@@ -102,14 +102,14 @@ def next_clips(
     n: int,
     clip_seconds: float,
 ) -> tuple[Clip, ...]:
-    """Return up to `n` clips of `train` to label next; before there are two classes, those that differ most.
+    """Return up to `n` clips of `train` to label next; with fewer than two classes, those that differ most.
 
-    asked   clips that were proposed before
+    proposed   clips that were proposed before
     """
     enough = len({stretch[3] for stretch in stretches}) > 1
-    model = _fitted(model_bytes, train, stretches, names) if enough else model_from_bytes(model_bytes)
+    model = _fit(model_bytes, train, stretches, names) if enough else model_from_bytes(model_bytes)
     before = [Clip(trial, start, stop) for trial, start, stop, _ in asked]
-    return propose(model, train, painted(train, stretches), n=n, clip_seconds=clip_seconds, asked=before)
+    return propose(model, train, painted(train, stretches), n=n, clip_seconds=clip_seconds, exclude=before)
 
 
 def trust(
@@ -120,11 +120,11 @@ def trust(
     names: tuple[str, ...],
     expert: tuple[int, ...],
 ) -> Trust:
-    """Measure agreement with held-back labels and with the expert.
+    """Measure agreement in cross-validation and with the expert.
 
     expert   the expert's label of each class, -1 for none
     """
-    model = _fitted(model_bytes, train, stretches, names)
+    model = _fit(model_bytes, train, stretches, names)
     labels = painted(train, stretches)
     seconds = sum(float((a >= 0).sum()) / trial.rate_hz for a, trial in zip(labels, train, strict=True))
     return Trust(seconds, model.held_out_, expert_agreement(model, test, expert))
@@ -133,16 +133,16 @@ def trust(
 def label_model_bytes(
     model_bytes: bytes, train: Trials, stretches: tuple[Stretch, ...], names: tuple[str, ...]
 ) -> bytes:
-    """Return the label model as a file's content."""
-    return _fitted(model_bytes, train, stretches, names).to_bytes()
+    """Return the content of a label model file."""
+    return _fit(model_bytes, train, stretches, names).to_bytes()
 
 
-def _fitted(model_bytes: bytes, train: Trials, stretches: tuple[Stretch, ...], names: tuple[str, ...]) -> LabelModel:
+def _fit(model_bytes: bytes, train: Trials, stretches: tuple[Stretch, ...], names: tuple[str, ...]) -> LabelModel:
     key = f"{hashlib.sha256(model_bytes).hexdigest()}/{train.fingerprint}/{stretches}/{names}"
-    if key not in _kept:
+    if key not in _cache:
         model = LabelModel(model_from_bytes(model_bytes) if model_bytes else None)
-        _kept[key] = model.fit(train, painted(train, stretches), names)
-    _kept.move_to_end(key)
-    while len(_kept) > MOST_KEPT:
-        _kept.popitem(last=False)
-    return _kept[key]
+        _cache[key] = model.fit(train, painted(train, stretches), names)
+    _cache.move_to_end(key)
+    while len(_cache) > MOST_CACHED:
+        _cache.popitem(last=False)
+    return _cache[key]

@@ -1,4 +1,4 @@
-"""How well predicted labels agree with known ones."""
+"""Agreement of predicted with known labels, and calibration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Agreement(NamedTuple):
-    """Macro-F1 over `n_classes` classes, and that of always predicting the most common one."""
+    """Macro-F1 over `n_classes` classes, and macro-F1 of always predicting the most common class."""
 
     macro_f1: float
     majority: float
@@ -33,9 +33,9 @@ def measure_agreement(predicted: npt.ArrayLike, truth: npt.ArrayLike) -> Agreeme
 
 
 def expert_agreement(label_model: LabelModel, trials: Trials, expert: Sequence[int]) -> Agreement | None:
-    """Compare predictions with the trials' own labels; None where none of them has a class.
+    """Compare predictions with the trials' own labels; return None if they have no matching labels.
 
-    expert   the trials' label of each class, -1 for a class without one
+    expert   the trials' label of each class, -1 for none
     """
     known = [trial for trial in trials if trial.labels is not None and (np.asarray(trial.labels) >= 0).any()]
     if not known or max(expert) < 0:
@@ -47,7 +47,7 @@ def expert_agreement(label_model: LabelModel, trials: Trials, expert: Sequence[i
 
 
 def calibration_error(proba: npt.NDArray[Any], labels: npt.ArrayLike, bins: int = 10) -> float:
-    """Return the expected calibration error of probabilities [T, C] on labels [T], where -1 is left out."""
+    """Return the expected calibration error of probabilities [T, C] on labels [T], without unlabelled samples."""
     known = np.asarray(labels)
     if len(known) != len(proba):
         raise DataError(f"There are {len(proba)} probabilities for {len(known)} labels. Pass one label per sample.")

@@ -197,7 +197,7 @@ def test_least_certain_clips_are_proposed_first() -> None:
     assert len(found) == 2 * 15
     confidence = fitted().predict_proba(DATA)[found[0].trial].max(axis=1)
     assert found[0].value == pytest.approx(1 - confidence[found[0].start : found[0].stop].mean(), abs=1e-6)
-    assert propose(fitted(), DATA, n=5, asked=found) == ()
+    assert propose(fitted(), DATA, n=5, exclude=found) == ()
 
 
 @pytest.mark.parametrize("name", ["none", "gdm"])
@@ -206,7 +206,7 @@ def test_labelled_and_asked_clips_are_not_proposed(name: str) -> None:
     assert model is not None
     asked: list[Clip] = []
     for _ in range(2):
-        found = propose(model, DATA, CLIPS, n=3, asked=asked)
+        found = propose(model, DATA, CLIPS, n=3, exclude=asked)
         assert not any((CLIPS[clip.trial][clip.start : clip.stop] >= 0).any() for clip in found)
         assert not {(c.trial, c.start) for c in found} & {(c.trial, c.start) for c in asked}
         asked += found
