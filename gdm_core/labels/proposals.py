@@ -35,7 +35,7 @@ def propose(
     labels: Sequence[npt.ArrayLike] | None = None,
     n: int = 1,
     clip_seconds: float = 2.0,
-    asked: Sequence[Clip] = (),
+    exclude: Sequence[Clip] = (),
 ) -> tuple[Clip, ...]:
     """Return up to `n` clips, the most useful first.
 
@@ -58,7 +58,7 @@ def propose(
         )
     clips = _candidates(data, clip_seconds)
     used = [a >= 0 for a in known]
-    for clip in asked:
+    for clip in exclude:
         used[clip.trial][clip.start : clip.stop] = True
     free = np.array([not used[c.trial][c.start : c.stop].any() for c in clips], bool)
     if isinstance(model, LabelModel):

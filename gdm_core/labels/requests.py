@@ -98,7 +98,7 @@ def next_clips(
     train: Trials,
     stretches: tuple[Stretch, ...],
     names: tuple[str, ...],
-    asked: tuple[Stretch, ...],
+    proposed: tuple[Stretch, ...],
     n: int,
     clip_seconds: float,
 ) -> tuple[Clip, ...]:
@@ -108,7 +108,7 @@ def next_clips(
     """
     enough = len({stretch[3] for stretch in stretches}) > 1
     model = _fit(model_bytes, train, stretches, names) if enough else model_from_bytes(model_bytes)
-    before = [Clip(trial, start, stop) for trial, start, stop, _ in asked]
+    before = [Clip(trial, start, stop) for trial, start, stop, _ in proposed]
     return propose(model, train, painted(train, stretches), n=n, clip_seconds=clip_seconds, exclude=before)
 
 
