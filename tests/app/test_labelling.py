@@ -18,9 +18,9 @@ from pages.lab.labelling import results
 from pages.lab.labelling.labels import MOST_LETTERS, expert_codes
 from pages.ui import navigation
 from tests.support.labelled import NAMES
-from tests.support.labelling_page import Desk, choose, control, drawn, html, kept, opened
+from tests.support.labelling_page import Desk, choose, control, find_figure, html, opened, stored_labels
 from tests.support.labelling_page import trial as chosen
-from tests.support.offered import made, offered
+from tests.support.offered import file_makers, offered
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread", "real")
 
@@ -43,14 +43,14 @@ def test_marks_of_the_desk_are_kept_with_those_of_other_trials(engine, desk):
     choose(app, "fit-1")
     assert desk.data["marks"] == []
     desk.send(app, [[0, 30, "turn"]])
-    assert kept(app).marks.marks == (
+    assert stored_labels(app).marks.marks == (
         Mark("trial 1", 30, 60, "rest"),
         Mark("trial 1", 90, 120, "walk"),
         Mark("trial 2", 0, 30, "turn"),
     )
     choose(app, "fit-0")
     desk.send(app, desk.data["marks"][:1])
-    assert [mark.label for mark in kept(app).marks.marks] == ["turn", "rest"]
+    assert [mark.label for mark in stored_labels(app).marks.marks] == ["turn", "rest"]
     assert desk.data["names"] == [*NAMES], "colours do not depend on the order of marks"
 
 
@@ -82,7 +82,7 @@ def test_messages_of_another_form_are_ignored(engine, desk, message):
     desk.send(app, [[200, 230, "turn"]])
     desk.message = message
     app.run()
-    assert len(kept(app).marks.marks) == 1
+    assert len(stored_labels(app).marks.marks) == 1
 
 
 def test_marks_sent_before_a_change_of_the_page_are_ignored(engine, desk):
@@ -90,9 +90,9 @@ def test_marks_sent_before_a_change_of_the_page_are_ignored(engine, desk):
     desk.send(app, [[30, 60, "rest"]])
     control(app, "selectbox", "remove-label").set_value(0).run()
     app.button(key="remove-label-now").click().run()
-    assert not kept(app).marks.marks
+    assert not stored_labels(app).marks.marks
     desk.send(app, [[30, 60, "rest"], [90, 120, "walk"]], revision=0)
-    assert not kept(app).marks.marks
+    assert not stored_labels(app).marks.marks
 
 
 def test_a_label_can_be_added_without_a_mark(engine, desk):
@@ -115,7 +115,7 @@ def test_two_labels_predict_the_whole_trial(engine, desk):
     assert jobs(engine, "labels") == 0
     desk.label(app, 2)
     assert jobs(engine, "labels") == 1
-    assert drawn(app, "predicted-labels")["caption"] == "Predicted labels. Paler = less certain."
+    assert find_figure(app, "predicted-labels")["caption"] == "Predicted labels. Paler = less certain."
     assert desk.data["sure"]
     choose(app, "new-2")
     assert desk.data["sure"], "held-out trials have predictions"
@@ -166,9 +166,9 @@ def test_next_clip_goes_to_an_unlabelled_clip_and_never_twice(engine, desk):
     for _ in range(3):
         app.button(key="next-clip").click().run()
         app.run()
-        clip = kept(app).asked[-1]
+        clip = stored_labels(app).asked[-1]
         assert chosen(app) == f"fit-{clip[0]}"
-        assert desk.data["clip"] == {"number": len(kept(app).asked), "start": clip[1], "stop": clip[2]}
+        assert desk.data["clip"] == {"number": len(stored_labels(app).asked), "start": clip[1], "stop": clip[2]}
         seen.append(clip)
     assert len({*seen}) == 3
     desk.send(app, [[clip[1], clip[2], "rest"]])
@@ -184,20 +184,20 @@ def test_a_press_leads_to_a_training_trial(engine, desk):
 # ---- files --------------------------------------------------------------------------------------------------------
 def test_labels_survive_another_page_and_travel_as_files(engine, desk):
     app = desk.label(opened(), 3)
-    before = kept(app).marks
+    before = stored_labels(app).marks
     for folder in ("home", "your_data"):
         app.switch_page(str(navigation.info(folder).path)).run()
-    assert kept(app).marks == before
+    assert stored_labels(app).marks == before
     choose(app, "fit-0")
     assert {"Your labels (JSON)", "Labels of this trial (CSV)", "Label model (safetensors)"} <= offered(app)
-    files = {name: make() for name, make in made(app).items() if "label" in name}
+    files = {name: make() for name, make in file_makers(app).items() if "label" in name}
     table = pd.read_csv(io.BytesIO(files["your_data-walk-labels.csv"]))
     assert len(table) == 400
     model = LabelModel.from_bytes(files["your_data-walk-label-model.safetensors"])
     trial = app.session_state["fit-your_data"].spec.dataset.train[0]
     np.testing.assert_allclose(model.predict_proba(trial), table.filter(like="p "), atol=1e-3)
     app = load(opened(), "labels.json", files["your_data-walk-labels.json"])
-    assert kept(app).marks == before
+    assert stored_labels(app).marks == before
 
 
 def load(app: AppTest, name: str, content: bytes) -> AppTest:
@@ -206,7 +206,7 @@ def load(app: AppTest, name: str, content: bytes) -> AppTest:
 
 def test_bouts_of_an_annotation_file_label_the_chosen_trial(engine, desk):
     app = load(opened(), "bouts.csv", b"start,stop,behaviour\n1,2,rest\n3,4,walk\n")
-    assert [(m.recording, m.start, m.stop, m.label) for m in kept(app).marks.marks] == [
+    assert [(m.recording, m.start, m.stop, m.label) for m in stored_labels(app).marks.marks] == [
         ("trial 1", 30, 60, "rest"),
         ("trial 1", 90, 120, "walk"),
     ]
@@ -229,4 +229,4 @@ def test_files_without_valid_labels_change_nothing(engine, desk, name, content, 
     app = desk.send(opened(), [[30, 60, "rest"]])
     load(app, name, content)
     assert error in html(app)
-    assert len(kept(app).marks.marks) == 1
+    assert len(stored_labels(app).marks.marks) == 1

@@ -19,7 +19,7 @@ from gdm_core.study import Study
 from pages.study import labels, work
 from tests.support.controls import control
 from tests.support.drawn import record, words
-from tests.support.offered import made
+from tests.support.offered import file_makers
 from tests.support.page import opened
 from tests.support.patience import until
 
@@ -150,7 +150,7 @@ def test_failed_fit_has_a_reason_and_no_answer(engine):
 def test_exports_reproduce_the_result(monkeypatch, tmp_path):
     drawn = record(monkeypatch)
     app = opened("study", view="Take along", animals="4")
-    given = {name: make() for name, make in made(app).items()}
+    given = {name: make() for name, make in file_makers(app).items()}
     assert given["simulated-animals-tests.csv"].startswith(b"state,name,mean_control,mean_treated,effect")
     again = Study.from_bytes(given["simulated-animals.study"])
     assert csv(again.compare("usage", "group")) == given["simulated-animals-tests.csv"]

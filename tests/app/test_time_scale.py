@@ -14,7 +14,7 @@ from pages.lab import time_scale
 from pages.lab.dataset import Dataset
 from tests.support.controls import control
 from tests.support.drawn import record, words
-from tests.support.offered import made
+from tests.support.offered import file_makers
 from tests.support.page import opened
 from tests.support.scripts import same_from_script
 
@@ -49,8 +49,8 @@ def test_strips_and_files_have_every_sample(engine, monkeypatch):
     assert untyped(drawn["strips"][0]["data"][0]["customdata"]).shape[1] == FRAMES
     app.session_state["view"] = "Export & reproduce"
     app.run()
-    name = next(name for name in made(app) if name.endswith("-states.csv"))
-    assert len(pd.read_csv(io.BytesIO(made(app)[name]()))) == FRAMES
+    name = next(name for name in file_makers(app) if name.endswith("-states.csv"))
+    assert len(pd.read_csv(io.BytesIO(file_makers(app)[name]()))) == FRAMES
 
 
 def test_every_tab_works_on_windows(engine):

@@ -1,1 +1,1 @@
-"""Tests that drive a real browser; one folder of fixtures, which end with it (conftest.py)."""
+"""Tests in a real browser, with fixtures in conftest.py."""

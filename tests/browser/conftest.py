@@ -44,7 +44,7 @@ def app_url(app_server: Server) -> str:
     return app_server.url
 
 
-# The event loop of Playwright would block those of other tests in the same process.
+# Playwright's event loop would block other tests in the same process.
 @pytest.fixture(scope="package")
 def playwright() -> Iterator[Playwright]:
     with sync_playwright() as started:
@@ -70,7 +70,7 @@ def regular(playwright: Playwright, tmp_path_factory: pytest.TempPathFactory) ->
 
 @dataclass
 class Visit:
-    """One open page and its errors."""
+    """An open page and its errors."""
 
     page: Page
     errors: list[str] = field(default_factory=list)
@@ -172,7 +172,7 @@ def visit(request: pytest.FixtureRequest, app_url: str) -> Iterator[Callable[...
 
 @pytest.fixture(scope="package")
 def shared(request: pytest.FixtureRequest, app_url: str) -> Callable[..., Visit]:
-    """shared("/playground") returns one page per path and size, for tests that leave the page as it was."""
+    """shared("/playground") returns one page per path and size, for tests that restore the page."""
     open_page, opened = _opener(request, app_url, [], []), {}
 
     def take(path: str, size: str = "desktop") -> Visit:

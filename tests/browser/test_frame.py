@@ -115,7 +115,7 @@ def test_tablet_menu_shows_every_page(visit):
         expect(links.get_by_text(entry.title, exact=True)).to_be_in_viewport()
 
 
-# ---- turning pages ---------------------------------------------------------------------------------------------------
+# ---- navigation ------------------------------------------------------------------------------------------------------
 
 
 def turn(page: Page, name: str, address: str) -> None:
@@ -123,7 +123,7 @@ def turn(page: Page, name: str, address: str) -> None:
     page.wait_for_url(address)
 
 
-def at(page: Page, n_states: int) -> None:
+def wait_for_value(page: Page, n_states: int) -> None:
     """Wait until the slider has this value."""
     page.wait_for_function(
         "n => document.querySelector('.gdm-slider[data-name=K] input')?.value === String(n)", arg=n_states
@@ -133,7 +133,7 @@ def at(page: Page, n_states: int) -> None:
 def test_each_page_keeps_its_own_settings(visit):
     opened = visit("/nascar?T=200")
     page = opened.page
-    at(page, 4)
+    wait_for_value(page, 4)
     page.get_by_role("slider", name="States (K)").focus()
     page.keyboard.press("ArrowRight")
     page.wait_for_url("**/nascar?*K=5*")
@@ -143,7 +143,7 @@ def test_each_page_keeps_its_own_settings(visit):
     turn(page, "Playground", "**/playground")
     page.get_by_role("slider", name="Softness").first.wait_for()
     turn(page, "NASCAR lab", "**/nascar?*K=5*")
-    at(page, 5)
+    wait_for_value(page, 5)
     assert "T=200" in page.url
     assert "stay=Set" in page.url
 

@@ -1,4 +1,4 @@
-"""Back and Forward: each change of a setting is one step of the history."""
+"""Back and Forward: each change of a setting is a step of the history."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from playwright.sync_api import Page, expect
 pytestmark = [pytest.mark.browser, pytest.mark.bulk]
 
 
-def _at(page: Page, *there: str, gone: tuple[str, ...] = ()) -> None:
-    """Wait for these parts of the address and for the end of the run."""
+def _wait_for_address(page: Page, *parts: str, removed: tuple[str, ...] = ()) -> None:
+    """Wait until the address has these parts and the run has ended."""
     page.wait_for_function(
         "([there, gone]) => there.every((part) => location.search.includes(part)) "
         "&& !gone.some((part) => location.search.includes(part)) "
         "&& document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'",
-        arg=[list(there), list(gone)],
+        arg=[list(parts), list(removed)],
     )
 
 
@@ -32,44 +32,44 @@ def test_back_and_forward_restore_settings(visit):
     page = opened.page
     fitted = page.locator(".st-key-inferred-track .gdm-figure[data-state=fresh][data-updates]")
     fitted.wait_for()
-    _at(page, "T=200")
+    _wait_for_address(page, "T=200")
     first, facts = _steps(page), page.locator(".gdm-facts")
 
     page.get_by_role("slider", name="States (K)").press("ArrowRight")
-    _at(page, "K=5")
+    _wait_for_address(page, "K=5")
     expect(facts).to_contain_text("states K5")
     fitted.wait_for()
     # The address changes before the page has run.
     _choose(page, "Setting", "Standard")
     expect(page.locator(".gdm-head")).to_contain_text("standard track")
-    _at(page, "scenario=Standard")
+    _wait_for_address(page, "scenario=Standard")
     page.get_by_role("radio", name="Set it").click()
     page.get_by_role("slider", name="Stickiness (γ)").wait_for(state="attached")
-    _at(page, "stay=Set")
+    _wait_for_address(page, "stay=Set")
     seed = page.get_by_role("spinbutton", name="Start (seed)")
     seed.fill("3")
     seed.press("Enter")
-    _at(page, "seed=3")
+    _wait_for_address(page, "seed=3")
     expect(facts).to_contain_text("seed3")
     fitted.wait_for()
-    _at(page, "seed=3")
+    _wait_for_address(page, "seed=3")
     assert _steps(page) == first + 4, page.url
 
     page.go_back()
-    _at(page, "stay=Set", gone=("seed",))
+    _wait_for_address(page, "stay=Set", removed=("seed",))
     expect(seed).to_have_value("0")
     expect(facts).to_contain_text("seed0")
     page.go_back()
-    _at(page, "scenario=Standard", gone=("stay",))
+    _wait_for_address(page, "scenario=Standard", removed=("stay",))
     expect(page.get_by_role("radio", name="Learn it")).to_be_checked()
     expect(facts).to_contain_text("stay γlearned")
     page.go_back()
-    _at(page, "K=5", gone=("scenario",))
+    _wait_for_address(page, "K=5", removed=("scenario",))
     expect(page.locator(".gdm-head")).to_contain_text("soft and sticky")
     page.go_back()
-    _at(page, "T=200", gone=("K=",))
+    _wait_for_address(page, "T=200", removed=("K=",))
     expect(facts).to_contain_text("states K4")
     page.go_forward()
-    _at(page, "K=5")
+    _wait_for_address(page, "K=5")
     expect(facts).to_contain_text("states K5")
     assert _steps(page) == first + 4

@@ -14,7 +14,7 @@ LABELS = ".desk button[data-label]"
 
 
 def desk(seen: Visit) -> Page:
-    """The page once the desk is there."""
+    """Return the page once the desk is visible."""
     page = seen.ready(".desk")
     expect(page.locator(LABELS)).to_have_count(4)
     return page
@@ -34,7 +34,7 @@ def label(page: Page, key: str, begin: float, end: float) -> None:
 
 
 def n_drawn(page: Page) -> int:
-    """How many marks the desk has drawn, whether or not the page has heard of them."""
+    """Return the number of marks on the desk, sent to the page or not."""
     return int(page.locator("[data-role=line]").get_attribute("data-marks") or 0)
 
 

@@ -20,7 +20,7 @@ async (rules) => (await axe.run(document, { resultTypes: ["violations"], ...rule
   .filter(({ impact }) => impact === "serious" || impact === "critical")
   .flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html.slice(0, 200)} (${node.failureSummary})`))
 """
-# Transitions and Streamlit's fading during a run are no findings.
+# Ignore transitions, and Streamlit's fading during a run.
 STILL = """
 *, *::before, *::after { transition: none !important; animation: none !important; }
 [data-stale=true] { opacity: 1 !important; }
@@ -132,7 +132,7 @@ def _at_rest(page: Page) -> None:
     )
 
 
-# Each page once in `make test`; other settings and sizes are for `make test-all`.
+# `make test` opens each page once; `make test-all` adds settings and sizes.
 ONCE = {
     "/",
     "/nascar?stay=Set+it&T=200",

@@ -29,15 +29,15 @@ async (modules) => {
 UPDATES = "Number(document.querySelector('.st-key-triangle figure').dataset.updates)"
 
 
-def _shown(page: Page) -> dict:
+def _read_triangle(page: Page) -> dict:
     return page.evaluate(DOTS, component.route())
 
 
 def _settings(page: Page) -> dict:
-    return _shown(page)["now"]
+    return _read_triangle(page)["now"]
 
 
-def _alone(dots: list, others: list) -> list[float]:
+def _most_isolated(dots: list, others: list) -> list[float]:
     """Return the dot that is farthest from all dots of the other kind."""
     return max(dots, key=lambda dot: min(np.hypot(dot[0] - x, dot[1] - y) for x, y in others))
 
@@ -67,22 +67,22 @@ def test_triangle_follows_a_held_slider(visit):
 def test_dragging_a_dot_changes_the_logits(visit):
     page = visit("/playground?softness=0.5").ready(".st-key-triangle figure[data-updates]")
     for kind, name in (("dots", "logit"), ("hollow", "other")):
-        before = _shown(page)
+        before = _read_triangle(page)
         search = page.evaluate("location.search")
-        x, y = _alone(before[kind], before["hollow" if kind == "dots" else "dots"])
+        x, y = _most_isolated(before[kind], before["hollow" if kind == "dots" else "dots"])
         goal = (x + before["middle"][0]) / 2, (y + before["middle"][1]) / 2  # within the range of the logits
         page.mouse.move(x, y)
         page.mouse.down()
         page.mouse.move(*goal, steps=5)
         page.wait_for_function("document.querySelector('.st-key-triangle figure').parentElement.gdmSimplex.frame === 0")
-        held = _shown(page)
+        held = _read_triangle(page)
         nearest = min(np.hypot(a - goal[0], b - goal[1]) for a, b in held[kind])
         assert nearest < 1, "a dot lies under the pointer"
         assert np.mean(held["now"][name]) == pytest.approx(np.mean(before["now"][name])), "the mean is kept"
         page.mouse.up()
         page.wait_for_function("search => location.search !== search", arg=search)
         stands = [float(page.locator(f".st-key-slider-{name}{k} input").input_value()) for k in (1, 2, 3)]
-        assert _shown(page)["now"][name] == stands
+        assert _read_triangle(page)["now"][name] == stands
         np.testing.assert_allclose(stands, held["now"][name], atol=0.026)
         for k, value in enumerate(stands, 1):
             moved = value != before["now"][name][k - 1]  # defaults are left out

@@ -26,15 +26,15 @@ def _scene(n: int, n_states: int, seed: int) -> tuple[figures.Figure, figures.Fi
 
 @pytest.fixture
 def draw(shared) -> Iterator[Callable[..., Visit]]:
-    """Return a function that draws sets of figures over the page."""
+    """Yield a function that draws sets of figures over the page."""
     opened = shared("/playground")
     page = opened.ready()
 
-    def drawn(*sets: Sequence[figures.Figure]) -> Visit:
+    def draw_sets(*sets: Sequence[figures.Figure]) -> Visit:
         plot_probe.draw(page, *sets)
         return opened
 
-    yield drawn
+    yield draw_sets
     plot_probe.take_away(page)
 
 

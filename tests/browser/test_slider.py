@@ -46,22 +46,22 @@ def _sent(page: Page) -> list[tuple[float, bool]]:
 
 @pytest.fixture
 def page(shared) -> Page:
-    return _alone(shared)
+    return _open_sliders(shared)
 
 
 @pytest.fixture
 def phone(shared) -> Page:
-    return _alone(shared, "phone")
+    return _open_sliders(shared, "phone")
 
 
-def _alone(opens: Callable[..., Visit], size: str = "desktop") -> Page:
+def _open_sliders(opens: Callable[..., Visit], size: str = "desktop") -> Page:
     page = opens("/your-data", size=size).ready(UPLOADER)  # a page that loads quickly
     page.mouse.move(0, 0)
     page.evaluate(PREPARE, component.route())
     return page
 
 
-def _at(page: Page, name: str, value: float) -> tuple[float, float]:
+def _thumb_position(page: Page, name: str, value: float) -> tuple[float, float]:
     """Return the position of the thumb at a value from 0 to 100."""
     box = page.get_by_role("slider", name=name, exact=True).bounding_box()
     thumb = 11.25  # the centre of the thumb never reaches the ends
@@ -70,17 +70,17 @@ def _at(page: Page, name: str, value: float) -> tuple[float, float]:
 
 def _drag(page: Page, *values: float) -> None:
     """Drag the first thumb from 50 to these values and keep holding it."""
-    page.mouse.move(*_at(page, "First", 50))
+    page.mouse.move(*_thumb_position(page, "First", 50))
     page.mouse.down()
     for value in values:
-        page.mouse.move(*_at(page, "First", value))
+        page.mouse.move(*_thumb_position(page, "First", value))
 
 
 def test_held_slider_sends_its_latest_value_from_time_to_time(page):
     _drag(page, 51, 55, 60, 70)
     page.wait_for_function("window.gdmTest.sent.length === 1")
     assert _sent(page) == [(70, True)], "values in between are skipped"
-    page.mouse.move(*_at(page, "First", 80))
+    page.mouse.move(*_thumb_position(page, "First", 80))
     page.mouse.up()
     page.wait_for_function("window.gdmTest.sent.at(-1)?.held === false")
     page.wait_for_timeout(400)
@@ -95,7 +95,7 @@ def test_rerun_does_not_move_a_held_thumb(page):
     page.wait_for_function("window.gdmTest.sent.length === 1")
     page.evaluate("window.gdmTest.show({ value: 52, heard: window.gdmTest.sent[0].number })")
     expect(thumb).to_have_value("70")
-    page.mouse.move(*_at(page, "First", 72))
+    page.mouse.move(*_thumb_position(page, "First", 72))
     page.mouse.up()
     expect(thumb).to_have_value("72")
     page.evaluate("window.gdmTest.show({ value: 52, heard: window.gdmTest.sent[0].number })")
@@ -176,7 +176,7 @@ def test_touch_drags_the_slider(phone):
     touch = page.context.new_cdp_session(page)
 
     def finger(kind: str, value: float | None = None) -> None:
-        at = [] if value is None else [dict(zip("xy", _at(page, "First", value), strict=True))]
+        at = [] if value is None else [dict(zip("xy", _thumb_position(page, "First", value), strict=True))]
         touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": at})
 
     finger("touchStart", 50)

@@ -30,8 +30,8 @@ async ({ part, values, mixing, colours, value, how }) => {
   return { drawn, states: [...states] };
 }
 """
-# At how many of the sampled places of the path the canvas has the mixed colour of the states at the slider's value, and
-# how many places were sampled. Colours overlap where the path crosses itself.
+# Numbers of sampled points of the path: with the mixed colour of the states at the slider's value, and in total. Colours
+# overlap at crossings of the path.
 ALIKE = """
 async ([known, selector, k]) => {
   const { data, value } = eval(known);
@@ -55,7 +55,7 @@ async ([known, selector, k]) => {
   return [alike, n];
 }
 """
-# Records what the figure shows when the canvas is removed.
+# Records the figure at the removal of the canvas.
 NOTE_END = """
 (selector) => {
   const figure = document.querySelector(selector);
@@ -84,7 +84,7 @@ def _picture(page: Page) -> np.ndarray:
 
 
 OFF = {"strips": 40}  # largest difference of a pixel, of 255
-# Share of pixels that differ by more than 8 of 255: Plotly smooths edges in another way than a canvas.
+# Share of pixels that differ by more than 8 of 255, since Plotly and the canvas smooth edges differently.
 MANY = {"every sample": 0.03, "shares": 0.025}
 KINDS = ["track", "strips", *(pytest.param(kind, marks=pytest.mark.bulk) for kind in ("shares", "every sample"))]
 N_STATES = 5
@@ -183,7 +183,7 @@ def test_dragging_draws_states_and_releases_to_the_fit(visit):
     }"""
     assert _strokes(page) == page.evaluate(servers)
 
-    # For K, the states are those of neighbouring fits.
+    # For K, states come from fits of adjacent K.
     moved(page, "States (K)", "ArrowRight")
     moved(page, "States (K)", "ArrowLeft")
     box = page.get_by_role("slider", name="States (K)").bounding_box()

@@ -1,4 +1,4 @@
-"""Formula 1 under an impatient user: controls move while earlier fits and answers are still running."""
+"""Formula 1 with an impatient user, who moves controls while earlier fits and queries are running."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def move(page: Page, hand: random.Random, slider: str) -> None:
 
 
 def choose(page: Page, hand: random.Random, label: str) -> None:
-    """Choose another driver where its list is shown."""
+    """Choose another driver if the list is visible."""
     box = page.get_by_role("combobox", name=label).first
     if not box.count():
         return

@@ -14,17 +14,17 @@ pytestmark = [pytest.mark.browser, pytest.mark.bulk]
 PLAYER = "canvas[data-role=canvas]"
 
 
-def shown(page: Page) -> int:
+def frame_number(page: Page) -> int:
     """Return the frame number drawn in the picture."""
     return int(page.locator(PLAYER).evaluate(numbered_video.READ))
 
 
-def at(page: Page, frame: int, video: int) -> None:
+def seek(page: Page, frame: int, video: int) -> None:
     """Move to a frame of the recording and check the frame of the video."""
     detail = {"group": "page", "time": frame / 30, "follow": True}
     page.evaluate("detail => window.dispatchEvent(new CustomEvent('gdm:cursor', { detail }))", detail)
     expect(page.locator(PLAYER)).to_have_attribute("data-video", str(video))
-    assert shown(page) == video
+    assert frame_number(page) == video
 
 
 def test_local_video_follows_the_cursor(visit, app_server, tmp_path: Path):
@@ -37,12 +37,12 @@ def test_local_video_follows_the_cursor(visit, app_server, tmp_path: Path):
     expect(drift).to_contain_text("300 frames, 30 a second")
     expect(drift).to_contain_text("the video ends 56.67 s before the recording")
     for frame in (100, 101, 102, 7, 250, 64):
-        at(page, frame, frame)
+        seek(page, frame, frame)
     page.locator(PLAYER).focus()
     for key, frame in ((".", 65), (".", 66), (",", 65)):
         page.keyboard.press(key)
         expect(page.locator(PLAYER)).to_have_attribute("data-video", str(frame))
-        assert shown(page) == frame
+        assert frame_number(page) == frame
     expect(page.locator("[data-role=time]")).to_contain_text("frame 65 · video 65")
 
     # While it plays, poses and video show the same frame.
@@ -54,7 +54,7 @@ def test_local_video_follows_the_cursor(visit, app_server, tmp_path: Path):
 
     page.locator("[data-role=offset]").fill("12")
     page.locator("[data-role=offset]").press("Enter")
-    at(page, 100, 112)
+    seek(page, 100, 112)
 
     # Beyond the end of the video the poses continue alone.
     page.evaluate("window.dispatchEvent(new CustomEvent('gdm:cursor', { detail: { group: 'page', time: 60 } }))")
@@ -83,7 +83,7 @@ def test_video_of_the_data_folder_is_served_in_parts(visit, app_server, tmp_path
         page.get_by_role("option", name="videos/numbered 25.webm").click()
         page.get_by_text("Video with the poses").click()
         expect(page.locator("[data-role=drift]")).to_contain_text("200 frames, 25 a second")
-        at(page, 60, 50)
+        seek(page, 60, 50)
         assert asked[0].status == 206
         assert page.request.get(asked[0].url.replace("/gdm/videos/", "/gdm/videos/x")).status == 410
         assert seen.errors == []

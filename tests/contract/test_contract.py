@@ -56,12 +56,12 @@ MODELS: dict[str, Callable[..., StateModel]] = {
     "gdm mixture without noise": other("GDMMixture", dynamics="deterministic", n_steps=12),
 }
 
-# Fits of so few steps end below a single autoregression: they must say that they failed.
+# Fits of so few steps are worse than a single autoregression, so they must report failure.
 TOO_SHORT = {"gdm as published", "gdm mixture without noise"}
 
-ONE_SIZE = {"gdm mixture", "gdm mixture without noise"}  # cannot start from another number of states, and says so
+ONE_SIZE = {"gdm mixture", "gdm mixture without noise"}  # cannot start from a different number of states
 
-# One model of each family runs in `make test`, its variants in `make test-all`.
+# `make test` runs one model of each family, `make test-all` also its variants.
 FIRST_OF_FAMILIES = ("gdm", "gdm memory", "arhmm", "slds recurrent", "pdlds", "gdm mixture")
 every_model = pytest.mark.parametrize(
     "name", [name if name in FIRST_OF_FAMILIES else pytest.param(name, marks=pytest.mark.bulk) for name in MODELS]
@@ -99,7 +99,7 @@ def fitted(name: str) -> StateModel:
     return MODELS[name]().fit(list(recordings()))
 
 
-# Axes of parameters that count states, beside those of the GDM.
+# Axes of parameters that index states, in addition to the GDM's.
 AXES = dict.fromkeys(("log_step", "operators", "carry", "level", "step", "jump"), (0,))
 CHAIN_AXES = dict.fromkeys(("coefficients", "covariance", "log_initial", "transition_weights"), (0,)) | {
     "transition_bias": (0, 1)
@@ -113,7 +113,7 @@ def relabelled(model: Any, order: list[int]) -> Any:
     for name, value in model.params_.items():
         others = AXES.get(name) or state_axes(name, value.ndim)
         for axis in CHAIN_AXES.get(name, ()) if isinstance(model, SwitchingModel) else others:
-            if renamed.params_[name].shape[axis] > 1:  # states that do not look back share one row
+            if renamed.params_[name].shape[axis] > 1:  # states without recurrence share one row
                 renamed.params_[name] = renamed.params_[name].take(order, axis)
     return renamed
 
@@ -206,7 +206,7 @@ def test_one_state_has_probability_one(name):
     assert np.isfinite(model.forecast(y, 3, n_paths=10, origins=[50]).mean).all()
 
 
-# ---- 16: company, order and containers ----------------------------------------------------------------------------------
+# ---- 16: other trials, order and containers ------------------------------------------------------------------------------
 @every_model
 def test_batching_does_not_change_a_trial(name):
     model, trials = fitted(name), list(recordings())
@@ -348,25 +348,25 @@ def test_forecasts_are_causal(name):
     np.testing.assert_array_equal(ours.mean, later.mean)
     np.testing.assert_array_equal(ours.upper, later.upper)
     np.testing.assert_allclose(ours.mean[:2], sooner.mean[:2], rtol=1e-5)
-    assert np.abs(ours.mean[2] - sooner.mean[2]).max() > 1e-3  # what has been seen counts
+    assert np.abs(ours.mean[2] - sooner.mean[2]).max() > 1e-3  # past data matters
 
 
 @every_model
 def test_coverage_on_own_samples_is_binomial(name):
     """Intervals before calibration cover the model's own samples at their nominal level."""
-    model = copy_of(fitted(name))  # which leaves the calibration behind
+    model = copy_of(fitted(name))  # removes the calibration
     levels = (0.5, 0.9)
     inside, n = np.zeros((2, 3)), 0
     for seed in range(12):
         y = model.sample(45, seed=seed)[0]
         if not np.isfinite(y).all() or np.abs(model._scaler.apply(y)).max() > 1e3:
-            continue  # a path that ran away
+            continue  # a diverged path
         origins = np.arange(12, 42, 6)
         found = model.forecast(y, 3, n_paths=200, origins=origins, seed=seed, adaptive=False)
         inside += np.array([coverage(found, y, level) for level in levels]) * len(origins)
         n += len(origins)
     assert n >= 40
-    # Channels and neighbouring origins go together, so an origin counts once; 1e-4 on either side.
+    # Channels and adjacent origins are correlated, so each origin counts once; 1e-4 on either side.
     for level, held in zip(levels, inside, strict=True):
         low, high = binom.ppf([1e-4, 1 - 1e-4], n, level)
         assert (held >= low).all(), (level, held / n)
@@ -379,7 +379,7 @@ def test_every_registered_family_is_tested():
     assert ours == {make().family for make in MODELS.values()}
 
 
-# ---- a fit that runs ------------------------------------------------------------------------------------------------------
+# ---- running fits ---------------------------------------------------------------------------------------------------------
 @every_model
 def test_model_is_usable_during_and_after_cancelled_fit(name):
     model, y = MODELS[name](), recordings()[0]

@@ -1,4 +1,4 @@
-"""Invalid data, parameters and requests that every model of test_contract.py refuses."""
+"""Invalid data, parameters and requests, which every model of test_contract.py rejects."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Things that tests share and that worker processes can import."""
+"""Helpers that tests share and worker processes can import."""

@@ -30,12 +30,13 @@ def ask(app: ASGIApp, path: str) -> tuple[int, dict[str, str], bytes]:
 class Line:
     """The client side of a WebSocket, without a server.
 
-    closed  close code of the server, None while the connection is open
+    received  texts from the server
+    closed    close code of the server, None while the connection is open
     """
 
     def __init__(self, app: ASGIApp, path: str, headers: Mapping[str, str] | None = None) -> None:
         self._to_server: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self.told: asyncio.Queue[str] = asyncio.Queue()
+        self.received: asyncio.Queue[str] = asyncio.Queue()
         self.accepted = asyncio.Event()
         self.closed: int | None = None
         named = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
@@ -50,13 +51,13 @@ class Line:
             if message["type"] == "websocket.accept":
                 self.accepted.set()
             elif message["type"] == "websocket.send":
-                self.told.put_nowait(message["text"])
+                self.received.put_nowait(message["text"])
             elif message["type"] == "websocket.close":
                 self.closed = message.get("code", 1000)
 
         await app(scope, self._to_server.get, send)
 
-    def say(self, text: str) -> None:
+    def send_text(self, text: str) -> None:
         self._to_server.put_nowait({"type": "websocket.receive", "text": text})
 
     async def hang_up(self) -> None:

@@ -90,7 +90,7 @@ class Server:
         return time.perf_counter() - began
 
     def complaints(self) -> list[str]:
-        """Return the exceptions in the log, except those of disconnected visitors."""
+        """Return the exceptions in the log, except for disconnected visitors."""
         lines = self.log.read_text(errors="replace").splitlines()
         return [line for line in lines if RAISED.match(line) and "WebSocketDisconnected" not in line]
 
@@ -156,7 +156,7 @@ def _wait(server: Server) -> None:
 
 @dataclass
 class Visitors:
-    """Pages in browser contexts of their own, and their errors."""
+    """Pages in separate browser contexts, and their errors."""
 
     browser: Browser
     server: Server

@@ -1,3 +1,3 @@
-"""A module that cannot be loaded, like torch without a system library."""
+"""A module that cannot be imported, like torch without a system library."""
 
 raise ImportError("no such library")

@@ -1,4 +1,4 @@
-"""Find controls of a page under test by their name, without scope and turn."""
+"""Find controls of a page by name, ignoring scope and turn."""
 
 from __future__ import annotations
 

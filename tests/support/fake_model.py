@@ -21,9 +21,11 @@ FAMILIES["fake"] = ("tests.support.fake_model", "FakeModel")
 
 @dataclass(frozen=True)
 class FakeConfig:
-    """`misbehave` is "", "diverge", "data_error", "bug", "stuck" or "memory"; `diary` a file with a line per started fit.
+    """Configuration of the fake model.
 
-    Once the file `hurry` exists, steps take no time.
+    misbehave  "", "diverge", "data_error", "bug", "stuck" or "memory"
+    diary      file with a line per started fit
+    hurry      file that makes steps take no time once it exists
     """
 
     n_states: int = 2

@@ -198,10 +198,10 @@ def feed_corners(letters: tuple[str, ...] = ("", "", "", "")) -> Any:
 def raises(reason: Reason, *words: str) -> pytest.RaisesExc[FeedError]:
     """Expect a FeedError with this reason and these words."""
 
-    def told(error: FeedError) -> bool:
+    def matches(error: FeedError) -> bool:
         return error.reason is reason and all(word in str(error) for word in words)
 
-    return pytest.raises(FeedError, check=told)
+    return pytest.raises(FeedError, check=matches)
 
 
 def cut_off(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

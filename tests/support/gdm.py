@@ -55,9 +55,9 @@ def random_module(
 
 
 def gradients_are_right(module: torch.nn.Module, value: Callable[[], torch.Tensor], **how: float) -> bool:
-    """Return whether finite differences confirm the gradient of every parameter."""
+    """Return True if finite differences confirm the gradient of every parameter."""
 
-    class Held(torch.nn.Module):
+    class Wrapper(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.inner = module
@@ -67,11 +67,11 @@ def gradients_are_right(module: torch.nn.Module, value: Callable[[], torch.Tenso
 
     named = {name: p.detach().clone().requires_grad_() for name, p in module.named_parameters() if p.requires_grad}
 
-    def at(*given: torch.Tensor) -> torch.Tensor:
+    def evaluate(*given: torch.Tensor) -> torch.Tensor:
         renamed = {f"inner.{name}": part for name, part in zip(named, given, strict=True)}
-        return torch.func.functional_call(Held(), renamed, ())
+        return torch.func.functional_call(Wrapper(), renamed, ())
 
-    return torch.autograd.gradcheck(at, tuple(named.values()), fast_mode=True, **how)
+    return torch.autograd.gradcheck(evaluate, tuple(named.values()), fast_mode=True, **how)
 
 
 def relabelled_module(module: GdmModule, config: GDMConfig, order: list[int]) -> GdmModule:

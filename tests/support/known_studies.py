@@ -1,4 +1,4 @@
-"""Studies of which the truth is known: false alarms, promised power, changes that are found from what a camera saw."""
+"""Studies with known truth, for false alarms, power, and differences found from channels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gdm_core.analysis.metrics import match_states
 
 LEVEL = 0.05
 RATE_HZ, MINUTES, DIFFER = 10.0, 2.0, 0.2
-# How many animals in which groups and sessions, and how they are compared: lengths are unequal, animals differ.
+# Designs: numbers of animals, groups and sessions, and arguments of `compare`. Lengths and animals vary.
 DESIGNS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "two groups": ({"n_animals": (8, 11), "groups": ("a", "b")}, {"between": "group"}),
     "four doses": ({"n_animals": (6, 7, 6, 8), "groups": (0, 1, 3, 10)}, {"between": "group"}),
@@ -30,19 +30,19 @@ ANIMALS, LONG_MINUTES, LONG_RATE = 12, 10.0, 12.5
 
 
 def study_of(one: cohort.Cohort) -> Study:
-    """The cohort with its true behaviours."""
+    """Return a study of the cohort with its true behaviours."""
     return Study.from_states(one.states, pd.DataFrame(one.sheet), rate_hz=one.rate_hz, names=BEHAVIOURS)
 
 
 def null(design: str, seed: int, n_permutations: int = 999) -> dict[str, float]:
-    """What a study of which nothing is true alarms about: one state asked of alone, the family, the flow, frames as units."""
+    """Return the false alarms of a study without differences: one state, all states, flow, and frames as units."""
     made, asked = DESIGNS[design]
     study = study_of(cohort.simulate(**made, minutes=MINUTES, rate_hz=RATE_HZ, differ=DIFFER, seed=seed))
     by_animal = study.compare("usage", n_permutations=n_permutations, seed=seed, **asked)
     flow = study.flow(n_permutations=n_permutations, seed=seed, **asked)
-    # Frames know no pairs: as units they are compared between the same values without.
+    # Frames cannot be paired, so they are compared without pairs.
     frames = study.compare("usage", asked["between"], unit="frame", n_permutations=1) if "within" not in asked else None
-    one = seed % len(by_animal)  # another state in every study
+    one = seed % len(by_animal)  # a different state in each study
     found = {
         "one state": by_animal["p"][one],
         "classical": by_animal["p_classical"][one],
@@ -57,7 +57,7 @@ def null(design: str, seed: int, n_permutations: int = 999) -> dict[str, float]:
 
 
 def unequal_null(seed: int, n_animals: int = 8, n_frames: tuple[int, int] = (3_000, 2_000)) -> Study:
-    """Two groups from one Markov chain of 5 states, recorded for different times."""
+    """Return a study of two groups from one Markov chain of 5 states, with unequal lengths."""
     rng = np.random.default_rng(seed)
     chain = 0.1 * np.random.default_rng(99).dirichlet(np.ones(5), 5) + 0.9 * np.eye(5)
     cumulative = chain.cumsum(axis=1)
@@ -73,7 +73,7 @@ def unequal_null(seed: int, n_animals: int = 8, n_frames: tuple[int, int] = (3_0
 
 
 def promised(design: str, effect: float, n_studies: int, state: int = 4) -> dict[str, float]:
-    """Power that a large study promises for one of 12 animals a group (or pairs), and the share of such studies that find it."""
+    """Return the estimated power for 12 animals per group (or pairs), and the share of simulated studies with p < .05."""
     two = design == "two groups"
     asked: dict[str, Any] = {"between": "group"} if two else {"between": "session", "within": "animal"}
     size: dict[str, Any] = {"groups": ("a", "b")} if two else {"groups": ("a",), "n_sessions": 2}
@@ -86,7 +86,7 @@ def promised(design: str, effect: float, n_studies: int, state: int = 4) -> dict
         values = study.per_unit("mean_bout_s", **asked)
         one = values[values["state"] == state].rename(columns={"mean_bout_s": "value"}).reset_index(drop=True)
         last = one[asked["between"]] == one[asked["between"]].max()
-        one["value"] += promise.raw * last  # the same animals, with the difference that was asked for
+        one["value"] += promise.raw * last  # the same animals with the difference added
         sheet = one.drop(columns=["state", "name"]).assign(recording=[f"r{i}" for i in range(len(one))])
         moved = Study.from_states(dict.fromkeys(sheet["recording"], np.zeros(2, np.int64)), sheet)
         hits += bool(moved.compare("value", **asked, n_permutations=999, seed=seed)["p"][0] < LEVEL)
@@ -94,7 +94,7 @@ def promised(design: str, effect: float, n_studies: int, state: int = 4) -> dict
 
 
 def found_from_channels(change: str, seed: int, **setting: Any) -> dict[str, Any]:
-    """One cohort seen through six channels: a model for all animals finds the states, and the study what differs."""
+    """Return the findings of a study whose states were fitted to the six channels of a cohort."""
     look = {"n_animals": ANIMALS, "minutes": LONG_MINUTES, "rate_hz": LONG_RATE} | setting
     made = cohort.simulate(**look, change=CHANGES[change], seed=seed)
     study = Study.fit(made.recordings(), pd.DataFrame(made.sheet), GDM(n_states=len(BEHAVIOURS), n_latent=6, seed=seed))
@@ -112,6 +112,6 @@ def found_from_channels(change: str, seed: int, **setting: Any) -> dict[str, Any
         f"{study.state_name(a)} to {study.state_name(b)}" for a, b in follows[["from_state", "to_state"]].to_numpy()
     ]
     asked = {"groom 30 % longer": ["groom longer"], "walk to groom doubled": ["walk to groom"], "nothing": []}[change]
-    # What follows a walk with grooming is followed by anything else less often: that is true too, and smaller.
+    # More changes from walk to groom mean fewer to other states: a true but smaller difference.
     true = {*asked, *(f"walk to {name}" for name in BEHAVIOURS if asked == ["walk to groom"])}
     return {"said": said, "right": said[:1] == asked and set(said) <= true, "named": set(asked) <= set(said)}

@@ -1,4 +1,4 @@
-"""Simulated recordings of three behaviours, and labelled clips of them."""
+"""Simulated recordings of three behaviours, and labelled clips."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NAMES = ("rest", "walk", "turn")
 
 
 def simulate(n_trials: int = 2, length: int = 600, seed: int = 0, rate_hz: float = 30.0) -> Trials:
-    """Return recordings with bouts of one to three seconds; level and spread of four channels depend on the behaviour."""
+    """Return recordings with bouts of 1 to 3 s; mean and spread of four channels depend on the behaviour."""
     rng = np.random.default_rng(seed)
     level = np.array([[0.0, 0, 0, 0], [2.0, 1, 0, -1], [0.0, -2, 2, 1]])
     spread = np.array([0.3, 0.6, 1.0])

@@ -1,4 +1,4 @@
-"""The tab Labelling of Your data under test: a file of three behaviours, and a desk in place of the browser's."""
+"""The tab Labelling of Your data, with a file of three behaviours and a fake desk."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DATA = simulate(3, 400, seed=2)
 
 
 class Desk:
-    """What the page gave the desk last, and what the desk sends to the page."""
+    """A fake desk that stores the page's last data and sends marks."""
 
     def __init__(self) -> None:
         self.data: dict[str, Any] = {}
@@ -49,7 +49,7 @@ class Desk:
 
 
 def table(known: bool = True) -> bytes:
-    """The recordings as a file."""
+    """Return the recordings as a file."""
     parts = []
     for i, trial in enumerate(DATA):
         columns = {"trial": i + 1, "time": (np.arange(trial.n_samples) / 30).round(4)}
@@ -59,7 +59,7 @@ def table(known: bool = True) -> bytes:
 
 
 def opened(known: bool = True) -> AppTest:
-    """The page on a file, with the tab open and a training trial chosen."""
+    """Open the page on a file, with the tab open and a training trial selected."""
     app = upload(page.opened("your_data", view="Labelling"), "walk.csv", table(known))
     app.button(key="fit").click().run()
     return choose(app, "fit-0")
@@ -73,19 +73,19 @@ def trial(app: AppTest) -> str:
     return str(control(app, "selectbox", "trial").value)
 
 
-def kept(app: AppTest) -> Labels:
+def stored_labels(app: AppTest) -> Labels:
     of = labels.key_of(app.session_state[f"{intake.KEPT}-made"][1])
     return app.session_state[f"_labels-{of}"] if f"_labels-{of}" in app.session_state else Labels()
 
 
 def bouts(index: int = 0) -> list[list[Any]]:
-    """The expert's bouts without their edges, as [start, stop, label]."""
+    """Return the expert's bouts without their edges, as [start, stop, label]."""
     known = np.asarray(DATA[index].labels)
     edges = (np.flatnonzero(np.diff(known)) + 1).tolist()
     return [[a + 3, b - 3, NAMES[known[a]]] for a, b in itertools.pairwise(edges)]
 
 
-def drawn(app: AppTest, key: str) -> dict[str, Any]:
+def find_figure(app: AppTest, key: str) -> dict[str, Any]:
     for element in app.get("bidi_component"):
         data = json.loads(element.proto.json) if element.proto.json else {}
         if key in str(element.proto.id) and "figure" in data:

@@ -1,4 +1,4 @@
-"""Simulations as another processor would round them: every float differs in its last bit."""
+"""Simulations as on a different processor: every float differs in its last bit."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ def every_optional_feature() -> list[str]:
     return list(np.show_config("dicts")["SIMD Extensions"].get("found", []))  # type: ignore[index,call-overload]
 
 
-def beside(value: Any) -> Any:
+def nudge(value: Any) -> Any:
     """Return `value` with every float moved by one step, up and down in turn."""
     if isinstance(value, np.ndarray) and value.dtype.kind == "f":
         up = np.arange(value.size).reshape(value.shape) // value[:1].size % 2 == 0  # [T, ...] by samples
         return np.nextafter(value, np.where(up, np.inf, -np.inf).astype(value.dtype))
     if isinstance(value, tuple):
-        return tuple(beside(part) for part in value)
+        return tuple(nudge(part) for part in value)
     if isinstance(value, Mapping):
-        return MappingProxyType({name: beside(part) for name, part in value.items()})
+        return MappingProxyType({name: nudge(part) for name, part in value.items()})
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{one.name: beside(getattr(value, one.name)) for one in fields(value) if one.init})
+        return replace(value, **{one.name: nudge(getattr(value, one.name)) for one in fields(value) if one.init})
     return value
 
 
 @contextmanager
 def other_last_bits() -> Iterator[list[str]]:
-    """Make simulators round differently; yield the list of recipes that they made."""
+    """Make simulators round differently; yield the list of recipes used."""
     changed = []
 
-    def made_elsewhere(recipe: str, made: Any) -> Any:
+    def nudge_and_record(recipe: str, made: Any) -> Any:
         changed.append(recipe)
-        return made_by(recipe, beside(made))
+        return made_by(recipe, nudge(made))
 
     with pytest.MonkeyPatch.context() as patch:
         for module in SIMULATORS:
-            patch.setattr(module, "made_by", made_elsewhere)
+            patch.setattr(module, "made_by", nudge_and_record)
         yield changed

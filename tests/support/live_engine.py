@@ -1,7 +1,7 @@
-"""An engine in this process whose jobs run when the test says so.
+"""An engine in this process whose jobs run on request.
 
-In place of a GDM it fits `Sketch`, whose states follow from the data at once. Results are cached for the process (`once`),
-since many tests open a page at the same fit.
+It fits `Sketch` instead of a GDM, which needs no iterations. Results are cached for the process (`once`), since many tests
+open a page with the same fit.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class SketchConfig:
 
 
 class Sketch(OfData):
-    """States by angle in the first two channels, numbered by the seed and softened by temperature."""
+    """A model with states by angle in the first two channels, numbered by seed and softened by temperature."""
 
     family: ClassVar[str] = "sketch"
     config_class: ClassVar[type] = SketchConfig
@@ -112,7 +112,7 @@ class QuickEngine(Engine):
 
     failing  message with which fits fail
     unable   messages with which questions fail, by name
-    real     fit the requested family in place of its sketch
+    real     fit the requested family instead of a sketch
     """
 
     def __init__(self, auto: bool = True, real: bool = False) -> None:
@@ -162,7 +162,7 @@ class QuickEngine(Engine):
             elif job.name in self.unable:
                 raise FitError(self.unable[job.name])
             else:
-                value = self._found(job.work)
+                value = self._run_call(job.work)
                 if job.work.cache_key is not None:
                     self.values[job.work.cache_key] = value
                 job.succeed(value)
@@ -190,7 +190,7 @@ class QuickEngine(Engine):
         family = spec.family if self.real or spec.family != "gdm" else "sketch"
         return once(_fit, family, dict(spec.config), spec.trials, spec.preview, spec.key)
 
-    def _found(self, call: Call) -> Any:
+    def _run_call(self, call: Call) -> Any:
         work = call.function
         if not work.__module__.startswith("gdm_core."):  # a function of the test, which may count its calls
             found = work(*call.args)

@@ -1,4 +1,4 @@
-"""A video whose frames carry their number: black and white squares, a bit each. The browser that plays it encodes it."""
+"""A video, encoded by the browser, whose frames show their number as black and white squares."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ENCODE = """async ({ frames, rate, width, height, bits }) => {
   await encoder.flush();
   return parts;
 }"""
-# The number in the picture that the player shows: what most of each square is, since poses are drawn over it.
+# Reads the number in the player's picture from the majority colour of each square, since poses cover parts of it.
 READ = """(canvas) => {
   const [width, height, bits] = [WIDTH, HEIGHT, BITS];
   const pen = canvas.getContext("2d");
@@ -57,7 +57,7 @@ READ = """(canvas) => {
 
 
 def make(page: Page, path: Path, frames: int, rate: float) -> Path:
-    """Write it as WebM. The page has to be one of a safe origin, such as the app's."""
+    """Write the video as WebM; the page must have a secure origin, such as the app's."""
     about = {"frames": frames, "rate": rate, "width": WIDTH, "height": HEIGHT, "bits": BITS}
     parts = [base64.b64decode(part) for part in page.evaluate(_ENCODE, about)]
     clusters = b""
@@ -83,5 +83,5 @@ def _number(value: int) -> bytes:
 
 
 def _element(name: int, content: bytes) -> bytes:
-    """One element of EBML: its name, its length in eight bytes, and what it holds."""
+    """Return an EBML element: id, length in eight bytes, and content."""
     return name.to_bytes((name.bit_length() + 7) // 8, "big") + b"\x01" + len(content).to_bytes(7, "big") + content

@@ -9,21 +9,19 @@ import pytest
 from streamlit.runtime.media_file_manager import MediaFileManager
 from streamlit.testing.v1 import AppTest
 
-_made: dict[
-    str, tuple[str, Callable[[], bytes]]
-] = {}  # by the id that Streamlit gives a file: its name and what makes it
+_makers: dict[str, tuple[str, Callable[[], bytes]]] = {}  # Streamlit's file id -> file name and function
 
 
 def record(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep what download buttons would make."""
+    """Record the files of download buttons."""
     plain = MediaFileManager.add_deferred
 
     def add_deferred(self: MediaFileManager, make: Callable[[], bytes], *args: Any, **more: Any) -> str:
         key = plain(self, make, *args, **more)
-        _made[key] = more["file_name"], make
+        _makers[key] = more["file_name"], make
         return key
 
-    _made.clear()
+    _makers.clear()
     monkeypatch.setattr(MediaFileManager, "add_deferred", add_deferred)
 
 
@@ -34,9 +32,9 @@ def offered(app: AppTest) -> set[str]:
 
 def files(app: AppTest) -> set[str]:
     """Return the names of the files."""
-    return set(made(app))
+    return set(file_makers(app))
 
 
-def made(app: AppTest) -> dict[str, Callable[[], bytes]]:
+def file_makers(app: AppTest) -> dict[str, Callable[[], bytes]]:
     """Return the function that makes each file, by name."""
-    return dict(_made[button.proto.deferred_file_id] for button in app.get("download_button"))
+    return dict(_makers[button.proto.deferred_file_id] for button in app.get("download_button"))

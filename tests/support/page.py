@@ -10,7 +10,7 @@ APP = str(server.MAIN)
 
 
 def opened(folder: str, /, **address: str) -> AppTest:
-    """Open the page of a folder at an address."""
+    """Open a page, given by its folder, at an address."""
     return turned(AppTest.from_file(APP).run(), folder, **address)
 
 

@@ -1,6 +1,6 @@
-"""Simulated tracks with any number of states: each side of a polygon is one state with its own speed.
+"""Simulated tracks with any number of states: each side of a polygon is a state with its own speed.
 
-Two states are the fast and slow half of a circle. As on the NASCAR tracks, logits depend on the position.
+Two states are the fast and slow halves of a circle. As on the NASCAR tracks, logits depend on the position.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SETTINGS = {"standard": (0.01, 100.0, 0.0), "soft": (0.99, 3.0, 0.25)}  # tau, s
 def simulate(
     n_states: int, setting: str = "standard", T: int = 1000, seed: int = 0, n_channels: int = 10, noise: float = 0.01
 ) -> Trial:
-    """One trial with true soft `states`, `labels` (the largest state) and `position`."""
+    """Simulate a trial with true soft `states`, `labels` (the largest state) and `position`."""
     if setting not in SETTINGS:
         raise ConfigError(f"setting is {setting!r}; choose one of {', '.join(SETTINGS)}.")
     if not 2 <= n_states <= 24:

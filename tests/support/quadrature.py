@@ -19,7 +19,7 @@ class Exact(NamedTuple):
     evidence: float  # log p(y)
     elbo: float  # E_q[log p(y, z) - log q(z)]
     states: Tensor  # [2, K] posterior mean of z
-    mass: float  # log of the prior's total mass on the grid, 0 if the grid is good
+    mass: float  # log of the prior's total mass on the grid, 0 for a good grid
 
 
 @torch.no_grad()

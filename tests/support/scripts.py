@@ -1,4 +1,4 @@
-"""Run exported scripts in a folder and process of their own."""
+"""Run exported scripts in a separate folder and process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run_script(code: str, folder: Path) -> str:
 
 
 def same_from_script(data: Dataset, files: Mapping[str, bytes] = MappingProxyType({})) -> tuple[Any, Any]:
-    """Return train and test as loaded by the script, after checking that they equal those of `data`."""
+    """Return the script's training and test trials, after checking that they equal `data`."""
     space: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for name, content in files.items():

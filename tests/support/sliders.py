@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 
 class Slider:
-    """One slider, with the interface of AppTest widgets."""
+    """A slider with the interface of AppTest widgets."""
 
     def __init__(self, app: AppTest, shown: dict[str, Any]) -> None:
         self._app = app

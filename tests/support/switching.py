@@ -63,18 +63,18 @@ def dense_observation(p, y, states):
     mean, cover = dense_path(p, states)
     t, d = len(states), len(p.start_mean)
     loadings = np.kron(np.eye(t), p.emission.loadings)
-    seen = np.isfinite(y).ravel()
-    centre = (loadings @ mean + np.tile(p.emission.offset, t))[seen]
-    loadings = loadings[seen]
-    total = loadings @ cover @ loadings.T + np.diag(np.tile(p.emission.noise, t)[seen])
+    log_likelihood = np.isfinite(y).ravel()
+    centre = (loadings @ mean + np.tile(p.emission.offset, t))[log_likelihood]
+    loadings = loadings[log_likelihood]
+    total = loadings @ cover @ loadings.T + np.diag(np.tile(p.emission.noise, t)[log_likelihood])
     gain = cover @ loadings.T @ np.linalg.inv(total)
-    after = mean + gain @ (y.ravel()[seen] - centre)
-    evidence = multivariate_normal(centre, total).logpdf(y.ravel()[seen]) if seen.any() else 0.0
+    after = mean + gain @ (y.ravel()[log_likelihood] - centre)
+    evidence = multivariate_normal(centre, total).logpdf(y.ravel()[log_likelihood]) if log_likelihood.any() else 0.0
     return evidence, after.reshape(t, d), (cover - gain @ loadings @ cover).reshape(t, d, t, d)
 
 
 def exact_evidence(p, y):
-    """Sum the Kalman evidence over all K^T paths, without recurrence."""
+    """Return the Kalman evidence summed over all K^T paths, without recurrence."""
     moves = hmm.log_normalise(p.transitions.bias)[0]
     total = []
     for path in itertools.product(range(len(moves)), repeat=len(y)):
@@ -89,13 +89,13 @@ def evidence_on_a_grid(p, y, size=600):
     x = np.linspace(-9, 9, size)
     width = x[1] - x[0]
 
-    def seen(t):
+    def log_likelihood(t):
         known = np.isfinite(y[t])
         means = x[:, None] * p.emission.loadings[known, 0] + p.emission.offset[known]
         return norm(means, np.sqrt(p.emission.noise[known])).logpdf(y[t, known]).sum(axis=1)
 
     weight = p.transitions.log_initial[:, None] + norm(p.start_mean[0], np.sqrt(p.start_covariance[0, 0])).logpdf(x)
-    weight = weight + seen(0)  # [K, X]
+    weight = weight + log_likelihood(0)  # [K, X]
     for t in range(1, len(y)):
         logits = np.stack([p.transitions.logits(np.full(size, i), x[:, None]) for i in range(k)])  # [K, X, K]
         arriving = logsumexp(weight[:, :, None] + hmm.log_normalise(logits)[0], axis=0)  # [X, K]
@@ -103,7 +103,7 @@ def evidence_on_a_grid(p, y, size=600):
         for j in range(k):
             a, b = p.dynamics.coefficients[j, 0]
             step = norm(a * x + b, np.sqrt(p.dynamics.covariance[j, 0, 0])).logpdf(x[:, None])  # [X', X]
-            new.append(logsumexp(step + arriving[:, j], axis=1) + np.log(width) + seen(t))
+            new.append(logsumexp(step + arriving[:, j], axis=1) + np.log(width) + log_likelihood(t))
         weight = np.stack(new)
     return logsumexp(weight) + np.log(width)
 

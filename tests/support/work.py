@@ -11,7 +11,7 @@ from gdm_core.trials import Trials
 
 
 def count_to(end: int) -> Iterator[dict[str, int] | None]:
-    """Yield partial values, and None where the job may stop."""
+    """Yield partial values, and None at points where the job may stop."""
     for n in range(1, end):
         yield {"n": n}
         yield None
@@ -36,7 +36,7 @@ def process_facts() -> dict[str, int | str | bool]:
 
 
 def messages_kept(dask_scheduler: Any) -> int:
-    """Return how many sent messages the scheduler keeps of one connection; runs on the scheduler."""
+    """Return the number of sent messages that the scheduler stores per connection; runs on the scheduler."""
     streams = [*dask_scheduler.stream_comms.values(), *dask_scheduler.client_comms.values()]
     return max(len(stream.recent_message_log) for stream in streams)
 

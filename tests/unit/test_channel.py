@@ -261,12 +261,12 @@ def said(kind: str, **fields: Any) -> str:
 @conversation
 async def test_browser_receives_parts_without_asking(channel, fit):
     line = Line(APP, f"{ROUTE}/{channel.token}")
-    line.say(said("present"))
-    first = json.loads(await line.told.get())
+    line.send_text(said("present"))
+    first = json.loads(await line.received.get())
     assert first["parts"]["picture"] == {"text": "step 0"}
-    line.say(said("drawn", number=first["number"]))
+    line.send_text(said("drawn", number=first["number"]))
     fit.step = 3
-    assert json.loads(await line.told.get())["parts"] == {"picture": {"text": "step 3"}}
+    assert json.loads(await line.received.get())["parts"] == {"picture": {"text": "step 3"}}
     await line.hang_up()
     assert channel.listener is None
 
@@ -306,7 +306,7 @@ async def test_other_origin_is_refused(channel, headers, let_in):
 @conversation
 async def test_invalid_message_closes_the_connection(channel, text):
     line = Line(APP, f"{ROUTE}/{channel.token}")
-    line.say(text)
+    line.send_text(text)
     await line.task
     assert line.closed == route.STRANGE
 
@@ -315,7 +315,7 @@ async def test_invalid_message_closes_the_connection(channel, text):
 async def test_flood_closes_the_connection(channel):
     line = Line(APP, f"{ROUTE}/{channel.token}")
     for _ in range(int(route.BURST) + 100):
-        line.say(said("present"))
+        line.send_text(said("present"))
     await line.task
     assert line.closed == route.FLOOD
 
@@ -326,8 +326,8 @@ async def test_newer_connection_replaces_the_older(channel):
     await older.accepted.wait()
     newer = Line(APP, f"{ROUTE}/{channel.token}")
     await newer.accepted.wait()
-    newer.say(said("present"))
-    await newer.told.get()
+    newer.send_text(said("present"))
+    await newer.received.get()
     while older.closed is None:
         await asyncio.sleep(0.01)
     assert older.closed == route.RENEWED
@@ -340,11 +340,11 @@ async def test_failed_drawing_requests_a_script_run(channel, fit, caplog):
     await line.accepted.wait()
     whole, fit.draw = fit.draw, lambda: 1 / 0  # type: ignore[method-assign, assignment]
     run(channel, fit)
-    assert json.loads(await line.told.get())["why"] == "failed"
+    assert json.loads(await line.received.get())["why"] == "failed"
     assert "a look at what moves failed" in caplog.text
     fit.draw = whole  # type: ignore[method-assign]
     fit.step = 9
     run(channel, fit)
-    line.say(said("present"))
-    assert json.loads(await line.told.get())["parts"]["picture"] == {"text": "step 9"}
+    line.send_text(said("present"))
+    assert json.loads(await line.received.get())["parts"]["picture"] == {"text": "step 9"}
     await line.hang_up()
