@@ -116,7 +116,7 @@ def test_filling_uses_only_the_past_or_straight_lines():
 
 
 def test_regression_is_the_posterior_mode():
-    """No small change of coefficients or noise raises the log posterior."""
+    """Small changes of coefficients or noise do not raise the log posterior."""
     rng = np.random.default_rng(2)
     joint = np.concatenate([rng.normal(size=(50, 4)), np.ones((50, 1))], axis=1)
     weights = rng.random((50, 2))

@@ -225,7 +225,7 @@ def test_missing_file_names_the_source(tmp_path: Path):
         calms21.load(other, cache_folder=tmp_path / "cache")
 
 
-def test_only_the_wanted_split_is_read(tmp_path: Path):
+def test_only_requested_split_is_read(tmp_path: Path):
     both = {"annotator-id_0": {"task1/train/a": record(96), "task1/test/b": record(97)}}
     source = write(tmp_path / "calms21_task1.json", json.dumps(both))
     assert calms21.load(source, "train", cache_folder=tmp_path / "cache").n_samples == 96

@@ -1,4 +1,4 @@
-"""The sentence on what the last change of settings did."""
+"""The sentence about the effect of the last change of settings."""
 
 from __future__ import annotations
 

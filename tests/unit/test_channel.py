@@ -1,4 +1,4 @@
-"""The live channel: its messages, what a visitor is told of what moves, and who may listen."""
+"""The live channel: messages, live parts and access."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PATIENCE_S = 60.0
 
 @dataclass(frozen=True)
 class Word:
-    """A part that says one thing."""
+    """A part with a single text."""
 
     text: str
 
@@ -38,7 +38,7 @@ class Word:
 
 @dataclass
 class Fit:
-    """Something that moves, and ends."""
+    """A fake fit that moves and settles."""
 
     step: int = 0
     moves: bool = True
@@ -51,7 +51,7 @@ class Fit:
 
 
 def stage(fit: Fit, tables: Callable[[str, bool, float], Tables] | None = None) -> Channel:
-    """A visitor whose script has run to its end beside `fit`."""
+    """Return a visitor whose script has finished next to `fit`."""
     channel = Channel()
     run(channel, fit, tables)
     return channel
@@ -76,7 +76,7 @@ def channel(fit) -> Channel:
     return made
 
 
-def told(channel: Channel) -> list[dict[str, Any]]:
+def read_parts(channel: Channel) -> list[dict[str, Any]]:
     return [json.loads(text) for text in channel.look().texts]
 
 
@@ -114,7 +114,7 @@ def test_changed_message_is_valid_or_refused(kind, changes):
 
 
 @pytest.mark.parametrize("text", ["", "null", "{", "[" * 1900, '{"v":1,"type":"present"' + " " * 3000 + "}"])
-def test_text_that_is_no_message_is_refused(text):
+def test_invalid_text_is_refused(text):
     with pytest.raises(DataError, match="message"):
         messages.from_browser(text)
 
@@ -126,52 +126,52 @@ def test_unknown_message_to_browser_is_refused():
         messages.to_browser("run", number=1)
 
 
-# ---- what moves ---------------------------------------------------------------------------------------------------
+# ---- live parts ---------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("looked", [True, False])
 def test_only_changed_parts_are_sent(fit, channel, looked):
     if looked:
-        assert told(channel) == []
+        assert read_parts(channel) == []
     fit.step = 1
-    (message,) = told(channel)
+    (message,) = read_parts(channel)
     assert (message["type"], message["parts"]) == ("parts", {"picture": {"text": "step 1"}})
 
 
 def test_parts_are_sent_again_after_a_script_run():
-    """A fit is begun anew: the script says that it is about to begin, and then it stands where the last one stood."""
+    """A restarted fit clears the page and then reaches the same state as before."""
     fit = Fit(step=7)
     channel = stage(fit)
     fit.step = 8
-    (message,) = told(channel)
+    (message,) = read_parts(channel)
     channel.hear("drawn", {"number": message["number"]})
     fit.step = 0
     run(channel, fit)
     fit.step = 8
-    (message,) = told(channel)
+    (message,) = read_parts(channel)
     assert (message["run"], message["parts"]) == (2, {"picture": {"text": "step 8"}})
     channel.hear("drawn", {"number": message["number"]})
-    assert told(channel) == []
+    assert read_parts(channel) == []
 
 
 def test_slow_browser_gets_only_the_latest_part(fit, channel):
     channel.look()
     fit.step = 1
-    (first,) = told(channel)
+    (first,) = read_parts(channel)
     for fit.step in range(2, 9):
-        assert told(channel) == []
+        assert read_parts(channel) == []
     channel.hear("drawn", {"number": first["number"]})
-    (next_one,) = told(channel)
+    (next_one,) = read_parts(channel)
     assert next_one["parts"] == {"picture": {"text": "step 8"}}
 
 
 def test_settled_fit_requests_one_script_run(fit, channel, monkeypatch):
     fit.moves, fit.settled = False, "fit"
-    assert [message["type"] for message in told(channel)] == ["run"]
-    assert told(channel) == []
+    assert [message["type"] for message in read_parts(channel)] == ["run"]
+    assert read_parts(channel) == []
     monkeypatch.setattr(visitor, "ASK_AGAIN_S", 0.0)
-    assert [message["why"] for message in told(channel)] == ["fit"]
+    assert [message["why"] for message in read_parts(channel)] == ["fit"]
     fit.settled = ""
     run(channel, fit)
-    assert told(channel) == []
+    assert read_parts(channel) == []
 
 
 def test_reason_to_run_is_kept_until_the_run(monkeypatch):
@@ -182,7 +182,7 @@ def test_reason_to_run_is_kept_until_the_run(monkeypatch):
     assert channel.scene.goes_on
     channel.end_run()
     monkeypatch.setattr(visitor, "ASK_AGAIN_S", 0.0)
-    assert [told(channel)[0]["why"] for _ in range(2)] == ["answers", "answers"]
+    assert [read_parts(channel)[0]["why"] for _ in range(2)] == ["answers", "answers"]
     channel.begin_run()
     assert not channel.scene.goes_on
 
@@ -197,7 +197,7 @@ def test_nothing_is_drawn_during_a_script_run(fit, channel):
 def test_reconnected_browser_gets_every_part(fit, channel):
     channel.look()
     channel.hear("present", {})
-    (message,) = told(channel)
+    (message,) = read_parts(channel)
     assert set(message["parts"]) == {"picture", "still"}
 
 
@@ -206,23 +206,23 @@ def test_idle_page_is_not_polled():
     assert stage(Fit()).look().again_s is not None
 
 
-# ---- tables for a held thumb --------------------------------------------------------------------------------------
+# ---- tables for a held slider -------------------------------------------------------------------------------------
 def test_slider_tables_are_sent_once_per_fit():
     known = {"a": {"values": [2]}}
     of = ["first"]
     channel = stage(Fit(moves=False), lambda key, held, value: Tables(of[0], dict(known), {"colours": [key]}, held))
-    assert told(channel) == []
+    assert read_parts(channel) == []
     near = {"slider": "K", "held": True, "value": 5, "of": ""}
     channel.hear("near", near)
-    (message,) = told(channel)
+    (message,) = read_parts(channel)
     assert (message["of"], message["tables"], message["how"], message["more"]) == (
         "first", [{"values": [2]}], {"colours": ["K"]}, True,
     )  # fmt: skip
-    assert told(channel) == []
+    assert read_parts(channel) == []
     known["b"] = {"values": [3]}
-    assert told(channel)[0]["tables"] == [{"values": [3]}]
+    assert read_parts(channel)[0]["tables"] == [{"values": [3]}]
     of[0] = "second"
-    assert len(told(channel)[0]["tables"]) == 2
+    assert len(read_parts(channel)[0]["tables"]) == 2
 
 
 def test_released_slider_stops_tables(monkeypatch):
@@ -244,34 +244,34 @@ def test_released_slider_stops_tables(monkeypatch):
 APP = Starlette(routes=route.routes())
 
 
-def conversation(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """A test of what is said over a line."""
+def run_async(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run an asynchronous test of a connection."""
 
     @functools.wraps(test)
-    def held(**given: Any) -> None:
+    def run_test(**given: Any) -> None:
         asyncio.run(asyncio.wait_for(test(**given), PATIENCE_S))
 
-    return held
+    return run_test
 
 
-def said(kind: str, **fields: Any) -> str:
+def message_text(kind: str, **fields: Any) -> str:
     return json.dumps({"v": messages.version(), "type": kind, **fields})
 
 
-@conversation
+@run_async
 async def test_browser_receives_parts_without_asking(channel, fit):
     line = Line(APP, f"{ROUTE}/{channel.token}")
-    line.send_text(said("present"))
+    line.send_text(message_text("present"))
     first = json.loads(await line.received.get())
     assert first["parts"]["picture"] == {"text": "step 0"}
-    line.send_text(said("drawn", number=first["number"]))
+    line.send_text(message_text("drawn", number=first["number"]))
     fit.step = 3
     assert json.loads(await line.received.get())["parts"] == {"picture": {"text": "step 3"}}
     await line.hang_up()
     assert channel.listener is None
 
 
-@conversation
+@run_async
 async def test_guessed_token_is_refused(channel):
     for _ in range(200):
         line = Line(APP, f"{ROUTE}/{secrets.token_urlsafe(24)}")
@@ -291,7 +291,7 @@ async def test_guessed_token_is_refused(channel):
         ({"host": "lab.example", "origin": "null"}, False),
     ],
 )
-@conversation
+@run_async
 async def test_other_origin_is_refused(channel, headers, let_in):
     line = Line(APP, f"{ROUTE}/{channel.token}", headers)
     if let_in:
@@ -302,8 +302,8 @@ async def test_other_origin_is_refused(channel, headers, let_in):
         assert line.closed == route.ELSEWHERE
 
 
-@pytest.mark.parametrize("text", ["{", said("present", more=1), "x" * 5000])
-@conversation
+@pytest.mark.parametrize("text", ["{", message_text("present", more=1), "x" * 5000])
+@run_async
 async def test_invalid_message_closes_the_connection(channel, text):
     line = Line(APP, f"{ROUTE}/{channel.token}")
     line.send_text(text)
@@ -311,22 +311,22 @@ async def test_invalid_message_closes_the_connection(channel, text):
     assert line.closed == route.STRANGE
 
 
-@conversation
+@run_async
 async def test_flood_closes_the_connection(channel):
     line = Line(APP, f"{ROUTE}/{channel.token}")
     for _ in range(int(route.BURST) + 100):
-        line.send_text(said("present"))
+        line.send_text(message_text("present"))
     await line.task
     assert line.closed == route.FLOOD
 
 
-@conversation
+@run_async
 async def test_newer_connection_replaces_the_older(channel):
     older = Line(APP, f"{ROUTE}/{channel.token}")
     await older.accepted.wait()
     newer = Line(APP, f"{ROUTE}/{channel.token}")
     await newer.accepted.wait()
-    newer.send_text(said("present"))
+    newer.send_text(message_text("present"))
     await newer.received.get()
     while older.closed is None:
         await asyncio.sleep(0.01)
@@ -334,7 +334,7 @@ async def test_newer_connection_replaces_the_older(channel):
     await newer.hang_up()
 
 
-@conversation
+@run_async
 async def test_failed_drawing_requests_a_script_run(channel, fit, caplog):
     line = Line(APP, f"{ROUTE}/{channel.token}")
     await line.accepted.wait()
@@ -345,6 +345,6 @@ async def test_failed_drawing_requests_a_script_run(channel, fit, caplog):
     fit.draw = whole  # type: ignore[method-assign]
     fit.step = 9
     run(channel, fit)
-    line.send_text(said("present"))
+    line.send_text(message_text("present"))
     assert json.loads(await line.received.get())["parts"]["picture"] == {"text": "step 9"}
     await line.hang_up()

@@ -338,7 +338,7 @@ def test_best_combination_never_failed():
     assert best([group(5, None, failed=2)]) is None
 
 
-# ---- how it is started --------------------------------------------------------------------------------------------
+# ---- starting -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("module", ["gdm_core", "gdm_studio"])

@@ -136,7 +136,7 @@ def test_unlabelled_trials_have_no_state_measure():
     assert set(measure_baselines(train, test, 3)) == {"stands still", "linear AR(1)"}
 
 
-# ---- fits beside each other, moment by moment -----------------------------------------------------------------------
+# ---- fits compared moment by moment ---------------------------------------------------------------------------------
 def soft(length=200, n_states=3, seed=0):
     rng = np.random.default_rng(seed)
     return rng.dirichlet(np.full(n_states, 0.2), length).astype(np.float32)

@@ -24,7 +24,7 @@ def y() -> np.ndarray:
     return values
 
 
-def on(model: GDM, device: str) -> GDM:
+def move_to(model: GDM, device: str) -> GDM:
     """Return the fitted model on another device."""
     other = GDM(**(model.get_params() | {"device": device}))
     other.params_, other.scaler_, other.calibration_ = model.params_, model.scaler_, model.calibration_
@@ -43,7 +43,7 @@ def test_cuda_without_gpu_raises_config_error(y):
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_model_answers_the_same_on_gpu(y, variant):
     here = GDM(**SETTINGS, **variant, device="cpu").fit(y)
-    there = on(here, "cuda")
+    there = move_to(here, "cuda")
     assert {p.device.type for p in there._net.parameters()} == {"cuda"}
     for verb in ("predict_proba", "smooth", "latent"):
         np.testing.assert_allclose(getattr(there, verb)(y), getattr(here, verb)(y), atol=2e-3, err_msg=verb)
@@ -61,7 +61,7 @@ def test_objective_and_gradient_are_the_same_on_gpu(y, variant, bound):
     noise = torch.distributions.Gumbel(0.0, 1.0).expand((4, len(y), 3)).sample()
     found = {}
     for device in ("cpu", "cuda"):
-        module = on(model, device)._blank()
+        module = move_to(model, device)._blank()
         module.load_state_dict({name: torch.as_tensor(value) for name, value in model.params_.items()})
         rows = make_rows([model.scaler_.apply(y)], torch.device(device))
         value = bound(module, rows, noise.to(device), 0.99).mean()

@@ -152,7 +152,7 @@ MALICIOUS = {
     "many parts": ("a.npz", lambda: zipped({f"{i}.npy": FINE[:8] for i in range(2100)}), "parts"),
     "many laughs": ("a.xlsx", lambda: workbook(lambda _: BOMB), "workbook"),
     "sheet of zeros": ("a.xlsx", lambda: workbook(lambda _: bytes(15_000_000)), "workbook"),
-    "external link": ("a.h5", lambda: hdf(SLEAP | {"tracks": h5py.ExternalLink("/etc/passwd", "/x")}), "elsewhere"),
+    "external link": ("a.h5", lambda: hdf(SLEAP | {"tracks": h5py.ExternalLink("/etc/passwd", "/x")}), "outside the file"),
     "wide row": ("a.csv", lambda: b"a,b\n" + b"1,2," * 20_000 + b"\n", "fields"),
     "gzip of zeros": ("a.csv.gz", lambda: gzip.compress(bytes(3_000_000)), "not text"),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The embedded cluster: recovery, cancellation, memory, and no process left behind."""
+"""The embedded cluster: recovery, cancellation, memory and shutdown."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_uploads_stay_off_disk_and_out_of_messages(embedded: Engine) -> None:
     assert sum(path.stat().st_size for path in written) < 10**6, written
 
 
-def test_lost_scheduler_fails_jobs_and_the_next_starts_anew(embedded: Engine) -> None:
+def test_lost_scheduler_fails_jobs_and_is_restarted(embedded: Engine) -> None:
     job = embedded.submit(long_fit())
     until(lambda: job.poll().step > 3)
     assert embedded._link is not None

@@ -97,11 +97,11 @@ def test_edited_code_invalidates_kept_results(tmp_path: Path, monkeypatch: pytes
 
 
 def test_functions_of_pages_raise_config_error() -> None:
-    def drawn() -> None: ...
+    def draw_depth() -> None: ...
 
-    drawn.__module__ = "pages.nascar.depth"
-    with pytest.raises(ConfigError, match=r"pages\.nascar\.depth:.*drawn belongs to a page.*gdm_core/analysis"):
-        Call(drawn, (), 1.0)
+    draw_depth.__module__ = "pages.nascar.depth"
+    with pytest.raises(ConfigError, match=r"pages\.nascar\.depth:.*draw_depth belongs to a page.*gdm_core/analysis"):
+        Call(draw_depth, (), 1.0)
     with pytest.raises(ConfigError, match="belongs to a page"):
         Sweep("gdm", {}, {"n_states": [2]}, [0], TRIALS, TRIALS, scorer="pages.nascar.depth:scores")
 

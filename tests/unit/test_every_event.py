@@ -41,11 +41,11 @@ def session(clicks: list[int]) -> SafeSessionState:
 def run_as_script(run: Callable[..., None], *args: Any) -> None:
     """Call `run` in the context of a script thread."""
 
-    def called() -> None:
+    def run_in_context() -> None:
         ThreadState.initialize()
         run(*args)
 
-    copy_context().run(called)
+    copy_context().run(run_in_context)
 
 
 def test_click_is_handled_although_another_request_waits():

@@ -151,7 +151,7 @@ def test_suggestions_follow_labels_and_clusters():
     y = np.array([[0, 0, 0], [9, 0, 9], [0, 9, -9]])[which] + rng.normal(size=(3000, 3))
     found = suggest(Trials((Trial(y),)))
     assert found.n_states == 3
-    assert "90 %" in found.why_states
+    assert "90%" in found.why_states
     cloud = suggest(Trials((Trial(rng.normal(size=(3000, 3))),)))
     assert cloud.n_states == 2
     assert suggest(Trials((Trial(y[:20]),))).n_states == 2

@@ -222,7 +222,7 @@ def test_corners_equal_published_positions(china):
 
 @pytest.mark.bulk
 def test_real_lap_is_labelled_as_by_hand(china):
-    """Labels of lap 20 of VER change where the car is nearest to each corner."""
+    """Labels of lap 20 of VER change at the points nearest to each corner."""
     session = china[0]
     raw = pd.read_parquet(recorded("f1/pos_shanghai_2025_race.parquet"))
     raw = raw[(raw["driver"] == "VER") & (raw["lap"] == 20)]

@@ -1,4 +1,4 @@
-"""Formula 1 through FastF1: what the feed gives and how its failures are reported."""
+"""Formula 1 through FastF1: contents of the feed, and reports of its failures."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _pick(event, name, session):
     return session
 
 
-# --- what the feed gives -------------------------------------------------------------------------------------------
+# --- contents of the feed ------------------------------------------------------------------------------------------
 
 
 def test_session_is_in_metres_lap_by_lap(served):
@@ -184,7 +184,7 @@ def test_missing_lap_times_use_neighbours():
     assert lap_table(rows).number.tolist() == [1, 2, 3]
 
 
-# --- what the feed fails to give -----------------------------------------------------------------------------------
+# --- failures of the feed ------------------------------------------------------------------------------------------
 
 
 def _source_raising(error):

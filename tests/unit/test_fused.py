@@ -1,6 +1,6 @@
-"""The hand-written pass against autograd, the steps that a fit takes with it, and the start that it begins from.
+"""The hand-written gradients against autograd, the optimiser's steps, and initial values.
 
-To the bit only what the same calls give in the same process.
+Results are equal to the bit only for the same calls in the same process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ POSTERIORS = ("window", "window_linear", "linear")
 
 
 def autograd(module, rows: Rows, noise, temperature: float, importance: bool):
-    """Objective per time step and its gradient by name."""
+    """Return the objective per time step and its gradient by name."""
     bound = importance_objective if importance else sampled_elbo
     per_row = bound(module, rows, noise, temperature)
     scored = per_row if rows.scored is None else per_row * rows.scored
@@ -42,7 +42,7 @@ def autograd(module, rows: Rows, noise, temperature: float, importance: bool):
 
 
 def compare(config: GDMConfig, rows: Rows, importance: bool, temperature: float = 0.8) -> None:
-    """The fused pass works in float32, so autograd does in float64: what they differ by is rounding."""
+    """Compare the fused pass in float32 with autograd in float64; they differ by rounding."""
     module = random_module(config, rows.y.shape[1], seed=3, dtype=torch.float32)
     assert fused.supports(config, module)
     n_samples = 3
@@ -68,7 +68,7 @@ def compare(config: GDMConfig, rows: Rows, importance: bool, temperature: float 
 @pytest.mark.parametrize("importance", [False, True])
 @pytest.mark.parametrize("lags", [1, 2, 3])
 @pytest.mark.parametrize(("posterior", "sticky"), itertools.product(POSTERIORS, ["learn", 0.3]))
-def test_value_and_gradient_are_those_of_autograd(posterior, sticky, lags, importance):
+def test_value_and_gradient_equal_autograd(posterior, sticky, lags, importance):
     config = GDMConfig(3, 2, posterior=posterior, stickiness=sticky, lags=lags, n_hidden=5)
     compare(config, random_rows(40, 1, 7, 25, dtype=torch.float32), importance)
 
@@ -89,7 +89,7 @@ def test_missing_values_and_windows(posterior, importance):
 @pytest.mark.parametrize("informed", [False, True])
 @pytest.mark.parametrize("state_noise", [False, True])
 @pytest.mark.parametrize("scale", ["learn", 6.0])
-def test_options_have_gradients_of_autograd(scale, state_noise, informed, importance):
+def test_gradients_of_options_equal_autograd(scale, state_noise, informed, importance):
     config = GDMConfig(3, 2, stickiness_scale=scale, state_noise=state_noise, informed=informed, n_hidden=4)
     rows = random_rows(60, 3, 30, missing=0.2, dtype=torch.float32)
     chain = torch.log_softmax(torch.randn((len(rows), 3), generator=generator(5)), -1)
@@ -102,7 +102,7 @@ def test_temperatures_and_state_counts(temperature):
         compare(GDMConfig(k, 2, n_hidden=4), random_rows(50, dtype=torch.float32), False, temperature)
 
 
-def test_fixed_projection_stays_where_it_is():
+def test_fixed_projection_does_not_change():
     config = GDMConfig(3, 2, train_projection=False, n_hidden=4)
     module = random_module(config, dtype=torch.float32)
     objective = fused.FusedObjective(module, config)
@@ -131,14 +131,14 @@ def test_parameters_return_to_the_module():
         assert torch.equal(ours, theirs), name
 
 
-def test_adam_is_that_of_torch():
+def test_adam_equals_torch():
     start, gradients = np.float32([1.0, -2.0, 0.5]), np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
     ours, flat = Adam(3), start.copy()
     parameter = torch.nn.Parameter(torch.tensor(start))
     theirs = torch.optim.Adam([parameter], lr=0.02, betas=(0.9, 0.99))
     for gradient in gradients:
         ours.ascend(flat, gradient, 0.02)
-        parameter.grad = -torch.as_tensor(gradient)  # ours climbs, theirs descends
+        parameter.grad = -torch.as_tensor(gradient)  # ours ascends, theirs descends
         theirs.step()
     np.testing.assert_allclose(flat, parameter.detach(), rtol=1e-4)
 
@@ -169,7 +169,7 @@ def test_noise_is_exponential_seeded_and_never_zero():
         GDMConfig(posterior="transformer"),
     ],
 )
-def test_what_it_does_not_cover_is_left_to_autograd(config):
+def test_unsupported_options_use_autograd(config):
     assert not fused.supports(config, random_module(config, dtype=torch.float32).to(CPU))
 
 
@@ -177,8 +177,8 @@ def test_what_it_does_not_cover_is_left_to_autograd(config):
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_a_step_takes_its_share_of_the_way_to_the_least_squares_solution(missing):
-    """With one state nothing is random: the best dynamics are a regression of y on the design."""
+def test_step_moves_towards_least_squares(missing):
+    """With one state the best dynamics are a regression of y on the design."""
     config = GDMConfig(1, 2, n_hidden=4)
     module = random_module(config, n_channels=5, seed=3, dtype=torch.float32)
     rows = random_rows(400, n_channels=5, missing=missing, dtype=torch.float32)
@@ -199,7 +199,7 @@ def test_a_step_takes_its_share_of_the_way_to_the_least_squares_solution(missing
         )
 
 
-def test_states_that_are_places_and_what_autograd_fits_keep_their_recipe():
+def test_only_window_posteriors_use_newton():
     for config, steps in (
         (GDMConfig(), 240),
         (GDMConfig(posterior="window_linear"), 240),
@@ -217,7 +217,7 @@ def test_states_that_are_places_and_what_autograd_fits_keep_their_recipe():
     assert plan(GDMConfig(n_steps=7), few).steps == 7
 
 
-def test_weights_of_logits_lose_what_nothing_pulls_them_to():
+def test_logit_weights_without_gradient_decay():
     config = GDMConfig(3, 2)
     module = random_module(config, n_channels=10, dtype=torch.float32)
     objective = fused.FusedObjective(module, config)
@@ -234,7 +234,7 @@ def test_weights_of_logits_lose_what_nothing_pulls_them_to():
     assert not np.allclose(objective.p["transition.bias"], before["transition.bias"])
 
 
-def test_a_channel_that_is_mostly_noise_does_not_turn_the_projection():
+def test_noisy_channel_does_not_rotate_projection():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2000, 2))
     noise = np.where(np.arange(12) < 6, 0.02, 2.0)  # standardised, all channels are equally large
@@ -249,15 +249,15 @@ def test_a_channel_that_is_mostly_noise_does_not_turn_the_projection():
     assert left(False) > 10 * left(True)
 
 
-def test_a_track_seen_through_an_unlucky_emission_is_found():
-    """Some channels of this one hardly see the track: with plain principal components a fit named 0.73 of its states."""
+def test_track_with_unlucky_emission_is_found():
+    """Some channels hardly depend on the track; plain principal components give an accuracy of 0.73."""
     train, test = nascar.train_test("soft", 304)
     assert matched_accuracy(GDM(seed=304).fit(train).predict(test), test.labels) > 0.85
 
 
-# ---- where a fit begins ---------------------------------------------------------------------------------------------
+# ---- initial values -------------------------------------------------------------------------------------------------
 def polygon(n_sides: int, n_samples: int = 600, lap: int = 30, noise: float = 0.01) -> Trial:
-    """A car on a polygon of sides of different speeds: within a state its move hardly varies."""
+    """Simulate a car on a polygon with a speed per side: within a state, steps hardly vary."""
     rng = np.random.default_rng(n_sides)
     angle = 2 * np.pi * np.arange(n_sides) / n_sides
     out, along = np.stack([np.cos(angle), np.sin(angle)], 1), np.stack([-np.sin(angle), np.cos(angle)], 1)
@@ -272,7 +272,7 @@ def polygon(n_sides: int, n_samples: int = 600, lap: int = 30, noise: float = 0.
     return Trial(y=y, labels=np.array(labels))
 
 
-def test_logits_are_never_too_sure_of_themselves_to_be_learned_from():
+def test_initial_logits_are_bounded():
     features = torch.cat([torch.zeros(50, 2), torch.ones(50, 2)]) + 1e-4 * torch.randn(100, 2)
     member = torch.nn.functional.one_hot(torch.arange(100) // 50, 2).float()
     weight, bias = discriminant(features, member)
@@ -282,16 +282,16 @@ def test_logits_are_never_too_sure_of_themselves_to_be_learned_from():
 
 
 @pytest.mark.parametrize("n_sides", [3, 5])
-def test_states_whose_moves_hardly_vary_are_found(n_sides):
-    """The first logits of such states once were thousands of nats apart, and the fit never came back from there."""
+def test_states_with_constant_steps_are_found(n_sides):
+    """Initial logits thousands of nats apart would stop the fit from learning."""
     trial = polygon(n_sides)
     model = GDM(n_sides, 2, seed=0).fit(trial)
     assert matched_accuracy(model.predict(trial), trial.labels) > 0.99
     assert model.elbo_ > GDM(1, 2, seed=0).fit(trial).elbo_ + 10
 
 
-def test_a_state_that_a_rare_switch_tells_is_known_no_better_than_others():
-    """The brake of a car: of two thousand samples one in ten has it on, and for these alone logits were hundreds of nats apart."""
+def test_rare_switch_gives_no_extreme_logits():
+    """A brake that is on in one of ten samples must not give logits hundreds of nats apart."""
     rng = np.random.default_rng(0)
     brake = np.repeat(rng.random(200) < 0.1, 10).astype(float)
     speed = np.cumsum(rng.standard_normal(2000) - 3 * brake + 0.3) * 0.1
@@ -309,8 +309,8 @@ def test_a_state_that_a_rare_switch_tells_is_known_no_better_than_others():
     assert ranges[1] == pytest.approx(2 * MARGIN, rel=0.05)
 
 
-def test_channels_that_are_on_or_off_leave_states_of_places_a_bound():
-    """A fit to a car's speed, throttle, brake and gear once ended at a bound of -713 nats a sample."""
+def test_binary_channels_keep_the_bound():
+    """A fit to a car's speed, throttle, brake and gear has a positive bound."""
     session = formula1.simulate_race("shanghai", drivers=1, laps=3)
     car = formula1.to_trials(session, session.codes[0], channels=("speed", "throttle", "brake", "gear"))
     model = GDM(3, 2, posterior="linear", seed=0).fit(car)

@@ -275,7 +275,7 @@ def test_stickiness_stays_in_its_range():
         assert 0 <= float(module.transition.gamma.detach()) < 1
 
 
-# ---- what must not matter -------------------------------------------------------------------------------------------
+# ---- invariances ----------------------------------------------------------------------------------------------------
 @every_config
 def test_batched_trials_equal_single_trials(config):
     module = random_module(config).eval()

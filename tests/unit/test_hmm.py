@@ -1,4 +1,4 @@
-"""Messages of a chain against every path written out, and against hmmlearn."""
+"""Messages of a hidden Markov chain against enumeration of all paths, and against hmmlearn."""
 
 import itertools
 
@@ -17,7 +17,7 @@ def chain(rng, n_samples, n_states, scale=1.0, recurrent=True):
 
 
 def enumerate_paths(table, log_initial, log_transitions, starts):
-    """(log evidence, marginals [T, K], pairs [T, K, K]) by summing over all K^T paths."""
+    """Return log evidence, marginals [T, K] and pairs [T, K, K] by summing over all K^T paths."""
     n, k = table.shape
     full = np.broadcast_to(log_transitions, (n, log_transitions.shape[-2], k))
     paths = np.array(list(itertools.product(range(k), repeat=n)))
@@ -40,7 +40,7 @@ def enumerate_paths(table, log_initial, log_transitions, starts):
 @pytest.mark.parametrize("recurrent", [True, False, None])
 @pytest.mark.parametrize("n_samples", [1, 2, 5, 7])
 def test_posterior_equals_enumeration(n_samples, recurrent, scale):
-    """None: transitions that do not look at the state before."""
+    """Transitions of None do not depend on the previous state."""
     rng = np.random.default_rng(n_samples)
     table, first, moves = chain(rng, n_samples, 3, scale, recurrent is not False)
     starts = np.isin(np.arange(n_samples), [0, 4])
@@ -54,7 +54,7 @@ def test_posterior_equals_enumeration(n_samples, recurrent, scale):
     np.testing.assert_allclose(found.pairs, expected, atol=1e-9)
 
 
-def test_trials_end_to_end_are_independent():
+def test_concatenated_trials_are_independent():
     rng = np.random.default_rng(1)
     table, first, moves = chain(rng, 40, 4)
     starts = np.isin(np.arange(40), [0, 1, 17, 30])
@@ -91,8 +91,8 @@ def test_filter_equals_posterior_of_the_past(rows):
         np.testing.assert_allclose(found[t], past.states[-1], atol=1e-10)
 
 
-def test_impossible_moves_stay_finite():
-    """Zero probabilities and likelihoods far below the smallest double must not poison the sums."""
+def test_impossible_transitions_stay_finite():
+    """Zero probabilities and underflowing likelihoods must give finite sums."""
     with np.errstate(divide="ignore"):
         moves = np.log(np.array([[0.0, 1.0], [1.0, 0.0]]))
     table = np.tile([[0.0, -2000.0]], (33, 1))
@@ -104,7 +104,7 @@ def test_impossible_moves_stay_finite():
 
 
 def log_recursion(table, log_initial, log_transitions, starts):
-    """(log evidence, marginals, pairs) sample by sample, in log space."""
+    """Return log evidence, marginals and pairs, sample by sample in log space."""
     n, k = table.shape
     steps = np.broadcast_to(log_transitions, (n, k, k)) + table[:, None, :]
     steps = np.where(starts[:, None, None], (log_initial + table)[:, None, :], steps)
@@ -119,7 +119,7 @@ def log_recursion(table, log_initial, log_transitions, starts):
 
 
 def test_unlikely_step_to_the_only_likely_state_is_kept():
-    """The path goes through a transition of e^-800, and every other one through an emission of e^-2,400."""
+    """The best path has a transition of e^-800; every other path has an emission of e^-2,400."""
     table = np.array([[0.0, -9000.0], [0.0, 0.0], [-2400.0, 0.0]])
     moves = np.array([[0.0, -800.0], [-800.0, 0.0]])
     found = hmm.posterior(table, np.log([0.5, 0.5]), moves, np.arange(3) == 0)

@@ -1,4 +1,4 @@
-"""Keypoint files of DeepLabCut, SLEAP and flat tables, and their cleaning."""
+"""Keypoint files of DeepLabCut, SLEAP and plain tables, and their cleaning."""
 
 from __future__ import annotations
 

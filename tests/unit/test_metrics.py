@@ -1,4 +1,4 @@
-"""Scores against independent definitions, and the whole record on simulated tracks."""
+"""Scores against independent definitions, and all scores on simulated tracks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Missing observations: their posterior, the bound on what was observed, and what every model makes of gaps."""
+"""Missing observations: posterior, bound on the observed values, and gaps in every model."""
 
 import itertools
 import math
@@ -62,7 +62,7 @@ def test_missing_entries_match_dense_gaussian(lags):
     np.testing.assert_allclose(np.cov(draws.T), expected.cov, atol=0.1 * np.abs(expected.cov).max())
 
 
-def test_growing_dynamics_leave_a_long_gap_solvable():
+def test_growing_dynamics_keep_long_gaps_solvable():
     y, missing = np.ones((60, 2)), np.zeros((60, 2), bool)
     missing[5:55] = True
     rows = steps_needed(missing, 1)
@@ -86,7 +86,7 @@ def test_filter_sweeps_equal_sequential_filter():
     np.testing.assert_allclose(factors.fill_causally(y), one_by_one, atol=1e-4)
 
 
-def test_causal_fill_knows_nothing_later():
+def test_causal_fill_ignores_later_data():
     rng = np.random.default_rng(3)
     y = np.cumsum(rng.normal(size=(60, 2)), axis=0) @ rng.normal(size=(2, 4)) + 0.1 * rng.normal(size=(60, 4))
     y[rng.random(y.shape) < 0.5] = np.nan

@@ -1,4 +1,4 @@
-"""The 3-level mixture: its Gaussian paths against dense algebra, its bound against quadrature."""
+"""The three-level mixture: Gaussian paths against dense algebra, bounds against quadrature."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def some_states(*shape: int) -> torch.Tensor:
 
 
 def _dense(module: MixtureModule, rows: Rows, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean [T D] and covariance of the path x of one trial before anything is seen, step by step from the equations."""
+    """Return the prior mean [T D] and covariance of the path x of one trial, step by step."""
     d, t_max = module.n_latent, len(rows)
     q = module.step_deviation(z).square()
     mean = torch.zeros(t_max, d, dtype=torch.float64)
@@ -77,8 +77,8 @@ def _dense(module: MixtureModule, rows: Rows, z: torch.Tensor) -> tuple[torch.Te
     return mean.flatten(), covariance
 
 
-def _seen(module: MixtureModule, rows: Rows) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(observed y, the map from the whole path to it, noise variances)."""
+def _observation(module: MixtureModule, rows: Rows) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the observed y, the map from the path to y, and the noise variances."""
     known = torch.ones_like(rows.y) if rows.known is None else rows.known
     big = torch.block_diag(*[module.emission] * len(rows))
     keep = known.flatten() > 0
@@ -87,20 +87,20 @@ def _seen(module: MixtureModule, rows: Rows) -> tuple[torch.Tensor, torch.Tensor
 
 
 def _evidence(module: MixtureModule, rows: Rows, z: torch.Tensor) -> torch.Tensor:
-    """[] log p(y | z) of states [R, K]."""
+    """Return log p(y | z) of states [R, K]."""
     drive, known = module.drive(z[None], rows), module.information(rows)
     return module.log_likelihood(drive, known, module.path(drive, known))
 
 
 def _dense_evidence(module: MixtureModule, rows: Rows, z: torch.Tensor) -> torch.Tensor:
-    """The same of one trial as the density of one large Gaussian."""
+    """Return log p(y | z) of one trial as a dense Gaussian density."""
     mean, prior = _dense(module, rows, z)
-    y, seen, noise = _seen(module, rows)
+    y, seen, noise = _observation(module, rows)
     return torch.distributions.MultivariateNormal(seen @ mean, seen @ prior @ seen.T + torch.diag(noise)).log_prob(y)
 
 
 def _covariance(module: MixtureModule, rows: Rows, z: torch.Tensor) -> torch.Tensor:
-    """[R D, R D] of the path given states, by its precision blocks."""
+    """Return the covariance [R D, R D] of the path given states, from precision blocks."""
     diagonal, below, _ = precision_blocks(module.drive(z[None], rows), module.information(rows))
     dense = torch.block_diag(*diagonal)
     for t in range(1, len(rows)):
@@ -111,12 +111,12 @@ def _covariance(module: MixtureModule, rows: Rows, z: torch.Tensor) -> torch.Ten
 
 # ---- paths ----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("gaps", [False, True])
-def test_path_given_states_is_dense_conditioning(gaps):
+def test_path_given_states_equals_dense_conditioning(gaps):
     module, rows = some_module(), some_rows(5, gaps=gaps)
     z = some_states(5, 3)
     with torch.no_grad():
         prior_mean, prior = _dense(module, rows, z)
-        y, seen, noise = _seen(module, rows)
+        y, seen, noise = _observation(module, rows)
         total = seen @ prior @ seen.T + torch.diag(noise)
         gain = prior @ seen.T @ torch.linalg.inv(total)
         expected = prior_mean + gain @ (y - seen @ prior_mean)
@@ -150,7 +150,7 @@ def test_gradient_of_a_path():
     linear, noise = torch.randn(2, n, d, generator=random, dtype=torch.float64)
 
     def run(matrix, linear, noise):
-        # Blocks of a precision that stays positive whatever the matrix is.
+        # Blocks of a precision that is positive definite for any matrix.
         own = torch.eye(d, dtype=torch.float64).expand(n, d, d)
         ahead = torch.cat([matrix[1:].transpose(1, 2) @ matrix[1:], torch.zeros(1, d, d, dtype=torch.float64)])
         inside = torch.cat([torch.zeros(1, d, d, dtype=torch.float64), -matrix[1:]])
@@ -160,7 +160,7 @@ def test_gradient_of_a_path():
     assert torch.autograd.gradcheck(run, inputs)
 
 
-def test_composed_maps_are_the_recursion():
+def test_composed_maps_equal_the_recursion():
     module, rows = some_module(deterministic=True), some_rows(11, 6)
     z = some_states(17, 3)
     with torch.no_grad():
@@ -172,7 +172,7 @@ def test_composed_maps_are_the_recursion():
             torch.testing.assert_close(path[t], x)
 
 
-def test_filter_is_the_path_seen_so_far():
+def test_filter_equals_path_of_past_data():
     module, rows = some_module(), some_rows(150)
     z = some_states(2, 150, 3)
     origins = np.array([0, 3, 70, 149])
@@ -182,13 +182,13 @@ def test_filter_is_the_path_seen_so_far():
             for place, origin in enumerate(origins):
                 known = rows.piece(0, int(origin) + 1)
                 found = module.path(module.drive(z[s : s + 1, : origin + 1], known), module.information(known))
-                # Later stretches begin with a run-up instead of the whole past.
+                # Later parts start with a run-up instead of the whole past.
                 torch.testing.assert_close(mean[s, place], found.mean[-1], atol=1e-6, rtol=1e-5)
     assert (torch.linalg.eigvalsh(covariance) > 0).all()
 
 
-def test_weights_of_draws_are_those_of_dense_evidence():
-    """Replacing the states of one row changes log p(y | z) as the cavity says it does."""
+def test_weights_of_draws_equal_dense_evidence():
+    """Replacing the states of one row changes log p(y | z) as the cavity predicts."""
     module, rows = some_module(), some_rows(6)
     z = some_states(6, 3)
     others = some_states(4, 3).flip(0)
@@ -205,7 +205,7 @@ def test_weights_of_draws_are_those_of_dense_evidence():
 
 # ---- bounds ---------------------------------------------------------------------------------------------------------
 def _by_quadrature(module: MixtureModule, rows: Rows, tau: float) -> tuple[float, torch.Tensor]:
-    """(log p(y), E[z | y]) for K = 2, T = 2, transitions that do not look at x: integrals over both states."""
+    """Return log p(y) and E[z | y] for K = 2, T = 2 and transitions without x, by quadrature."""
     grid = torch.linspace(-16, 16, 321, dtype=torch.float64)  # of log(z_1 / z_2)
     log_z = torch.stack([torch.nn.functional.logsigmoid(grid), torch.nn.functional.logsigmoid(-grid)], -1)
     n = len(grid)
@@ -249,7 +249,7 @@ def _by_quadrature(module: MixtureModule, rows: Rows, tau: float) -> tuple[float
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_bound_lies_below_the_likelihood(deterministic):
+def test_bound_is_below_the_likelihood(deterministic):
     module = some_module(k=2, d=1, n=2, deterministic=deterministic, recurrent=False)
     rows = some_rows(2, n_channels=2)
     with torch.no_grad():
@@ -261,7 +261,7 @@ def test_bound_lies_below_the_likelihood(deterministic):
 
 @pytest.mark.parametrize("log_step", [-0.5, 0.5])
 @pytest.mark.parametrize("y", [-0.5, 0.5, 1.5])
-def test_states_are_the_posterior_mean_under_the_model(log_step, y):
+def test_states_equal_the_posterior_mean(log_step, y):
     module = some_module(k=2, d=1, n=2, recurrent=False, gamma=0.0)
     rows = make_rows([np.array([[0.3, 0.15], [y, y / 2]])], CPU, torch.float64)
     with torch.no_grad():
@@ -276,7 +276,7 @@ def test_states_are_the_posterior_mean_under_the_model(log_step, y):
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_every_parameter_learns_and_gradients_are_right(deterministic):
+def test_every_parameter_has_the_right_gradient(deterministic):
     module, rows = some_module(deterministic=deterministic), some_rows(5, 4, gaps=True)
     noise = gumbel((2, 9, 3), generator(4), torch.float64)
 
@@ -300,13 +300,13 @@ def test_cheap_and_exact_divergences_agree_on_average():
     assert values[0] == pytest.approx(values[1], abs=0.3)
 
 
-def test_vanishing_noise_of_x_is_the_deterministic_model():
+def test_vanishing_latent_noise_equals_two_levels():
     noisy, exact = some_module(), some_module(deterministic=True)
     rows = some_rows(6)
     with torch.no_grad():
         state = noisy.state_dict()
         exact.load_state_dict({name: state[name] for name in exact.state_dict()})
-        noisy.log_step.fill_(-30.0)  # held at its floor
+        noisy.log_step.fill_(-30.0)  # clipped to its floor
         values = []
         for module in (noisy, exact):
             noise = gumbel((1, 6, 3), generator(4), torch.float64)
@@ -315,8 +315,8 @@ def test_vanishing_noise_of_x_is_the_deterministic_model():
 
 
 # ---- equivalence and nesting ----------------------------------------------------------------------------------------
-def test_two_and_three_levels_have_one_mean_given_the_states():
-    """With F = C^+ and C of full column rank, and states that do not look at x, E[y | z] is the same."""
+def test_two_and_three_levels_have_equal_means():
+    """E[y | z] is equal for F = C^+, C of full column rank, and states independent of x."""
     three = some_module(k=3, d=2, n=4, deterministic=True, recurrent=False)
     two = GdmModule(4, GDMConfig(n_states=3, n_latent=2)).double()
     z = some_states(30, 3)
@@ -335,7 +335,7 @@ def test_two_and_three_levels_have_one_mean_given_the_states():
     torch.testing.assert_close(path @ c.T, mean, atol=1e-12, rtol=1e-12)
 
 
-def test_identical_states_leave_the_likelihood_of_one_linear_system():
+def test_identical_states_equal_one_linear_system():
     module, rows = some_module(recurrent=False), some_rows(7)
     with torch.no_grad():
         module.dynamics.copy_(module.dynamics[:1].expand_as(module.dynamics))
@@ -345,15 +345,15 @@ def test_identical_states_leave_the_likelihood_of_one_linear_system():
             assert float(_evidence(module, rows, z)) == pytest.approx(exact, abs=1e-8)
 
 
-def test_one_state_is_a_kalman_filter():
-    """K = 1: nothing is left to infer about z, so the bound is the likelihood."""
+def test_one_state_equals_a_kalman_filter():
+    """With K = 1 the bound equals the likelihood."""
     module, rows = some_module(k=1), some_rows(7)
     with torch.no_grad():
         exact = float(_dense_evidence(module, rows, torch.ones(7, 1, dtype=torch.float64)))
         assert bound(module, rows, 0.9, n_samples=2) == pytest.approx(exact, abs=1e-8)
 
 
-def test_trials_side_by_side_are_trials_alone():
+def test_trials_do_not_affect_each_other():
     module = some_module()
     rng = np.random.default_rng(0)
     ys = [rng.normal(size=(n, 3)) for n in (9, 6)]
@@ -369,7 +369,7 @@ def test_trials_side_by_side_are_trials_alone():
     torch.testing.assert_close(both, swapped)
 
 
-def test_padding_counts_for_nothing():
+def test_padding_has_no_effect():
     module, rows = some_module(), some_rows(9)
     longer = some_rows(9, 3)
     padded = replace(
@@ -385,7 +385,7 @@ def test_padding_counts_for_nothing():
 
 
 def test_windows_of_a_trial_estimate_its_bound():
-    """Rows that begin mid-trial lose their predecessor and count without it, so a window's values stay in scale."""
+    """Rows that start within a trial have no predecessor, but a window's values keep their scale."""
     module = some_module()
     y = np.random.default_rng(1).normal(size=(1200, 3))
     rows = make_rows([y], CPU, torch.float64)

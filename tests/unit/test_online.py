@@ -1,4 +1,4 @@
-"""States of the present moment, sample by sample: what could be known then, no more and no less."""
+"""Online states: filtered states sample by sample."""
 
 import numpy as np
 import pytest
@@ -60,7 +60,7 @@ def test_filter_across_gaps_is_causal():
 def test_slds_equals_its_filter_over_the_whole_recording(transitions, monkeypatch):
     y = recording()
     model = SLDS(**FEW, n_iter=3, n_restarts=1, transitions=transitions).fit(y)
-    monkeypatch.setattr(filtering, "RUN_UP", len(y))  # no stretch begins in the midst of it
+    monkeypatch.setattr(filtering, "RUN_UP", len(y))  # a single block
     belief = filtering.filtered(np.arange(len(y)), model.scaler_.apply(y), model._parameters)
     np.testing.assert_allclose(model.filter(y), hmm.softmax(belief.log_weight)[0], atol=1e-6)
 
@@ -76,7 +76,7 @@ def test_sticky_posterior_equals_draws_over_whole_recording():
 
 
 @pytest.mark.parametrize("model", [GDM(**FEW, n_steps=20), SLDS(**FEW, n_iter=2), ARHMM(**FEW, n_iter=2)])
-def test_memory_does_not_grow(model):
+def test_memory_is_constant(model):
     y = recording()
     online = model.fit(y).online(lag=3)
     sizes = []
@@ -86,7 +86,7 @@ def test_memory_does_not_grow(model):
     assert sizes[-1] == sizes[50]
 
 
-def test_whole_recordings_at_once_and_a_moment_in_print():
+def test_whole_recording_and_printed_result():
     y = recording()
     model = ARHMM(**FEW, n_iter=2).fit(y)
     one, both = model.filter(y), model.filter([y, y[:30]])
@@ -100,7 +100,7 @@ def test_whole_recordings_at_once_and_a_moment_in_print():
     assert model.filter(y[:3], lag=10).shape == (3, K)
 
 
-def test_refusals_say_what_to_do():
+def test_errors_say_what_to_do():
     y = recording()
     for model, why in (
         (GDM(**FEW, n_steps=4, posterior="bigru"), "posterior='bigru' reads whole recordings.*posterior='window'"),

@@ -78,7 +78,7 @@ def run_code(installed: Path, code: str, cwd: Path, **environment: str) -> str:
     return done.stdout.strip()
 
 
-# ---- what is declared ---------------------------------------------------------------------------------------------
+# ---- declarations -------------------------------------------------------------------------------------------------
 def pins(name: str) -> dict[str, str]:
     lines = (ROOT / name).read_text().splitlines()
     return dict(line.split("==") for line in lines if "==" in line)
@@ -94,7 +94,7 @@ def test_dependencies_allow_the_pinned_versions():
     assert not refused
 
 
-# ---- what is built ------------------------------------------------------------------------------------------------
+# ---- sdist and wheel ----------------------------------------------------------------------------------------------
 def test_wheel_has_two_packages_and_every_file(built):
     with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
         files = {name for name in wheel.namelist() if ".dist-info/" not in name}
@@ -115,7 +115,7 @@ def test_sdist_has_build_and_test_files(built):
     assert {"tests/conftest.py", "datasets/nascar.py", "pages/home/page.py", "assets/demo/nascar.npz"} <= names
 
 
-# ---- what is installed --------------------------------------------------------------------------------------------
+# ---- installation -------------------------------------------------------------------------------------------------
 def test_wheel_installs_no_short_names(installed, tmp_path):
     code = f"""
 import importlib.util, json

@@ -83,7 +83,7 @@ def test_ranges_report_their_coverage():
     assert found["held"] > 0.8
 
 
-# ---- what ships -----------------------------------------------------------------------------------------------------
+# ---- shipped results ------------------------------------------------------------------------------------------------
 def test_shipped_results_are_complete():
     stored = paper.load()
     plain = json.loads(paper.FILE.read_text())

@@ -1,4 +1,4 @@
-"""Run what the README tells users to type."""
+"""Run the commands of the README."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ CONFIG = GDMConfig(3, 2, n_hidden=4)
 
 @pytest.mark.parametrize("gamma", [0.0, 0.95])
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.bulk)])
-def test_expected_evidence_lies_between_elbo_and_likelihood(seed, gamma):
+def test_expected_evidence_is_between_elbo_and_likelihood(seed, gamma):
     module = random_module(GDMConfig(2, 1, stickiness=gamma, n_hidden=4), 2, seed, scale=0.9)
     rows = random_rows(2, n_channels=2, seed=seed)
     exact = integrate(module, rows, TAU)
@@ -44,8 +44,8 @@ def test_expected_evidence_lies_between_elbo_and_likelihood(seed, gamma):
 
 
 @pytest.mark.parametrize("gamma", [0.5, 0.95])
-def test_evidence_is_no_higher_than_a_likelihood_without_states(gamma):
-    """Sharing noise between rows would make neighbours agree, and a sticky prior would reward it."""
+def test_evidence_is_at_most_the_stateless_likelihood(gamma):
+    """Noise shared between rows would make adjacent states agree, which a sticky prior rewards."""
     module = random_module(GDMConfig(4, 1, stickiness=gamma, posterior="window_linear"), 2)
     rows = random_rows(100, n_channels=2)
     with torch.no_grad():
@@ -60,7 +60,7 @@ def test_evidence_is_no_higher_than_a_likelihood_without_states(gamma):
 
 
 @pytest.mark.parametrize("length", [2_000, 5_000])
-def test_one_more_sample_changes_neither_score_nor_shares(length):
+def test_extra_sample_keeps_score_and_shares(length):
     module = random_module(CONFIG, 3, scale=0.9)
     rows = random_rows(length + 1, n_channels=3)
     shares = [log_bound(module, rows.piece(0, n), TAU) for n in (length, length + 1)]
@@ -69,7 +69,7 @@ def test_one_more_sample_changes_neither_score_nor_shares(length):
     torch.testing.assert_close(found[1], found[0], atol=1e-4, rtol=0)
 
 
-def test_states_are_the_posterior_mean():
+def test_states_equal_posterior_mean():
     for seed in (0, 1, 2):
         module = random_module(GDMConfig(2, 1, stickiness=0.7, n_hidden=4), 2, seed, scale=0.7)
         rows = random_rows(2, n_channels=2, seed=seed)
@@ -81,7 +81,7 @@ def test_states_are_the_posterior_mean():
 
 
 def by_hand(module: GdmModule, n: int) -> torch.Tensor:
-    """[S, 1, K] the noise that states are read with."""
+    """Return the noise [S, 1, K] of the states."""
     points = readout.even_points(n, module.n_states)[:, roles(module.dynamics)]
     exponential = readout._exponential(points, points.new_zeros(1, module.n_states), module.dynamics)
     return -exponential.log().permute(2, 0, 1)
@@ -90,7 +90,7 @@ def by_hand(module: GdmModule, n: int) -> torch.Tensor:
 @pytest.mark.parametrize("sharp", [False, True], ids=["blunt", "sharp"])
 @pytest.mark.parametrize("k", [1, 3, 7])
 def test_sweeps_solve_the_recursions(k, sharp, monkeypatch):
-    """The forward and backward recursions one row after the other, in logarithms; sharp: candidates are hundreds of nats apart."""
+    """Compare with sequential recursions in log space; sharp candidates are hundreds of nats apart."""
     monkeypatch.setattr(readout, "_BLOCK_ELEMENTS", 8 * 8 * 5)
     module, rows, n = random_module(GDMConfig(k, 2, n_hidden=4)), random_rows(12, 5), 8
     with torch.no_grad():
@@ -127,7 +127,7 @@ def test_sweeps_solve_the_recursions(k, sharp, monkeypatch):
     torch.testing.assert_close(found.states, torch.stack(states), atol=1e-4, rtol=0)
 
 
-def test_pieces_are_the_whole(monkeypatch):
+def test_pieces_equal_the_whole(monkeypatch):
     module, rows = random_module(CONFIG), random_rows(120, 60, missing=0.1)
     states, evidence = read_out(module, rows, TAU, 16).states, log_bound(module, rows, TAU, 16)
     monkeypatch.setattr(readout, "_PIECE_ELEMENTS", 16 * 16 * 40)
@@ -135,7 +135,7 @@ def test_pieces_are_the_whole(monkeypatch):
     torch.testing.assert_close(log_bound(module, rows, TAU, 16), evidence, atol=1e-3, rtol=0)
 
 
-def test_renaming_states_and_neighbours_change_nothing():
+def test_state_order_and_other_rows_have_no_effect():
     module, rows, order = random_module(CONFIG), random_rows(40, 30, missing=0.1), [1, 2, 0]
     renamed = relabelled_module(module, CONFIG, order)
     states = read_out(module, rows, TAU).states

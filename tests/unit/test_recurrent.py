@@ -1,4 +1,4 @@
-"""Parts of the GDM with memory: recurrent transitions, and posteriors that read whole trials."""
+"""Recurrent parts of the GDM: transitions with memory, and posteriors over whole trials."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MEMORY = GDMConfig(n_states=3, transition="gru", posterior="bigru")
 
 
 def changed(rows: Rows, at: int, by: float) -> Rows:
-    """The rows with one of them moved."""
+    """Return the rows with one row changed."""
     past = rows.past.clone()
     past[at] += by
     return replace(rows, past=past)
@@ -43,8 +43,8 @@ def _gru(n_inputs: int = 2, n_hidden: int = 5, both_ways: bool = False) -> Gru:
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
-# ---- the unit itself ----------------------------------------------------------------------------------------------
-def test_gru_is_that_of_torch():
+# ---- gated recurrent unit -----------------------------------------------------------------------------------------
+def test_gru_equals_torch():
     unit = _gru(both_ways=True)
     reference = torch.nn.GRU(2, 5, bidirectional=True).double()
     with torch.no_grad():
@@ -56,12 +56,12 @@ def test_gru_is_that_of_torch():
     rows = random_rows(30)
     x = torch.randn(30, 2, dtype=torch.float64, generator=generator(3))
     expected = reference(x[:, None])[0][:, 0]
-    torch.testing.assert_close(unit(x, rows), expected)  # windows, while training
+    torch.testing.assert_close(unit(x, rows), expected)  # windows in training
     with torch.no_grad():
         torch.testing.assert_close(unit(x, rows), expected)  # whole trials otherwise
 
 
-def test_step_by_step_is_the_whole_pass():
+def test_stepwise_equals_whole_pass():
     unit, rows = _gru(), random_rows(20)
     x = torch.randn(20, 2, dtype=torch.float64, generator=generator(3))
     hidden = torch.zeros(5, dtype=torch.float64)
@@ -83,11 +83,11 @@ def test_gradients_of_windows_are_exact():
     assert torch.autograd.gradcheck(run, (x, *weights), fast_mode=True)
 
 
-def test_windows_agree_with_whole_trials_where_memory_is_short():
+def test_windows_equal_whole_trials_for_short_memory():
     unit = _gru(both_ways=True)
     with torch.no_grad():
         unit.hidden_weight.mul_(0.1)
-        unit.input_bias[..., 5:10] = -3.0  # quick to forget
+        unit.input_bias[..., 5:10] = -3.0  # short memory
     rows = random_rows(3 * WINDOW + RUN_UP + 5, 40, 7)
     x = torch.randn(len(rows), 2, dtype=torch.float64, generator=generator(3))
     windowed = unit(x, rows).detach()
@@ -95,13 +95,13 @@ def test_windows_agree_with_whole_trials_where_memory_is_short():
         torch.testing.assert_close(windowed, unit(x, rows), atol=1e-9, rtol=0)
 
 
-def test_rows_know_where_sequences_begin():
+def test_rows_mark_starts_of_sequences():
     rows = replace(random_rows(4, 3), age=torch.tensor([2, 3, 0, 1, 5, 6, -1]))
     assert starts_anew(rows).tolist() == [True, False, True, False, True, False, True]
 
 
-def test_a_window_across_two_trials_keeps_them_apart():
-    """Mini-batches may hold the end of one trial and the start of the next."""
+def test_window_across_trials_separates_them():
+    """Mini-batches may contain the end of one trial and the start of the next."""
     unit, rows = _gru(both_ways=True), random_rows(9, 8)
     x = torch.randn(17, 2, dtype=torch.float64, generator=generator(3))
     one_window = replace(rows, lengths=(17,))
@@ -122,7 +122,7 @@ def test_rollouts_continue_the_hidden_state_of_the_trial():
     assert torch.equal(memory[[0, 30]], module.transition.memory_at_start().expand(2, -1))
 
 
-def test_logits_depend_on_more_than_the_last_step():
+def test_logits_depend_on_earlier_steps():
     module = random_module(MEMORY).eval()
     rows = random_rows(30)
     even = torch.full((1, 30, 3), 1 / 3, dtype=torch.float64)
@@ -131,7 +131,7 @@ def test_logits_depend_on_more_than_the_last_step():
             module.prior_logits(module.view(r).context, even, r)[0] for r in (rows, changed(rows, 10, 1.0))
         )
     moved = (before - after).abs().max(1).values
-    assert (moved[:11] == 0).all()  # the present and the future change nothing
+    assert (moved[:11] == 0).all()  # present and future have no effect
     assert (moved[11:15] > 1e-6).all()  # and memory is longer than one sample
 
 
@@ -147,19 +147,19 @@ def test_stickiness_pulls_towards_the_previous_state():
 
 
 # ---- posteriors ---------------------------------------------------------------------------------------------------
-def test_the_papers_recipe_reads_both_ways():
+def test_paper_preset_is_bidirectional():
     model = GDM(4, 2, transition="gru", preset="paper", n_steps=1, n_samples=2)
     assert model.fit(nascar.simulate("soft", T=100, seed=2)).posterior_ == "bigru"
 
 
 def _moved(module: GdmModule, rows: Rows, at: int) -> torch.Tensor:
-    """[R] how far the logits of q move with one row."""
+    """Return the change [R] of the logits of q if one row changes."""
     with torch.no_grad():
         return (module.view(rows).posterior - module.view(changed(rows, at, 0.5)).posterior).abs().max(1).values
 
 
 @pytest.mark.parametrize("name", POSTERIORS)
-def test_posteriors_read_both_ways_and_stay_in_their_trial(name):
+def test_posteriors_are_bidirectional_within_trials(name):
     module = random_module(GDMConfig(n_states=3, posterior=name, transition="gru")).eval()
     moved = _moved(module, random_rows(40, 40), 20)
     assert (moved[16:19] > 1e-7).all()  # its future
@@ -167,7 +167,7 @@ def test_posteriors_read_both_ways_and_stay_in_their_trial(name):
     assert (moved[40:] == 0).all()  # another trial
 
 
-def test_attention_ends_at_its_band():
+def test_attention_is_limited_to_its_band():
     module = random_module(GDMConfig(n_states=3, posterior="transformer", transition="gru")).eval()
     seen = torch.nonzero(_moved(module, random_rows(120), 60)).flatten()  # the features of rows 60 and 61 have moved
     assert int(seen[0]) == 60 - BAND
@@ -175,8 +175,8 @@ def test_attention_ends_at_its_band():
 
 
 @pytest.mark.parametrize("name", POSTERIORS)
-def test_starts_as_the_linear_discriminant(name):
-    """The networks are silent at first, so a fit never starts worse than the linear window posterior."""
+def test_fit_starts_at_the_linear_discriminant(name):
+    """Networks start with zero output, so a fit starts like the linear window posterior."""
     y = nascar.simulate("soft", T=500, seed=2).y
     rows = make_rows([(y - y.mean(0)) / y.std(0)], CPU)
     config = GDMConfig(transition="gru", posterior=name)
@@ -194,7 +194,7 @@ def test_starts_as_the_linear_discriminant(name):
 
 
 # ---- mini-batches ---------------------------------------------------------------------------------------------------
-def test_mini_batches_of_long_trials_see_enough_around_them():
+def test_mini_batches_have_enough_context():
     rows = random_rows(4000, dtype=torch.float32)
     config = GDMConfig(transition="gru", posterior="bigru", batch_size=1024)
     batch = batches(rows, config, 1024, generator())()

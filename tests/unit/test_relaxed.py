@@ -30,7 +30,7 @@ def logits_of(k, rows=1, scale=1.0, seed=0):
 
 
 def draws(logits, temperature, n, seed=0):
-    """[n, K] samples of log z."""
+    """Return samples [n, K] of log z."""
     noise = gumbel((n, logits.shape[-1]), generator(seed), torch.float64)
     return log_sample(logits, temperature, noise)
 
@@ -38,13 +38,13 @@ def draws(logits, temperature, n, seed=0):
 # ---- densities ------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("temperature", TEMPERATURES)
 @pytest.mark.parametrize("k", [2, 3, 8])
-def test_density_is_that_of_torch_on_both_simplices(k, temperature):
+def test_density_equals_torch(k, temperature):
     logits = logits_of(k, 5, scale=2)
     tau = torch.tensor(temperature, dtype=torch.float64)
     log_z = log_sample(logits, temperature, gumbel((5, k), generator(1), torch.float64))
     ours = log_density(log_z, logits, temperature)
     torch.testing.assert_close(ours, ExpRelaxedCategorical(tau, logits=logits).log_prob(log_z))
-    if temperature >= 0.3:  # below, z itself is exactly zero in places and has no density there
+    if temperature >= 0.3:  # at lower temperatures some z underflow to zero
         plain = RelaxedOneHotCategorical(tau, logits=logits).log_prob(log_z.exp())
         torch.testing.assert_close(ours - log_z.sum(-1), plain, rtol=1e-6, atol=1e-6)
 
@@ -111,7 +111,7 @@ def test_float32_stays_finite_for_extreme_logits(k, temperature):
 
 # ---- divergence -----------------------------------------------------------------------------------------------------
 def exact_divergence(delta):
-    """From the closed form of E[log X] for X a sum of exponentials with different means, in hundreds of digits."""
+    """Return the divergence from E[log X] of a sum X of exponentials, in hundreds of digits."""
     with mpmath.workdps(60 + 10 * len(delta)):
         d = [mpmath.mpf(float(value)) for value in delta]
         mean = [mpmath.exp(value) for value in d]
@@ -132,7 +132,7 @@ def test_divergence_is_exact(k, scale):
 
 
 @pytest.mark.parametrize("k", MANY_STATES)
-def test_divergence_is_the_expected_log_ratio_at_every_temperature(k):
+def test_divergence_equals_expected_log_ratio(k):
     posterior, prior = logits_of(k)[0], logits_of(k, seed=1)[0]
     exact = float(gumbel_softmax_kl(posterior, prior))
     for temperature in (0.1, 0.99, 4.0):
@@ -145,7 +145,7 @@ def test_divergence_is_the_expected_log_ratio_at_every_temperature(k):
     assert abs(float(cheap.mean()) - exact) < 5 * float(cheap.std()) / 20_000**0.5
 
 
-def test_divergence_is_a_divergence():
+def test_divergence_is_zero_only_if_equal():
     posterior, prior = logits_of(6, 200, 3), logits_of(6, 200, 3, seed=1)
     assert (gumbel_softmax_kl(posterior, prior) > 0).all()
     torch.testing.assert_close(
@@ -154,7 +154,7 @@ def test_divergence_is_a_divergence():
     assert (gumbel_softmax_kl(posterior[:, :1], prior[:, :1]).abs() < 1e-6).all()  # one state
 
 
-def test_what_else_is_in_the_batch_does_not_matter(monkeypatch):
+def test_rest_of_the_batch_has_no_effect(monkeypatch):
     posterior, prior = logits_of(4, 50, 2), logits_of(4, 50, 2, seed=1)
     expected = gumbel_softmax_kl(posterior, prior)
     alone = torch.cat([gumbel_softmax_kl(q[None], p[None]) for q, p in zip(posterior, prior, strict=True)])
@@ -174,7 +174,7 @@ def test_gradients_are_right():
     assert torch.autograd.gradcheck(lambda a, b: sampled_kl(b - a, torch.log_softmax(-noise, -1)), (logits, prior))
 
 
-def test_mixture_derivatives_are_those_of_its_value():
+def test_mixture_derivatives_match_its_value():
     delta = logits_of(5, 2, 2)
     found = log_mixture(delta, with_products=True)
     torch.testing.assert_close(found.mean.sum(-1), torch.ones(2, dtype=torch.float64), atol=1e-6, rtol=0)
@@ -188,7 +188,7 @@ def test_mixture_derivatives_are_those_of_its_value():
 
 @pytest.mark.parametrize("gamma", [0.0, 0.2, 0.6, 0.99])
 @pytest.mark.parametrize("k", [2, 4, 9])
-def test_bound_on_the_sticky_divergence_lies_above_it(k, gamma):
+def test_bound_exceeds_the_sticky_divergence(k, gamma):
     before, posterior, context = (logits_of(k, 1, 2, seed)[0] for seed in range(3))
     z = draws(before, 0.9, 4000, seed=k).exp()
     exact = moments(before, 0.9, second=True)
@@ -197,7 +197,7 @@ def test_bound_on_the_sticky_divergence_lies_above_it(k, gamma):
     bound = float(sticky_kl_bound(free + gamma * exact.mean - posterior, gamma, exact.covariance))
     error = float(sampled.std()) / 4000**0.5
     assert bound > float(sampled.mean()) - 4 * error - 1e-6
-    assert bound < float(sampled.mean()) + 4 * error + 0.2 * k * gamma**2 + 1e-6  # and not far above
+    assert bound < float(sampled.mean()) + 4 * error + 0.2 * k * gamma**2 + 1e-6  # and is tight
 
 
 # ---- moments --------------------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ COLD_TO_HOT = (0.01, 0.3, 0.99, 3.0, 10.0)
 
 @pytest.mark.parametrize("temperature", COLD_TO_HOT)
 @pytest.mark.parametrize("k", [2, 3, 6, 12])
-def test_moments_are_those_of_samples(k, temperature):
+def test_moments_equal_sample_moments(k, temperature):
     logits, n = logits_of(k, scale=2)[0], 30_000
     z = log_sample(logits, temperature, gumbel((n, k), generator(k), torch.float64)).exp()
     exact = moments(logits, temperature, second=True)
@@ -235,7 +235,7 @@ def test_two_states_match_quadrature(gap, temperature):
 
 
 @pytest.mark.parametrize("temperature", COLD_TO_HOT)
-def test_moments_fit_together(temperature):
+def test_moments_are_consistent(temperature):
     logits = logits_of(5, 40, 2)
     found = moments(logits, temperature, second=True)
     torch.testing.assert_close(found.mean.sum(-1), torch.ones(40, dtype=torch.float64))
@@ -246,21 +246,21 @@ def test_moments_fit_together(temperature):
 
 
 @pytest.mark.parametrize("temperature", COLD_TO_HOT)
-def test_renaming_states_renames_moments(temperature):
+def test_permuted_states_permute_moments(temperature):
     logits, order = logits_of(6, 10, 2), [4, 2, 0, 5, 1, 3]
     found, renamed = moments(logits, temperature, True), moments(logits[:, order], temperature, True)
     torch.testing.assert_close(renamed.mean, found.mean[:, order])
     torch.testing.assert_close(renamed.second, found.second[:, order][:, :, order])
 
 
-def test_cold_states_are_categorical_and_hot_ones_even():
+def test_cold_states_are_categorical_and_hot_ones_uniform():
     logits = logits_of(5, 3, 2)
     torch.testing.assert_close(moments(logits, 0.01).mean, torch.softmax(logits, -1), atol=1e-3, rtol=0)
     warm = (moments(logits, 10.0).mean - 0.2).abs().max()
     assert warm < (moments(logits, 1.0).mean - 0.2).abs().max() < (moments(logits, 0.1).mean - 0.2).abs().max()
 
 
-def test_level_of_the_logits_and_company_do_not_matter(monkeypatch):
+def test_moments_ignore_logit_level_and_batching(monkeypatch):
     logits = logits_of(4, 30, 2)
     expected = moments(logits, 0.7, True)
     torch.testing.assert_close(moments(logits + 11.0, 0.7).mean, expected.mean)

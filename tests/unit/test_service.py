@@ -71,7 +71,7 @@ def test_composed_services_start_and_fit(tmp_path, monkeypatch):
             engine.wait_ready(PATIENCE_S)
             assert engine.submit(nascar.simulate, "soft", 50, deadline_s=60).result(PATIENCE_S).n_samples == 50
     finally:
-        for process in reversed(processes):  # a worker takes leave of its scheduler, which has to be there
+        for process in reversed(processes):  # a worker needs the scheduler to sign off
             process.terminate()
             process.wait(PATIENCE_S)
     assert not answers(port)

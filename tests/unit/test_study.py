@@ -1,4 +1,4 @@
-"""What a study counts, how its sheet is matched, what it is fitted to, and its file."""
+"""Studies: measures, matching of the sheet, fitting, and files."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ STATES = {
 SHEET = pd.DataFrame({"recording": list(STATES), "animal": ["a", "b", "c"], "group": ["x", "y", "x"]})
 
 
-def made(states=STATES, sheet=SHEET, **more) -> Study:
+def make_study(states=STATES, sheet=SHEET, **more) -> Study:
     return Study.from_states(states, sheet, rate_hz=RATE, **more)
 
 
 # ---- counting -----------------------------------------------------------------------------------------------------
-def test_measures_are_those_of_a_plain_loop():
+def test_measures_equal_a_plain_loop():
     rng = np.random.default_rng(0)
     states = {f"r{i}": rng.integers(-1, 4, n) for i, n in enumerate((50, 3, 200, 1))}
     states["r4"] = np.full(6, -1)
@@ -65,8 +65,8 @@ def test_measures_are_those_of_a_plain_loop():
             assert row[name] == pytest.approx(of(runs) / RATE if runs else np.nan, nan_ok=True)
 
 
-def test_an_unlabelled_gap_cuts_a_bout_and_no_change():
-    study = made()
+def test_gap_ends_a_bout_but_keeps_the_change():
+    study = make_study()
     table = study.measures().set_index(["recording", "state"])
     assert table.loc[("m1.csv", 2), "bouts"] == 2
     assert table["bouts"].dtype == np.int64
@@ -77,13 +77,13 @@ def test_an_unlabelled_gap_cuts_a_bout_and_no_change():
     rates = study.transitions().set_index(["recording", "from_state", "to_state"])
     assert rates.loc[("m1.csv", 0, 2), "transitions"] == pytest.approx(1 / (5 / RATE / 60))
     assert rates.loc[("m1.csv", 0, 2), "changes_per_min"] == pytest.approx(1 / (7 / RATE / 60))
-    assert rates.loc[("m2.csv", 5, 0), "changes_per_min"] == 0  # nobody saw when
+    assert rates.loc[("m2.csv", 5, 0), "changes_per_min"] == 0  # the time is unknown
     assert rates.loc[("m1.csv", 0, 2), "transition_shares"] == 0.5
     assert np.isnan(rates.loc[("m3.csv", 2, 0), "transition_shares"])
 
 
-def test_states_keep_their_numbers_and_take_names():
-    study = made(names={2: "rear"})
+def test_states_keep_numbers_and_accept_names():
+    study = make_study(names={2: "rear"})
     assert study.states == (0, 2, 5)
     assert study.measures()["name"].tolist()[:3] == ["state 0", "rear", "state 5"]
     assert study.with_names(["rest", "", "dig"]).state_name(2) == "dig"
@@ -91,7 +91,7 @@ def test_states_keep_their_numbers_and_take_names():
         study.with_names({7: "fly"})
 
 
-def test_soft_states_are_used_softly():
+def test_usage_averages_soft_states():
     rng = np.random.default_rng(1)
     soft = rng.dirichlet(np.ones(3), 40).astype(np.float32)
     soft[30:] = np.nan
@@ -105,8 +105,8 @@ def test_soft_states_are_used_softly():
     assert over["usage"][9:].isna().all()
 
 
-def test_usage_over_the_minutes_bouts_and_entropy():
-    study = made()
+def test_usage_over_time_bouts_and_entropy():
+    study = make_study()
     over = study.usage_over_time(0.5).set_index(["recording", "minute", "state"])["usage"]
     assert over[("m1.csv", 0.0, 0)] == pytest.approx(0.6)
     assert over.index.get_level_values("minute").max() == pytest.approx(0.5 / 60)
@@ -125,9 +125,9 @@ def test_usage_over_the_minutes_bouts_and_entropy():
 
 
 # ---- the sheet ----------------------------------------------------------------------------------------------------
-def test_recordings_are_matched_without_folder_ending_and_case():
+def test_matching_ignores_folder_extension_and_case():
     sheet = SHEET.assign(File=["data/M1.csv", "m2", "M3.CSV"]).drop(columns="recording")
-    study = made(sheet=sheet[["File", "animal", "group"]].iloc[::-1])
+    study = make_study(sheet=sheet[["File", "animal", "group"]].iloc[::-1])
     assert study.sheet.names == ("m3.csv", "m2.csv", "m1.csv")
     assert list(study.measures().columns[:4]) == ["recording", "File", "animal", "group"]
 
@@ -149,19 +149,19 @@ def test_recordings_are_matched_without_folder_ending_and_case():
         (["m1.csv"], "The sheet is a list"),
     ],
 )
-def test_a_sheet_that_does_not_fit_is_refused_with_a_sentence(sheet, words):
+def test_invalid_sheet_raises_data_error(sheet, words):
     with pytest.raises(DataError, match=words):
-        made(sheet=sheet)
+        make_study(sheet=sheet)
 
 
-def test_a_name_that_fits_two_recordings_is_refused():
+def test_ambiguous_name_raises_data_error():
     with pytest.raises(DataError, match=r"matches several recordings: a/m1\.csv, b/m1\.csv"):
-        made({"a/m1.csv": [0, 1], "b/m1.csv": [1, 0]}, pd.DataFrame({"recording": ["m1", "b/m1.csv"]}))
+        make_study({"a/m1.csv": [0, 1], "b/m1.csv": [1, 0]}, pd.DataFrame({"recording": ["m1", "b/m1.csv"]}))
 
 
-def test_rows_without_recordings_and_excluded_ones_are_said_and_kept_out():
+def test_unmatched_and_excluded_rows_are_noted():
     sheet = pd.concat([SHEET, pd.DataFrame({"recording": ["m9.csv"], "animal": ["z"]})], ignore_index=True)
-    study = made(sheet=sheet.assign(exclude=["", "x", 0, None]))
+    study = make_study(sheet=sheet.assign(exclude=["", "x", 0, None]))
     assert study.sheet.names == ("m1.csv", "m3.csv")
     assert study.sheet.set_aside == {"m2.csv": "excluded by the sheet"}
     assert "exclude" not in study.measures()
@@ -169,17 +169,17 @@ def test_rows_without_recordings_and_excluded_ones_are_said_and_kept_out():
     assert "m2.csv" in study.recordings  # nothing is lost
 
 
-def test_a_column_that_tables_of_the_study_have_themselves_gets_another_name():
-    study = made(sheet=SHEET.assign(usage=[1.0, 2.0, 3.0], duration_s=9))
+def test_reserved_column_gets_a_suffix():
+    study = make_study(sheet=SHEET.assign(usage=[1.0, 2.0, 3.0], duration_s=9))
     table = study.measures()
     assert table["usage (sheet)"].tolist()[::3] == [1, 2, 3]
     assert "duration_s" in table
     assert any("usage." in note and "(sheet)" in note for note in study.notes)
 
 
-def test_a_sheet_of_200_columns_and_names_that_are_formulas():
+def test_wide_sheet_and_formula_names_are_exported():
     wide = SHEET.assign(note=["=cmd()", "+1", "@x"]).join(pd.DataFrame({f"c{i}": [i] * 3 for i in range(200)}))
-    table = made(sheet=wide, names={0: "=1+1", 2: "rest", 5: "-2"}).measures()
+    table = make_study(sheet=wide, names={0: "=1+1", 2: "rest", 5: "-2"}).measures()
     assert len(table.columns) == 3 + 200 + 1 + 7
     text = csv(table).decode()
     assert "'=cmd()" in text
@@ -200,12 +200,12 @@ def test_a_sheet_of_200_columns_and_names_that_are_formulas():
         ({"m": np.array([-1, -1])}, 1, "No recording has a labelled sample"),
     ],
 )
-def test_states_that_are_none_are_refused(states, rate, words):
+def test_invalid_states_raise(states, rate, words):
     with pytest.raises((DataError, ConfigError), match=words):
         Study.from_states(states, pd.DataFrame({"recording": ["m"]}), rate_hz=rate)
 
 
-def test_recordings_of_other_rates_are_counted_in_seconds():
+def test_mixed_rates_are_measured_in_seconds():
     study = Study.from_states(
         {"a": [0] * 10 + [1] * 10, "b": [0] * 20 + [1] * 20},
         pd.DataFrame({"recording": ["a", "b"]}),
@@ -215,7 +215,7 @@ def test_recordings_of_other_rates_are_counted_in_seconds():
     assert any("2 rates, 10 to 20 Hz" in note for note in study.notes)
 
 
-def test_an_empty_recording_is_left_out_of_the_test_and_said():
+def test_unlabelled_recording_is_excluded_with_a_note():
     states = {f"r{i}": np.arange(20) // (2 + i % 3) % 2 for i in range(8)} | {"empty": np.full(9, -1)}
     study = Study.from_states(states, pd.DataFrame({"recording": list(states), "g": ["a", "b"] * 4 + ["a"]}), rate_hz=1)
     table = study.compare("usage", "g", n_permutations=9)
@@ -233,21 +233,21 @@ def sheet_of(recordings, **columns) -> pd.DataFrame:
     return pd.DataFrame({"recording": list(recordings)} | columns)
 
 
-def test_no_animal_outweighs_another():
+def test_animals_have_equal_weight_in_the_fit():
     recordings = tracks((600, 600, 300, 900, 40))
     notes: list[str] = []
     trials = Study.training(recordings, sheet_of(recordings, animal=["a", "a", "b", "c", "d"]), notes)
     of_animal: dict[str, int] = {"t0": 0, "t2": 0, "t3": 0, "t4": 0}
     for trial in trials:
         of_animal["t0" if trial.name == "t1" else trial.name] += trial.n_samples
-    # a quarter of the median at the least, and of two recordings half each
+    # at least a quarter of the median, split over two recordings
     assert of_animal == pytest.approx({"t0": 150, "t2": 150, "t3": 150, "t4": 40}, abs=6)
     assert {t.name for t in trials} == set(recordings)
     assert max(t.seconds[-1] for t in trials if t.name == "t3") > 89  # spread over the recording
     assert any("1 animal is underrepresented" in note and "d" in note for note in notes)
 
 
-def test_one_model_reads_all_and_is_blind_to_conditions():
+def test_fit_is_blind_to_conditions():
     recordings = tracks()
     model = SimpleModel(n_states=3, n_latent=2)
     study = Study.fit(recordings, sheet_of(recordings, group=["a", "b", "a", "b"]), model, rule=BoutRule())
@@ -272,7 +272,7 @@ def test_one_model_reads_all_and_is_blind_to_conditions():
         Study.fit(recordings, sheet_of(recordings), model, on=["t9"])
 
 
-def test_an_empty_arena_is_set_aside_and_what_nobody_saw_has_no_state():
+def test_empty_recording_is_excluded_and_gaps_are_unlabelled():
     recordings = tracks()
     gone = np.array(recordings["t1"].y)
     gone[100:150] = np.nan
@@ -286,7 +286,7 @@ def test_an_empty_arena_is_set_aside_and_what_nobody_saw_has_no_state():
         Study.fit({"arena": recordings["arena"]}, sheet_of(["arena"]), SimpleModel(n_states=3))
 
 
-def test_a_recording_that_is_unlike_the_rest_is_flagged(monkeypatch):
+def test_outlying_recording_is_flagged(monkeypatch):
     recordings = tracks((300,) * 8)
     recordings |= {"t5": Trial(recordings["t5"].y * 1e4, RATE, name="t5")}
     scores = {name: -5.0 - 0.1 * i for i, name in enumerate(recordings)} | {"t5": -60.0}
@@ -304,7 +304,7 @@ def test_a_recording_that_is_unlike_the_rest_is_flagged(monkeypatch):
         ({"t1": np.zeros((300, 3))}, "t1 is not a Trial"),
     ],
 )
-def test_recordings_that_no_one_model_fits_are_refused(change, words):
+def test_incompatible_recordings_raise_data_error(change, words):
     recordings = tracks() | change
     with pytest.raises(DataError, match=words):
         Study.fit(recordings, sheet_of(recordings), SimpleModel(n_states=3))
@@ -312,7 +312,7 @@ def test_recordings_that_no_one_model_fits_are_refused(change, words):
 
 # ---- the file -----------------------------------------------------------------------------------------------------
 @pytest.mark.usefixtures("simple_family")
-def test_a_study_opens_again_with_all_that_it_had(tmp_path):
+def test_saved_study_opens_unchanged(tmp_path):
     from dataclasses import replace
 
     recordings = tracks() | {"arena": Trial(np.full((500, 3), np.nan), RATE)}
@@ -331,20 +331,20 @@ def test_a_study_opens_again_with_all_that_it_had(tmp_path):
     np.testing.assert_array_equal(again.model.predict(recordings["t0"]), study.recordings["t0"].labels)
 
 
-def test_a_study_of_mixed_cells_and_mixed_states_opens_again(tmp_path):
+def test_mixed_cells_and_states_survive_saving(tmp_path):
     soft = np.random.default_rng(0).dirichlet(np.ones(6), 12)
-    study = made(STATES | {"m3.csv": soft}, SHEET.assign(day=["1", 2, None]))
+    study = make_study(STATES | {"m3.csv": soft}, SHEET.assign(day=["1", 2, None]))
     study.save(tmp_path / "a.study")
     again = Study.open(tmp_path / "a.study")
     np.testing.assert_array_equal(again.measures()["usage"], study.measures()["usage"])
     assert again.sheet.frame["day"].tolist()[:2] == ["1", "2"]
 
 
-def test_files_that_are_no_study_are_refused(tmp_path):
+def test_invalid_study_files_raise(tmp_path):
     path = tmp_path / "a.study"
     with pytest.raises(DataError, match="no study at"):
         Study.open(path)
-    made().save(path)
+    make_study().save(path)
     whole = path.read_bytes()
     from pyarrow import feather
 
@@ -373,7 +373,7 @@ def test_files_that_are_no_study_are_refused(tmp_path):
 
 
 # ---- a paragraph ----------------------------------------------------------------------------------------------------
-def test_the_methods_say_what_was_done():
+def test_methods_describe_the_analysis():
     one = cohort.simulate(4, minutes=0.5, n_sessions=2, seed=1)
     study = Study.from_states(one.states, pd.DataFrame(one.sheet), rate_hz=one.rate_hz)
     table = study.compare("usage", "group", where={"session": 1}, n_permutations=99)
@@ -392,7 +392,7 @@ def test_the_methods_say_what_was_done():
     assert "unused" not in text
 
 
-def test_many_unused_states_advise_fewer():
+def test_many_unused_states_give_advice():
     rng = np.random.default_rng(0)
     states = {f"r{i}": np.repeat(rng.integers(0, 5, 200), 4) for i in range(6)}
     states["r0"][:8] = np.repeat([6, 7], 4)
@@ -419,7 +419,7 @@ def test_many_unused_states_advise_fewer():
     ],
     ids=["categories with one that nobody has", "dates", "yes or no", "1 and '1' are one group"],
 )
-def test_groups_of_any_kind_are_compared_and_chosen_in_words(column, groups):
+def test_groups_of_any_type_are_selected_by_text(column, groups):
     sheet = pd.DataFrame({"file": [f"r{i}" for i in range(8)], "participant": range(8), "state": column}).set_index(
         "file"
     )
@@ -432,7 +432,7 @@ def test_groups_of_any_kind_are_compared_and_chosen_in_words(column, groups):
     assert table["n"][0] == 8
 
 
-def test_yes_or_no_and_a_column_of_states_are_states():
+def test_booleans_and_column_vectors_are_states():
     sheet = pd.DataFrame({"recording": ["a", "b"]})
     freezing = np.array([True, True, False, True])
     study = Study.from_states({"a": freezing, "b": freezing.astype(int)[:, None]}, sheet, rate_hz=1)
@@ -440,7 +440,7 @@ def test_yes_or_no_and_a_column_of_states_are_states():
 
 
 # ---- clips and labels -----------------------------------------------------------------------------------------------
-def test_clips_are_typical_bouts_each_of_another_animal():
+def test_clips_are_typical_bouts_of_different_animals():
     one = cohort.simulate(4, minutes=2, rate_hz=10, n_sessions=2, seed=1)
     study = Study.from_states(one.states, pd.DataFrame(one.sheet), rate_hz=10)
     clips = study.clips(4, n=6)
@@ -457,7 +457,7 @@ def test_clips_are_typical_bouts_each_of_another_animal():
         study.clips(9)
 
 
-def test_labels_of_two_animals_are_found_in_all():
+def test_labels_of_two_animals_transfer_to_all():
     one = cohort.simulate(2, minutes=2, rate_hz=10, seed=3)
     recordings, sheet = one.recordings(), pd.DataFrame(one.sheet)
     study = Study.fit(recordings, sheet, GDM(n_states=6, n_latent=6, n_steps=150))
@@ -486,7 +486,7 @@ def test_labels_of_two_animals_are_found_in_all():
             study.with_labels(recordings, wrong)
 
 
-def test_settings_are_tried_on_one_stretch_of_each_animal():
+def test_sample_has_one_piece_per_animal():
     one = cohort.simulate(6, minutes=2, rate_hz=10, n_sessions=2, seed=3)
     study = Study.from_states(one.states, pd.DataFrame(one.sheet), rate_hz=10)
     trials = fitting.sample_animals(one.recordings(), study.sheet.animals, 1_200)

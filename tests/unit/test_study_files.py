@@ -1,4 +1,4 @@
-"""A study from files: states, poses and sheets that are read, and the command that asks about them."""
+"""Studies from files of states, poses and sheets, and the command `gdm study`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gdm_core.errors import DataError
 from gdm_studio.cli import main
 
 
-def test_the_command_answers_and_keeps_the_study(tmp_path, capsys):
+def test_command_prints_results_and_saves_the_study(tmp_path, capsys):
     one = cohort.simulate(5, minutes=0.5, seed=2)
     np.savez(tmp_path / "states.npz", **one.states)
     pd.DataFrame(one.sheet).to_excel(tmp_path / "sheet.xlsx", index=False)
@@ -40,7 +40,7 @@ def test_the_command_answers_and_keeps_the_study(tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("simple_family")
-def test_the_command_fits_poses_and_tables(tmp_path, capsys):
+def test_command_fits_poses_and_tables(tmp_path, capsys):
     rng = np.random.default_rng(0)
     folder = tmp_path / "tracks"
     folder.mkdir()
@@ -61,7 +61,7 @@ def test_the_command_fits_poses_and_tables(tmp_path, capsys):
     assert "blind to conditions" in printed.err
 
 
-def test_states_of_other_tools_are_read_with_their_words(tmp_path):
+def test_named_states_of_other_tools_are_read(tmp_path):
     (tmp_path / "a.csv").write_text("start,stop,behaviour\n0,1,rest\n1,2,dig\n")
     (tmp_path / "b.csv").write_text("start,stop,behaviour\n0,1,dig\n")
     states, words = cohort_files.read_states([tmp_path / "a.csv", tmp_path / "b.csv"], 5)
@@ -79,7 +79,7 @@ def test_states_of_other_tools_are_read_with_their_words(tmp_path):
     assert frame["day"].tolist() == ["2025-10-03", "2025-10-24"]
 
 
-def test_a_long_table_of_several_recordings_is_taken_apart(tmp_path):
+def test_long_table_is_split_into_recordings(tmp_path):
     frame = pd.DataFrame(
         {
             "recording": np.repeat(["m1", "m2"], 30),
@@ -106,7 +106,7 @@ def test_a_long_table_of_several_recordings_is_taken_apart(tmp_path):
         cohort_files.read_recordings([tmp_path / "all.csv"] * 2)
 
 
-def test_a_long_table_holds_its_own_sheet_and_labels_of_several_recordings(tmp_path, capsys):
+def test_long_table_yields_sheet_and_labels(tmp_path, capsys):
     one = cohort.simulate(3, minutes=1, rate_hz=5, seed=2)
     sheet = pd.DataFrame(one.sheet)
     words = np.array(cohort.BEHAVIOURS)
@@ -131,7 +131,7 @@ def test_a_long_table_holds_its_own_sheet_and_labels_of_several_recordings(tmp_p
     assert cohort_files.extract_sheet(tmp_path / "sheet.csv") is None
 
 
-def test_poses_of_a_recording_are_found_again_in_its_file(tmp_path):
+def test_poses_of_a_recording_are_read_by_name(tmp_path):
     walk = np.random.default_rng(1).normal(size=(60, 4)).cumsum(axis=0)
     poses = pd.DataFrame(walk, columns=["nose_x", "nose_y", "tail_x", "tail_y"])
     poses.to_csv(tmp_path / "one.csv", index=False)

@@ -1,4 +1,4 @@
-"""What a study answers, held against the classical tests of other libraries and against counting all arrangements."""
+"""Comparisons of a study against classical tests of other libraries and against enumeration."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from gdm_core.study.permutation import smallest_p
 
 @pytest.fixture
 def rng() -> np.random.Generator:
-    """The same numbers for each test, whatever ran before it."""
+    """Return a generator with the same seed for each test."""
     return np.random.default_rng(3)
 
 
 def valued(**columns) -> Study:
-    """A study of which a column of the sheet is compared: "value", a row a recording."""
+    """Return a study for comparing the sheet's column "value"."""
     sheet = pd.DataFrame(columns)
     sheet.insert(0, "recording", [f"r{i}" for i in range(len(sheet))])
     return Study.from_states(dict.fromkeys(sheet["recording"], np.zeros(4, int)), sheet)
@@ -53,25 +53,25 @@ def of_groups(groups, names) -> Study:
     )
 
 
-def test_two_groups_are_welch_s_t_with_its_interval(groups):
+def test_two_groups_equal_welch_t(groups):
     found = row(of_groups(groups, ["drug", "control"]))
     expected = stats.ttest_ind(groups["drug"], groups["control"], equal_var=False)
     agrees(found, expected.statistic, expected.pvalue, 1, expected.df)
     low, high = expected.confidence_interval()
     assert (found["effect_low"], found["effect_high"]) == pytest.approx((low, high))
     assert found["effect"] == pytest.approx(groups["drug"].mean() - groups["control"].mean())
-    assert found["effect_is"] == "drug minus control"  # a control comes first, whatever its letters
+    assert found["effect_is"] == "drug minus control"  # controls come first
     assert (found["mean_control"], found["n"]) == (pytest.approx(groups["control"].mean()), 21)
 
 
-def test_several_groups_are_the_plain_one_way_f(groups):
+def test_several_groups_equal_one_way_f(groups):
     found = row(of_groups(groups, list(groups)))
     expected = stats.f_oneway(*groups.values())
     agrees(found, expected.statistic, expected.pvalue, 2, 25)
     assert 0 <= found["effect_low"] <= found["effect"] <= found["effect_high"] < 1
 
 
-def test_doses_are_the_same_f_with_the_trend_beside(rng):
+def test_doses_equal_one_way_f_and_add_a_trend(rng):
     dose = np.repeat([0.0, 1.0, 3.0], 7)
     value = 0.4 * dose + rng.normal(size=21)
     found = row(valued(value=value, dose=dose), "dose")
@@ -85,14 +85,14 @@ def test_doses_are_the_same_f_with_the_trend_beside(rng):
     agrees(alone, line.slope / line.stderr, line.pvalue, 1, 19)
 
 
-def test_doses_that_nobody_shares_are_a_trend(rng):
+def test_unshared_doses_test_the_trend(rng):
     dose = np.arange(12) / 10
     value = dose + rng.normal(size=12)
     line = stats.linregress(dose, value)
     agrees(row(valued(value=value, dose=dose), "dose"), line.slope / line.stderr, line.pvalue, 1, 10)
 
 
-def test_paired_sessions_are_the_paired_t_and_who_has_one_is_left_out(rng):
+def test_paired_sessions_equal_paired_t(rng):
     base = rng.normal(0, 3, 10)
     value = np.concatenate([base + rng.normal(0, 1, 10), base + 0.8 + rng.normal(0, 1, 10), [99.0]])
     study = valued(value=value, day=[*["1"] * 10, *["2"] * 10, "1"], animal=[*range(10), *range(10), 77])
@@ -114,14 +114,14 @@ def long_frame(n, days, effect, rng) -> pd.DataFrame:
     return frame
 
 
-def test_three_sessions_are_repeated_measures(rng):
+def test_three_sessions_equal_repeated_measures(rng):
     frame = long_frame(8, ["d1", "d2", "d3"], 0.7, rng)
     expected = AnovaRM(frame, "value", "animal", within=["day"]).fit().anova_table.iloc[0]
     found = row(valued(**frame), "day", within="animal")
     agrees(found, expected["F Value"], expected["Pr > F"], expected["Num DF"], expected["Den DF"])
 
 
-def test_blocks_and_covariates_are_taken_away_first(rng):
+def test_blocks_and_covariates_are_projected_out(rng):
     n = 24
     frame = pd.DataFrame(
         {"group": np.tile(["a", "b"], n // 2), "batch": np.repeat(["x", "y", "z"], n // 3), "age": rng.normal(size=n)}
@@ -144,7 +144,7 @@ def test_blocks_and_covariates_are_taken_away_first(rng):
         assert (found["effect_low"], found["effect_high"]) == pytest.approx(tuple(fit.conf_int().loc["C(group)[T.b]"]))
 
 
-def test_two_factors_give_main_effects_and_what_they_do_together(rng):
+def test_two_factors_give_main_effects_and_interaction(rng):
     frame = (
         pd.DataFrame(list(itertools.product("ab", "uvw", range(5))), columns=["sex", "diet", "i"])
         .drop(columns="i")
@@ -161,7 +161,7 @@ def test_two_factors_give_main_effects_and_what_they_do_together(rng):
     assert "mean_b_w" in found
 
 
-def test_groups_and_sessions_make_a_split_plot(rng):
+def test_groups_and_sessions_equal_a_split_plot(rng):
     frame = long_frame(12, ["d1", "d2"], 0.5, rng)
     found = valued(**frame).compare("value", ["group", "day"], within="animal", n_permutations=999).set_index("term")
     wide = frame.pivot_table(index=["animal", "group"], columns="day", values="value").reset_index()
@@ -175,7 +175,7 @@ def test_groups_and_sessions_make_a_split_plot(rng):
     agrees(found.loc["day"], t, 2 * stats.t.sf(abs(t), 10), 1, 10)
 
 
-def test_the_mixed_model_agrees_where_nothing_is_missing_and_answers_where_something_is(rng):
+def test_mixed_model_equals_paired_t_and_allows_gaps(rng):
     frame = long_frame(10, ["d1", "d2"], 0.8, rng)
     plain = row(valued(**frame), "day", within="animal")
     found = row(valued(**frame), "day", within="animal", mixed=True)
@@ -192,7 +192,7 @@ def test_the_mixed_model_agrees_where_nothing_is_missing_and_answers_where_somet
     )
 
 
-def test_p_is_the_share_of_all_arrangements():
+def test_p_equals_share_of_all_arrangements():
     a, b = np.array([1.0, 2.5, 2.0, 0.3]), np.array([3.0, 2.2, 4.0, 5.5, 1.9])
     together = np.concatenate([a, b])
 
@@ -211,7 +211,7 @@ def test_p_is_the_share_of_all_arrangements():
     assert abs(row(paired, within="animal", n_permutations=20_000)["p"] - exact) < 4 * np.sqrt(exact / 20_000)
 
 
-def test_recordings_of_one_animal_are_one_value(rng):
+def test_recordings_of_an_animal_are_averaged(rng):
     frame = pd.DataFrame(
         {"value": rng.normal(size=24), "animal": np.repeat(range(12), 2), "group": np.repeat(["a", "b"], 12)}
     )
@@ -235,11 +235,11 @@ def test_recordings_of_one_animal_are_one_value(rng):
         ([0, 0, 1, 1, 2, 2], [0] * 6, 6 / 90),
     ],
 )
-def test_the_smallest_p_is_one_over_the_arrangements(levels, strata, least):
+def test_smallest_p_is_one_over_arrangements(levels, strata, least):
     assert smallest_p(np.array(levels), np.array(strata)) == pytest.approx(least)
 
 
-def test_what_a_design_cannot_say_is_said(rng):
+def test_limits_of_a_design_are_noted(rng):
     study = valued(value=rng.normal(size=6), group=["a"] * 3 + ["b"] * 3)
     notes = study.compare("value", "group", n_permutations=99).attrs["notes"]
     assert any("cannot reach p < 0.05: with 3, 3 animals" in note.replace("recordings", "animals") for note in notes)
@@ -274,7 +274,7 @@ def test_what_a_design_cannot_say_is_said(rng):
         ({"between": "group", "unit": "frame"}, ConfigError, "needs a measure of states"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_with_a_sentence(asked, error, words):
+def test_invalid_questions_raise(asked, error, words):
     frame = pd.DataFrame(
         {"animal": [f"m{i}" for i in range(8)] * 2, "day": ["1"] * 8 + ["2"] * 8, "value": np.arange(16.0)}
     )
@@ -309,7 +309,7 @@ def test_unused_state_leaves_the_corrected_family():
     assert f"x, share of the labelled time: {points}" in table.attrs["sentences"][0], "as the table of the page has it"
 
 
-def test_animals_without_a_value_are_left_out_of_that_state_alone():
+def test_missing_value_excludes_animal_from_one_state():
     study = labelled(n=4)
     states = {name: one.labels.copy() for name, one in study.recordings.items()}
     states["r0"][states["r0"] == 2] = 1
@@ -322,7 +322,7 @@ def test_animals_without_a_value_are_left_out_of_that_state_alone():
     assert any("1 of 3 rows cannot be tested" in note for note in table.attrs["notes"])
 
 
-def test_frames_as_units_are_shown_for_the_mistake_they_are():
+def test_frames_as_units_are_marked_as_a_mistake():
     study = labelled()
     table = study.compare("usage", "group", unit="frame", n_permutations=199)
     in_state = {
@@ -342,7 +342,7 @@ def test_frames_as_units_are_shown_for_the_mistake_they_are():
     assert (bouts["statistic"][0], bouts["p"][0]) == pytest.approx((f.statistic, f.pvalue))
 
 
-def test_the_flow_is_the_distance_of_mean_matrices_against_animals_relabelled():
+def test_flow_equals_permuted_matrix_distance():
     study = labelled(n=4)
     found = study.flow("group", n_permutations=20_000, counts=True)
     counts = study.counts.changes
@@ -387,7 +387,7 @@ def test_gaps_do_not_raise_rates_of_changes():
 
 
 def test_nearly_empty_state_does_not_lead_findings():
-    """A state that flickers in two animals of one group is listed and not tested; changes to it leave the family too."""
+    """A rare state in two animals of one group is listed and not tested, nor are changes to it."""
     study = labelled(n=8)
     states = {name: one.labels.copy() for name, one in study.recordings.items()}
     for name in ("r9", "r10"):
@@ -403,7 +403,7 @@ def test_nearly_empty_state_does_not_lead_findings():
     assert frames["p"].isna().tolist() == [False, False, False, True]
 
 
-def test_the_flow_of_pairs_exchanges_sessions_within_animals():
+def test_paired_flow_permutes_within_animals():
     study = labelled(n=4, animal=[*range(4), *range(4)])
     found = study.flow("group", within="animal", n_permutations=4_000, counts=True)
     difference = study.counts.changes[4:] - study.counts.changes[:4]
@@ -418,7 +418,7 @@ def test_the_flow_of_pairs_exchanges_sessions_within_animals():
 
 
 @pytest.mark.bulk
-def test_power_is_that_of_the_t_test_where_values_are_normal(rng):
+def test_power_of_normal_values_equals_t_test(rng):
     from statsmodels.stats.power import TTestIndPower, TTestPower
 
     values = stats.norm.ppf((np.arange(60) + 0.5) / 60)
@@ -468,14 +468,14 @@ def test_power_is_net_of_blocks_and_covariates(rng):
         study.power("value", "group", blocks="cage")
 
 
-def test_doses_are_told_with_their_trend():
+def test_sentence_of_doses_has_the_trend():
     study = valued(value=[1.0, 1.2, 2.1, 2.0, 3.2, 2.9], dose=[0, 0, 1, 1, 2, 2])
     (sentence,) = study.compare("value", "dose", n_permutations=99).attrs["sentences"]
     assert "Trend per unit: 0.975, " in sentence
     assert "Trend" not in study.compare("value", "dose", trend=True, n_permutations=99).attrs["sentences"][0]
 
 
-def test_clocks_that_round_are_one_rate():
+def test_nearly_equal_rates_are_one_rate():
     states = {"a": [0, 1, 0, 1], "b": [1, 1, 0, 0]}
     sheet = pd.DataFrame({"recording": ["a", "b"], "group": ["x", "y"]})
     study = Study.from_states(states, sheet, {"a": 25.0, "b": 25.0003})
@@ -483,8 +483,8 @@ def test_clocks_that_round_are_one_rate():
     assert " 25 Hz)" in study.methods()
 
 
-def test_a_state_that_hardly_anybody_has_spoils_no_other():
-    """What two animals alone do, in one session each, cannot be paired; the rest can."""
+def test_rare_state_does_not_affect_others():
+    """A state of two animals in one session each cannot be paired; the others can."""
     study = labelled(n=5, animal=[*range(5), *range(5)])
     states = {name: np.where(one.labels == 2, 1, one.labels) for name, one in study.recordings.items()}
     states["r0"][:5] = 2

@@ -1,4 +1,4 @@
-"""Studies of which the truth is known, and published ones that are found again."""
+"""Studies with known truth, and reproductions of published ones."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def needed(name: str) -> Path:
 
 @pytest.fixture(scope="module")
 def mice() -> Study:
-    """306 recordings with the states that von Ziegler et al. (2024) found in them, smoothed."""
+    """Return 306 recordings with the smoothed states of von Ziegler et al. (2024)."""
     folder = needed("behaviorflow")
     states, _ = cohort_files.read_states([folder / "labels_smoothed.npz"], 25)
     return Study.from_states(states, cohort_files.read_sheet(folder / "conditions.csv"), rate_hz=25)
 
 
-def test_the_published_flow_is_found_again(mice):
+def test_published_flow_is_reproduced(mice):
     stress = mice.flow("Condition", where={"Session": "PostCSI"}, n_permutations=2_000, counts=True)
     assert stress.sizes == {"Control": 29, "CSI": 30}
     assert stress.distance == pytest.approx(143, abs=1.5)
@@ -47,7 +47,7 @@ def test_the_published_flow_is_found_again(mice):
         assert mice.flow("Condition", where={"Session": "PreYoh"}, **asked).p < 0.02
 
 
-def test_bouts_over_groups_are_the_plain_one_way_f_of_the_published_states(mice):
+def test_published_bouts_equal_one_way_f(mice):
     table = mice.compare(
         "bouts",
         "Session",
@@ -61,7 +61,7 @@ def test_bouts_over_groups_are_the_plain_one_way_f_of_the_published_states(mice)
     assert (row["df"], row["df_residual"]) == (2, 59 + 32 + 16 - 3)
 
 
-def test_sessions_of_the_published_mice_are_paired_and_not_otherwise(mice):
+def test_published_sessions_must_be_paired(mice):
     asked = {"between": "TimePoint", "where": {"Experiment": "FST"}, "n_permutations": 99}
     table = mice.compare("usage", within="animal", **asked)
     assert table["n"][0] == 30
@@ -86,7 +86,7 @@ def nort() -> tuple[dict, pd.DataFrame]:
 
 
 @pytest.mark.bulk
-def test_nothing_differs_between_two_dates_of_the_same_mice(nort):
+def test_dates_of_the_same_mice_do_not_differ(nort):
     recordings, sheet = nort
     study = Study.fit(recordings, sheet, GDM(n_states=6, n_latent=3, n_steps=150))
     assert sorted(study.sheet.set_aside) == ["nort_20251003_trial33.npz", "nort_20251024_trial33.npz"]
@@ -97,7 +97,7 @@ def test_nothing_differs_between_two_dates_of_the_same_mice(nort):
         assert study.compare(measure, "session", within="animal", n_permutations=999)["p_holm"].min() > 0.05
 
 
-def test_the_path_of_the_same_mice_is_alike_on_two_dates():
+def test_travelled_distance_is_alike_on_two_dates():
     sheet = cohort_files.read_sheet(needed("nort") / "conditions.csv")
     sheet = sheet.assign(exclude=np.where(sheet["animal"] == "empty", "yes", ""), session=sheet["session"].astype(str))
     study = Study.from_states({name: np.zeros(2, int) for name in sheet["file"]}, sheet)
@@ -107,7 +107,7 @@ def test_the_path_of_the_same_mice_is_alike_on_two_dates():
 
 
 # ---- simulated cohorts ----------------------------------------------------------------------------------------------
-def test_a_cohort_is_what_was_asked_for():
+def test_cohort_matches_its_arguments():
     change = cohort.Change("groom", times=1.5)
     one = cohort.simulate((5, 7), minutes=2, n_sessions=2, change=change, differ=0.0, seed=4)
     frame = pd.DataFrame(one.sheet)
@@ -142,7 +142,7 @@ def test_a_cohort_is_what_was_asked_for():
     "design",
     [name if i == 0 else pytest.param(name, marks=pytest.mark.bulk) for i, name in enumerate(known_studies.DESIGNS)],
 )
-def test_a_null_study_is_measured_every_way(design):
+def test_null_study_measures_every_test(design):
     alarms = known_studies.null(design, seed=1, n_permutations=19)
     assert {"one state", "classical", "family, Holm", "flow"} <= set(alarms)
     assert ("frames, any state" in alarms) == (design != "paired sessions")
@@ -151,8 +151,8 @@ def test_a_null_study_is_measured_every_way(design):
 
 @pytest.mark.bulk
 @pytest.mark.parametrize("design", list(known_studies.DESIGNS))
-def test_there_are_no_more_false_alarms_than_promised(design):
-    """A small form of `python -m benchmarks.accuracy nulls`: of 120 null studies more than 14 with p < .05 come once in 2,000."""
+def test_false_alarms_are_nominal(design):
+    """More than 14 of 120 null studies have p < .05 with a probability of 1 in 2,000."""
     alarms = pd.DataFrame([known_studies.null(design, seed, n_permutations=199) for seed in range(120)]).sum()
     limit = stats.binom.isf(5e-4, 120, 0.05)
     assert (alarms[["one state", "classical", "family, Holm", "flow"]] <= limit).all(), alarms
@@ -164,7 +164,7 @@ def test_there_are_no_more_false_alarms_than_promised(design):
     ("n_studies", "least", "most"), [(20, 0, 3), pytest.param(400, 10, 32, marks=pytest.mark.bulk)]
 )
 def test_unequal_lengths_raise_no_false_alarms(n_studies, least, most):
-    """Two groups of 8 from one Markov chain, 3,000 against 2,000 frames; 400 studies: 2.5 to 8 % with p < .05."""
+    """Of 400 studies of two equal groups with 3,000 and 2,000 frames, 2.5 to 8% have p < .05."""
     alarms = sum(
         known_studies.unequal_null(seed).flow("group", n_permutations=199).p < 0.05 for seed in range(n_studies)
     )
@@ -172,12 +172,12 @@ def test_unequal_lengths_raise_no_false_alarms(n_studies, least, most):
 
 
 @pytest.mark.bulk
-def test_power_is_as_promised():
+def test_estimated_power_is_reached():
     found = known_studies.promised("two groups", 1.0, 120)
     assert abs(found["promised"] - found["found"]) < 0.05 + 3 * np.sqrt(0.25 / 120)
 
 
 @pytest.mark.bulk
 @pytest.mark.parametrize("change", ["groom 30 % longer", "walk to groom doubled"])
-def test_a_change_is_found_from_channels(change):
+def test_change_is_found_from_channels(change):
     assert known_studies.found_from_channels(change, seed=0)["right"]

@@ -83,7 +83,7 @@ def test_agreement_decides_between_equal_predictions():
     assert choose_states(close, n_channels=1).model == "arhmm"
 
 
-def test_states_that_halves_disagree_on_are_skipped():
+def test_k_with_disagreeing_halves_is_skipped():
     found = choose_states([tried(1, 10, 1), tried(2, 24.95, 0.6), tried(3, 25, 0.98)])
     assert (found.value, found.sure) == (3, "likely")
 

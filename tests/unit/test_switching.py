@@ -39,7 +39,7 @@ def test_forecasts_beat_persistence(model_class, kind):
     forecast = model.forecast(y, horizon=3, n_paths=100, origins=np.arange(10, 390))
     error = ((forecast.mean[:, 0] - y[11:391]) ** 2).mean()
     persistence = ((y[10:390] - y[11:391]) ** 2).mean()
-    # Where the states do not depend on the place, a model that looks at nothing else can only know their shares.
+    # If states do not depend on position, a model of position alone can only learn their shares.
     assert error < (1.0 if kind == "recurrent_only" else 0.5) * persistence
 
 
@@ -54,7 +54,7 @@ def test_unobserved_data_adds_nothing_to_the_bound(model_class, kind):
 
 @pytest.mark.parametrize("model_class", [ARHMM, SLDS])
 @pytest.mark.parametrize("poison", [np.nan, -1.0])
-@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # numpy's, on the way to saying that it diverged
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # NumPy warns before the fit diverges
 def test_diverging_fit_keeps_last_good_parameters(model_class, poison, monkeypatch):
     y = recordings(lengths=(110,))[0]
     model = model_class(n_states=2, **FAST)
@@ -75,7 +75,7 @@ def test_diverging_fit_keeps_last_good_parameters(model_class, poison, monkeypat
 
 
 def test_constant_stretch_does_not_break_a_fit():
-    """Long stretches without any movement give steps of zero variance in most samples."""
+    """Long constant stretches give steps of zero variance in most samples."""
     y = recordings(lengths=(200,), missing=0.0)[0]
     y[50:150] = y[50]
     for model_class in (ARHMM, SLDS):

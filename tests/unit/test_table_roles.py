@@ -1,4 +1,4 @@
-"""Column roles, clocks, gaps, outliers, and numbers and dates as people write them."""
+"""Column roles, clocks, gaps, outliers, and common notations of numbers and dates."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ N = 300
 A, B = np.sin(np.arange(N) / 9), np.cos(np.arange(N) / 7)
 
 
-def said(table: tables.Table) -> str:
+def report_text(table: tables.Table) -> str:
     return "\n".join(table.report().sentences())
 
 
@@ -299,7 +299,7 @@ def test_values_beyond_float32_are_missing():
     table = read({"time": np.arange(N) / 50, "a": one, "b": B, "c": A * 1e300, "d": words})
     assert table.roles["c"] is Role.IGNORE
     assert np.flatnonzero(np.isnan(table.to_trials()[0].y[:, 0])).tolist() == [100]
-    text = said(table)
+    text = report_text(table)
     assert "1 values of 'a' are too large" in text
     assert f"{int((np.abs(A * 1e300) > 4e38).sum())} values of 'c' are too large" in text
     assert "1 values of 'd' are too large" in text
@@ -320,19 +320,19 @@ def test_percent_and_thousands_are_read():
         table = read({"a": cells, "b": B}, sep=";")
         y = table.to_trials()[0].y[:, 0]
         np.testing.assert_allclose(y, wanted, atol=1, rtol=1e-6)
-        assert says in said(table)
+        assert says in report_text(table)
 
 
 def test_decimal_comma_is_kept():
     table = read({"a": [f"{v:.3f}".replace(".", ",") for v in A * 3], "b": B}, sep="\t")
     np.testing.assert_allclose(table.to_trials()[0].y[:, 0], A * 3, atol=1e-3)
-    assert "thousands" not in said(table)
+    assert "thousands" not in report_text(table)
 
 
 def test_column_of_words_is_ignored():
     table = read({"a": [f"bad {i}" if i % 2 else v for i, v in enumerate(A)], "b": B})
     assert table.roles["a"] is Role.IGNORE
-    assert f"{N // 2} cells of 'a' are not numbers, too many for a channel" in said(table)
+    assert f"{N // 2} cells of 'a' are not numbers, too many for a channel" in report_text(table)
     chosen = read({"a": [f"bad {i}" if i < 3 else v for i, v in enumerate(A)], "b": B})
     assert chosen.report({"b": "channel"}).notes == ()
 
@@ -377,9 +377,11 @@ def test_words_and_session_days_are_no_time():
 @pytest.mark.parametrize("jump", [10.0, 0.07])
 def test_clock_jump_is_reported(jump: float):
     seconds = np.arange(N) / 50 + jump * (np.arange(N) > 200)
-    assert f"the longest step is {jump + 0.02:.3g} s, the usual one 0.02 s" in said(read({"time": seconds, "a": A}))
+    assert f"the longest step is {jump + 0.02:.3g} s, the usual one 0.02 s" in report_text(
+        read({"time": seconds, "a": A})
+    )
     small = np.arange(N) / 50 + 0.03 * (np.arange(N) > 200)
-    assert "longest" not in said(read({"time": small, "a": A}))
+    assert "longest" not in report_text(read({"time": small, "a": A}))
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_invalid_files_raise_data_error(data: bytes, name: str, says: str):
 
 
 def test_missing_name_or_path_is_refused(tmp_path: Path):
-    with pytest.raises(DataError, match="no name"):
+    with pytest.raises(DataError, match="without a file name"):
         tables.read(csv())
     with pytest.raises(DataError, match="no file at"):
         tables.read(tmp_path / "absent.csv")
@@ -246,7 +246,7 @@ def test_first_sheet_with_numbers_is_read():
     check(table)
     assert table.sheets == ("Empty", "Info", "First", "Second")
     assert table.sheet == "First"
-    assert table.notes[0] == "only the sheet 'First' was read; there are also Empty, Info, Second"
+    assert table.notes[0] == "only the sheet 'First' was read; other sheets: Empty, Info, Second"
     assert tables.read(book(Only=NUMBERS), "a.xlsx").notes == ()
     words = tables.read(book(Empty=pd.DataFrame(), Info=REMARKS), "a.xlsx")  # no sheet has numbers
     assert words.sheet == "Info"

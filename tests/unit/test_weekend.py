@@ -1,4 +1,4 @@
-"""Qualifying laps, corners, long runs, remarks on laps, and names of states from driving."""
+"""Qualifying laps, corners, long runs, remarks on laps, and state names."""
 
 from __future__ import annotations
 
@@ -262,18 +262,18 @@ def with_laps(code="AAA", **changes):
     return replace(driver, laps=replace(driver.laps, **changes))
 
 
-def of(driver, laps=ALL):
+def describe_laps(driver, laps=ALL):
     return " ".join(remarks_on_laps(ring_session(driver), driver.code, laps))
 
 
 def test_driver_without_time_is_reported():
-    assert "AAA set no time: states and telemetry are shown" in of(with_laps(seconds=np.full(4, np.nan)))
+    assert "AAA set no time: states and telemetry are shown" in describe_laps(with_laps(seconds=np.full(4, np.nan)))
 
 
 def test_deleted_lap_is_never_the_best():
     fast = with_laps(seconds=np.array([41.0, 38.0, 39.0, 40.0]), deleted=np.array([False, True, False, False]))
-    assert "Race control deleted lap 2 of AAA" in of(fast)
-    assert "deleted" not in of(fast, (1, 3))
+    assert "Race control deleted lap 2 of AAA" in describe_laps(fast)
+    assert "deleted" not in describe_laps(fast, (1, 3))
     session = ring_session(fast, with_laps("BBB", deleted=np.ones(4, bool)))
     assert [(one.code, one.number) for one in best_laps(session)] == [("AAA", 3)]
     assert [one.code for one in ideal_laps(session)] == ["AAA"]
@@ -327,14 +327,14 @@ def test_curvature_of_a_circle_is_one_over_radius():
 
 def test_states_are_named_by_speed_and_pedals():
     states = np.repeat(np.eye(6), 10, axis=0)
-    of = lambda *values: np.repeat(values, 10)  # noqa: E731
+    repeat_each = lambda *values: np.repeat(values, 10)  # noqa: E731
     channels = {
-        "speed": of(310.0, 90.0, 250.0, 150.0, 230.0, 300.0),
-        "throttle": of(100.0, 20.0, 0.0, 40.0, 60.0, 99.0),
-        "brake": of(0.0, 0.1, 1.0, 0.9, 0.0, 0.0),
-        "gear": of(8.0, 2.0, 7.0, 4.0, 6.0, 8.0),
+        "speed": repeat_each(310.0, 90.0, 250.0, 150.0, 230.0, 300.0),
+        "throttle": repeat_each(100.0, 20.0, 0.0, 40.0, 60.0, 99.0),
+        "brake": repeat_each(0.0, 0.1, 1.0, 0.9, 0.0, 0.0),
+        "gear": repeat_each(8.0, 2.0, 7.0, 4.0, 6.0, 8.0),
     }
-    turn = of(0.0, -0.02, 0.0, 0.01, 0.005, 0.001)
+    turn = repeat_each(0.0, -0.02, 0.0, 0.01, 0.005, 0.001)
     found = describe(states, channels, turn)
     assert proposed_names(found) == [
         "flat out, 310 km/h",
