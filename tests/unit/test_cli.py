@@ -434,7 +434,7 @@ def test_label_reads_tables_and_json_alike(recordings, capsys):
     ("text", "message"),
     [
         ("recording,start,stop\nr0.csv,0,9\n", "has no column label"),
-        ("recording,start,stop,label\nr0.csv,0,soon,rest\n", "no marks"),
+        ("recording,start,stop,label\nr0.csv,0,soon,rest\n", "not marks"),
         ("recording,start,stop,label\nr9.csv,0,9,rest\nr9.csv,20,29,walk\n", "which is not among: r0.csv"),
         ("recording,start,stop,label\nr0.csv,0,9,rest\n", "Every label is 'rest'"),
     ],
