@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal, cast
@@ -27,7 +27,7 @@ from gdm_core.errors import ConfigError, DataError
 from gdm_core.trials import Trials
 
 from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling
-from .readers.source import BoundedStream, refuse_damage
+from .readers.source import BoundedStream, ProgressCallback, refuse_damage
 from .storage import cache_dir
 
 _NOT_READABLE = (
@@ -74,19 +74,19 @@ class _CountingStream:
 
 
 def _find_member(archive: zipfile.ZipFile, path: Path, split: str) -> zipfile.ZipInfo:
-    wanted = [
+    candidates = [
         info for info in archive.infolist() if info.filename.endswith(".json") and split in Path(info.filename).name
     ]
-    wanted = [info for info in wanted if "task1" in info.filename] or wanted
-    wanted = [info for info in wanted if not Path(info.filename).name.startswith("._")]
-    if not wanted:
+    candidates = [info for info in candidates if "task1" in info.filename] or candidates
+    candidates = [info for info in candidates if not Path(info.filename).name.startswith("._")]
+    if not candidates:
         names = ", ".join(info.filename for info in archive.infolist()[:5]) or "nothing"
         raise DataError(f"{path} has no {split} JSON (it has {names}). Use task1_classic_classification.zip.")
-    if wanted[0].file_size > _MAX_JSON_BYTES:
+    if candidates[0].file_size > _MAX_JSON_BYTES:
         raise DataError(
-            f"{wanted[0].filename} in {path} declares {wanted[0].file_size:,} bytes, so it is not a CalMS21 file."
+            f"{candidates[0].filename} in {path} declares {candidates[0].file_size:,} bytes, so it is not a CalMS21 file."
         )
-    return wanted[0]
+    return candidates[0]
 
 
 @contextmanager
@@ -123,7 +123,6 @@ def _stream_trials(stream: _CountingStream, path: Path) -> Iterator[tuple[str, A
 
 
 Split = Literal["train", "test"]
-ProgressCallback = Callable[[float, str], None]
 
 LABEL_NAMES = ("attack", "investigation", "mount", "other")
 ANIMALS = ("resident", "intruder")  # mouse 0 is the black resident, mouse 1 the white intruder

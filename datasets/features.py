@@ -56,22 +56,17 @@ def body_axis(parts: Sequence[str]) -> BodyAxis:
     """Return the body's axis by part names, or else with the first part as front and the last as rear."""
     if len(parts) < 2:
         raise DataError(f"Features need at least two body parts to find an animal's heading; there is {len(parts)}.")
-    rear = _first_match(parts, _REAR, avoid=())
-    known = rear is not None
-    rear_index = rear if rear is not None else len(parts) - 1
-    front = _first_match(parts, _FRONT, avoid=(rear_index,))
-    tip = _first_match(parts, _NOSE, avoid=(rear_index,))
-    if front is None or tip is None or not known:
+    rear = _first_match(parts, _REAR)
+    front, tip = (_first_match(parts, patterns, avoid=rear) for patterns in (_FRONT, _NOSE))
+    if rear is None or front is None or tip is None:
         return BodyAxis(0, 0, len(parts) - 1)
-    return BodyAxis(tip, front, rear_index)
+    return BodyAxis(tip, front, rear)
 
 
-def _first_match(parts: Sequence[str], patterns: Iterable[str], avoid: tuple[int, ...]) -> int | None:
-    for pattern in patterns:
-        for i, part in enumerate(parts):
-            if i not in avoid and re.search(pattern, part.strip().lower().replace("_", " ")):
-                return i
-    return None
+def _first_match(parts: Sequence[str], patterns: Iterable[str], avoid: int | None = None) -> int | None:
+    plain = [part.strip().lower().replace("_", " ") for part in parts]
+    matches = (i for pattern in patterns for i, part in enumerate(plain) if i != avoid and re.search(pattern, part))
+    return next(matches, None)
 
 
 _LENGTHS = ("x", "y", "length", "nose-nose", "nose-tail", "distance")

@@ -89,9 +89,9 @@ class Table:
             qualities += channel_quality(self._read_values((name,)), (name,))
             notes += describe_column(name, self.frame[name], used=True)
         notes += [
-            said
+            note
             for name in columns_with(checked, Role.IGNORE)
-            for said in describe_column(name, self.frame[name], used=False)
+            for note in describe_column(name, self.frame[name], used=False)
         ]
         clock = self.clock(checked, unit)
         if clock is not None:

@@ -78,7 +78,7 @@ def parse_annotation(frame: pd.DataFrame, rate_hz: float, opened: Source) -> Ann
         raise DataError(f"{opened.name} has {frame[one].nunique()} observations. Export each to a separate file.")
     start = next((c for c in columns if _START.search(c)), None)
     stop = next((c for c in columns if _STOP.search(c)), None)
-    what = next((c for wanted in _WHAT for c in columns if re.search(wanted, c.strip(), re.IGNORECASE)), None)
+    what = next((c for pattern in _WHAT for c in columns if re.search(pattern, c.strip(), re.IGNORECASE)), None)
     if start and what and not stop:
         raise DataError(f"{opened.name}: the column {start!r} has the start of bouts, but no column has their end.")
     if start and stop and what:
@@ -113,7 +113,7 @@ def _is_sign(column: pd.Series[Any]) -> bool:
 def _read_events(frame: pd.DataFrame, sign: str, what: str, rate_hz: float, source: Source) -> Annotation:
     """Read a table of start and stop events, as BORIS exports them."""
     columns = [str(column) for column in frame.columns]
-    when = next((c for wanted in _EVENT_TIMES for c in columns if re.match(wanted, c.strip(), re.IGNORECASE)), None)
+    when = next((c for pattern in _EVENT_TIMES for c in columns if re.match(pattern, c.strip(), re.IGNORECASE)), None)
     if when is None:
         raise DataError(f"{source.name}: no column has the times of events. Name one 'time', in seconds.")
     at = numeric_values(frame[when]).astype(float) * (1.0 if re.search("frame|image", when, re.I) else rate_hz)

@@ -133,8 +133,8 @@ def assemble(columns: list[Column], arrays: list[npt.NDArray[Any]], rate_hz: flo
         notes.append(f"{repeated} columns repeat an animal, part and coordinate; the first of each was used")
     if any(axis == "z" for _, _, axis in columns):
         notes.append("the third coordinate (z) was left out")
-    made = KeypointTable(xy, tuple(animals), tuple(parts), scores=scores, name=name, notes=tuple(notes))
-    return finish_table(made, rate_hz)
+    recording = KeypointTable(xy, tuple(animals), tuple(parts), scores=scores, name=name, notes=tuple(notes))
+    return finish_table(recording, rate_hz)
 
 
 def read_deeplabcut_h5(file: h5py.File, source: Source, rate_hz: float | None) -> KeypointTable:
@@ -150,7 +150,7 @@ def read_deeplabcut_h5(file: h5py.File, source: Source, rate_hz: float | None) -
             )
         if "block0_values" not in group or "block0_items_level0" not in group:
             continue
-        wanted: list[Column] = []
+        columns_read: list[Column] = []
         arrays: list[npt.NDArray[Any]] = []
         for block in range(64):
             if f"block{block}_values" not in group:
@@ -172,11 +172,11 @@ def read_deeplabcut_h5(file: h5py.File, source: Source, rate_hz: float | None) -
             if any(len(names) != values.shape[1] for names in columns):
                 raise DataError(f"{source.name}: it names {len(columns[0])} columns but has {values.shape[1]}.")
             animals = columns[-3] if len(columns) > 3 else ["animal"] * values.shape[1]
-            wanted += zip(animals, columns[-2], columns[-1], strict=True)
+            columns_read += zip(animals, columns[-2], columns[-1], strict=True)
             arrays += list(values.T.astype(np.float32))
-        if not wanted or len({len(values) for values in arrays}) != 1 or len(arrays[0]) == 0:
+        if not columns_read or len({len(values) for values in arrays}) != 1 or len(arrays[0]) == 0:
             raise DataError(f"{source.name} has no frames.")
-        return assemble(wanted, arrays, rate_hz, source.name)
+        return assemble(columns_read, arrays, rate_hz, source.name)
     raise DataError(f"{source.name} is neither a SLEAP analysis (tracks, node_names) nor a DeepLabCut table.")
 
 
@@ -206,22 +206,22 @@ def _split_animals(stems: list[str]) -> dict[str, tuple[str, str]]:
     """Return (animal, part) of each name; its first or last word is the animal if all animals then have the same parts."""
     sides = {"left", "right", "l", "r", "front", "back", "fore", "hind", "upper", "lower", "top", "bottom", "tail"}
     for at in (-1, 0):
-        made: dict[str, tuple[str, str]] = {}
+        split: dict[str, tuple[str, str]] = {}
         for stem in stems:
             words = re.split(r"[ _.\-]+", stem)
             if len(words) < 2:
                 break
-            made[stem] = (words[at], " ".join(words[:-1] if at == -1 else words[1:]))
+            split[stem] = (words[at], " ".join(words[:-1] if at == -1 else words[1:]))
         parts: dict[str, set[str]] = {}
-        for animal, part in made.values():
+        for animal, part in split.values():
             parts.setdefault(animal, set()).add(part)
-        alike = len(made) == len(stems) and len({frozenset(its) for its in parts.values()}) == 1
+        alike = len(split) == len(stems) and len({frozenset(its) for its in parts.values()}) == 1
         # ear left and hip left are two parts, not two animals
-        only_sides = all(part.lower() in sides for _, part in made.values())
+        only_sides = all(part.lower() in sides for _, part in split.values())
         if alike and len(parts) <= 8 and not only_sides and not sides & {animal.lower() for animal in parts}:
             if len(parts) == 1 and not next(iter(parts)).isdigit():
                 continue  # a shared word is not an animal, unless it is a number
-            return {stem: (f"animal {a}" if a.isdigit() else a, part) for stem, (a, part) in made.items()}
+            return {stem: (f"animal {a}" if a.isdigit() else a, part) for stem, (a, part) in split.items()}
     return {stem: ("animal", stem.replace("_", " ")) for stem in stems}
 
 

@@ -22,7 +22,7 @@ from .source import BoundedStream, Source, brief, refuse_damage
 _DELIMITERS = (",", ";", "\t", "|")
 SPACES = r"\s+"
 _SEPARATOR_LINE = re.compile(r"""^\s*["']?sep=([,;|\t])["']?[\s;,]*$""", re.IGNORECASE)
-_MOST_PREAMBLE = 50
+_MOST_PREAMBLE = 50  # lines before the header
 _NUMBER = re.compile(r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$")
 _COMMA_NUMBER = re.compile(r"^\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*$")
 MISSING = (
@@ -82,8 +82,8 @@ def sniff(source: Source) -> Layout:
 
 def _first_line(lines: list[str], start: int) -> int:
     """Return the index of the first line that is neither blank nor a comment."""
-    wanted = (i for i, line in enumerate(lines) if i >= start and line.strip() and not line.lstrip().startswith("#"))
-    return next(wanted, len(lines))
+    content = (i for i, line in enumerate(lines) if i >= start and line.strip() and not line.lstrip().startswith("#"))
+    return next(content, len(lines))
 
 
 def _is_header(cells: tuple[str, ...]) -> bool:
@@ -179,7 +179,7 @@ def unique_names(names: list[str] | tuple[str, ...]) -> tuple[list[str], list[st
 
 # ---- reading --------------------------------------------------------------------------------------------------------
 _DELIMITER_NAMES = {"\t": "tabs", SPACES: "spaces"}
-_MOST_LINES_ABOVE = 50  # before a table
+
 _CHUNK_ROWS = 100_000
 # Pandas' fast number parser overruns its memory on exponents of many digits and crashes the server; its exact parser takes
 # the GIL for every number. So insert a mark between the e and five possible digits or signs (including quotes and zero
@@ -294,7 +294,7 @@ def _explain(message: str, layout: Layout) -> str:
     if found:
         line = int(found[2]) + layout.skipped
         advice = "Correct the line, or its quotes."
-        if layout.has_header and int(found[2]) <= 1 + _MOST_LINES_ABOVE and int(found[3]) > len(layout.header):
+        if layout.has_header and int(found[2]) <= 1 + _MOST_PREAMBLE and int(found[3]) > len(layout.header):
             advice = "Remove lines above it that are not part of the table, or correct the line or its quotes."
         return f"line {line} has {found[3]} fields where {found[1]} are expected. {advice}"
     return f"the text cannot be split into rows and columns ({message.strip()})."

@@ -174,11 +174,11 @@ def _read_parquet(source: Source) -> tuple[pd.DataFrame, list[str]]:
         n_rows = about.num_rows
         unpacked = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
         notes = []
-        wanted = [field.name for field in schema if not pa.types.is_nested(field.type)]
+        simple = [field.name for field in schema if not pa.types.is_nested(field.type)]
         if dropped := [field.name for field in schema if pa.types.is_nested(field.type)]:
             notes.append(f"columns of lists or records were left out: {', '.join(dropped[:5])}")
-        source.check_size(n_rows, len(wanted), unpacked)
-        for batch in file.iter_batches(batch_size=100_000, columns=wanted):
+        source.check_size(n_rows, len(simple), unpacked)
+        for batch in file.iter_batches(batch_size=100_000, columns=simple):
             piece = batch.to_pandas(ignore_metadata=True)  # a stored pandas index becomes a column
             piece.columns = pd.Index(unique_names(batch.schema.names)[0])
             pieces.append(compact(piece))

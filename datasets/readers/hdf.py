@@ -104,8 +104,8 @@ def read_analysis(file: h5py.File, source: Source, rate_hz: float | None) -> Key
         pairs = read_array(file, "edge_inds", source)
         if pairs.ndim == 2 and pairs.shape[1] == 2:
             edges = _valid_edges(pairs.tolist(), len(parts))
-    made = KeypointTable(_to_float32(xy), tuple(animals), tuple(parts), scores=scores, edges=edges, name=source.name)
-    return finish_table(made, rate_hz)
+    table = KeypointTable(_to_float32(xy), tuple(animals), tuple(parts), scores=scores, edges=edges, name=source.name)
+    return finish_table(table, rate_hz)
 
 
 def _to_float32(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
@@ -166,8 +166,8 @@ def read_project(file: h5py.File, source: Source, rate_hz: float | None) -> Keyp
     if untracked:
         notes = (*notes, "some instances have no track and are identified by their order in the frame")
     names = _track_names(file, n_tracks, source)
-    made = KeypointTable(xy, tuple(names), tuple(parts), scores=scores, edges=edges, name=source.name, notes=notes)
-    return finish_table(made, rate_hz)
+    recording = KeypointTable(xy, tuple(names), tuple(parts), scores=scores, edges=edges, name=source.name, notes=notes)
+    return finish_table(recording, rate_hz)
 
 
 def _skeleton(file: h5py.File, source: Source) -> tuple[list[str], tuple[tuple[int, int], ...]]:

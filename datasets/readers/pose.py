@@ -66,16 +66,12 @@ class KeypointTable:
                 f"Recording {self.name!r}: keypoints have shape {shape}; expected [time, {expected[0]} animals, "
                 f"x and y, {expected[2]} parts] with at least one frame."
             )
-        if self.scores is not None and np.shape(self.scores) != (shape[0], shape[1], shape[3]):
-            raise DataError(
-                f"Recording {self.name!r}: scores have shape {np.shape(self.scores)}; "
-                f"expected [{shape[0]}, {shape[1]}, {shape[3]}]."
-            )
-        if self.filled is not None and np.shape(self.filled) != (shape[0], shape[1], shape[3]):
-            raise DataError(
-                f"Recording {self.name!r}: filled has shape {np.shape(self.filled)}; "
-                f"expected [{shape[0]}, {shape[1]}, {shape[3]}]."
-            )
+        for field_name, values in (("scores", self.scores), ("filled", self.filled)):
+            if values is not None and np.shape(values) != (shape[0], shape[1], shape[3]):
+                raise DataError(
+                    f"Recording {self.name!r}: the shape of {field_name} is {np.shape(values)}; "
+                    f"expected [{shape[0]}, {shape[1]}, {shape[3]}]."
+                )
         if self.labels is not None and np.shape(self.labels) != (shape[0],):
             raise DataError(
                 f"Recording {self.name!r} has {np.shape(self.labels)[0]} labels for {shape[0]} frames; expected one per frame."

@@ -90,8 +90,8 @@ def parse_times(text: pd.Series[Any]) -> pd.Series[Any] | None:
 
 def is_time_column(column: pd.Series[Any]) -> bool:
     """Return True if nearly all of a sample of a text column are dates or times with colons."""
-    there = column.dropna()
-    sample = there.iloc[np.unique(np.linspace(0, len(there) - 1, _SAMPLE).astype(int))].astype(str)
+    present = column.dropna()
+    sample = present.iloc[np.unique(np.linspace(0, len(present) - 1, _SAMPLE).astype(int))].astype(str)
     if sample.str.contains(r"\d[:./-]\d", regex=True).mean() < 0.9:  # "5 days" is not a time of day
         return False
     found = parse_times(sample)
@@ -195,9 +195,9 @@ def check_roles(frame: pd.DataFrame, roles: Mapping[str, Role | str]) -> dict[st
     return checked
 
 
-def columns_with(roles: Mapping[str, Role], *wanted: Role) -> list[str]:
+def columns_with(roles: Mapping[str, Role], *accepted: Role) -> list[str]:
     """Return the columns with one of these roles, in table order."""
-    return [name for name, role in roles.items() if role in wanted]
+    return [name for name, role in roles.items() if role in accepted]
 
 
 def numeric_values(column: pd.Series[Any]) -> npt.NDArray[np.float64] | npt.NDArray[np.float32]:
