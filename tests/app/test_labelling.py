@@ -62,7 +62,7 @@ def test_marks_of_the_desk_are_kept_with_those_of_other_trials(engine, desk):
         ([[390, 500, "rest"]], "last frame is 399"),
         ([[30, 60, " "]], "has no label"),
         ([[10 * i, 10 * i + 5, f"label {i}"] for i in range(13)], "at most 12"),
-        ([7], "no marks"),
+        ([7], "not marks"),
         (7, "not iterable"),
     ],
 )
