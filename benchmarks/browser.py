@@ -143,7 +143,7 @@ def median(moves: Sequence[Any], field: str) -> float:
 
 # ---- a held slider --------------------------------------------------------------------------------------------------
 def hold(page: Page, slider: str, figure: str, values: Sequence[float], seconds: float) -> tuple[float, float]:
-    """Return the median milliseconds from a value to its picture, and pictures per second while dragging back and forth."""
+    """Return the median milliseconds from value to picture, and pictures per second while dragging."""
     page.evaluate("selector => window.gdmWatch(selector)", figure)
     thumb = Thumb(page, slider)
     thumb.press()

@@ -90,5 +90,5 @@ def run_crowd(visitors: Visitors, n: int, seconds: float, every: float) -> dict[
 
 
 def quantile(ordered: list[float], share: float) -> float:
-    """Return the value that a share of the sorted values does not exceed, infinity if there are none."""
+    """Return a quantile of sorted values, infinity if there are none."""
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else float("inf")

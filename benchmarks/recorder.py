@@ -13,7 +13,7 @@ PATIENCE_S = 60.0  # for one fit
 FIGURE = ".st-key-inferred-track .gdm-figure"
 THUMB = 11.25  # width in pixels; the centre stays half of it from both ends of the slider
 
-# `events` has an entry for each drawing of the watched figure. Drawings are compared by content, so redrawing the same
+# `events` has an entry for each drawing of the watched figure. Drawings are compared by content: redrawing the same
 # picture is not a change. A drawing counts in the frame in which it appears.
 SCRIPT = """
 (() => {
@@ -127,7 +127,7 @@ def notes(page: Page) -> dict[str, Any]:
 
 
 def move(page: Page, slider: str, value: float) -> Move:
-    """Drag a slider and wait for the finished fit; a timeout counts with the time waited."""
+    """Drag a slider and wait for the finished fit; timeouts count fully."""
     page.evaluate("selector => window.gdmWatch(selector)", FIGURE)
     before = notes(page)
     drag(page, slider, value)

@@ -144,7 +144,7 @@ _LAYOUT_VERSION = 1
 
 
 def find(folder: str | Path) -> dict[Split, Path]:
-    """Find the official files in a folder: the JSON of each split, or else the zip with both."""
+    """Find each split's JSON in a folder, or else the zip with both."""
     folder = Path(folder)
     found: dict[Split, Path] = {}
     zips = sorted(folder.rglob("*task1*.zip"))
@@ -164,7 +164,7 @@ def load(
     progress: ProgressCallback | None = None,
     reference: Trials | None = None,
 ) -> Trials:
-    """Load the published training (70) or test (19) trials with 28 channels: x and y of each keypoint.
+    """Load the published training (70) or test (19) trials with 28 channels of coordinates.
 
     The paper divides by the image size and then standardises. Models standardise by their training data themselves, so
     `scaling="image"` suits them; "standardised" standardises by `reference`, the training trials with image scaling.
@@ -184,7 +184,7 @@ def load_recordings(
     cache_folder: str | Path | None = None,
     progress: ProgressCallback | None = None,
 ) -> KeypointSet:
-    """Load the recordings of a split with keypoints in pixels, scores and labels, converting them on first use.
+    """Load a split's recordings with keypoints in pixels, scores and labels, converting on first use.
 
     source         the official JSON or zip, or a folder with them
     cache_folder   folder of converted arrays; by default in the data folder
@@ -214,7 +214,7 @@ def convert(
     cache_folder: str | Path | None = None,
     progress: ProgressCallback | None = None,
 ) -> Path:
-    """Convert the official file to a folder of arrays, unless it exists, and return the folder.
+    """Convert the official file to a folder of arrays if needed, and return it.
 
     source         the official JSON or zip, or a folder with them
     split          "train" or "test"
@@ -286,7 +286,7 @@ def _read_trials(path: Path, split: Split, progress: ProgressCallback | None) ->
 
 
 def _parse_trial(name: str, record: Any, path: Path) -> TrialArrays:
-    """Convert the record of a trial to arrays, with notes on irregularities of the published files."""
+    """Convert a trial's record to arrays, noting irregularities of the published files."""
     where = f"{path}: trial {name!r}"
     if not isinstance(record, dict) or "keypoints" not in record:
         raise DataError(f"{where} has no keypoints. {_NOT_READABLE}")

@@ -151,7 +151,7 @@ def read_file(
 
 
 def read_poses(given: PathOrFile, name: str, rate_hz: float | None = None) -> keypoints.KeypointTable | None:
-    """Return the poses of a recording that `read_file` found, or None for a file without poses.
+    """Return the poses of a recording in a file, or None without poses.
 
     given     a path, or an open file with a name
     name      name of the recording
@@ -192,7 +192,7 @@ def drop_unseen_features(found: Mapping[str, Trial]) -> dict[str, Trial]:
 
 
 def read_states(paths: Iterable[PathOrFile], rate_hz: float) -> tuple[dict[str, npt.NDArray[Any]], dict[int, str]]:
-    """Read states that another tool found: recording -> states, and number -> name for named states.
+    """Read recording -> states of another tool, and number -> name of named states.
 
     An NPZ has an array for each recording: integer states [T] (-1 unlabelled) or soft states [T, K]. Other files are BORIS
     exports, tables of bouts, or tables with a label per row; a column "recording" or "Observation id" separates recordings.

@@ -53,7 +53,7 @@ class BodyAxis:
 
 
 def body_axis(parts: Sequence[str]) -> BodyAxis:
-    """Return the body's axis by part names, or else with the first part as front and the last as rear."""
+    """Return the body's axis by part names, or else the first and last parts."""
     if len(parts) < 2:
         raise DataError(f"Features need at least two body parts to find an animal's heading; there is {len(parts)}.")
     rear = _first_match(parts, _REAR)
@@ -106,7 +106,7 @@ def egocentric_features(table: Tracked) -> tuple[npt.NDArray[np.float32], tuple[
 
 
 def add_units(channels: Sequence[str], unit: str) -> dict[str, str]:
-    """Return channel -> channel with its unit, for the lengths and speeds among channels of poses."""
+    """Return channel -> channel with unit, for lengths and speeds."""
     units = {end: unit for end in _LENGTHS} | {end: f"{unit}/s" for end in _SPEEDS}
     found = {name: units.get(name.rsplit(" ", 1)[-1], units.get(" ".join(name.split(" ")[-2:]))) for name in channels}
     return {name: f"{name} ({its})" for name, its in found.items() if unit and its}
@@ -143,7 +143,7 @@ def _pair_features(
 
 
 def _centre(xy: Floats) -> Floats:
-    """Return the mean of the visible parts [T, A, 2], or NaN if more than half are missing."""
+    """Return the mean visible part [T, A, 2], NaN if more than half are missing."""
     seen = np.isfinite(xy)
     count = seen.sum(axis=3)
     total = np.where(seen, xy, 0).sum(axis=3)
@@ -151,7 +151,7 @@ def _centre(xy: Floats) -> Floats:
 
 
 def _change(values: Floats, lag: int) -> Floats:
-    """Return the change per frame over the last `lag` frames, fewer at the start; NaN in the first frame."""
+    """Return the change per frame over up to `lag` frames, NaN in the first."""
     back = np.maximum(np.arange(len(values)) - lag, 0)
     span = np.maximum(np.arange(len(values)) - back, 1).reshape(-1, *[1] * (values.ndim - 1))
     change = (values - values[back]) / span
@@ -171,7 +171,7 @@ def _turning_speed(facing: Floats, lag: int) -> Floats:
 
 
 def _elongation(xy: Floats) -> Floats:
-    """Return half the log ratio [T] of the larger to the smaller variance of the parts; NaN for fewer than three parts."""
+    """Return the log ratio [T] of the parts' long to short axis, NaN below three."""
     seen = np.isfinite(xy[:, 0]) & np.isfinite(xy[:, 1])  # [T, P]
     count = seen.sum(axis=1)
     points = np.where(seen[:, None], xy, 0)

@@ -116,7 +116,7 @@ def _read_rate(table: Table, recordings: tuple[tuple[str, int], ...]) -> float |
 
 
 def looks_like_keypoints(table: Table) -> bool:
-    """Return True if the columns of a table are tracked body parts, which `from_table` can convert.
+    """Return True if a table's columns are tracked body parts, for `from_table`.
 
     At least two parts need numeric columns named like nose_x and nose_y, or mouse1_nose_x. Sensors with axes (acc_x,
     gyro_y) do not count.
@@ -130,7 +130,7 @@ def looks_like_keypoints(table: Table) -> bool:
 
 
 def from_table(table: Table, rate_hz: float | None = None) -> KeypointTable | None:
-    """Make keypoints from a table with columns named by part and coordinate, or return None for fewer than two parts.
+    """Make keypoints from columns named by part and coordinate; None below two parts.
 
     Labels come from the column with the role label. Columns such as recording or animal separate recordings, which
     `KeypointTable.split` returns.
@@ -154,7 +154,7 @@ def from_table(table: Table, rate_hz: float | None = None) -> KeypointTable | No
 
 
 def _group_recordings(table: Table) -> tuple[npt.NDArray[np.int64], tuple[tuple[str, int], ...], list[str]]:
-    """Return the rows ordered by recording, the (name, number of rows) of each if several, and notes."""
+    """Return rows ordered by recording, (name, rows) of each if several, and notes."""
     group = next(iter(columns_with(table.roles, Role.GROUP)), None)
     used, others = find_recording_columns(table.frame) if group is not None else ([], [])
     if group is not None and group not in (*used, *others) and table.frame[group].nunique() > 1:

@@ -63,7 +63,7 @@ class Marks:
         return tuple((where[mark.recording], mark.start, mark.stop, numbers[mark.label]) for mark in self.marks)
 
     def labels(self, trials: Trials) -> tuple[list[npt.NDArray[np.int64]], tuple[str, ...]]:
-        """Return the labels [T] of each trial, -1 where unlabelled, and their names, as `LabelModel.fit` takes them.
+        """Return each trial's labels [T], -1 if unlabelled, and their names, for `LabelModel.fit`.
 
         Raises
         ------

@@ -94,7 +94,7 @@ def simulate_recordings(n_trials: int = 8, n_frames: int | Sequence[int] = 3000,
 
 
 def simulate_training_set(seed: int = 0, n_frames: int = 507_738, n_trials: int = 70) -> Trials:
-    """Simulate trials with the number, total length and spread of lengths of the real training set, for benchmarks.
+    """Simulate trials as many and as long as the real training set, for benchmarks.
 
     seed       seed of the simulation
     n_frames   total number of frames
@@ -110,7 +110,7 @@ def simulate_training_set(seed: int = 0, n_frames: int = 507_738, n_trials: int 
 
 
 def behaviours(n_frames: int, rng: np.random.Generator) -> npt.NDArray[np.int8]:
-    """Simulate labels [T] from a semi-Markov chain with log-normal bouts, starting in "other" like the real trials.
+    """Simulate labels [T] of a semi-Markov chain with log-normal bouts, starting in "other".
 
     n_frames   number of frames, T
     rng        random generator
@@ -140,7 +140,7 @@ def _recording(n_frames: int, rng: np.random.Generator, name: str) -> KeypointTa
 
 
 def _place(centroid: Floats, heading: Floats, bend: Floats, stretch: Floats) -> Floats:
-    """Return bodies [T, 2, 2, 7] with this centroid, stretched, bent at the neck and rotated to the heading."""
+    """Return bodies [T, 2, 2, 7], stretched, bent at the neck, rotated and moved."""
     body = _BODY * stretch[:, :, None, None] ** np.array([1.0, -0.5])[:, None]  # longer is narrower
     head = body[..., :3] - body[..., 3:4]  # nose and ears rotate about the neck
     body[..., :3] = body[..., 3:4] + rotate_points(head, bend)
@@ -219,7 +219,7 @@ def _random_motion(labels: npt.NDArray[np.int8], rng: np.random.Generator) -> tu
 
 
 def _headings(centroid: Floats, apart: Floats, weight: Floats, clock: Floats, rng: np.random.Generator) -> Floats:
-    """Return the heading [T, 2] of each mouse: towards the partner, parallel to it, or along its own path."""
+    """Return headings [T, 2]: towards the partner, parallel to it, or along the path."""
     toward = apart / np.maximum(np.linalg.norm(apart, axis=1, keepdims=True), 1e-9)  # [T, 2]
     velocity = _smooth(np.gradient(centroid, axis=0), 6.0)  # [T, mouse, 2]
     whim = _smooth_paths(clock, 120.0, 4, rng).reshape(len(apart), 2, 2)
@@ -238,17 +238,17 @@ def _headings(centroid: Floats, apart: Floats, weight: Floats, clock: Floats, rn
 
 
 def _clock(n: int, lively: Floats, rng: np.random.Generator) -> Floats:
-    """Return the clock [T] of the paths, which runs fast in running mice and slowly in resting ones."""
+    """Return the clock [T] of the paths, fast while running and slow at rest."""
     pace = np.exp(_PACE_SPREAD * _smooth_paths(np.arange(n, dtype=float), 22.0, 1, rng)[:, 0] - _PACE_SPREAD**2 / 2)
     pace = np.minimum(pace, _FASTEST)
     return np.cumsum(pace * lively)
 
 
 def _smooth_paths(clock: Floats, scale: float, n_paths: int, rng: np.random.Generator) -> Floats:
-    """Draw smooth Gaussian paths [T, n_paths] of unit variance that decorrelate over about `scale` units of the clock."""
+    """Draw smooth unit-variance Gaussian paths [T, n_paths] with correlation time `scale`."""
     step = scale / 6.0
     knots = int(np.ceil(clock[-1] / step)) + 2
-    margin = 20  # beyond the filter's reach, so that both ends have unit variance
+    margin = 20  # beyond the filter's reach, for unit variance at both ends
     path = _smooth(rng.standard_normal((knots + 2 * margin, n_paths)), 4.0, "reflect")[margin:-margin]
     path *= np.sqrt(2 * np.sqrt(np.pi) * 4.0)  # restores unit variance after the filter
     at = clock / step

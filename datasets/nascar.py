@@ -126,7 +126,7 @@ PRESETS: dict[str, NascarParameters] = {
 def parameters(setting: str = "standard", **changes: Any) -> NascarParameters:
     """Return a preset with changes.
 
-    setting   "standard", "soft" or "variable_speed", or one of them with "_appendix" (docs/scores.md)
+    setting   "standard", "soft" or "variable_speed", optionally with "_appendix" (docs/scores.md)
     changes   fields of `NascarParameters`
     """
     if setting not in PRESETS:
@@ -169,7 +169,7 @@ def simulate(
 def train_test(
     setting: str = "standard", seed: int = 0, T: int = 1000, emission: npt.ArrayLike | None = None, **changes: Any
 ) -> tuple[Trial, Trial]:
-    """Simulate a training trial with `seed` and a test trial with 100 + `seed`, with the same emission matrix.
+    """Simulate training and test trials (seeds `seed` and 100 + `seed`) with one emission.
 
     setting   "standard", "soft" or "variable_speed", optionally with "_appendix" (docs/scores.md)
     T         number of samples of each
@@ -184,7 +184,7 @@ def train_test(
 
 
 def paper_train_test(setting: str = "standard", T: int = 1000, **changes: Any) -> tuple[Trial, Trial]:
-    """Simulate the training and test trial of the paper's notebooks: seeds 0 and 1, with the same emission.
+    """Simulate the paper's training and test trials: seeds 0 and 1, one emission.
 
     On the standard tracks, the notebooks' test trial is the path of the training trial with new observation noise.
 
@@ -202,7 +202,7 @@ def paper_train_test(setting: str = "standard", T: int = 1000, **changes: Any) -
 def _simulate(
     chosen: NascarParameters, T: int, seeds: tuple[int, int, int], name: str, given: npt.ArrayLike | None = None
 ) -> Trial:
-    """Simulate a trial from the seeds of path, emission and noise, or with a given emission matrix."""
+    """Simulate a trial from three seeds, or with a given emission matrix."""
     if int(T) != T or T < 1:
         raise ConfigError(f"T is {T}; it must be an integer of at least 1.")
     T, (path, emission_seed, noise_seed) = int(T), seeds
@@ -236,7 +236,7 @@ def _check_emission(given: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def _path(chosen: NascarParameters, T: int, seed: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Simulate z [T, K] and x [T, 2]; a loop over plain floats is fastest here."""
+    """Simulate z [T, K] and x [T, 2] in a fast loop over floats."""
     W, w = chosen.transitions()
     A, b = chosen.dynamics()
     gamma, tau = chosen.gamma, chosen.tau

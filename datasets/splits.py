@@ -20,7 +20,7 @@ _FIRST, _LAST = f"first {round(100 * (1 - HELD_OUT))} %", f"last {round(100 * HE
 
 
 def split_recording(table: KeypointTable) -> tuple[KeypointSet, KeypointSet]:
-    """Split several recordings into the first and the last ones, or a single recording in time."""
+    """Split recordings into first and last ones, or a single recording in time."""
     if table.recordings:
         tables, n = table.split(), _count_held_out(len(table.recordings))
         return KeypointSet(tables[:-n], table.name), KeypointSet(tables[-n:], table.name)
@@ -31,7 +31,7 @@ def split_recording(table: KeypointTable) -> tuple[KeypointSet, KeypointSet]:
 
 
 def split_trials(trials: Trials) -> tuple[Trials, Trials]:
-    """Split several trials into the first and the last ones, or a single trial in time."""
+    """Split trials into first and last ones, or a single trial in time."""
     if len(trials) > 1:
         n = _count_held_out(len(trials))
         return replace(trials, trials=trials.trials[:-n]), replace(trials, trials=trials.trials[-n:])

@@ -41,7 +41,7 @@ def cache_dir(name: str) -> Path:
 
 
 def files_below(endings: tuple[str, ...]) -> list[str]:
-    """List files in the data folder with these endings, except caches and hidden files, up to MOST_FILES."""
+    """List up to MOST_FILES files of the user with these endings in the data folder."""
     root, found = data_dir(), list[str]()
     for path in sorted(root.rglob("*")):
         inside = path.relative_to(root)
@@ -90,7 +90,7 @@ def describe_write_error(error: BaseException) -> str:
 
 @contextmanager
 def file_lock(path: Path, timeout_s: float, what: str, waiting: Callable[[], None] | None = None) -> Iterator[None]:
-    """Hold a lock between processes and threads on this machine; it is released if its holder dies.
+    """Hold a lock between processes and threads, released if its holder dies.
 
     `waiting()` is called repeatedly until the lock is acquired, and may raise to stop waiting.
     """

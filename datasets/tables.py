@@ -57,7 +57,7 @@ class Table:
         return len(self.frame)
 
     def clock(self, roles: Mapping[str, Role | str] | None = None, unit: TimeUnit = "auto") -> Clock | None:
-        """Return the clock of the time column, or None without one. Steps between groups do not count.
+        """Return the clock of the time column, or None; steps between groups do not count.
 
         roles   column -> role, instead of the guesses; other columns are ignored
         unit    unit of the time column; "auto" guesses
@@ -187,7 +187,7 @@ class Table:
         return codes.astype(np.int64), tuple(format_cell(value) for value in words)
 
     def _groups(self, roles: Mapping[str, Role]) -> list[tuple[str, npt.NDArray[np.int64]]]:
-        """Return (name, rows) of each trial in order of appearance; rows without a group are left out."""
+        """Return (name, rows) of each trial in order of appearance, without ungrouped rows."""
         name = columns_with(roles, Role.GROUP)
         if not name:
             return [(self.name, np.arange(self.n_rows))]
@@ -233,7 +233,7 @@ def read(
 
 
 def _start_time(clock: Clock, rows: npt.NDArray[np.int64], rate: float, in_order: bool) -> float:
-    """Return the time of the first row, in seconds on the file's clock; `in_order` if rows will be sorted."""
+    """Return the first time in seconds on the file's clock, sorted if `in_order`."""
     known = clock.seconds[rows]
     known = known[np.isfinite(known)]
     if clock.start is None or not len(known):
@@ -251,7 +251,7 @@ def _resample_trial(
     max_gap: float,
     where: str,
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None, npt.NDArray[np.int64] | None]:
-    """Resample one trial to fixed steps, without rows that have no time, after sorting by time."""
+    """Resample one trial to fixed steps after sorting; rows without time are dropped."""
     known = np.flatnonzero(np.isfinite(seconds))
     if len(known) < 2:
         raise DataError(f"{where}: resampling needs at least two rows with a time.")

@@ -49,7 +49,7 @@ class Annotation:
 def read_annotation(
     source: Readable, rate_hz: float, name: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Annotation:
-    """Read labels from a text table of bouts, of START and STOP events, or of one label per row.
+    """Read labels from a table of bouts, events, or one label per row.
 
     Bouts are in seconds, or in frames if their columns are named so. Rows without a behaviour are unlabelled. Rows with a
     clock of a different rate than `rate_hz` apply until the next row.
@@ -176,7 +176,7 @@ def _is_decimal(text: str) -> bool:
 
 
 def _spread_over_frames(frame: pd.DataFrame, rows: Annotation, rate_hz: float) -> Annotation:
-    """Convert labels of rows to labels of frames, if a time column has a different rate."""
+    """Convert labels of rows to frames if a time column has another rate."""
     when = next((str(c) for c in frame.columns if re.match(r"(time|timestamp|seconds?)\b", str(c), re.I)), None)
     if when is None or len(frame) < 2:
         return rows

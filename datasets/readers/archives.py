@@ -38,7 +38,7 @@ def open_archive(source: Source) -> Iterator[zipfile.ZipFile]:
 
 
 def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, source: Source) -> bytes:
-    """Return the content of a member, or raise DataError if its size differs from the declared one."""
+    """Return a member's content; raise DataError unless it has the declared size."""
     with refuse_damage(f"{source.name}: the part {info.filename!r} is damaged"), archive.open(info) as member:
         data = member.read(info.file_size + 1)
     if len(data) != info.file_size:
@@ -104,7 +104,7 @@ def to_strings(array: npt.NDArray[Any]) -> list[str]:
 
 
 def pop_unit(arrays: dict[str, npt.NDArray[Any]]) -> str:
-    """Remove and return the unit that all values of an NPZ share, or an empty string."""
+    """Remove and return the common unit of an NPZ, or an empty string."""
     key = next((key for key in ("units", "unit") if key in arrays and len(set(to_strings(arrays[key]))) == 1), "")
     return to_strings(arrays.pop(key))[0] if key else ""
 
@@ -152,7 +152,7 @@ _BEHAVIOURS = ("vocab", "label_names", "behaviours", "behaviors", "names")
 
 
 def read_pose_arrays(source: Source, rate_hz: float | None) -> KeypointTable:
-    """Read keypoints [T, animals, 2, parts], with optional scores, labels, names, frame rate or times, and unit.
+    """Read keypoints [T, animals, 2, parts] with optional scores, labels, names, times and unit.
 
     rate_hz   frames per second; None uses the file's rate
     """
@@ -192,7 +192,7 @@ def read_pose_arrays(source: Source, rate_hz: float | None) -> KeypointTable:
 
 
 def _read_rate_and_start(arrays: dict[str, npt.NDArray[Any]], n: int) -> tuple[float | None, float]:
-    """Return the frame rate (or None) and start time, from `fps` or the times of frames."""
+    """Return frame rate (or None) and start time from `fps` or `time`."""
     fps, time = arrays.get("fps"), arrays.get("time", arrays.get("timestamps"))
     if fps is not None and fps.size == 1 and fps.dtype.kind in "fiu" and 0 < float(fps.ravel()[0]) < np.inf:
         return float(fps.ravel()[0]), 0.0
@@ -206,7 +206,7 @@ def _read_rate_and_start(arrays: dict[str, npt.NDArray[Any]], n: int) -> tuple[f
 
 
 def _names(arrays: dict[str, npt.NDArray[Any]], keys: Sequence[str], n: int, what: str, notes: list[str]) -> list[str]:
-    """Return n names from the first of these arrays, or else numbered names, with a note if an array does not fit."""
+    """Return n names from these arrays, or numbered names with a note."""
     key = next((key for key in keys if key in arrays), None)
     if key is None:
         return _number_names(what, n)

@@ -35,7 +35,7 @@ def looks_like_deeplabcut(layout: Layout) -> bool:
 
 
 def _header_rows(layout: Layout) -> dict[str, int] | None:
-    """Return the row of each header level, found by the names in the first column or by content."""
+    """Return the row of each header level, by first column or content."""
     found: dict[str, int] = {}
     top = layout.rows[:6]
     for i, row in enumerate(top):
@@ -181,7 +181,7 @@ def read_deeplabcut_h5(file: h5py.File, source: Source, rate_hz: float | None) -
 
 
 def flat_columns(names: list[str]) -> list[Column] | None:
-    """Return (animal, part, axis) of columns such as nose_x, mouse1_nose_y or Ear_left_2_p, or None for other tables.
+    """Return (animal, part, axis) of columns such as mouse1_nose_y, or None for other tables.
 
     Other columns get ("", "", "").
     """
@@ -203,7 +203,7 @@ def flat_columns(names: list[str]) -> list[Column] | None:
 
 
 def _split_animals(stems: list[str]) -> dict[str, tuple[str, str]]:
-    """Return (animal, part) of each name; its first or last word is the animal if all animals then have the same parts."""
+    """Return (animal, part) of each name if a first or last word separates animals."""
     sides = {"left", "right", "l", "r", "front", "back", "fore", "hind", "upper", "lower", "top", "bottom", "tail"}
     for at in (-1, 0):
         split: dict[str, tuple[str, str]] = {}
@@ -226,7 +226,7 @@ def _split_animals(stems: list[str]) -> dict[str, tuple[str, str]]:
 
 
 def read_flat(frame: pd.DataFrame, rate_hz: float | None, name: str) -> KeypointTable | None:
-    """Read a recording from a table with columns named by part and coordinate, or return None."""
+    """Read a table with columns named by part and coordinate, or return None."""
     columns = flat_columns([str(column) for column in frame.columns])
     if columns is None:
         return None

@@ -129,7 +129,7 @@ def _encoding(head: bytes, source: Source) -> str:
 
 
 def _delimiter(lines: list[str], choices: tuple[str, ...], source: Source) -> tuple[str, list[tuple[str, ...]]]:
-    """Return the delimiter that splits most lines into equally many fields, else spaces, and the rows."""
+    """Return the delimiter that splits lines most evenly, and the rows."""
     best: tuple[float, str, list[tuple[str, ...]]] | None = None
     for delimiter in choices:
         rows = _split(lines, delimiter, source)

@@ -22,7 +22,7 @@ _LEAST_VARIANCE = 1e-4  # of any combination of parts, as a share of the largest
 
 
 def fill_parts(xy: Floats, rate_hz: float, longest_seconds: float) -> tuple[npt.NDArray[np.float32], Bool]:
-    """Return keypoints [T, A, 2, P] with gaps filled, and a mask [T, A, P] of the parts that were filled.
+    """Return filled keypoints [T, A, 2, P], and the mask [T, A, P] of filled parts.
 
     The parts of an animal follow a random walk whose steps are correlated, since they move and turn together. Gaps
     longer than `longest_seconds`, at either end, or of a whole animal for over 3 s stay missing.
@@ -45,7 +45,7 @@ def fill_parts(xy: Floats, rate_hz: float, longest_seconds: float) -> tuple[npt.
 
 
 def _fillable(xy: Floats, rate_hz: float, longest_seconds: float) -> Bool:
-    """Return a mask [T, P] of the missing parts of one animal [T, 2, P] to fill."""
+    """Return a mask [T, P] of the gaps of one animal to fill."""
     missing: Bool = np.asarray(~np.isfinite(xy).all(axis=1))
     absent = gap_lengths(np.asarray(missing.all(axis=1))) > round(min(longest_seconds, MOST_ABSENT_SECONDS) * rate_hz)
     fillable = missing & ~absent[:, None]
@@ -60,7 +60,7 @@ def _fillable(xy: Floats, rate_hz: float, longest_seconds: float) -> Bool:
 
 
 def _fit_walk(xy: Floats, lag: int) -> tuple[FactorModel, Floats, float]:
-    """Fit a random walk to one animal's parts [T, 2, P]; return it with the centre and scale of its units.
+    """Fit a random walk to an animal's parts [T, 2, P], with centre and scale.
 
     With x + iy as a complex number per part, the covariance of steps does not depend on the heading.
     """

@@ -25,7 +25,7 @@ Row = tuple[Any, ...]
 
 
 def read_workbook(source: Source, sheet: str | None) -> tuple[pd.DataFrame, list[str], tuple[str, ...], str]:
-    """Return the table of a sheet, notes, the names of all sheets, and the name of the sheet that was read.
+    """Return a sheet's table, notes, the names of all sheets, and its name.
 
     By default it is the first sheet with a numeric column, since a sheet of remarks often comes first.
     """
@@ -51,7 +51,7 @@ def read_workbook(source: Source, sheet: str | None) -> tuple[pd.DataFrame, list
 
 
 def _choose_sheet(pages: list[Any], source: Source) -> tuple[pd.DataFrame, list[str], str]:
-    """Read the first sheet with a numeric column, or else the first with a header and a row."""
+    """Read the first sheet with a numeric column, or else the first table."""
     best: tuple[pd.DataFrame, list[str], str] | None = None
     for page in pages:
         rows = _read_rows(page, source)
@@ -74,7 +74,7 @@ def _choose_sheet(pages: list[Any], source: Source) -> tuple[pd.DataFrame, list[
 
 
 def _read_rows(page: Any, source: Source) -> list[Row]:
-    """Return the rows of a sheet without empty rows at either end, padded to one width."""
+    """Return a sheet's rows without empty ends, padded to equal width."""
     rows: list[Row] = []
     width = 0
     for cells in page.iter_rows(values_only=True):
@@ -92,7 +92,7 @@ def _read_rows(page: Any, source: Source) -> list[Row]:
 
 
 def _find_header(rows: list[Row]) -> int:
-    """Return the index of the header: the first full row, if it is text; rows above it have fewer cells."""
+    """Return the index of the header, the first full row, if it is text."""
     filled = [sum(cell is not None for cell in row) for row in rows[: 4 * _MOST_ABOVE]]
     usual = Counter(filled).most_common(1)[0][0]
     for i in range(min(_MOST_ABOVE, len(rows) - 1)):
@@ -103,7 +103,7 @@ def _find_header(rows: list[Row]) -> int:
 
 
 def _parse_cells(cells: list[Any]) -> pd.Series[Any]:
-    """Convert a column of cells to numbers or dates if all are, or else to text."""
+    """Convert cells to numbers or dates if all are, or else to text."""
     present = [value for value in cells if value is not None]
     if present and all(isinstance(value, int | float) for value in present):
         try:
@@ -190,7 +190,7 @@ def _read_parquet(source: Source) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _read_npz(source: Source) -> tuple[pd.DataFrame, list[str]]:
-    """Convert arrays of equal length to columns: [T], [T, N], or stacked trials [trials, T, N]."""
+    """Convert arrays [T], [T, N] or stacked trials [trials, T, N] to columns."""
     arrays = read_arrays(source)
     unit = pop_unit(arrays)
     main: str | None = next((key for key in ("y", "data", "X", "x") if key in arrays and arrays[key].ndim >= 1), None)

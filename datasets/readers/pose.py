@@ -154,7 +154,7 @@ class KeypointTable:
 
 
 def finish_table(table: KeypointTable, rate_hz: float | None) -> KeypointTable:
-    """Finish a table that a reader made, modifying its arrays: mark missing parts as NaN and set the rate.
+    """Mark missing parts as NaN, in place, and set the rate.
 
     Infinities, single coordinates and (0, 0) count as missing. Without a rate, the default is assumed with a note.
     """
@@ -176,7 +176,7 @@ def finish_table(table: KeypointTable, rate_hz: float | None) -> KeypointTable:
 
 
 def with_labels(table: KeypointTable, labels: Sequence[int] | np.ndarray, label_names: Sequence[str]) -> KeypointTable:
-    """Return the recording with expert labels, one per frame, truncated or padded with -1 to its length."""
+    """Return the recording with expert labels, truncated or padded with -1."""
     given = np.asarray(labels)
     if given.ndim != 1 or given.dtype.kind not in "iu":
         raise DataError(f"Labels have shape {given.shape} and type {given.dtype}; expected one integer per frame.")

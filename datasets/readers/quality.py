@@ -85,7 +85,7 @@ class QualityReport:
 
 
 def percent(share: float) -> str:
-    """Format a share in percent with two digits, without exponents, and 100 only for a share of one."""
+    """Format a share in percent with two digits; 100 only if complete."""
     value = 100 * share
     if value >= 10:
         return f"{min(value, 99.0) if share < 1 else 100:.0f}"
@@ -93,9 +93,9 @@ def percent(share: float) -> str:
 
 
 def outlier_mask(y: Floats) -> npt.NDArray[np.bool_]:
-    """Return a mask [T, N] of spikes (`find_spikes`) and of values extremely far from the median.
+    """Return a mask [T, N] of spikes (`find_spikes`) and extreme values.
 
-    Extremely far is 50 times the spread (the range of the middle 90% over 3.29).
+    Extreme values are over 50 times the spread (the range of the middle 90% over 3.29) from the median.
     """
     mask = find_spikes(y)
     for j in range(y.shape[1]):  # by channel, to save memory
@@ -108,7 +108,7 @@ def outlier_mask(y: Floats) -> npt.NDArray[np.bool_]:
 
 
 def fill_gaps(y: Floats, longest: int) -> tuple[Floats, int]:
-    """Interpolate gaps of at most `longest` samples, except at the ends; also return the number of filled values."""
+    """Interpolate inner gaps of at most `longest` samples; also count the filled values."""
     if longest < 0:
         raise ConfigError(f"longest is {longest}; it must be non-negative.")
     if longest == 0:

@@ -51,7 +51,7 @@ def _parse(text: pd.Series[Any]) -> npt.NDArray[np.float64]:
 
 
 def describe_notation(words: pd.Series[Any]) -> str:
-    """Describe the notation of a column's numbers if it was guessed, else return an empty string."""
+    """Describe a guessed notation of numbers, or return an empty string."""
     text = words.astype(str)
     for pattern, template in (
         (_PERCENT, "is written in percent, and {} counts as the number before the sign"),
@@ -65,12 +65,12 @@ def describe_notation(words: pd.Series[Any]) -> str:
 
 
 def format_cell(value: object) -> str:
-    """Format a value as text, with 3.0 as 3, since integer columns with gaps are floats."""
+    """Format a value; 3.0 is 3, since integers with gaps become floats."""
     return str(int(value)) if isinstance(value, float | np.floating) and float(value).is_integer() else str(value)
 
 
 def parse_times(text: pd.Series[Any]) -> pd.Series[Any] | None:
-    """Parse dates, or times such as 1:02:03.5, or return None if fewer than half are valid."""
+    """Parse dates or times such as 1:02:03.5; None if under half are valid."""
     # pandas fails on very long hours, or misreads them
     durations = pd.to_timedelta(text.mask(text.str.contains(_ENDLESS, regex=True)), errors="coerce")
     if durations.notna().mean() > 0.5:
@@ -89,7 +89,7 @@ def parse_times(text: pd.Series[Any]) -> pd.Series[Any] | None:
 
 
 def is_time_column(column: pd.Series[Any]) -> bool:
-    """Return True if nearly all of a sample of a text column are dates or times with colons."""
+    """Return True if nearly all sampled texts are dates or times."""
     present = column.dropna()
     sample = present.iloc[np.unique(np.linspace(0, len(present) - 1, _SAMPLE).astype(int))].astype(str)
     if sample.str.contains(r"\d[:./-]\d", regex=True).mean() < 0.9:  # "5 days" is not a time of day
@@ -222,14 +222,14 @@ def _values(column: pd.Series[Any]) -> npt.NDArray[np.float64] | npt.NDArray[np.
 
 
 def is_numeric(column: pd.Series[Any]) -> bool:
-    """Return True if at least 90% of the values that are present and not infinite are numbers."""
+    """Return True if at least 90% of the present, finite values are numbers."""
     values = _values(column)
     present = int(column.notna().sum() - np.isinf(values).sum())
     return present > 0 and int(np.isfinite(values).sum()) >= 0.9 * present and bool((np.abs(values) <= LARGEST).any())
 
 
 def describe_column(name: str, column: pd.Series[Any], used: bool) -> list[str]:
-    """Return sentences about how a column was read, or why an unused column may be unsuitable."""
+    """Return notes on how a column was read, or why it is unsuitable."""
     values = _values(column)
     notes = []
     with np.errstate(invalid="ignore"):

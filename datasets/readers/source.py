@@ -159,7 +159,7 @@ def open_source(
     limits: Limits = DEFAULT_LIMITS,
     progress: ProgressCallback | None = None,
 ) -> Source:
-    """Make a Source from a path, bytes or an open binary file; bytes need a name for the extension."""
+    """Make a Source from a path, named bytes or an open binary file."""
     content: Path | bytes | IO[bytes]
     if isinstance(source, str | Path):
         content = Path(source)
@@ -189,7 +189,7 @@ def _file_name(name: str | None) -> str:
 
 
 def path_within(folder: str | Path, relative: str | Path) -> Path:
-    """Return a path below `folder`, or raise DataError if it leads outside, by .. or a link."""
+    """Return a path below `folder`; raise DataError if it leads outside."""
     base = Path(folder).resolve()
     path = (base / relative).resolve()
     if path != base and base not in path.parents:

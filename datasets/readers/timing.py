@@ -86,7 +86,7 @@ def clock_from_steps(
 def _parse_seconds(
     column: pd.Series[Any], name: str, unit: TimeUnit
 ) -> tuple[npt.NDArray[np.float64], str, float | None]:
-    """Return the time since the first row, its unit, and the time of the first row unless it is a date."""
+    """Return times since the first row, their unit, and the start unless a date."""
     if unit != "auto" and unit != "frames" and unit not in _IN_SECONDS:
         raise ConfigError(f"unit is {unit!r}; choose auto, frames, {', '.join(_IN_SECONDS)}.")
     if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
@@ -169,7 +169,7 @@ def interpolate(
 def resample(
     seconds: npt.NDArray[np.float64], values: npt.NDArray[np.floating[Any]], rate_hz: float, max_gap: float
 ) -> npt.NDArray[np.floating[Any]]:
-    """Resample values [T, N] to a fixed step by linear interpolation; NaN inside gaps longer than `max_gap`."""
+    """Interpolate values [T, N] at a fixed step; NaN in gaps over `max_gap`."""
     grid = _grid(seconds, rate_hz)
     out = np.full((len(grid), values.shape[1]), np.nan, values.dtype)
     for j, seen in enumerate(np.isfinite(values).T):  # gaps differ between channels
@@ -179,7 +179,7 @@ def resample(
 
 
 def nearest_sample(seconds: npt.NDArray[np.float64], rate_hz: float) -> npt.NDArray[np.int64]:
-    """Return the index of the sample nearest to each step of a fixed clock, to resample labels."""
+    """Return the nearest sample to each step of a fixed clock, for labels."""
     grid = _grid(seconds, rate_hz)
     right = np.minimum(np.maximum(np.searchsorted(seconds, grid), 1), len(seconds) - 1)
     left = np.maximum(right - 1, 0)

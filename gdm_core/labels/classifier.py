@@ -47,7 +47,7 @@ class Classifier:
     def fit(
         cls, x: Array, states: Array, labels: npt.NDArray[np.int64], n_classes: int, n_trees: int, seed: int
     ) -> Classifier:
-        """Fit to features [R, F], soft states [R, K] and labels [R], with equal weight for every class."""
+        """Fit features [R, F] and soft states [R, K] to labels [R], weighting classes equally."""
         from sklearn.ensemble import RandomForestClassifier
         from sklearn.linear_model import LogisticRegression
 

@@ -26,7 +26,7 @@ def window_lengths(rate_hz: float) -> tuple[int, ...]:
 
 
 def window_features(y: npt.NDArray[Any], rate_hz: float, rows: npt.NDArray[np.intp] | None = None) -> Array:
-    """Return features [rows, N (1 + 2 windows)] of a standardised trial [T, N], of all rows by default.
+    """Return features [rows, N (1 + 2 windows)] of a standardised trial [T, N].
 
     Gaps of up to `GAP_SECONDS` are interpolated linearly; longer ones are 0, the mean of the channel.
     """
@@ -50,7 +50,7 @@ def window_features(y: npt.NDArray[Any], rate_hz: float, rows: npt.NDArray[np.in
 
 
 def _gap_lengths(known: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Return the length [T, N] of the gap around each sample; more than T at either end of the recording."""
+    """Return the length [T, N] of each sample's gap, more than T at the ends."""
     n = len(known)
     at = np.arange(n)[:, None]
     before = np.maximum.accumulate(np.where(known, at, -2 * n), axis=0)

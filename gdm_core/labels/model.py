@@ -60,7 +60,7 @@ class LabelModel:
         self.held_out_: Agreement | None = None
 
     def fit(self, trials: TrialsLike, labels: Any, class_names: Sequence[str] | None = None) -> Self:
-        """Fit to labels [T], -1 for unlabelled samples; pass a list of arrays for several trials.
+        """Fit to labels [T], -1 if unlabelled, or a list of them per trial.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class LabelModel:
             self.held_out_ = measure_agreement(predicted, known)
 
     def _smooth(self, log_p: Float, lengths: list[int], step: int = 1) -> Float:
-        """Return the log marginals [R, W] of a sticky chain over every `step`-th sample of trials of these lengths."""
+        """Return log marginals [R, W] of a sticky chain over every `step`-th sample."""
         n = log_p.shape[1]
         stay = max(0.9, 1 - 1 / (MEAN_BOUT_SECONDS * self._rate_hz)) ** step
         transition = np.where(np.eye(n, dtype=bool), np.log(stay), np.log((1 - stay) / (n - 1)))
@@ -168,7 +168,7 @@ class LabelModel:
         return found
 
     def _features(self, trial: Trial, rows: npt.NDArray[np.intp] | None = None) -> tuple[Array, Array]:
-        """Return window features [T, F] and the base model's soft states [T, K] of the rows, or of all."""
+        """Return window features [R, F] and soft states [R, K] of some or all rows."""
         x = window_features(self._scaler.apply(trial.y), self._rate_hz, rows)
         if self.model is None:
             return x, np.zeros((len(x), 0), np.float32)
@@ -227,7 +227,7 @@ class LabelModel:
 
     @classmethod
     def from_bytes(cls, content: bytes, path: str = "The label model") -> LabelModel:
-        """Read a label model from the content of its file; `path` is its name in messages."""
+        """Read a label model from its file's content; messages mention `path`."""
         tensors, header = decoded(content, path, families=("labels",))
         try:
             base = tensors.get("model")
@@ -254,7 +254,7 @@ class LabelModel:
 
 
 def _folds(classes: list[Codes], clip: int) -> tuple[list[Codes], CalibratedOn]:
-    """Return the fold of each labelled sample, by recording if several have labels, else by parts of one."""
+    """Return each labelled sample's fold, by recording or by parts of one."""
     labelled = [i for i, a in enumerate(classes) if (a >= 0).any()]
     if len(labelled) > 1:
         fold = {i: number * FOLDS // max(len(labelled), FOLDS) for number, i in enumerate(labelled)}

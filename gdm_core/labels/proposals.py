@@ -71,7 +71,7 @@ def propose(
 def _most_different(
     model: StateModel, data: Trials, clips: list[Clip], free: npt.NDArray[np.bool_], n: int
 ) -> tuple[Clip, ...]:
-    """Return clips that differ from used ones and from each other in window features and soft states."""
+    """Return clips whose features and states differ from used ones and each other."""
     scaler = Scaler.from_trials(data)
     features = [window_features(scaler.apply(trial.y), trial.rate_hz) for trial in data]
     place = np.concatenate([_means(features, clips), _means(model.rough_states(data), clips)], axis=1)

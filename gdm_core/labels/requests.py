@@ -102,7 +102,7 @@ def next_clips(
     n: int,
     clip_seconds: float,
 ) -> tuple[Clip, ...]:
-    """Return up to `n` clips of `train` to label next; with fewer than two classes, those that differ most.
+    """Return up to `n` clips to label next; below two classes, the most different.
 
     proposed   clips that were proposed before
     """

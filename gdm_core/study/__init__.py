@@ -34,7 +34,7 @@ class StudyVerb(ModuleType):
         names: Names = None,
         rule: BoutRule = STEADY,
     ) -> Study:
-        """Fit one model to all animals alike, blind to conditions, and find the states of every recording.
+        """Fit one model to all animals, blind to conditions, and find all states.
 
         recordings   name -> Trial; or a sequence of named Trials
         sheet        one row per recording: "recording" (or "file"), "animal", and any other columns

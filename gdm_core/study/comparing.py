@@ -158,7 +158,7 @@ def _trend_term(design: Design) -> Term:
 
 
 def _trend(design: Design) -> bool:
-    """Return True if levels are numbers that few units share, so only a trend can be tested."""
+    """Return True if levels are numbers that few units share."""
     sizes = np.bincount(design.levels[:, 0])
     return len(design.factors) == 1 and design.factors[0].numeric and len(sizes) > 2 and float(np.median(sizes)) < 2
 
@@ -234,7 +234,7 @@ def _test_two_groups(term: Term, design: Design, values: Floats, n_permutations:
 
 
 def _test_linear_model(term: Term, design: Design, values: Floats, n_permutations: int, seed: int) -> dict[str, Any]:
-    """Return the columns of the t or F test of a linear model with nuisance effects."""
+    """Return the t or F test of a linear model with nuisance effects."""
     from scipy import special, stats
 
     if not len(values):  # no unit has a value
@@ -324,7 +324,7 @@ def add_mixed_model(table: pd.DataFrame, design: Design, values: Floats, trend: 
 
 
 def compare_frames(design: Design, counts: Counts, measure: str) -> pd.DataFrame:
-    """Return the classical test of each state with frames, or bouts for their length, as units."""
+    """Return classical tests with frames, or bouts for their length, as units."""
     if len(design.factors) != 1 or design.paired:
         raise ConfigError("unit='frame' compares the groups of one column; omit within.")
     if measure == "median_bout_s":

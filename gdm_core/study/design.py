@@ -123,7 +123,7 @@ class Design:
     notes: tuple[str, ...]
 
     def dummies(self, j: int = 0) -> Floats:
-        """Return dummy variables [n, levels - 1] of a factor, with its first level as the reference."""
+        """Return dummy variables [n, levels - 1] relative to a factor's first level."""
         return (self.levels[:, j, None] == np.arange(1, len(self.factors[j].levels))).astype(np.float64)
 
     def average(self, values: Floats) -> Floats:
@@ -257,7 +257,7 @@ def _check_units(
     within: str | None,
     blocks: str | None,
 ) -> None:
-    """Raise DataError if a unit is in several groups or blocks, or if nothing can be paired."""
+    """Raise DataError for units in several groups or blocks, or without pairs."""
     if within is None:
         for factor in between:
             if found := _find_split(frame, unit, factor):
@@ -380,7 +380,7 @@ def describe_limits(design: Design, trend: bool, n_permutations: int, n_rows: in
 
 
 def explain_smallest_p(design: Design) -> list[str]:
-    """Return a sentence if no p of this design can be below .05, else an empty list."""
+    """Return a sentence if no p can be below .05, else an empty list."""
     least = smallest_p(design.levels[:, 0], design.strata)
     if least < LEVEL:
         return []
@@ -396,7 +396,7 @@ def _sizes(design: Design) -> str:
 
 
 def _detectable(sizes: npt.NDArray[np.int64], paired: bool) -> float:
-    """Return the difference, in standard deviations, that a t test detects with a power of 0.8."""
+    """Return the difference, in sd, that a t test detects with power 0.8."""
     from statsmodels.stats.power import TTestIndPower, TTestPower
 
     goal = {"power": 0.8, "alpha": LEVEL}

@@ -85,7 +85,7 @@ def _check_channels(recordings: Mapping[str, Trial]) -> None:
 def balance(
     recordings: Mapping[str, Trial], animals: Mapping[str, str], notes: list[str], most: int = MOST_SAMPLES
 ) -> Trials:
-    """Return training data with equally many samples of each animal, in pieces spread over its recordings."""
+    """Return training data with equally many samples of each animal, in spread pieces."""
     of_animal: dict[str, list[Trial]] = {}
     for name, one in recordings.items():
         of_animal.setdefault(animals[name], []).append(one)
@@ -122,7 +122,7 @@ def _pieces(trial: Trial, n_samples: int) -> list[Trial]:
 def label_trials(
     recordings: Mapping[str, Trial], animals: Mapping[str, str], marks: Sequence[Mark], notes: list[str]
 ) -> tuple[Trials, tuple[Stretch, ...], tuple[str, ...]]:
-    """Return the recordings with labels, the labelled stretches in them, and the names of the labels."""
+    """Return the labelled recordings, their stretches, and the names of labels."""
     names = tuple(dict.fromkeys(label for *_, label in marks))
     if len(names) < 2:
         raise ConfigError("Label clips with at least two different labels.")
@@ -143,7 +143,7 @@ def label_trials(
 
 
 def sample_animals(recordings: Mapping[str, Trial], animals: Mapping[str, str], most: int) -> Trials:
-    """Return one piece of each animal in random order, `most` samples in all, for choosing the number of states."""
+    """Return one piece per animal in random order, for choosing the number of states."""
     longest: dict[str, Trial] = {}
     for name, one in recordings.items():
         if animals[name] not in longest or one.n_samples > longest[animals[name]].n_samples:
@@ -181,7 +181,7 @@ def decode_states(
 
 
 def decode_recording(model: bytes, recording: Trials, smooth_s: float, shortest_s: float) -> tuple[Recording, float]:
-    """Return the states and the score of one recording, given the bytes of a model file.
+    """Return a recording's states and score, from the bytes of a model file.
 
     recording              exactly one trial
     smooth_s, shortest_s   of the BoutRule

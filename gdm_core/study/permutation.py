@@ -117,7 +117,7 @@ def welch_t(means: Floats, errors: Floats, sizes: Floats | Ints) -> tuple[Floats
 
 
 def p_of_two(values: Floats, second: npt.NDArray[np.bool_], n_permutations: int, seed: int) -> Floats:
-    """Return the two-sided p [m] of Welch's t by permutation of all units, valid for unequal variances."""
+    """Return the two-sided permutation p [m] of Welch's t, for unequal variances."""
     free = values - values.mean(axis=0)
     scale = np.sqrt((free**2).mean(axis=0))
     free = free / np.where(scale > 0, scale, 1.0)
@@ -127,7 +127,7 @@ def p_of_two(values: Floats, second: npt.NDArray[np.bool_], n_permutations: int,
     all_squares = (free**2).sum(axis=0)
 
     def squared_t(inside: Floats) -> Floats:
-        """Return t² from sums and sums of squares [P, 2 m] of the second group; the total sum is zero."""
+        """Return t² from the second group's sums and sums of squares [P, 2 m]."""
         sums, squares = inside[:, :m], inside[:, m:]
         mean_a, mean_b = -sums / n_a, sums / n_b
         var_b = np.maximum(squares - n_b * mean_b**2, 0) / (n_b - 1) / n_b

@@ -141,7 +141,7 @@ def find_column(frame: pd.DataFrame, name: str, argument: str) -> str:
 
 
 def select_rows(frame: pd.DataFrame, where: Mapping[str, Any] | None) -> pd.DataFrame:
-    """Return the rows with the given value, or one of the given values, in each column."""
+    """Return the rows whose columns have the given values."""
     for key, value in (where or {}).items():
         name = find_column(frame, key, "where")
         several = isinstance(value, list | tuple | set | frozenset | np.ndarray | pd.Series)
@@ -217,7 +217,7 @@ def _is_yes(cell: Any, column: str) -> bool:
 
 
 def format_value(value: Any, column: pd.Series[Any] | None = None) -> str:
-    """Format a value of a column for tables and figures; numbers keep 12 digits, for dates such as 20251003."""
+    """Format a value; numbers keep 12 digits, for dates such as 20251003."""
     if isinstance(value, pd.Timestamp | np.datetime64):
         return str(pd.Timestamp(value)).removesuffix(" 00:00:00")
     if isinstance(value, str) and column is not None and pd.api.types.is_numeric_dtype(column.dtype):

@@ -182,7 +182,7 @@ class Counts:
 
     @cached_property
     def observed_minutes(self) -> Floats:
-        """Minutes [R, K] in each state whose next sample also has a state: the valid time of changes."""
+        """Valid minutes [R, K] of changes: samples whose next sample has a state."""
         found = np.zeros((len(self.recordings), len(self.states)))
         for row, one in enumerate(self.recordings):
             followed = one.labels[:-1][(one.labels[:-1] >= 0) & (one.labels[1:] >= 0)]
@@ -192,7 +192,7 @@ class Counts:
 
     @property
     def change_rates(self) -> Floats:
-        """Changes [R, K, K] per minute of valid time; NaN for a recording without valid time."""
+        """Changes [R, K, K] per minute of valid time, NaN without any."""
         return ratio(self.observed_changes, self.observed_minutes.sum(axis=1)[:, None, None])
 
     def measure_states(self, measure: str) -> Floats:
@@ -212,7 +212,7 @@ class Counts:
         return found.reindex(range(bouts.size)).to_numpy().reshape(bouts.shape) / self.rates[:, None]
 
     def measure_changes(self, measure: str) -> Floats:
-        """Return a measure [R, K, K] of CHANGE_MEASURES; NaN for states that never occur or never change."""
+        """Return a measure [R, K, K] of CHANGE_MEASURES, NaN without changes or time."""
         if measure == "transitions":
             return ratio(self.observed_changes, self.observed_minutes[:, :, None])
         return ratio(self.changes, self.changes.sum(axis=2, keepdims=True))
@@ -228,7 +228,7 @@ class Counts:
         return ratio(self.observed_changes.sum(axis=(1, 2)), self.observed_minutes.sum(axis=1))
 
     def usage_over_time(self, bin_s: float) -> list[Floats]:
-        """Return the usage [bins, K] of each recording in bins of `bin_s` seconds; NaN for unlabelled bins."""
+        """Return each recording's usage [bins, K] in bins of `bin_s` seconds, NaN if unlabelled."""
         if not bin_s > 0:
             raise ConfigError(f"bin_s is {bin_s}; it must be a positive number of seconds.")
         found = []
@@ -247,7 +247,7 @@ class Counts:
 
 
 def collect_states(recordings: Sequence[Recording], names: Mapping[int, str] | None = None) -> tuple[int, ...]:
-    """Return the numbers of all states: all K of soft states, else those that occur or have a name."""
+    """Return all K of soft states, or else states that occur or have names."""
     seen: set[int] = set(names or ())
     widths = {one.soft.shape[1] for one in recordings if one.soft is not None}
     if len(widths) > 1:
@@ -264,7 +264,7 @@ def collect_states(recordings: Sequence[Recording], names: Mapping[int, str] | N
 
 
 def parse_names(names: Mapping[int, str] | Sequence[str] | None) -> dict[int, str]:
-    """Return number -> name, from such a mapping or from a list that starts with state 0."""
+    """Return number -> name from a mapping, or a list from state 0."""
     found: dict[Any, Any] = dict(names if isinstance(names, Mapping) else enumerate(names or ()))
     return {int(state): str(name) for state, name in found.items() if str(name).strip()}
 
@@ -318,7 +318,7 @@ class StudyTables:
         return table
 
     def transitions(self) -> pd.DataFrame:
-        """Return a table of changes and their measures, with a row for each recording and pair of states.
+        """Return a table of changes, with a row per recording and pair of states.
 
         `flow` compares the column changes_per_min.
         """
@@ -342,7 +342,7 @@ class StudyTables:
         return table.assign(start_s=start, stop_s=start + long / rates, duration_s=long / rates)
 
     def clips(self, state: int, n: int = 6, most_s: float = 4.0, around_s: float = 0.5) -> pd.DataFrame:
-        """Return a table of bouts of typical length, from different animals if possible, blind to conditions.
+        """Return a table of typical bouts of different animals, blind to conditions.
 
         Samples `first` to `after` are the clip with its context, `bout_first` to `bout_after` the bout itself.
 
@@ -371,7 +371,7 @@ class StudyTables:
         return found[[RECORDING, "first", "after", "bout_first", "bout_after"]]
 
     def usage_over_time(self, bin_s: float = 60.0) -> pd.DataFrame:
-        """Return a table of usage over time, with a row for each recording, bin and state.
+        """Return a table of usage, with a row per recording, bin and state.
 
         bin_s   length of a bin in seconds
         """
@@ -384,7 +384,7 @@ class StudyTables:
         return self.conditions.merge(pd.concat(parts, ignore_index=True), on=RECORDING)
 
     def measure_values(self, measure: str) -> tuple[Floats, pd.DataFrame, str]:
-        """Return the values [R, M] of a measure, a table that labels their columns, and the measure's description."""
+        """Return a measure's values [R, M], a table of column labels, and its description."""
         if measure in STATE_MEASURES:
             return self.counts.measure_states(measure), self._labels(), STATE_MEASURES[measure]
         if measure in CHANGE_MEASURES:

@@ -99,7 +99,7 @@ class Study(StudyTables):
         cls, recordings: Mapping[str, Trial], sheet: pd.DataFrame, model: StateModel, on: Sequence[str] | None = None,
         names: Names = None, rule: BoutRule = fitting.STEADY,
     ) -> Study:  # fmt: skip
-        """Fit one model to all animals alike, blind to conditions, and find the states of every recording.
+        """Fit one model to all animals, blind to conditions, and find all states.
 
         recordings   name -> Trial, all with the same channels and rate
         sheet        as in `from_states`
@@ -137,7 +137,7 @@ class Study(StudyTables):
         cls, model: StateModel, recordings: Mapping[str, Trial], sheet: Sheet | pd.DataFrame, names: Names = None,
         rule: BoutRule = fitting.STEADY,
     ) -> Study:  # fmt: skip
-        """Find the states of every recording with a fitted model, and flag recordings that it explains poorly.
+        """Find the states of every recording with a fitted model, flagging outlying recordings.
 
         model        fitted model
         recordings   name -> Trial
@@ -191,7 +191,7 @@ class Study(StudyTables):
     def with_labels(
         self, recordings: Mapping[str, Trial], marks: Sequence[fitting.Mark], rule: BoutRule = fitting.STEADY
     ) -> Study:
-        """Return a study with labels as states, predicted for all recordings from a few labelled clips.
+        """Return a study of labels, predicted for all recordings from labelled clips.
 
         recordings   name -> Trial, as for this study
         marks        (recording, first sample, end, label) of each clip
@@ -328,7 +328,7 @@ class Study(StudyTables):
         )
 
     def _by_frames(self, question: Question, n_permutations: int, seed: int, trend: bool | None) -> pd.DataFrame:
-        """Return the table of animals with the p values of frames as units, to show pseudoreplication."""
+        """Return the comparison with p values of frames as units, to show pseudoreplication."""
         if question.measure not in STATE_MEASURES:
             raise ConfigError(f"unit='frame' needs a measure of states: {', '.join(STATE_MEASURES)}.")
         q = replace(question, unit=ANIMAL)
@@ -352,7 +352,7 @@ class Study(StudyTables):
         self, between: str, where: Mapping[str, Any] | None = None, unit: str = ANIMAL, within: str | None = None,
         blocks: str | None = None, n_permutations: int = 10_000, seed: int = 0, counts: bool = False,
     ) -> Flow:  # fmt: skip
-        """Test whether groups differ in their transitions as a whole (after von Ziegler et al. 2024).
+        """Test whether groups differ in their transitions (after von Ziegler et al. 2024).
 
         The statistic is the Manhattan distance between mean matrices of changes per minute of valid time, tested by
         permutation of animals.
