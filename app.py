@@ -1,7 +1,7 @@
-"""The app that `streamlit run app.py` serves; pages/ui/main.py runs for every visit.
+"""The app that `streamlit run app.py` serves; each visit runs pages/ui/main.py.
 
-The script is in a folder without a pages/ of its own: next to one, Streamlit would take the first visit for an app of the
-old kind and answer a link to any page but Home with "Page not found".
+That script must not be next to a folder named pages: Streamlit would treat it as a legacy multipage app, and direct links
+to any page but Home would fail.
 """
 
 import streamlit as st

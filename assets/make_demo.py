@@ -1,7 +1,7 @@
-"""Makes the finished results that Home shows, from real fits: `python assets/make_demo.py [name ...]`.
+"""Write the results on the Home page, from real fits: `python assets/make_demo.py [name ...]`.
 
-Each maker writes the result that a page opens with, and returns its card (pages/ui/result_files.py): the test trial of the
-first seed, with scores over several seeds beside the line they have to beat.
+Each maker writes the first result of a page and returns its card (pages/ui/result_files.py): the test trial of the first
+seed, with scores over several seeds and their baselines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))  # the script lies beside the packages it uses, not in one of them
+sys.path.insert(0, str(ROOT))
 
 
 from datasets import formula1, nascar  # noqa: E402
@@ -47,8 +47,8 @@ MAX_SNAPSHOTS = 12
 SNAPSHOT_BYTES = 10_000
 
 
-def fitted(train: Trials, config: dict[str, Any]) -> FitResult:
-    """A fit as the engine would give it, but for its seconds: those of one core, whatever else the machine does."""
+def fit_result(train: Trials, config: dict[str, Any]) -> FitResult:
+    """Fit a model and return an engine result with snapshots and its processor time in seconds."""
     model, spent_s, preview = GDM(**config), 0.0, range(len(train))
     snapshots: list[Snapshot] = []
     began = time.process_time()
@@ -63,41 +63,41 @@ def fitted(train: Trials, config: dict[str, Any]) -> FitResult:
         model.save(path)
         content = path.read_bytes()
     steps, elbos = zip(*((p.step, p.elbo) for p in model.history_), strict=True)
-    # Whole, while a worker would thin a race for the wire: the first picture that anybody sees is this one.
+    # At full resolution; a worker would thin long trials.
     levels = tuple(result_files.levels(soft) for soft in model.predict_proba(train))
     last = Snapshot(steps[-1], tuple(preview), (1,) * len(train), levels, elbos[-1])
     return FitResult("", content, str(model.status_), model.elbo_, seconds, steps, elbos, (*snapshots, last))
 
 
 def thinned(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot with so few samples that it weighs little in the repository."""
+    """Return the snapshot with fewer samples, to keep files small."""
     every = -(-snapshot.n_bytes // SNAPSHOT_BYTES)
     levels, strides = (level[::every] for level in snapshot.levels), (every * stride for stride in snapshot.strides)
     return replace(snapshot, levels=tuple(levels), strides=tuple(strides))
 
 
-def headline(name: str, row: Score) -> Score:
-    """What a card says of a page's own row: the number that a visitor finds there again."""
+def rename_score(name: str, row: Score) -> Score:
+    """Return a row of the page's scores under another name, for a card."""
     return Score(name, row.value, row.line, row.line_name, row.spread, ahead=row.ahead)
 
 
-def open_nascar() -> None:
-    """What the NASCAR lab opens with by itself and from Home, with the model's controls as they stand then."""
+def write_nascar() -> None:
+    """Write the first results of the NASCAR lab."""
     for name, track in lab.BUNDLED.items():
         train, test = map(as_trials, nascar.train_test(track.setting, track.seed, track.length))
-        result = fitted(train, lab.FIRST_CONFIG)
+        result = fit_result(train, lab.FIRST_CONFIG)
         seed = lab.FIRST_CONFIG["seed"]
         scores = evaluate(result.model(), train, test, seed).to_dict()
         seeds = [
-            evaluate(fitted(train, lab.FIRST_CONFIG | {"seed": more}).model(), train, test, more).to_dict()
+            evaluate(fit_result(train, lab.FIRST_CONFIG | {"seed": more}).model(), train, test, more).to_dict()
             for more in range(seed + 1, seed + MORE_SEEDS + 1)
         ]
         shipped.write(name, train, test, "gdm", lab.FIRST_CONFIG, result, {"scores": scores, "seeds": seeds})
 
 
 def make_nascar() -> Card:
-    """The soft track: fitted on one lap, applied to another that the model has not seen. Also the lab's own first results."""
-    open_nascar()
+    """Write the first results of the NASCAR lab and return a card of the soft track."""
+    write_nascar()
     found = shipped.load("nascar-soft")
     assert found is not None
     _, test = map(as_trials, nascar.train_test("soft", seed=0))
@@ -105,7 +105,7 @@ def make_nascar() -> Card:
     order = match_states(states.argmax(axis=1), test[0].labels, 4)
     coloured = np.zeros_like(states)
     coloured[:, order] = states  # state k of the model takes the colour of the true state it matches
-    # The very row that the lab shows of this result, so that a visitor finds the number that they have followed.
+    # The row that the lab shows for this result, so card and page have the same number.
     row, *_ = with_spread(score_rows(found.more["scores"]), [score_rows(one) for one in found.more["seeds"]])
     return Card(
         test[0].position,
@@ -113,35 +113,37 @@ def make_nascar() -> Card:
         "Soft track",
         "A car on a simulated track, 1,000 steps the model had not seen, in the states it found.",
         {"states K": "4", "fitted in": f"{found.result.seconds:.1f} s", "measured over": row.over},
-        (headline("Matches the true states", row),),
+        (rename_score("Matches the true states", row),),
         {"trial": "New trial"},
         "NASCAR: simulated data.",
     )
 
 
 def make_formula1() -> Card:
-    """A simulated race: fitted on the winner, applied to the driver who came fifth. Also the page's own first result."""
+    """Write the first result of Formula 1, fitted to the winner, and return a card of the fifth driver."""
     session = formula1.simulate_race(laps.FIRST_CIRCUIT)
     codes = session.codes[0], session.codes[laps.FIFTH]
     looked = laps.Observation("racing", laps.CAR_CHANNELS)
     train, test = (formula1.to_trials(session, code, **looked.options(session, code)) for code in codes)  # type: ignore[arg-type]
-    torch.set_num_threads(1)  # as the workers and the exported script do: with more, sums come out otherwise
+    torch.set_num_threads(1)  # as in workers and exported scripts; more threads change the last bits
     config = laps.FIRST_CONFIG
-    result = fitted(train, config)
+    result = fit_result(train, config)
     scores = evaluate(result.model(), train, test, config["seed"]).to_dict()
     seeds = [
-        evaluate(fitted(train, config | {"seed": seed}).model(), train, test, seed).to_dict()
+        evaluate(fit_result(train, config | {"seed": seed}).model(), train, test, seed).to_dict()
         for seed in range(config["seed"] + 1, config["seed"] + MORE_SEEDS + 1)
     ]
-    told = supervised_controls(train, test)
-    shipped.write(laps.SHIPPED, train, test, "gdm", config, result, {"scores": scores, "seeds": seeds, "told": told})
-    row, *_ = with_spread(driving_rows(scores, told), [driving_rows(one, told) for one in seeds])
+    controls = supervised_controls(train, test)
+    shipped.write(
+        laps.SHIPPED, train, test, "gdm", config, result, {"scores": scores, "seeds": seeds, "told": controls}
+    )
+    row, *_ = with_spread(driving_rows(scores, controls), [driving_rows(one, controls) for one in seeds])
     assert result.snapshot is not None
     states = np.concatenate(result.model().predict_proba(test))
     position, lap = (np.concatenate([getattr(trial, name) for trial in test]) for name in ("position", "segments"))
-    part = np.isin(lap, (2, 3, 4))  # one lap would have gaps, all would hide each other
+    part = np.isin(lap, (2, 3, 4))  # one lap has gaps, and many laps overlap
     fitted_on = np.concatenate(unpack(result.snapshot, train))
-    order = list(contrasting(fitted_on, palette.DIFFERENCES))  # as the page colours the fitted driver
+    order = list(contrasting(fitted_on, palette.DIFFERENCES))  # the page's colours of the fitted driver
     place = laps.turned(position[part], session.rotation)
     return Card(
         place,
@@ -149,7 +151,7 @@ def make_formula1() -> Card:
         "Shanghai, simulated",
         f"Three simulated laps of a driver whom the model had not seen: it learned from the winner, {codes[0]}.",
         {"states K": str(config["n_states"]), "fitted in": f"{result.seconds:.1f} s", "measured over": row.over},
-        (headline("Says what the car does", row),),
+        (rename_score("Says what the car does", row),),
         {"who": "test", "source": "simulated"},
         "Formula 1: simulated laps by invented drivers on an approximate layout.",
     )
@@ -160,7 +162,7 @@ MAKERS: dict[str, Callable[[], Card]] = {"nascar-soft": make_nascar, laps.SHIPPE
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(MAKERS)}; all when none is given")
+    parser.add_argument("names", nargs="*", metavar="name", help=f"one of {', '.join(MAKERS)} (default: all)")
     names = parser.parse_args().names or list(MAKERS)
     unknown = [name for name in names if name not in MAKERS]
     if unknown:

@@ -1,7 +1,4 @@
-"""Makes the result that the Behaviour page opens with, and its card on Home, from real fits: `python assets/make_mice.py`.
-
-Home shows the very row of the page's card: the score of the first seed, and how it varies over several.
-"""
+"""Write the first result of the Behaviour page and its card on Home, from real fits: `python assets/make_mice.py`."""
 
 from __future__ import annotations
 
@@ -11,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))  # the script lies beside the packages it uses, not in one of them
+sys.path.insert(0, str(ROOT))
 
-from assets.make_demo import fitted, headline  # noqa: E402
+from assets.make_demo import fit_result, rename_score  # noqa: E402
 from gdm_core.analysis import bout_scores  # noqa: E402
 from gdm_studio.seeds import MORE_SEEDS  # noqa: E402
 from pages.behaviour import recordings  # noqa: E402
@@ -22,7 +19,7 @@ from pages.lab.card import with_spread  # noqa: E402
 from pages.lab.scores import bout_rows  # noqa: E402
 from pages.ui.result_files import Card, write_card  # noqa: E402
 
-# What a first visit to the page finds; a test compares.
+# The settings of a first visit to the page; a test compares them.
 CONFIG = {"n_states": 5, "temperature": 0.99, "stickiness": "learn", "posterior": "linear", "n_latent": 6, "seed": 0}
 
 
@@ -34,14 +31,14 @@ def first_data() -> Dataset:
 
 
 def make() -> Card:
-    """The page's first result is written on the way."""
+    """Write the first result of the page and return its card."""
     data = first_data()
-    rule, result = data.expert_rule, fitted(data.train, CONFIG)
+    rule, result = data.expert_rule, fit_result(data.train, CONFIG)
     assert rule is not None
-    question = (data.train, data.test, rule.smooth_s, rule.shortest_s)  # bouts are read as the page reads them at first
+    question = (data.train, data.test, rule.smooth_s, rule.shortest_s)  # the page's initial bout rule
     scores = bout_scores.scores(result.model_bytes, *question, CONFIG["seed"])
     seeds = [
-        bout_scores.scores(fitted(data.train, CONFIG | {"seed": seed}).model_bytes, *question, seed)
+        bout_scores.scores(fit_result(data.train, CONFIG | {"seed": seed}).model_bytes, *question, seed)
         for seed in range(CONFIG["seed"] + 1, CONFIG["seed"] + MORE_SEEDS + 1)
     ]
     more = {"options": [rule.smooth_s, rule.shortest_s], "scores": scores, "seeds": seeds}
@@ -56,7 +53,7 @@ def make() -> Card:
         "Two mice",
         "A minute that the model had not seen: the resident's path, in the states it found. Simulated mice.",
         {"states K": "5", "fitted in": f"{bundle.result.seconds:.1f} s", "measured over": row.over},
-        (headline("Macro-F1", row),),
+        (rename_score("Macro-F1", row),),
         {},
         "Mice: simulated, no frame is a recording.",
     )

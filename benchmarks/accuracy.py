@@ -28,7 +28,7 @@ from benchmarks.recordings import pairs
 from benchmarks.report import Part
 from datasets import formula1, nascar, regimes
 from gdm_core import ARHMM, GDM, SLDS
-from gdm_core.adaptation import RATE, adapted
+from gdm_core.adaptation import RATE, adapt
 from gdm_core.analysis.baselines import GaussianHMM
 from gdm_core.analysis.metrics import HORIZON, MAX_ORIGINS, N_PATHS, match_states, matched_accuracy
 from gdm_core.forecast import LEVELS, Forecast, coverage, outcomes, width
@@ -62,7 +62,7 @@ def measure(found: Forecasts, rate: float) -> tuple[Array, Array]:
     shares, widths, best, counts, scores = [], [], [], [], []
     middle = int(np.flatnonzero(np.isclose(LEVELS, LEVEL))[0])
     for fixed, y in found:
-        bands = adapted(fixed, y, rate) if rate else fixed
+        bands = adapt(fixed, y, rate) if rate else fixed
         known = outcomes(y, fixed.origins, HORIZON)
         shares.append(coverage(bands, y, LEVEL))
         counts.append(np.isfinite(known).sum(axis=(0, 2)))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import scipy  # loads its submodules lazily
 
 from gdm_core.errors import ConfigError
-from gdm_core.trials import Trials, made_by
+from gdm_core.trials import Trials, with_recipe
 
 from .calms21 import LAYOUT, PARTS
 from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling
@@ -84,7 +84,7 @@ def simulate_recordings(n_trials: int = 8, n_frames: int | Sequence[int] = 3000,
         raise ConfigError(f"n_frames must be at least 2 per trial and at most {_LONGEST:,} in total.")
     streams = np.random.SeedSequence(seed).spawn(n_trials)
     tables = tuple(
-        made_by(
+        with_recipe(
             f"mice {VERSION}, seed {int(seed)}, number {i} of {int(length)} frames",
             _recording(length, np.random.default_rng(stream), f"simulated mice {i + 1}"),
         )

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.trials import Trial, made_by
+from gdm_core.trials import Trial, with_recipe
 
 # Increase with every change to the simulation, to invalidate stored results.
 VERSION = 1
@@ -219,7 +219,7 @@ def _simulate(
     if given is not None:
         return trial  # no recipe: the matrix is the caller's, so the content identifies the trial
     seeds_used = f"{T} samples, path {int(path)}, emission {int(emission_seed)}, noise {int(noise_seed)}"
-    return made_by(f"nascar {VERSION}, {seeds_used}, {chosen}", trial)
+    return with_recipe(f"nascar {VERSION}, {seeds_used}, {chosen}", trial)
 
 
 def _generator(seed: int, stream: int) -> np.random.Generator:

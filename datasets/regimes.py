@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError
-from gdm_core.trials import Trial, Trials, made_by
+from gdm_core.trials import Trial, Trials, with_recipe
 
 # Raise with any change to the simulated values: stored fits are identified by it.
 VERSION = 1
@@ -77,7 +77,7 @@ def simulate(kind: str, n_samples: int = 2000, seed: int = 0, held_out: int = 0)
     if held_out:
         parts.append(trial.slice(int(n_samples), total))
     recipe = f"regimes {VERSION}, {kind}, seed {int(seed)}, {total} samples, those from"
-    made = [made_by(f"{recipe} {part.start_seconds:g} on, {part.n_samples}", part) for part in parts]
+    made = [with_recipe(f"{recipe} {part.start_seconds:g} on, {part.n_samples}", part) for part in parts]
     return Trials(tuple(made), name=chosen.title)
 
 

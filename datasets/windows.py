@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.maths.windows import summarise_windows
-from gdm_core.trials import Trial, Trials, TrialsLike, as_trials, made_by
+from gdm_core.trials import Trial, Trials, TrialsLike, as_trials, with_recipe
 
 SHORTEST = 3  # samples
 STEPS_PER_WINDOW = 10  # windows any closer nearly repeat each other
@@ -63,7 +63,7 @@ def _summarise_trial(trial: Trial, scale: int, step: int) -> Trial:
     y = summarise_windows(trial.y, scale, step)
     names = tuple(f"{channel} {summary}" for channel in trial.channels for summary in SUMMARIES)
     made = replace(trial, y=y.reshape(len(y), -1), rate_hz=trial.rate_hz / step, channels=names, **kept)
-    return made_by(f"{trial.recipe}, windows 1 {scale} {step}", made) if trial.recipe else made
+    return with_recipe(f"{trial.recipe}, windows 1 {scale} {step}", made) if trial.recipe else made
 
 
 def to_samples(

@@ -1,10 +1,9 @@
-"""Comparing models.
+"""Compare models.
 
-Three models on the same laps: which can be told apart, and whether they pass what learns no dynamics. A score that k-means reaches
-says nothing.
+Fit three models to the same lap, test which of them differ, and compare each with baselines that learn no dynamics.
 """
 
-# %% Three models with the same verbs
+# %% Three models with the same interface
 
 import gdm_core
 from gdm_core import ARHMM, GDM, SLDS
@@ -18,19 +17,18 @@ models = (
     SLDS(n_states=4, n_latent=2, transitions="sticky", seed=0),
 )
 
-# %% What can be told apart
-# Fitted on one lap, measured on the other, in this process; fits are kept, so that a second run is done at once.
+# %% Which models differ
+# Models are fitted to one lap and measured on the other. Fits are cached, so a second run takes no time.
 
 print(gdm_core.compare(models, train, test, seeds=[0]))
 
-# %% All scores of one model, and the line to beat
-# Each score stands beside the best of what is compared with it: clusters of places and of steps, a Gaussian HMM, nearest
-# neighbours, an autoregression.
+# %% All scores of one model, with baselines
+# Baselines are k-means and a Gaussian HMM on positions and on steps, nearest neighbours, and an autoregression.
 
 print(gdm_core.evaluate(models[0].fit(train), train, test))
 
 # %% Where they disagree
-# The true states above those of each model, in the colours of the model's own numbers.
+# The true states and those of each model. State numbers, and therefore colours, differ between models.
 
 rows = {type(model).__name__: model.fit(train).predict_proba(test) for model in models}
 plot.ethogram({"truth": test.states} | rows).show()

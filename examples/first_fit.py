@@ -1,11 +1,11 @@
 """A first fit.
 
-Fit the model to one simulated lap, read the soft states of another, and compare them with the truth, which is known here.
+Fit the model to one simulated lap, infer the soft states of another, and compare them with the true states.
 """
 
 # %% Two laps
-# A car on an oval, seen by ten noisy sensors. Which of four ways of driving ruled when is known, because the laps are simulated;
-# the model never sees it.
+# A car on an oval, measured by ten noisy sensors. The simulation switches between four ways of driving; the model does not
+# see which one is active.
 
 from gdm_core import GDM, load_model
 from gdm_core.analysis.metrics import matched_accuracy
@@ -16,26 +16,26 @@ train, test = nascar.train_test("soft", seed=0)
 print(f"{train.n_samples} samples of {train.n_channels} channels: {', '.join(train.channels[:3])}, ...")
 
 # %% Fit
-# Half a second on one core. `n_states` is how many states there are, `n_latent` how many dimensions the dynamics see.
+# This takes half a second on one core. `n_states` is the number of states, `n_latent` the dimension of the dynamics.
 
 model = GDM(n_states=4, n_latent=2, seed=0).fit(train)
 print(model)
 
-# %% Read another lap
-# Nothing is fitted again: the states of a new recording are one pass. Each row adds up to 1.
+# %% Infer the states of another lap
+# States of a new recording need no further fit. Each row adds up to 1.
 
 shares = model.predict_proba(test)
-print(shares.shape, "first moment:", shares[0].round(2), "true state there:", test.labels[0] + 1)
+print(shares.shape, "first sample:", shares[0].round(2), "true state:", test.labels[0] + 1)
 print(f"states that match the truth: {matched_accuracy(shares.argmax(axis=1), test.labels):.1%}")
 
-# %% Look at it
-# Each piece of the path wears the mixed colour of its states. Figures are Plotly's: `show()`, or `write_html("lap.html")`.
+# %% Draw it
+# The path has the mixed colours of its states. Figures are Plotly figures: `show()`, or `write_html("lap.html")`.
 
 plot.track(test, shares).show()
 plot.strip(shares).show()
 
-# %% Keep it
-# One safetensors file: it opens anywhere and runs no code.
+# %% Save it
+# A model is one safetensors file, which is safe to load.
 
 model.save("lap.gdm")
-print("the same model from its file:", (load_model("lap.gdm").predict_proba(test) == shares).all())
+print("the loaded model is equal:", (load_model("lap.gdm").predict_proba(test) == shares).all())

@@ -1,11 +1,11 @@
-"""Labels: label a few clips.
+"""Label recordings from a few clips.
 
-Label a few seconds of a recording. A label model on top of a fitted GDM then labels every other sample, and proposes the clips
-to label next.
+Label a few seconds of a recording. A label model on top of a fitted GDM then predicts labels for all other samples and
+proposes clips to label next.
 """
 
 # %% A few labelled clips
-# The expert's labels are known here; the model sees two clips of two seconds of each behaviour.
+# The data come with expert labels. The label model gets two clips of two seconds per behaviour.
 
 import numpy as np
 from sklearn.metrics import f1_score
@@ -34,12 +34,12 @@ predicted = label_model.predict(new)
 score = f1_score(new.labels, predicted, average="macro")
 majority = f1_score(new.labels, np.full(new.n_samples, np.bincount(train.labels).argmax()), average="macro")
 print(f"macro-F1 on a recording without labels: {score:.2f} (most common label: {majority:.2f})")
-print(f"macro-F1 on labels held back: {label_model.held_out_.macro_f1:.2f}")
+print(f"macro-F1 on held-out labels: {label_model.held_out_.macro_f1:.2f}")
 rows = {"expert": new.labels, "predicted": predicted}
 plot.ethogram(rows, rate_hz=new.rate_hz, names=trials.label_names).show()
 
 # %% What to label next
-# The clips that the label model is least sure of.
+# The clips with the least certain predictions.
 
 for clip in propose(label_model, train, [labels], n=3):
     print(f"{clip.start / train.rate_hz:.1f} to {clip.stop / train.rate_hz:.1f} s")

@@ -1,11 +1,11 @@
-"""Mice, from poses to bouts.
+"""From poses of mice to bouts.
 
-Two mice: features of their poses, states, and bouts beside the labels of an expert. Simulated; `keypoints.read("video.h5")` takes
-files of yours in their place.
+Compute features of the poses of two mice, fit states, and compare bouts with expert labels. The mice are simulated;
+`keypoints.read("video.h5")` reads your files.
 """
 
 # %% Recordings
-# Egocentric features: the shape and speed of each animal, and where the other one is as seen from it.
+# Egocentric features: the shape and speed of each animal, and the relative position of the other one.
 
 import numpy as np
 
@@ -19,7 +19,7 @@ train, new = trials.trials[:2], trials.trials[2]
 model = GDM(n_states=4, n_latent=4, seed=0).fit(train)
 
 # %% From states to bouts
-# What comes and goes within a moment no expert calls a bout. How long the expert's bouts are says what a bout is.
+# Brief changes of state are not bouts. The median length of the expert's bouts sets the smoothing.
 
 rule = like_expert([trial.labels for trial in train], new.rate_hz)
 print(f"bouts: states averaged over {rule.smooth_s:.1f} s, none shorter than {rule.shortest_s:.1f} s")
@@ -28,9 +28,9 @@ bouts = rule.labels(shares, new.rate_hz)
 states, lengths = runs(bouts)
 print(f"{len(states)} bouts in {new.n_samples / new.rate_hz:.0f} s, the longest {lengths.max() / new.rate_hz:.1f} s")
 
-# %% What follows what, and what the expert calls it
+# %% Transitions, and expert labels of each state
 
-print("what follows what (rows end, columns begin):")
+print("transition shares (from rows to columns):")
 print(np.nan_to_num(transition_shares(bouts, 4)).round(2))
 for state in np.unique(bouts):
     words = np.bincount(new.labels[bouts == state], minlength=len(trials.label_names)) / (bouts == state).sum()

@@ -1,11 +1,11 @@
 """Many fits on a cluster.
 
-A grid of settings and seeds on worker processes: those of this machine, or of a Dask scheduler when `GDM_SCHEDULER` names one. It
-can be stopped at any time, and goes on where it was.
+Fit a grid of settings and seeds on worker processes: on this machine, or on the Dask cluster in `GDM_SCHEDULER`. A sweep
+that was stopped continues.
 """
 
-# %% What is to be fitted
-# Every combination of K and gamma, each from two seeds, fitted to one lap and judged on another by the bound.
+# %% The grid
+# Every combination of K and gamma, from two seeds, fitted to one lap and scored on another.
 
 from gdm_core import GDM, sweep
 from gdm_core.engine import get_engine
@@ -16,8 +16,8 @@ grid: dict[str, list] = {"n_states": [3, 4], "stickiness": [0.0, "learn"]}
 print(len(grid["n_states"]) * len(grid["stickiness"]) * 2, "fits")
 
 # %% Run it
-# Workers are processes of their own: a script that starts them needs the line `if __name__ == "__main__":`. With `scorer=""` fits
-# are judged by the held-out bound alone, which costs next to nothing.
+# A script that starts worker processes needs the line `if __name__ == "__main__":`. With `scorer=""`, fits are scored by the
+# held-out ELBO only, which is fast.
 
 if __name__ == "__main__":
     engine = get_engine()

@@ -1,11 +1,11 @@
-"""Your own model in one file.
+"""Write a model of your own.
 
-A class on `StateModel` fills in what is its own, one trial at a time in standardised units; fitting, checking of input, saving,
-calibrated forecasts and scores come from the base. Here: states from clusters of steps, with one linear prediction.
+A subclass of `StateModel` implements a few methods on one trial in standardised units. The base class provides fitting,
+validation, saving, calibrated forecasts and scores. This model clusters steps and predicts with one linear map.
 """
 
-# %% Its parameters
-# Fields of a configuration are the constructor's parameters, each with its sentence.
+# %% Parameters
+# The fields of the configuration become constructor parameters with these descriptions.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,15 +23,15 @@ from gdm_studio.datasets import nascar
 
 @dataclass(frozen=True)
 class StepsConfig(Configuration):
-    """Every parameter of `Steps`."""
+    """Parameters of `Steps`."""
 
-    n_states: int = parameter(4, "How many clusters.")
-    n_latent: int = parameter(2, "How many channels are taken for the latent path.")
-    seed: int = parameter(0, "Where all randomness comes from.")
+    n_states: int = parameter(4, "Number of clusters.")
+    n_latent: int = parameter(2, "Number of channels in the latent path.")
+    seed: int = parameter(0, "Random seed.")
 
 
 # %% The model
-# Seven hooks. `_fit` is a generator: between two steps the model is usable, which is what a live view needs.
+# Seven methods. `_fit` is a generator: a live view can use the model between its steps.
 
 
 class Steps(StateModel):
@@ -92,22 +92,21 @@ class Steps(StateModel):
         return y, self._soft_states(y), self._latent(y)
 
     def untrained(self, trials: TrialsLike, seed: int) -> "Steps":
-        """The same model with random parameters: what `evaluate` measures training against."""
+        """Return the model with random parameters, a baseline of `evaluate`."""
         made = Steps(**self.get_params()).fit(trials)
         rng = np.random.default_rng(seed)
         made.params_["centers"] = rng.standard_normal(made.params_["centers"].shape).astype(np.float32)
         return made
 
 
-# %% All verbs are there
-# `evaluate` measures it as it measures ours.
+# %% Use it like any other model
 
 train, test = nascar.train_test("standard", seed=0, T=400)
 model = Steps(n_states=4).fit(train)
 scores = evaluate(model, train, test)
-name, line = scores.line_to_beat("matched_accuracy")
+name, baseline = scores.best_baseline("matched_accuracy")
 print(model)
-print(f"matched {scores.matched_accuracy:.3f} (to beat: {line:.3f}, {name})")
+print(f"matched accuracy {scores.matched_accuracy:.3f} (best baseline: {baseline:.3f}, {name})")
 low, high = model.forecast(test, horizon=3).interval(0.90)
-print("forecasts with calibrated bands:", low.shape)
+print("lower bounds of calibrated 90% intervals:", low.shape)
 plot.track(test, model.predict_proba(test)).show()

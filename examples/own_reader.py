@@ -1,11 +1,11 @@
-"""Your own reader.
+"""Write a reader of your own.
 
-What a model takes is a `Trial`: an array [time, channels] with what is known about it. A table of a common kind is read for you;
-for a format of your own a function of ten lines is enough.
+Models take a `Trial`: an array [time, channels] with its sampling rate, labels and so on. `tables` reads common formats; a
+reader for another format takes ten lines.
 """
 
-# %% A table, as instruments write them
-# A clock, two drivers, a gap, a column of text. The reader says how it understood each column, and every guess can be changed.
+# %% A table
+# With a clock, two drivers, a gap and a text column. The reader guesses the role of each column, and you can change it.
 
 import struct
 
@@ -26,12 +26,12 @@ table.to_csv("laps.csv", index=False)
 
 read = tables.read("laps.csv")
 print("roles:", ", ".join(f"{name} is {role}" for name, role in read.roles.items()))
-trials = read.to_trials(fill_seconds=0.1)  # longer gaps stay missing: the model takes them
+trials = read.to_trials(fill_seconds=0.1)  # longer gaps stay missing, which models accept
 print(f"{len(trials)} trials at {trials[0].rate_hz:g} Hz, notes: {'; '.join(read.report().notes)}")
 
-# %% A format of your own
-# A logger that writes a header (magic word, rate, channels) and then 16-bit numbers, -32768 where a sensor was silent. Missing
-# values are NaN for the model; what cannot be right is refused where it is read, with its name.
+# %% Another format
+# A logger writes a header (magic word, rate, channels) and 16-bit numbers, with -32768 for missing values, which become NaN.
+# The reader rejects other files by name.
 
 with open("logger.bin", "wb") as file:
     file.write(struct.pack("<4sfH", b"LOGR", 20.0, 4))
@@ -42,7 +42,7 @@ def read_logger(path: str) -> Trial:
     with open(path, "rb") as file:
         magic, rate_hz, n_channels = struct.unpack("<4sfH", file.read(10))
         if magic != b"LOGR":
-            raise ValueError(f"{path} is no file of the logger: it begins with {magic!r}.")
+            raise ValueError(f"{path} is not a file of the logger: it begins with {magic!r}.")
         raw = np.frombuffer(file.read(), "<i2").reshape(-1, n_channels)
     y = np.where(raw == -32768, np.nan, raw / 1000).astype(np.float32)
     return Trial(y, rate_hz=rate_hz, channels=("speed", "throttle", "brake", "steering"), name=path)
@@ -51,12 +51,12 @@ def read_logger(path: str) -> Trial:
 recording = Trials((read_logger("logger.bin"),))
 print(recording[0].name, recording[0].y.shape, f"{recording[0].rate_hz:g} Hz")
 
-# %% Fit, and write the states beside the time
+# %% Fit, and write the states as tables
 
 model = GDM(n_states=3, n_latent=2, seed=0).fit(trials)
 for trial, shares in zip(trials, model.predict_proba(trials), strict=True):
     name = f"{trial.name.replace(' ', '-')}-states.csv"
     with open(name, "wb") as file:
         file.write(csv(states_table(shares, trial)))
-    print(name, "written; moments in each state:", np.bincount(shares.argmax(axis=1), minlength=3))
+    print(name, "written; samples in each state:", np.bincount(shares.argmax(axis=1), minlength=3))
 plot.strip(model.predict_proba(recording[0]), rate_hz=recording[0].rate_hz).show()

@@ -1,11 +1,11 @@
 """A qualifying lap.
 
-Which ways of driving make up a lap, and where are they driven? With a network, `load_session(2025, "Australian Grand Prix",
-"Qualifying")` takes a real session through FastF1; the one here is simulated, by invented drivers.
+Find ways of driving and where on the lap they occur. This session is simulated; `load_session(2025, "Australian Grand Prix",
+"Qualifying")` downloads a real one with FastF1.
 """
 
 # %% Laps as trials
-# What the model sees: where the car is, and how fast. Corners cut the lap into segments.
+# The channels are position and speed. Corners divide the lap into segments.
 
 import numpy as np
 
@@ -25,8 +25,8 @@ shares = np.concatenate(model.predict_proba(laps))
 samples = np.concatenate([trial.y for trial in laps])
 corners = np.concatenate([trial.labels for trial in laps])
 
-# %% What each state is
-# How fast it is (0 is the session's average, 1 a standard deviation above), and in which parts of the lap it has most of the time.
+# %% Describe each state
+# Its mean speed (0 is the session's mean, 1 a standard deviation above), and the segments where it is most active.
 
 for k in range(4):
     speed = np.average(samples[:, 2], weights=shares[:, k])

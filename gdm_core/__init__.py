@@ -1,4 +1,4 @@
-"""Soft states in time series: the Gumbel Dynamical Model and its rivals. Names load when first used."""
+"""Soft states in time series: the Gumbel Dynamical Model and related models. Names are imported on first use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["__version__", *_HOME]
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         home = import_module(_HOME[name])
-        return home if name == "study" else getattr(home, name)  # a package that is a verb, too
+        return home if name == "study" else getattr(home, name)  # gdm_core.study is a callable package
     raise AttributeError(f"module 'gdm_core' has no attribute {name!r}")
 
 

@@ -1,4 +1,4 @@
-"""`python -m gdm_core fit|predict|sweep|reproduce|info` is the command `gdm`, which knows data as well as models."""
+"""`python -m gdm_core` runs the command `gdm`."""
 
 import sys
 

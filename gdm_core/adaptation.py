@@ -1,11 +1,10 @@
-"""Envelopes that learn on the way: adaptive conformal inference on the log of each band's factor (Gibbs and Candès, 2021).
+"""Adaptive prediction intervals: adaptive conformal inference on the log width (Gibbs and Candès, 2021).
 
-A calibrated band is as wide as the training data asked for. Along a recording more becomes known: once the outcome of an
-earlier forecast has come, its band either held it or did not. Each miss widens the bands of that horizon, channel and level by
-`rate * level`, each hit narrows them by `rate * (1 - level)`, both on the log scale, so that a band comes to rest where it holds
-its share. Nothing is assumed about the data: over n outcomes the share held is off by at most (how far the log of the factor
-moved) / (rate * n), but for the last `horizon` outcomes, which come too late to teach anything. What it costs is unrest, and
-width where the fixed band was too narrow.
+Calibration sets the width of intervals from the training data. Along a recording, each outcome outside an interval widens
+the intervals of its horizon, channel and level by `rate * level`, and each outcome inside narrows them by
+`rate * (1 - level)`, both on the log scale. Without any assumption on the data, the coverage of n outcomes differs from
+`level` by at most (change of the log factor) / (rate * n), except for the last `horizon` outcomes. In exchange, widths
+fluctuate.
 """
 
 from __future__ import annotations
@@ -18,85 +17,84 @@ import numpy.typing as npt
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.forecast import LEVELS, Array, Forecast, outcomes
 
-# Chosen on eight tracks per setting other than the reported ones. A lower rate adapts too slowly for 1,000 steps, a higher
-# one widens the bands.
+# Chosen on tracks other than the reported ones. A lower rate is too slow for 1,000 steps; a higher one widens intervals.
 RATE = 0.04
-# A factor stays within this range: a channel that stands still for an hour must not narrow its bands beyond recall.
+# Limits factors, so intervals recover after a long constant stretch.
 MAX_FACTOR = 30.0
-_WIDTH_LEVEL = int(np.flatnonzero(np.isclose(LEVELS, 0.9))[0])  # whose factor a forecast's `std` is scaled with
+_WIDTH_LEVEL = int(np.flatnonzero(np.isclose(LEVELS, 0.9))[0])  # its factor also scales `std`
 
 
 @dataclass(frozen=True, eq=False)
 class Adaptation:
-    """What the outcomes of forecasts have taught about their bands.
+    """Widths of intervals, learned from the outcomes of earlier forecasts.
 
-    origins  [O] of these forecasts, in order of time
-    table    [O + 1, H, levels, N] log of the factor, once the outcomes of the first o forecasts are known
+    origins  [O] of the forecasts, in order of time
+    table    [O + 1, H, levels, N] log factor, given the outcomes of the first o forecasts
     """
 
     origins: npt.NDArray[np.int64]
     table: Array
 
     def factors(self, at: npt.ArrayLike) -> Array:
-        """[levels, A, H, N] factors of the bands issued at the samples `at`, from outcomes up to these samples alone."""
+        """Return factors [levels, A, H, N] of intervals issued at the samples `at`, from past outcomes only."""
         ahead = np.arange(1, self.table.shape[1] + 1)
-        found: Array = np.exp(self.table[_known(self.origins, np.atleast_1d(at), ahead), ahead - 1])
+        found: Array = np.exp(self.table[_count_known(self.origins, np.atleast_1d(at), ahead), ahead - 1])
         return np.moveaxis(found, 2, 0)
 
 
 def learn(predicted: Forecast, y: npt.ArrayLike, rate: float = RATE) -> Adaptation:
-    """Follow the forecasts of `y` [T, N] in order of time, each judged by the band that it was issued with.
+    """Learn the widths of intervals from forecasts of `y` [T, N] in order of time.
 
-    predicted   with its bands as calibrated (`adaptive=False`)
-    y           the trial; what is missing teaches nothing
-    rate        of change, in [0, 1); 0 keeps the bands as they are
+    predicted   forecast with calibrated intervals (`adaptive=False`)
+    y           the trial; missing values are skipped
+    rate        learning rate in [0, 1); 0 keeps the calibrated intervals
     """
     if not 0 <= rate < 1:
-        raise ConfigError(f"rate is {rate}; the rate at which envelopes adapt must lie in [0, 1). 0 keeps them fixed.")
+        raise ConfigError(f"rate is {rate}; it must be in [0, 1). 0 keeps the calibrated intervals.")
     values = np.asarray(y, predicted.mean.dtype)
     n_origins, horizon, n_channels = predicted.mean.shape
     if values.ndim != 2 or values.shape[1] != n_channels:
         raise DataError(
-            f"The forecast has {n_channels} channels, but y has shape {values.shape}. Pass the trial's own y."
+            f"The forecast has {n_channels} channels, but y has shape {values.shape}. Pass the y of its trial."
         )
     order = np.argsort(predicted.origins, kind="stable")
     origins, mean = predicted.origins[order], predicted.mean[order]
     error = outcomes(values, origins, horizon) - mean
-    # Log of how far each outcome lies from the mean, in units of the band's half-width on its side.
+    # Log distance of each outcome from the mean, relative to the half-width on its side.
     scores = np.empty((n_origins, horizon, len(LEVELS), n_channels), np.float32)
     for i, (low, high) in enumerate(zip(predicted.lower, predicted.upper, strict=True)):
         edge = np.where(error >= 0, high[order] - mean, mean - low[order])
         scores[:, :, i] = np.abs(error) / np.maximum(edge, 1e-9)
     known = np.isfinite(scores)
-    with np.errstate(divide="ignore"):  # an outcome on the mean is inside any band
+    with np.errstate(divide="ignore"):  # an outcome equal to the mean is inside any interval
         np.log(scores, out=scores)
-    missed, held = (rate * LEVELS)[:, None], (rate * (LEVELS - 1))[:, None]
+    missed, covered = (rate * LEVELS)[:, None], (rate * (LEVELS - 1))[:, None]
     steps = np.arange(horizon)
-    heard = _known(origins, origins, steps + 1)  # [O, H]
+    n_known = _count_known(origins, origins, steps + 1)  # [O, H]
     table = np.zeros((n_origins + 1, *scores.shape[1:]), np.float32)
     limit = np.float32(np.log(MAX_FACTOR))
     for o in range(n_origins):
-        issued = table[heard[o], steps]
-        change = np.where(scores[o] > issued, missed, held)
+        issued = table[n_known[o], steps]
+        change = np.where(scores[o] > issued, missed, covered)
         change *= known[o]
         np.add(table[o], change, out=table[o + 1])
         np.clip(table[o + 1], -limit, limit, out=table[o + 1])
     return Adaptation(origins, table)
 
 
-def adapted(predicted: Forecast, y: npt.ArrayLike, rate: float = RATE) -> Forecast:
-    """The forecast of `y` with the bands of each origin adapted by what the earlier origins' outcomes had taught by then.
+def adapt(predicted: Forecast, y: npt.ArrayLike, rate: float = RATE) -> Forecast:
+    """Return a forecast with intervals adapted to the outcomes before each origin.
 
-    predicted   with its bands as calibrated (`adaptive=False`)
+    predicted   forecast of `y` with calibrated intervals (`adaptive=False`)
     y           [T, N] the trial
-    rate        of change, in [0, 1); 0 keeps the bands as they are
+    rate        learning rate in [0, 1); 0 keeps the calibrated intervals
     """
-    return scaled(predicted, learn(predicted, y, rate).factors(predicted.origins))
+    return scale_intervals(predicted, learn(predicted, y, rate).factors(predicted.origins))
 
 
-def scaled(predicted: Forecast, factors: Array) -> Forecast:
-    """The forecast with the half-widths of its bands times `factors` [levels, O, H, N]; the `predicted` mean and median stay."""
-    # An inner band that has outgrown an outer one takes it along: intervals nest.
+def scale_intervals(predicted: Forecast, factors: Array) -> Forecast:
+    """Return `predicted` with the half-widths of its intervals times `factors` [levels, O, H, N]."""
+    # Widen outer intervals where needed, so intervals nest.
     below = np.maximum.accumulate(factors * (predicted.mean - predicted.lower))
     above = np.maximum.accumulate(factors * (predicted.upper - predicted.mean))
     return replace(
@@ -107,8 +105,8 @@ def scaled(predicted: Forecast, factors: Array) -> Forecast:
     )
 
 
-def _known(
+def _count_known(
     origins: npt.NDArray[np.int64], at: npt.NDArray[np.int64], ahead: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """[A, H] how many of the `origins` have an outcome `ahead` steps later that is known at each of the samples `at`."""
+    """Return how many `origins` [A, H] have their outcome `ahead` steps later known at the samples `at`."""
     return np.searchsorted(origins, at[:, None] - ahead, side="right")

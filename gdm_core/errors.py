@@ -1,27 +1,34 @@
-"""Every error that the library raises on purpose. Each message says what was wrong, where, and what to do."""
+"""Errors of the library. Messages say what is wrong and what to do.
+
+GdmError
+    DataError (also ValueError)
+    ConfigError (also ValueError)
+    FitError (also RuntimeError)
+    ModelFileError (also ValueError)
+"""
 
 from __future__ import annotations
 
 
 class GdmError(Exception):
-    """Base of all deliberate errors, so that a caller can catch ours and let real bugs through."""
+    """Base class of all errors that the library raises."""
 
 
 class DataError(GdmError, ValueError):
-    """The data cannot be used as given."""
+    """The data are invalid."""
 
 
 class ConfigError(GdmError, ValueError):
-    """A parameter is outside its range, or two parameters contradict each other."""
+    """A parameter is out of range, or parameters contradict each other."""
 
 
 class FitError(GdmError, RuntimeError):
-    """A model was asked for something it cannot do yet (not fitted), or a fit could not be carried out."""
+    """A model is not fitted, or a fit failed."""
 
 
 class ModelFileError(GdmError, ValueError):
-    """A saved model cannot be read: damaged, foreign, or from an incompatible version."""
+    """A model file is damaged, has an unknown format or an incompatible version."""
 
 
 class FitWarning(UserWarning):
-    """A fit ended without a result that can be used. The message says why and what to try."""
+    """A fit failed. The message says why and what to try."""

@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Atomic writes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, BinaryIO
 
 
 def write_whole(path: Path, content: bytes | Callable[[BinaryIO], Any]) -> None:
-    """Write beside the target, then rename: a reader never meets half a file, a full disk destroys no older one.
+    """Write a file atomically: to a temporary file first, which then replaces the target.
 
-    `content` is what to write, or a function that writes it.
+    content   bytes, or a function that writes to a file
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")

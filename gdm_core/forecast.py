@@ -1,10 +1,9 @@
-"""Forecasts from every origin, with envelopes that hold what they promise.
+"""Forecasts with calibrated prediction intervals.
 
-A model samples futures; their order statistics, or for levels that few paths cannot reach their spread, are a first
-guess of the envelope. Errors of the fit compound over the horizon, so the guess is rescaled per horizon, channel and
-level until it covers its nominal share of known outcomes. Each fifth of the training data is predicted with dynamics
-that were estimated without it; where a family cannot do that cheaply, or data are so many that it makes no difference,
-with the fit itself. `coverage` measures what an envelope really holds.
+A model samples future paths. Their order statistics (or standard deviation, for levels beyond the outermost paths) give raw
+intervals. Calibration rescales these per horizon, channel and level, until they cover their nominal share of the training
+data. Each fifth of the data is predicted with dynamics estimated without it; or with the full fit, if the model has no
+cheap cross-fit or the data are large. `coverage` measures the coverage of intervals.
 """
 
 from __future__ import annotations
@@ -22,30 +21,30 @@ from gdm_core.errors import ConfigError
 Array = npt.NDArray[np.float32]
 # (trial [T, N], origins [O], horizon, number of paths, seed) -> sampled futures [P, O, H, N]
 Sampler = Callable[[Array, npt.NDArray[np.int64], int, int, int], Array]
-# (trials, [T] of each, the fold of each sample) -> a sampler for each fold, made without it
+# (trials, folds of the samples of each trial) -> a sampler for each fold, estimated without it
 CrossFit = Callable[[list[Array], list[npt.NDArray[np.int64]]], list[Sampler]]
 
-# Central intervals whose width is calibrated; other levels interpolate between these.
+# Levels of central intervals that are calibrated; others are interpolated.
 LEVELS = np.array([0.5, 0.8, 0.9, 0.95, 0.99], dtype=np.float32)
 CALIBRATION_HORIZON = 10
 CALIBRATION_ORIGINS = 400
 CALIBRATION_PATHS = 60
 N_FOLDS = 5
-CROSS_FIT_SAMPLES = 20_000  # beyond, a fit hardly follows its own data more closely than others
-_RUN_UP = 128  # samples before the first origin that a model sees
+CROSS_FIT_SAMPLES = 20_000  # with more samples, overfitting is negligible
+_RUN_UP = 128  # samples before the first origin that a model gets
 _CHUNK_ELEMENTS = 20_000_000
 _MAX_RESULT_ELEMENTS = 60_000_000
-_SORTED_ELEMENTS = 250_000  # of futures, sorted at once: a core's own memory holds them
+_SORTED_ELEMENTS = 250_000  # elements of paths sorted at once, which fit into a core's cache
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Factors on the distance of an envelope's edge from the mean."""
+    """Factors on the distances of interval bounds from the mean."""
 
     scale: Array  # [H, N, levels]
 
     def factor(self, horizon: int) -> Array:
-        """[levels, H, N] factors; past the calibrated horizon the last one holds."""
+        """Return factors [levels, H, N]; the last calibrated one applies to longer horizons."""
         steps = np.minimum(np.arange(horizon), self.scale.shape[0] - 1)
         return np.moveaxis(self.scale[steps], -1, 0)
 
@@ -54,19 +53,19 @@ class Calibration:
 class Forecast:
     """Predictions from each origin. Row o, column h-1 predicts y[origins[o] + h] from y[..origins[o]].
 
-    mean, median, std   [O, H, N] of the calibrated envelope
-    lower, upper        [levels, O, H, N] edges of its central intervals
+    mean, median, std   [O, H, N] of the calibrated prediction
+    lower, upper        [levels, O, H, N] bounds of the central intervals LEVELS
     """
 
     origins: npt.NDArray[np.int64]  # [O]
-    mean: Array  # [O, H, N]
-    lower: Array  # [levels, O, H, N] edges of the central intervals LEVELS
-    upper: Array  # [levels, O, H, N]
-    median: Array  # [O, H, N]
-    std: Array  # [O, H, N] of the calibrated envelope
+    mean: Array
+    lower: Array
+    upper: Array
+    median: Array
+    std: Array
 
     def rescaled(self, center: Array, scale: Array) -> Forecast:
-        """The same in other units: values times `scale` [N] plus `center` [N]."""
+        """Return the forecast in other units: values times `scale` [N] plus `center` [N]."""
 
         def undo(values: Array) -> Array:
             result: Array = (values * scale + center).astype(center.dtype)
@@ -77,13 +76,13 @@ class Forecast:
 
     @property
     def horizon(self) -> int:
-        """H, how many steps ahead it goes."""
+        """Number of steps ahead (H)."""
         return int(self.mean.shape[1])
 
     def quantile(self, q: float) -> Array:
-        """[O, H, N] the q-quantile, interpolated between calibrated levels; q in [0.005, 0.995]."""
+        """Return the q-quantile [O, H, N], interpolated between calibrated levels, for q in [0.005, 0.995]."""
         if not 0.005 <= q <= 0.995:
-            raise ConfigError(f"quantile q is {q}; envelopes are calibrated for q in [0.005, 0.995].")
+            raise ConfigError(f"quantile q is {q}; it must be in [0.005, 0.995].")
         edges = np.concatenate([self.lower[::-1], self.median[None], self.upper])
         levels = np.concatenate([(1 - LEVELS[::-1]) / 2, [0.5], (1 + LEVELS) / 2])
         high = int(np.clip(np.searchsorted(levels, q), 1, len(levels) - 1))
@@ -95,15 +94,15 @@ class Forecast:
         return result
 
     def interval(self, coverage: float) -> tuple[Array, Array]:
-        """Lower and upper edge [O, H, N] of the central interval.
+        """Return the lower and upper bound [O, H, N] of the central interval.
 
-        coverage   share of outcomes that should lie between them, such as 0.9
+        coverage   nominal coverage, such as 0.9
         """
         return self.quantile((1 - coverage) / 2), self.quantile((1 + coverage) / 2)
 
 
 def outcomes(y: npt.NDArray[Any], origins: npt.NDArray[np.int64], horizon: int) -> Array:
-    """[O, H, N] what really followed each origin; NaN past the end."""
+    """Return the observations [O, H, N] after each origin; NaN past the end."""
     index = origins[:, None] + np.arange(1, horizon + 1)
     dtype = y.dtype if y.dtype == np.float64 else np.float32
     result: Array = np.where((index < len(y))[..., None], y[np.minimum(index, len(y) - 1)], np.nan).astype(dtype)
@@ -120,11 +119,11 @@ def forecast(
     min_samples: int,
     calibration: Calibration | None,
 ) -> Forecast:
-    """Calibrated forecast of a trial [T, N], from origins that have at least `min_samples` samples up to them."""
+    """Return a calibrated forecast of a trial [T, N]; NaN for origins with fewer than `min_samples` samples."""
     if horizon < 1:
         raise ConfigError(f"horizon is {horizon}; it must be at least 1.")
     if n_paths < 2:
-        raise ConfigError(f"n_paths is {n_paths}; at least 2 are needed for an envelope.")
+        raise ConfigError(f"n_paths is {n_paths}; prediction intervals need at least 2.")
     first = min_samples - 1
     at = np.arange(len(y)) if origins is None else np.atleast_1d(np.asarray(origins, dtype=np.int64))
     if len(at) and (at.min() < 0 or at.max() >= len(y)):
@@ -153,10 +152,10 @@ def forecast(
 
 
 def summarise(paths: Array, origins: npt.NDArray[np.int64]) -> Forecast:
-    """Mean, spread and interval edges of sampled futures [P, O, H, N].
+    """Return mean, standard deviation and intervals of sampled paths [P, O, H, N].
 
-    The k-th smallest of P paths has a share k / (P + 1) of futures below it. Levels beyond the outermost paths take the
-    interval that a Gaussian with the spread of P paths would have (Student's t).
+    The k-th smallest of P paths estimates the quantile k / (P + 1). Levels beyond the outermost paths use Student's t with
+    the standard deviation of the paths.
     """
     n_paths, shape, n = len(paths), paths.shape[1:], len(LEVELS)
     levels = np.concatenate([(1 - LEVELS) / 2, [0.5], (1 + LEVELS) / 2])
@@ -191,23 +190,23 @@ def summarise(paths: Array, origins: npt.NDArray[np.int64]) -> Forecast:
 def calibrate(
     sample: Sampler, ys: list[Array], min_samples: int, cross_fit: CrossFit = lambda _, __: []
 ) -> Calibration | None:
-    """Factors that make the central intervals cover their nominal share of the outcomes in the trials `ys`."""
+    """Return factors with which central intervals cover their nominal share of the trials `ys`."""
     whole = [(sample, y, 0, len(y)) for y in ys]
     total = sum(len(y) for y in ys)
     if total > CROSS_FIT_SAMPLES:
-        return _calibrated(whole, min_samples)
+        return _fit_factors(whole, min_samples)
     ends = np.cumsum([len(y) for y in ys])[:-1]
     folds = np.split(np.arange(total) * N_FOLDS // max(total, 1), ends)
-    held: list[tuple[Sampler, Array, int, int]] = []
+    windows: list[tuple[Sampler, Array, int, int]] = []
     for number, one in enumerate(cross_fit(ys, folds)):
         for y, fold in zip(ys, folds, strict=True):
             if len(inside := np.flatnonzero(fold == number)):
-                held.append((one, y, int(inside[0]), int(inside[-1]) + 1))
-    return _calibrated(held, min_samples) or _calibrated(whole, min_samples)
+                windows.append((one, y, int(inside[0]), int(inside[-1]) + 1))
+    return _fit_factors(windows, min_samples) or _fit_factors(whole, min_samples)
 
 
-def _calibrated(windows: list[tuple[Sampler, Array, int, int]], min_samples: int) -> Calibration | None:
-    """Factors from origins and outcomes inside windows: a sampler, a trial, the first sample and the one after the last."""
+def _fit_factors(windows: list[tuple[Sampler, Array, int, int]], min_samples: int) -> Calibration | None:
+    """Return factors from windows: (sampler, trial, first sample, end)."""
     horizon = CALIBRATION_HORIZON
     spans = [(max(first, min_samples - 1), after - horizon) for _, _, first, after in windows]
     total = sum(max(0, stop - start) for start, stop in spans)
@@ -217,16 +216,16 @@ def _calibrated(windows: list[tuple[Sampler, Array, int, int]], min_samples: int
     for (sample, y, _, _), (first, last) in zip(windows, spans, strict=True):
         if last <= first:
             continue
-        wanted = max(1, round(CALIBRATION_ORIGINS * (last - first) / total))
-        at = np.unique(np.linspace(first, last - 1, wanted).astype(np.int64))
+        n_origins = max(1, round(CALIBRATION_ORIGINS * (last - first) / total))
+        at = np.unique(np.linspace(first, last - 1, n_origins).astype(np.int64))
         start = int(max(0, first - _RUN_UP))
         raw = summarise(sample(y[start : last + horizon], at - start, horizon, CALIBRATION_PATHS, 0), at)
         error = (outcomes(y, at, horizon) - raw.mean)[None]
-        # How far, in units of the raw half-width on its own side, each outcome lies from the mean.
+        # Distance of each outcome from the mean, relative to the raw half-width on its side.
         side = np.where(error >= 0, np.maximum(raw.upper - raw.mean, 1e-9), np.maximum(raw.mean - raw.lower, 1e-9))
         scores.append(np.abs(error) / side)
     ordered = np.concatenate([np.moveaxis(part, 1, -1) for part in scores], axis=-1)  # [levels, H, N, O]
-    ordered.sort(axis=-1)  # outcomes that are missing come last
+    ordered.sort(axis=-1)  # missing outcomes come last
     n = np.isfinite(ordered).sum(axis=-1)  # [levels, H, N]
     if (n < 20).any():
         return None
@@ -241,11 +240,11 @@ def _calibrated(windows: list[tuple[Sampler, Array, int, int]], min_samples: int
 
 
 def coverage(predicted: Forecast, y: npt.NDArray[Any], level: float = 0.9) -> Array:
-    """[H] the share of known outcomes inside the central interval at each horizon.
+    """Return the share [H] of known outcomes inside the central interval at each horizon.
 
-    predicted   a forecast of `y`
-    y           [T, N] what came
-    level       of the interval, such as 0.9
+    predicted   forecast of `y`
+    y           [T, N] observations
+    level       nominal coverage of the interval, such as 0.9
     """
     truth = outcomes(np.asarray(y, predicted.mean.dtype), predicted.origins, predicted.horizon)
     low, high = predicted.interval(level)
@@ -256,10 +255,10 @@ def coverage(predicted: Forecast, y: npt.NDArray[Any], level: float = 0.9) -> Ar
 
 
 def width(predicted: Forecast, level: float = 0.9) -> Array:
-    """[H, N] the mean width of the central interval of each horizon and channel, over the origins that have one.
+    """Return the mean width [H, N] of the central interval for each horizon and channel.
 
     predicted   a forecast
-    level       of the interval, such as 0.9
+    level       nominal coverage of the interval, such as 0.9
     """
     low, high = predicted.interval(level)
     known = np.isfinite(high - low)

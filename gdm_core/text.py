@@ -1,4 +1,4 @@
-"""Words for messages and sentences, and values for files of text."""
+"""Formatting for messages, and values for JSON."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from typing import Any
 
 
 def listed(parts: Sequence[str]) -> str:
-    """As in a sentence: "a, b and c"; "" of nothing."""
+    """Join parts as "a, b and c"."""
     return " and ".join([part for part in (", ".join(parts[:-1]), *parts[-1:]) if part])
 
 
-def mean_and_spread(values: Iterable[float], digits: int) -> str:
-    """As it is printed: the mean ± the standard deviation, which one value alone does not have; "" of nothing."""
+def format_mean_sd(values: Iterable[float], digits: int) -> str:
+    """Format values as mean ± standard deviation, if there are two or more; "" if empty."""
     known = [value for value in values if math.isfinite(value)]
     spread = f" ± {stdev(known):.{digits}f}" if len(known) > 1 else ""
     return f"{fmean(known):.{digits}f}{spread}" if known else ""
 
 
 def first_of(parts: Sequence[str], most: int) -> str:
-    """The first of many: "a, b, c and 4 more"."""
+    """Join the first parts, as "a, b, c and 4 more"."""
     return ", ".join(parts[:most]) + (f" and {len(parts) - most} more" if len(parts) > most else "")
 
 
-def shortened(what: object, most: int = 160) -> str:
-    """As much of a text as one reads, in `most` letters."""
+def shorten(what: object, most: int = 160) -> str:
+    """Shorten a text to at most `most` characters."""
     text = str(what)
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def for_json(value: Any) -> Any:
-    """What JSON can hold: records become mappings, a number that is not finite None."""
+    """Convert a value for JSON: dataclasses become mappings, and non-finite numbers None."""
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, Mapping):

@@ -1,6 +1,6 @@
-"""The shapes that travel between loaders, models and pages: one recording (Trial) and a set of them (Trials).
+"""Recordings (Trial) and sets of recordings (Trials).
 
-This module needs numpy alone: `datasets` builds on it and must not load torch.
+This module depends only on numpy, because `datasets` uses it and must not import torch.
 """
 
 from __future__ import annotations
@@ -20,44 +20,44 @@ FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.integer[Any]]
 
 UNLABELLED = -1
-Made = TypeVar("Made")
+Simulated = TypeVar("Simulated")
 
 
-def made_by(recipe: str, made: Made) -> Made:
-    """What a simulator gives, known by what made it: processors round the same simulation otherwise in its last bits.
+def with_recipe(recipe: str, simulated: Simulated) -> Simulated:
+    """Return a copy of simulated data that is identified by its recipe, not its content.
 
-    The recipe is an attribute and no argument of the constructor: whatever is made of it by `replace` or a slice has none, and
-    is known by its content again. Its arrays become read-only, so that what it names cannot change under it.
+    Processors differ in the last bits of a simulation, so its content would not be a portable identifier. `replace` and slices
+    drop the recipe. Arrays become read-only.
 
-    recipe   the simulator with its version, and everything that it was asked for
-    made     a frozen dataclass with a field `recipe` that is not for its constructor
+    recipe      the simulator, its version and arguments
+    simulated   a frozen dataclass with a field `recipe` with `init=False`
     """
-    found: Made = replace(made)  # type: ignore[type-var]
-    _keep_still(found)
+    found: Simulated = replace(simulated)  # type: ignore[type-var]
+    _freeze_arrays(found)
     object.__setattr__(found, "recipe", recipe)
     return found
 
 
-def _keep_still(value: Any) -> None:
+def _freeze_arrays(value: Any) -> None:
     if isinstance(value, np.ndarray):
         value.flags.writeable = False
     elif is_dataclass(value):
         for one in fields(value):
-            _keep_still(getattr(value, one.name))
+            _freeze_arrays(getattr(value, one.name))
     elif isinstance(value, tuple | Mapping):
         for part in value.values() if isinstance(value, Mapping) else value:
-            _keep_still(part)
+            _freeze_arrays(part)
 
 
 _PROBED_STEPS, _PROBED_VALUES = 20_000, 2_000_000
-_DETAIL = 0.01  # of the usual step between samples: wider spaced numbers lose the dynamics
+_DETAIL = 0.01  # largest acceptable rounding, relative to the usual step between samples
 
 
 def loses_detail(values: npt.NDArray[Any], relative_spacing: float = 2.0**-24) -> bool:
-    """Return whether rounding is too coarse for the usual step from sample to sample of any channel.
+    """Return whether rounding is too coarse for the usual step between samples of any channel.
 
     values             [T] or [T, N]
-    relative_spacing   of the rounded numbers; that of float32 by default
+    relative_spacing   relative precision; float32 by default
     """
     if len(values) < 2:
         return False
@@ -68,13 +68,13 @@ def loses_detail(values: npt.NDArray[Any], relative_spacing: float = 2.0**-24) -
         steps = np.abs(after - here)
     known = np.isfinite(steps) & (steps > 0)
     spacing = relative_spacing * np.where(known, np.abs(here), 0).max(axis=0)
-    # The usual step is the median of those that move: half of them are above what rounding must leave.
+    # The usual step is the median of the nonzero ones.
     fine = known & (steps < spacing / _DETAIL)
     return bool((2 * fine.sum(axis=0) > known.sum(axis=0)).any())
 
 
 def working_precision(values: npt.NDArray[Any]) -> type[np.float32] | type[np.float64]:
-    """Return float32, or float64 where float32 loses detail: for a small walk far from zero."""
+    """Return float32, or float64 if float32 loses detail, as for small steps far from zero."""
     if values.dtype.itemsize <= 2 or values.dtype in (np.float32, np.bool_) or values.dtype.kind not in "fiu":
         return np.float32
     if not loses_detail(values) or np.nanmax(np.abs(values)) > np.finfo(np.float32).max:
@@ -83,24 +83,24 @@ def working_precision(values: npt.NDArray[Any]) -> type[np.float32] | type[np.fl
 
 
 def unmasked(array: Any, whole_numbers: bool = False) -> Any:
-    """Return a masked array with NaN (or UNLABELLED, for whole numbers) under its mask; anything else as it is."""
+    """Replace masked values by NaN (UNLABELLED for whole numbers); return other arrays unchanged."""
     if not isinstance(array, np.ma.MaskedArray):
         return array
     hidden, values = np.ma.getmaskarray(array), np.ma.getdata(array)
     return np.where(hidden, UNLABELLED if whole_numbers else np.nan, values)
 
 
-def _frozen(array: npt.ArrayLike, dtype: type, where: str) -> npt.NDArray[Any]:
-    """A read-only, contiguous copy, so that no caller can change what a fingerprint was computed from.
+def _read_only_copy(array: npt.ArrayLike, dtype: type, where: str) -> npt.NDArray[Any]:
+    """Return a read-only contiguous array, without a copy if it is read-only already.
 
-    What is read-only already, such as a part of another trial, is taken as it is: long recordings are cut a lot.
+    A caller that could write to it would invalidate the fingerprint.
     """
-    if isinstance(array, np.ndarray) and array.dtype == dtype and array.flags.c_contiguous and _read_only(array):
+    if isinstance(array, np.ndarray) and array.dtype == dtype and array.flags.c_contiguous and _is_read_only(array):
         return array
     if np.iscomplexobj(array):
-        raise DataError(f"{where}: Complex data not supported. Give real and imaginary parts as channels of their own.")
+        raise DataError(f"{where}: Complex data not supported. Use separate channels for real and imaginary parts.")
     try:
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, which is refused by name
+        with np.errstate(over="ignore"):  # overflow becomes infinite, which raises DataError later
             copy: npt.NDArray[Any] = np.array(array, dtype=dtype, order="C", copy=True)
     except (TypeError, ValueError) as error:
         raise DataError(f"{where} is not numeric ({error}). Convert text columns to numbers or drop them.") from error
@@ -108,27 +108,27 @@ def _frozen(array: npt.ArrayLike, dtype: type, where: str) -> npt.NDArray[Any]:
     return copy
 
 
-def _read_only(array: npt.NDArray[Any]) -> bool:
-    """Whether neither the array nor what it is a view of can be written to."""
+def _is_read_only(array: npt.NDArray[Any]) -> bool:
+    """Return whether neither the array nor its base is writeable."""
     base = array.base
-    return not array.flags.writeable and (base is None or (isinstance(base, np.ndarray) and _read_only(base)))
+    return not array.flags.writeable and (base is None or (isinstance(base, np.ndarray) and _is_read_only(base)))
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One recording: `y` [T, N], and what is known about each of its T samples.
+    """One recording: observations `y` [T, N], with optional labels, positions and states.
 
-    y          observations, float32, or float64 where that loses detail (a small walk around 1e6); NaN marks a
-               missing value, infinities are refused, masked values become NaN
+    y          observations, float32, or float64 if float32 loses detail (such as small steps near 1e6); NaN is a missing
+               value, and so are masked values; infinities raise DataError
     rate_hz    samples per second
     channels   N names
-    labels     [T] expert state, -1 where unlabelled
-    position   [T, 2] where the thing was, for maps
+    labels     [T] expert labels, -1 if unlabelled
+    position   [T, 2] positions, for maps
     segments   [T] lap or bout number
-    states     [T, K] true soft states, known only for simulations
-    start_seconds   when the first sample was taken, on the clock of the whole recording; a slice keeps that clock
-    name       what figures and tables call it
-    recipe     what made it, where that is a simulator (`made_by`); "" where the samples themselves are what is known
+    states     [T, K] true soft states of a simulation
+    start_seconds   time of the first sample on the clock of the whole recording, which slices keep
+    name       name in figures and tables
+    recipe     identifies simulated data, see `with_recipe`; "" for other data
     """
 
     y: FloatArray
@@ -145,7 +145,7 @@ class Trial:
     def __post_init__(self) -> None:
         where = f"Trial {self.name!r}: y"
         y = unmasked(self.y)
-        y = _frozen(y, working_precision(y) if isinstance(y, np.ndarray) else np.float32, where)
+        y = _read_only_copy(y, working_precision(y) if isinstance(y, np.ndarray) else np.float32, where)
         if y.ndim != 2 or y.shape[0] == 0 or y.shape[1] == 0:
             raise DataError(f"{where} has shape {y.shape}; expected [time, channels] with at least one of each.")
         if np.isinf(y).any():
@@ -179,7 +179,7 @@ class Trial:
         if value is None:
             return
         value = unmasked(value, whole_numbers=dtype is np.int64)
-        array = _frozen(value, dtype, f"Trial {self.name!r}: {attribute}")
+        array = _read_only_copy(value, dtype, f"Trial {self.name!r}: {attribute}")
         fits = array.ndim == 1 + len(tail) and array.shape[0] == self.n_samples
         if not fits or any(want not in (None, got) for want, got in zip(tail, array.shape[1:], strict=True)):
             expected = ", ".join([str(self.n_samples), *("K" if want is None else str(want) for want in tail)])
@@ -188,21 +188,21 @@ class Trial:
 
     @property
     def n_samples(self) -> int:
-        """T, how many samples."""
+        """Number of samples (T)."""
         return int(self.y.shape[0])
 
     @property
     def n_channels(self) -> int:
-        """N, how many channels."""
+        """Number of channels (N)."""
         return int(self.y.shape[1])
 
     @property
     def seconds(self) -> npt.NDArray[np.float64]:
-        """[T] time of each sample on the clock of the recording."""
+        """Time [T] of each sample on the clock of the recording."""
         return self.start_seconds + np.arange(self.n_samples) / self.rate_hz
 
     def slice(self, start: int, stop: int) -> Trial:
-        """The samples start..stop-1 with everything known about them, when they were taken included."""
+        """Return the samples start..stop-1 as a trial."""
         start, stop, _ = slice(start, stop).indices(self.n_samples)
         parts: dict[str, Any] = {
             key: None if (value := getattr(self, key)) is None else value[start:stop]
@@ -212,8 +212,7 @@ class Trial:
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 of the recipe, or of the content where there is none. The name does not count, nor does the start: no model
-        sees it, and a fit that was kept for the same samples is the same fit."""
+        """SHA-256 of the recipe, or else of the content, without name and start time."""
         digest = hashlib.sha256()
         if self.recipe:
             digest.update(repr(("recipe", self.recipe, self.y.shape)).encode())
@@ -230,10 +229,10 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """A named set of trials with the same channels.
+    """Trials with the same channels.
 
-    name          what messages and files call the set
-    label_names   a name for each label, in their order
+    name          name of the set in messages and files
+    label_names   name of each label
     """
 
     trials: tuple[Trial, ...]
@@ -265,12 +264,12 @@ class Trials:
 
     @property
     def n_channels(self) -> int:
-        """N, the same for all trials."""
+        """Number of channels (N) of each trial."""
         return self.trials[0].n_channels
 
     @property
     def n_samples(self) -> int:
-        """Samples in all trials together."""
+        """Total number of samples."""
         return sum(trial.n_samples for trial in self.trials)
 
     @cached_property
@@ -282,20 +281,20 @@ class Trials:
         return digest.hexdigest()
 
 
-Recording = Trial | npt.NDArray[Any]  # one: results come back as they are
-Recordings = Trials | Sequence[Trial] | Sequence[npt.NDArray[Any]]  # several: results come back in a list
+Recording = Trial | npt.NDArray[Any]  # functions return a single result
+Recordings = Trials | Sequence[Trial] | Sequence[npt.NDArray[Any]]  # functions return a list of results
 TrialsLike = Recording | Recordings | npt.ArrayLike | Sequence[npt.ArrayLike]
 
 
 def labels_of(trials: Iterable[Trial]) -> list[npt.NDArray[np.int64]]:
-    """[T] labels of each trial; UNLABELLED throughout where it has none."""
+    """Return the labels [T] of each trial; all UNLABELLED if it has none."""
     return [
         np.full(one.n_samples, UNLABELLED) if one.labels is None else np.asarray(one.labels, np.int64) for one in trials
     ]
 
 
 def describe_missing(trials: Iterable[Trial]) -> str:
-    """Return a sentence on the share of values that are missing; "" if none are."""
+    """Return a sentence on the share of missing values; "" if none are missing."""
     missing = total = 0
     for one in trials:
         missing += int(np.isnan(one.y).sum())
@@ -307,19 +306,19 @@ def describe_missing(trials: Iterable[Trial]) -> str:
     return f"{share}% of values are missing; the model estimates them from the other channels and from time."
 
 
-Stretch = tuple[int, int, int, int]  # trial, start, stop (exclusive), number of the word
+Stretch = tuple[int, int, int, int]  # trial, start, stop (exclusive), label
 
 
-def painted(trials: Iterable[Trial], stretches: Iterable[Stretch]) -> list[npt.NDArray[np.int64]]:
-    """[T] for each trial the number of the word of each sample, UNLABELLED elsewhere."""
+def paint_labels(trials: Iterable[Trial], stretches: Iterable[Stretch]) -> list[npt.NDArray[np.int64]]:
+    """Return labels [T] of each trial from labelled stretches; UNLABELLED elsewhere."""
     found = [np.full(trial.n_samples, UNLABELLED, np.int64) for trial in trials]
-    for trial, start, stop, word in stretches:
-        found[trial][start:stop] = word
+    for trial, start, stop, label in stretches:
+        found[trial][start:stop] = label
     return found
 
 
 def as_trials(data: TrialsLike) -> Trials:
-    """Trials from what a user may have: Trials, a Trial, one array [T, N], or a list of either."""
+    """Convert Trials, a Trial, an array [T, N], or a list of either, to Trials."""
     if isinstance(data, Trials):
         return data
     if isinstance(data, Trial):
@@ -336,7 +335,7 @@ def as_trials(data: TrialsLike) -> Trials:
             )
         data = [unmasked(item) for item in data]
     if hasattr(data, "toarray"):
-        raise DataError("Sparse data is not supported: a recording has a value in every place. Give data.toarray().")
+        raise DataError("Sparse data is not supported. Pass data.toarray().")
     array = np.asarray(unmasked(data))
     if array.ndim != 2:
         raise DataError(
@@ -347,7 +346,7 @@ def as_trials(data: TrialsLike) -> Trials:
 
 
 def is_single(data: TrialsLike) -> bool:
-    """Whether `data` is one recording, so that results come back as one array and not as a list."""
+    """Return whether `data` is one recording, for which functions return one array and not a list."""
     if isinstance(data, Trials):
         return False
     if isinstance(data, list | tuple):

@@ -1,4 +1,4 @@
-"""Times in a unit that suits them: recordings last from seconds to months, and of some nobody has said how fast they were."""
+"""Units of time for recordings that last from seconds to months, or that have no sampling rate."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Unit:
-    """What is written, and how many seconds it stands for.
+    """A unit of time.
 
-    many   how several are called in a sentence
+    many   plural, if it differs from the name
     """
 
     name: str
@@ -27,26 +27,25 @@ class Unit:
 
 
 SECONDS = Unit("s", 1.0)
-STEPS = Unit("step", 1.0, "steps")  # where no time is known a sample has the length of a second
-# Each is taken from so many of the smaller one on: 10 min, 10 h, 10 days.
-_LONGER = ((600.0, Unit("min", 60.0)), (36_000.0, Unit("h", 3600.0)), (864_000.0, Unit("days", 86_400.0)))
+STEPS = Unit("step", 1.0, "steps")  # without a sampling rate, a sample counts as a second
+# (shortest duration for the unit, unit)
+_LONGER_UNITS = ((600.0, Unit("min", 60.0)), (36_000.0, Unit("h", 3600.0)), (864_000.0, Unit("days", 86_400.0)))
 
 
 def unit_for(seconds: float, counted: str = "s") -> Unit:
-    """The unit in which a time of about so many seconds is easily read; steps where those are `counted`."""
+    """Return a readable unit for a duration; STEPS if `counted` is "step"."""
     if counted == "step":
         return STEPS
     found = SECONDS
-    for least, unit in _LONGER:
+    for least, unit in _LONGER_UNITS:
         if np.isfinite(seconds) and seconds >= least:
             found = unit
     return found
 
 
-def unit_of_stays(typical: float, page: Unit) -> Unit:
-    """The unit for lengths of stays on a page that counts time in `page`: the same, or a smaller one where half of that is
-    longer than the `typical` stay, in seconds."""
+def dwell_unit(typical: float, page: Unit) -> Unit:
+    """Return the unit for dwell times: `page`, or a smaller unit if the `typical` seconds are less than half of it."""
     if page in (SECONDS, STEPS) or not np.isfinite(typical):
         return page
-    smaller = [SECONDS, *(unit for _, unit in _LONGER if unit.seconds <= page.seconds)]
+    smaller = [SECONDS, *(unit for _, unit in _LONGER_UNITS if unit.seconds <= page.seconds)]
     return next((unit for unit in reversed(smaller) if typical >= unit.seconds / 2), SECONDS)

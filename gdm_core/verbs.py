@@ -1,5 +1,4 @@
-"""`gdm_core.suggest`, `compare` and `sweep`. They run on an engine or in this process, cache finished fits on disk, and return
-results that can be printed and have `to_frame()`."""
+"""`suggest`, `compare` and `sweep`: run fits in this process or on an engine, and cache them on disk."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from gdm_core.engine.compare import Compared, Comparison
 from gdm_core.engine.engine import Engine
 from gdm_core.engine.job import Progress
 from gdm_core.engine.suggest import MODELS, MOST_STATES, SEEDS, Suggestion, SuggestQuestion
-from gdm_core.engine.suggest import suggest as _suggestions
+from gdm_core.engine.suggest import suggest as _suggest
 from gdm_core.engine.sweep import EVALUATE, Records, Sweep
 from gdm_core.errors import ConfigError
 from gdm_core.models.base import StateModel
@@ -32,18 +31,18 @@ def suggest(
 
     trials    a Trial, an array [T, N], several, or Trials
     models    one or several to compare, by name: "gdm", "arhmm-sticky", "rslds-sticky", ... (`gdm info` lists them)
-    n_latent  D to begin with; 2, or 1 for a single channel, if None
+    n_latent  latent dimensions to start with; by default 2, or 1 for a single channel
     states    numbers of states to try
-    seeds     each setting is fitted to both halves from each of them
-    progress  called with the number of finished fits and the largest total
+    seeds     seeds of the fits to each half
+    progress  called with the number of finished fits and the maximum total
     engine    runs the fits; None for this process
-    fixed     parameters that stay fixed in the models that have them
+    fixed     fixed parameters, for the models that have them
     """
     data = as_trials(trials)
     d = min(2, data.n_channels) if n_latent is None else n_latent
     names = (models,) if isinstance(models, str) else tuple(models)
     question = SuggestQuestion(names, data, d, fixed, states, seeds)
-    return list(_suggestions(question, progress=progress, engine=engine))[-1]
+    return list(_suggest(question, progress=progress, engine=engine))[-1]
 
 
 def compare(
@@ -55,15 +54,15 @@ def compare(
     progress: Progress | None = None,
     engine: Engine | None = None,
 ) -> Compared:
-    """Fit several models from several seeds, measure them and baselines on the same test trials, and say which differ.
+    """Compare models and baselines on the same test trials, with confidence intervals.
 
-    models       unfitted models, by name or in a list; they are not changed, and their own seeds are ignored
-    train, test  trials to fit and to measure on
-    seeds        each model is fitted from each of them
+    models       unfitted models, by name or in a list; they are not modified, and their seeds are ignored
+    train, test  training and test trials
+    seeds        seeds of the fits of each model
     progress     called with the number of finished fits and the total
     engine       runs the fits; None for this process
     """
-    named = dict(models) if isinstance(models, Mapping) else _named(models)
+    named = dict(models) if isinstance(models, Mapping) else _name_by_repr(models)
     settings = {name: (model.family, _setting(model)) for name, model in named.items()}
     comparison = Comparison(settings, seeds, as_trials(train), as_trials(test))
     fits = comparison.fits().run(engine, "compare", progress=progress)
@@ -81,18 +80,18 @@ def sweep(
     progress: Progress | None = None,
     engine: Engine | None = None,
 ) -> Records:
-    """Fit every combination of parameter values from every seed. A sweep that was stopped continues when it is called again.
+    """Fit every combination of parameter values from every seed. A sweep that was stopped continues.
 
-    model        an unfitted model with the parameters that are not in the grid; it is not changed
-    grid         values of each parameter: {"n_states": [3, 4, 5], "temperature": [0.5, 0.99]}
-    train, test  trials to fit and to score
-    seeds        each combination is fitted from each of them
-    scorer       "module:function" of (model, train, test) whose numbers become scores; "" for the ELBO alone (fast)
+    model        an unfitted model with the parameters that are not in the grid; it is not modified
+    grid         values of each parameter, such as {"n_states": [3, 4, 5], "temperature": [0.5, 0.99]}
+    train, test  training and test trials
+    seeds        seeds of the fits of each combination
+    scorer       "module:function" of (model, train, test) that returns scores; "" for the ELBO only (fast)
     progress     called with the number of finished fits and the total
     engine       runs the fits; None for this process
     """
     if unknown := sorted(set(grid) - model.get_params().keys()):
-        raise ConfigError(f"The grid names {', '.join(unknown)}, which {type(model).__name__} has no parameter for.")
+        raise ConfigError(f"{type(model).__name__} has no parameter {', '.join(unknown)}, which the grid contains.")
     base = {name: value for name, value in _setting(model).items() if name not in grid}
     return Sweep(model.family, base, grid, seeds, as_trials(train), as_trials(test), scorer).run(
         engine, progress=progress
@@ -103,9 +102,9 @@ def _setting(model: StateModel) -> dict[str, Any]:
     return {name: value for name, value in model.get_params().items() if name != "seed"}
 
 
-def _named(models: Sequence[StateModel]) -> dict[str, StateModel]:
-    """Return the models by their repr."""
+def _name_by_repr(models: Sequence[StateModel]) -> dict[str, StateModel]:
+    """Return the models by repr."""
     found = {str(type(model)(**_setting(model))): model for model in models}
     if len(found) < len(models):
-        raise ConfigError("Two of these models are the same. Compare each once; seeds are given by `seeds`.")
+        raise ConfigError("Two of these models are the same. List each model once; `seeds` sets their seeds.")
     return found

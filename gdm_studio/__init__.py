@@ -1,7 +1,7 @@
-"""GDM Studio as one installs it: the command `gdm`, the dashboard it opens, and the loaders under a name of their own.
+"""The command `gdm`, the dashboard, figures, and the loaders as `gdm_studio.datasets`.
 
     from gdm_studio.datasets import nascar, formula1, tables
 
-The dashboard's own code (app.py, pages, datasets, assets) has short top-level names in a checkout. Installed, it lies in
-one private folder of this package, so that nobody's `datasets`, `pages` or `tests` is taken away.
+In a checkout the dashboard's code (app.py, pages, datasets, assets) is at the top level. An installation puts it into a
+private folder of this package, where names such as `datasets` cannot clash with other packages.
 """

@@ -1,6 +1,6 @@
-"""Every experiment of the paper that can be repeated here: which fits it takes, and how they are stored.
+"""Experiments of the paper: their fits, and files of their results.
 
-The Paper page draws stored fits at once and fits them anew when asked; `gdm reproduce all` is what stores them.
+The Paper page shows stored results, or runs the fits again. `gdm reproduce all` writes the stored results.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from gdm_core.engine.grid import Grid
 from gdm_core.errors import ConfigError
 from gdm_core.files import write_whole
 from gdm_core.models.registry import NAMED_MODELS
-from gdm_core.text import mean_and_spread
+from gdm_core.text import format_mean_sd
 from gdm_core.trials import Trials
 
 FILE = Path(__file__).resolve().parents[1] / "assets" / "paper.json"
 SETTINGS = {"standard": "standard", "soft": "soft-sticky"}
 PROTOCOLS = ("paper", "fair")
-# Columns of Table 1, and what stands for them here. Ours come last.
+# Columns of Table 1 and the models that reproduce them.
 TABLE_1 = {
     "SLDS (sticky)": "slds-sticky",
     "rSLDS (sticky)": "rslds-sticky",
@@ -36,19 +36,19 @@ TABLE_1 = {
     "AR-HMM (RO)": "arhmm-ro",
     "GDM": "gdm",
 }
-STATES = tuple(range(2, 11))  # of the accuracy against K
+STATES = tuple(range(2, 11))  # for accuracy against K
 SHOWN_STATES = 8
 F1_LAPS, F1_DIMENSIONS = 8, 2
 MICE_TRIALS, MICE_FRAMES, MICE_STATES, MICE_DIMENSIONS = 6, 2000, 5, 3
 N_SEEDS = {"table": 10, "formula1": 5, "mice": 3}
-DEADLINE_S = 3600.0  # of one fit
+DEADLINE_S = 3600.0  # per fit
 
 Cells = dict[str, tuple[Any, ...]]
 
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """Fits that make one panel: comparisons that differ in their data, each with settings and seeds of its own."""
+    """Fits of one panel: comparisons on different data, each with its settings and seeds."""
 
     name: str
     comparisons: tuple[Comparison, ...]
@@ -59,45 +59,45 @@ class Experiment:
 
     @property
     def keys(self) -> list[str]:
-        """What it is known by, one for each comparison: the recipes of its data, its settings and seeds."""
+        """The key of each comparison, from the recipes of its data, its settings and seeds."""
         return [one.key for one in self.comparisons]
 
     @property
     def usual_s(self) -> float:
-        """What all of them take one after the other."""
+        """Usual total time, one fit after the other."""
         return sum(one.usual_s for one in self.comparisons)
 
 
-Found = list[dict[str, dict[int, Cell]]]  # of each comparison: setting -> seed -> cell
+Found = list[dict[str, dict[int, Cell]]]  # for each comparison: setting -> seed -> cell
 
 
 def names() -> tuple[str, ...]:
-    """Of all experiments."""
+    """Return the names of all experiments."""
     return (*(f"table/{setting}/{protocol}" for setting in SETTINGS for protocol in PROTOCOLS), "formula1", "mice")
 
 
 def experiment(name: str, n_seeds: int | None = None, samples: int = 1000) -> Experiment:
-    """One of `names()`; with fewer seeds it is quicker."""
+    """Return an experiment by name, with fewer seeds if given."""
     kind, *rest = name.split("/")
     if name not in names():
         raise ConfigError(f"There is no experiment {name!r}; choose one of {', '.join(names())}.")
     seeds = tuple(range(n_seeds or N_SEEDS[kind]))
     if kind == "formula1":
-        return Experiment(name, (Comparison(_against_k(), seeds, *_race()),))
+        return Experiment(name, (Comparison(_settings_by_k(), seeds, *_simulate_race()),))
     if kind == "mice":
         both = _settings({"GDM": "gdm", "rSLDS (RO)": "rslds-ro"}, MICE_STATES, MICE_DIMENSIONS)
-        return Experiment(name, (Comparison(both, seeds, *_mice()),))
+        return Experiment(name, (Comparison(both, seeds, *_simulate_mice()),))
     models, (setting, protocol) = _settings(TABLE_1, 4, 2), rest
-    if protocol == "paper":  # one simulation, each seed another fit
-        return Experiment(name, (Comparison(models, seeds, *_tracks(setting, None, samples)),))
-    each = [Comparison(models, (seed,), *_tracks(setting, seed, samples)) for seed in seeds]
+    if protocol == "paper":  # one simulation for all seeds
+        return Experiment(name, (Comparison(models, seeds, *_simulate_tracks(setting, None, samples)),))
+    each = [Comparison(models, (seed,), *_simulate_tracks(setting, seed, samples)) for seed in seeds]
     return Experiment(name, tuple(each))
 
 
-def on(name: str, train: Trials, test: Trials, n_seeds: int, keep: bool = True) -> Experiment:
-    """ "formula1" or "mice" on data of one's own: the fits are the same, what they see is not."""
-    asked = experiment(name, n_seeds).comparisons[0]
-    return Experiment(f"{name}/open", (Comparison(asked.settings, asked.seeds, train, test, keep),))
+def with_data(name: str, train: Trials, test: Trials, n_seeds: int, keep: bool = True) -> Experiment:
+    """Return the experiment "formula1" or "mice" with other data."""
+    original = experiment(name, n_seeds).comparisons[0]
+    return Experiment(f"{name}/open", (Comparison(original.settings, original.seeds, train, test, keep),))
 
 
 def _settings(models: dict[str, str], n_states: int, n_latent: int) -> dict[str, Setting]:
@@ -105,7 +105,7 @@ def _settings(models: dict[str, str], n_states: int, n_latent: int) -> dict[str,
     return {label: (NAMED_MODELS[name][0], {**size, **NAMED_MODELS[name][1]}) for label, name in models.items()}
 
 
-def _against_k() -> dict[str, Setting]:
+def _settings_by_k() -> dict[str, Setting]:
     both = {"GDM": "gdm-linear", "rSLDS (RO)": "rslds-ro"}
     return {
         f"{label}, K = {k}": setting for k in STATES for label, setting in _settings(both, k, F1_DIMENSIONS).items()
@@ -113,8 +113,8 @@ def _against_k() -> dict[str, Setting]:
 
 
 @cache
-def _tracks(setting: str, seed: int | None, samples: int) -> tuple[Trials, Trials]:
-    """Of one seed, or of the paper's one simulation."""
+def _simulate_tracks(setting: str, seed: int | None, samples: int) -> tuple[Trials, Trials]:
+    """Simulate the tracks of one seed, or of the paper if seed is None."""
     if seed is None:
         lap, another = nascar.paper_train_test(setting, T=samples)
     else:
@@ -123,8 +123,8 @@ def _tracks(setting: str, seed: int | None, samples: int) -> tuple[Trials, Trial
 
 
 @cache
-def _race() -> tuple[Trials, Trials]:
-    """Laps of the winner and of the fifth in a simulated race."""
+def _simulate_race() -> tuple[Trials, Trials]:
+    """Simulate a race and return the laps of the first and fifth driver."""
     session = formula1.simulate_race(drivers=5, laps=F1_LAPS, seed=0)
     order = sorted(session.drivers, key=lambda driver: float(driver.laps.end[-1]))
     first, fifth = (formula1.to_trials(session, driver.code) for driver in (order[0], order[-1]))
@@ -132,33 +132,33 @@ def _race() -> tuple[Trials, Trials]:
 
 
 @cache
-def _mice() -> tuple[Trials, Trials]:
+def _simulate_mice() -> tuple[Trials, Trials]:
     whole = mice.simulate(MICE_TRIALS, MICE_FRAMES, 0)
-    return Trials(whole.trials[:-2], "fitted trials"), Trials(whole.trials[-2:], "new trials")
+    return Trials(whole.trials[:-2], "training trials"), Trials(whole.trials[-2:], "held-out trials")
 
 
-# ---- doing it -------------------------------------------------------------------------------------------------------
-def grids(n_seeds: int | None = None, samples: int = 1000) -> list[Grid]:
-    """All that `reproduce_all` does. A cell's name is the place of its result, as JSON; nothing is taken from the store."""
+# ---- running --------------------------------------------------------------------------------------------------------
+def build_grids(n_seeds: int | None = None, samples: int = 1000) -> list[Grid]:
+    """Return the grids of `reproduce_all`, uncached; cell names are JSON paths into its result."""
     fits: Cells = {}
     lines: Cells = {}
     for name in names():
-        asked = experiment(name, n_seeds, samples)
-        for i, one in enumerate(asked.comparisons):
+        comparisons = experiment(name, n_seeds, samples).comparisons
+        for i, one in enumerate(comparisons):
             for label, (family, config) in one.settings.items():
                 for seed in one.seeds:
                     place = json.dumps(["experiments", name, i, label, seed])
                     fits[place] = (family, {**config, "seed": seed}, one.train, one.test)
-        first = asked.comparisons[0]
+        first = comparisons[0]
         lines[json.dumps(["lines", name])] = (first.train, first.test, first.n_states)
     ranges: Cells = {json.dumps(["ranges", setting]): range_arguments(setting, samples) for setting in SETTINGS}
     work: list[tuple[Callable[..., Any], Cells]] = [(fit_cell, fits), (measure_baselines, lines), (next_ranges, ranges)]
     return [Grid(function, cells, cached=False, deadline_s=DEADLINE_S) for function, cells in work]
 
 
-def n_pieces(n_seeds: int | None = None) -> int:
-    """How many pieces of work `reproduce_all` has."""
-    return sum(len(grid.cells) for grid in grids(n_seeds))
+def count_tasks(n_seeds: int | None = None) -> int:
+    """Return the number of tasks of `reproduce_all`."""
+    return sum(len(grid.cells) for grid in build_grids(n_seeds))
 
 
 def reproduce_all(
@@ -167,45 +167,45 @@ def reproduce_all(
     engine: Engine | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
-    """Every fit of every experiment, as plain values; what failed is listed. In this process, or on an engine."""
-    made = {name: experiment(name, n_seeds, samples).keys for name in names()}
-    found: dict[str, Any] = {"made": made, "experiments": {}, "lines": {}, "ranges": {}, "failed": []}
-    work, before = grids(n_seeds, samples), 0
+    """Run every fit of every experiment; return plain values and a list of failures."""
+    keys = {name: experiment(name, n_seeds, samples).keys for name in names()}
+    found: dict[str, Any] = {"made": keys, "experiments": {}, "lines": {}, "ranges": {}, "failed": []}
+    work, before = build_grids(n_seeds, samples), 0
     total = sum(len(grid.cells) for grid in work)
 
-    def told(done: int, _: int) -> None:
+    def report(done: int, _: int) -> None:
         if progress is not None:
             progress(before + done, total)
 
     for grid in work:
-        view = grid.run(engine, "reproduce", progress=told)
+        view = grid.run(engine, "reproduce", progress=report)
         before += view.done
         for place, value in view.results.items():
-            _put(found, json.loads(place), value)
-        found["failed"] += [f"{'/'.join(map(str, json.loads(at)))}: {said}" for at, said in view.failures.items()]
+            _insert(found, json.loads(place), value)
+        found["failed"] += [f"{'/'.join(map(str, json.loads(at)))}: {why}" for at, why in view.failures.items()]
     return found
 
 
 def range_arguments(setting: str, samples: int = 1000) -> tuple[Any, ...]:
-    """What `next_ranges` takes for the NASCAR figure."""
+    """Return the arguments of `next_ranges` for the NASCAR figure."""
     family, config = _settings({"GDM": "gdm"}, 4, 2)["GDM"]
-    return (family, {**config, "seed": 0}, *_tracks(setting, None, samples))
+    return (family, {**config, "seed": 0}, *_simulate_tracks(setting, None, samples))
 
 
-def _put(found: dict[str, Any], place: Sequence[Any], value: dict[str, Any]) -> None:
+def _insert(found: dict[str, Any], place: Sequence[Any], value: dict[str, Any]) -> None:
     kind, name, *rest = place
     if kind != "experiments":
         found[kind][name] = value
         return
     i, label, seed = rest
     shown = i == 0 and seed == 0 and ("K = " not in label or label.endswith(f"= {SHOWN_STATES}"))
-    if not shown:  # states of one fit are drawn; of the others numbers are enough
+    if not shown:  # figures draw the states of one fit only
         value = {**value, "states": {"values": "", "shape": [0, 0]}}
     found["experiments"].setdefault(name, {}).setdefault(str(i), {}).setdefault(label, {})[str(seed)] = value
 
 
 def summary(found: dict[str, Any]) -> list[str]:
-    """Lines of text: the paper's accuracy of every setting, mean and standard deviation over seeds."""
+    """Return lines of text: the paper's accuracy, mean ± standard deviation over seeds."""
     lines = []
     for name, comparisons in found["experiments"].items():
         lines.append(f"{name}: inferred state accuracy (10-NN)")
@@ -216,14 +216,14 @@ def summary(found: dict[str, Any]) -> list[str]:
                     cell["scores"]["paper_accuracy"] for cell in by_seed.values() if "paper_accuracy" in cell["scores"]
                 ]
                 values.setdefault(label, []).extend(known)
-        lines += [f"  {label:24} {mean_and_spread(v, 3)} ({len(v)})" for label, v in values.items()]
+        lines += [f"  {label:24} {format_mean_sd(v, 3)} ({len(v)})" for label, v in values.items()]
     return lines
 
 
-# ---- what is stored -------------------------------------------------------------------------------------------------
+# ---- files of results -----------------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
-class Stored:
-    """What `gdm reproduce all` found; `made` names what was asked, as `Experiment.keys` does."""
+class StoredResults:
+    """Results of `gdm reproduce all`; `made` has the `Experiment.keys` of each experiment."""
 
     code: str
     made: dict[str, list[str]]
@@ -233,21 +233,21 @@ class Stored:
 
 
 def save(found: dict[str, Any], path: Path, code: str) -> None:
-    """Write what was found so that `load` reads it."""
-    write_whole(path, json.dumps(_rounded({"code": code, **found}), separators=(",", ":")).encode())
+    """Write results to a file for `load`."""
+    write_whole(path, json.dumps(_round_floats({"code": code, **found}), separators=(",", ":")).encode())
 
 
-def _rounded(value: Any) -> Any:
-    """Six digits of every number: more than any table prints, at a third of the size."""
+def _round_floats(value: Any) -> Any:
+    """Round floats to six digits, which reduces the file to a third."""
     if isinstance(value, dict):
-        return {name: _rounded(each) for name, each in value.items()}
+        return {name: _round_floats(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(each) for each in value]
+        return [_round_floats(each) for each in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def load(path: Path = FILE) -> Stored:
-    """What ships with the app."""
+def load(path: Path = FILE) -> StoredResults:
+    """Load stored results, by default those that ship with the app."""
     plain = json.loads(path.read_text())
     cells = {
         name: [
@@ -260,4 +260,4 @@ def load(path: Path = FILE) -> Stored:
         for name, comparisons in plain["experiments"].items()
     }
     lines = {name: {line: Cell.from_dict(cell) for line, cell in one.items()} for name, one in plain["lines"].items()}
-    return Stored(plain["code"], plain["made"], cells, lines, plain["ranges"])
+    return StoredResults(plain["code"], plain["made"], cells, lines, plain["ranges"])

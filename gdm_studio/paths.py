@@ -1,4 +1,4 @@
-"""Where the dashboard's code lies, and how a process of ours finds it."""
+"""The folder of the dashboard's code, and how to make it importable."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
 _INSTALLED = _PACKAGE / "_app"
-# The folder that holds app.py, pages, datasets and assets: inside this package where it is installed, else the checkout.
+# The folder of app.py, pages, datasets and assets: inside this package if installed, otherwise the checkout.
 APP = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent
 
 
 def find_app_code() -> None:
-    """Let this process, and the processes it starts, import `datasets` and `pages`.
+    """Let this process and its child processes import `datasets` and `pages`.
 
-    For processes that are ours alone: the command, the dashboard, their workers. A program that imports gdm_core or
-    gdm_studio keeps its own path; it has the loaders as `gdm_studio.datasets`.
+    Only the command, the dashboard and workers call this. Programs that import gdm_core or gdm_studio keep their own
+    import path and use `gdm_studio.datasets`.
     """
-    for folder in (str(_PACKAGE.parent), str(APP)):  # the last comes first
+    for folder in (str(_PACKAGE.parent), str(APP)):  # APP ends up first
         if folder in sys.path:
             sys.path.remove(folder)
         sys.path.insert(0, folder)

@@ -1,4 +1,4 @@
-"""The NASCAR comparison that anyone can repeat: every model, several simulations, every score beside its baselines."""
+"""Reproducible comparison of all models on simulated NASCAR tracks, with every score and its baselines."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ N_STATES = 4
 N_LATENT = 2
 SETTINGS = ("standard", "soft")
 PROTOCOLS = ("fair", "paper")
-DEADLINE_S = 6 * 3600.0  # of one fit
+DEADLINE_S = 6 * 3600.0  # per fit
 
 
 @dataclass(frozen=True)
 class Task:
-    """One fit. Under the fair protocol a seed is a new simulation and a new fit, under the paper's a new fit alone."""
+    """A single fit; under the fair protocol, each seed also has its own simulation."""
 
     model: str
     setting: str
@@ -38,12 +38,12 @@ class Task:
 
 @dataclass(frozen=True)
 class ComparisonRun:
-    """A task's result. `scores` is None if the fit failed.
+    """Result of a task. `scores` is None if the fit failed.
 
-    fit_seconds   wall time of the optimisation
-    total_seconds wall time of `fit`, with the final ELBO and the calibration of the envelopes
-    cpu_seconds   processor time of all of `fit`: what a time means on a machine that others share
-    failure       why the fit failed
+    fit_seconds    wall time of the optimisation
+    total_seconds  wall time of `fit`, including the final ELBO and calibration
+    cpu_seconds    processor time of `fit`, comparable on a busy machine
+    failure        why the fit failed
     """
 
     task: Task
@@ -64,7 +64,7 @@ class ComparisonRun:
 def tasks(
     models: Sequence[str], settings: Sequence[str], protocol: str = "fair", n_seeds: int = 10, n_samples: int = 1000
 ) -> list[Task]:
-    """Every fit of a comparison."""
+    """List every fit of a comparison."""
     for name in models:
         if name not in available():
             raise ConfigError(f"There is no model {name!r}; choose from {', '.join(available())}.")
@@ -76,12 +76,12 @@ def tasks(
     if n_seeds < 1:
         raise ConfigError(f"seeds is {n_seeds}; at least 1 is needed.")
     if n_samples < 50:
-        raise ConfigError(f"samples is {n_samples}; a trial needs at least 50 for its scores to mean anything.")
+        raise ConfigError(f"samples is {n_samples}; at least 50 are needed.")
     return [Task(m, setting, protocol, s, n_samples) for setting in settings for m in models for s in range(n_seeds)]
 
 
-def trials_of(task: Task) -> tuple[Trial, Trial]:
-    """The train and test trial of a task."""
+def load_trials(task: Task) -> tuple[Trial, Trial]:
+    """Simulate the training and test trials of a task."""
     from datasets import nascar
 
     if task.protocol == "paper":
@@ -90,8 +90,8 @@ def trials_of(task: Task) -> tuple[Trial, Trial]:
 
 
 def run(task: Task) -> ComparisonRun:
-    """Fit and score on one core. States of the test trial are always inferred on the test trial, whatever the protocol."""
-    train, test = trials_of(task)
+    """Fit and score on one core. States of the test trial are inferred from the test trial."""
+    train, test = load_trials(task)
     model = build(task.model, N_STATES, N_LATENT, task.seed)
     with one_thread(), one_torch_thread():
         wall, cpu = time.perf_counter(), time.process_time()
@@ -105,7 +105,7 @@ def run(task: Task) -> ComparisonRun:
 def run_tasks(
     work: Sequence[Task], engine: Engine | None = None, progress: Callable[[int, int], None] | None = None
 ) -> list[ComparisonRun]:
-    """Every run, in the order of `work`: in this process or on an engine. Never from the store, since times are measured."""
+    """Run tasks in order, in this process or on an engine; never cached, because times are measured."""
     from gdm_core.engine.grid import Grid
 
     cells = {"/".join(map(str, astuple(task))): (task,) for task in work}
@@ -115,10 +115,10 @@ def run_tasks(
     return [view.results[name] for name in cells]
 
 
-# ---- one table ----------------------------------------------------------------------------------------------------
+# ---- table --------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Spread:
-    """A score over seeds."""
+    """Summary of a score over seeds."""
 
     mean: float
     median: float
@@ -128,7 +128,7 @@ class Spread:
     n: int
 
     @classmethod
-    def of(cls, values: Sequence[float | None]) -> Spread | None:
+    def from_values(cls, values: Sequence[float | None]) -> Spread | None:
         known = np.array([value for value in values if value is not None], dtype=np.float64)
         known = known[np.isfinite(known)]
         if not len(known):
@@ -143,7 +143,7 @@ COLUMNS = {
     "paper_accuracy_hard": "paper's, one-hot",
     "majority_map_accuracy": "majority vote",
     "r2_10": "R2, 10 steps",
-    "coverage_90": "90 % holds",
+    "coverage_90": "90% coverage",
     "adaptive_90": "adaptive",
     "elbo_test": "test ELBO",
     "fit_seconds": "fit s",
@@ -153,7 +153,7 @@ Row = dict[str, Spread | None]
 
 
 def summarise(runs: Sequence[ComparisonRun]) -> dict[str, Row]:
-    """{row name: {column: spread over seeds}} of one setting: models, then what they have to beat."""
+    """Return {row: {column: summary over seeds}} of one setting: models, then baselines."""
     rows: dict[str, Row] = {}
     names = list(dict.fromkeys(r.task.model for r in runs))
     for name in names:
@@ -162,41 +162,42 @@ def summarise(runs: Sequence[ComparisonRun]) -> dict[str, Row]:
         if not scores:
             continue
         rows[name] = _states_row(scores) | {
-            "r2_10": Spread.of([s.forecast_r2[-1] for s in scores]),
-            # Over horizons; "adaptive" is the band that learns along the test trial.
-            "coverage_90": Spread.of(np.mean([s.coverage_90 for s in scores], axis=0).tolist()),
-            "adaptive_90": Spread.of(np.mean([s.adaptive_90 for s in scores], axis=0).tolist()),
-            "elbo_test": Spread.of([s.elbo_test for s in scores]),
-            "fit_seconds": Spread.of([r.fit_seconds for r in mine]),
-            "cpu_seconds": Spread.of([r.cpu_seconds for r in mine]),
+            "r2_10": Spread.from_values([s.forecast_r2[-1] for s in scores]),
+            # Averaged over seeds, summarised over horizons.
+            "coverage_90": Spread.from_values(np.mean([s.coverage_90 for s in scores], axis=0).tolist()),
+            "adaptive_90": Spread.from_values(np.mean([s.adaptive_90 for s in scores], axis=0).tolist()),
+            "elbo_test": Spread.from_values([s.elbo_test for s in scores]),
+            "fit_seconds": Spread.from_values([r.fit_seconds for r in mine]),
+            "cpu_seconds": Spread.from_values([r.cpu_seconds for r in mine]),
         }
         untrained = [s.baselines["untrained model"] for s in scores if "untrained model" in s.baselines]
         if untrained:
-            elbo = Spread.of([s.untrained_elbo_test for s in scores])
+            elbo = Spread.from_values([s.untrained_elbo_test for s in scores])
             rows[f"{name}, untrained"] = _states_row(untrained) | {"elbo_test": elbo}
-    # The same data under every model of a seed: one model's runs hold every baseline.
+    # All models of a seed share their data, so the runs of one model have every baseline.
     sound = [r.scores for r in runs if r.scores is not None and r.task.model == next(iter(rows))]
     for name in sound[0].baselines if sound else ():
         if name != "untrained model":
             rows[name] = _states_row([s.baselines[name] for s in sound])
     if sound:
-        rows["persistence"] = {"r2_10": Spread.of([s.persistence_r2[-1] for s in sound])}
+        rows["persistence"] = {"r2_10": Spread.from_values([s.persistence_r2[-1] for s in sound])}
         rows["linear AR(1)"] = {
-            "r2_10": Spread.of([s.ar1_r2[-1] for s in sound]),
-            "elbo_test": Spread.of([s.ar1_log_likelihood_test for s in sound]),
+            "r2_10": Spread.from_values([s.ar1_r2[-1] for s in sound]),
+            "elbo_test": Spread.from_values([s.ar1_log_likelihood_test for s in sound]),
         }
     return rows
 
 
 def _states_row(scores: Sequence[Any]) -> Row:
     state_columns = ("matched_accuracy", "paper_accuracy", "paper_accuracy_hard", "majority_map_accuracy")
-    return {column: Spread.of([getattr(s, column) for s in scores]) for column in state_columns}
+    return {column: Spread.from_values([getattr(s, column) for s in scores]) for column in state_columns}
 
 
 def table(rows: Mapping[str, Row]) -> str:
-    """Plain text: mean ± standard deviation over seeds; for the envelope, mean and range over horizons 1..10.
+    """Format rows as text: mean ± standard deviation over seeds.
 
-    Times are medians: the first fit of a process also pays for loading its libraries.
+    Coverage is the mean and range over horizons 1..10. Times are medians, because the first fit of a process also loads
+    libraries.
     """
     lines: list[tuple[str, ...]] = [("", *COLUMNS.values())]
     for name, row in rows.items():

@@ -1,4 +1,4 @@
-"""How many more fits tell a score from luck, as whoever runs the dashboard wants it."""
+"""Setting: number of further fits that measure how scores vary with the seed."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import os
 from gdm_core.errors import ConfigError
 
 SEEDS_VARIABLE = "GDM_MORE_SEEDS"
-MORE_SEEDS = 4  # fits besides the one that stands
+MORE_SEEDS = 4  # fits in addition to the displayed one
 MOST_SEEDS = 20
 
 
 def more_seeds() -> int:
-    """Fits from other seeds that are worked out while nobody waits for anything. 0 leaves the processor alone."""
+    """Return the number of fits from other seeds that run in idle time."""
     text = os.environ.get(SEEDS_VARIABLE, "").strip()
     if not text:
         return MORE_SEEDS

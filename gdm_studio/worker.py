@@ -1,6 +1,6 @@
-"""For workers of a cluster of your own: `dask worker ADDRESS --nthreads 1 --preload gdm_studio.worker`.
+"""Preload script that lets Dask workers import `datasets`.
 
-Lets a worker import the loaders by the name that the dashboard knows them by.
+Start workers with `dask worker ADDRESS --nthreads 1 --preload gdm_studio.worker`.
 """
 
 from __future__ import annotations
@@ -11,5 +11,5 @@ from gdm_studio.paths import find_app_code
 
 
 def dask_setup(_: Any) -> None:
-    """Set the import path of a worker that has just started."""
+    """Set the import path of a new worker."""
     find_app_code()

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError
-from gdm_core.trials import made_by
+from gdm_core.trials import with_recipe
 
 from .layouts import LAYOUTS, Centreline, CircuitDrawing, centreline, ease
 from .session import Corner, Driver, LapTable, Session
@@ -265,7 +265,7 @@ def simulate_race(
         notes=("Simulated laps by invented drivers on a hand-drawn circuit: nothing here was measured.",),
     )
     asked = f"{circuit}, {','.join(session.codes)}, {n_laps} laps, safety car {safety_car}, seed {int(seed)}"
-    return made_by(f"race {VERSION}, {asked}", replace(session, corners=_corners(track, session)))
+    return with_recipe(f"race {VERSION}, {asked}", replace(session, corners=_corners(track, session)))
 
 
 def _chosen(drivers: int | Sequence[str]) -> tuple[tuple[str, str, str, str], ...]:

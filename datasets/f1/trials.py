@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError
-from gdm_core.trials import Trial, Trials, made_by
+from gdm_core.trials import Trial, Trials, with_recipe
 
 from ..readers.timing import interpolate
 from .driving import ACTIVITIES, activities, curvature_along, lap_distance, segment_names, segment_of
@@ -127,7 +127,7 @@ def to_trials(
             name=f"{person.code} lap {lap[0]}" if lap[0] == lap[-1] else f"{person.code} laps {lap[0]}-{lap[-1]}",
         )
         if session.recipe:
-            trial = made_by(f"{session.recipe}, {(person.code, numbers, number, step_s, *options, *other)}", trial)
+            trial = with_recipe(f"{session.recipe}, {(person.code, numbers, number, step_s, *options, *other)}", trial)
         trials.append(trial)
     if not trials:
         raise FeedError(

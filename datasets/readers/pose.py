@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.trials import FloatArray, IntArray, Trial, Trials, made_by
+from gdm_core.trials import FloatArray, IntArray, Trial, Trials, with_recipe
 
 from ..features import egocentric_features
 
@@ -128,7 +128,7 @@ class KeypointTable:
         else:
             raise ConfigError(f"features is {features!r}; choose 'keypoints' or 'egocentric'.")
         trial = Trial(y, self.rate_hz, channels, labels=self.labels, name=self.name, start_seconds=self.start_seconds)
-        return made_by(f"{self.recipe}, {features}, {scaling}, {min_score!r}", trial) if self.recipe else trial
+        return with_recipe(f"{self.recipe}, {features}, {scaling}, {min_score!r}", trial) if self.recipe else trial
 
     def to_trials(
         self, features: FeatureSet = "keypoints", scaling: Scaling = "auto", min_score: float = 0.0

@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 from typing import IO
 
 from gdm_core.errors import DataError, GdmError
-from gdm_core.text import shortened
+from gdm_core.text import shorten
 
 ProgressCallback = Callable[[float, str], None]
 Readable = str | Path | bytes | bytearray | memoryview | IO[bytes]
@@ -43,7 +43,7 @@ def refuse_damage(what: str, advice: str = "", kinds: tuple[type[Exception], ...
 def brief(error: BaseException) -> str:
     """Return the message of another library, shortened to one line."""
     lines = str(error).strip().splitlines()
-    return shortened((lines[0] if lines else "") or type(error).__name__)
+    return shorten((lines[0] if lines else "") or type(error).__name__)
 
 
 @dataclass(frozen=True)

@@ -78,9 +78,9 @@ def envelope(
     fixed = model.forecast(trial, horizon, n_paths=100, seed=seed, origins=spread, adaptive=False)
     one = model.forecast(trial, horizon, n_paths=ENVELOPE_PATHS, seed=seed, origins=[origin], adaptive=False)
     learned = adaptation.learn(fixed, trial.y)
-    learning = adaptation.scaled(fixed, learned.factors(spread))
+    learning = adaptation.scale_intervals(fixed, learned.factors(spread))
     if adaptive:
-        one = adaptation.scaled(one, learned.factors(origin))
+        one = adaptation.scale_intervals(one, learned.factors(origin))
     (low50, high50), (low90, high90) = one.interval(0.5), one.interval(0.9)
     before, after = width(fixed)[-1], width(learning)[-1]
     moving = before > 0

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from gdm_core.adaptation import adapted
+from gdm_core.adaptation import adapt
 from gdm_core.analysis import baselines
 from gdm_core.errors import DataError, FitError
 from gdm_core.forecast import coverage, outcomes, width
@@ -129,7 +129,7 @@ class Scores(StateScores, PredictionScores):
         plain: dict[str, Any] = for_json(self)
         return plain
 
-    def line_to_beat(self, score: str) -> tuple[str, float] | None:
+    def best_baseline(self, score: str) -> tuple[str, float] | None:
         """The best baseline of a state score: (name, value)."""
         found = [(getattr(b, score), name) for name, b in self.baselines.items() if getattr(b, score) is not None]
         if not found:
@@ -150,7 +150,7 @@ class Scores(StateScores, PredictionScores):
         rows: list[tuple[str, str, str]] = []
         if self.matched_on_test is not None:
             for score, words in STATE_ROWS.items():
-                best = self.line_to_beat(score)
+                best = self.best_baseline(score)
                 detail = f" ({self.matching})" if score == "matched_accuracy" else ""
                 beat = "-" if best is None else f"{best[1]:.3f}  {best[0]}"
                 rows.append((words + detail, _number(getattr(self, score)), beat))
@@ -411,7 +411,7 @@ def prediction_scores(model: StateModel, train: Trials, test: Trials, seed: int 
         if not len(at):
             continue
         found = model.forecast(trial, horizon=HORIZON, n_paths=N_PATHS, seed=seed, origins=at, adaptive=False)
-        learning = adapted(found, trial.y)
+        learning = adapt(found, trial.y)
         truth = outcomes(trial.y, at, HORIZON)  # [O, H, N]
         now = carried_forward(trial.y, np.nan)[at]  # [O, N]
         truths.append(truth)

@@ -19,8 +19,8 @@ from gdm_core.maths import hmm
 from gdm_core.models.base import StateModel
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.scaling import Scaler
-from gdm_core.store import decoded, encoded
-from gdm_core.text import shortened
+from gdm_core.store import decode, encode
+from gdm_core.text import shorten
 from gdm_core.trials import UNLABELLED, Trial, Trials, TrialsLike, as_trials, is_single
 
 Array = npt.NDArray[np.float32]
@@ -214,7 +214,7 @@ class LabelModel:
             "calibrated_on": self.calibrated_on_,
             "held_out": self.held_out_,
         }
-        return encoded(tensors, header)
+        return encode(tensors, header)
 
     @classmethod
     def load(cls, path: str | Path) -> LabelModel:
@@ -228,7 +228,7 @@ class LabelModel:
     @classmethod
     def from_bytes(cls, content: bytes, path: str = "The label model") -> LabelModel:
         """Read a label model from its file's content; messages mention `path`."""
-        tensors, header = decoded(content, path, families=("labels",))
+        tensors, header = decode(content, path, families=("labels",))
         try:
             base = tensors.get("model")
             found = cls(None if base is None else model_from_bytes(base.tobytes(), path), seed=int(header["seed"]))
@@ -245,9 +245,7 @@ class LabelModel:
             probe = np.zeros((1000, len(found._scaler.center)), np.float32)
             fits = np.isfinite(found.predict_proba(probe)).all() and found.unfamiliar_share(probe) >= 0
         except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(
-                f"{path}: its parts do not match ({shortened(error)}). The file is damaged."
-            ) from error
+            raise ModelFileError(f"{path}: its parts do not match ({shorten(error)}). The file is damaged.") from error
         if not fits:
             raise ModelFileError(f"{path}: its parts do not match. The file is damaged.")
         return found

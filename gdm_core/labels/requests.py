@@ -16,7 +16,7 @@ from gdm_core.labels.model import CalibratedOn, LabelModel
 from gdm_core.labels.proposals import Clip, propose, unfamiliar_message
 from gdm_core.labels.scores import Agreement, expert_agreement
 from gdm_core.models.loading import model_from_bytes
-from gdm_core.trials import Stretch, Trial, Trials, painted
+from gdm_core.trials import Stretch, Trial, Trials, paint_labels
 
 Array = npt.NDArray[np.float32]
 MOST_CACHED = 2  # label models in a worker's memory
@@ -109,7 +109,7 @@ def next_clips(
     enough = len({stretch[3] for stretch in stretches}) > 1
     model = _fit(model_bytes, train, stretches, names) if enough else model_from_bytes(model_bytes)
     before = [Clip(trial, start, stop) for trial, start, stop, _ in proposed]
-    return propose(model, train, painted(train, stretches), n=n, clip_seconds=clip_seconds, exclude=before)
+    return propose(model, train, paint_labels(train, stretches), n=n, clip_seconds=clip_seconds, exclude=before)
 
 
 def trust(
@@ -125,7 +125,7 @@ def trust(
     expert   the expert's label of each class, -1 for none
     """
     model = _fit(model_bytes, train, stretches, names)
-    labels = painted(train, stretches)
+    labels = paint_labels(train, stretches)
     seconds = sum(float((a >= 0).sum()) / trial.rate_hz for a, trial in zip(labels, train, strict=True))
     return Trust(seconds, model.held_out_, expert_agreement(model, test, expert))
 
@@ -141,7 +141,7 @@ def _fit(model_bytes: bytes, train: Trials, stretches: tuple[Stretch, ...], name
     key = f"{hashlib.sha256(model_bytes).hexdigest()}/{train.fingerprint}/{stretches}/{names}"
     if key not in _cache:
         model = LabelModel(model_from_bytes(model_bytes) if model_bytes else None)
-        _cache[key] = model.fit(train, painted(train, stretches), names)
+        _cache[key] = model.fit(train, paint_labels(train, stretches), names)
     _cache.move_to_end(key)
     while len(_cache) > MOST_CACHED:
         _cache.popitem(last=False)

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core import forecast as forecasting
-from gdm_core.adaptation import adapted
+from gdm_core.adaptation import adapt
 from gdm_core.errors import ConfigError, DataError, FitError, FitWarning
 from gdm_core.files import write_whole
 from gdm_core.maths.artificial_gaps import gap_factors
@@ -31,7 +31,7 @@ from gdm_core.maths.spikes import find_new_spikes, find_spikes
 from gdm_core.models.online import Online, SampleReader
 from gdm_core.models.parameters import whole
 from gdm_core.models.scaling import Scaler
-from gdm_core.store import encoded
+from gdm_core.store import encode
 from gdm_core.trials import Recording, Recordings, Trials, TrialsLike, as_trials, is_single
 
 Array = npt.NDArray[np.float32]
@@ -478,7 +478,7 @@ class StateModel(ABC):
             found = forecasting.forecast(
                 self._paths_across_gaps, y, horizon, n_paths, seed, origins, self.min_samples, self.calibration_
             )
-            return (adapted(found, y) if adaptive else found).rescaled(self._scaler.center, self._scaler.scale)
+            return (adapt(found, y) if adaptive else found).rescaled(self._scaler.center, self._scaler.scale)
 
         return self._each(data, ahead, as_recorded=True)
 
@@ -586,7 +586,7 @@ class StateModel(ABC):
             "elbo": self.elbo_,
             "seconds": self.seconds_,
         }
-        return encoded(tensors, header)
+        return encode(tensors, header)
 
     @classmethod
     def from_file(cls, tensors: dict[str, Array], header: dict[str, Any]) -> Self:

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from gdm_core.errors import ModelFileError
 from gdm_core.models.base import StateModel
 from gdm_core.models.registry import FAMILIES, import_family
-from gdm_core.store import decoded
-from gdm_core.text import shortened
+from gdm_core.store import decode
+from gdm_core.text import shorten
 
 
 def load_model(path: str | Path) -> StateModel:
@@ -32,7 +32,7 @@ def load_model(path: str | Path) -> StateModel:
 
 def model_from_bytes(content: bytes, path: str = "The model") -> StateModel:
     """The model whose `to_bytes` this is. `path` is what messages call it."""
-    tensors, header = decoded(content, path, families=tuple(FAMILIES))
+    tensors, header = decode(content, path, families=tuple(FAMILIES))
     try:
         parts_fit = _is_as_large_as_it_says(tensors, header["config"])
         if parts_fit:
@@ -48,7 +48,7 @@ def model_from_bytes(content: bytes, path: str = "The model") -> StateModel:
         TypeError,
         ValueError,
     ) as error:
-        raise ModelFileError(f"{_MISFIT.format(path=path)} ({shortened(error)})") from error
+        raise ModelFileError(f"{_MISFIT.format(path=path)} ({shorten(error)})") from error
     if not parts_fit:
         raise ModelFileError(_MISFIT.format(path=path))
     return model

@@ -37,7 +37,7 @@ from gdm_core.study.states import (
     make_recording,
     parse_names,
 )
-from gdm_core.trials import Trial, Trials, painted
+from gdm_core.trials import Trial, Trials, paint_labels
 
 RESERVED = (
     "state", "name", "minute", "changes", "changes_per_min", "from_state", "to_state", *STATE_MEASURES, *CHANGE_MEASURES
@@ -200,7 +200,7 @@ class Study(StudyTables):
         notes: list[str] = []
         kept = {name: recordings[name] for name in self.sheet.names}
         train, stretches, names = fitting.label_trials(kept, self.sheet.animals, marks, notes)
-        label_model = LabelModel(self.model).fit(train, painted(train, stretches), names)
+        label_model = LabelModel(self.model).fit(train, paint_labels(train, stretches), names)
         part = replace(self.sheet, notes=(*self.sheet.notes, *notes))
         read = fitting.decode_states(label_model, kept, rule)
         study = Study.from_decoded(self.model, read, self.flagged, part, names, rule)

@@ -1,7 +1,6 @@
 """The command `gdm`: fit, predict, label, study, sweep, suggest, reproduce, info, studio, workers.
 
-Results go to stdout, progress and complaints to stderr. Exit codes: 0 all went well, 1 the work failed, 2 the request or
-its data cannot be used as given.
+Results go to stdout, progress and errors to stderr. Exit codes: 0 success, 1 failure, 2 invalid request or data.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from gdm_studio.paths import find_app_code
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Every command and option."""
+    """Return the parser of all commands."""
     parser = argparse.ArgumentParser(
-        prog="gdm", description="Soft states in time series: the Gumbel Dynamical Model and its rivals."
+        prog="gdm", description="Soft states in time series: the Gumbel Dynamical Model and related models."
     )
     parser.add_argument("--version", action="version", version=f"gdm-studio {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
@@ -46,7 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code (argparse itself exits with 2 on bad usage)."""
+    """Run one command and return its exit code."""
     options = build_parser().parse_args(arguments)
     find_app_code()
     try:
@@ -54,14 +53,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.simplefilter("ignore", FitWarning)  # each command reports failed fits itself
             code: int = options.run(options)
     except (DataError, ConfigError, ModelFileError) as error:
-        return _complain(error, 2)
+        return _report_error(error, 2)
     except (GdmError, OSError) as error:  # OSError: a result that cannot be written
-        return _complain(error, 1)
+        return _report_error(error, 1)
     except KeyboardInterrupt:
-        return _complain("Stopped.", 1)
+        return _report_error("Stopped.", 1)
     return code
 
 
-def _complain(error: object, code: int) -> int:
+def _report_error(error: object, code: int) -> int:
     print(f"error: {error}", file=sys.stderr)
     return code

@@ -1,4 +1,4 @@
-"""`label`: labels for every sample of many recordings, learned from a few labelled clips."""
+"""`label`: label every sample of many recordings from a few labelled clips."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError, DataError
-from gdm_studio.cli.models import n_latent
-from gdm_studio.cli.shared import add_recordings_options, read_recordings, say
+from gdm_studio.cli.models import resolve_latent
+from gdm_studio.cli.shared import add_recordings_options, print_json, read_recordings
 
 
 def add_label(commands: Any) -> None:
     parser = commands.add_parser(
         "label",
-        help="label a few clips: labels for every sample of all recordings",
-        description="MARKS is JSON as the Labelling tab saves it, or a table (CSV, TSV, XLSX) with a row per clip: recording, "
-        "start, stop (frames, the last one exclusive), label. Recordings without a clip are labelled too.",
+        help="label every sample of all recordings from a few labelled clips",
+        description="MARKS is JSON from the Labelling tab, or a table (CSV, TSV, XLSX) with one row per clip: recording, "
+        "start, stop (frames, stop exclusive), label. Recordings without a clip are labelled too.",
     )
-    parser.add_argument("marks", type=Path, help="labelled clips: JSON, or a table of recording, start, stop, label")
+    parser.add_argument("marks", type=Path, help="labelled clips: JSON, or a table with recording, start, stop, label")
     parser.add_argument("files", type=Path, nargs="+", help="recordings (poses or tables), or folders of them")
     add_recordings_options(parser)
     parser.add_argument("--states", type=int, default=8, metavar="K", help="number of states (default: 8)")
     parser.add_argument("--latent", type=int, metavar="D", help="latent dimensions (default: 6, at most the channels)")
-    parser.add_argument("--seed", type=int, default=0, help="of all that is random (default: 0)")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="save the label model here")
+    parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="save the label model to FILE")
     parser.add_argument("--tables", type=Path, metavar="FOLDER", help="write the labels of each recording as CSV")
     parser.add_argument("--propose", type=int, default=3, metavar="N", help="clips to label next (default: 3)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -36,7 +36,7 @@ def add_label(commands: Any) -> None:
 
 
 def label(options: argparse.Namespace) -> int:
-    """Fit a model and a label model to the labelled recordings, and label all of them."""
+    """Fit a model and a label model to the labelled recordings, then label all recordings."""
     from datasets import cohort_files
     from gdm_core.analysis.bouts import stays
     from gdm_core.labels import LabelModel, propose, unfamiliar_message
@@ -52,14 +52,14 @@ def label(options: argparse.Namespace) -> int:
     labels, names = marks.labels(trials)
     train = tuple(trial for trial, part in zip(trials, labels, strict=True) if (part >= 0).any())
     if not train:
-        raise DataError(f"{options.marks} holds no labelled clip.")
+        raise DataError(f"{options.marks} has no labelled clips.")
     n_channels = trials.n_channels
-    latent = n_latent(options.latent or min(6, n_channels), n_channels, train[0].name)
-    model = GDM(n_states=options.states, n_latent=latent, posterior="linear", seed=options.seed)
+    latent = resolve_latent(options.latent or min(6, n_channels), n_channels, train[0].name)
+    model = GDM(n_states=options.states, resolve_latent=latent, posterior="linear", seed=options.seed)
     for _ in model.fit_iter(train, calibrate=False):
         pass
     if model.failure_:
-        print(f"{model.failure_message} Labels are learned without its states.", file=sys.stderr)
+        print(f"{model.failure_message} Labels are predicted without its states.", file=sys.stderr)
     label_model = LabelModel(None if model.failure_ else model, seed=options.seed)
     label_model.fit(train, [part for part in labels if (part >= 0).any()], names)
     if options.out is not None:
@@ -93,7 +93,7 @@ def label(options: argparse.Namespace) -> int:
         "model": str(options.out) if options.out is not None else None,
     }
     if options.json:
-        say(result)
+        print_json(result)
     else:
         _print(result, len(trials))
     return 0
@@ -105,7 +105,7 @@ def _print(result: dict[str, Any], n_recordings: int) -> None:
     )
     if result["held_out"] is not None:
         print(
-            "Macro-F1 on labels held back: {macro_f1:.2f} (most common label: {majority:.2f}).".format(
+            "Macro-F1 on held-out labels: {macro_f1:.2f} (most common label: {majority:.2f}).".format(
                 **result["held_out"]
             )
         )
@@ -129,7 +129,7 @@ def _read_marks(path: Path) -> Any:
         try:
             return Marks.from_json(path.read_text())
         except UnicodeDecodeError as error:
-            raise DataError(f"{path} is not a text file, so it holds no marks.") from error
+            raise DataError(f"{path} is not a text file; marks are JSON.") from error
     frame = read_sheet(path)
     if missing := [name for name in FIELDS if name not in frame.columns]:
         raise DataError(f"{path} has no column {' and no column '.join(missing)}; it needs {', '.join(FIELDS)}.")

@@ -1,4 +1,4 @@
-"""`fit`, `predict` and `info`: a model from a file of recordings, states from a model, and what a model or the library is."""
+"""`fit` a model to a table, `predict` states with it, and print `info` on a model or the library."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from typing import Any
 import numpy as np
 
 from gdm_core.errors import ConfigError
-from gdm_studio.cli.shared import Bar, add_data_options, add_scale_option, read_trials, say, summarise
+from gdm_studio.cli.shared import Bar, add_data_options, add_scale_option, print_json, read_trials, summarise
 
-USUAL_LATENT = 2
+DEFAULT_LATENT = 2
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """Which model, and its latent dimensions."""
-    parser.add_argument("--model", default="gdm", help="name of the model, see `gdm info` (default: gdm)")
+    """Add options for the model and its latent dimensions."""
+    parser.add_argument("--model", default="gdm", help="model name, see `gdm info` (default: gdm)")
     add_latent_option(parser)
 
 
 def add_latent_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--latent", type=int, metavar="D", help="latent dimensions, at most the channels (default: 2, of one channel 1)"
+        "--latent", type=int, metavar="D", help="latent dimensions, at most the number of channels (default: 2)"
     )
 
 
-def n_latent(asked: int | None, most: int, name: str) -> int:
-    """The latent dimensions (D) that are asked for, refused before anything is fitted where `name` has fewer channels."""
-    if asked is None:
-        return min(USUAL_LATENT, most)
-    if not 1 <= asked <= most:
+def resolve_latent(n_latent: int | None, n_channels: int, name: str) -> int:
+    """Return the latent dimensions; raise ConfigError if the data `name` has too few channels."""
+    if n_latent is None:
+        return min(DEFAULT_LATENT, n_channels)
+    if not 1 <= n_latent <= n_channels:
         raise ConfigError(
-            f"--latent is {asked}; it must be from 1 to the number of channels, which is {most} in {name}."
+            f"--latent is {n_latent}; it must be from 1 to the number of channels, which is {n_channels} in {name}."
         )
-    return asked
+    return n_latent
 
 
 def add_fit(commands: Any) -> None:
@@ -48,8 +48,8 @@ def add_fit(commands: Any) -> None:
     parser.add_argument("--states", type=int, default=4, metavar="K", help="number of states (default: 4)")
     parser.add_argument("--temperature", type=float, metavar="TAU", help="temperature of the soft states")
     parser.add_argument("--stickiness", type=stickiness, metavar="GAMMA", help="in [0, 1), or 'learn'")
-    parser.add_argument("--seed", type=int, default=0, help="of all that is random (default: 0)")
-    parser.add_argument("--out", type=Path, default=Path("model.safetensors"), help="where to save the model")
+    parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
+    parser.add_argument("--out", type=Path, default=Path("model.safetensors"), help="model file to write")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.set_defaults(run=fit)
 
@@ -57,34 +57,31 @@ def add_fit(commands: Any) -> None:
 def add_predict(commands: Any) -> None:
     parser = commands.add_parser(
         "predict",
-        help="soft states of a file under a saved model",
-        description="Writes a table: time (s), p_1..p_K, state (1..K, the largest), entropy (0 one state alone, 1 all alike), "
-        "and observed (False where a sample has no value) if any is missing.",
+        help="predict soft states with a saved model",
+        description="Writes a table: time (s), p_1..p_K, state (1..K, the most probable), entropy (0 to 1), and observed "
+        "(False for samples without any value) if values are missing.",
     )
-    parser.add_argument("model", type=Path, help="model file that `fit` saved")
+    parser.add_argument("model", type=Path, help="model file written by `fit`")
     add_data_options(parser)
     add_scale_option(parser)
     parser.add_argument("--out", type=Path, help="CSV to write (default: standard output)")
-    parser.add_argument("--json", action="store_true", help="print JSON: the table, or a summary where --out is given")
+    parser.add_argument("--json", action="store_true", help="print JSON: the table, or a summary with --out")
     parser.set_defaults(run=predict)
 
 
 def stickiness(text: str) -> float | str:
-    """A number or the word "learn"."""
+    """Parse a number or the word "learn"."""
     return text if text == "learn" else float(text)
 
 
 def fit(options: argparse.Namespace) -> int:
-    """Fit, save, and say what came of it."""
+    """Fit and save a model, and print a summary."""
     from gdm_core.models.registry import build
 
     trials = summarise(read_trials(options), options.scale)
-    latent = n_latent(options.latent, trials.n_channels, options.data.name)
-    asked = {
-        "temperature": options.temperature,
-        "stickiness": options.stickiness,
-    }  # a model keeps its own defaults for the rest
-    given = {name: value for name, value in asked.items() if value is not None}
+    latent = resolve_latent(options.latent, trials.n_channels, options.data.name)
+    optional = {"temperature": options.temperature, "stickiness": options.stickiness}
+    given = {name: value for name, value in optional.items() if value is not None}
     model = build(options.model, options.states, latent, options.seed, **given)
     bar = Bar(f"Fitting {options.model}", 1)
     for progress in model.fit_iter(trials):
@@ -105,7 +102,7 @@ def fit(options: argparse.Namespace) -> int:
         "channels": list(trials[0].channels),
     }
     if options.json:
-        say(result)
+        print_json(result)
     else:
         samples = f"{trials.n_samples:,} samples in {len(trials)} trial(s)"
         print(f"{model!r}\n{samples}, {model.seconds_:.2f} s. Saved: {options.out}")
@@ -113,7 +110,7 @@ def fit(options: argparse.Namespace) -> int:
 
 
 def predict(options: argparse.Namespace) -> int:
-    """Soft states of every sample, as a table."""
+    """Write the soft states of every sample as a table."""
     import pandas as pd
 
     from datasets import windows
@@ -144,8 +141,8 @@ def predict(options: argparse.Namespace) -> int:
             "elbo_per_step": model.score(trials),
             "state_usage": joined.mean(axis=0).tolist(),
         }
-        where = {"file": str(options.out)} if options.out is not None else {"table": frame.to_dict("list")}
-        say(summary | where)
+        result = {"file": str(options.out)} if options.out is not None else {"table": frame.to_dict("list")}
+        print_json(summary | result)
     elif options.out is None:
         sys.stdout.write(csv(frame).decode())
     else:
@@ -154,14 +151,14 @@ def predict(options: argparse.Namespace) -> int:
 
 
 def add_info(commands: Any) -> None:
-    parser = commands.add_parser("info", help="the library, or a saved model")
-    parser.add_argument("model", type=Path, nargs="?", help="model file that `fit` saved")
+    parser = commands.add_parser("info", help="describe the library or a saved model")
+    parser.add_argument("model", type=Path, nargs="?", help="model file written by `fit`")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=info)
 
 
 def info(options: argparse.Namespace) -> int:
-    """Versions and models, or what a model file holds."""
+    """Print versions and models, or the content of a model file."""
     if options.model is None:
         from gdm_core import __version__
         from gdm_core.models.registry import available
@@ -183,7 +180,7 @@ def info(options: argparse.Namespace) -> int:
             "parameters": {name: list(value.shape) for name, value in model.params_.items()},
         }
     if options.json:
-        say(found)
+        print_json(found)
         return 0
     for key, value in found.items():
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""`reproduce`: the comparison on simulated tracks, or all of the paper."""
+"""`reproduce`: repeat the comparison on simulated tracks, or all of the paper."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gdm_core.errors import FitError
-from gdm_studio.cli.shared import add_jobs_option, require_one, say, working, write_json
-from gdm_studio.cli.shared import names as listed_names
+from gdm_studio.cli.shared import add_jobs_option, open_engine, print_json, require_positive, split_names, write_json
 
 if TYPE_CHECKING:
     from gdm_studio.reproduce import ComparisonRun
@@ -21,22 +20,18 @@ _STDOUT = Path("-")
 def add_reproduce(commands: Any) -> None:
     parser = commands.add_parser(
         "reproduce",
-        help="repeat the simulated comparison, or everything of the paper: every model, several seeds",
+        help="repeat the comparison on simulated tracks, or all of the paper",
         description="fair: each seed is a new simulation (test seed 100 + s) and a new fit. paper: the paper's one "
-        "simulation, each seed a new fit. Either way the states of the test trial are inferred on the test trial. "
-        "'all' fits what the Paper page shows, under both protocols, and heeds --seeds, --samples, --jobs and --json alone.",
+        "simulation, and a new fit for each seed. Both infer the states of the test trial from the test trial. "
+        "'all' runs every fit of the Paper page under both protocols; it uses only --seeds, --samples, --jobs and --json.",
     )
-    parser.add_argument(
-        "experiment", choices=["nascar", "all"], help="what to repeat: simulated tracks, or all of the paper"
-    )
-    parser.add_argument(
-        "--setting", choices=["standard", "soft", "both"], default="both", help="which track (default: both)"
-    )
+    parser.add_argument("experiment", choices=["nascar", "all"], help="simulated tracks, or all of the paper")
+    parser.add_argument("--setting", choices=["standard", "soft", "both"], default="both", help="track (default: both)")
     parser.add_argument("--models", default="gdm", help="comma-separated names, or 'all'; see `info` (default: gdm)")
-    parser.add_argument("--seeds", type=int, help="seeds 0..N-1 (default: 10; of 'all', what the paper has)")
+    parser.add_argument("--seeds", type=int, help="seeds 0..N-1 (default: 10; for 'all', as in the paper)")
     parser.add_argument("--protocol", choices=["fair", "paper"], default="fair", help="see above (default: fair)")
-    parser.add_argument("--samples", type=int, default=1000, metavar="T", help="samples a trial (default: 1000)")
-    add_jobs_option(parser, "worker processes; use 1 for honest times")
+    parser.add_argument("--samples", type=int, default=1000, metavar="T", help="samples per trial (default: 1000)")
+    add_jobs_option(parser, "worker processes; use 1 to measure times")
     parser.add_argument(
         "--json", type=Path, nargs="?", const=_STDOUT, metavar="FILE", help="write every score to FILE (or print them)"
     )
@@ -44,18 +39,18 @@ def add_reproduce(commands: Any) -> None:
 
 
 def reproduce(options: argparse.Namespace) -> int:
-    """Every fit, one table a setting."""
+    """Run every fit and print one table per setting."""
     from gdm_core.models.registry import available
     from gdm_studio.reproduce import SETTINGS, run_tasks, summarise, table, tasks
 
     if options.experiment == "all":
         return _reproduce_all(options)
     options.seeds = 10 if options.seeds is None else options.seeds
-    names = available() if options.models == "all" else listed_names(options.models)
+    names = available() if options.models == "all" else split_names(options.models)
     settings = SETTINGS if options.setting == "both" else (options.setting,)
     work = tasks(names, settings, options.protocol, options.seeds, options.samples)
-    with working(f"Reproducing {options.experiment}", len(work), options.jobs) as (engine, told):
-        runs = run_tasks(work, engine, told)
+    with open_engine(f"Reproducing {options.experiment}", len(work), options.jobs) as (engine, progress):
+        runs = run_tasks(work, engine, progress)
     by_setting: dict[str, list[ComparisonRun]] = defaultdict(list)
     for result in runs:
         by_setting[result.task.setting].append(result)
@@ -75,7 +70,7 @@ def reproduce(options: argparse.Namespace) -> int:
         "runs": [r.to_dict() for r in runs],
     }
     if options.json == _STDOUT:
-        say(record)
+        print_json(record)
     else:
         if options.json is not None:
             write_json(options.json, record)
@@ -84,26 +79,26 @@ def reproduce(options: argparse.Namespace) -> int:
             print(table(found) + "\n")
     failed = [r for r in runs if r.scores is None]
     if failed:
-        listed = "; ".join(f"{r.task.model} on {r.task.setting} seed {r.task.seed}: {r.failure}" for r in failed)
-        raise FitError(f"{len(failed)} of {len(runs)} fits failed and are left out of the table: {listed}.")
+        reasons = "; ".join(f"{r.task.model} on {r.task.setting} seed {r.task.seed}: {r.failure}" for r in failed)
+        raise FitError(f"{len(failed)} of {len(runs)} fits failed and are left out of the table: {reasons}.")
     return 0
 
 
 def _reproduce_all(options: argparse.Namespace) -> int:
-    """Every fit of the Paper page, and its tables."""
+    """Run every fit of the Paper page and print its tables."""
     from gdm_core.engine.spec import code_version
     from gdm_studio import paper
 
     if options.seeds is not None:
-        require_one(seeds=options.seeds)
-    with working("Reproducing the paper", paper.n_pieces(options.seeds), options.jobs) as (engine, told):
-        found = paper.reproduce_all(options.seeds, options.samples, engine, told)
+        require_positive(seeds=options.seeds)
+    with open_engine("Reproducing the paper", paper.count_tasks(options.seeds), options.jobs) as (engine, progress):
+        found = paper.reproduce_all(options.seeds, options.samples, engine, progress)
     if options.json == _STDOUT:
-        say({"code": code_version(), **found})
+        print_json({"code": code_version(), **found})
     elif options.json is not None:
         paper.save(found, options.json, code_version())
     if options.json != _STDOUT:
         print("\n".join(paper.summary(found)))
     if found["failed"]:
-        raise FitError(f"{len(found['failed'])} fits did not work out and are left out: {'; '.join(found['failed'])}.")
+        raise FitError(f"{len(found['failed'])} fits failed and are left out: {'; '.join(found['failed'])}.")
     return 0

@@ -1,5 +1,4 @@
-"""What commands share: recordings and how they are to be read, processes that fit, the bar on stderr that says how far they are,
-and results on stdout and in files."""
+"""Shared by commands: options, reading recordings, the progress bar, worker processes and JSON output."""
 
 from __future__ import annotations
 
@@ -27,15 +26,15 @@ NONE = "none"
 
 
 def add_data_options(parser: argparse.ArgumentParser) -> None:
-    """The file and how to read it."""
+    """Add options for the table and how to read it."""
     parser.add_argument(
-        "data", type=Path, help="CSV, TSV, Parquet, NPZ, NPY or XLSX: one row a sample, one column a channel"
+        "data", type=Path, help="CSV, TSV, Parquet, NPZ, NPY or XLSX: a row per sample, a column per channel"
     )
     parser.add_argument(
-        "--columns", type=names, help="channels to use, comma-separated; they keep the file's order (default: guessed)"
+        "--columns", type=split_names, help="channels, comma-separated, in the order of the file (default: guessed)"
     )
     parser.add_argument(
-        "--trial-column", metavar="NAME", help=f"column that tells trials apart, or '{NONE}' (default: guessed)"
+        "--trial-column", metavar="NAME", help=f"column that identifies trials, or '{NONE}' (default: guessed)"
     )
     parser.add_argument(
         "--rate", type=float, metavar="HZ", help="samples per second (default: from a time column, else 1)"
@@ -44,7 +43,7 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_scale_option(parser: argparse.ArgumentParser) -> None:
-    """The time scale of states."""
+    """Add the option for the time scale of states."""
     parser.add_argument(
         "--scale",
         default="samples",
@@ -54,7 +53,7 @@ def add_scale_option(parser: argparse.ArgumentParser) -> None:
 
 
 def summarise(trials: Trials, scale: str) -> Trials:
-    """Return windows of the recordings; print the scale that was chosen to stderr."""
+    """Return windows of the recordings and print their length to stderr."""
     if scale == "samples":
         return trials
     from datasets import windows
@@ -69,15 +68,18 @@ def summarise(trials: Trials, scale: str) -> Trials:
 
 
 def add_recordings_options(parser: argparse.ArgumentParser) -> None:
-    """How files of recordings are to be read."""
-    parser.add_argument("--rate", type=float, metavar="HZ", help="samples per second (default: what files say)")
+    """Add options for reading files of recordings."""
+    parser.add_argument("--rate", type=float, metavar="HZ", help="samples per second (default: from the files)")
     parser.add_argument(
-        "--features", choices=["egocentric", "keypoints"], default="egocentric", help="of poses (default: egocentric)"
+        "--features",
+        choices=["egocentric", "keypoints"],
+        default="egocentric",
+        help="features of poses (default: egocentric)",
     )
 
 
 def read_recordings(paths: list[PathOrFile], options: argparse.Namespace) -> dict[str, Trial]:
-    """Read the recordings of files; print to stderr which body parts were filled."""
+    """Read recordings and print notes on filled body parts to stderr."""
     from datasets import cohort_files
 
     notes: list[str] = []
@@ -87,40 +89,39 @@ def read_recordings(paths: list[PathOrFile], options: argparse.Namespace) -> dic
     return found
 
 
-def names(text: str) -> list[str]:
-    """Comma-separated names as a list."""
+def split_names(text: str) -> list[str]:
+    """Split comma-separated names."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def read_trials(options: argparse.Namespace) -> Trials:
-    """The recordings that the options name; how they were understood goes to stderr."""
+    """Read the table and print to stderr how its columns were interpreted."""
     from datasets import tables
 
     table = tables.read(options.data, sheet=options.sheet)
     roles = _roles(table, options.columns, options.trial_column)
     trials = table.to_trials(roles, rate_hz=options.rate)
-    for line in _understood(table, roles, trials):
+    for line in _describe_reading(table, roles, trials):
         print(line, file=sys.stderr)
     return trials
 
 
 def _roles(table: Table, columns: list[str] | None, trial_column: str | None) -> dict[str, Role]:
-    """The guessed roles, with what the options say in their place."""
+    """Return the guessed roles, overridden by the options."""
     from datasets.tables import Role
 
-    asked = [*(columns or []), *([trial_column] if trial_column and trial_column != NONE else [])]
-    for name in asked:
+    for name in [*(columns or []), *([trial_column] if trial_column and trial_column != NONE else [])]:
         if name not in table.columns:
             raise ConfigError(f"{table.name} has no column {name!r}; it has {', '.join(table.columns[:20])}.")
     if columns and trial_column in columns:
-        raise ConfigError(f"The column {trial_column!r} cannot be a channel and tell trials apart; choose one of them.")
+        raise ConfigError(f"The column {trial_column!r} cannot be a channel and identify trials; choose one of them.")
     roles = dict(table.roles)
     if columns:
         roles = {name: Role.IGNORE if role in (Role.CHANNEL, Role.POSITION) else role for name, role in roles.items()}
         roles |= dict.fromkeys(columns, Role.CHANNEL)
     if not {Role.CHANNEL, Role.POSITION} & set(roles.values()):
         found = ", ".join(f"{name} ({role})" for name, role in list(table.roles.items())[:20])
-        raise DataError(f"{table.name}: no column was taken for a channel, but: {found}. Name channels with --columns.")
+        raise DataError(f"{table.name}: no column looks like a channel: {found}. Name channels with --columns.")
     if trial_column:
         roles = {name: Role.IGNORE if role is Role.GROUP else role for name, role in roles.items()}
         if trial_column != NONE:
@@ -128,24 +129,24 @@ def _roles(table: Table, columns: list[str] | None, trial_column: str | None) ->
     return roles
 
 
-def _understood(table: Table, roles: dict[str, Role], trials: Trials) -> list[str]:
-    """One sentence on what each column was taken for, and the reader's own notes."""
+def _describe_reading(table: Table, roles: dict[str, Role], trials: Trials) -> list[str]:
+    """Return a sentence on the role of each column, and the reader's notes."""
     from datasets.tables import Role
 
-    def having(role: Role) -> str:
+    def columns_with(role: Role) -> str:
         return ", ".join(name for name, its in roles.items() if its is role)
 
     channels = trials[0].channels
     parts = [f"{trials.n_samples:,} samples at {trials[0].rate_hz:g} Hz", f"channels {first_of(channels, 8)}"]
     for role, words in ((Role.TIME, "time"), (Role.GROUP, "trials by"), (Role.LABEL, "labels")):
-        if found := having(role):
+        if found := columns_with(role):
             parts.append(f"{words} {found}")
-    if left := having(Role.IGNORE):
-        parts.append(f"left out {left}")
+    if ignored := columns_with(Role.IGNORE):
+        parts.append(f"ignored {ignored}")
     return [f"{table.name}: {'; '.join(parts)}.", *(f"{table.name}: {note}." for note in table.notes)]
 
 
-def say(value: Any) -> None:
+def print_json(value: Any) -> None:
     print(json.dumps(for_json(value), indent=2, allow_nan=False))
 
 
@@ -156,11 +157,11 @@ def write_json(path: Path, value: Any) -> None:
 
 _WIDTH = 28
 _REDRAW_SECONDS = 0.1  # on a terminal
-_LINE_SECONDS = 5.0  # in a log file, where every update is a line of its own
+_LINE_SECONDS = 5.0  # in a log file, where each update adds a line
 
 
 class Bar:
-    """A bar of `total` units. On a terminal it redraws itself; elsewhere it writes a line now and then."""
+    """Progress bar on stderr: redrawn on a terminal, an occasional line elsewhere."""
 
     def __init__(self, label: str, total: int, stream: TextIO | None = None) -> None:
         self.label, self.total = label, max(total, 1)
@@ -188,45 +189,45 @@ class Bar:
         self._stream.flush()
 
     def close(self) -> None:
-        """Clear the line, so that what follows starts at its beginning."""
+        """Clear the line."""
         if self._live and self._width:
             self._stream.write("\r" + " " * self._width + "\r")
             self._stream.flush()
 
 
-START_S = 300.0  # until the processes stand: a busy machine takes its time
+START_S = 300.0  # to start the worker processes on a busy machine
 
 
 def add_jobs_option(parser: argparse.ArgumentParser, about: str = "worker processes") -> None:
-    """How many processes."""
+    """Add the option for the number of worker processes."""
     parser.add_argument("--jobs", type=int, default=1, help=f"{about} (default: 1)")
 
 
-def require_one(**counts: int) -> None:
-    """Refuse a number below 1."""
+def require_positive(**counts: int) -> None:
+    """Raise ConfigError for a count below 1."""
     for name, count in counts.items():
         if count < 1:
             raise ConfigError(f"{name} is {count}; at least 1 is needed.")
 
 
 @contextmanager
-def working(label: str, total: int, jobs: int) -> Iterator[tuple[Engine | None, Callable[[int, int], None]]]:
-    """An engine of so many processes, None for one, since that is this one; and what tells the bar how much is done."""
-    require_one(jobs=jobs)
+def open_engine(label: str, total: int, jobs: int) -> Iterator[tuple[Engine | None, Callable[[int, int], None]]]:
+    """Yield an engine of `jobs` processes (None for one), and a callback that updates a progress bar."""
+    require_positive(jobs=jobs)
     bar = Bar(label, total)
 
-    def told(done: int, _: int) -> None:
+    def progress(done: int, _: int) -> None:
         bar.update(done)
 
     try:
         if jobs == 1:
-            yield None, told
+            yield None, progress
             return
         from gdm_core.engine import Engine
 
-        os.environ["GDM_WORKERS"] = str(jobs)  # of the engine's own processes; a cluster of yours keeps its size
+        os.environ["GDM_WORKERS"] = str(jobs)  # for local processes; an external cluster keeps its size
         with Engine() as engine:
             engine.wait_ready(START_S)
-            yield engine, told
+            yield engine, progress
     finally:
         bar.close()

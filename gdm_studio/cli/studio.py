@@ -1,4 +1,4 @@
-"""`studio`: the dashboard. `workers`: worker processes for an existing scheduler."""
+"""`studio`: serve the dashboard. `workers`: run worker processes for an existing scheduler."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ def add_studio(commands: Any) -> None:
     parser = commands.add_parser(
         "studio",
         help="open the dashboard",
-        description="Serves the dashboard. Options after -- go to Streamlit, such as -- --server.baseUrlPath=gdm.",
+        description="Serves the dashboard. Options after -- are passed to Streamlit, such as -- --server.baseUrlPath=gdm.",
     )
     parser.add_argument("--port", type=int, default=PORT, help=f"port of the web server (default: {PORT})")
     parser.add_argument(
         "--address",
         default="localhost",
-        help="address that it listens on; 0.0.0.0 for every network of this machine (default: localhost)",
+        help="address to listen on; 0.0.0.0 for all network interfaces (default: localhost)",
     )
-    parser.add_argument("streamlit", nargs="*", metavar="-- option", help="options of Streamlit's own")
+    parser.add_argument("streamlit", nargs="*", metavar="-- option", help="options for Streamlit")
     parser.set_defaults(run=studio)
 
 
 def studio(options: argparse.Namespace) -> int:
-    """Serve until stopped."""
+    """Replace this process by the Streamlit server."""
     command = [sys.executable, "-m", "streamlit", "run", str(APP / "app.py")]
     command += [f"--server.port={options.port}", f"--server.address={options.address}", *options.streamlit]
-    # Of some twenty threads of the server, each would have a heap of its own, and what one gave back no other took.
+    # With one malloc arena per server thread, memory freed by one thread is not reused by others.
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     sys.stdout.flush()
-    os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())  # Streamlit would ask a terminal for an address
+    os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())  # on a terminal, Streamlit asks for an email address
     os.execv(command[0], command)
 
 
@@ -45,21 +45,21 @@ def add_workers(commands: Any) -> None:
     parser = commands.add_parser(
         "workers",
         help="run fits for a Dask scheduler",
-        description="Runs Dask worker processes of one thread each for a scheduler (`dask scheduler`). They wait for it, and end "
-        "with it.",
+        description="Runs single-threaded Dask workers for a scheduler (`dask scheduler`). They wait until it starts, and "
+        "end with it.",
     )
-    parser.add_argument("scheduler", help="its address, such as tcp://10.0.0.5:8786; it need not be there yet")
+    parser.add_argument("scheduler", help="address of the scheduler, such as tcp://10.0.0.5:8786")
     parser.add_argument(
-        "--workers", type=int, help="how many (default: one for each core that has 1 GiB to go with it)"
+        "--workers", type=int, help="number of workers (default: one per core, each with at least 1 GiB)"
     )
     parser.add_argument(
-        "--memory", help="at which one is stopped, such as 4GiB (default: their share of 70 %% of the machine)"
+        "--memory", help="memory limit of each worker, such as 4GiB (default: an equal share of 70%% of the memory)"
     )
     parser.set_defaults(run=workers)
 
 
 def workers(options: argparse.Namespace) -> int:
-    """Run Dask's own worker command in place of this process."""
+    """Replace this process by the Dask worker command."""
     from gdm_core.engine.cluster import child_environment, parse_size, worker_count, worker_memory
 
     number = worker_count() if options.workers is None else options.workers
@@ -79,7 +79,7 @@ def _scheduler_address(text: str) -> str:
     try:
         parts = urlsplit(address)
         valid = parts.scheme in ("tcp", "tls") and bool(parts.hostname) and bool(parts.port)
-    except ValueError:  # the port is no number
+    except ValueError:  # the port is not a number
         valid = False
     if not valid:
         raise ConfigError(f"The scheduler is {text!r}; write tcp://HOST:PORT.")

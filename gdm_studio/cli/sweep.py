@@ -1,5 +1,4 @@
-"""Which settings suit a file. `sweep`: a grid of K, tau, gamma over seeds on the engine that the dashboard uses, judged by samples
-held out. `suggest`: the model, number of states, tau, gamma and D that predict held-out data best."""
+"""`sweep`: fit a grid of K, tau and gamma. `suggest`: recommend a model and its settings."""
 
 from __future__ import annotations
 
@@ -14,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from gdm_core.analysis.metrics import align
 from gdm_core.errors import ConfigError, FitError
-from gdm_studio.cli.models import add_latent_option, add_model_options, n_latent, stickiness
+from gdm_studio.cli.models import add_latent_option, add_model_options, resolve_latent, stickiness
 from gdm_studio.cli.shared import (
     add_data_options,
     add_jobs_option,
     add_scale_option,
-    names,
+    open_engine,
+    print_json,
     read_trials,
-    require_one,
-    say,
+    require_positive,
+    split_names,
     summarise,
-    working,
 )
 
 if TYPE_CHECKING:
@@ -33,48 +32,48 @@ if TYPE_CHECKING:
     from gdm_core.trials import Trials
 
 JUDGE = "elbo_test"
-SHORTEST_TAIL = 10  # samples; fewer say nothing, and no model takes them
+SHORTEST_TAIL = 10  # samples; models need at least as many
 SYMBOLS = {"n_states": "K", "temperature": "tau", "stickiness": "gamma"}
 
 
 def add_sweep(commands: Any) -> None:
     parser = commands.add_parser(
         "sweep",
-        help="fit a grid of K, tau, gamma over seeds, judged by held-out ELBO",
-        description="Finished fits are kept, so that a sweep which was stopped goes on where it was.",
+        help="fit a grid of K, tau and gamma over seeds, scored by held-out ELBO",
+        description="Finished fits are cached, so a sweep that was stopped continues.",
     )
     add_data_options(parser)
     add_scale_option(parser)
     add_model_options(parser)
-    parser.add_argument("--states", type=counts, default=[2, 3, 4, 5, 6], metavar="K", help="as 2-6 or 2,4,8")
+    parser.add_argument("--states", type=counts, default=[2, 3, 4, 5, 6], metavar="K", help="such as 2-6 or 2,4,8")
     parser.add_argument("--temperature", type=_floats, metavar="TAU", help="comma-separated")
     parser.add_argument("--stickiness", type=_stickinesses, metavar="GAMMA", help="comma-separated")
     parser.add_argument("--seeds", type=int, default=1, help="fits of each combination (default: 1)")
     parser.add_argument(
-        "--holdout", type=float, default=0.2, help="share of each trial's end to judge by (default: 0.2)"
+        "--holdout", type=float, default=0.2, help="share of each trial, at its end, to hold out (default: 0.2)"
     )
-    parser.add_argument("--scores", action="store_true", help="every score of each fit, too (see docs/scores.md)")
+    parser.add_argument("--scores", action="store_true", help="compute every score of each fit (see docs/scores.md)")
     add_jobs_option(parser)
-    parser.add_argument("--json", action="store_true", help="print the outcomes as JSON")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="also write a row for each fit to FILE (.csv or .parquet)"
+        "--out", type=Path, metavar="FILE", help="also write one row per fit to FILE (.csv or .parquet)"
     )
     parser.set_defaults(run=sweep)
 
 
 def sweep(options: argparse.Namespace) -> int:
-    """Fit the grid; a line a combination, the best of them marked."""
+    """Fit the grid and print a row per combination, with the best one marked."""
     from gdm_core.engine.sweep import aggregate
 
-    require_one(jobs=options.jobs, seeds=options.seeds)
-    wanted = _sweep_of(options, summarise(read_trials(options), options.scale))
+    require_positive(jobs=options.jobs, seeds=options.seeds)
+    plan = _build_sweep(options, summarise(read_trials(options), options.scale))
     if options.out is not None and options.out.suffix not in (".csv", ".parquet"):
         raise ConfigError(f"--out is {options.out}; its name must end in .csv or .parquet.")
-    with working(f"Sweeping {options.model}", len(wanted.cells()), options.jobs) as (engine, told):
-        records = wanted.run(engine, progress=told)
+    with open_engine(f"Sweeping {options.model}", len(plan.cells()), options.jobs) as (engine, progress):
+        records = plan.run(engine, progress=progress)
     if options.out is not None:
         _write(records, options.out)
-    groups = aggregate(records, by=list(wanted.grid))
+    groups = aggregate(records, by=list(plan.grid))
     winner = best(groups)
     if options.json:
         found = {
@@ -83,21 +82,21 @@ def sweep(options: argparse.Namespace) -> int:
             "best": None if winner is None else asdict(winner),
             "judged_by": JUDGE,
         }
-        say(found)
+        print_json(found)
     else:
         print("\n".join(align(_table(groups, winner))))
         print(f"ELBO in nats per time step, mean ± sd over {options.seeds} seed(s); * is the best.")
         for record in records:
             if record.failed:
-                setting = ", ".join(f"{SYMBOLS[name]} {record.config[name]}" for name in wanted.grid)
+                setting = ", ".join(f"{SYMBOLS[name]} {record.config[name]}" for name in plan.grid)
                 print(f"{setting}, seed {record.seed}: {record.message}")
     if winner is None:
-        raise FitError(f"Every fit of the sweep failed. The first said: {records[0].message}")
+        raise FitError(f"Every fit of the sweep failed. The first error: {records[0].message}")
     return 0
 
 
 def _write(records: Sequence[Record], path: Path) -> None:
-    """One row a fit: its configuration, seed and numbers."""
+    """Write one row per fit: its configuration, seed and scores."""
     import pandas as pd
 
     from gdm_core.analysis.tables import harmless
@@ -105,7 +104,7 @@ def _write(records: Sequence[Record], path: Path) -> None:
 
     table = pd.DataFrame([record.row() for record in records])
     for name in table:
-        if table[name].map(type).nunique() > 1:  # "learn" beside numbers
+        if table[name].map(type).nunique() > 1:  # "learn" and numbers
             table[name] = table[name].astype(str)
     buffer = io.BytesIO()
     if path.suffix == ".csv":
@@ -116,7 +115,7 @@ def _write(records: Sequence[Record], path: Path) -> None:
 
 
 def hold_out(trials: Trials, share: float) -> tuple[Trials, Trials]:
-    """The head of each trial to learn from and the last `share` of it to judge by; with 0 both are everything."""
+    """Split off the last `share` of each trial; with 0, return all data twice."""
     from gdm_core.trials import Trials
 
     if not 0 <= share < 1:
@@ -132,34 +131,34 @@ def hold_out(trials: Trials, share: float) -> tuple[Trials, Trials]:
     )
     if not tail:
         raise ConfigError(
-            f"holdout is {share}, which leaves fewer than {SHORTEST_TAIL} samples of every trial to judge by. "
+            f"holdout is {share}, which holds out fewer than {SHORTEST_TAIL} samples of every trial. "
             "Hold out more, or nothing (--holdout 0)."
         )
     return Trials(head, trials.name, trials.label_names), Trials(tail, f"{trials.name}, held out", trials.label_names)
 
 
 def best(groups: Sequence[Aggregate]) -> Aggregate | None:
-    """The combination of highest mean held-out ELBO; one that failed with any seed only if there is no other."""
+    """Return the combination with the highest mean held-out ELBO, without failed fits if possible."""
     judged = [group for group in groups if math.isfinite(group.mean.get(JUDGE, math.nan))]
     return max(judged, key=lambda group: (group.failed == 0, group.mean[JUDGE]), default=None)
 
 
-def _sweep_of(options: argparse.Namespace, trials: Trials) -> Sweep:
+def _build_sweep(options: argparse.Namespace, trials: Trials) -> Sweep:
     from gdm_core.engine.sweep import EVALUATE, Sweep
     from gdm_core.models.registry import NAMED_MODELS, available, import_family
 
     if options.model not in available():
         raise ConfigError(f"There is no model {options.model!r}; choose one of {', '.join(available())}.")
     family, given = NAMED_MODELS[options.model]
-    asked = {"n_states": options.states, "temperature": options.temperature, "stickiness": options.stickiness}
-    grid = {name: values for name, values in asked.items() if values is not None}
+    optional = {"n_states": options.states, "temperature": options.temperature, "stickiness": options.stickiness}
+    grid = {name: values for name, values in optional.items() if values is not None}
     known = {field.name for field in fields(import_family(family).config_class)}
     if unknown := [name for name in grid if name not in known]:
         raise ConfigError(
-            f"The model {options.model!r} has no parameter {unknown[0]}; it knows {', '.join(sorted(known))}."
+            f"The model {options.model!r} has no parameter {unknown[0]}; it has {', '.join(sorted(known))}."
         )
     train, test = hold_out(trials, options.holdout)
-    base = {**given, "n_latent": n_latent(options.latent, trials.n_channels, options.data.name)}
+    base = {**given, "n_latent": resolve_latent(options.latent, trials.n_channels, options.data.name)}
     return Sweep(family, base, grid, range(options.seeds), train, test, EVALUATE if options.scores else "")
 
 
@@ -183,22 +182,22 @@ def _spread(mean: Mapping[str, float], std: Mapping[str, float], name: str) -> s
 
 
 def counts(text: str) -> list[int]:
-    """ "2-4,8" -> [2, 3, 4, 8]."""
+    """Parse "2-4,8" as [2, 3, 4, 8]."""
     found: list[int] = []
-    for part in names(text):
+    for part in split_names(text):
         first, _, last = part.partition("-")
         found.extend(range(int(first), int(last or first) + 1))
     if not found:
-        raise argparse.ArgumentTypeError(f"{text!r} names no number; expected something like 2-6 or 2,4,8")
+        raise argparse.ArgumentTypeError(f"{text!r} has no number; expected something like 2-6 or 2,4,8")
     return list(dict.fromkeys(found))
 
 
 def _floats(text: str) -> list[float]:
-    return [float(part) for part in names(text)]
+    return [float(part) for part in split_names(text)]
 
 
 def _stickinesses(text: str) -> list[float | str]:
-    return [stickiness(part) for part in names(text)]
+    return [stickiness(part) for part in split_names(text)]
 
 
 def add_suggest(commands: Any) -> None:
@@ -212,36 +211,36 @@ def add_suggest(commands: Any) -> None:
     add_scale_option(parser)
     parser.add_argument(
         "--models",
-        type=names,
+        type=split_names,
         default="gdm,arhmm-sticky",
-        help="to compare, see `gdm info` (default: gdm,arhmm-sticky)",
+        help="models to compare, see `gdm info` (default: gdm,arhmm-sticky)",
     )
     add_latent_option(parser)
     parser.add_argument(
-        "--states", type=counts, default=list(range(1, 10)), metavar="K", help="to try, as 1-9 or 2,4,8 (default: 1-9)"
+        "--states", type=counts, default=list(range(1, 10)), metavar="K", help="such as 1-9 or 2,4,8 (default: 1-9)"
     )
     parser.add_argument("--seeds", type=int, default=1, help="fits of each half and setting (default: 1)")
-    parser.add_argument("--states-only", action="store_true", help="only the model and its number of states (K)")
+    parser.add_argument("--states-only", action="store_true", help="choose only the model and its number of states (K)")
     add_jobs_option(parser)
     parser.add_argument("--json", action="store_true", help="print verdicts and scores as JSON")
     parser.set_defaults(run=suggest)
 
 
 def suggest(options: argparse.Namespace) -> int:
-    """Print two sentences per parameter and the scores behind them."""
+    """Print a recommendation for each parameter, with its scores."""
     from gdm_core.engine import suggest as suggesting
 
-    require_one(jobs=options.jobs, seeds=options.seeds)
+    require_positive(jobs=options.jobs, seeds=options.seeds)
     trials = summarise(read_trials(options), options.scale)
-    latent = n_latent(options.latent, trials.n_channels, options.data.name)
+    latent = resolve_latent(options.latent, trials.n_channels, options.data.name)
     question = suggesting.SuggestQuestion(
         options.models, trials, latent, states=options.states, seeds=tuple(range(options.seeds))
     )
     if question.note:
         print(question.note, file=sys.stderr)
-    with working("Trying settings", question.n_fits(), options.jobs) as (engine, told):
-        told(0, question.n_fits())
-        steps = suggesting.suggest(question, progress=told, engine=engine)
+    with open_engine("Trying settings", question.n_fits(), options.jobs) as (engine, progress):
+        progress(0, question.n_fits())
+        steps = suggesting.suggest(question, progress=progress, engine=engine)
         found = next(steps) if options.states_only else list(steps)[-1]
     if options.json:
         verdicts = [
@@ -255,7 +254,7 @@ def suggest(options: argparse.Namespace) -> int:
             }
             for v in found.verdicts
         ]
-        say(
+        print_json(
             {
                 "model": found.model,
                 "settings": found.settings,
@@ -266,7 +265,7 @@ def suggest(options: argparse.Namespace) -> int:
         )
         return 0
     for verdict in found.verdicts:
-        print("\n".join([*align(_tried(verdict)), *verdict.sentences, ""]))
+        print("\n".join([*align(_probe_table(verdict)), *verdict.sentences, ""]))
     for sentence in (*found.left_out, found.note):
         if sentence:
             print(sentence)
@@ -275,7 +274,7 @@ def suggest(options: argparse.Namespace) -> int:
     return 0
 
 
-def _tried(verdict: Recommendation) -> list[tuple[str, ...]]:
+def _probe_table(verdict: Recommendation) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
         (
             "",

@@ -1,4 +1,4 @@
-# What type checkers read in place of the path in __init__.py.
+# For type checkers, which cannot follow the path in __init__.py.
 from datasets import calms21 as calms21
 from datasets import cohort as cohort
 from datasets import cohort_files as cohort_files

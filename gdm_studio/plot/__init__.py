@@ -1,11 +1,11 @@
-"""Figures of states without a dashboard: for notebooks, scripts and papers, drawn by the functions that draw the pages.
+"""Figures of states for notebooks, scripts and papers, drawn as in the dashboard.
 
     from gdm_studio import plot
 
     plot.strip(shares, rate_hz=25).show()
     plot.track(test, shares, theme="dark").write_html("lap.html")
 
-Each gives a `plotly.graph_objects.Figure`, which Jupyter shows by itself. `theme` is "light" or "dark"; `names` name the states.
+Functions return a `plotly.graph_objects.Figure`, which Jupyter displays.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from gdm_studio.plot.palette import TOKENS, resolve
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["drawn", "envelope", "ethogram", "strip", "track", "usage"]
+__all__ = ["envelope", "ethogram", "strip", "to_plotly", "track", "usage"]
 
 Theme = Literal["light", "dark"]
 
 
-def drawn(figure: figures.Figure, theme: Theme = "light") -> Figure:
-    """A figure of the pages as Plotly's own. What it says for who cannot see it, and how to read it, stand in `layout.meta`.
+def to_plotly(figure: figures.Figure, theme: Theme = "light") -> Figure:
+    """Convert a figure of the dashboard to Plotly, with its alternative text and caption in `layout.meta`.
 
-    figure   as `gdm_studio.plot.figures` gives it
+    figure   result of a function of `gdm_studio.plot.figures`
     theme    "light" or "dark"
     """
     from plotly.graph_objects import Figure
@@ -42,12 +42,12 @@ def drawn(figure: figures.Figure, theme: Theme = "light") -> Figure:
         raise ConfigError(f"theme is {theme!r}; choose one of {', '.join(TOKENS)}.")
     made = Figure(resolve({"data": figure["data"], "layout": figure["layout"]}, theme))
     surface = TOKENS[theme]["surface"]
-    said = {"alt": figure["alt"], "caption": figure["caption"]}
-    return made.update_layout(height=figure["height"], meta=said, paper_bgcolor=surface, plot_bgcolor=surface)
+    texts = {"alt": figure["alt"], "caption": figure["caption"]}
+    return made.update_layout(height=figure["height"], meta=texts, paper_bgcolor=surface, plot_bgcolor=surface)
 
 
-def _clock(rate_hz: float | None) -> tuple[float, str]:
-    """(what lies between two samples, its unit)."""
+def _time_step(rate_hz: float | None) -> tuple[float, str]:
+    """Return the time between two samples and its unit."""
     if rate_hz is not None and not (np.isfinite(rate_hz) and rate_hz > 0):
         raise ConfigError(f"rate_hz is {rate_hz}; it must be a positive number of samples per second.")
     return (1.0, "step") if rate_hz is None else (1 / rate_hz, "s")
@@ -62,21 +62,21 @@ def track(
     height: int = 440,
     theme: Theme = "light",
 ) -> Figure:
-    """A path in the mixed colours of its states.
+    """Draw a path in the mixed colours of its states.
 
-    where    a Trial that knows its position, or places [T, 2]
+    where    a Trial with positions, or positions [T, 2]
     states   [T, K] soft states
-    names    of the states
-    title    above the path
-    height   in pixels
+    names    names of the states
+    title    title above the path
+    height   height in pixels
     theme    "light" or "dark"
     """
-    places: npt.ArrayLike | None
+    positions: npt.ArrayLike | None
     if not isinstance(where, Trial):
-        places = where
-    elif (places := where.position) is None:
-        raise DataError(f"Trial {where.name!r} has no position; give places [T, 2], or Trial(..., position=places).")
-    return drawn(figures.track(places, states, names=names, title=title, height=height), theme)
+        positions = where
+    elif (positions := where.position) is None:
+        raise DataError(f"Trial {where.name!r} has no position. Pass positions [T, 2], or set Trial(position=...).")
+    return to_plotly(figures.track(positions, states, names=names, title=title, height=height), theme)
 
 
 def strip(
@@ -88,17 +88,17 @@ def strip(
     height: int = 190,
     theme: Theme = "light",
 ) -> Figure:
-    """The share of each state at every moment, one on the other; those of one moment add up to 100 %.
+    """Draw the stacked proportions of states over time.
 
     states    [T, K] soft states
-    rate_hz   samples a second; without it samples are counted
-    start     time of the first one
-    names     of the states
-    height    in pixels
+    rate_hz   samples per second; None for a time axis in samples
+    start     time of the first sample
+    names     names of the states
+    height    height in pixels
     theme     "light" or "dark"
     """
-    step, unit = _clock(rate_hz)
-    return drawn(figures.proportions(states, start=start, step=step, unit=unit, names=names, height=height), theme)
+    step, unit = _time_step(rate_hz)
+    return to_plotly(figures.proportions(states, start=start, step=step, unit=unit, names=names, height=height), theme)
 
 
 def usage(
@@ -108,14 +108,14 @@ def usage(
     reference: npt.ArrayLike | None = None,
     theme: Theme = "light",
 ) -> Figure:
-    """How much of the time each state takes.
+    """Draw the occupancy of each state.
 
     states      [T, K] soft states
-    names       of the states
-    reference   [K] shares to mark beside them
+    names       names of the states
+    reference   [K] occupancies to mark for comparison
     theme       "light" or "dark"
     """
-    return drawn(figures.usage(states, names=names, reference=reference), theme)
+    return to_plotly(figures.usage(states, names=names, reference=reference), theme)
 
 
 def ethogram(
@@ -126,20 +126,20 @@ def ethogram(
     names: Sequence[str] | None = None,
     theme: Theme = "light",
 ) -> Figure:
-    """Strips over one time axis, such as an expert's bouts above inferred ones.
+    """Draw strips of states over one time axis, such as expert labels above inferred states.
 
-    rows      name -> [T] whole numbers, -1 where nothing is known, or [T, K] soft states
-    rate_hz   samples a second; without it samples are counted
-    start     time of the first one
-    names     of the states
+    rows      name -> labels [T], -1 if unknown, or soft states [T, K]
+    rate_hz   samples per second; None for a time axis in samples
+    start     time of the first sample
+    names     names of the states
     theme     "light" or "dark"
     """
-    given = {name: np.asarray(row) for name, row in rows.items()}
-    known = [int(row.max(initial=0)) + 1 if row.ndim == 1 else row.shape[-1] for row in given.values()]
-    n_states = max(known, default=1)
-    step, unit = _clock(rate_hz)
-    soft = {name: row if row.ndim != 1 else figures.one_hot(row, n_states) for name, row in given.items()}
-    return drawn(figures.state_strips(soft, start=start, step=step, unit=unit, names=names), theme)
+    arrays = {name: np.asarray(row) for name, row in rows.items()}
+    sizes = [int(row.max(initial=0)) + 1 if row.ndim == 1 else row.shape[-1] for row in arrays.values()]
+    n_states = max(sizes, default=1)
+    step, unit = _time_step(rate_hz)
+    soft = {name: row if row.ndim != 1 else figures.one_hot(row, n_states) for name, row in arrays.items()}
+    return to_plotly(figures.state_strips(soft, start=start, step=step, unit=unit, names=names), theme)
 
 
 def envelope(
@@ -153,36 +153,36 @@ def envelope(
     title: str = "",
     theme: Theme = "light",
 ) -> Figure:
-    """What a model predicted from one moment on, with its bands of 50 and 90 %, and what came.
+    """Draw a forecast from one origin with its 50% and 90% intervals, and the observations.
 
-    forecast   as `model.forecast` gives it
-    y          [T, N] what was observed
-    origin     the moment that is predicted from, one of `forecast.origins`
-    channel    which of the N
-    before     how many samples of the past to show
-    rate_hz    samples a second; without it samples are counted
-    title      of the vertical axis
+    forecast   result of `model.forecast`
+    y          [T, N] observations
+    origin     sample that the forecast starts from, one of `forecast.origins`
+    channel    index of the channel
+    before     number of past samples to show
+    rate_hz    samples per second; None for a time axis in samples
+    title      title of the vertical axis
     theme      "light" or "dark"
     """
     at = np.flatnonzero(np.asarray(forecast.origins) == origin)
     if not len(at):
         raise DataError(
-            f"Nothing was predicted from sample {origin}; origins go from {forecast.origins[0]} to {forecast.origins[-1]}."
+            f"Sample {origin} is not an origin of this forecast ({forecast.origins[0]} to {forecast.origins[-1]})."
         )
-    seen = np.asarray(y)
+    observed = np.asarray(y)
     row, horizon = int(at[0]), forecast.mean.shape[1]
-    step, unit = _clock(rate_hz)
+    step, unit = _time_step(rate_hz)
     ahead = np.arange(origin + 1, origin + horizon + 1)
-    shown = np.arange(max(0, origin - before), min(len(seen), origin + horizon + 1))
+    shown = np.arange(max(0, origin - before), min(len(observed), origin + horizon + 1))
     bands = [tuple(edge[row, :, channel] for edge in forecast.interval(level)) for level in (0.9, 0.5)]
     made = figures.envelope(
         ahead * step,
         forecast.mean[row, :, channel],
         band90=(bands[0][0], bands[0][1]),
         band50=(bands[1][0], bands[1][1]),
-        observed=(shown * step, seen[shown, channel]),
+        observed=(shown * step, observed[shown, channel]),
         now=origin * step,
         unit=unit,
         channel=title,
     )
-    return drawn(made, theme)
+    return to_plotly(made, theme)

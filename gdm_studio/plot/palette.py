@@ -1,7 +1,7 @@
-"""The colours of states, and how soft states mix them; and those of everything else in a figure, in light and dark.
+"""Colours of states, their mixtures for soft states, and the other colours of figures in light and dark themes.
 
-Twelve colours, told apart with normal, protan, deutan and tritan vision on both backgrounds. A soft state is drawn in
-its mixture of them, mixed in OKLab (where equal steps look equal), with an opacity equal to its largest proportion.
+The twelve colours differ for normal, protan, deutan and tritan vision on both backgrounds. A soft state has the mixture of
+its states' colours in OKLab (a perceptually uniform space), with an opacity equal to its largest proportion.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PALETTE = (
     "#1e3ca5", "#7887ff", "#b4d2c3", "#ff874b", "#1e784b", "#b44ba5",
 )  # fmt: skip
 MAX_STATES = len(PALETTE)
-MAX_CELLS = 800  # of the colour grid; with more, quantising slows down and gains nothing that the eye could see
+MAX_CELLS = 800  # of the colour grid; more are slower without a visible difference
 
 # Linear sRGB -> cone response -> OKLab (Ottosson 2020).
 _TO_LMS = np.array(
@@ -58,31 +58,31 @@ VISION = {
 
 
 def rgb(colours: tuple[str, ...] | list[str]) -> npt.NDArray[np.uint8]:
-    """[n, 3] from '#rrggbb' strings."""
+    """Convert '#rrggbb' strings to uint8 [n, 3]."""
     return np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in colours], dtype=np.uint8)
 
 
 def hex_colours(values: npt.NDArray[Any]) -> list[str]:
-    """'#rrggbb' strings from uint8 [n, 3]."""
+    """Convert uint8 [n, 3] to '#rrggbb' strings."""
     return [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in np.asarray(values, np.uint8).reshape(-1, 3).tolist()]
 
 
 def to_linear(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Linear light from sRGB bytes."""
+    """Convert sRGB bytes to linear light."""
     v = np.asarray(values, np.float64) / 255
     result: npt.NDArray[np.float64] = np.where(v <= 0.04045, v / 12.92, ((v + 0.055) / 1.055) ** 2.4)
     return result
 
 
 def to_oklab(values: npt.NDArray[Any], vision: str = "normal") -> npt.NDArray[np.float64]:
-    """[n, 3] OKLab of sRGB bytes, as seen with one kind of colour vision."""
+    """Convert sRGB bytes to OKLab [n, 3] under one kind of colour vision."""
     linear = np.clip(to_linear(values) @ VISION[vision].T, 0, 1)
     result: npt.NDArray[np.float64] = np.cbrt(linear @ _TO_LMS.T) @ _TO_LAB.T
     return result
 
 
 def from_oklab(lab: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """sRGB bytes from OKLab [n, 3]; colours outside the gamut are clipped."""
+    """Convert OKLab [n, 3] to sRGB bytes, clipped to the gamut."""
     lms = (lab @ _FROM_LAB.T.astype(lab.dtype)) ** 3
     linear = np.clip(lms @ _FROM_LMS.T.astype(lab.dtype), 0, 1)
     value = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * np.power(linear, 1 / 2.4) - 0.055)
@@ -90,7 +90,7 @@ def from_oklab(lab: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 
 
 def difference(first: npt.NDArray[Any], second: npt.NDArray[Any], vision: str = "normal") -> npt.NDArray[np.float64]:
-    """[n, m] OKLab distances x 100 between two lists of sRGB colours."""
+    """Return the OKLab distances [n, m], times 100, between two lists of sRGB colours."""
     a, b = to_oklab(first, vision), to_oklab(second, vision)
     result: npt.NDArray[np.float64] = 100 * np.linalg.norm(a[:, None] - b[None], axis=-1)
     return result
@@ -105,13 +105,13 @@ def _palette_oklab(n_states: int) -> Array:
 
 
 def colours(n_states: int) -> list[str]:
-    """The colour of each state."""
+    """Return the colour of each state."""
     if not 1 <= n_states <= MAX_STATES:
-        raise ConfigError(f"{n_states} states cannot be coloured; the palette holds 1 to {MAX_STATES}.")
+        raise ConfigError(f"{n_states} states cannot be coloured; the palette has {MAX_STATES} colours.")
     return list(PALETTE[:n_states])
 
 
-def _checked(states: npt.ArrayLike) -> Array:
+def _check_states(states: npt.ArrayLike) -> Array:
     s = np.asarray(states, np.float32)
     if s.ndim != 2:
         raise DataError(f"Soft states have shape {s.shape}; expected [time, states].")
@@ -120,14 +120,14 @@ def _checked(states: npt.ArrayLike) -> Array:
 
 
 def mix(states: npt.ArrayLike) -> tuple[npt.NDArray[np.uint8], Array]:
-    """(rgb [T, 3], opacity [T]) of soft states [T, K]; a row with a missing value is fully transparent."""
-    s = _checked(states)
+    """Return rgb [T, 3] and opacity [T] of soft states [T, K]; missing rows are transparent."""
+    s = _check_states(states)
     lab = np.nan_to_num(s @ _palette_oklab(s.shape[1]))  # [T, 3]
     return from_oklab(lab), np.nan_to_num(s.max(axis=1)) if len(s) else np.zeros(0, np.float32)
 
 
-def mixing(n_states: int) -> dict[str, Any]:
-    """What the browser needs to mix by itself: the colours of the states in OKLab, and the way from there to the screen."""
+def mixing_constants(n_states: int) -> dict[str, Any]:
+    """Return the constants with which the browser mixes colours: the palette in OKLab, and matrices to sRGB."""
     return {
         "lab": _palette_oklab(n_states).tolist(),
         "from_lab": _FROM_LAB.tolist(),
@@ -137,7 +137,7 @@ def mixing(n_states: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Buckets:
-    """A few colours that stand for many: sample t is drawn in `css[index[t]]`."""
+    """Quantised colours: sample t has the colour `css[index[t]]`."""
 
     index: npt.NDArray[np.uint8]  # [T]
     rgb: npt.NDArray[np.uint8]  # [B, 3]
@@ -145,24 +145,24 @@ class Buckets:
 
     @property
     def css(self) -> list[str]:
-        """As #rrggbbaa, which the browser's plotting library reads several times as fast as rgba(...)."""
+        """Colours as #rrggbbaa, which Plotly parses several times faster than rgba(...)."""
         rgba = np.column_stack([self.rgb, np.rint(255 * self.opacity).astype(np.uint8)])
         return [f"#{row.tobytes().hex()}" for row in rgba]
 
 
 def quantise(states: npt.ArrayLike, limit: int = 40, cell: float = 0.03) -> Buckets:
-    """At most `limit` colours for soft states [T, K].
+    """Quantise the mixed colours of soft states [T, K] to at most `limit` colours.
 
-    Mixed colours (OKLab and opacity) fall into cells of a grid. The fullest cells start as the buckets and move to the
-    middle of the cells nearest to them, three times; the result is the same on every call.
+    Colours (OKLab and opacity) are counted in cells of a grid. Three iterations of k-means on the cells, started from the
+    fullest ones, give the buckets. The result is deterministic.
     """
-    s = _checked(states)
+    s = _check_states(states)
     if not 1 <= limit <= 255:
-        raise ConfigError(f"limit is {limit}; a quantised palette holds 1 to 255 colours.")
+        raise ConfigError(f"limit is {limit}; it must be from 1 to 255.")
     if not len(s):
         return Buckets(np.zeros(0, np.uint8), np.zeros((0, 3), np.uint8), np.zeros(0, np.float32))
     s = np.nan_to_num(s)
-    # Opacity joins colour as a fourth axis, at a lower weight: differences of it are seen less.
+    # Opacity is a fourth axis with a lower weight, because differences in opacity are less visible.
     feature = np.column_stack([s @ _palette_oklab(s.shape[1]), 0.35 * s.max(axis=1)])  # [T, 4]
     while True:
         grid = np.floor(feature / cell + 0.5).astype(np.int64) + 64
@@ -183,14 +183,14 @@ def quantise(states: npt.ArrayLike, limit: int = 40, cell: float = 0.03) -> Buck
     return Buckets(bucket_of[cell_of], from_oklab(lab[:, :3]), np.clip(lab[:, 3] / 0.35, 0, 1))
 
 
-def ink_on(colour: str) -> str:
-    """Black or white text, whichever reads better on `colour`."""
+def text_colour(colour: str) -> str:
+    """Return black or white, whichever has more contrast with `colour`."""
     luminance = float(to_linear(rgb([colour]))[0] @ np.array([0.2126, 0.7152, 0.0722]))
     return "#14151c" if (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05) else "#ffffff"
 
 
-# Figures name what is not a state as "$ink", "$grid" and so on; a browser fills in the theme of the moment, which may change under
-# an open page, and `resolve` does the same for a notebook or a file.
+# Figures refer to theme colours by name, such as "$ink". The browser fills in the current theme, and `resolve` does so for
+# notebooks and files.
 TOKENS: dict[str, dict[str, str]] = {
     "light": {
         "ink": "#1d1f27",
@@ -228,7 +228,7 @@ TOKENS: dict[str, dict[str, str]] = {
 
 
 def resolve(value: Any, theme: str = "light") -> Any:
-    """A copy of a figure (or any part of it) with theme colours filled in."""
+    """Return a copy of a figure, or a part of it, with theme colours filled in."""
     if isinstance(value, str):
         return TOKENS[theme].get(value[1:], value) if value.startswith("$") else value
     if isinstance(value, dict):

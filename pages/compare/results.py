@@ -13,7 +13,7 @@ from gdm_core.analysis import comparisons
 from gdm_core.analysis.comparisons import MEASURES, Cell
 from gdm_core.analysis.tables import csv
 from gdm_core.engine.compare import Compared, Comparison
-from gdm_core.text import mean_and_spread
+from gdm_core.text import format_mean_sd
 from gdm_studio.plot import figures
 from pages.compare import grid, pictures
 from pages.compare.settings import ComparedData, ComparedSetting
@@ -38,7 +38,7 @@ SCORES = {
 }
 DENSITY = (
     "Forecast density is what a forecast, made before the sample, gives to what then came: a Gaussian for every model alike, so "
-    "that models with and without soft states compete on equal terms. The log-likelihood a step on a lab's card is another "
+    "that models with and without soft states compete on equal terms. The log-likelihood per step on a lab's card is another "
     "number: a bound on all that the model itself says of the new trials, with states read from those very samples."
 )
 
@@ -112,16 +112,16 @@ def scores_table(found: Compared) -> pd.DataFrame:
     """One row a setting, then one for each line to beat; text, as it is printed. A failed setting has its reason only."""
 
     def measured(cells: list[Cell]) -> dict[str, str]:
-        of_blocks = {words: mean_and_spread([c.mean(m) for c in cells], n) for m, (words, n) in MEASURES.items()}
+        of_blocks = {words: format_mean_sd([c.mean(m) for c in cells], n) for m, (words, n) in MEASURES.items()}
         given = {words: [c.scores[name] for c in cells if name in c.scores] for name, words in SCORES.items()}
-        return of_blocks | {words: mean_and_spread(values, 3) for words, values in given.items()}
+        return of_blocks | {words: format_mean_sd(values, 3) for words, values in given.items()}
 
     rows = {}
     for label, by_seed in found.cells.items():
         if label in found.failures:
             rows[label] = {FAILED: found.failures[label]}
         elif cells := list(by_seed.values()):
-            seconds = mean_and_spread([c.seconds for c in cells], 2)
+            seconds = format_mean_sd([c.seconds for c in cells], 2)
             rows[label] = measured(cells) | {"parameters": f"{cells[0].parameters:,}", "seconds a fit": seconds}
     rows |= {name: measured([cell]) for name, cell in found.baselines.items()}
     table = pd.DataFrame.from_dict(rows, orient="index").fillna("")

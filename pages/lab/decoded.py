@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from gdm_core.analysis.bouts import median_bout
 from gdm_core.trials import Trial
-from gdm_core.units import SECONDS, STEPS, Unit, unit_of_stays
+from gdm_core.units import SECONDS, STEPS, Unit, dwell_unit
 from gdm_studio.plot import palette
 from pages.lab.naming import LabelNames, Reference, StateNames
 from pages.ui.plot import State
@@ -51,13 +51,13 @@ class TrialView:
         unit = self.unit
         return {"start": unit.of(self.trial.start_seconds), "step": unit.of(self._sample), "unit": unit.name}
 
-    def unit_of_stays(self, labels: Ints) -> Unit:
+    def dwell_unit(self, labels: Ints) -> Unit:
         """Return the unit of dwell times, which may be short in a long trial."""
-        return unit_of_stays(median_bout([labels]) * self._sample, self.unit)
+        return dwell_unit(median_bout([labels]) * self._sample, self.unit)
 
     def lengths(self, labels: Ints) -> dict[str, Any]:
         """Return step and unit for dwell times."""
-        unit = self.unit_of_stays(labels)
+        unit = self.dwell_unit(labels)
         return {"step": unit.of(self._sample), "unit": unit.plural}
 
     @property

@@ -13,7 +13,7 @@ from gdm_core.analysis.bouts import runs, transition_shares
 from gdm_core.analysis.envelopes import Envelope, PlaneMap
 from gdm_core.trials import Trial
 from gdm_studio.plot import figures, palette
-from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, framed, note, points, rows_axis, shape
+from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, fixed_plane, note, points, rows_axis, shape
 from gdm_studio.plot.figures.states import plain
 from pages.lab.decoded import Decoded, Undecoded
 from pages.lab.naming import Reference
@@ -74,13 +74,13 @@ def stays(reading: Decoded) -> Figure:
     row[reading.used] = np.arange(len(reading.used))
     beside = None if known is None else runs(known.labels)[1]
     timing = reading.lengths(reading.bouts)
-    return figures.dwell(row[reading.bouts], len(reading.used), beside=beside, **reading.looks, **timing)
+    return figures.dwell(row[reading.bouts], len(reading.used), other_lengths=beside, **reading.looks, **timing)
 
 
 def known_stays(reading: Decoded, known: Reference) -> Figure:
     """The same of what is known."""
     n, beside = len(known.names), runs(reading.bouts)[1]
-    return figures.dwell(known.labels, n, names=known.names, beside=beside, **reading.lengths(reading.bouts))
+    return figures.dwell(known.labels, n, names=known.names, other_lengths=beside, **reading.lengths(reading.bouts))
 
 
 def matrix(reading: Decoded) -> Figure:
@@ -247,7 +247,7 @@ def states_on_a_circle(
         for ((x, y), r), text in zip(places, said, strict=True)
     ]  # fmt: skip
     drawn = [_arrow(where[a], where[b], radius[a], radius[b], share, colour) for a, b, share, colour in arrows]
-    return {"shapes": circles, "annotations": [*drawn, *words]} | framed((-1.8, 1.8), (-1.5, 1.5))
+    return {"shapes": circles, "annotations": [*drawn, *words]} | fixed_plane((-1.8, 1.8), (-1.5, 1.5))
 
 
 def _arrow(start: npt.NDArray[Any], end: npt.NDArray[Any], r0: float, r1: float, share: float, colour: str) -> Dict:

@@ -43,7 +43,7 @@ class SliderPreview:
         """Return how the browser draws the tables: figures and colours."""
         return {
             "figures": dict(self.figures if figures is None else figures),
-            "mixing": palette.mixing(palette.MAX_STATES),
+            "mixing": palette.mixing_constants(palette.MAX_STATES),
             "colours": palette.colours(palette.MAX_STATES),
         }
 

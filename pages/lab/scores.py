@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gdm_core.analysis import score_uncertainty
-from gdm_core.units import SECONDS, STEPS, Unit, unit_of_stays
+from gdm_core.units import SECONDS, STEPS, Unit, dwell_unit
 from pages.ui.card import Score
 
 TEN_STEPS = 9
@@ -264,7 +264,7 @@ def _median_bout(found: Scores, page: Unit) -> Score:
     """Return the median bout next to the expert's, in a suitable unit."""
     known = (found.get(name) for name in ("bout_s", "raw_bout_s", "expert_bout_s"))
     ours, raw, theirs = (float("nan") if value is None else float(value) for value in known)
-    unit = unit_of_stays(max(ours, theirs) if np.isfinite(theirs) else ours, page)
+    unit = dwell_unit(max(ours, theirs) if np.isfinite(theirs) else ours, page)
     if not np.isfinite(theirs):
         return Score("Median bout", unit.of(ours), digits=2, unit=f" {unit.plural}", span=(0, 10))
     return Score(

@@ -2,7 +2,7 @@
 
 The part "fit" of a result's files (pages/ui/result_files.py) has the model file, its snapshots, the soft states of all trials,
 which data, family and configuration they belong to, and what was measured. It stands for a fit only where settings are the
-very same and the data are of the same recipe (`gdm_core.trials.made_by`): a processor that rounds them otherwise in their last
+very same and the data are of the same recipe (`gdm_core.trials.with_recipe`): a processor that rounds them otherwise in their last
 bits has the same result. `assets/make_demo.py` and `assets/make_mice.py` make the files; tests fit them anew and compare.
 """
 

@@ -86,7 +86,7 @@ def stays(view: View, reading: Decoded) -> None:
     title = "Bouts of the model" if cut else "Stays" if known is None else "Inferred stays"
     with places[-1], shell.panel("dwell-inferred", title):
         plot(made.stays(reading), key="dwell-inferred", state=reading.state)
-    if not cut and figures.flickers(reading.states if known is None else known.shares):
+    if not cut and figures.is_flickering(reading.states if known is None else known.shares):
         shell.quiet(
             "Most stays are a sample or two because these states are soft: several have shares at once, chance decides anew at "
             "every sample which of them is strongest, and a stay ends there. Their shares, averaged over some samples, last "
@@ -198,7 +198,7 @@ def bouts(view: View, here: Decoded) -> None:
         read_as = rule_words(view.rule, view.dataset.unit)
         shell.quiet(f"{number}, {read_as}. A click on a row shows its moment above.")
         counted, unit = here.counted, here.unit
-        units = {"Start": unit, "Stop": unit, "Duration": here.unit_of_stays(here.bouts)}
+        units = {"Start": unit, "Stop": unit, "Duration": here.dwell_unit(here.bouts)}
         times = {f"{what} ({counted})": f"{what} ({its.plural})" for what, its in units.items()}
         shown = table[["Behavior", *times, "Mean share"]].head(MAX_ROWS).copy()
         shown[list(times)] = shown[list(times)] / [its.seconds for its in units.values()]

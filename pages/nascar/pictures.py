@@ -51,7 +51,7 @@ def _height(trial: Trial) -> tuple[int, int]:
 def flickers(reading: Decoded | Undecoded) -> bool:
     """Whether states change with every step: then they are shown step by step for a stretch, under an average of the whole."""
     inferred = [] if isinstance(reading, Undecoded) else [reading.states]
-    return any(figures.flickers(row) for row in (truth_of(reading.trial), *inferred))
+    return any(figures.is_flickering(row) for row in (truth_of(reading.trial), *inferred))
 
 
 def truth_of(trial: Trial) -> Array:
@@ -126,7 +126,7 @@ def make_preview(view: View) -> preview_figures.SliderPreview:
 
     def parts(states: preview_figures.States, _: preview_figures.States | None) -> preview_figures.Parts:
         found = {"states": states[0]}
-        return found if part in found else found | {part: figures.end_to_end(states[0], n_channels)}
+        return found if part in found else found | {part: figures.repeat_channels(states[0], n_channels)}
 
     return preview_figures.SliderPreview(
         (view.index,), parts, {"inferred-track": preview_figures.track(part), "overview": row, "strips": row}
@@ -167,7 +167,7 @@ def _strips(
 
 def overview(rows: dict[str, Array], marks: Mapping[str, tuple[str, float]], start: float) -> Figure:
     """The whole trial in averages that can be told apart."""
-    window = figures.window_of(max(len(row) for row in rows.values()))
+    window = figures.window_length(max(len(row) for row in rows.values()))
     return figures.state_strips(
         rows,
         start=start,

@@ -16,7 +16,7 @@ from gdm_core.analysis.comparisons import Cell
 from gdm_core.analysis.envelopes import SPREADS
 from gdm_core.analysis.segments import composition
 from gdm_core.engine.compare import Compared, CompareJob
-from gdm_core.text import mean_and_spread
+from gdm_core.text import format_mean_sd
 from gdm_core.trials import UNLABELLED, Trials, labels_of
 from gdm_studio import paper
 from gdm_studio.plot import figures
@@ -45,7 +45,7 @@ def own(name: str, n_seeds: int) -> paper.Experiment | None:
     if setting is None:
         return None
     data = setting.dataset
-    return paper.on(name, data.train, data.test, n_seeds, data.keep)
+    return paper.with_data(name, data.train, data.test, n_seeds, data.keep)
 
 
 # ---- run anew -------------------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def start(experiment: paper.Experiment) -> None:
 class Material:
     """What a panel is drawn from: what is stored, and of the experiment that is asked for what has come in, if anything."""
 
-    stored: paper.Stored
+    stored: paper.StoredResults
     asked: paper.Experiment
     setting: str
     anew: list[Compared]
@@ -101,7 +101,7 @@ class Material:
 
 def spread(cells: Sequence[Cell], score: str, digits: int = 3) -> str:
     """Mean and standard deviation over fits, as it is printed."""
-    return mean_and_spread([cell.scores[score] for cell in cells if score in cell.scores], digits)
+    return format_mean_sd([cell.scores[score] for cell in cells if score in cell.scores], digits)
 
 
 # ---- Table 1 --------------------------------------------------------------------------------------------------------

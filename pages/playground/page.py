@@ -90,8 +90,8 @@ def dots(s: Settings) -> tuple[gumbel.Array, gumbel.Array]:
 def triangle(s: Settings) -> Figure:
     """The draws on the simplex over their density, and some of the distribution they are compared with."""
     logits, softness = s.effective
-    many = figures.inside(gumbel.draws(s.logits, s.softness, gumbel.noise(COUNTED, 3, s.seed + 1), s.noise))
-    levels = figures.holding(gumbel.log_density_on_simplex(many, logits, softness))
+    many = figures.clip_to_interior(gumbel.draws(s.logits, s.softness, gumbel.noise(COUNTED, 3, s.seed + 1), s.noise))
+    levels = figures.density_levels(gumbel.log_density_on_simplex(many, logits, softness))
     x, y, grid = figures.simplex_grid(many)
     density = gumbel.log_density_on_simplex(grid, logits, softness)
     z, other = dots(s)

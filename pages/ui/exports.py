@@ -17,7 +17,7 @@ from plotly.offline import get_plotlyjs
 from streamlit.components.v2 import component
 
 from gdm_core.models.registry import FAMILIES
-from gdm_studio.plot.figures.base import Figure, at_width
+from gdm_studio.plot.figures.base import Figure, fit_to_width
 from pages.ui import theme
 from pages.ui.card import WORDS, Score, explained
 
@@ -197,7 +197,7 @@ pre { background: #f0f1f5; padding: 0.9rem; border-radius: 8px; overflow-x: auto
 
 def _figure(figure: Figure, number: int = 0) -> str:
     """Return a figure as HTML that draws itself once the library has loaded."""
-    sized = at_width(figure, PAGE_WIDTH)
+    sized = fit_to_width(figure, PAGE_WIDTH)
     resolved = theme.resolve({"data": sized["data"], "layout": sized["layout"]}, "light")
     resolved["layout"] |= {"height": sized["height"], "paper_bgcolor": theme.TOKENS["light"]["surface"]}
     drawn = to_html(

@@ -26,7 +26,7 @@ from gdm_studio.plot.figures.base import (
     Figure,
     axis,
     figure,
-    framed,
+    fixed_plane,
     note,
     plain,
     points,
@@ -367,4 +367,4 @@ def sketch(table: KeypointTable, frame: int, animal: int) -> Figure:
     # Framed, since Plotly would make room for the names within the axes and leave little for the pose.
     place: Dict = {"margin": {"l": 56, "r": 56, "t": 20, "b": 20}, "shapes": bones, "annotations": names}
     x0, y0 = middle
-    return figure([dots], caption, alt, HEIGHT, **place, **framed((x0 - half, x0 + half), (y0 + half, y0 - half)))
+    return figure([dots], caption, alt, HEIGHT, **place, **fixed_plane((x0 - half, x0 + half), (y0 + half, y0 - half)))

@@ -75,10 +75,10 @@ def test_precomputed_states_equal_those_of_the_model():
 
 @pytest.mark.bulk
 def test_refit_of_precomputed_result_is_as_good():
-    from assets.make_demo import fitted
+    from assets.make_demo import fit_result
 
     data, bundle = recordings.load_simulated(FIRST), shipped.load(recordings.SHIPPED)
-    result = fitted(data.train, dict(bundle.config))
+    result = fit_result(data.train, dict(bundle.config))
     assert result.elbo == pytest.approx(bundle.result.elbo, abs=0.5)
     rule = BoutRule(*bundle.more["options"])
     assert rule == data.expert_rule

@@ -9,7 +9,7 @@ import pytest
 
 from datasets.f1.track import ReferenceLap
 from gdm_core.analysis.segments import Part
-from gdm_studio.plot.figures.base import at_width
+from gdm_studio.plot.figures.base import fit_to_width
 from pages.formula1 import circuit_map, data, placing
 from pages.formula1.data import Circuit, Place
 from pages.formula1.placing import STANDOFF_PX, crosses, crosses_box
@@ -122,10 +122,10 @@ def test_badge_fits_its_slot():
 def test_exported_map_uses_the_layout_of_its_width():
     circuit = data.circuit(Place(circuit="shanghai"))
     figure = legend.with_key(_figure(circuit, 4, [0.6, 0.4]), {"states": legend.states(4)})
-    wide = at_width(figure, 900)
+    wide = fit_to_width(figure, 900)
     assert sum(mark.get("name") == "badge" for mark in wide["layout"]["annotations"]) == 16
-    assert wide["height"] > at_width(_figure(circuit, 4, [0.6]), 900)["height"], "the legend adds height"
-    assert sum(mark.get("name") == "badge" for mark in at_width(figure, 350)["layout"]["annotations"]) == 0
+    assert wide["height"] > fit_to_width(_figure(circuit, 4, [0.6]), 900)["height"], "the legend adds height"
+    assert sum(mark.get("name") == "badge" for mark in fit_to_width(figure, 350)["layout"]["annotations"]) == 0
     assert figure_html(figure, "Map").decode().count('"name":"badge"') == 16
 
 

@@ -80,7 +80,7 @@ def test_experiment_runs_on_other_data():
         paper.experiment("table/soft/paper", 1, 100).comparisons[0].train,
         paper.experiment("formula1", 1).comparisons[0].test,
     )
-    asked = paper.on("formula1", lap, another, 2, keep=False)
+    asked = paper.with_data("formula1", lap, another, 2, keep=False)
     assert asked.name == "formula1/open"
     assert asked.comparisons[0].settings == paper.experiment("formula1").comparisons[0].settings
     assert asked.comparisons[0].train is lap

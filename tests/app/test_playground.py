@@ -140,10 +140,11 @@ def test_sampled_kl_agrees_with_exact_kl():
 @pytest.mark.parametrize(("logits", "softness", "noise"), [(LOGITS, 0.6, 1), (LOGITS, 3, 0.25), (LOGITS / 3, 0.2, 0.3)])
 def test_contour_lines_hold_their_share_of_draws(logits, softness, noise):
     many, fresh = (
-        figures.inside(gumbel.draws(logits, softness, gumbel.noise(20_000, 3, seed), noise)) for seed in (1, 2)
+        figures.clip_to_interior(gumbel.draws(logits, softness, gumbel.noise(20_000, 3, seed), noise))
+        for seed in (1, 2)
     )
     effective = logits / noise, softness / noise
-    levels = figures.holding(gumbel.log_density_on_simplex(many, *effective))
+    levels = figures.density_levels(gumbel.log_density_on_simplex(many, *effective))
     x, y, grid = figures.simplex_grid(many)
     density = gumbel.log_density_on_simplex(grid, *effective)
     figure = figures.simplex(fresh[:50], log_density=(x, y, density), levels=levels)

@@ -17,7 +17,7 @@ from gdm_core.analysis.metrics import macro_f1, majority_map, persistence, r2
 from gdm_core.errors import DataError
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import Trial, Trials
-from gdm_core.units import unit_for, unit_of_stays
+from gdm_core.units import dwell_unit, unit_for
 from gdm_studio.plot.figures.base import untyped
 from pages.behaviour import recordings
 from pages.lab import dataset as lab_data
@@ -263,8 +263,8 @@ def test_label_scores_have_a_majority_baseline(sketch):
 def test_bout_durations_have_a_suitable_unit(sketch):
     assert [unit_for(t).name for t in (0.3, 599, 600, 40_000, 9e5, np.nan)] == ["s", "s", "min", "h", "days", "s"]
     hours = unit_for(40_000)
-    assert [unit_of_stays(t, hours).name for t in (20, 600, 1800, np.nan)] == ["s", "min", "h", "h"]
-    assert unit_of_stays(5_000, unit_for(90)).name == "s", "never larger than the unit of the page"
+    assert [dwell_unit(t, hours).name for t in (20, 600, 1800, np.nan)] == ["s", "min", "h", "h"]
+    assert dwell_unit(5_000, unit_for(90)).name == "s", "never larger than the unit of the page"
     data, _, content = sketch
     y = np.random.default_rng(0).normal(size=(60, data.train.n_channels)).astype(np.float32)
     daily = Trials((Trial(np.repeat(y, 20, axis=0), 1 / 86_400),))

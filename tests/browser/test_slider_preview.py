@@ -129,7 +129,7 @@ def test_canvas_looks_like_the_figure_of_the_server(shared, what):
         "how": how,
         "values": values,
         "part": {"shape": list(sweep.shape), "states": levels},
-        "mixing": palette.mixing(N_STATES),
+        "mixing": palette.mixing_constants(N_STATES),
         "colours": palette.colours(N_STATES),
     }
     plot_probe.draw(page, [figure(_soft(n, N_STATES, 0.1))])

@@ -15,7 +15,7 @@ from datasets import mice, nascar, regimes
 from datasets.f1 import race
 from datasets.f1 import trials as laps
 from datasets.readers import pose
-from gdm_core.trials import made_by
+from gdm_core.trials import with_recipe
 
 SIMULATORS = (nascar, regimes, mice, race, pose, laps)  # modules that name recipes
 
@@ -46,9 +46,9 @@ def other_last_bits() -> Iterator[list[str]]:
 
     def nudge_and_record(recipe: str, made: Any) -> Any:
         changed.append(recipe)
-        return made_by(recipe, nudge(made))
+        return with_recipe(recipe, nudge(made))
 
     with pytest.MonkeyPatch.context() as patch:
         for module in SIMULATORS:
-            patch.setattr(module, "made_by", nudge_and_record)
+            patch.setattr(module, "with_recipe", nudge_and_record)
         yield changed

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from datasets import nascar
 from gdm_core import ARHMM, GDM, SLDS, adaptation
-from gdm_core.adaptation import MAX_FACTOR, RATE, adapted, learn
+from gdm_core.adaptation import MAX_FACTOR, RATE, adapt, learn
 from gdm_core.analysis import envelopes
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.forecast import LEVELS, Forecast, calibrate, coverage, forecast, outcomes, summarise
@@ -67,7 +67,7 @@ def test_later_outcomes_change_no_earlier_band(cut):
     other = y.copy()
     other[cut + 1 :] = 40 * other[cut + 1 :][::-1] + 7
     found = bands(200)
-    ours, theirs = adapted(found, y), adapted(found, other)
+    ours, theirs = adapt(found, y), adapt(found, other)
     until = found.origins <= cut
     for name in ("lower", "upper"):
         np.testing.assert_array_equal(getattr(ours, name)[:, until], getattr(theirs, name)[:, until])
@@ -78,7 +78,7 @@ def test_later_outcomes_change_no_earlier_band(cut):
 @pytest.mark.parametrize("scale", [0.4, 1.0, 3.0])
 def test_long_run_coverage_is_nominal(scale):
     y = noise(3000, scale)
-    found = adapted(bands(3000), y)
+    found = adapt(bands(3000), y)
     for level in (0.5, 0.8, 0.9, 0.95):
         np.testing.assert_allclose(coverage(found, y, level), level, atol=0.02)
 
@@ -89,7 +89,7 @@ def test_coverage_is_nominal_on_changing_data():
     y = (noise(3000) * loud).astype(np.float32)
     fixed = bands(3000, spread=1.5)
     assert np.abs(coverage(fixed, y, 0.9) - 0.9).max() > 0.1
-    np.testing.assert_allclose(coverage(adapted(fixed, y), y, 0.9), 0.9, atol=0.01)
+    np.testing.assert_allclose(coverage(adapt(fixed, y), y, 0.9), 0.9, atol=0.01)
 
 
 def test_coverage_error_equals_factor_change():
@@ -106,7 +106,7 @@ def test_bands_stay_nested_and_centred():
     y = np.zeros((300, 2), np.float32)
     y[150:] = noise(150, 5.0)
     found = bands(300)
-    ours = adapted(found, y)
+    ours = adapt(found, y)
     assert (np.diff(ours.upper, axis=0) >= 0).all()
     assert (np.diff(ours.lower, axis=0) <= 0).all()
     np.testing.assert_array_equal(ours.mean, found.mean)
@@ -137,7 +137,7 @@ def test_forecast_adapts_unless_fixed():
     ours, fixed = (model.forecast(test, 5, n_paths=20, adaptive=adaptive) for adaptive in (True, False))
     np.testing.assert_array_equal(ours.mean, fixed.mean)
     np.testing.assert_allclose(
-        ours.upper, adaptation.adapted(fixed, test.y).upper, rtol=1e-3, atol=1e-3 * float(np.nanstd(test.y))
+        ours.upper, adaptation.adapt(fixed, test.y).upper, rtol=1e-3, atol=1e-3 * float(np.nanstd(test.y))
     )
     assert np.nanmax(np.abs(ours.upper - fixed.upper)) > 0
 

@@ -179,7 +179,7 @@ def test_every_format_reads_the_same(csv, tmp_path, track):
             "x.csv",
             b"a,b\nred,blue\n",
             [],
-            "no column was taken for a channel, but: a (ignore), b (ignore). Name channels with --columns",
+            "no column looks like a channel: a (ignore), b (ignore). Name channels with --columns",
         ),
         ("x.csv", b"a\n1\n", ["--columns", "z"], "has no column 'z'; it has a"),
         ("x.csv", b"a\n1\n", ["--trial-column", "who"], "has no column 'who'"),
@@ -187,7 +187,7 @@ def test_every_format_reads_the_same(csv, tmp_path, track):
             "x.csv",
             b"a,b\n1,2\n",
             ["--columns", "a", "--trial-column", "a"],
-            "cannot be a channel and tell trials apart",
+            "cannot be a channel and identify trials",
         ),
         ("x.csv", b"a,b\n1,2\n2,1\n4,3\n", ["--rate", "-1"], "rate_hz is -1.0"),
         ("x.csv", b"a\n1\n", ["--sheet", "one"], "is not a workbook"),
@@ -414,7 +414,7 @@ def test_label_leaves_out_states_of_failed_fit(recordings, capsys, monkeypatch):
     assert main(["label", str(folder / "marks.json"), *map(str, files), "--out", str(file), "--json"]) == 0
     printed = capsys.readouterr()
     assert "The fit failed: its score is low. Try another seed" in printed.err
-    assert "Labels are learned without its states." in printed.err
+    assert "Labels are predicted without its states." in printed.err
     assert json.loads(printed.out)["failure"] == "its score is low"
     assert LabelModel.load(file).model is None
 
@@ -468,10 +468,10 @@ def test_reproduce_reports_seeds_and_baselines(capsys, tmp_path):
 
 
 def test_protocols_choose_their_simulations():
-    fair = [reproduce.trials_of(t) for t in reproduce.tasks(["simple"], ["soft"], "fair", 2, 100)]
+    fair = [reproduce.load_trials(t) for t in reproduce.tasks(["simple"], ["soft"], "fair", 2, 100)]
     assert fair[0][0].fingerprint != fair[1][0].fingerprint
     assert fair[1][1].name.endswith("seed 101")
-    paper = [reproduce.trials_of(t) for t in reproduce.tasks(["simple"], ["standard"], "paper", 2, 100)]
+    paper = [reproduce.load_trials(t) for t in reproduce.tasks(["simple"], ["standard"], "paper", 2, 100)]
     assert paper[0][0].fingerprint == paper[1][0].fingerprint
     np.testing.assert_array_equal(paper[0][0].position, paper[0][1].position)
 

@@ -357,5 +357,5 @@ def test_too_many_states_raise_config_error(n_states):
 
 
 def test_ink_contrasts_with_the_colour():
-    assert palette.ink_on("#ffc300") == "#14151c"
-    assert palette.ink_on("#1e3ca5") == "#ffffff"
+    assert palette.text_colour("#ffc300") == "#14151c"
+    assert palette.text_colour("#1e3ca5") == "#ffffff"

@@ -49,7 +49,7 @@ def test_fair_protocol_simulates_once_per_seed():
 def test_results_round_trip_through_a_file(quick, tmp_path):
     steps = []
     found = paper.reproduce_all(2, samples=100, progress=lambda done, total: steps.append((done, total)))
-    assert steps == [(i + 1, paper.n_pieces(2)) for i in range(paper.n_pieces(2))]
+    assert steps == [(i + 1, paper.count_tasks(2)) for i in range(paper.count_tasks(2))]
     assert found["failed"]
     paper.save(found, tmp_path / "paper.json", "code")
     stored = paper.load(tmp_path / "paper.json")
@@ -68,7 +68,7 @@ def test_reproduce_all_writes_what_the_page_reads(quick, tmp_path, capsys):
     assert main(["reproduce", "all", "--seeds", "1", "--samples", "100", "--json", str(tmp_path / "all.json")]) == 1
     said = capsys.readouterr()
     assert "inferred state accuracy" in said.out
-    assert "fits did not work out" in said.err
+    assert "fits failed and are left out" in said.err
     assert set(paper.load(tmp_path / "all.json").lines) == set(paper.names())
 
 

@@ -13,7 +13,7 @@ from gdm_core import GDM, load_model
 from gdm_core.errors import ModelFileError
 from gdm_core.files import write_whole
 from gdm_core.models import loading
-from gdm_core.store import FORMAT, FORMAT_VERSION, decoded, encoded
+from gdm_core.store import FORMAT, FORMAT_VERSION, decode, encode
 
 FAMILIES = ("toy",)
 
@@ -54,8 +54,8 @@ def test_tensors_and_header_round_trip_exactly(path):
         "b": np.array([1e-300, np.pi]),
         "c": np.zeros((0, 4), np.float32),
     }
-    write_whole(path, encoded(tensors, {"family": "toy", "note": "naïve"}))
-    found, header = decoded(path.read_bytes(), path, FAMILIES)
+    write_whole(path, encode(tensors, {"family": "toy", "note": "naïve"}))
+    found, header = decode(path.read_bytes(), path, FAMILIES)
     assert header == {"family": "toy", "note": "naïve"}
     for name, value in tensors.items():
         assert found[name].dtype == value.dtype

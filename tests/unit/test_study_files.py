@@ -36,7 +36,7 @@ def test_command_prints_results_and_saves_the_study(tmp_path, capsys):
     assert main(["study", *given[:2], "--labels"]) == 2
     assert "give --rate" in capsys.readouterr().err
     assert main(["study", given[0]]) == 2
-    assert "name the files of its recordings" in capsys.readouterr().err
+    assert "add the files of its recordings" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("simple_family")

@@ -7,7 +7,7 @@ import json
 import numpy as np
 
 from gdm_core.analysis.metrics import StateScores
-from gdm_core.text import for_json, listed, shortened
+from gdm_core.text import for_json, listed, shorten
 
 
 def test_parts_are_listed():
@@ -15,8 +15,8 @@ def test_parts_are_listed():
 
 
 def test_long_texts_are_shortened():
-    assert shortened("x" * 160) == "x" * 160
-    assert shortened("x" * 161) == "x" * 157 + "..."
+    assert shorten("x" * 160) == "x" * 160
+    assert shorten("x" * 161) == "x" * 157 + "..."
 
 
 def test_nested_records_become_json():

@@ -1,19 +1,19 @@
-"""Pure functions from arrays to figures. Each returns a `Figure`, which pages draw, and notebooks."""
+"""Pure functions from arrays to figures, for pages and notebooks."""
 
 from gdm_core.analysis.tables import entropy_of as entropy_of
 from gdm_studio.plot.figures.base import Figure as Figure
 from gdm_studio.plot.figures.base import names_of as names_of
 from gdm_studio.plot.figures.base import note as note
 from gdm_studio.plot.figures.curves import bound as bound
-from gdm_studio.plot.figures.curves import dips as dips
 from gdm_studio.plot.figures.curves import envelope as envelope
+from gdm_studio.plot.figures.curves import has_dips as has_dips
 from gdm_studio.plot.figures.curves import heat as heat
 from gdm_studio.plot.figures.curves import sweep as sweep
 from gdm_studio.plot.figures.states import FEW_COLUMNS as FEW_COLUMNS
 from gdm_studio.plot.figures.states import channel_strip as channel_strip
 from gdm_studio.plot.figures.states import dwell as dwell
 from gdm_studio.plot.figures.states import entropy_strip as entropy_strip
-from gdm_studio.plot.figures.states import flickers as flickers
+from gdm_studio.plot.figures.states import is_flickering as is_flickering
 from gdm_studio.plot.figures.states import one_hot as one_hot
 from gdm_studio.plot.figures.states import proportions as proportions
 from gdm_studio.plot.figures.states import state_strips as state_strips
@@ -21,11 +21,11 @@ from gdm_studio.plot.figures.states import transition_map as transition_map
 from gdm_studio.plot.figures.states import transition_matrix as transition_matrix
 from gdm_studio.plot.figures.states import usage as usage
 from gdm_studio.plot.figures.states import usage_by_segment as usage_by_segment
-from gdm_studio.plot.figures.states import window_of as window_of
+from gdm_studio.plot.figures.states import window_length as window_length
 from gdm_studio.plot.figures.track import channels as channels
-from gdm_studio.plot.figures.track import end_to_end as end_to_end
-from gdm_studio.plot.figures.track import holding as holding
-from gdm_studio.plot.figures.track import inside as inside
+from gdm_studio.plot.figures.track import clip_to_interior as clip_to_interior
+from gdm_studio.plot.figures.track import density_levels as density_levels
+from gdm_studio.plot.figures.track import repeat_channels as repeat_channels
 from gdm_studio.plot.figures.track import simplex as simplex
 from gdm_studio.plot.figures.track import simplex_grid as simplex_grid
 from gdm_studio.plot.figures.track import track as track

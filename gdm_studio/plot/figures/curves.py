@@ -1,4 +1,4 @@
-"""Predictions with their envelope, and scores against a setting with their spread."""
+"""Forecasts with intervals, scores against settings, and the ELBO during a fit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gdm_studio.plot.figures.base import (
 )
 
 Band = tuple[npt.ArrayLike, npt.ArrayLike]
-BOUND = "log-likelihood a step"
+BOUND = "log-likelihood per step"
 
 
 def _band(x: npt.NDArray[Any], band: Band, colour: str, line: Dict | None = None) -> list[Dict]:
@@ -50,17 +50,17 @@ def envelope(
     unit: str = "step",
     channel: str = "",
     height: int = 300,
-    caption: str = "Inner band: half of all outcomes should fall inside; outer band: nine of ten. Dots are what happened.",
+    caption: str = "Bands are 50% and 90% prediction intervals; dots are observations.",
 ) -> Figure:
-    """A prediction over `time` with its envelope.
+    """Draw a prediction over `time` with its intervals.
 
-    observed, persistence   (times, values): what happened, and the guess that everything stands still
-    now                     a line where the known past ends
+    observed, persistence   (times, values) of the observations and of the persistence forecast
+    now                     time of the last observation before the forecast, marked by a line
     """
     x = np.asarray(time, np.float32)
     traces: list[Dict] = []
     if three_sigma is not None:
-        caption += " Dotted: three standard deviations to either side."
+        caption += " Dotted lines are at three standard deviations."
         traces += _band(x, three_sigma, "$clear", {"width": 1, "dash": "dot", "color": "$faint"})
     traces += _band(x, band90, "$band")
     if band50 is not None:
@@ -74,9 +74,9 @@ def envelope(
     if persistence is not None:
         px, py = (np.asarray(v, np.float32) for v in persistence)
         dashed: Dict = {"color": "$muted", "width": 1.2, "dash": "dash"}
-        traces.append(points("lines", px, py, "stands still %{y:.4~g}", line=dashed))
+        traces.append(points("lines", px, py, "persistence %{y:.4~g}", line=dashed))
         if len(px):
-            marks.append(_end_label("stands still", px, py, "$muted"))
+            marks.append(_end_label("persistence", px, py, "$muted"))
     if observed is not None:
         ox, oy = (np.asarray(v, np.float32) for v in observed)
         mode, ink = "lines+markers" if len(ox) <= 400 else "lines", {"color": "$ink", "width": 1}
@@ -86,8 +86,8 @@ def envelope(
     if now is not None:
         shapes.append(shape("line", (now, now), (0, 1), line={"color": "$line", "width": 1}, yref="paper"))
         marks.append(note("now", now, 1, xref="x", yref="paper", yanchor="bottom", font=FINE))
-    _spread(marks, [np.asarray(edge, np.float32) for edge in (three_sigma or band90)], height)
-    alt = f"Prediction of {channel or 'a channel'} over {len(x)} moments with 50 and 90 percent bands."
+    _separate_labels(marks, [np.asarray(edge, np.float32) for edge in (three_sigma or band90)], height)
+    alt = f"Prediction of {channel or 'a channel'} over {len(x)} time steps with 50% and 90% intervals."
     place: Dict = {"annotations": marks, "shapes": shapes, "margin": {"l": 8, "r": 84, "t": 20, "b": 8}}
     axes: Dict = {"xaxis": axis(unit, showgrid=False), "yaxis": axis(channel)}
     return figure(traces, caption, alt, height, cursor=time_cursor(), **axes, **place)
@@ -96,15 +96,16 @@ def envelope(
 def _end_label(text: str, x: npt.NDArray[Any], y: npt.NDArray[Any], colour: str) -> Dict:
     known = np.flatnonzero(np.isfinite(y))
     at = known[-1] if len(known) else -1
-    over_lines: Dict = {"bgcolor": "$surface", "borderpad": 0}  # no line runs through words
+    over_lines: Dict = {"bgcolor": "$surface", "borderpad": 0}  # hides lines behind the text
     place: Dict = {"xref": "x", "yref": "y", "xanchor": "left", "xshift": 6, "font": {"size": 11, "color": colour}}
     return note(text, float(x[at]), float(np.nan_to_num(y[at])), **place, **over_lines)
 
 
-def _spread(marks: list[Dict], values: Sequence[npt.NDArray[Any]], height: int) -> None:
-    """Push labels at the end of lines apart where they would lie on each other.
+def _separate_labels(marks: list[Dict], values: Sequence[npt.NDArray[Any]], height: int) -> None:
+    """Shift overlapping labels at line ends apart.
 
-    values  what the vertical axis spans; height of the figure in pixels
+    values   values that the vertical axis spans
+    height   height of the figure in pixels
     """
     ends = sorted((m for m in marks if m.get("xshift")), key=lambda m: float(m["y"]))
     span = np.concatenate([np.ravel(v) for v in values])
@@ -118,7 +119,7 @@ def _spread(marks: list[Dict], values: Sequence[npt.NDArray[Any]], height: int) 
         last = place + float(mark["yshift"])
 
 
-BESIDE = 0.12  # of the way from one setting to the next, between models that stand side by side
+MODEL_OFFSET = 0.12  # between models at one setting, as a share of the distance between settings
 
 
 def sweep(
@@ -133,13 +134,13 @@ def sweep(
     joined: bool = True,
     score_range: tuple[float, float] | None = None,
 ) -> Figure:
-    """Scores [settings, seeds] of named models against a setting, and constant lines to beat.
+    """Draw scores [settings, seeds] of named models against a setting, and constant baselines.
 
-    joined       whether there is anything between two settings: trials stand each for itself, one model beside the other
-    score_range  of the axis; None for that of what is drawn
+    joined       connect settings by lines; False for unordered settings such as trials
+    score_range  range of the vertical axis; None to fit the data
     """
     x = np.asarray(setting, np.float32)
-    # State colours mean states: models are told apart by their labels, dashes and shades of ink.
+    # Colours are reserved for states; models differ in dash and shade.
     looks = [
         ("$accent", "solid"), ("$ink", "solid"), ("$muted", "dash"), ("$faint", "dot"), ("$ink", "dashdot"), ("$muted", "dot"),
     ]  # fmt: skip
@@ -147,7 +148,7 @@ def sweep(
     marks: list[Dict] = []
     for number, (name, values) in enumerate(scores.items()):
         colour, dash = looks[number % len(looks)]
-        at = x if joined else x + np.float32(BESIDE * (number - (len(scores) - 1) / 2))
+        at = x if joined else x + np.float32(MODEL_OFFSET * (number - (len(scores) - 1) / 2))
         s = np.atleast_2d(np.asarray(values, np.float32))
         if s.shape[0] != len(x):
             raise DataError(f"{name!r} has scores for {s.shape[0]} settings; there are {len(x)}.")
@@ -178,7 +179,7 @@ def sweep(
         shapes.append(shape("line", (0, 1), (value, value), line=dashed, xref="paper"))
         marks.append(note(name, 0, value, xref="paper", yref="y", xanchor="left", yanchor="bottom", font=FINE))
     everything = [np.asarray(v, np.float32) for v in (*scores.values(), *(lines or {}).values(), *(score_range or ()))]
-    _spread(marks, everything, height)
+    _separate_labels(marks, everything, height)
     alt = f"{score_name or 'Score'} against {setting_name} for {', '.join(scores)}."
     ticks = x.tolist() if len(x) <= 14 else None
     along = axis(setting_name, type="linear", tickvals=ticks, showgrid=False)
@@ -196,7 +197,7 @@ def heat(
     digits: int = 2,
     caption: str = "Brighter is higher; the number is the mean over seeds.",
 ) -> Figure:
-    """A score over two settings: values [len(y), len(x)]."""
+    """Draw a score over two settings: values [len(y), len(x)]."""
     v = np.asarray(values, np.float32)
     if v.shape != (len(y), len(x)):
         raise DataError(f"Values have shape {v.shape}; expected [{len(y)}, {len(x)}].")
@@ -208,22 +209,22 @@ def heat(
 
 
 def bound(steps: Sequence[float], values: Sequence[float], *, total: int = 0, faded: bool = False) -> Figure:
-    """The bound of the fitted data while it climbs (nats a time step); with `total` the axis is as long as the whole fit.
+    """Draw the ELBO (nats per time step) during a fit; triangles mark values below the axis.
 
-    A fit may fall far below what matters, at its beginning and now and then on its way. The line stops at the lower edge
-    there, and a small triangle says so. `faded`: it is the curve of an earlier fit.
+    total  number of steps of the whole fit, for the length of the axis; 0 if unknown
+    faded  draw it as the curve of an earlier fit
     """
     x, y = (np.asarray(each, np.float32) for each in (steps, values))
     known = np.isfinite(y)
     x, y = x[known], y[known]
-    shown = np.maximum(y, _floor(y))
+    shown = np.maximum(y, _lower_edge(y))
     hover = f"step %{{x:.0f}} · {BOUND} %{{customdata:.3f}} (a lower bound, the ELBO)"
     ink, opacity = {"color": "$accent", "width": 1.6}, 0.4 if faded else 1.0
     line = points("lines", x, shown, hover, line=ink, customdata=typed(y), opacity=opacity)
     triangle = {"symbol": "triangle-down", "size": 6, "color": "$accent"}
     cut = points("markers", x[y < shown], shown[y < shown], marker=triangle)
     end = float(total or (x.max() if len(x) else 1))
-    # The curve is lower than its name is long, so that stands above it.
+    # The title is longer than the axis, so it is above the curve.
     above = note(BOUND, 0, 1, xref="paper", yref="paper", xanchor="left", yanchor="bottom", font=SMALL)
     last = f", now {y[-1]:.3f}" if len(y) else ""
     alt = f"The {BOUND} of the {'earlier ' if faded else ''}fit over its steps{last}."
@@ -232,8 +233,8 @@ def bound(steps: Sequence[float], values: Sequence[float], *, total: int = 0, fa
     return figure([line, cut], "", alt, 130, cursor={"kind": "time"}, **place)
 
 
-def dips(values: Sequence[float]) -> bool:
-    """Whether the curve falls far on its way, or beyond its lower edge: that wants a word."""
+def has_dips(values: Sequence[float]) -> bool:
+    """Return whether a curve has drops that need an explanation."""
     known = np.asarray(values, float)
     known = known[np.isfinite(known)]
     if len(known) < 3:
@@ -242,8 +243,8 @@ def dips(values: Sequence[float]) -> bool:
     return fall > 0.2 * float(known.max() - np.quantile(known, 0.1))
 
 
-def _floor(values: npt.NDArray[Any]) -> float:
-    """The lower edge of the curve: half as far below nine tenths of it as these reach up."""
+def _lower_edge(values: npt.NDArray[Any]) -> float:
+    """Return the lower edge of the axis, which cuts off extreme early values."""
     if len(values) <= 20:
         return -np.inf
     most = float(np.quantile(values, 0.1))

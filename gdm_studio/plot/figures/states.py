@@ -1,5 +1,4 @@
-"""States over time: mixed-colour strips, stacked proportions, how undecided the model is. And their summaries: how much each is
-used, how long it lasts, what follows it, and where it wins."""
+"""Figures of states over time, and of their occupancy, dwell times and transitions."""
 
 from __future__ import annotations
 
@@ -35,15 +34,15 @@ from gdm_studio.plot.figures.base import (
     typed,
 )
 
-MAX_COLUMNS = 4_000  # more than any screen shows; finer samples are averaged before their colours are mixed
+MAX_COLUMNS = 4_000  # more than any screen shows; finer samples are averaged before mixing colours
 MAX_AREA_COLUMNS = 1_200
-FEW_COLUMNS = 150  # that an eye can tell apart where neighbours have nothing in common
-LONG = 300  # samples; a shorter recording can be seen sample by sample
-LABEL_ON_TOP: Dict = {"t": 11}  # Plotly drops the number at the upper end of an axis where half of it finds no room
+FEW_COLUMNS = 150  # distinguishable by eye if neighbouring columns differ
+LONG = 300  # samples; shorter recordings show every sample
+LABEL_ON_TOP: Dict = {"t": 11}  # room for the topmost tick label, which Plotly drops otherwise
 
 
 def one_hot(labels: npt.ArrayLike, n_states: int) -> npt.NDArray[np.float32]:
-    """[T, K] from labels [T]; a negative label becomes a missing row."""
+    """Return one-hot rows [T, K] for labels [T]; NaN for negative labels."""
     z = np.asarray(labels, np.int64)
     if z.size and z.max() >= n_states:
         raise DataError(f"Label {z.max()} does not fit {n_states} states (they are numbered from 0).")
@@ -53,7 +52,7 @@ def one_hot(labels: npt.ArrayLike, n_states: int) -> npt.NDArray[np.float32]:
 
 
 def averaged(values: npt.NDArray[Any], limit: int) -> tuple[npt.NDArray[np.float32], int]:
-    """(`values` [T, ...] averaged over equal bins so that at most `limit` rows remain, samples a bin)."""
+    """Average `values` [T, ...] over bins to at most `limit` rows; return them and the bin width."""
     width = -(-len(values) // limit) if len(values) else 1
     if width == 1:
         return np.asarray(values, np.float32), 1
@@ -65,28 +64,28 @@ def averaged(values: npt.NDArray[Any], limit: int) -> tuple[npt.NDArray[np.float
         return (total / count).astype(np.float32), width
 
 
-def flickers(states: npt.ArrayLike) -> bool:
-    """Whether the strongest state changes so often, in so long a recording, that a strip of all samples is a barcode."""
+def is_flickering(states: npt.ArrayLike) -> bool:
+    """Return whether the strongest state of a long recording changes too often to draw every sample."""
     soft = np.asarray(states)
     return len(soft) > LONG and 3 * int(np.count_nonzero(np.diff(soft.argmax(axis=1)))) > len(soft)
 
 
-def window_of(n_samples: int, columns: int = FEW_COLUMNS) -> int:
-    """How many samples are averaged where at most `columns` are drawn."""
+def window_length(n_samples: int, columns: int = FEW_COLUMNS) -> int:
+    """Return how many samples to average for at most `columns` columns."""
     return -(-n_samples // columns)
 
 
-def _areas(
+def _average(
     states: npt.NDArray[Any], values: npt.NDArray[Any], step: float, unit: str
 ) -> tuple[npt.NDArray[Any], int, str]:
-    """(`values` averaged as finely as `states` can be seen, samples an average, words for it)."""
-    cells, width = averaged(values, FEW_COLUMNS if flickers(states) else MAX_AREA_COLUMNS)
+    """Average `values` at the resolution that suits `states`; return them, the bin width and a note."""
+    cells, width = averaged(values, FEW_COLUMNS if is_flickering(states) else MAX_AREA_COLUMNS)
     many = f"{width} steps" if unit == "step" else f"{width * step:.3g} {unit}"
     return cells, width, f" Averages over {many}." if width > 1 else ""
 
 
 def top_two(states: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """[T, 4] number and percentage of the two strongest states; of one alone, the second has 0."""
+    """Return number and percentage [T, 4] of the two strongest states; 0% for a missing second."""
     percent = np.round(np.nan_to_num(states) * 100)
     at = np.arange(len(percent))
     first = percent.argmax(axis=1)
@@ -97,8 +96,8 @@ def top_two(states: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     return np.column_stack([first + 1, percent[at, first], second + 1, least]).astype(np.uint8)
 
 
-def _along(unit: str, ticks: Sequence[tuple[float, str]], **more: Any) -> Dict:
-    """A time axis. Names in place of numbers say themselves what they are: no unit stands below them."""
+def _time_axis(unit: str, ticks: Sequence[tuple[float, str]], **more: Any) -> Dict:
+    """Return a time axis, without a unit if it has named ticks."""
     if not ticks:
         return axis(unit, showgrid=False, **more)
     return axis(tickvals=[t for t, _ in ticks], ticktext=[s for _, s in ticks], showgrid=False, **more)
@@ -115,21 +114,21 @@ def state_strips(
     marks: Mapping[str, tuple[str, float]] | None = None,
     names: Sequence[str] | None = None,
     columns: int = MAX_COLUMNS,
-    caption: str = "One strip a row, time to the right, in the mixed colour of the soft states; faint means undecided.",
+    caption: str = "Soft states over time in mixed colours; faint means uncertain.",
 ) -> Figure:
-    """Strips of soft states [T, K], one for each named row, over one time axis.
+    """Draw strips of soft states [T, K], one for each named row, over one time axis.
 
-    start, step   time of the first sample, and from one sample to the next
-    ticks         (time, text) in place of numbers, for corners and the like
-    marks         (word, opacity) of rows that are in question while others are not
-    names         of the states, for who points at them
-    columns       that are drawn at most: finer samples are averaged
+    start, step   time of the first sample, and between samples
+    ticks         (time, text) in place of numbers, such as corners
+    marks         (text, opacity) of rows that are pending
+    names         names of the states in hover texts
+    columns       maximum number of columns; finer samples are averaged
     """
     if not rows:
         raise DataError("A strip needs at least one row of states.")
     soft = {name: np.asarray(states, np.float32) for name, states in rows.items()}
     length = max(len(s) for s in soft.values())
-    width = window_of(length, columns) if length else 1
+    width = window_length(length, columns) if length else 1
     cells = [averaged(s, -(-len(s) // width))[0] if width > 1 else s for s in soft.values()]
     drawn, n_states = max(len(c) for c in cells), max(c.shape[1] for c in cells)
     joined = np.full((len(cells), drawn, n_states), np.nan, np.float32)  # [R, columns, K]
@@ -148,18 +147,18 @@ def state_strips(
     rows_shown = list(soft)
     dx = step * width
     marked = {row: mark for row, mark in (marks or {}).items() if row in soft}
-    says = "S%{customdata[0]} %{customdata[1]} % · S%{customdata[2]} %{customdata[3]} %"
+    hover = "S%{customdata[0]} %{customdata[1]} % · S%{customdata[2]} %{customdata[3]} %"
     look: Dict = {"x0": start + (dx - step) / 2, "dx": dx, "y": rows_shown, "ygap": 3 if len(cells) > 1 else 0}
     look |= {"customdata": typed(tips, "u1"), **numbered_colours(scale)}
     if names:
-        says = "%{text}"
-        look["text"] = [_in_words(row, blank, names) for row, blank in zip(tips, blanks, strict=True)]
-    says = f"{unit} %{{x:.4~g}} · %{{y}}<br>{says}"
+        hover = "%{text}"
+        look["text"] = [_hover_texts(row, blank, names) for row, blank in zip(tips, blanks, strict=True)]
+    hover = f"{unit} %{{x:.4~g}} · %{{y}}<br>{hover}"
 
-    # One trace, and one for each row that is marked: opacity belongs to a whole trace. All have all rows, blank where
-    # they are another's, since Plotly cannot draw a heat map of one row over names.
+    # Opacity applies to a trace, so each marked row has its own. Every trace has all rows, with blanks, because Plotly
+    # cannot draw a heat map of a single row on a category axis.
     def only(shown: Sequence[bool], **more: Any) -> Dict:
-        return heatmap(np.where(np.array(shown)[:, None], index, len(scale) - 1), says, "u1", **look, **more)
+        return heatmap(np.where(np.array(shown)[:, None], index, len(scale) - 1), hover, "u1", **look, **more)
 
     traces = [only([row not in marked for row in rows_shown])]
     traces += [only([row == name for row in rows_shown], opacity=opacity) for name, (_, opacity) in marked.items()]
@@ -170,7 +169,7 @@ def state_strips(
     ]
     short = [cut_to(name, 10) for name in rows_shown]
     axes: Dict = {
-        "xaxis": _along(unit, ticks),
+        "xaxis": _time_axis(unit, ticks),
         "yaxis": rows_axis(short, rows_shown, autorange="reversed", automargin=False),
     }
     alt, high = f"State strips of {length} samples: {', '.join(rows_shown)}.", height or 52 + 34 * len(cells)
@@ -178,8 +177,8 @@ def state_strips(
     return figure(traces, caption, alt, high, cursor=time_cursor(), **axes, **place)
 
 
-def _in_words(tips: npt.NDArray[np.uint8], missing: npt.NDArray[np.bool_], names: Sequence[str]) -> list[str]:
-    """[columns] the two strongest states by name, with their percentages; "" where nothing is known."""
+def _hover_texts(tips: npt.NDArray[np.uint8], missing: npt.NDArray[np.bool_], names: Sequence[str]) -> list[str]:
+    """Return the names and percentages of the two strongest states per column; "" if missing."""
     shown = [plain(name) for name in names]
     return [
         "" if blank else f"{shown[first - 1]} {most} %" + (f"<br>{shown[second - 1]} {rest} %" if rest else "")
@@ -194,12 +193,12 @@ def channel_strip(
     step: float = 1.0,
     unit: str = "step",
     height: int = 120,
-    caption: str = "The channels as they are fitted, one a row, each on its own scale: low fades into the page, high stands out.",
+    caption: str = "The fitted channels, one per row, each on its own scale; high values are dark.",
 ) -> Figure:
-    """What was observed [T, N], as a model sees it."""
+    """Draw observations [T, N] as rows of shades."""
     y = np.asarray(values, np.float32)
     if y.ndim != 2 or not y.size:
-        raise DataError(f"A strip of channels needs samples and channels; got shape {y.shape}.")
+        raise DataError(f"Channels need shape [time, channels] and at least one value; got shape {y.shape}.")
     binned, width = averaged(y, MAX_AREA_COLUMNS)
     centre, spread = np.nanmean(y, axis=0), np.nanstd(y, axis=0)
     scaled = (binned - centre) / np.where(spread > 0, spread, 1)
@@ -216,7 +215,7 @@ def channel_strip(
 
 
 def numbered_colours(colours: Sequence[str]) -> Dict:
-    """The look of a heat map whose numbers, from 0 on, each stand for one of the colours."""
+    """Return the colour scale of a heat map whose values are indices into `colours`."""
     n = len(colours)
     scale = [[edge, colour] for i, colour in enumerate(colours) for edge in (i / n, (i + 1) / n)]
     return {"colorscale": scale, "zmin": -0.5, "zmax": n - 0.5, "showscale": False}
@@ -233,16 +232,16 @@ def proportions(
     labels: Sequence[str] | None = None,
     ticks: Sequence[tuple[float, str]] = (),
     height: int = 170,
-    caption: str = "The share of each state at every moment; the shares of one moment add up to 100 %.",
+    caption: str = "Proportions of the states at each time step.",
 ) -> Figure:
-    """Stacked proportions of soft states [T, K], each area labelled where it is widest.
+    """Draw stacked proportions of soft states [T, K], with labels on the areas.
 
-    colours  others than the first K
-    labels   of the areas, where names are too long to be written on them
+    colours  colours of the states; None for the first K of the palette
+    labels   labels of the areas; None for the names
     """
     soft = np.asarray(states, np.float32)
-    palette.mix(soft[:1])  # refuses shapes and numbers of states that cannot be drawn
-    shares, width, window = _areas(soft, soft, step, unit)
+    palette.mix(soft[:1])  # validates the shape and the number of states
+    shares, width, window = _average(soft, soft, step, unit)
     shown = [plain(name) for name in names_of(soft.shape[1], list(names) if names else None)]
     written = [plain(label) for label in labels] if labels else shown
     x = start + step * (np.arange(len(shares)) * width + (width - 1) / 2)
@@ -260,17 +259,17 @@ def proportions(
             at = _widest(shares[:, k])
             marks.append(
                 note(written[k], float(x[at]), float(base[at, k] + shares[at, k] / 2), xref="x", yref="y")
-                | {"font": {"size": 11, "color": palette.ink_on(colour)}, "name": "area"}
+                | {"font": {"size": 11, "color": palette.text_colour(colour)}, "name": "area"}
             )
-    axes: Dict = {"xaxis": _whole(unit, x, ticks), "yaxis": _shares_axis([0, 0.5, 1], tickformat=".0%")}
+    axes: Dict = {"xaxis": _full_time_axis(unit, x, ticks), "yaxis": _shares_axis([0, 0.5, 1], tickformat=".0%")}
     alt = f"Stacked shares of {soft.shape[1]} states over {len(soft)} samples."
     place: Dict = {"margin": TIME_MARGIN | LABEL_ON_TOP, "annotations": marks, "hovermode": "x unified"}
     return figure(traces, caption + window, alt, height, cursor=time_cursor(), **axes, **place)
 
 
-def _whole(unit: str, x: npt.NDArray[Any], ticks: Sequence[tuple[float, str]] = ()) -> Dict:
-    """A time axis from the first moment to the last."""
-    return _along(unit, ticks, range=[float(x[0]), float(x[-1])] if len(x) else None)
+def _full_time_axis(unit: str, x: npt.NDArray[Any], ticks: Sequence[tuple[float, str]] = ()) -> Dict:
+    """Return a time axis over the range of x."""
+    return _time_axis(unit, ticks, range=[float(x[0]), float(x[-1])] if len(x) else None)
 
 
 def _shares_axis(ticks: Sequence[float], **more: Any) -> Dict:
@@ -278,7 +277,7 @@ def _shares_axis(ticks: Sequence[float], **more: Any) -> Dict:
 
 
 def _widest(share: npt.NDArray[Any]) -> int:
-    """Where an area has room for its label: the middle of its widest stretch, not a lone peak."""
+    """Return where to label an area: the maximum of its smoothed share."""
     window = max(3, len(share) // 40)
     smooth = np.convolve(np.nan_to_num(share), np.ones(window) / window, mode="same")
     return int(smooth.argmax())
@@ -290,30 +289,34 @@ def entropy_strip(
     start: float = 0.0,
     step: float = 1.0,
     unit: str = "step",
-    height: int = 104,  # below, Plotly takes the room for its least plot, 64, from the margins
-    caption: str = "How undecided the model is: 0 means one state alone, 1 means all states alike.",
+    height: int = 104,  # with less, Plotly reduces the margins
+    caption: str = "Entropy of the states: 0 if one state is certain, 1 if all are equally likely.",
 ) -> Figure:
-    """Entropy of soft states [T, K] over time."""
+    """Draw the entropy of soft states [T, K] over time."""
     entropy = entropy_of(states)
-    values, width, window = _areas(np.asarray(states), entropy, step, unit)
+    values, width, window = _average(np.asarray(states), entropy, step, unit)
     x = start + step * (np.arange(len(values)) * width + (width - 1) / 2)
     look: Dict = {"fill": "tozeroy", "fillcolor": "$band", "line": {"width": 1, "color": "$accent"}}
     curve = points("lines", x, values, f"{unit} %{{x:.4~g}} · %{{y:.2f}}", **look)
     alt = f"Entropy of the soft states, on average {np.nanmean(entropy) if len(entropy) else 0:.2f}."
-    place: Dict = {"xaxis": _whole(unit, x), "yaxis": _shares_axis([0, 1]), "margin": TIME_MARGIN | LABEL_ON_TOP}
+    place: Dict = {
+        "xaxis": _full_time_axis(unit, x),
+        "yaxis": _shares_axis([0, 1]),
+        "margin": TIME_MARGIN | LABEL_ON_TOP,
+    }
     return figure([curve], caption + window, alt, height, cursor=time_cursor(), **place)
 
 
-BESIDE_VALUES = {"l": 8, "r": 52, "t": 8, "b": 8}  # room at the right of a figure, for one number a row
-LEAST_DECADES = 1.0  # of a logarithmic axis: a single stay is a dot in the middle, not a scale of rounding errors
+VALUES_MARGIN = {"l": 8, "r": 52, "t": 8, "b": 8}  # room on the right for a number per row
+LEAST_DECADES = 1.0  # of a logarithmic axis, also if all lengths are equal
 
 
-def _named(n_states: int, names: Sequence[str] | None) -> list[str]:
+def _display_names(n_states: int, names: Sequence[str] | None) -> list[str]:
     return [plain(name) for name in names_of(n_states, list(names) if names else None)]
 
 
-def _values(texts: Sequence[str]) -> list[Dict]:
-    """One number for each row, in a column right of the axes, where no bar, dot or tick crosses it."""
+def _value_labels(texts: Sequence[str]) -> list[Dict]:
+    """Return annotations to the right of the axes, one per row."""
     place: Dict = {"xref": "paper", "yref": "y", "xanchor": "left", "xshift": 6}
     return [note(text, 1, k, **place, font={"size": 12, "color": "$ink"}) for k, text in enumerate(texts) if text]
 
@@ -325,15 +328,19 @@ def usage(
     colours: Sequence[str] | None = None,
     reference: npt.ArrayLike | None = None,
     height: int | None = None,
-    caption: str = "How much of the time each state takes, soft shares counted as they are.",
+    caption: str = "Occupancy: the mean proportion of each state.",
 ) -> Figure:
-    """A bar for each state; `reference` [K] shares are marked on them as ticks. `colours`: others than the first K."""
+    """Draw the occupancy of each state as bars.
+
+    colours    colours of the states; None for the first K of the palette
+    reference  [K] occupancies to mark for comparison
+    """
     soft = np.asarray(states, np.float32)
     known = np.isfinite(soft).any(axis=1)
     share = (
         np.nan_to_num(np.nanmean(soft[known], axis=0)) if known.any() else np.zeros(soft.shape[1], np.float32)
     )  # [K]
-    shown = _named(len(share), names)
+    shown = _display_names(len(share), names)
     top = max(0.05, float(share.max()) * 1.02)
     marks: list[Dict] = []
     if reference is not None:
@@ -348,16 +355,16 @@ def usage(
         "customdata": shown,
         "hovertemplate": "%{customdata} %{x:.1%}<extra></extra>",
     }
-    said = [f"{n} {s:.0%}" for n, s in zip(names_of(len(share), list(names) if names else None), share, strict=True)]
-    values = _values([f"{s:.0%}" if s >= 0.005 or s == 0 else "<1%" for s in share])
+    words = [f"{n} {s:.0%}" for n, s in zip(names_of(len(share), list(names) if names else None), share, strict=True)]
+    values = _value_labels([f"{s:.0%}" if s >= 0.005 or s == 0 else "<1%" for s in share])
     axes: Dict = {"xaxis": bare(range=[0, top], fixedrange=True), "yaxis": rows_axis(shown, autorange="reversed")}
-    place: Dict = {"bargap": 0.28, "shapes": marks, "annotations": values, "margin": BESIDE_VALUES}
-    alt = f"Use of states: {', '.join(said)}."
+    place: Dict = {"bargap": 0.28, "shapes": marks, "annotations": values, "margin": VALUES_MARGIN}
+    alt = f"Occupancy of states: {', '.join(words)}."
     return figure([bars], caption, alt, height or 30 + 26 * len(share), **axes, **place)
 
 
 def _tick(x: float, row: int, reach: float) -> Dict:
-    """A short upright line in a row."""
+    """Return a short vertical line in a row."""
     return shape("line", (x, x), (row - reach, row + reach), line={"color": "$ink", "width": 2})
 
 
@@ -368,15 +375,15 @@ def usage_by_segment(
     names: Sequence[str] | None = None,
     what: str = "lap",
     height: int = 220,
-    caption: str = "How the use of states changes from one to the next; each column adds up to 100 %.",
+    caption: str = "Occupancy of the states in each segment.",
 ) -> Figure:
-    """Stacked use of states in each segment (lap, bout) [T]."""
+    """Draw the stacked occupancy of states in each segment (such as a lap) [T]."""
     soft, where = np.asarray(states, np.float32), np.asarray(segments)
     if len(soft) != len(where):
         raise DataError(f"There are {len(soft)} states but {len(where)} segment numbers.")
     numbers, index = np.unique(where, return_inverse=True)
     count = np.bincount(index)
-    shown = _named(soft.shape[1], names)
+    shown = _display_names(soft.shape[1], names)
     clean = np.nan_to_num(soft)
     bars = [
         {
@@ -391,7 +398,7 @@ def usage_by_segment(
     ]
     shares = axis("", range=[0, 1.001], tickformat=".0%", tickvals=[0, 0.5, 1], fixedrange=True, showgrid=False)
     axes: Dict = {"xaxis": axis(what, showgrid=False, dtick=max(1, len(numbers) // 12)), "yaxis": shares}
-    alt = f"Use of {soft.shape[1]} states in each of {len(numbers)} {what}s."
+    alt = f"Occupancy of {soft.shape[1]} states in each of {len(numbers)} {what}s."
     return figure(bars, caption, alt, height, barmode="stack", bargap=0.12, **axes)
 
 
@@ -403,19 +410,21 @@ def dwell(
     unit: str = "steps",
     names: Sequence[str] | None = None,
     colours: Sequence[str] | None = None,
-    beside: npt.ArrayLike | None = None,
+    other_lengths: npt.ArrayLike | None = None,
     height: int | None = None,
-    caption: str = "Each dot is one uninterrupted stay; the bar marks the median, whose value stands at the right.",
+    caption: str = "Each dot is the length of a bout; the bar marks the median, printed on the right.",
 ) -> Figure:
-    """How long each state lasts once entered, from the strongest state [T] of every sample.
+    """Draw the dwell times of each state, from the strongest state [T] of every sample.
 
-    beside   lengths in samples of a figure to compare with: both get the same axis
+    other_lengths   dwell times in samples of another figure that shares the axis
     """
     state, length = runs(labels)
-    shown = _named(n_states, names)
+    shown = _display_names(n_states, names)
     jitter = np.random.default_rng(0).uniform(-0.28, 0.28, len(state))
     seconds = (length * step).astype(np.float32)
-    reach = seconds if beside is None else np.concatenate([seconds, np.asarray(beside, np.float32) * step])
+    reach = (
+        seconds if other_lengths is None else np.concatenate([seconds, np.asarray(other_lengths, np.float32) * step])
+    )
     medians = [float(np.median(mine)) if len(mine := seconds[state == k]) else np.nan for k in range(n_states)]
     marks = [_tick(middle, k, 0.4) for k, middle in enumerate(medians) if np.isfinite(middle)]
     dots = [
@@ -425,16 +434,16 @@ def dwell(
         )
         for k, colour in enumerate(colours or palette.colours(n_states))
     ]  # fmt: skip
-    values = _values([f"{middle:.3g}" if np.isfinite(middle) else "" for middle in medians])
-    along = axis(f"stay ({unit}, logarithmic)", type="log", **_decades(reach))
+    values = _value_labels([f"{middle:.3g}" if np.isfinite(middle) else "" for middle in medians])
+    along = axis(f"dwell time ({unit}, logarithmic)", type="log", **_log_axis(reach))
     axes: Dict = {"xaxis": along, "yaxis": rows_axis(shown, range=[n_states - 0.4, -0.6])}
-    alt = f"Lengths of {len(state)} {'stay' if len(state) == 1 else 'stays'} in {n_states} states."
-    place: Dict = {"shapes": marks, "annotations": values, "margin": BESIDE_VALUES}
+    alt = f"Dwell times of {len(state)} {'bout' if len(state) == 1 else 'bouts'} in {n_states} states."
+    place: Dict = {"shapes": marks, "annotations": values, "margin": VALUES_MARGIN}
     return figure(dots, caption, alt, height or 70 + 36 * n_states, **axes, **place)
 
 
-def _decades(lengths: npt.NDArray[Any]) -> Dict:
-    """Range and ticks of a logarithmic axis: at least a decade, at 1, 2 and 5 or, where that is crowded, at 1 alone."""
+def _log_axis(lengths: npt.NDArray[Any]) -> Dict:
+    """Return range and ticks of a logarithmic axis of at least a decade."""
     low, high = np.log10([lengths.min(), lengths.max()]) if len(lengths) else (0.0, 0.0)
     low, high = low - 0.06, high + 0.06
     if (missing := LEAST_DECADES - (high - low)) > 0:
@@ -449,14 +458,14 @@ def transition_matrix(
     matrix: npt.ArrayLike,
     *,
     names: Sequence[str] | None = None,
-    caption: str = "From the state in the row to the state in the column; rows add up to 100 %.",
+    caption: str = "Transition probabilities from the state in the row to the state in the column.",
 ) -> Figure:
-    """A heat map of transition probabilities [K, K]."""
+    """Draw a heat map of transition probabilities [K, K]."""
     m = np.asarray(matrix, np.float32)
     if m.ndim != 2 or m.shape[0] != m.shape[1]:
-        raise DataError(f"A transition matrix is square; got {m.shape}.")
-    shown = _named(len(m), names)
-    places = list(range(len(m)))  # not the names: two states may share one
+        raise DataError(f"A transition matrix must be square; got shape {m.shape}.")
+    shown = _display_names(len(m), names)
+    places = list(range(len(m)))  # not names, which may repeat
     hover = [
         [f"{a} to {b}: {v:.1%}" if np.isfinite(v) else "" for b, v in zip(shown, row, strict=True)]
         for a, row in zip(shown, m, strict=True)
@@ -478,13 +487,13 @@ def transition_map(
     probabilities: npt.ArrayLike,
     *,
     path: npt.ArrayLike | None = None,
-    caption: str = "Which state the model moves to from each place: the mixed colour of its probabilities there.",
+    caption: str = "Probabilities of the next state at each position, in mixed colours.",
 ) -> Figure:
-    """The plane coloured by the state that wins there.
+    """Draw the probabilities of states over the plane.
 
-    xs [W], ys [H]       the grid
-    probabilities        [H, W, K], over states
-    path                 [T, 2] where the data went, drawn on top
+    xs, ys          [W] and [H] coordinates of the grid
+    probabilities   [H, W, K] of the states
+    path            [T, 2] positions of the data, drawn on top
     """
     p = np.asarray(probabilities, np.float32)
     x, y = np.asarray(xs, np.float32), np.asarray(ys, np.float32)
@@ -499,7 +508,7 @@ def transition_map(
         where = np.asarray(path, np.float32)
         kind, line = "scattergl" if len(where) > 4000 else "scatter", {"color": "$ink", "width": 1}
         traces.append(points("lines", *where.T, type=kind, line=line, opacity=0.45))
-    alt = f"Map of the plane by winning state, {n_states} states."
+    alt = f"Map of the most probable of {n_states} states over the plane."
     labels = _labels_in_regions(x, y, winner, names_of(n_states))
     return figure(traces, caption, alt, 380, phone_height=300, annotations=labels, **plane())
 
@@ -507,7 +516,7 @@ def transition_map(
 def _labels_in_regions(
     x: npt.NDArray[Any], y: npt.NDArray[Any], winner: npt.NDArray[Any], names: Sequence[str]
 ) -> list[Dict]:
-    """A label inside each state's region: at the member nearest to the region's median."""
+    """Label each state's region at its point nearest to the region's median."""
     marks = []
     for k, name in enumerate(names):
         rows, columns = np.nonzero(winner == k)

@@ -1,5 +1,4 @@
-"""Places in the mixed colours of soft states: a path, with one stroke for each of a few colours, never one for each segment; and
-three states on a triangle, whose corners are one state alone and whose middle is all three alike."""
+"""Paths in the mixed colours of soft states, and soft states on the simplex of three states."""
 
 from __future__ import annotations
 
@@ -31,17 +30,17 @@ from gdm_studio.plot.figures.base import (
 )
 from gdm_studio.plot.figures.states import top_two
 
-WEBGL_ABOVE = 4_000  # segments; SVG is sharper and quicker below
+WEBGL_ABOVE = 4_000  # segments; below, SVG is sharper and faster
 COLOURS = 40
 MOST_DOTS = 1_500
-BELOW: Dict = {"type": "path", "xref": "x", "yref": "y", "layer": "below"}  # a shape in units of the data
-RICH_HOVER_BELOW = 8_000  # samples; above, a hover tells the strongest state and nothing else
+BELOW: Dict = {"type": "path", "xref": "x", "yref": "y", "layer": "below"}  # a shape in data coordinates
+RICH_HOVER_BELOW = 8_000  # samples; above, a hover shows the strongest state only
 
 
 def bucket_lines(x: npt.NDArray[Any], y: npt.NDArray[Any], bucket: npt.NDArray[Any]) -> list[npt.NDArray[np.int64]]:
-    """For each bucket, the samples its line visits, -1 where the pen is lifted.
+    """Return the samples along the lines of each bucket, with -1 between separate lines.
 
-    Segment i joins sample i to i + 1 and is drawn in bucket[i]; neighbours of one bucket become one stroke.
+    Segment i joins sample i to i + 1 and belongs to bucket[i]; consecutive segments of one bucket form a line.
     """
     drawn = np.isfinite(x[:-1]) & np.isfinite(y[:-1]) & np.isfinite(x[1:]) & np.isfinite(y[1:])  # [T-1]
     code = np.where(drawn, bucket.astype(np.int64), -1)
@@ -51,7 +50,7 @@ def bucket_lines(x: npt.NDArray[Any], y: npt.NDArray[Any], bucket: npt.NDArray[A
     starts, ends = starts[keep], ends[keep]
     order = np.argsort(code[starts], kind="stable")
     starts, ends = starts[order], ends[order]
-    length = ends - starts + 2  # both ends of each segment, and the lifted pen
+    length = ends - starts + 2  # both ends and the separator
     stop = np.cumsum(length)
     visit = np.arange(int(stop[-1]) if len(stop) else 0) - np.repeat(stop - length - starts, length)
     visit[stop - 1] = -1
@@ -60,20 +59,20 @@ def bucket_lines(x: npt.NDArray[Any], y: npt.NDArray[Any], bucket: npt.NDArray[A
     return [visit[a:b] for a, b in pairwise(edges.tolist())]
 
 
-def _hover(states: npt.NDArray[Any], rich: bool) -> npt.NDArray[np.uint16]:
-    """[T, 5] the sample's number, its two strongest states and their percentages; [T, 2] the strongest alone if not rich."""
+def _hover_data(states: npt.NDArray[Any], rich: bool) -> npt.NDArray[np.uint16]:
+    """Return [T, 5] sample number, two strongest states and percentages; [T, 2] for the strongest if not rich."""
     strongest = top_two(states)[:, : 4 if rich and states.shape[1] > 1 else 2]
     return np.column_stack([np.arange(len(states)), strongest] if rich else [strongest]).astype(np.uint16)
 
 
-def _room(x: npt.NDArray[Any], y: npt.NDArray[Any], width: float) -> Dict:
-    """Unseen marks at the corners of a path: Plotly leaves room around marks, and would cut a line along its edge."""
+def _padding(x: npt.NDArray[Any], y: npt.NDArray[Any], width: float) -> Dict:
+    """Return invisible markers at the corners of a path, so Plotly does not clip lines at the edge."""
     across, up = ([np.nanmin(each), np.nanmax(each)] for each in (x, y))
     return points("markers", across, up, marker={"size": width + 2, "color": "$clear"})
 
 
-def _dots(places: npt.NDArray[np.float32], size: float) -> Dict:
-    """Small squares of `size` in units of the data, as one shape: traces would lie above the path."""
+def _dot_shapes(places: npt.NDArray[np.float32], size: float) -> Dict:
+    """Return squares of `size` in data units as one shape, which stays below the path."""
     few = places[:: -(-len(places) // MOST_DOTS)]
     corners = few[np.isfinite(few).all(axis=1)] - size / 2
     path = "".join(
@@ -83,7 +82,7 @@ def _dots(places: npt.NDArray[np.float32], size: float) -> Dict:
     return BELOW | {"path": path, "fillcolor": "$faint", "opacity": 0.55, "line": {"width": 0}}
 
 
-def _gl_lines(
+def _line_traces(
     x: npt.NDArray[Any],
     y: npt.NDArray[Any],
     hover: npt.NDArray[np.uint16],
@@ -91,7 +90,7 @@ def _gl_lines(
     width: float,
     says: str,
 ) -> list[Dict]:
-    """One trace a colour: quickest for a long path."""
+    """Return one WebGL trace per colour, the fastest way to draw a long path."""
     return [
         points(
             "lines", np.where(visit < 0, np.nan, x[visit]), np.where(visit < 0, np.nan, y[visit]), says, type="scattergl",
@@ -102,11 +101,13 @@ def _gl_lines(
     ]  # fmt: skip
 
 
-def _stroke(x: npt.NDArray[Any], y: npt.NDArray[Any], visit: npt.NDArray[np.int64], colour: str, width: float) -> Dict:
-    """The pieces of a path that share a colour, as one shape: a third of what a trace costs the browser to update."""
+def _line_shape(
+    x: npt.NDArray[Any], y: npt.NDArray[Any], visit: npt.NDArray[np.int64], colour: str, width: float
+) -> Dict:
+    """Return the pieces of a path in one colour as a shape, which browsers update faster than a trace."""
     known = np.isfinite(x) & np.isfinite(y)
     span = max(float(np.ptp(x[known])), float(np.ptp(y[known])), 1e-12) if known.any() else 1.0
-    digits = max(0, 4 - int(np.floor(np.log10(span))))  # a ten-thousandth of the path: below a pixel
+    digits = max(0, 4 - int(np.floor(np.log10(span))))  # 1/10,000 of the path is less than a pixel
     parts, pen = [], "M"
     for i, here, there in zip(visit.tolist(), x[visit].tolist(), y[visit].tolist(), strict=True):
         if i < 0 or not known[i]:
@@ -133,15 +134,16 @@ def track(
     ghost: npt.ArrayLike | None = None,
     dots: npt.ArrayLike | None = None,
     moment: str = "sample %{customdata[0]}",
-    caption: str = "Each piece of the path wears the mixed colour of its soft states; faint pieces are undecided.",
+    caption: str = "The path in the mixed colours of its soft states; faint means uncertain.",
 ) -> Figure:
-    """The path `position` [T, 2] coloured by `states` [T, K].
+    """Draw the path `position` [T, 2] coloured by `states` [T, K].
 
-    labels   (x, y, text) for corner numbers and the like; badges: more Plotly annotations in data coordinates
-    start, step  time of the first sample and from one to the next, so that strips of the same group point at the place
-    ghost    [M, 2] another path drawn beneath in grey
-    dots     [M, 2] places beneath all of it, in grey
-    moment   what a hover calls a sample of a short path
+    labels       (x, y, text), such as corner numbers
+    badges       further Plotly annotations in data coordinates
+    start, step  time of the first sample and between samples, for the cursor of the group
+    ghost        [M, 2] another path, drawn below in grey
+    dots         [M, 2] positions, drawn below in grey
+    moment       hover template of a sample of a short path
     """
     where, soft = np.asarray(position, np.float32), np.asarray(states, np.float32)
     if where.ndim != 2 or where.shape[1] != 2 or soft.ndim != 2 or len(where) != len(soft):
@@ -150,10 +152,10 @@ def track(
     gl = len(x) - 1 > WEBGL_ABOVE
     buckets = palette.quantise(soft, limit=COLOURS)
     rich = len(x) <= RICH_HOVER_BELOW
-    hover = _hover(soft, rich)
+    hover = _hover_data(soft, rich)
     shown = names_of(soft.shape[1], list(names) if names else None)
     first = 1 if rich else 0
-    # Names cannot travel with every sample; their numbers do.
+    # Samples carry state numbers instead of names, which would multiply the size.
     text = f"S%{{customdata[{first}]}} %{{customdata[{first + 1}]}} %"
     if rich and soft.shape[1] > 1:
         text += " · S%{customdata[3]} %{customdata[4]} %"
@@ -161,25 +163,25 @@ def track(
     visits = [(c, v) for c, v in zip(buckets.css, bucket_lines(x, y, buckets.index[:-1]), strict=False) if len(v)]
     beneath = None if ghost is None else np.asarray(ghost, np.float32)
     if gl:
-        traces, shapes = _gl_lines(x, y, hover, visits, width, says), []
+        traces, shapes = _line_traces(x, y, hover, visits, width, says), []
         if beneath is not None:
             grey = {"color": "$line", "width": width * 2.2}
             traces.insert(0, points("lines", *beneath.T, type="scattergl", line=grey))
     else:
-        shapes = [_stroke(x, y, visit, colour, width) for colour, visit in visits]
+        shapes = [_line_shape(x, y, visit, colour, width) for colour, visit in visits]
         if beneath is not None:
-            shapes.insert(0, _stroke(beneath[:, 0], beneath[:, 1], np.arange(len(beneath)), "$line", 2.2 * width))
-        # The whole path without a colour, for the mouse: what is seen are shapes.
-        unseen = {"color": "$clear", "width": width, "simplify": False}
-        traces = [points("lines", x, y, says, customdata=typed(hover, "u2"), line=unseen, connectgaps=False)]
-    seen = where if dots is None else np.concatenate([where, np.asarray(dots, np.float32)])
+            shapes.insert(0, _line_shape(beneath[:, 0], beneath[:, 1], np.arange(len(beneath)), "$line", 2.2 * width))
+        # Shapes have no hover, so an invisible trace of the whole path provides it.
+        invisible = {"color": "$clear", "width": width, "simplify": False}
+        traces = [points("lines", x, y, says, customdata=typed(hover, "u2"), line=invisible, connectgaps=False)]
+    extent = where if dots is None else np.concatenate([where, np.asarray(dots, np.float32)])
     if dots is not None:
-        shapes.insert(0, _dots(np.asarray(dots, np.float32), 0.006 * float(np.nanmax(np.ptp(seen, axis=0)))))
+        shapes.insert(0, _dot_shapes(np.asarray(dots, np.float32), 0.006 * float(np.nanmax(np.ptp(extent, axis=0)))))
     if np.isfinite(where).any():
-        traces.append(_room(seen[:, 0], seen[:, 1], width))
+        traces.append(_padding(extent[:, 0], extent[:, 1], width))
     marks = [note(str(label), float(lx), float(ly), font=FINE, xref="x", yref="y") for lx, ly, label in labels]
     if title:
-        marks.append(headline(title) | {"yanchor": "bottom"})  # above the path, which would run into it
+        marks.append(headline(title) | {"yanchor": "bottom"})  # above the path
     usage = np.nanmean(soft, axis=0)
     top = np.argsort(-usage)[:3]
     most = ", ".join(f"{shown[k]} {usage[k]:.0%}" for k in top)
@@ -190,8 +192,8 @@ def track(
     return figure(traces, caption, alt, height, phone_height=small, cursor=moments, shapes=shapes, **place, **plane())
 
 
-def end_to_end(values: npt.ArrayLike, n_channels: int) -> npt.NDArray[np.float32]:
-    """Repeat values [T, N] for each channel, with a row of NaN after each: the samples of `channels`."""
+def repeat_channels(values: npt.ArrayLike, n_channels: int) -> npt.NDArray[np.float32]:
+    """Repeat values [T, N] for each channel, each followed by a row of NaN, as `channels` draws them."""
     one = np.asarray(values, np.float32)
     return np.tile(np.concatenate([one, np.full((1, one.shape[1]), np.nan, np.float32)]), (n_channels, 1))
 
@@ -206,9 +208,9 @@ def channels(
     start: float = 0.0,
     step: float = 1.0,
     unit: str = "step",
-    caption: str = "The channels over time, in the mixed colour of the soft states.",
+    caption: str = "The channels over time, in the mixed colours of the soft states.",
 ) -> Figure:
-    """Channels [T, N] over time, each on its own scale, coloured by `states` [T, K]."""
+    """Draw channels [T, N] over time, each on its own scale, coloured by `states` [T, K]."""
     y = np.asarray(values, np.float32)
     if y.ndim != 2 or len(names) != y.shape[1]:
         raise DataError(f"Channels need samples [T, N] and N names; got shape {y.shape} and {len(names)} names.")
@@ -216,8 +218,8 @@ def channels(
     middles = -1.1 * np.arange(y.shape[1], dtype=np.float32)
     rows = (y - (low + high) / 2) / np.where(high > low, high - low, 1) + middles
     time = start + step * np.arange(len(y), dtype=np.float32)
-    path = np.concatenate([end_to_end(np.column_stack([time, row]), 1) for row in rows.T])
-    soft = end_to_end(states, y.shape[1])
+    path = np.concatenate([repeat_channels(np.column_stack([time, row]), 1) for row in rows.T])
+    soft = repeat_channels(states, y.shape[1])
     made = track(path, soft, title=title, width=1.5, height=height, moment=f"{unit} %{{x:.4~g}}", caption=caption)
     across = axis(showgrid=False, showticklabels=False, range=[start - step / 2, start + step * (len(y) - 0.5)])
     up = rows_axis(names, middles.tolist(), range=[float(middles[-1]) - 0.55, 0.55], automargin=False)
@@ -229,13 +231,13 @@ def channels(
     }
 
 
-EDGE = 0.01  # of a share; less than the width of a dot
-HELD = (0.9, 0.7, 0.5, 0.3, 0.1)  # shares of draws inside the lines of a shading
+EDGE = 0.01  # smallest share of a state; less than the width of a dot
+DENSITY_SHARES = (0.9, 0.7, 0.5, 0.3, 0.1)  # shares of draws inside the contours
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])
 
 
 def barycentric(points: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """[n, 2] where soft states [n, 3] lie on the triangle."""
+    """Return positions [n, 2] of soft states [n, 3] on the triangle."""
     p = np.asarray(points, np.float64)
     if p.ndim != 2 or p.shape[1] != 3:
         raise DataError(f"A triangle shows three states; got shape {p.shape}.")
@@ -243,8 +245,8 @@ def barycentric(points: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return result
 
 
-def inside(states: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Soft states [..., 3] moved off the edges, where densities are zero or beyond all bounds."""
+def clip_to_interior(states: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Move soft states [..., 3] off the edges, where densities are zero or infinite."""
     moved = np.maximum(np.asarray(states, np.float64), EDGE)
     result: npt.NDArray[np.float64] = moved / moved.sum(axis=-1, keepdims=True)
     return result
@@ -253,25 +255,27 @@ def inside(states: npt.ArrayLike) -> npt.NDArray[np.float64]:
 def simplex_grid(
     around: npt.ArrayLike, n: int = 72
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """(x [n], y [n], soft states [n, n, 3]) of a grid over the soft states `around` [m, 3], so that a small spot is as
-    smooth as a wide one; beyond the triangle's edges the states of the edge."""
+    """Return x [n], y [n] and soft states [n, n, 3] of a grid over the region of the soft states `around` [m, 3].
+
+    Points outside the triangle have the states of its edge.
+    """
     where = barycentric(around)
-    low, high = np.quantile(where, [0.002, 0.998], axis=0)  # not the farthest few, which would widen it for nothing
+    low, high = np.quantile(where, [0.002, 0.998], axis=0)  # ignores outliers
     margin = 0.15 * (high - low) + 0.01
     (x0, y0), (x1, y1) = np.maximum(low - margin, 0), np.minimum(high + margin, [1, CORNERS[2, 1]])
     x, y = np.linspace(x0, x1, n), np.linspace(y0, y1, n)
     top = y[:, None] / CORNERS[2, 1] * np.ones(n)
     second = x[None, :] - 0.5 * top
-    return x, y, inside(np.stack([1 - second - top, second, top], axis=-1))
+    return x, y, clip_to_interior(np.stack([1 - second - top, second, top], axis=-1))
 
 
-def holding(log_density: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """[5] log-densities above which lie the shares HELD of draws, from the log-densities of many draws."""
-    return np.quantile(np.asarray(log_density, np.float64), [1 - share for share in HELD])
+def density_levels(log_density: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return the log-densities [5] that the shares DENSITY_SHARES of draws exceed."""
+    return np.quantile(np.asarray(log_density, np.float64), [1 - share for share in DENSITY_SHARES])
 
 
-def _bands(values: npt.NDArray[Any], levels: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """`values` on a scale where the levels are 1, 2, ...: contours are drawn at equal steps alone."""
+def _level_indices(values: npt.NDArray[Any], levels: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Map `values` so the levels become 1, 2, ...; Plotly draws contours at equal steps."""
     steps = np.maximum.accumulate(levels + 1e-9 * np.arange(len(levels)))
     steps = np.concatenate([[2 * steps[0] - steps[1]], steps, [2 * steps[-1] - steps[-2]]])
     banded: npt.NDArray[np.float64] = np.interp(values, steps, np.arange(len(steps)))
@@ -286,13 +290,12 @@ def simplex(
     other: npt.ArrayLike | None = None,
     names: Sequence[str] | None = None,
     height: int = 460,
-    caption: str = "Each dot is one soft state; corners are one state alone. The shaded areas hold 90, 70, 50, 30 "
-    "and 10\u00a0% of all draws.",
+    caption: str = "Each dot is a soft state; corners are single states. Shaded areas contain 90, 70, 50, 30 and 10% of draws.",
 ) -> Figure:
-    """Samples [n, 3] in their own mixed colours.
+    """Draw samples [n, 3] on the triangle in their mixed colours.
 
-    log_density  (x [W], y [H], values [H, W]) as on `simplex_grid`, shaded beneath the samples from each of `levels` to
-                 the next; `holding` finds those that hold given shares of draws
+    log_density  (x [W], y [H], values [H, W]) on `simplex_grid`, shaded below the samples
+    levels       contours of the shading, from `density_levels`
     other        [m, 3] samples of a second distribution, drawn as hollow dots
     """
     soft = np.asarray(samples, np.float32)
@@ -303,14 +306,14 @@ def simplex(
         x, y, values = (np.asarray(v, np.float64) for v in log_density)
         at_levels = np.asarray(levels, np.float64)
         if len(at_levels) < 2:
-            raise DataError("A shading needs two levels or more; `holding` finds them.")
+            raise DataError("A shading needs two levels or more; compute them with `density_levels`.")
         traces.append(
             {
                 "type": "contour",
                 "x": typed(x),
                 "y": typed(y),
-                "z": typed(_bands(values, at_levels)),
-                "colorscale": [[0, "$band0"], [0.16, "$band"], [1, "$band"]],  # fills lie on each other and add up
+                "z": typed(_level_indices(values, at_levels)),
+                "colorscale": [[0, "$band0"], [0.16, "$band"], [1, "$band"]],  # overlapping fills add up
                 "contours": {"coloring": "fill", "showlines": True, "start": 1, "end": len(at_levels), "size": 1},
                 "line": {"width": 0.6, "color": "$line"},
                 "zmin": 0,
@@ -320,10 +323,10 @@ def simplex(
             }
         )
     edge = CORNERS[[0, 1, 2, 0]]
-    # A frame makes room for the labels and covers what the shading spills over the edges. It is a trace and not a range,
-    # because Plotly forgets the zoom where tied axes have a range of their own.
+    # A frame leaves room for the labels and covers shading outside the triangle. It is a trace, because Plotly forgets the
+    # zoom if tied axes have explicit ranges.
     low, high, floor, roof = -0.06, 1.06, -0.05, float(CORNERS[2, 1]) + 0.05
-    x, y = edge[[0, 2, 1, 0]].T  # against the turn of the frame, so that it stays open
+    x, y = edge[[0, 2, 1, 0]].T  # in the opposite direction to the frame, so the triangle is not filled
     across, up = [low, high, high, low, low, *x, low], [floor, floor, roof, roof, floor, *y, floor]
     frame = points("lines", across, up, fill="toself", fillcolor="$surface", line={"width": 0})
     traces += [frame, points("lines", *edge.T, line={"color": "$line", "width": 1.5})]
@@ -334,7 +337,7 @@ def simplex(
         dots: Dict = {"size": 6, "symbol": "circle-open", "color": "$muted", "opacity": 0.7}
         percent = typed(np.round(second * 100), "u1")
         traces.append(points("markers", at[:, 0], at[:, 1], f"second: {hover}", customdata=percent, marker=dots))
-    # One trace a colour: a list of a thousand colour strings is what makes a scatter slow.
+    # One trace per colour: long lists of colour strings make a scatter slow.
     buckets = palette.quantise(soft)
     for b, colour in enumerate(palette.hex_colours(buckets.rgb)):
         mine = buckets.index == b

@@ -190,7 +190,7 @@ def make_progress(state: FitState) -> dict[str, Panel]:
     curve = state.curve
     if len(curve.elbos) < 2:
         return by_key(Text("".join(lines), "fit-progress"), Scrubber())
-    if not state.fitting and figures.dips(curve.elbos):
+    if not state.fitting and figures.has_dips(curve.elbos):
         lines.append(shell.quiet_html("ELBO per training step. Triangles mark values below the axis range."))
     figure = state.memoize(
         "bound", lambda: figures.bound(curve.steps, curve.elbos, total=curve.total, faded=curve.earlier)
