@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 from datasets import formula1, nascar  # noqa: E402
 from gdm_core import GDM  # noqa: E402
 from gdm_core.analysis.controls import supervised_controls  # noqa: E402
-from gdm_core.analysis.matching import contrasting  # noqa: E402
+from gdm_core.analysis.matching import contrasting_order  # noqa: E402
 from gdm_core.analysis.metrics import evaluate, match_states  # noqa: E402
 from gdm_core.engine import FitResult, Snapshot  # noqa: E402
 from gdm_core.trials import Trials, as_trials  # noqa: E402
@@ -143,7 +143,7 @@ def make_formula1() -> Card:
     position, lap = (np.concatenate([getattr(trial, name) for trial in test]) for name in ("position", "segments"))
     part = np.isin(lap, (2, 3, 4))  # one lap has gaps, and many laps overlap
     fitted_on = np.concatenate(unpack(result.snapshot, train))
-    order = list(contrasting(fitted_on, palette.DIFFERENCES))  # the page's colours of the fitted driver
+    order = list(contrasting_order(fitted_on, palette.DIFFERENCES))  # the page's colours of the fitted driver
     place = laps.turned(position[part], session.rotation)
     return Card(
         place,

@@ -24,7 +24,7 @@ CONFIG = {"n_states": 5, "temperature": 0.99, "stickiness": "learn", "posterior"
 
 
 def first_data() -> Dataset:
-    """The simulated mice that the page opens with."""
+    """Return the simulated mice of a first visit."""
     return recordings.load_simulated(
         recordings.ChosenRecordings("simulated", "egocentric", (("frames", 2000), ("seed", 0)))
     )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.analysis.bouts import stays
+from gdm_core.analysis.bouts import find_bouts
 from gdm_core.errors import DataError
 from gdm_core.trials import UNLABELLED, Stretch, Trials
 
@@ -129,6 +129,6 @@ class Marks:
         read = read_annotation(source, rate_hz, name)
         return cls.from_rows(
             (recording, start, stop, read.label_names[read.labels[start]])
-            for start, stop in stays(read.labels).tolist()
+            for start, stop in find_bouts(read.labels).tolist()
             if read.labels[start] != UNLABELLED
         )

@@ -1,1 +1,1 @@
-"""What is measured of a fitted model. Nothing here draws."""
+"""Measurements of fitted models. Figures are elsewhere."""

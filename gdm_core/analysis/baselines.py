@@ -1,4 +1,4 @@
-"""What needs no dynamical model at all: the lines that a state model's scores must beat."""
+"""Baselines without a dynamical model of states."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ IntArray = npt.NDArray[np.int64]
 
 NEIGHBOURS = "10-NN"
 N_COMPONENTS = 2
-# Clustering and EM look at no more samples than this: whole trials as long as they fit, then the head of the next.
+# Limit on the training samples of clustering and EM.
 MAX_TRAINING_SAMPLES = 50_000
 _RIDGE = 1e-8
-_FLOOR = 1e-10  # no transition is impossible: EM could never revive one
-_MIN_VARIANCE = 1e-6  # of each column's own variance
+_FLOOR = 1e-10  # lower bound of probabilities; EM cannot recover from zero
+_MIN_VARIANCE = 1e-6  # relative to the variance of the column
 _TOLERANCE = 1e-5  # nats per sample
 _MAX_ITERATIONS = 60
 
 
 def steps(y: Array) -> Array:
-    """[T, N] change since the sample before; the first sample takes the step that follows it."""
+    """Return the differences [T, N] from the previous sample; the first row repeats the second."""
     if len(y) < 2:
         return np.zeros_like(y)
     change = np.diff(y, axis=0)
@@ -37,10 +37,10 @@ def steps(y: Array) -> Array:
 
 
 def features(train: Trials, test: Trials) -> dict[str, tuple[list[Array], list[Array]]]:
-    """Two principal components of the position y and of the step dy: {"position", "steps"} -> (train, test), per trial.
+    """Return two principal components of positions and of steps: {"position", "steps"} -> (train, test), per trial.
 
-    The components are those of the training trials, channels in their own units: scaling each channel to one spread
-    would weigh up those that carry mostly noise, and make a weaker line to beat.
+    Components are fitted to the training trials. Channels are not standardised, which would amplify noisy channels and
+    weaken the baselines.
     """
     from sklearn.decomposition import PCA
 
@@ -52,9 +52,7 @@ def features(train: Trials, test: Trials) -> dict[str, tuple[list[Array], list[A
             ours, theirs = [steps(y) for y in ours], [steps(y) for y in theirs]
         joined = np.concatenate(ours)
         components = PCA(min(N_COMPONENTS, *joined.shape), svd_solver="covariance_eigh").fit(joined)
-        spread = (
-            float(np.sqrt(components.explained_variance_[0])) or 1.0
-        )  # one factor for all: distances keep their ratios
+        spread = float(np.sqrt(components.explained_variance_[0])) or 1.0  # common, to preserve ratios of distances
         found[name] = (
             [components.transform(rows) / spread for rows in ours],
             [components.transform(rows) / spread for rows in theirs],
@@ -62,14 +60,17 @@ def features(train: Trials, test: Trials) -> dict[str, tuple[list[Array], list[A
     return found
 
 
-def lines(train: Trials, test: Trials, n_states: int, seed: int) -> Iterator[tuple[str, str, Array, Array]]:
-    """(method, on what, rows [T, ...] of all fitted trials, of all new ones): soft states [T, K] of k-means, one-hot, and of the
-    Gaussian HMM that starts from its clusters, both learned on the fitted trials; for NEIGHBOURS place or step themselves."""
+def fit_baselines(train: Trials, test: Trials, n_states: int, seed: int) -> Iterator[tuple[str, str, Array, Array]]:
+    """Yield (method, feature, training rows, test rows) of each baseline, over the concatenated trials.
+
+    Rows are soft states [T, K] of k-means and of a Gaussian HMM initialised by it, fitted to the training trials. For
+    NEIGHBOURS they are the features themselves.
+    """
     from sklearn.cluster import KMeans
 
     for on, sides in features(train, test).items():
-        rows, starts = _joined(_head(sides[0]))
-        whole = [_joined(side) for side in sides]
+        rows, starts = _concatenate(_head(sides[0]))
+        whole = [_concatenate(side) for side in sides]
         with one_thread():
             clusters = KMeans(n_states, n_init=4, random_state=seed).fit(rows)
             hard, hard_test = (np.eye(n_states)[clusters.predict(side)] for side, _ in whole)
@@ -80,12 +81,13 @@ def lines(train: Trials, test: Trials, n_states: int, seed: int) -> Iterator[tup
         yield NEIGHBOURS, on, whole[0][0], whole[1][0]
 
 
-def _joined(parts: list[Array]) -> tuple[Array, IntArray]:
+def _concatenate(parts: list[Array]) -> tuple[Array, IntArray]:
     lengths = [len(part) for part in parts]
     return np.concatenate(parts), np.concatenate([[0], np.cumsum(lengths[:-1])]).astype(np.int64)
 
 
 def _head(parts: list[Array]) -> list[Array]:
+    """Return the first MAX_TRAINING_SAMPLES rows."""
     left, kept = MAX_TRAINING_SAMPLES, []
     for part in parts:
         if left <= 0:
@@ -97,7 +99,7 @@ def _head(parts: list[Array]) -> list[Array]:
 
 @dataclass(frozen=True)
 class GaussianHMM:
-    """A Gaussian hidden Markov model with diagonal covariances, fitted by EM: parameters of K states over rows of D values."""
+    """Gaussian hidden Markov model with diagonal covariances, fitted by EM."""
 
     initial: Array  # [K]
     transition: Array  # [K, K]
@@ -108,7 +110,7 @@ class GaussianHMM:
     def fit(
         cls, rows: Array, starts: npt.NDArray[np.int64], guess: npt.NDArray[np.int64], n_states: int
     ) -> GaussianHMM:
-        """EM from hard states `guess` [T]; `starts` are the rows at which a new sequence begins (0 is one of them)."""
+        """Run EM from hard states `guess` [T]; `starts` are the first rows of sequences, including 0."""
         hard = np.eye(n_states)[guess]  # [T, K]
         after = np.delete(np.arange(len(rows)), starts)
         counts = hard[after - 1].T @ hard[after]
@@ -131,7 +133,7 @@ class GaussianHMM:
         return cls(initial, _distribution(counts), mean, np.maximum(square, _MIN_VARIANCE * rows.var(axis=0) + 1e-12))
 
     def log_densities(self, rows: Array) -> Array:
-        """[T, K] log N(row | state)."""
+        """Return log N(row | state) [T, K]."""
         precision = 1 / self.variance
         quadratic = (
             rows**2 @ precision.T - 2 * rows @ (self.mean * precision).T + (self.mean**2 * precision).sum(axis=1)
@@ -139,7 +141,7 @@ class GaussianHMM:
         return -0.5 * (quadratic + np.log(2 * np.pi * self.variance).sum(axis=1))
 
     def infer(self, rows: Array, starts: npt.NDArray[np.int64]) -> hmm.ChainPosterior:
-        """Posterior of the states given all of `rows`."""
+        """Return the posterior of the states given `rows`."""
         begins = np.zeros(len(rows), dtype=bool)
         begins[starts] = True
         return hmm.posterior(self.log_densities(rows), np.log(self.initial), np.log(self.transition), begins)
@@ -154,7 +156,7 @@ def _distribution(counts: Array) -> Array:
 
 @dataclass(frozen=True)
 class LinearAR:
-    """y_{t+1} = A y_t + b + Gaussian noise, by least squares on standardised training data."""
+    """First-order autoregression y_{t+1} = A y_t + b + Gaussian noise, by least squares."""
 
     center: Array  # [N]
     scale: Array  # [N]
@@ -183,7 +185,7 @@ class LinearAR:
         return cls(center, scale, solution[:-1], solution[-1], residual, whole.T @ whole / len(whole) + jitter)
 
     def predict(self, rows: Array, horizon: int) -> Array:
-        """[O, N] -> [O, H, N]."""
+        """Predict [O, H, N] from rows [O, N]."""
         state, path = (rows - self.center) / self.scale, []
         for _ in range(horizon):
             state = state @ self.weights + self.bias
@@ -191,12 +193,12 @@ class LinearAR:
         return np.stack(path, axis=1)
 
     def forecast(self, y: npt.NDArray[Any], at: IntArray, horizon: int) -> Array:
-        """[O, H, N] from the samples `at` of a trial; what was never seen is at its mean."""
+        """Predict [O, H, N] from the samples `at` of a trial; unobserved channels start at their mean."""
         now = carried_forward(y, np.nan)[at]
         return self.predict(np.where(np.isfinite(now), now, self.center), horizon)
 
     def log_likelihood(self, trials: Trials) -> float | None:
-        """Nats per time step, in the data's units; None where values are missing (the sum would not be comparable)."""
+        """Return nats per time step in the units of the data; None if values are missing."""
         total = 0.0
         for trial in trials:
             if not np.isfinite(trial.y).all():
@@ -209,7 +211,7 @@ class LinearAR:
 
 
 def _gaussian(rows: Array, covariance: Array) -> float:
-    """Total log N(row | 0, covariance)."""
+    """Return the sum of log N(row | 0, covariance)."""
     factor = np.linalg.cholesky(covariance)
     white = np.linalg.solve(factor, rows.T)
     constant = rows.shape[1] * np.log(2 * np.pi) + 2 * np.log(np.diag(factor)).sum()

@@ -1,4 +1,4 @@
-"""How well bouts match expert labels, trial by trial, beside what they have to beat."""
+"""Agreement of bouts with expert labels, per trial, with baselines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis import score_uncertainty
-from gdm_core.analysis.baselines import NEIGHBOURS, lines
+from gdm_core.analysis.baselines import NEIGHBOURS, fit_baselines
 from gdm_core.analysis.bouts import BoutRule, median_bout
 from gdm_core.analysis.looks import last, under_way
 from gdm_core.analysis.metrics import balanced_accuracy, macro_f1, majority_map, neighbour_labels, persistence, r2
@@ -18,52 +18,51 @@ from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import UNLABELLED, Trials, labels_of
 
 MAX_BASELINE_SAMPLES = 30_000
-MAX_KEPT = 8
-_kept: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}  # baselines, by what they depend on; no data
+MAX_CACHED = 8
+_cached: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}  # baselines by data, number of states and seed
 
 
 def scores(
     model_bytes: bytes, train: Trials, test: Trials, smooth_s: float, shortest_s: float, seed: int = 0
 ) -> dict[str, Any]:
-    """What is measured of a model, and under "lines" what needs no dynamics on the same trials: another way to read bouts
-    changes none of these."""
+    """Return the scores of a model and, under "lines", of baselines on the same trials."""
     return last(score_parts(model_bytes, train, test, smooth_s, shortest_s, seed))
 
 
-PARTS = ("bouts", "how well new trials are explained", "what has to be beaten")
+PARTS = ("bouts", "variance explained", "baselines")
 
 
 def score_parts(
     model_bytes: bytes, train: Trials, test: Trials, smooth_s: float, shortest_s: float, seed: int = 0
 ) -> Iterator[dict[str, Any]]:
-    """The same by and by: what is known so far, and in the end all of it."""
+    """Yield the scores incrementally; the last item has all of them."""
     found: dict[str, Any] = {}
-    for number, found in enumerate(_parts(model_bytes, train, test, smooth_s, shortest_s, seed), start=1):
+    for number, found in enumerate(_measure_parts(model_bytes, train, test, smooth_s, shortest_s, seed), start=1):
         yield found | under_way(PARTS, number)
     n_states = model_from_bytes(model_bytes).config.n_states
     key = (train.fingerprint, test.fingerprint, n_states, seed)
-    to_beat = _kept.get(key)
+    to_beat = _cached.get(key)
     if to_beat is None:
-        to_beat = _kept[key] = baselines(train, test, n_states, seed)
-        while len(_kept) > MAX_KEPT:
-            _kept.pop(next(iter(_kept)), None)
+        to_beat = _cached[key] = baselines(train, test, n_states, seed)
+        while len(_cached) > MAX_CACHED:
+            _cached.pop(next(iter(_cached)), None)
     yield found | {"lines": to_beat}
 
 
 def measure(
     model_bytes: bytes, train: Trials, test: Trials, smooth_s: float, shortest_s: float, seed: int = 0
 ) -> dict[str, Any]:
-    """Scores of all test trials together and of each, as plain values.
+    """Return scores of all test trials and of each, as plain values.
 
-    States become labels by the most frequent label of each in the fitted trials. "raw" scores leave out the smoothing.
+    Each state predicts its most frequent label in the training trials. "raw" scores are without smoothing.
     """
-    return last(_parts(model_bytes, train, test, smooth_s, shortest_s, seed))
+    return last(_measure_parts(model_bytes, train, test, smooth_s, shortest_s, seed))
 
 
-def _parts(
+def _measure_parts(
     model_bytes: bytes, train: Trials, test: Trials, smooth_s: float, shortest_s: float, seed: int
 ) -> Iterator[dict[str, Any]]:
-    """First what the states say, then how well trials are explained beside the sample before: each is gone through again."""
+    """Yield scores of states first, then with the variance explained, which needs another pass over the trials."""
     model = model_from_bytes(model_bytes)
     rule = BoutRule(smooth_s, shortest_s)
     soft = [np.asarray(s, np.float32) for s in model.predict_proba(train)]
@@ -72,7 +71,7 @@ def _parts(
     hard_test = [rule.labels(s, trial.rate_hz) for s, trial in zip(soft_test, test, strict=True)]
     known, truth = labels_of(train), labels_of(test)
     expert = median_bout(truth)
-    pieces = score_uncertainty.cut(test, expert)
+    pieces = score_uncertainty.split_pieces(test, expert)
     found: dict[str, Any] = {
         "train": [{"name": trial.name, "samples": trial.n_samples} for trial in train],
         "test": [{"name": trial.name, "samples": trial.n_samples} for trial in test],
@@ -81,13 +80,13 @@ def _parts(
         "raw_bout_s": median_bout([s.argmax(axis=1) for s in soft_test]) / test[0].rate_hz,
         "pieces": {"n": len(pieces.parts), "words": pieces.words, "in_steps": pieces.in_steps},
     }
-    kinds = [_kinds(known), _kinds(truth)]
+    kinds = [_count_behaviours(known), _count_behaviours(truth)]
     if max(kinds) > 0:
-        found["table"] = _tables(hard, known, hard_test, truth, soft[0].shape[1])
+        found["table"] = _count_labels(hard, known, hard_test, truth, soft[0].shape[1])
     if min(kinds) == 1:
         found["alone"] = "fitted" if kinds[0] == 1 else "new"
     elif min(kinds) > 1:
-        found |= _against_labels(found["test"], pieces, soft, soft_test, hard, hard_test, known, truth, seed)
+        found |= _score_labels(found["test"], pieces, soft, soft_test, hard, hard_test, known, truth, seed)
         found["expert_bout_s"] = expert / test[0].rate_hz
     yield found
     smooth = [[np.asarray(model.smooth(trial), np.float64) for trial in side] for side in (train, test)]
@@ -98,7 +97,7 @@ def _parts(
         ]
         for name, side, ours in zip(("train", "test"), (train, test), smooth, strict=True)
     }
-    yield found | sides | {"r2": _explained(smooth[1], test, pieces)}
+    yield found | sides | {"r2": _variance_explained(smooth[1], test, pieces)}
 
 
 def named(
@@ -110,10 +109,10 @@ def named(
     into: tuple[int, ...],
     stands: tuple[int, ...],
 ) -> dict[str, Any]:
-    """Scores of states as somebody named and merged them: what is judged is that, and not what the fitted trials say.
+    """Return scores of states as the user named and merged them.
 
-    into    [K] which of the merged states each of the model's goes to
-    stands  of each merged state, the label that it is said to be; -1 for the most frequent one in the fitted trials
+    into    [K] merged state of each state of the model
+    stands  label of each merged state; -1 for its most frequent label in the training trials
     """
     model = model_from_bytes(model_bytes)
     rule = BoutRule(smooth_s, shortest_s)
@@ -126,10 +125,12 @@ def named(
         for side in (train, test)
     )
     known, truth = labels_of(train), labels_of(test)
-    found: dict[str, Any] = {"table": _tables(hard, known, hard_test, truth, len(stands))}
-    if _kinds(truth) < 2:
+    found: dict[str, Any] = {"table": _count_labels(hard, known, hard_test, truth, len(stands))}
+    if _count_behaviours(truth) < 2:
         return found
-    fitted = majority_map(np.concatenate(hard), np.concatenate(known), len(stands)) if _kinds(known) else None
+    fitted = (
+        majority_map(np.concatenate(hard), np.concatenate(known), len(stands)) if _count_behaviours(known) else None
+    )
     mapping = np.array(
         [label if label >= 0 or fitted is None else fitted[k] for k, label in enumerate(stands)], np.int64
     )
@@ -141,8 +142,8 @@ def named(
     }
 
 
-def _tables(hard: Any, known: Any, hard_test: Any, truth: Any, n_states: int) -> dict[str, list[list[int]]]:
-    """How many samples of each state [K] had each label [L], in the fitted and in the new trials."""
+def _count_labels(hard: Any, known: Any, hard_test: Any, truth: Any, n_states: int) -> dict[str, list[list[int]]]:
+    """Count the samples of each state and label [K, L], in training and held-out trials."""
     size = 1 + max(int(np.max(z, initial=-1)) for z in (*known, *truth))
     found = {}
     for side, states, labels in (("fitted", hard, known), ("new", hard_test, truth)):
@@ -153,10 +154,10 @@ def _tables(hard: Any, known: Any, hard_test: Any, truth: Any, n_states: int) ->
     return found
 
 
-def _explained(
+def _variance_explained(
     smooth: list[npt.NDArray[np.float64]], test: Trials, pieces: score_uncertainty.Pieces
 ) -> dict[str, float | None]:
-    """R2 of all new trials together, that of the sample before, and how far the difference can be trusted."""
+    """Return R² over all held-out trials, R² of persistence, and the margin of their difference."""
     sums = []
     before = [persistence(trial.y) for trial in test]
     means = [np.nanmean(trial.y, axis=0, dtype=np.float64) for trial in test]
@@ -171,17 +172,17 @@ def _explained(
     return {
         "value": _number(1 - error.sum() / total.sum()),
         "persistence": _number(1 - line.sum() / total.sum()),
-        "margin": score_uncertainty.ratio_margin(error, line, total),
+        "margin": score_uncertainty.r2_margin(error, line, total),
     }
 
 
-def _kinds(labels: list[npt.NDArray[np.int64]]) -> int:
-    """How many behaviours are labelled. With one alone, whoever names it is right, and a score says nothing."""
+def _count_behaviours(labels: list[npt.NDArray[np.int64]]) -> int:
+    """Count the labelled behaviours; scores need at least two."""
     joined = np.concatenate(labels)
     return len(np.unique(joined[joined != UNLABELLED]))
 
 
-def _against_labels(
+def _score_labels(
     rows: list[dict[str, Any]],
     pieces: score_uncertainty.Pieces,
     soft: list[Any],
@@ -198,19 +199,20 @@ def _against_labels(
     raw_mapping = majority_map(np.concatenate(soft).argmax(axis=1), labels, n_states)
     named, raw = mapping[np.concatenate(hard_test)], raw_mapping[np.concatenate(soft_test).argmax(axis=1)]
     constant = majority_map(np.zeros(len(labels), np.int64), labels, 1)[0]
-    near = _near(np.concatenate(soft), labels, soft_test, truth, seed)
+    near = _neighbour_labels(np.concatenate(soft), labels, soft_test, truth, seed)
     for row, z, nearest, expert in zip(rows, hard_test, near, truth, strict=True):
         if (expert != UNLABELLED).any():
-            row |= _judged(mapping[z], nearest, expert, constant)
+            row |= _score_guess(mapping[z], nearest, expert, constant)
     guesses = [mapping[z] for z in hard_test]
     return {
-        **_judged(named, np.concatenate(near), seen, constant),
+        **_score_guess(named, np.concatenate(near), seen, constant),
         "mapping": mapping.tolist(),
         "raw_macro_f1": macro_f1(raw, seen),
         "shifted": {
-            name: score_uncertainty.shifted(guesses, truth, name, seed) for name in ("macro_f1", "balanced_accuracy")
+            name: score_uncertainty.chance_score(guesses, truth, name, seed)
+            for name in ("macro_f1", "balanced_accuracy")
         }
-        | {"paper_accuracy": score_uncertainty.shifted(near, truth, "accuracy", seed)},
+        | {"paper_accuracy": score_uncertainty.chance_score(near, truth, "accuracy", seed)},
         "counts": {
             "bouts": pieces.counts(guesses, truth).tolist(),
             "paper": pieces.counts(near, truth).tolist(),
@@ -218,8 +220,8 @@ def _against_labels(
     }
 
 
-def _judged(guess: Any, nearest: Any, truth: Any, constant: int) -> dict[str, float]:
-    """Guessed labels [T], those of the nearest neighbours and one label for everything, each against the expert's."""
+def _score_guess(guess: Any, nearest: Any, truth: Any, constant: int) -> dict[str, float]:
+    """Score predicted labels [T], nearest neighbours and a constant label against the expert's."""
     known, always = truth != UNLABELLED, np.full(len(truth), constant)
     return {
         "paper_accuracy": float((nearest == truth)[known].mean()),
@@ -232,8 +234,10 @@ def _judged(guess: Any, nearest: Any, truth: Any, constant: int) -> dict[str, fl
     }
 
 
-def _near(states: Any, labels: Any, soft_test: list[Any], truth: list[Any], seed: int) -> list[npt.NDArray[np.int64]]:
-    """The paper's reading of states, ten nearest neighbours, for the labelled samples of each test trial."""
+def _neighbour_labels(
+    states: Any, labels: Any, soft_test: list[Any], truth: list[Any], seed: int
+) -> list[npt.NDArray[np.int64]]:
+    """Predict labels of the test trials by ten nearest neighbours of soft states, as in the paper."""
     joined, seen = np.concatenate(soft_test), np.concatenate(truth)
     found = np.full(len(seen), UNLABELLED, np.int64)
     found[seen != UNLABELLED] = neighbour_labels(states, labels, joined, seen, seed)[0]
@@ -241,10 +245,10 @@ def _near(states: Any, labels: Any, soft_test: list[Any], truth: list[Any], seed
 
 
 def baselines(train: Trials, test: Trials, n_states: int, seed: int = 0) -> dict[str, dict[str, Any]]:
-    """Scores of what needs no dynamics, on the same trials and piece by piece. Long sets are measured on their first trials."""
-    if min(_kinds(labels_of(test)), _kinds(labels_of(train))) < 2:
+    """Return scores of baselines on the same pieces; long data are cut to their first trials."""
+    if min(_count_behaviours(labels_of(test)), _count_behaviours(labels_of(train))) < 2:
         return {}
-    pieces = score_uncertainty.cut(test, median_bout(labels_of(test)))
+    pieces = score_uncertainty.split_pieces(test, median_bout(labels_of(test)))
     train, test = _head(train), _head(test)
     known, truth = np.concatenate(labels_of(train)), labels_of(test)
     sizes = np.cumsum([len(z) for z in truth])[:-1]
@@ -263,8 +267,8 @@ def baselines(train: Trials, test: Trials, n_states: int, seed: int = 0) -> dict
 
     constant = np.full(sum(len(z) for z in truth), majority_map(np.zeros(len(known), np.int64), known, 1)[0])
     take("majority class", constant, constant)
-    for method, on, rows, rows_test in lines(train, test, n_states, seed):
-        near = np.concatenate(_near(rows, known, np.split(rows_test, sizes), truth, seed))
+    for method, on, rows, rows_test in fit_baselines(train, test, n_states, seed):
+        near = np.concatenate(_neighbour_labels(rows, known, np.split(rows_test, sizes), truth, seed))
         guess = near
         if method != NEIGHBOURS:
             guess = majority_map(rows.argmax(axis=1), known, n_states)[rows_test.argmax(axis=1)]

@@ -1,4 +1,4 @@
-"""From soft states to bouts: smoothed over a moment, without those too short to mean anything; and what follows what."""
+"""Bouts from soft states: smoothing, removal of short bouts, and transitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ Labels = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class BoutRule:
-    """smooth_s: soft states are averaged over so many seconds; shortest_s: bouts below it go to their neighbours."""
+    """Rule for bouts.
+
+    smooth_s     window of the moving average of soft states, in seconds
+    shortest_s   shorter bouts are merged into their neighbours, in seconds
+    """
 
     smooth_s: float = 0.0
     shortest_s: float = 0.0
@@ -33,38 +37,36 @@ class BoutRule:
 
     @property
     def plain(self) -> bool:
-        """Whether bouts are read as they come."""
+        """Whether the rule changes nothing."""
         return self.smooth_s == 0 and self.shortest_s == 0
 
     def soft(self, states: Soft, rate_hz: float) -> npt.NDArray[np.float32]:
-        """[T, K] states after smoothing.
+        """Return soft states [T, K] after smoothing.
 
         states    [T, K] soft states
-        rate_hz   samples a second
+        rate_hz   samples per second
         """
-        return smoothed(states, max(1, round(self.smooth_s * rate_hz)))
+        return smooth_states(states, max(1, round(self.smooth_s * rate_hz)))
 
     def labels(self, states: Soft, rate_hz: float) -> Labels:
-        """[T] the state of each moment, after smoothing and without short bouts.
+        """Return the state [T] of each sample, after smoothing and without short bouts.
 
         states    [T, K] soft states
-        rate_hz   samples a second
+        rate_hz   samples per second
         """
         strongest = self.soft(states, rate_hz).argmax(axis=1).astype(np.int64)
-        return without_short(strongest, max(1, round(self.shortest_s * rate_hz)))
+        return remove_short_bouts(strongest, max(1, round(self.shortest_s * rate_hz)))
 
 
 def like_expert(
     parts: list[npt.NDArray[Any]], rate_hz: float, *, longest: float = LONGEST_S, unit: float = 0.1
 ) -> BoutRule | None:
-    """Both times at half of the expert's median bout: what comes and goes within it the expert does not call a bout.
+    """Return a rule with both times at half of the expert's median bout; None without labels.
 
-    `parts` are the labels of the fitted trials alone. None where they hold no bout. In whole units, as the controls have
-    them.
-
-    rate_hz   samples a second
-    longest   the most that bouts are smoothed over, in seconds
-    unit      what times are rounded to, in seconds
+    parts     labels of the training trials
+    rate_hz   samples per second
+    longest   maximum of the times, in seconds
+    unit      rounding of the times, in seconds
     """
     median = median_bout(parts)
     if not np.isfinite(median):
@@ -73,11 +75,11 @@ def like_expert(
     return BoutRule(seconds, seconds)
 
 
-def smoothed(states: Soft, width: int) -> npt.NDArray[np.float32]:
-    """[T, K] averaged over `width` samples around each; fewer at the ends.
+def smooth_states(states: Soft, width: int) -> npt.NDArray[np.float32]:
+    """Return the centred moving average [T, K]; windows are shorter at the ends.
 
     states   [T, K] soft states
-    width    samples that are averaged
+    width    window in samples
     """
     soft = np.asarray(states, np.float32)
     if soft.ndim != 2:
@@ -87,18 +89,18 @@ def smoothed(states: Soft, width: int) -> npt.NDArray[np.float32]:
     return moving_mean(soft, width).astype(np.float32)
 
 
-def without_short(labels: Labels, shortest: int) -> Labels:
-    """Labels [T] in which each bout below `shortest` samples belongs to the nearest longer ones on its two sides.
+def remove_short_bouts(labels: Labels, shortest: int) -> Labels:
+    """Assign samples of bouts shorter than `shortest` to the nearest longer bout.
 
-    Where no bout is that long, the most frequent label stands for all.
+    If no bout is long enough, all samples get the most frequent label.
 
-    labels     [T] the state of each sample, negative where there is none
-    shortest   samples that a bout has at the least
+    labels     [T] state of each sample, negative if unknown
+    shortest   minimum length in samples
     """
     z = np.asarray(labels, np.int64)
     if shortest <= 1 or not len(z):
         return z
-    lengths = np.diff(stays(z))[:, 0]
+    lengths = np.diff(find_bouts(z))[:, 0]
     kept = np.flatnonzero(np.repeat(lengths >= shortest, lengths))
     if not len(kept):
         values, count = np.unique(z, return_counts=True)
@@ -111,7 +113,7 @@ def without_short(labels: Labels, shortest: int) -> Labels:
 
 
 def median_bout(parts: list[npt.NDArray[Any]]) -> float:
-    """Median length in samples of the uninterrupted stays in all parts together; unlabelled stretches do not count.
+    """Return the median bout length in samples over all parts, without unlabelled stretches.
 
     parts   labels of each trial
     """
@@ -121,20 +123,20 @@ def median_bout(parts: list[npt.NDArray[Any]]) -> float:
 
 
 def runs(labels: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(state, length in samples) of each uninterrupted stay; negative labels interrupt and are left out.
+    """Return the state and the length in samples of each bout, without unlabelled stretches.
 
-    labels   [T] the state of each sample, negative where there is none
+    labels   [T] state of each sample, negative if unknown
     """
     z = np.asarray(labels, np.int64)
-    start, stop = stays(z).T
+    start, stop = find_bouts(z).T
     kept = z[start] >= 0
     return z[start][kept], (stop - start)[kept]
 
 
-def stays(labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """[stays, 2] first sample of each uninterrupted stay, and the one after its last.
+def find_bouts(labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Return the first sample and the end of each bout [bouts, 2].
 
-    labels   [T] the state of each sample
+    labels   [T] state of each sample
     """
     z = np.asarray(labels)
     starts = np.flatnonzero(np.append(True, np.diff(z) != 0)[: len(z)])
@@ -142,10 +144,10 @@ def stays(labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
 
 
 def transition_shares(labels: npt.ArrayLike, n_states: int) -> npt.NDArray[np.float64]:
-    """[K, K] share of stays in each state that go on to each other one; NaN in rows of states that are never left.
+    """Return the share [K, K] of bouts in each state (row) followed by each other state; NaN without transitions.
 
-    labels     [T] the state of each sample, negative where there is none
-    n_states   K
+    labels     [T] state of each sample, negative if unknown
+    n_states   number of states (K)
     """
     visited, _ = runs(labels)
     counts = np.zeros((n_states, n_states))

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis import baselines
-from gdm_core.analysis.bouts import stays
+from gdm_core.analysis.bouts import find_bouts
 from gdm_core.analysis.looks import fitted
 from gdm_core.analysis.matching import overlap
 from gdm_core.analysis.metrics import (
@@ -391,5 +391,5 @@ def find_consensus(fits: Sequence[States]) -> Consensus:
 
 def find_disagreements(apart: Shares, least: float = APART, shortest: int = 3) -> list[tuple[int, int]]:
     """Return the spans (first, end) in which two fits disagree, the largest disagreement first."""
-    found = [(a, b) for a, b in stays(apart >= least).tolist() if apart[a] >= least and b - a >= shortest]
+    found = [(a, b) for a, b in find_bouts(apart >= least).tolist() if apart[a] >= least and b - a >= shortest]
     return sorted(found, key=lambda span: -float(apart[span[0] : span[1]].sum()))

@@ -1,4 +1,4 @@
-"""What a model's accuracy has to beat at any number of states: the same model untrained, and clusters without dynamics."""
+"""Controls for accuracy: the untrained model, clusters without dynamics, and supervised classifiers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ MOST_SAMPLES = 20_000
 def accuracy_controls(
     family: str, config: Mapping[str, Any], train: Trials, test: Trials, seed: int = 0
 ) -> dict[str, Accuracies]:
-    """By name, the two accuracies of `state_accuracy` of everything that has learned no dynamics, with as many states.
+    """Return the accuracies (as in `state_accuracy`) of controls with as many states, by name.
 
-    family, config   of the model whose control is never fitted; its number of states is everybody's
-    train, test      what is learned from, and what is scored
-    seed             of clusters and of random parameters
+    family, config   of the model; its number of states applies to all controls
+    train, test      training and test trials
+    seed             of clusters and random parameters
     """
     known, truth = (np.concatenate(labels_of(side)) for side in (train, test))
     n_states = int(config["n_states"])
@@ -36,7 +36,7 @@ def accuracy_controls(
     if hasattr(model, "untrained"):
         control = model.untrained(train, seed)
         found["untrained model"] = state_accuracy(control, train, test)
-    for method, on, soft, soft_test in baselines.lines(train, test, n_states, seed):
+    for method, on, soft, soft_test in baselines.fit_baselines(train, test, n_states, seed):
         if method != baselines.NEIGHBOURS:
             found[f"{method} on {on}"] = accuracies(soft, known, soft_test, truth)
     alike = np.zeros(len(known), np.int64)
@@ -46,24 +46,24 @@ def accuracy_controls(
 
 
 def supervised_controls(train: Trials, test: Trials, seed: int = 0) -> dict[str, float]:
-    """Share of labelled samples of `test` that a random forest names rightly, and a tree of three cuts: {} without labels.
+    """Return the test accuracy of a random forest and of a decision tree; {} without labels.
 
-    train, test   what is learned from, and what is scored
-    seed          of the forest
+    train, test   training and test trials
+    seed          of the classifiers
     """
     known = _labelled_rows(train), _labelled_rows(test)
     if not all(len(labels) for _, labels in known):
         return {}
     (rows, labels), (new, truth) = known
     key = train.fingerprint, seed
-    if key not in _told:  # other drivers are held against what was learned from the same laps
-        _told.clear()
-        _told[key] = _classifiers(rows, labels, seed)
+    if key not in _fitted:  # several test trials share their training trials
+        _fitted.clear()
+        _fitted[key] = _fit_classifiers(rows, labels, seed)
     with one_thread():
-        return {name: float((way.predict(new) == truth).mean()) for name, way in _told[key].items()}
+        return {name: float((classifier.predict(new) == truth).mean()) for name, classifier in _fitted[key].items()}
 
 
-_told: dict[tuple[str, int], dict[str, Any]] = {}
+_fitted: dict[tuple[str, int], dict[str, Any]] = {}
 
 
 def _labelled_rows(trials: Trials) -> tuple[Any, Any]:
@@ -71,12 +71,12 @@ def _labelled_rows(trials: Trials) -> tuple[Any, Any]:
     return rows[labels != UNLABELLED], labels[labels != UNLABELLED]
 
 
-def _classifiers(rows: Any, labels: Any, seed: int) -> dict[str, Any]:
+def _fit_classifiers(rows: Any, labels: Any, seed: int) -> dict[str, Any]:
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.tree import DecisionTreeClassifier
 
     thin = max(1, len(rows) // MOST_SAMPLES)
     forest = RandomForestClassifier(60, min_samples_leaf=5, random_state=seed, n_jobs=1)
-    ways = {FOREST: forest, CUTS: DecisionTreeClassifier(max_depth=3, random_state=seed)}
+    classifiers = {FOREST: forest, CUTS: DecisionTreeClassifier(max_depth=3, random_state=seed)}
     with one_thread():
-        return {name: way.fit(rows[::thin], labels[::thin]) for name, way in ways.items()}
+        return {name: classifier.fit(rows[::thin], labels[::thin]) for name, classifier in classifiers.items()}

@@ -1,5 +1,4 @@
-"""What a model expects: from one moment of a trial with its envelope, and how much envelopes like it hold; of the next sample,
-moment by moment, and how often it was right; and which state follows at each place of the plane."""
+"""Predictions of a model for figures: a forecast with intervals, one-step predictions, and next states over the plane."""
 
 from __future__ import annotations
 
@@ -24,15 +23,12 @@ ENVELOPE_PATHS = 200
 NEXT_PATHS = 100
 MAP_COLUMNS, MAP_ROWS = 72, 48
 MAP_MARGIN = 0.12
-SPREADS = 3.0  # standard deviations of the next sample to either side
+SPREADS = 3.0  # half-width of one-step intervals, in standard deviations
 
 
 @dataclass(frozen=True)
-class Held:
-    """What bands of one kind hold over evenly spaced moments of a whole trial, at each horizon [H].
-
-    half, nine_tenths   share of outcomes inside the 50 % and the 90 % band
-    """
+class IntervalCoverage:
+    """Coverage of the 50% (`half`) and 90% (`nine_tenths`) intervals over a trial, at each horizon [H]."""
 
     half: Array
     nine_tenths: Array
@@ -40,12 +36,12 @@ class Held:
 
 @dataclass(frozen=True, eq=False)
 class Envelope:
-    """The prediction from one moment of a trial, and what envelopes like it hold (times in samples).
+    """Forecast from one sample of a trial, and the coverage of such forecasts over the trial.
 
-    adaptive             whether the bands have learned from what came before `origin`, or are as calibrated
+    adaptive             whether the intervals are adaptive or as calibrated
     mean, lower90, ...   [H, N] for the steps after `origin`
-    learning, fixed      what adaptive bands hold, and what bands as calibrated do
-    wider                mean width of the adaptive 90 % band over that of the calibrated one, `horizon` steps ahead
+    learning, fixed      coverage of adaptive and of calibrated intervals
+    wider                mean width of adaptive 90% intervals relative to calibrated ones, at the last horizon
     """
 
     origin: int
@@ -56,8 +52,8 @@ class Envelope:
     lower90: Array
     upper90: Array
     std: Array
-    learning: Held
-    fixed: Held
+    learning: IntervalCoverage
+    fixed: IntervalCoverage
     wider: float
     n_origins: int
 
@@ -65,9 +61,9 @@ class Envelope:
 def envelope(
     model_bytes: bytes, trial: Trial, origin: int, horizon: int, adaptive: bool = True, seed: int = 0
 ) -> Envelope:
-    """The prediction from `origin`, and how much envelopes of the same horizon hold over the trial.
+    """Forecast from `origin`, and measure the coverage of forecasts from evenly spaced origins.
 
-    adaptive   the bands learn from the outcomes that are known at `origin`, of predictions from evenly spaced moments before it
+    adaptive   adapt the intervals to outcomes before `origin`
     """
     model = model_from_bytes(model_bytes)
     first = model.min_samples - 1
@@ -93,24 +89,21 @@ def envelope(
         low90[0],
         high90[0],
         one.std[0],
-        _held(learning, trial),
-        _held(fixed, trial),
+        _measure_coverage(learning, trial),
+        _measure_coverage(fixed, trial),
         float((after[moving] / before[moving]).mean()) if moving.any() else 1.0,
         len(spread),
     )
 
 
-def _held(bands: Forecast, trial: Trial) -> Held:
-    return Held(coverage(bands, trial.y, 0.5), coverage(bands, trial.y, 0.9))
+def _measure_coverage(bands: Forecast, trial: Trial) -> IntervalCoverage:
+    return IntervalCoverage(coverage(bands, trial.y, 0.5), coverage(bands, trial.y, 0.9))
 
 
 def next_ranges(
     family: str, setting: Mapping[str, Any], train: Trials, test: Trials, channel: int = 0, moments: int = 300
 ) -> dict[str, Any]:
-    """Fit, then predict one step ahead from each of the first `moments` of the new trial, in one channel. Plain values.
-
-    held   share of these outcomes within three standard deviations of the mean
-    """
+    """Fit a model and predict the first `moments` samples of the test trial one step ahead; return plain values."""
     model = fitted(family, setting, train)
     trial = test[0]
     at = np.arange(model.min_samples - 1, min(trial.n_samples - 1, moments))
@@ -128,10 +121,10 @@ def next_ranges(
     }
 
 
-# ---- which state it moves to from each place of the plane ------------------------------------------------------------
+# ---- next states over the plane -------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class PlaneMap:
-    """Which state follows at each place of the plane: probabilities [H, W, K] over xs [W] and ys [H]."""
+    """Probabilities [H, W, K] of the next state over the plane, at xs [W] and ys [H]."""
 
     xs: Array
     ys: Array
@@ -140,11 +133,10 @@ class PlaneMap:
 
 
 def plane_map(model_bytes: bytes, trial: Trial) -> PlaneMap:
-    """Which state follows at each place, in the model's order of states.
+    """Return the probabilities of the next state over the plane, in the model's order of states.
 
-    Places become observations by the least-squares map from positions to channels, and the model's transition says
-    what follows there, averaged over the states that it may come from. A model whose transition does not look at
-    where it is has the same answer everywhere; the soft states found nearby are shown for it instead.
+    A least-squares map turns positions into observations, for which the model's transition predicts the next state, averaged
+    over current states. For models whose transition ignores observations, the result is the mean soft state nearby.
     """
     if trial.position is None:
         raise DataError(f"Trial {trial.name!r} has no positions, so there is no plane to map.")
@@ -175,7 +167,7 @@ def plane_map(model_bytes: bytes, trial: Trial) -> PlaneMap:
 def _nearby(
     where: npt.NDArray[np.float64], soft: npt.NDArray[np.float64], grid: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """[G, K] mean soft state of the twelve samples nearest to each place."""
+    """Return the mean soft state [G, K] of the twelve samples nearest to each grid point."""
     from scipy.spatial import cKDTree
 
     _, index = cKDTree(where).query(grid, k=min(12, len(where)))

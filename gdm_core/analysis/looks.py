@@ -1,4 +1,4 @@
-"""Soft states of a model file's model on given trials, and its scores: what is asked of every fit."""
+"""Soft states and scores of a model given as bytes, for jobs on workers."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Array = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """A fitted model seen through its data, in the model's own order of states.
+    """Soft states of a fitted model, in the model's order of states.
 
     train, test   soft states [T, K] of each trial
-    stay          how strongly the state before holds on (gamma), where the family has such a number
-    sees          which posterior found the states, where there is a choice
+    stay          stickiness (gamma); None if the family has none
+    sees          name of the posterior; None if the family has one only
     """
 
     train: tuple[Array, ...]
@@ -38,33 +38,33 @@ class Look:
 
 
 def known_then(model_bytes: bytes, trial: Trial) -> Array:
-    """[T, K] soft states of a trial as they could have been known at each moment, from nothing that came later."""
+    """Return filtered soft states [T, K], which use past samples only."""
     return model_from_bytes(model_bytes).filter(trial)
 
 
 def sweep(
     model_bytes: bytes, train: Trials, test: Trials, which: Sequence[int], name: str, values: Sequence[Any]
 ) -> list[tuple[npt.NDArray[np.uint8], ...]]:
-    """Return rough states [T, K] of some trials, in steps of 1/255, for each of `values` of the parameter `name`.
+    """Return rough 8-bit states of some trials for each of `values` of the parameter `name`.
 
-    which   numbers of the trials: fitted ones first, then those of `test`, which no fit ever sees
+    which   indices of trials, training trials first
     """
     every = (*train, *test)
     found = []
     for value in values:
-        model = _changed(model_bytes, train, {name: value})
+        model = _apply_changes(model_bytes, train, {name: value})
         soft = [model.rough_states(every[i]) for i in which]
         found.append(tuple(np.rint(255 * np.nan_to_num(np.asarray(part))).astype(np.uint8) for part in soft))
     return found
 
 
-def _changed(model_bytes: bytes, trials: Trials, changes: Mapping[str, Any]) -> StateModel:
-    known = _model(model_bytes)
-    return known.adjusted(**changes) if set(changes) <= known.adjustable else _begun(known, trials, changes)
+def _apply_changes(model_bytes: bytes, trials: Trials, changes: Mapping[str, Any]) -> StateModel:
+    known = _load_model(model_bytes)
+    return known.adjusted(**changes) if set(changes) <= known.adjustable else _begin_fit(known, trials, changes)
 
 
-def _begun(known: StateModel, trials: Trials, changes: Mapping[str, Any]) -> StateModel:
-    """The first steps of a fit with `changes` that starts from another one."""
+def _begin_fit(known: StateModel, trials: Trials, changes: Mapping[str, Any]) -> StateModel:
+    """Run the first steps of a warm start with `changes`."""
     model = known.warm_start(**changes)
     steps = model.fit_iter(trials, finish=False)
     next(steps, None)
@@ -73,18 +73,18 @@ def _begun(known: StateModel, trials: Trials, changes: Mapping[str, Any]) -> Sta
 
 
 @lru_cache(maxsize=2)
-def _model(model_bytes: bytes) -> StateModel:
-    """A model that is read again and again while a slider moves. Not to be changed."""
+def _load_model(model_bytes: bytes) -> StateModel:
+    """Load a model, cached while a slider moves; do not modify it."""
     return model_from_bytes(model_bytes)
 
 
 def soft_states(model_bytes: bytes, trials: Trials) -> tuple[Array, ...]:
-    """Soft states of each trial, as `predict_proba` gives them."""
+    """Return soft states of each trial."""
     return states_of(model_from_bytes(model_bytes), trials)
 
 
 def look(model_bytes: bytes, train: Trials, test: Trials | None) -> Look:
-    """Soft states of all trials, as `predict_proba` gives them."""
+    """Return soft states of all trials."""
     model = model_from_bytes(model_bytes)
     stay = getattr(model, "stickiness_", None)
     sees = getattr(model, "posterior_", None)
@@ -97,7 +97,7 @@ def look(model_bytes: bytes, train: Trials, test: Trials | None) -> Look:
 
 
 def states_of(model: StateModel, trials: Trials) -> tuple[Array, ...]:
-    """Soft states [T, K] of each trial."""
+    """Return soft states [T, K] of each trial."""
     return tuple(np.asarray(states, np.float32) for states in model.predict_proba(trials))
 
 
@@ -105,7 +105,7 @@ Found = dict[str, Any]
 
 
 def score_parts(model_bytes: bytes, train: Trials, test: Trials, seed: int = 0) -> Iterator[Found]:
-    """Every score beside its baselines, as plain values: what is known so far, again and again, and in the end all of it."""
+    """Yield scores and baselines incrementally, as plain values; the last item has all of them."""
     found: Found = {}
     for number, part in enumerate(metrics.score_parts(model_from_bytes(model_bytes), train, test, seed), start=1):
         found |= for_json(part)
@@ -113,12 +113,12 @@ def score_parts(model_bytes: bytes, train: Trials, test: Trials, seed: int = 0) 
 
 
 def under_way(parts: Sequence[str], done: int) -> Found:
-    """What is worked out next, for whoever waits: nothing once all is done."""
+    """Return the name and number of the next part for a progress display; {} when done."""
     return {"under_way": [parts[done], done, len(parts)]} if done < len(parts) else {}
 
 
 def fitted(family: str, config: Mapping[str, Any], train: Trials) -> StateModel:
-    """A model fitted to `train`. Raises FitError where the fit diverges."""
+    """Return a model fitted to `train`; raise FitError if the fit fails."""
     model: StateModel = import_family(family)(**config).fit(train)
     if model.status_ is Status.FAILED:
         raise FitError(f"Seed {config.get('seed')}: {model.failure_message}")
@@ -126,5 +126,5 @@ def fitted(family: str, config: Mapping[str, Any], train: Trials) -> StateModel:
 
 
 def last(parts: Iterable[Found]) -> Found:
-    """All that such a function finds, for who waits for the end."""
+    """Return the last item, which has all results."""
     return deque(parts, maxlen=1).pop()

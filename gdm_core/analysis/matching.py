@@ -1,7 +1,7 @@
-"""Which fitted state gets which colour, so that colours stay with the states from one fit to the next.
+"""Colours of states that stay the same from one fit to the next.
 
-A fit numbers its states as it likes. What is drawn and exported is a fixed reordering of them: column j of the picture
-is column order[j] of the model.
+The numbers of fitted states are arbitrary. Figures and exports show them in an order: column j of a figure is column
+order[j] of the model.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ States = npt.NDArray[np.floating[Any]]
 Array = npt.NDArray[np.float32]
 
 TRUTH_WEIGHT = 0.5
-ALIKE = 18.0  # difference (OKLab x 100) at which two colours begin to be taken for each other
-MAX_SAMPLES = 6_000  # of each comparison; evenly spaced ones say as much as all of them
+ALIKE = 18.0  # difference (OKLab x 100) below which colours are easily confused
+MAX_SAMPLES = 6_000  # evenly spaced samples per comparison
 
 
 def overlap(first: States, second: States) -> npt.NDArray[np.float64]:
-    """[K1, K2] how much two states share: 1 where they are the same at all times, 0 where they never meet."""
+    """Return the cosine similarity [K1, K2] of states over time."""
     stride = -(-len(first) // MAX_SAMPLES) or 1
     a = np.nan_to_num(np.asarray(first[::stride], np.float64))  # [t, K1]
     b = np.nan_to_num(np.asarray(second[::stride], np.float64))  # [t, K2]
@@ -32,10 +32,9 @@ def overlap(first: States, second: States) -> npt.NDArray[np.float64]:
 
 
 def match(states: States, references: Sequence[tuple[States, float]]) -> Order:
-    """The order in which `states` [T, K] look most like the references (states [T, any number], weight).
+    """Return the order in which `states` [T, K] match the references (states [T, any number], weight) best.
 
-    Without a reference (or for states that resemble nothing), states are taken in the order in which they are first
-    the strongest.
+    States without a match follow in order of appearance.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -45,7 +44,7 @@ def match(states: States, references: Sequence[tuple[States, float]]) -> Order:
         if len(reference) == len(states):
             shared = overlap(reference, states)[:n_states]
             value[: len(shared)] += weight * shared
-    # A whisper of preference settles ties the same way every time: early states first.
+    # A small preference for early states breaks ties.
     rank = np.empty(n_states)
     rank[_by_appearance(states)] = np.arange(n_states)
     places = np.arange(n_states)
@@ -54,7 +53,7 @@ def match(states: States, references: Sequence[tuple[States, float]]) -> Order:
 
 
 def _by_appearance(states: States) -> npt.NDArray[np.int64]:
-    """States in the order in which each is first the strongest; those that never are come last."""
+    """Return states by the first sample at which each is the strongest; others come last."""
     strongest = np.nan_to_num(states).argmax(axis=1)
     first = np.full(states.shape[1], len(states))
     present, at = np.unique(strongest, return_index=True)
@@ -62,41 +61,42 @@ def _by_appearance(states: States) -> npt.NDArray[np.int64]:
     return np.argsort(first, kind="stable")
 
 
-def neighbours(states: States) -> npt.NDArray[np.float64]:
-    """[K, K] how often one state follows another as the strongest, or stands beside it at the same moment; sums to 1."""
+def state_adjacency(states: States) -> npt.NDArray[np.float64]:
+    """Return how often two states follow each other or overlap [K, K]; sums to 1."""
     soft = np.nan_to_num(np.asarray(states, np.float64))
     strongest = soft.argmax(axis=1)
     n_states = soft.shape[1]
-    beside = overlap(soft, soft)
+    adjacency = overlap(soft, soft)
     follows = np.bincount(strongest[:-1] * n_states + strongest[1:], minlength=n_states**2).reshape(n_states, n_states)
-    found = follows / max(1.0, follows.sum() - np.trace(follows)) + beside / max(1e-9, beside.sum() - np.trace(beside))
+    found = follows / max(1.0, follows.sum() - np.trace(follows)) + adjacency / max(
+        1e-9, adjacency.sum() - np.trace(adjacency)
+    )
     np.fill_diagonal(found, 0)
     total: npt.NDArray[np.float64] = (found + found.T) / max(1e-9, 2 * found.sum())
     return total
 
 
-def contrasting(states: States, differences: npt.NDArray[Any]) -> Order:
-    """The order in which neighbouring states have colours that are told apart, as near to that of their appearance as
-    exchanging two states at a time leads.
+def contrasting_order(states: States, differences: npt.NDArray[Any]) -> Order:
+    """Return an order that gives adjacent states distinct colours, by swaps from the order of appearance.
 
-    differences   [n, n] between the colours of at least as many places
+    differences   [n, n] between colours, for at least K colours
     """
     order = _by_appearance(states)
-    beside = neighbours(states)
+    adjacency = state_adjacency(states)
     alike = np.exp(-((differences[: len(order), : len(order)] / ALIKE) ** 2))
     pairs = [(i, j) for j in range(len(order)) for i in range(j)]
 
-    def mixed_up(tried: npt.NDArray[np.int64]) -> float:
-        return float((beside[np.ix_(tried, tried)] * alike).sum())
+    def confusion(tried: npt.NDArray[np.int64]) -> float:
+        return float((adjacency[np.ix_(tried, tried)] * alike).sum())
 
-    cost = mixed_up(order)
+    cost = confusion(order)
     while pairs:
         trials = [np.array(order) for _ in pairs]
         for tried, (i, j) in zip(trials, pairs, strict=True):
             tried[[i, j]] = tried[[j, i]]
-        costs = [mixed_up(tried) for tried in trials]
+        costs = [confusion(tried) for tried in trials]
         best = int(np.argmin(costs))
-        if costs[best] > cost - 1e-3:  # less is not worth another number for a state
+        if costs[best] > cost - 1e-3:  # too small a gain for a change of order
             break
         order, cost = trials[best], costs[best]
     return tuple(int(state) for state in order)
@@ -108,8 +108,11 @@ def order_of(
     anchor: tuple[Array, ...] | None,
     differences: npt.NDArray[Any] | None = None,
 ) -> Order:
-    """Colours for the model's states: those of the picture before, and of the known states where there are any; else, if
-    `differences` of colours are given, so that neighbouring states differ in theirs."""
+    """Return the order of the model's states.
+
+    It matches the previous states (`anchor`) and the true states, if any; otherwise, with `differences` of colours, adjacent
+    states get distinct colours.
+    """
     states = np.concatenate(raw)
     references = []
     if anchor is not None:
@@ -117,12 +120,12 @@ def order_of(
     if truth is not None:
         references.append((np.concatenate(truth), TRUTH_WEIGHT))
     if not references and differences is not None and states.shape[1] <= len(differences):
-        return contrasting(states, differences)
+        return contrasting_order(states, differences)
     return match(states, references)
 
 
 def in_order(states: tuple[Array, ...], order: Order) -> tuple[Array, ...]:
-    """States of the model in the order of colours."""
+    """Return states in an order."""
     return tuple(part[:, list(order)] for part in states)
 
 
@@ -131,7 +134,7 @@ def inverse(order: Order) -> Order:
 
 
 def parse(text: str | None, n_states: int) -> Order | None:
-    """An order as an address holds it ("3-1-2", counted from one), or None where it is not one for `n_states` states."""
+    """Parse an order from a URL, such as "3-1-2"; None if it is not a permutation of `n_states`."""
     parts = (text or "").split("-")
     if sorted(parts) != sorted(str(k + 1) for k in range(n_states)):
         return None
@@ -139,5 +142,5 @@ def parse(text: str | None, n_states: int) -> Order | None:
 
 
 def text_of(order: Order) -> str:
-    """The order for an address."""
+    """Format an order for a URL."""
     return "-".join(str(state + 1) for state in order)

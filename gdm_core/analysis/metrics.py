@@ -1,7 +1,6 @@
-"""Honest scores: how well states match labels, how well a model reconstructs and predicts, and what it has to beat.
+"""Scores of states, reconstructions and forecasts, with their baselines.
 
-The functions here are pure and usable alone; `evaluate` runs all of them on one fitted model. What it returns has every score
-beside the lines it has to beat, and what a reader must know of them.
+`evaluate` computes all scores of a fitted model. The other functions can be used alone.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-NEIGHBOURS = 10  # of the paper's metric
+NEIGHBOURS = 10  # in the paper's metric
 HORIZON = 10
 N_PATHS = 100
-# Rows of the table: field, words. The first is the headline.
+# Rows of the table: field -> description. The first is the main score.
 STATE_ROWS = {
     "matched_accuracy": "state accuracy, matched",
     "matched_on_test": "  matched on the test trial itself",
@@ -52,16 +51,16 @@ MAX_ORIGINS = 2_000
 # ---- the record -----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class StateScores:
-    """How well states match labels on the test trials; None where a score does not apply.
+    """Agreement of states with labels on the test trials; None if a score does not apply.
 
-    matched_accuracy       headline: one-to-one matching found on train, applied to test. With another number of states
-                           than labels, `matching` is "many-to-one" and each state stands for its majority label
-    matched_on_test        the same with the matching found on the test trials, for reference
-    majority_map_accuracy  each state votes its majority training label (ties cannot matter)
-    paper_accuracy         the paper's metric: 10 nearest neighbours from soft state vectors to labels
-    paper_accuracy_hard    the same from one-hot vectors, where the neighbours are an arbitrary ten
-    balanced_accuracy, macro_f1   of the labels that the headline's map predicts
-    nmi, ari               of the largest state against the labels, no map needed
+    matched_accuracy       main score: accuracy after one-to-one matching on the training trials. If the numbers of states
+                           and labels differ, `matching` is "many-to-one" and each state predicts its majority label
+    matched_on_test        accuracy after matching on the test trials, for reference
+    majority_map_accuracy  each state predicts its majority training label
+    paper_accuracy         the paper's metric: 10 nearest neighbours from soft states to labels
+    paper_accuracy_hard    the same from one-hot states, whose nearest neighbours are arbitrary
+    balanced_accuracy, macro_f1   of the labels that matching predicts
+    nmi, ari               of the strongest state and the labels
     """
 
     matching: str | None = None
@@ -78,11 +77,11 @@ class StateScores:
 
 @dataclass(frozen=True)
 class PredictionScores:
-    """Forecasts of the test trials at horizons 1..10, each tuple one value a horizon.
+    """Scores of forecasts of the test trials; each tuple has a value for each horizon 1..10.
 
-    coverage_*       share of outcomes inside the envelope as calibrated on the training data
-    adaptive_*       the same of the envelope that learns along the test trial
-    adaptive_width   mean width of its 90 % band, relative to the calibrated one's
+    coverage_*       share of outcomes inside calibrated intervals
+    adaptive_*       share of outcomes inside adaptive intervals
+    adaptive_width   mean width of adaptive 90% intervals, relative to calibrated ones
     """
 
     forecast_r2: tuple[float, ...] = ()
@@ -98,12 +97,11 @@ class PredictionScores:
 
 @dataclass(frozen=True, kw_only=True)
 class Scores(StateScores, PredictionScores):
-    """Every score of one model on one pair of train and test trials.
+    """All scores of a model on training and test trials.
 
-    smoothed_r2_*   reconstruction: the states have seen the sample they explain; beside it each sample predicted by the
-                    one before (`persistence_smoothed_r2_*`)
-    elbo_*          nats per time step in the data's units; beside it the log-likelihood of the linear AR(1)
-    baselines       state scores of what learns no dynamics, and of the same model untrained
+    smoothed_r2_*   R² of the reconstruction from smoothed states; `persistence_smoothed_r2_*` is that of persistence
+    elbo_*          nats per time step in the units of the data; `ar1_log_likelihood_*` is that of a linear AR(1)
+    baselines       state scores of models without dynamics, and of the untrained model
     """
 
     model: str
@@ -125,12 +123,12 @@ class Scores(StateScores, PredictionScores):
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; what is not a finite number becomes None."""
+        """Return plain values for JSON; non-finite numbers become None."""
         plain: dict[str, Any] = for_json(self)
         return plain
 
     def best_baseline(self, score: str) -> tuple[str, float] | None:
-        """The best baseline of a state score: (name, value)."""
+        """Return (name, value) of the best baseline of a state score."""
         found = [(getattr(b, score), name) for name, b in self.baselines.items() if getattr(b, score) is not None]
         if not found:
             return None
@@ -138,7 +136,7 @@ class Scores(StateScores, PredictionScores):
         return name, value
 
     def to_frame(self) -> pd.DataFrame:
-        """A row for each score of states: the model's, then each baseline's."""
+        """Return the state scores of the model and of its baselines, one column each."""
         rows = {self.model: self, **self.baselines}
         return pd.DataFrame({name: {score: getattr(one, score) for score in STATE_ROWS} for name, one in rows.items()})
 
@@ -146,43 +144,42 @@ class Scores(StateScores, PredictionScores):
         return self.table()
 
     def table(self) -> str:
-        """Plain text: each score beside its line to beat."""
+        """Format each score and its best baseline as text."""
         rows: list[tuple[str, str, str]] = []
         if self.matched_on_test is not None:
             for score, words in STATE_ROWS.items():
                 best = self.best_baseline(score)
                 detail = f" ({self.matching})" if score == "matched_accuracy" else ""
-                beat = "-" if best is None else f"{best[1]:.3f}  {best[0]}"
-                rows.append((words + detail, _number(getattr(self, score)), beat))
+                baseline = "-" if best is None else f"{best[1]:.3f}  {best[0]}"
+                rows.append((words + detail, _number(getattr(self, score)), baseline))
         for side in ("train", "test"):
-            beat = f"{_number(getattr(self, f'persistence_smoothed_r2_{side}'))}  the sample before"
-            rows.append(
-                (f"smoothed R2, {side} (a reconstruction)", _number(getattr(self, f"smoothed_r2_{side}")), beat)
-            )
+            baseline = f"{_number(getattr(self, f'persistence_smoothed_r2_{side}'))}  persistence"
+            rows.append((f"R2 of reconstruction, {side}", _number(getattr(self, f"smoothed_r2_{side}")), baseline))
         for h in HORIZONS_SHOWN:
             if h <= len(self.forecast_r2):
-                lines = {"persistence": self.persistence_r2[h - 1], "linear AR(1)": self.ar1_r2[h - 1]}
-                beat = ", ".join(f"{_number(value, 4)}  {name}" for name, value in lines.items())
-                rows.append((f"forecast R2, {h} step{'s' * (h > 1)} ahead", _number(self.forecast_r2[h - 1], 4), beat))
+                forecasts = {"persistence": self.persistence_r2[h - 1], "linear AR(1)": self.ar1_r2[h - 1]}
+                baseline = ", ".join(f"{_number(value, 4)}  {name}" for name, value in forecasts.items())
+                words = f"R2 of forecast, {h} step{'s' * (h > 1)} ahead"
+                rows.append((words, _number(self.forecast_r2[h - 1], 4), baseline))
         for h in HORIZONS_SHOWN:
             if h <= len(self.coverage_90):
-                held = f"{_number(self.adaptive_50[h - 1])} / {_number(self.adaptive_90[h - 1])}"
+                covered = f"{_number(self.adaptive_50[h - 1])} / {_number(self.adaptive_90[h - 1])}"
                 fixed = f"{_number(self.coverage_50[h - 1])} / {_number(self.coverage_90[h - 1])}  as calibrated"
-                words = f"adaptive envelope holds, {h} step{'s' * (h > 1)} ahead"
-                rows.append((words, held, f"0.500 / 0.900  nominal, {fixed}"))
+                words = f"coverage of adaptive intervals, {h} step{'s' * (h > 1)} ahead"
+                rows.append((words, covered, f"0.500 / 0.900  nominal, {fixed}"))
         for side in ("train", "test"):
-            beat = f"{_number(getattr(self, f'ar1_log_likelihood_{side}'))}  linear AR(1) log-likelihood"
+            baseline = f"{_number(getattr(self, f'ar1_log_likelihood_{side}'))}  linear AR(1) log-likelihood"
             if side == "test" and self.untrained_elbo_test is not None:
-                beat += f", {_number(self.untrained_elbo_test)}  untrained"
-            rows.append((f"ELBO a time step, {side} (nats)", _number(getattr(self, f"elbo_{side}")), beat))
+                baseline += f", {_number(self.untrained_elbo_test)}  untrained"
+            rows.append((f"ELBO per time step, {side} (nats)", _number(getattr(self, f"elbo_{side}")), baseline))
         text = [self.model + (f", posterior {self.posterior}" if self.posterior else "")]
-        text += align([("", "model", "to beat"), *rows])
+        text += align([("", "model", "baselines"), *rows])
         text += [f"Note: {note}" for note in self.notes]
         return "\n".join(text)
 
 
 def align(rows: list[tuple[str, ...]]) -> list[str]:
-    """Lines of text with columns of equal width; the first column is words, the rest keep to the left as well."""
+    """Format rows as lines of text with left-aligned columns."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
@@ -191,7 +188,7 @@ def _number(value: float | None, digits: int = 3) -> str:
     return "-" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
 
 
-def notes_on(
+def collect_notes(
     train: Trials,
     test: Trials,
     known: npt.NDArray[np.int64],
@@ -199,33 +196,33 @@ def notes_on(
     n_states: int,
     has_untrained: bool,
 ) -> tuple[str, ...]:
-    """What a reader must know to read the numbers."""
+    """Return notes on missing or approximate scores."""
     notes = []
     if (truth == UNLABELLED).all():
-        notes.append("No test sample is labelled: there are no state scores.")
+        notes.append("No test sample has a label, so there are no state scores.")
     else:
         if (known == UNLABELLED).all():
-            notes.append("No training sample is labelled: scores that carry labels from train to test are missing.")
+            notes.append("No training sample has a label, so scores that predict labels are missing.")
         labels = set(np.unique(np.concatenate([known, truth])).tolist()) - {UNLABELLED}
         if len(labels) != n_states:
             notes.append(
-                f"{n_states} states for {len(labels)} labels: each state stands for its majority training label "
-                "(many-to-one), since they cannot be matched one to one."
+                f"{n_states} states for {len(labels)} labels cannot be matched one to one: each state predicts its majority "
+                "training label (many-to-one)."
             )
     if int((known != UNLABELLED).sum()) > MAX_NEIGHBOUR_SAMPLES:
-        notes.append(f"Nearest neighbours come from {MAX_NEIGHBOUR_SAMPLES:,} training samples drawn at random.")
+        notes.append(f"Nearest neighbours are among {MAX_NEIGHBOUR_SAMPLES:,} random training samples.")
     if train.n_samples > baselines.MAX_TRAINING_SAMPLES:
-        notes.append(f"k-means and the HMM learned from the first {baselines.MAX_TRAINING_SAMPLES:,} training samples.")
+        notes.append(f"k-means and the HMM use the first {baselines.MAX_TRAINING_SAMPLES:,} training samples.")
     if test.n_samples > MAX_ORIGINS:
         notes.append(f"Forecasts start from about {MAX_ORIGINS:,} evenly spaced origins.")
     if not has_untrained:
-        notes.append("No untrained control: this model family has none.")
+        notes.append("This model family has no untrained control.")
     return tuple(notes)
 
 
 # ---- states against labels ----------------------------------------------------------------------------------------
 def match_states(states: npt.ArrayLike, labels: npt.ArrayLike, n_states: int | None = None) -> IntArray:
-    """[n_states] the label of each state under the one-to-one matching that agrees most; -1 for a state left over."""
+    """Return the label of each state under the best one-to-one matching; -1 if unmatched."""
     from scipy.optimize import linear_sum_assignment
 
     counts, classes = _contingency(states, labels, n_states)
@@ -236,20 +233,20 @@ def match_states(states: npt.ArrayLike, labels: npt.ArrayLike, n_states: int | N
 
 
 def majority_map(states: npt.ArrayLike, labels: npt.ArrayLike, n_states: int | None = None) -> IntArray:
-    """[n_states] the most frequent label of each state; a state never seen takes the most frequent label of all."""
+    """Return the most frequent label of each state; unused states get the most frequent label overall."""
     counts, classes = _contingency(states, labels, n_states)
     overall = classes[counts.sum(axis=0).argmax()]
     return np.where(counts.sum(axis=1) > 0, classes[counts.argmax(axis=1)], overall).astype(np.int64)
 
 
 def mapped_accuracy(mapping: IntArray, states: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """Share of labelled samples whose state maps to their label."""
-    z, known = _labelled(states, labels)
+    """Return the share of labelled samples whose state maps to their label."""
+    z, known = _select_labelled(states, labels)
     return float((mapping[z] == known).mean())
 
 
 def matched_accuracy(states: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """Accuracy after the one-to-one matching of states to labels that agrees most on these very samples."""
+    """Return the accuracy after the best one-to-one matching of states to labels on the same samples."""
     return mapped_accuracy(match_states(states, labels), states, labels)
 
 
@@ -260,24 +257,24 @@ def paper_accuracy(
     test_labels: npt.ArrayLike,
     seed: int = 0,
 ) -> float:
-    """The paper's Inferred State Accuracy: 10 nearest neighbours from state vectors to labels, learned on train.
+    """Return the paper's Inferred State Accuracy: 10 nearest neighbours from state vectors to labels.
 
-    One-hot vectors tie by the thousand and the neighbours are then an arbitrary ten: compare `majority_map`.
-    With more than 20,000 training samples a random 20,000 of them (fixed by `seed`) are the neighbours.
+    Distances between one-hot vectors tie, so their neighbours are arbitrary; use `majority_map` instead. Of more than
+    20,000 training samples, a random 20,000 are used.
     """
     predicted, truth = neighbour_labels(train_states, train_labels, test_states, test_labels, seed)
     return float((predicted == truth).mean())
 
 
 def balanced_accuracy(predicted: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """Mean recall over the labels that occur."""
-    guess, known = _labelled(predicted, labels)
+    """Return the mean recall over the labels that occur."""
+    guess, known = _select_labelled(predicted, labels)
     return float(np.mean([(guess[known == label] == label).mean() for label in np.unique(known)]))
 
 
 def macro_f1(predicted: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """Mean F1 over the labels that occur."""
-    guess, known = _labelled(predicted, labels)
+    """Return the mean F1 over the labels that occur."""
+    guess, known = _select_labelled(predicted, labels)
     scores = []
     for label in np.unique(known):
         hit = np.sum((guess == label) & (known == label))
@@ -285,11 +282,11 @@ def macro_f1(predicted: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     return float(np.mean(scores))
 
 
-def _labelled(values: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Any, IntArray]:
-    """The samples that have a label."""
+def _select_labelled(values: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Any, IntArray]:
+    """Return the values and labels of labelled samples."""
     z, known = np.asarray(values), np.asarray(labels, dtype=np.int64)
     if known.ndim != 1 or len(z) != len(known):
-        raise DataError(f"There are {len(z)} states for labels of shape {known.shape}; expected one label a sample.")
+        raise DataError(f"There are {len(z)} states for labels of shape {known.shape}; expected one label per sample.")
     keep = known != UNLABELLED
     if not keep.any():
         raise DataError("No sample has a label (all are -1); state scores need labels.")
@@ -297,12 +294,10 @@ def _labelled(values: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Any, IntArr
 
 
 def _contingency(states: npt.ArrayLike, labels: npt.ArrayLike, n_states: int | None) -> tuple[IntArray, IntArray]:
-    """(counts [states, classes], classes)."""
-    z, known = _labelled(states, labels)
+    """Return counts [states, classes] and the classes."""
+    z, known = _select_labelled(states, labels)
     if z.ndim != 1 or not np.issubdtype(z.dtype, np.integer) or z.min() < 0:
-        raise DataError(
-            "States must be one whole number of at least 0 for each sample; take the argmax of soft states."
-        )
+        raise DataError("States must be whole numbers of at least 0, one per sample; take the argmax of soft states.")
     size = int(z.max()) + 1 if n_states is None else n_states
     if z.max() >= size:
         raise DataError(f"State {int(z.max())} occurs but n_states is {size}.")
@@ -315,10 +310,10 @@ def _contingency(states: npt.ArrayLike, labels: npt.ArrayLike, n_states: int | N
 def neighbour_labels(
     train: npt.ArrayLike, train_labels: npt.ArrayLike, test: npt.ArrayLike, test_labels: npt.ArrayLike, seed: int
 ) -> tuple[IntArray, IntArray]:
-    """(predicted, true) labels of the labelled test samples."""
+    """Return predicted and true labels of the labelled test samples."""
     from sklearn.neighbors import KNeighborsClassifier
 
-    (x, known), (x_test, truth) = _labelled(train, train_labels), _labelled(test, test_labels)
+    (x, known), (x_test, truth) = _select_labelled(train, train_labels), _select_labelled(test, test_labels)
     if x.ndim != 2 or x_test.ndim != 2 or x.shape[1] != x_test.shape[1]:
         raise DataError(
             f"State vectors have shapes {x.shape} and {x_test.shape}; expected [time, states] with equal states."
@@ -327,7 +322,7 @@ def neighbour_labels(
         chosen = np.random.default_rng(seed).choice(len(x), MAX_NEIGHBOUR_SAMPLES, replace=False)
         x, known = x[chosen], known[chosen]
     classifier = KNeighborsClassifier(min(NEIGHBOURS, len(x))).fit(x, known)
-    # Equal vectors get equal answers: asking once each is the whole cost of one-hot states.
+    # One-hot vectors repeat; predict each distinct one once.
     if np.isin(x_test, (0, 1)).all():
         distinct, where = np.unique(x_test, axis=0, return_inverse=True)
         return classifier.predict(distinct)[where.ravel()], truth
@@ -341,7 +336,7 @@ def state_scores(
     test_labels: npt.ArrayLike,
     seed: int = 0,
 ) -> StateScores:
-    """Every state score of soft states [T, K]. What needs training labels is None where there are none."""
+    """Return the state scores of soft states [T, K]; scores that need training labels are None without."""
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
     soft, soft_test = np.asarray(train_states, np.float64), np.asarray(test_states, np.float64)
@@ -350,7 +345,7 @@ def state_scores(
     hard, hard_test = soft.argmax(axis=1), soft_test.argmax(axis=1)
     labels = np.unique(np.concatenate([known, truth]))
     one_to_one = n_states == np.sum(labels != UNLABELLED)
-    z, seen = _labelled(hard_test, truth)
+    z, seen = _select_labelled(hard_test, truth)
     on_test = (match_states if one_to_one else majority_map)(hard_test, truth, n_states)
     scores = StateScores(
         matching="one-to-one" if one_to_one else "many-to-one",
@@ -378,10 +373,7 @@ def state_scores(
 
 # ---- observations -------------------------------------------------------------------------------------------------
 def r2(y: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
-    """1 - squared error / squared distance from each channel's mean, pooled over channels; missing entries do not count.
-
-    NaN where nothing can be compared or the data never moves.
-    """
+    """Return R² pooled over channels, without missing entries; NaN without variance."""
     truth, guess = np.asarray(y, np.float64), np.asarray(predicted, np.float64)
     if truth.shape != guess.shape:
         raise DataError(f"Observations have shape {truth.shape} but predictions {guess.shape}.")
@@ -395,13 +387,13 @@ def r2(y: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
 
 
 def persistence(y: npt.ArrayLike) -> Array:
-    """[T, N] each sample predicted by the last value seen before it; NaN for the first."""
+    """Predict each sample by the last observed value [T, N]; NaN for the first."""
     carried = carried_forward(np.asarray(y), np.nan)
     return np.concatenate([np.full_like(carried[:1], np.nan), carried[:-1]])
 
 
 def prediction_scores(model: StateModel, train: Trials, test: Trials, seed: int = 0) -> PredictionScores:
-    """Forecasts of the test trials from at most 2,000 origins, beside persistence and the linear AR(1) from the same."""
+    """Score forecasts of the test trials from at most 2,000 origins, with persistence and a linear AR(1)."""
     linear = baselines.LinearAR.fit(train)
     first = model.min_samples - 1
     stride = max(1, -(-test.n_samples // MAX_ORIGINS))
@@ -431,17 +423,17 @@ def prediction_scores(model: StateModel, train: Trials, test: Trials, seed: int 
 
     weight = np.array(weights, np.float64)  # [trials, H]
     total = weight.sum(axis=0)
-    held = np.einsum("ilh,ih->lh", np.array(shares, np.float64), weight) / np.where(total > 0, total, np.nan)
+    covered = np.einsum("ilh,ih->lh", np.array(shares, np.float64), weight) / np.where(total > 0, total, np.nan)
     calibrated, learned = np.array(widths, np.float64).sum(axis=0)  # [H, N]
     moving = (calibrated > 0).all(axis=0)
     return PredictionScores(
         forecast_r2=per_horizon(means),
         persistence_r2=per_horizon(last),
         ar1_r2=per_horizon(rolled),
-        coverage_50=tuple(held[0].tolist()),
-        coverage_90=tuple(held[1].tolist()),
-        adaptive_50=tuple(held[2].tolist()),
-        adaptive_90=tuple(held[3].tolist()),
+        coverage_50=tuple(covered[0].tolist()),
+        coverage_90=tuple(covered[1].tolist()),
+        adaptive_50=tuple(covered[2].tolist()),
+        adaptive_90=tuple(covered[3].tolist()),
         adaptive_width=tuple((learned[:, moving] / calibrated[:, moving]).mean(axis=1).tolist())
         if moving.any()
         else (),
@@ -449,13 +441,13 @@ def prediction_scores(model: StateModel, train: Trials, test: Trials, seed: int 
     )
 
 
-# ---- everything ---------------------------------------------------------------------------------------------------
+# ---- all scores ---------------------------------------------------------------------------------------------------
 def evaluate(model: StateModel, train: TrialsLike, test: TrialsLike, seed: int = 0) -> Scores:
-    """Every score of a fitted model, each beside its baselines. State scores are None where no test sample is labelled.
+    """Return all scores of a fitted model and its baselines. State scores are None without test labels.
 
-    train   what the model was fitted to; states are matched to labels there
-    test    what is scored, with states inferred on it
-    seed    of forecasts, of baselines and of the untrained control
+    train   training trials, on which states are matched to labels
+    test    trials to score
+    seed    of forecasts, baselines and the untrained control
     """
     found: dict[str, Any] = {}
     for part in score_parts(model, train, test, seed):
@@ -463,11 +455,11 @@ def evaluate(model: StateModel, train: TrialsLike, test: TrialsLike, seed: int =
     return Scores(**found)
 
 
-PARTS = ("states", "log-likelihood", "what has to be beaten", "the next ten steps", "fitted trials")
+PARTS = ("states", "log-likelihood", "baselines", "forecasts", "reconstruction")
 
 
 def score_parts(model: StateModel, train: TrialsLike, test: TrialsLike, seed: int = 0) -> Iterator[dict[str, Any]]:
-    """The fields of `Scores`, a few at a time: PARTS says what. Forecasts take most of the time, and come late."""
+    """Yield the fields of `Scores` in the order of PARTS; forecasts take most of the time."""
     ours, theirs = as_trials(train), as_trials(test)
     known, truth = (np.concatenate(labels_of(side)) for side in (ours, theirs))
     soft, soft_test = _soft_states(model, ours), _soft_states(model, theirs)
@@ -479,7 +471,7 @@ def score_parts(model: StateModel, train: TrialsLike, test: TrialsLike, seed: in
         "n_states": soft.shape[1],
         "n_train": ours.n_samples,
         "n_test": theirs.n_samples,
-        "notes": notes_on(ours, theirs, known, truth, soft.shape[1], untrained is not None),
+        "notes": collect_notes(ours, theirs, known, truth, soft.shape[1], untrained is not None),
     }
     linear = baselines.LinearAR.fit(ours)
     yield {
@@ -505,14 +497,14 @@ def score_parts(model: StateModel, train: TrialsLike, test: TrialsLike, seed: in
 
 
 def state_accuracy(model: StateModel, train: Trials, test: Trials) -> dict[str, float]:
-    """Two accuracies and nothing slower, for sweeps over many fits."""
+    """Return two accuracies that are fast enough for sweeps."""
     known, truth = (np.concatenate(labels_of(side)) for side in (train, test))
     soft, soft_test = (np.concatenate(model.predict_proba(side)) for side in (train, test))
     return accuracies(soft, known, soft_test, truth)
 
 
 def accuracies(soft: Any, known: IntArray, soft_test: Any, truth: IntArray) -> dict[str, float]:
-    """The same of soft states [T, K] on either side."""
+    """Return the accuracies of `state_accuracy` from soft states [T, K]."""
     mapping = majority_map(soft.argmax(axis=1), known, soft.shape[1])
     return {
         "paper_accuracy": paper_accuracy(soft, known, soft_test, truth),
@@ -521,24 +513,24 @@ def accuracies(soft: Any, known: IntArray, soft_test: Any, truth: IntArray) -> d
 
 
 def state_baselines(train: Trials, test: Trials, n_states: int, seed: int = 0) -> dict[str, StateScores]:
-    """State scores of what learns no dynamics: majority class, k-means, Gaussian HMM, 10 neighbours, on place and step."""
+    """Return state scores of the majority class, and of k-means, a Gaussian HMM and 10-NN on positions and steps."""
     known, truth = (np.concatenate(labels_of(side)) for side in (train, test))
     lines: dict[str, StateScores] = {}
     labelled = bool((known != UNLABELLED).any())
     if labelled:
         constant = majority_map(np.zeros(len(known), np.int64), known)[0]
-        lines["majority class"] = _supervised(np.full(len(truth), constant), truth, constant=True)
-    for method, on, rows, rows_test in baselines.lines(train, test, n_states, seed):
+        lines["majority class"] = _score_labels(np.full(len(truth), constant), truth, constant=True)
+    for method, on, rows, rows_test in baselines.fit_baselines(train, test, n_states, seed):
         if method != baselines.NEIGHBOURS:
             lines[f"{method} on {on}"] = state_scores(rows, known, rows_test, truth, seed)
         elif labelled:
-            lines[f"{method} on {on}"] = _supervised(*neighbour_labels(rows, known, rows_test, truth, seed))
+            lines[f"{method} on {on}"] = _score_labels(*neighbour_labels(rows, known, rows_test, truth, seed))
     return lines
 
 
-def _supervised(predicted: IntArray, truth: IntArray, constant: bool = False) -> StateScores:
-    """Scores of predicted labels. A constant guess is also a (one-state) clustering, so it has every accuracy."""
-    guess, seen = _labelled(predicted, truth)
+def _score_labels(predicted: IntArray, truth: IntArray, constant: bool = False) -> StateScores:
+    """Return scores of predicted labels; a constant prediction counts as one state and has every accuracy."""
+    guess, seen = _select_labelled(predicted, truth)
     accuracy = float((guess == seen).mean())
     return StateScores(
         matched_accuracy=accuracy if constant else None,
@@ -556,7 +548,7 @@ def _soft_states(model: StateModel, trials: Trials) -> Array:
     soft = np.concatenate(model.predict_proba(trials)).astype(np.float64)
     if not np.isfinite(soft).all():
         raise FitError(
-            f"{model!r} gave soft states that are not finite; its fit diverged. Fit it again before scoring."
+            f"{model!r} has soft states that are not finite, because its fit diverged. Fit it again before scoring."
         )
     return soft
 
@@ -566,11 +558,11 @@ def _stacked_r2(trials: Trials, predicted: list[Any]) -> float:
 
 
 def smoothed_r2(model: StateModel, trials: Trials) -> float:
-    """R2 of what a model makes of trials whose samples it has seen."""
+    """Return the R² of the model's reconstruction."""
     return _stacked_r2(trials, model.smooth(trials))
 
 
 def _posterior_name(model: StateModel) -> str | None:
-    """Which posterior found the states: what a state means follows what it saw."""
+    """Return the name of the posterior; None if the family has one only."""
     found = getattr(model, "posterior_", None) or getattr(model.config, "posterior", None)
     return None if found is None else str(found)

@@ -1,7 +1,7 @@
-"""How far a score carries a verdict: its spread over pieces of the test trials, and what the same bouts score at other times.
+"""Uncertainty of scores: jackknife intervals over pieces of the test trials, and scores expected by chance.
 
-Neighbouring samples say the same thing twice, so samples are no measurements. Pieces are: whole trials where there are
-enough of them, else blocks that hold several of the expert's bouts. With fewer than ENOUGH pieces nothing can be said.
+Neighbouring samples are not independent, so pieces are resampled: whole trials if there are enough, otherwise blocks with
+several expert bouts each. Intervals need at least ENOUGH pieces.
 """
 
 from __future__ import annotations
@@ -22,31 +22,30 @@ BOUTS_A_BLOCK = 4
 LEAST_SAMPLES = 50
 MOST_BLOCKS = 24
 SHIFTS = 99
-SURE = 0.975  # of Student's t, on both sides
+T_LEVEL = 0.975  # quantile of Student's t for a 95% interval
 
 Counts = npt.NDArray[np.int64]  # [pieces, guessed label, true label]
 Labels = npt.NDArray[np.int64]
 
 
 def blocks(n_samples: int, wanted: int, shortest: int = SHORTEST) -> list[tuple[int, int]]:
-    """(first sample, the one after its last) of at most `wanted` blocks, about equally long and none below `shortest`
-    samples; what is shorter altogether is one block."""
+    """Return (start, end) of at most `wanted` equal blocks of at least `shortest` samples."""
     count = max(1, min(wanted, n_samples // shortest))
     return [(int(a), int(b)) for a, b in pairwise(np.linspace(0, n_samples, count + 1).astype(int))]
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """Where the test trials are cut: (trial, from, to) of each piece; `words` say what they are, `in_steps` without time."""
+    """Pieces (trial, start, end) of the test trials, with descriptions in units of time and in steps."""
 
     parts: tuple[tuple[int, int, int], ...]
     words: str
     in_steps: str = ""
 
     def counts(self, guess: Sequence[Labels], truth: Sequence[Labels]) -> Counts:
-        """[pieces, labels, labels] how often each label was guessed where each was true; unlabelled samples do not count.
+        """Return confusion matrices [pieces, guessed label, true label] of labelled samples.
 
-        Of trials beyond those in `guess`, pieces are left out.
+        Pieces of trials that are not in `guess` are left out.
         """
         size = 1 + max(int(max(np.max(z, initial=-1) for z in side)) for side in (guess, truth))
         found = []
@@ -59,8 +58,8 @@ class Pieces:
         return np.array(found, np.int64).reshape(-1, size, size)
 
 
-def cut(trials: Trials, bout: float = float("nan")) -> Pieces:
-    """Pieces of test trials whose expert's median bout is `bout` samples, NaN where nobody labelled bouts."""
+def split_pieces(trials: Trials, bout: float = float("nan")) -> Pieces:
+    """Split test trials into pieces; `bout` is the median expert bout in samples, NaN without labels."""
     if len(trials) >= ENOUGH:
         whole = f"{len(trials)} trials"
         return Pieces(tuple((i, 0, trial.n_samples) for i, trial in enumerate(trials)), whole, whole)
@@ -78,7 +77,7 @@ def cut(trials: Trials, bout: float = float("nan")) -> Pieces:
 
 
 def score(counts: Counts, name: str) -> float:
-    """macro_f1, balanced_accuracy or accuracy of all pieces in `counts` together; NaN where nothing is labelled."""
+    """Return macro_f1, balanced_accuracy or accuracy over all pieces; NaN without labels."""
     table = np.asarray(counts, float).reshape(-1, *np.shape(counts)[-2:]).sum(axis=0)  # [guess, truth]
     hit, true, guessed = np.diag(table), table.sum(axis=0), table.sum(axis=1)
     occurs = true > 0
@@ -94,17 +93,17 @@ def score(counts: Counts, name: str) -> float:
 
 
 def margin(ours: Counts, line: Counts | None, name: str) -> float | None:
-    """Half of the 95 % interval of ours minus the line's, by leaving out each piece in turn; None with too few pieces.
+    """Return half of the 95% jackknife interval of the difference to a baseline; None with too few pieces.
 
-    line  of the same pieces, or of the first of them; None for a line that is a number
+    line  counts of the baseline for the same pieces, or for the first of them; None for a constant baseline
     """
     n = len(ours) if line is None else min(len(ours), len(line))
     whole, theirs = np.asarray(ours[:n]), None if line is None else np.asarray(line[:n])
     return _half_width(n, lambda rows: score(whole[rows], name) - (0 if theirs is None else score(theirs[rows], name)))
 
 
-def ratio_margin(error: npt.ArrayLike, line: npt.ArrayLike, total: npt.ArrayLike) -> float | None:
-    """The same for R2: sums over each piece of our squared errors, those of the line, and the squares about the mean."""
+def r2_margin(error: npt.ArrayLike, line: npt.ArrayLike, total: npt.ArrayLike) -> float | None:
+    """Return the margin of a difference in R², from sums of squares per piece: model, baseline, total."""
     e, b, t = (np.asarray(part, float) for part in (error, line, total))
     if t.sum() <= 0:
         return None
@@ -114,26 +113,26 @@ def ratio_margin(error: npt.ArrayLike, line: npt.ArrayLike, total: npt.ArrayLike
 
 
 def _half_width(n: int, gain: Callable[[npt.NDArray[np.bool_]], float]) -> float | None:
-    """Of a gain, from what it is with each of `n` pieces left out in turn; None with too few of them."""
+    """Return half of the 95% jackknife interval of `gain` over `n` pieces; None with too few."""
     from scipy.stats import t
 
     if n < ENOUGH:
         return None
     gains = np.array([gain(rows) for rows in ~np.eye(n, dtype=bool)])
-    return float(t.ppf(SURE, n - 1) * np.sqrt((n - 1) / n * np.square(gains - gains.mean()).sum()))
+    return float(t.ppf(T_LEVEL, n - 1) * np.sqrt((n - 1) / n * np.square(gains - gains.mean()).sum()))
 
 
-def shifted(guess: Sequence[Labels], truth: Sequence[Labels], name: str, seed: int = 0) -> float:
-    """What 95 of 100 shifts in time of the same guesses stay below: bouts as long, that have nothing to do with the labels.
+def chance_score(guess: Sequence[Labels], truth: Sequence[Labels], name: str, seed: int = 0) -> float:
+    """Return the 95% quantile of the score under random circular shifts of the guesses.
 
-    Each trial is turned in a circle by a random part of its length, so that only when bouts happen is lost.
+    Shifts keep the lengths of bouts and remove their relation to the labels.
     """
     rng = np.random.default_rng(seed)
     pieces = Pieces(tuple((i, 0, len(z)) for i, z in enumerate(truth)), "")
     found = []
     for _ in range(SHIFTS):
-        turned = [
+        rolled = [
             np.roll(z, int(rng.integers(len(z) // 10, max(len(z) - len(z) // 10, len(z) // 10 + 1)))) for z in guess
         ]
-        found.append(score(pieces.counts(turned, truth), name))
+        found.append(score(pieces.counts(rolled, truth), name))
     return float(np.quantile(found, 0.95))

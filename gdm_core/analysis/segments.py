@@ -1,5 +1,4 @@
-"""Which states a part of a recording is made of: segments, as the paper's figure says it (by presence, in order, sized by weight),
-and places of a lap, driver by driver, with how far they lie apart."""
+"""States in segments of a recording, and differences between drivers along a lap."""
 
 from __future__ import annotations
 
@@ -18,7 +17,12 @@ from gdm_core.trials import Trials
 
 @dataclass(frozen=True)
 class Part:
-    """One state in one segment. Presence: share of samples in which it has weight. Weight: its mean share."""
+    """One state in one segment.
+
+    presence   share of samples in which the state has weight
+    weight     its mean proportion
+    main       whether its presence passes the main threshold
+    """
 
     state: int
     presence: float
@@ -35,9 +39,9 @@ def composition(
     presence: float = 0.2,
     complementary: float = 0.05,
 ) -> list[list[Part]]:
-    """The states of each segment that hold more than `weight` in more than `presence` of its samples, most present first.
+    """Return the states of each segment, most present first.
 
-    Those that only pass `complementary` follow, marked as not main.
+    A main state has more than `weight` in more than `presence` of the samples; others need more than `complementary`.
     """
     soft, where = np.asarray(states, np.float64), np.asarray(segment, np.int64)
     if len(soft) != len(where):
@@ -63,11 +67,11 @@ def composition(
 def drivers_along_lap(
     model_bytes: bytes, stations: Sequence[npt.NDArray[np.int64]], n_stations: int, *drivers: Trials
 ) -> npt.NDArray[np.float32]:
-    """[drivers, 2, 2, n_stations, K] mean states at each station of the lap: of the driver and of the first one, on the laps
-    that both drove, odd ones and even ones.
+    """Return mean states [drivers, 2, 2, n_stations, K] at stations of the lap; NaN without samples.
 
-    The model is applied as it is: its posterior reads the states off each driver's laps. `stations` says for every
-    sample of a driver where on the lap it lies; NaN where no sample lies.
+    The second axis is the driver and the first driver, on their common laps; the third is odd and even laps.
+
+    stations   station of each sample of each driver
     """
     model = model_from_bytes(model_bytes).uncorrected()
     read = []
@@ -94,19 +98,18 @@ def _means(soft: npt.NDArray[Any], where: npt.NDArray[np.int64], n_stations: int
     return ratio(total, count[:, None])
 
 
-def unlikeness(profiles: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """([drivers, stations] how far each driver's states lie from the first one's, [drivers, stations] the same by chance).
+def driver_distances(profiles: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return each driver's distance to the first driver [drivers, stations], and the distance expected by chance.
 
-    profiles   [drivers, 2, 2, stations, K] as `drivers_along_lap` gives them
+    The distance is half the absolute difference of mean states, from 0 to 1. The chance level comes from the difference
+    between odd and even laps of each driver.
 
-    The distance is the share of states that would have to change, from 0 to 1. By chance: what the means of the two
-    stray from what they would be over many laps, told from odd laps against even laps of each, which differ by nothing
-    but the lap. Who drove few laps strays further.
+    profiles   [drivers, 2, 2, stations, K] from `drivers_along_lap`
     """
     halves = np.asarray(profiles, np.float64)  # [D, 2, 2, stations, K]
     whole = halves.mean(axis=2)  # [D, 2, stations, K]
     apart = 0.5 * np.abs(whole[:, 0] - whole[:, 1]).sum(axis=-1)
-    # Halves are noisier than wholes: scaled to them.
+    # Halves are noisier than wholes, hence the factor.
     chance = np.hypot(*np.moveaxis(0.25 * np.abs(halves[:, :, 0] - halves[:, :, 1]).sum(axis=-1), 1, 0))
     missing = ~np.isfinite(halves).all(axis=(1, 2, 4))
     apart[missing], chance[missing] = np.nan, np.nan

@@ -1,4 +1,4 @@
-"""Soft states and bouts as tables: what the command line, every export and every exported script write."""
+"""Tables of soft states and bouts, for the command line and exports."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from gdm_core.analysis.bouts import stays
+from gdm_core.analysis.bouts import find_bouts
 from gdm_core.errors import DataError
 from gdm_core.maths.gaps import running_sum
 from gdm_core.trials import Trial, loses_detail
 
-TIMES = ("time", "Start (s)", "Stop (s)", "Duration (s)")  # written to the microsecond, however late they are
+TIMES = ("time", "Start (s)", "Stop (s)", "Duration (s)")  # always written to the microsecond
 
-NO_SUBJECT = "No focal subject"  # as BORIS calls it
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a cell begins with that spreadsheets take for one
+NO_SUBJECT = "No focal subject"  # the term of BORIS
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # first characters of cells that spreadsheets evaluate
 
 
-def entropy_of(states: npt.ArrayLike) -> npt.NDArray[np.float32]:
-    """[T] entropy of each soft state, from 0 (one state alone) to 1 (all alike).
+def state_entropy(states: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """Return the entropy [T] of soft states, from 0 (one certain state) to 1 (all equally likely).
 
     states   [T, K] soft states
     """
@@ -34,12 +34,12 @@ def entropy_of(states: npt.ArrayLike) -> npt.NDArray[np.float32]:
 
 
 def states_table(states: npt.ArrayLike, trial: Trial) -> pd.DataFrame:
-    """time, p_1 .. p_K, state (from 1; the strongest), entropy (0 one state alone, 1 all alike).
+    """Return a table with time, p_1 .. p_K, state (the strongest, from 1) and entropy (0 to 1).
 
-    Where samples have no observation at all, `observed` is False and the model inferred their states.
+    If samples have no observation at all, a column `observed` marks them as False.
 
     states   [T, K] soft states
-    trial    that they belong to
+    trial    their trial
     """
     soft = np.asarray(states)
     if soft.ndim != 2 or len(soft) != trial.n_samples:
@@ -50,7 +50,7 @@ def states_table(states: npt.ArrayLike, trial: Trial) -> pd.DataFrame:
     for k in range(soft.shape[1]):
         table[f"p_{k + 1}"] = soft[:, k]
     table["state"] = soft.argmax(axis=1) + 1
-    table["entropy"] = entropy_of(soft)
+    table["entropy"] = state_entropy(soft)
     observed = np.asarray(np.isfinite(trial.y).any(axis=1))
     if not observed.all():
         table["observed"] = observed
@@ -67,23 +67,22 @@ def bouts_table(
     subject: str = "",
     unit: str = "s",
 ) -> pd.DataFrame:
-    """One row for each uninterrupted stay, stop excluded, in the columns of a tabular export of BORIS.
+    """Return one row per bout, stop exclusive, in the columns of a tabular export of BORIS.
 
-    Times are on the recording's clock, and so are frames. Where samples have no time (`unit` "step") they are counted,
-    and columns say so.
+    Times and frames are on the clock of the recording. With `unit` "step", columns count samples instead.
 
-    states        [T, K] soft states; the share of a bout's own state in it is among the columns
-    trial         that they belong to
-    names         of the states
-    bouts         [T] the state of each moment, the strongest one if not given
-    observation   what BORIS calls so: the recording, which a trial may be a part of
-    subject       whom the states are about
+    states        [T, K] soft states; "Mean share" is the mean proportion of the bout's state
+    trial         their trial
+    names         names of the states
+    bouts         [T] state of each sample; by default the strongest
+    observation   name of the recording; by default that of the trial
+    subject       name of the animal
     unit          "s" or "step"
     """
     soft = np.asarray(states)
     labels = soft.argmax(axis=1) if bouts is None else np.asarray(bouts)
     shown = list(names) if names else [f"S{k + 1}" for k in range(soft.shape[1])]
-    starts, stops = stays(labels).T
+    starts, stops = find_bouts(labels).T
     state = labels[starts]
     cumulative = running_sum(soft)
     share = (cumulative[stops, state] - cumulative[starts, state]) / (stops - starts)
@@ -113,18 +112,17 @@ def bouts_table(
 
 
 def first_frame(trial: Trial) -> int:
-    """Which frame of the recording a trial begins with, counted from 0.
+    """Return the frame of the recording at which a trial begins, from 0.
 
-    trial   that is, or is a part of, a recording
+    trial   a recording, or a part of one
     """
     return round(trial.start_seconds * trial.rate_hz)
 
 
 def csv(table: pd.DataFrame) -> bytes:
-    """A table as CSV. Seven digits are enough for shares and features, but not for a time hours into a recording, nor
-    for a small walk far from zero.
+    """Return a table as CSV, with seven digits, or more for times and columns that need them.
 
-    table   to be written
+    table   the table
     """
     times = {name: table[name].round(6).astype(str) for name in TIMES if name in table}
     fine = {
@@ -142,7 +140,7 @@ def csv(table: pd.DataFrame) -> bytes:
 
 
 def harmless(value: Any) -> Any:
-    """Text that a spreadsheet would run as a formula, with a mark before it: names may come from an address or a file.
+    """Prefix text that a spreadsheet would run as a formula with an apostrophe.
 
     value   a cell or the name of a column
     """

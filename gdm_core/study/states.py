@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from gdm_core.analysis.bouts import stays
+from gdm_core.analysis.bouts import find_bouts
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.maths.gaps import ratio
 from gdm_core.study.sheet import RECORDING, Sheet, did_you_mean, format_list
@@ -125,7 +125,7 @@ class Counts:
         """Arrays (recording, index into `states`, first sample, length) over the bouts of all recordings."""
         parts = []
         for row, one in enumerate(self.recordings):
-            first, after = stays(one.labels).T
+            first, after = find_bouts(one.labels).T
             state = one.labels[first]
             place = np.searchsorted(self.states, state)
             parts.append(np.stack([np.full(len(state), row), place, first, after - first])[:, state >= 0])

@@ -38,7 +38,7 @@ def add_label(commands: Any) -> None:
 def label(options: argparse.Namespace) -> int:
     """Fit a model and a label model to the labelled recordings, then label all recordings."""
     from datasets import cohort_files
-    from gdm_core.analysis.bouts import stays
+    from gdm_core.analysis.bouts import find_bouts
     from gdm_core.labels import LabelModel, propose, unfamiliar_message
     from gdm_core.models.gdm.model import GDM
     from gdm_core.trials import Trials
@@ -74,7 +74,7 @@ def label(options: argparse.Namespace) -> int:
                 "labelled_seconds": float((part >= 0).sum()) / trial.rate_hz,
                 "shares": dict(zip(names, proba.mean(axis=0).tolist(), strict=True)),
                 "confidence": float(proba.max(axis=1).mean()),
-                "bouts": len(stays(predicted)),
+                "bouts": len(find_bouts(predicted)),
                 "warning": warning,
             }
         )

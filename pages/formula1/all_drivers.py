@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from datasets.formula1 import Session
-from gdm_core.analysis.segments import drivers_along_lap, unlikeness
+from gdm_core.analysis.segments import driver_distances, drivers_along_lap
 from gdm_core.errors import GdmError
 from gdm_studio.plot.figures.base import names_of, numbered
 from pages.formula1 import data, state_names
@@ -120,7 +120,7 @@ def with_states(
 
     profiles   [drivers, 2, 2, stations, K] of `codes`, as `drivers_along_lap` returns them
     """
-    apart, chance = (100 * pd.DataFrame(values).mean(axis=1).to_numpy() for values in unlikeness(profiles))
+    apart, chance = (100 * pd.DataFrame(values).mean(axis=1).to_numpy() for values in driver_distances(profiles))
     style = np.sqrt(np.clip(apart**2 - chance**2, 0, None))  # both stray independently
     known: dict[str, Mapping[str, Any]] = {}
     for code, profile, differs in zip(codes, profiles, style, strict=True):

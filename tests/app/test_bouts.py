@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gdm_core.analysis.bouts import BoutRule, like_expert, median_bout, smoothed, without_short
+from gdm_core.analysis.bouts import BoutRule, like_expert, median_bout, remove_short_bouts, smooth_states
 from gdm_core.errors import ConfigError
 from pages.lab import naming
 from pages.lab.naming import OTHERS, LabelNames, arrange
@@ -17,21 +17,21 @@ from tests.support.page import opened
 # ---- bouts --------------------------------------------------------------------------------------------------------
 def test_smoothing_is_a_centred_moving_average():
     soft = np.random.default_rng(0).dirichlet(np.ones(3), 40).astype(np.float32)
-    found = smoothed(soft, 5)
+    found = smooth_states(soft, 5)
     for t in (0, 1, 20, 38, 39):
         np.testing.assert_allclose(found[t], soft[max(0, t - 2) : t + 3].mean(axis=0), atol=1e-6)
-    np.testing.assert_array_equal(smoothed(soft, 1), soft)
+    np.testing.assert_array_equal(smooth_states(soft, 1), soft)
 
 
 def test_short_bouts_are_removed_and_long_ones_kept():
     z = np.repeat([0, 1, 0, 2, 1, 2], [20, 3, 15, 2, 4, 30])
-    found = without_short(z, 10)
+    found = remove_short_bouts(z, 10)
     lengths = np.diff(np.flatnonzero(np.r_[True, np.diff(found) != 0, True]))
     assert lengths.min() >= 10
     assert (found[:18] == 0).all()
     assert (found[-30:] == 2).all()
-    np.testing.assert_array_equal(without_short(z, 1), z)
-    assert (without_short(np.tile([0, 1, 1], 5), 9) == 1).all()
+    np.testing.assert_array_equal(remove_short_bouts(z, 1), z)
+    assert (remove_short_bouts(np.tile([0, 1, 1], 5), 9) == 1).all()
 
 
 def test_negative_smoothing_raises_config_error():

@@ -50,7 +50,7 @@ def test_neighbouring_states_get_distinct_colours():
     lap = np.repeat([0, 6, 7, 1, 2, 3, 4, 5], 25)
     states = _soft(np.tile(lap, 4), 8)
     differences = palette.DIFFERENCES
-    order = matching.contrasting(states, differences)
+    order = matching.contrasting_order(states, differences)
     assert sorted(order) == list(range(8))
     colour = {state: place for place, state in enumerate(order)}
 
@@ -63,7 +63,7 @@ def test_neighbouring_states_get_distinct_colours():
     assert least(colour) > 19
     assert matching.order_of((states,), None, None, differences) == order
     assert matching.order_of((states,), None, (states,), differences) == tuple(range(8)), "earlier colours are kept"
-    assert matching.contrasting(states[:, :1], differences) == (0,)
+    assert matching.contrasting_order(states[:, :1], differences) == (0,)
 
 
 def test_refit_keeps_colours(engine, live):

@@ -24,7 +24,7 @@ from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
 from gdm_core.units import STEPS
 from gdm_studio.plot import figures, palette
-from gdm_studio.plot.figures import entropy_of
+from gdm_studio.plot.figures import state_entropy
 from pages.lab import Dataset
 from pages.lab.export import files_of
 from pages.ui import exports, legend
@@ -59,7 +59,7 @@ def test_states_csv_and_parquet_are_equal():
     np.testing.assert_allclose(table["time"], [0, 0.5, 1, 1.5])
     np.testing.assert_allclose(table[["p_1", "p_2", "p_3"]], STATES, atol=1e-6)
     np.testing.assert_array_equal(table["state"], [1, 1, 2, 1])
-    np.testing.assert_allclose(table["entropy"], entropy_of(STATES), atol=1e-6)
+    np.testing.assert_allclose(table["entropy"], state_entropy(STATES), atol=1e-6)
     other = pd.read_parquet(file("States (Parquet)", TRIAL))
     assert list(other.columns) == list(table.columns)
     np.testing.assert_array_equal(other[["p_1", "p_2", "p_3"]].to_numpy(np.float32), STATES)

@@ -128,7 +128,7 @@ def test_entropy_ignores_unused_colours(view):
     table = export.named_states(here)
     mean = float(table["entropy"].mean())
     assert f"on average {mean:.2f}." in made.entropy(here)["alt"]
-    assert mean == pytest.approx(float(figures.entropy_of(view.read().states).mean()), abs=1e-6)
+    assert mean == pytest.approx(float(figures.state_entropy(view.read().states).mean()), abs=1e-6)
     shares = made.shares(here)
     assert shares["alt"].startswith("Stacked shares of 3 states")
     assert [trace["name"] for trace in shares["data"]] == ["S1", "S2", "S3"]

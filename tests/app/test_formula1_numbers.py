@@ -11,7 +11,7 @@ import pytest
 from datasets import formula1
 from datasets.formula1 import LapClock
 from gdm_core.analysis.metrics import evaluate, state_accuracy
-from gdm_core.analysis.segments import composition, drivers_along_lap, unlikeness
+from gdm_core.analysis.segments import composition, driver_distances, drivers_along_lap
 from gdm_core.errors import DataError
 from gdm_studio.plot.figures.base import untyped
 from pages.formula1 import (
@@ -134,7 +134,7 @@ def test_unlike_driver_is_found_where_it_differs():
     profiles = np.stack([np.stack([np.stack([base, base])] * 2)] * 3).astype(np.float32)  # [D, 2, 2, stations, K]
     profiles[2, 0, :, 12:18] = profiles[2, 0, :, 12:18][..., ::-1]
     profiles[1, 0, 0, 5] = np.nan
-    apart, chance = unlikeness(profiles)
+    apart, chance = driver_distances(profiles)
     assert np.nanmax(apart[1]) == 0
     assert np.isnan(apart[1, 5])
     assert apart[2, 12:18].max() > 0.1
@@ -155,7 +155,7 @@ def test_few_laps_do_not_make_a_driver_unlike():
 
     first = seen(style, 50)
     profiles = np.stack([[one, first] for one in (first, seen(style, 50), seen(other, 50), seen(style, 2))])
-    apart, chance = unlikeness(profiles)
+    apart, chance = driver_distances(profiles)
     assert apart[3].mean() > apart[2].mean(), "the largest distance is that of the retired driver"
     assert chance[3].mean() > 3 * chance[1].mean()
     silent = profiles.astype(np.float32)

@@ -137,8 +137,8 @@ def test_more_states_than_labels_map_many_to_one():
     [
         ([0, 1], [0, 1, 1], "There are 2 states for labels of shape"),
         ([0, 1], [-1, -1], "No sample has a label"),
-        ([0.5, 1.0], [0, 1], "States must be one whole number"),
-        ([-1, 1], [0, 1], "States must be one whole number"),
+        ([0.5, 1.0], [0, 1], "States must be whole numbers"),
+        ([-1, 1], [0, 1], "States must be whole numbers"),
         ([[1, 0], [0, 1]], [0, 1], "take the argmax"),
     ],
 )
@@ -312,7 +312,7 @@ def test_unlabelled_data_has_no_state_scores(fitted, short):
     assert found.matched_accuracy is found.paper_accuracy is found.nmi is found.matching is None
     assert not found.baselines
     assert found.smoothed_r2_test > 0.9
-    assert "No test sample is labelled" in found.table()
+    assert "No test sample has a label" in found.table()
     json.dumps(found.to_dict(), allow_nan=False)
 
 
@@ -322,7 +322,7 @@ def test_partly_labelled_trials_are_scored(fitted, short):
     found = metrics.evaluate(fitted, bare, test)
     assert found.matched_accuracy is None
     assert found.matched_on_test > 0.6
-    assert any("No training sample is labelled" in note for note in found.notes)
+    assert any("No training sample has a label" in note for note in found.notes)
     mixed = metrics.evaluate(fitted, Trials((train, bare)), Trials((test, dataclasses.replace(test, labels=None))))
     whole = metrics.evaluate(fitted, train, test)
     assert mixed.matched_accuracy == whole.matched_accuracy

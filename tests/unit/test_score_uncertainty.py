@@ -23,15 +23,15 @@ def stays(n: int, length: int, kinds: int, seed: int) -> np.ndarray:
 
 
 def test_few_trials_are_cut_into_blocks_of_bouts():
-    assert score_uncertainty.cut(trials(*[200] * 6)).words == "6 trials"
-    cut = score_uncertainty.cut(trials(1000, 500), bout=20)
+    assert score_uncertainty.split_pieces(trials(*[200] * 6)).words == "6 trials"
+    cut = score_uncertainty.split_pieces(trials(1000, 500), bout=20)
     assert cut.parts[0] == (0, 0, 83)
     assert sum(stop - start for _, start, stop in cut.parts) == 1500
     assert min(stop - start for _, start, stop in cut.parts) >= score_uncertainty.BOUTS_A_BLOCK * 20
     assert "blocks of about 8 s" in cut.words
-    assert score_uncertainty.cut(trials(20_000, rate=1 / 60)).words == "23 blocks of about 13.9 h"
-    assert len(score_uncertainty.cut(trials(160)).parts) < score_uncertainty.ENOUGH
-    assert len(score_uncertainty.cut(trials(1952), bout=150).parts) < score_uncertainty.ENOUGH
+    assert score_uncertainty.split_pieces(trials(20_000, rate=1 / 60)).words == "23 blocks of about 13.9 h"
+    assert len(score_uncertainty.split_pieces(trials(160)).parts) < score_uncertainty.ENOUGH
+    assert len(score_uncertainty.split_pieces(trials(1952), bout=150).parts) < score_uncertainty.ENOUGH
 
 
 def test_scores_from_counts_equal_sample_scores():
@@ -39,7 +39,7 @@ def test_scores_from_counts_equal_sample_scores():
 
     guess, truth = stays(900, 5, 3, 1), stays(900, 9, 4, 2)
     truth[:50] = -1
-    cut = score_uncertainty.cut(trials(900), 3)
+    cut = score_uncertainty.split_pieces(trials(900), 3)
     counts = cut.counts([guess], [truth])
     assert counts.shape == (len(cut.parts), 4, 4)
     assert score_uncertainty.score(counts, "macro_f1") == pytest.approx(macro_f1(guess, truth))
@@ -62,9 +62,9 @@ def test_margin_of_a_mean_is_students_t():
 def test_margin_of_r2_needs_enough_pieces():
     error, line, total = np.arange(1.0, 9), np.full(8, 9.0), np.full(8, 20.0)
     expected = student.ppf(0.975, 7) * ((line - error) / 20).std(ddof=1) / np.sqrt(8)
-    assert score_uncertainty.ratio_margin(error, line, total) == pytest.approx(expected)
-    assert score_uncertainty.ratio_margin(error[:5], line[:5], total[:5]) is None
-    assert score_uncertainty.ratio_margin(error, line, np.zeros(8)) is None
+    assert score_uncertainty.r2_margin(error, line, total) == pytest.approx(expected)
+    assert score_uncertainty.r2_margin(error[:5], line[:5], total[:5]) is None
+    assert score_uncertainty.r2_margin(error, line, np.zeros(8)) is None
 
 
 def test_shifted_bouts_control_false_alarms():
@@ -72,10 +72,10 @@ def test_shifted_bouts_control_false_alarms():
     close = [np.where(np.random.default_rng(9).random(2000) < 0.8, z, (z + 1) % 3) for z in truth]
     pieces = score_uncertainty.Pieces(((0, 0, 2000), (1, 0, 2000)), "")
     score = score_uncertainty.score(pieces.counts(close, truth), "macro_f1")
-    assert score > score_uncertainty.shifted(close, truth, "macro_f1") + 0.2
+    assert score > score_uncertainty.chance_score(close, truth, "macro_f1") + 0.2
     above = 0
     for seed in range(40):
         other = [stays(2000, 40, 3, 100 + 2 * seed + i) for i in range(2)]
-        line = score_uncertainty.shifted(other, truth, "macro_f1", seed)
+        line = score_uncertainty.chance_score(other, truth, "macro_f1", seed)
         above += score_uncertainty.score(pieces.counts(other, truth), "macro_f1") > line
     assert above <= 6  # 2 are expected; p(more than 6) = .005

@@ -1,6 +1,6 @@
 """Pure functions from arrays to figures, for pages and notebooks."""
 
-from gdm_core.analysis.tables import entropy_of as entropy_of
+from gdm_core.analysis.tables import state_entropy as state_entropy
 from gdm_studio.plot.figures.base import Figure as Figure
 from gdm_studio.plot.figures.base import names_of as names_of
 from gdm_studio.plot.figures.base import note as note

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis.bouts import runs
-from gdm_core.analysis.tables import entropy_of
+from gdm_core.analysis.tables import state_entropy
 from gdm_core.errors import DataError
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import (
@@ -293,7 +293,7 @@ def entropy_strip(
     caption: str = "Entropy of the states: 0 if one state is certain, 1 if all are equally likely.",
 ) -> Figure:
     """Draw the entropy of soft states [T, K] over time."""
-    entropy = entropy_of(states)
+    entropy = state_entropy(states)
     values, width, window = _average(np.asarray(states), entropy, step, unit)
     x = start + step * (np.arange(len(values)) * width + (width - 1) / 2)
     look: Dict = {"fill": "tozeroy", "fillcolor": "$band", "line": {"width": 1, "color": "$accent"}}

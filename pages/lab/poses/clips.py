@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.components.v2 import component
 
 from datasets.keypoints import KeypointTable
-from gdm_core.analysis.bouts import stays
+from gdm_core.analysis.bouts import find_bouts
 from gdm_studio.plot import palette
 from pages.lab.decoded import Decoded
 from pages.lab.poses import player
@@ -87,7 +87,7 @@ def choose(where: list[npt.NDArray[np.bool_]], view: View, most: int) -> list[St
 
 def _longest(view: View, index: int, part: npt.NDArray[np.bool_]) -> Iterator[Stretch]:
     rate = view.dataset.recording(index).rate_hz
-    bouts = [(stop - start, start) for start, stop in stays(part.astype(np.int64)).tolist() if part[start]]
+    bouts = [(stop - start, start) for start, stop in find_bouts(part.astype(np.int64)).tolist() if part[start]]
     for length, start in sorted(bouts, reverse=True):
         if length < max(2, SHORTEST_S * rate):
             return
