@@ -96,7 +96,7 @@ def write_nascar() -> None:
 
 
 def make_nascar() -> Card:
-    """Write the first results of the NASCAR lab and return a card of the soft track."""
+    """Write the lab's first results and return a card of the soft track."""
     write_nascar()
     found = shipped.load("nascar-soft")
     assert found is not None
@@ -120,7 +120,7 @@ def make_nascar() -> Card:
 
 
 def make_formula1() -> Card:
-    """Write the first result of Formula 1, fitted to the winner, and return a card of the fifth driver."""
+    """Write the page's first result and return a card of the fifth driver."""
     session = formula1.simulate_race(laps.FIRST_CIRCUIT)
     codes = session.codes[0], session.codes[laps.FIFTH]
     looked = laps.Observation("racing", laps.CAR_CHANNELS)

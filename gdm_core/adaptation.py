@@ -36,7 +36,7 @@ class Adaptation:
     table: Array
 
     def factors(self, at: npt.ArrayLike) -> Array:
-        """Return factors [levels, A, H, N] of intervals issued at the samples `at`, from past outcomes only."""
+        """Return factors [levels, A, H, N] for the samples `at`, from past outcomes only."""
         ahead = np.arange(1, self.table.shape[1] + 1)
         found: Array = np.exp(self.table[_count_known(self.origins, np.atleast_1d(at), ahead), ahead - 1])
         return np.moveaxis(found, 2, 0)
@@ -108,5 +108,5 @@ def scale_intervals(predicted: Forecast, factors: Array) -> Forecast:
 def _count_known(
     origins: npt.NDArray[np.int64], at: npt.NDArray[np.int64], ahead: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Return how many `origins` [A, H] have their outcome `ahead` steps later known at the samples `at`."""
+    """Count the `origins` [A, H] whose outcomes at `ahead` are known at the samples `at`."""
     return np.searchsorted(origins, at[:, None] - ahead, side="right")

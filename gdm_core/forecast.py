@@ -119,7 +119,7 @@ def forecast(
     min_samples: int,
     calibration: Calibration | None,
 ) -> Forecast:
-    """Return a calibrated forecast of a trial [T, N]; NaN for origins with fewer than `min_samples` samples."""
+    """Return a calibrated forecast of a trial [T, N]; NaN before `min_samples` samples."""
     if horizon < 1:
         raise ConfigError(f"horizon is {horizon}; it must be at least 1.")
     if n_paths < 2:

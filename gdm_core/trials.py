@@ -346,7 +346,7 @@ def as_trials(data: TrialsLike) -> Trials:
 
 
 def is_single(data: TrialsLike) -> bool:
-    """Return whether `data` is one recording, for which functions return one array and not a list."""
+    """Return whether `data` is one recording, so results are not lists."""
     if isinstance(data, Trials):
         return False
     if isinstance(data, list | tuple):

@@ -44,7 +44,7 @@ def unit_for(seconds: float, counted: str = "s") -> Unit:
 
 
 def dwell_unit(typical: float, page: Unit) -> Unit:
-    """Return the unit for dwell times: `page`, or a smaller unit if the `typical` seconds are less than half of it."""
+    """Return `page`, or a smaller unit if `typical` seconds are short for it."""
     if page in (SECONDS, STEPS) or not np.isfinite(typical):
         return page
     smaller = [SECONDS, *(unit for _, unit in _LONGER_UNITS if unit.seconds <= page.seconds)]

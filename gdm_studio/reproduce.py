@@ -90,7 +90,7 @@ def load_trials(task: Task) -> tuple[Trial, Trial]:
 
 
 def run(task: Task) -> ComparisonRun:
-    """Fit and score on one core. States of the test trial are inferred from the test trial."""
+    """Fit and score on one core."""
     train, test = load_trials(task)
     model = build(task.model, N_STATES, N_LATENT, task.seed)
     with one_thread(), one_torch_thread():
@@ -105,7 +105,7 @@ def run(task: Task) -> ComparisonRun:
 def run_tasks(
     work: Sequence[Task], engine: Engine | None = None, progress: Callable[[int, int], None] | None = None
 ) -> list[ComparisonRun]:
-    """Run tasks in order, in this process or on an engine; never cached, because times are measured."""
+    """Run tasks in order, without a cache because times are measured."""
     from gdm_core.engine.grid import Grid
 
     cells = {"/".join(map(str, astuple(task))): (task,) for task in work}

@@ -37,7 +37,7 @@ def steps(y: Array) -> Array:
 
 
 def features(train: Trials, test: Trials) -> dict[str, tuple[list[Array], list[Array]]]:
-    """Return two principal components of positions and of steps: {"position", "steps"} -> (train, test), per trial.
+    """Return two principal components of "position" and "steps": name -> (train, test), per trial.
 
     Components are fitted to the training trials. Channels are not standardised, which would amplify noisy channels and
     weaken the baselines.
@@ -110,7 +110,7 @@ class GaussianHMM:
     def fit(
         cls, rows: Array, starts: npt.NDArray[np.int64], guess: npt.NDArray[np.int64], n_states: int
     ) -> GaussianHMM:
-        """Run EM from hard states `guess` [T]; `starts` are the first rows of sequences, including 0."""
+        """Run EM from hard states `guess` [T]; sequences begin at the rows `starts`."""
         hard = np.eye(n_states)[guess]  # [T, K]
         after = np.delete(np.arange(len(rows)), starts)
         counts = hard[after - 1].T @ hard[after]
@@ -193,12 +193,12 @@ class LinearAR:
         return np.stack(path, axis=1)
 
     def forecast(self, y: npt.NDArray[Any], at: IntArray, horizon: int) -> Array:
-        """Predict [O, H, N] from the samples `at` of a trial; unobserved channels start at their mean."""
+        """Predict [O, H, N] from the samples `at`; unobserved channels start at their mean."""
         now = carried_forward(y, np.nan)[at]
         return self.predict(np.where(np.isfinite(now), now, self.center), horizon)
 
     def log_likelihood(self, trials: Trials) -> float | None:
-        """Return nats per time step in the units of the data; None if values are missing."""
+        """Return nats per time step, in data units; None if values are missing."""
         total = 0.0
         for trial in trials:
             if not np.isfinite(trial.y).all():

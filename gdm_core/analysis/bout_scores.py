@@ -62,7 +62,7 @@ def measure(
 def _measure_parts(
     model_bytes: bytes, train: Trials, test: Trials, smooth_s: float, shortest_s: float, seed: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield scores of states first, then with the variance explained, which needs another pass over the trials."""
+    """Yield scores of states, then add the variance explained."""
     model = model_from_bytes(model_bytes)
     rule = BoutRule(smooth_s, shortest_s)
     soft = [np.asarray(s, np.float32) for s in model.predict_proba(train)]
@@ -237,7 +237,7 @@ def _score_guess(guess: Any, nearest: Any, truth: Any, constant: int) -> dict[st
 def _neighbour_labels(
     states: Any, labels: Any, soft_test: list[Any], truth: list[Any], seed: int
 ) -> list[npt.NDArray[np.int64]]:
-    """Predict labels of the test trials by ten nearest neighbours of soft states, as in the paper."""
+    """Predict test labels by ten nearest neighbours of soft states, as in the paper."""
     joined, seen = np.concatenate(soft_test), np.concatenate(truth)
     found = np.full(len(seen), UNLABELLED, np.int64)
     found[seen != UNLABELLED] = neighbour_labels(states, labels, joined, seen, seed)[0]
@@ -245,7 +245,7 @@ def _neighbour_labels(
 
 
 def baselines(train: Trials, test: Trials, n_states: int, seed: int = 0) -> dict[str, dict[str, Any]]:
-    """Return scores of baselines on the same pieces; long data are cut to their first trials."""
+    """Return scores of baselines on the same pieces; long data are truncated."""
     if min(_count_behaviours(labels_of(test)), _count_behaviours(labels_of(train))) < 2:
         return {}
     pieces = score_uncertainty.split_pieces(test, median_bout(labels_of(test)))

@@ -37,7 +37,7 @@ class BoutRule:
 
     @property
     def plain(self) -> bool:
-        """Whether the rule changes nothing."""
+        """True if the rule changes nothing."""
         return self.smooth_s == 0 and self.shortest_s == 0
 
     def soft(self, states: Soft, rate_hz: float) -> npt.NDArray[np.float32]:
@@ -61,7 +61,7 @@ class BoutRule:
 def like_expert(
     parts: list[npt.NDArray[Any]], rate_hz: float, *, longest: float = LONGEST_S, unit: float = 0.1
 ) -> BoutRule | None:
-    """Return a rule with both times at half of the expert's median bout; None without labels.
+    """Return a rule with times of half the expert's median bout; None without labels.
 
     parts     labels of the training trials
     rate_hz   samples per second
@@ -144,7 +144,7 @@ def find_bouts(labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
 
 
 def transition_shares(labels: npt.ArrayLike, n_states: int) -> npt.NDArray[np.float64]:
-    """Return the share [K, K] of bouts in each state (row) followed by each other state; NaN without transitions.
+    """Return transition shares [K, K] between bouts; NaN in rows without transitions.
 
     labels     [T] state of each sample, negative if unknown
     n_states   number of states (K)

@@ -93,7 +93,7 @@ class Cell:
 
 # ---- measuring one fit ----------------------------------------------------------------------------------------------
 def split_blocks(test: Trials) -> list[npt.NDArray[np.int64]]:
-    """Return the samples of each block, numbered over the concatenated trials; no block spans two trials."""
+    """Return the samples of each block over the concatenated trials."""
     total, begin, found = test.n_samples, 0, []
     for trial in test:
         wanted = max(1, round(N_BLOCKS * trial.n_samples / total))
@@ -108,7 +108,7 @@ def split_blocks(test: Trials) -> list[npt.NDArray[np.int64]]:
 
 
 def fit_cell(family: str, setting: Mapping[str, Any], train: Trials, test: Trials) -> dict[str, Any]:
-    """Fit one setting, seed included, and return its Cell on the test trials as plain values."""
+    """Fit one setting and return its Cell on the test trials as plain values."""
     model = fitted(family, setting, train)
     soft = np.concatenate(model.predict_proba(test)).astype(np.float64)
     stride = max(1, -(-len(soft) // MAX_SHOWN))
@@ -148,7 +148,7 @@ def fit_cell(family: str, setting: Mapping[str, Any], train: Trials, test: Trial
 
 
 def measure_baselines(train: Trials, test: Trials, n_states: int) -> dict[str, Any]:
-    """Measure baselines without states or dynamics in the same blocks: name -> Cell as plain values."""
+    """Measure baselines in the same blocks; return name -> Cell as plain values."""
     found = {
         "stands still": Cell(_predict_blocks(test, _predict_last_value)),
         "linear AR(1)": Cell(_predict_blocks(test, _fit_autoregression(train))),
@@ -169,7 +169,7 @@ def _predict_last_value(trial: Trial, at: npt.NDArray[np.int64]) -> Predicted:
 
 
 def _fit_autoregression(train: Trials) -> Predict:
-    """Return the forecasts of one autoregression, with the sd of its errors on the fitted trials."""
+    """Return a forecast function of an autoregression fitted to `train`."""
     linear = baselines.LinearAR.fit(train)
     errors = [
         outcomes(trial.y, (at := np.arange(trial.n_samples - 1)), 1)[:, 0] - linear.forecast(trial.y, at, 1)[:, 0]
@@ -186,7 +186,7 @@ def _fit_autoregression(train: Trials) -> Predict:
 
 
 def _predict_blocks(test: Trials, predict: Predict, first: int = 0) -> dict[str, tuple[float, ...]]:
-    """Return, for each block, the R² of predictions and the Gaussian log density of the next sample.
+    """Return R² and the log density of the next sample for each block.
 
     R² is relative to the variance over all test trials. The density uses the predicted mean and sd alone, so it compares
     models with different likelihoods.
@@ -228,7 +228,7 @@ def _predict_blocks(test: Trials, predict: Predict, first: int = 0) -> dict[str,
 def _agreement(
     fitted: Array, known: npt.NDArray[Any], soft: Array, truth: npt.NDArray[Any], blocks: list[npt.NDArray[np.int64]]
 ) -> tuple[float, ...]:
-    """Return the accuracy of the strongest state in each block; states are matched to labels on the fitted trials."""
+    """Return the accuracy in each block, with states matched to labels on training trials."""
     n_states, labels = soft.shape[1], set(np.unique(np.concatenate([known, truth])).tolist()) - {UNLABELLED}
     name = match_states if n_states == len(labels) else majority_map
     right = (name(fitted.argmax(axis=1), known, n_states)[soft.argmax(axis=1)] == truth).astype(np.float64)
@@ -293,13 +293,13 @@ class Verdict:
 
     @property
     def basis(self) -> str:
-        """What the intervals are based on."""
+        """Blocks and seeds behind the intervals."""
         seeds = f" and {self.n_seeds} seeds" if self.n_seeds > 1 else ", one seed each"
         return f"{100 * CONFIDENCE:.0f}% intervals over {self.n_blocks} blocks of the test trials{seeds}, corrected for all pairs"
 
 
 def verdict(measure: str, values: Mapping[str, Sequence[Sequence[float]]]) -> Verdict:
-    """Compare tables [seeds, blocks] of one measure. Blocks that are NaN in any table are left out."""
+    """Compare tables [seeds, blocks] of one measure, without blocks that are NaN."""
     tables = {name: np.asarray(rows, np.float64) for name, rows in values.items() if len(rows)}
     sizes = {table.shape[1] for table in tables.values()}
     if len(sizes) > 1:
@@ -343,7 +343,7 @@ def _difference(first: str, second: str, a: Array, b: Array, n_pairs: int) -> Di
 # ---- comparing fits moment by moment --------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Consensus:
-    """Mean states [T, K] of several fits, and their mean distance `apart` [T] from it (0 to 1)."""
+    """Mean states [T, K] of several fits, and their mean distance `apart` [T]."""
 
     states: States
     apart: Shares
@@ -355,7 +355,7 @@ class Consensus:
 
 
 def match_columns(states: States, reference: States) -> States:
-    """Return `states` [T, K] in the matching columns of `reference` [T, R]; states without a match come last."""
+    """Return `states` [T, K] in the matching columns of `reference` [T, R]."""
     from scipy.optimize import linear_sum_assignment
 
     if len(states) != len(reference):
@@ -369,7 +369,7 @@ def match_columns(states: States, reference: States) -> States:
 
 
 def distance(first: States, second: States) -> Shares:
-    """Return the share [T] of the weight that two fits put into different states, after matching them."""
+    """Return the share [T] of weight in different states after matching."""
     moved = match_columns(second, first)
     padded = np.zeros_like(moved)
     padded[:, : first.shape[1]] = first
@@ -378,7 +378,7 @@ def distance(first: States, second: States) -> Shares:
 
 
 def find_consensus(fits: Sequence[States]) -> Consensus:
-    """Return the consensus of fits with the same K, matched to the fit that is nearest to all others."""
+    """Return the consensus of fits with the same K."""
     if not fits:
         raise DataError("A consensus needs at least one fit.")
     if len({fit.shape for fit in fits}) > 1:
@@ -390,6 +390,6 @@ def find_consensus(fits: Sequence[States]) -> Consensus:
 
 
 def find_disagreements(apart: Shares, least: float = APART, shortest: int = 3) -> list[tuple[int, int]]:
-    """Return the spans (first, end) in which two fits disagree, the largest disagreement first."""
+    """Return the spans (start, end) in which two fits disagree, the largest first."""
     found = [(a, b) for a, b in find_bouts(apart >= least).tolist() if apart[a] >= least and b - a >= shortest]
     return sorted(found, key=lambda span: -float(apart[span[0] : span[1]].sum()))

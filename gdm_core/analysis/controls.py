@@ -46,7 +46,7 @@ def accuracy_controls(
 
 
 def supervised_controls(train: Trials, test: Trials, seed: int = 0) -> dict[str, float]:
-    """Return the test accuracy of a random forest and of a decision tree; {} without labels.
+    """Return the test accuracy of two supervised classifiers; {} without labels.
 
     train, test   training and test trials
     seed          of the classifiers

@@ -28,7 +28,7 @@ SPREADS = 3.0  # half-width of one-step intervals, in standard deviations
 
 @dataclass(frozen=True)
 class IntervalCoverage:
-    """Coverage of the 50% (`half`) and 90% (`nine_tenths`) intervals over a trial, at each horizon [H]."""
+    """Coverage [H] of 50% (`half`) and 90% (`nine_tenths`) intervals over a trial."""
 
     half: Array
     nine_tenths: Array
@@ -36,7 +36,7 @@ class IntervalCoverage:
 
 @dataclass(frozen=True, eq=False)
 class Envelope:
-    """Forecast from one sample of a trial, and the coverage of such forecasts over the trial.
+    """Forecast from one sample, and the coverage of forecasts over its trial.
 
     adaptive             whether the intervals are adaptive or as calibrated
     mean, lower90, ...   [H, N] for the steps after `origin`
@@ -103,7 +103,7 @@ def _measure_coverage(bands: Forecast, trial: Trial) -> IntervalCoverage:
 def next_ranges(
     family: str, setting: Mapping[str, Any], train: Trials, test: Trials, channel: int = 0, moments: int = 300
 ) -> dict[str, Any]:
-    """Fit a model and predict the first `moments` samples of the test trial one step ahead; return plain values."""
+    """Fit a model and predict the test trial one step ahead; return plain values."""
     model = fitted(family, setting, train)
     trial = test[0]
     at = np.arange(model.min_samples - 1, min(trial.n_samples - 1, moments))
@@ -124,7 +124,7 @@ def next_ranges(
 # ---- next states over the plane -------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class PlaneMap:
-    """Probabilities [H, W, K] of the next state over the plane, at xs [W] and ys [H]."""
+    """Probabilities [H, W, K] of the next state at xs [W] and ys [H]."""
 
     xs: Array
     ys: Array
@@ -133,7 +133,7 @@ class PlaneMap:
 
 
 def plane_map(model_bytes: bytes, trial: Trial) -> PlaneMap:
-    """Return the probabilities of the next state over the plane, in the model's order of states.
+    """Return probabilities of the next state over the plane, in the model's order.
 
     A least-squares map turns positions into observations, for which the model's transition predicts the next state, averaged
     over current states. For models whose transition ignores observations, the result is the mean soft state nearby.
@@ -167,7 +167,7 @@ def plane_map(model_bytes: bytes, trial: Trial) -> PlaneMap:
 def _nearby(
     where: npt.NDArray[np.float64], soft: npt.NDArray[np.float64], grid: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """Return the mean soft state [G, K] of the twelve samples nearest to each grid point."""
+    """Return the mean soft state [G, K] of the samples nearest to each point."""
     from scipy.spatial import cKDTree
 
     _, index = cKDTree(where).query(grid, k=min(12, len(where)))

@@ -113,7 +113,7 @@ def score_parts(model_bytes: bytes, train: Trials, test: Trials, seed: int = 0) 
 
 
 def under_way(parts: Sequence[str], done: int) -> Found:
-    """Return the name and number of the next part for a progress display; {} when done."""
+    """Return the name and number of the next part; {} when done."""
     return {"under_way": [parts[done], done, len(parts)]} if done < len(parts) else {}
 
 

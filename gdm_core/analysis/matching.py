@@ -32,7 +32,7 @@ def overlap(first: States, second: States) -> npt.NDArray[np.float64]:
 
 
 def match(states: States, references: Sequence[tuple[States, float]]) -> Order:
-    """Return the order in which `states` [T, K] match the references (states [T, any number], weight) best.
+    """Return the order in which `states` [T, K] match the references (states, weight) best.
 
     States without a match follow in order of appearance.
     """
@@ -77,7 +77,7 @@ def state_adjacency(states: States) -> npt.NDArray[np.float64]:
 
 
 def contrasting_order(states: States, differences: npt.NDArray[Any]) -> Order:
-    """Return an order that gives adjacent states distinct colours, by swaps from the order of appearance.
+    """Return an order that gives adjacent states distinct colours.
 
     differences   [n, n] between colours, for at least K colours
     """
@@ -134,7 +134,7 @@ def inverse(order: Order) -> Order:
 
 
 def parse(text: str | None, n_states: int) -> Order | None:
-    """Parse an order from a URL, such as "3-1-2"; None if it is not a permutation of `n_states`."""
+    """Parse an order from a URL, such as "3-1-2"; None if invalid."""
     parts = (text or "").split("-")
     if sorted(parts) != sorted(str(k + 1) for k in range(n_states)):
         return None

@@ -51,7 +51,7 @@ MAX_ORIGINS = 2_000
 # ---- the record -----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class StateScores:
-    """Agreement of states with labels on the test trials; None if a score does not apply.
+    """Agreement of states with test labels; None if a score does not apply.
 
     matched_accuracy       main score: accuracy after one-to-one matching on the training trials. If the numbers of states
                            and labels differ, `matching` is "many-to-one" and each state predicts its majority label
@@ -77,7 +77,7 @@ class StateScores:
 
 @dataclass(frozen=True)
 class PredictionScores:
-    """Scores of forecasts of the test trials; each tuple has a value for each horizon 1..10.
+    """Scores of forecasts of the test trials, at the horizons 1..10.
 
     coverage_*       share of outcomes inside calibrated intervals
     adaptive_*       share of outcomes inside adaptive intervals
@@ -233,7 +233,7 @@ def match_states(states: npt.ArrayLike, labels: npt.ArrayLike, n_states: int | N
 
 
 def majority_map(states: npt.ArrayLike, labels: npt.ArrayLike, n_states: int | None = None) -> IntArray:
-    """Return the most frequent label of each state; unused states get the most frequent label overall."""
+    """Return the most frequent label of each state; unused states get the overall one."""
     counts, classes = _contingency(states, labels, n_states)
     overall = classes[counts.sum(axis=0).argmax()]
     return np.where(counts.sum(axis=1) > 0, classes[counts.argmax(axis=1)], overall).astype(np.int64)
@@ -246,7 +246,7 @@ def mapped_accuracy(mapping: IntArray, states: npt.ArrayLike, labels: npt.ArrayL
 
 
 def matched_accuracy(states: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """Return the accuracy after the best one-to-one matching of states to labels on the same samples."""
+    """Return the accuracy after matching states to labels on the same samples."""
     return mapped_accuracy(match_states(states, labels), states, labels)
 
 
@@ -336,7 +336,7 @@ def state_scores(
     test_labels: npt.ArrayLike,
     seed: int = 0,
 ) -> StateScores:
-    """Return the state scores of soft states [T, K]; scores that need training labels are None without."""
+    """Return state scores of soft states [T, K]; some need training labels."""
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
     soft, soft_test = np.asarray(train_states, np.float64), np.asarray(test_states, np.float64)
@@ -393,7 +393,7 @@ def persistence(y: npt.ArrayLike) -> Array:
 
 
 def prediction_scores(model: StateModel, train: Trials, test: Trials, seed: int = 0) -> PredictionScores:
-    """Score forecasts of the test trials from at most 2,000 origins, with persistence and a linear AR(1)."""
+    """Score forecasts of the test trials, persistence and a linear AR(1)."""
     linear = baselines.LinearAR.fit(train)
     first = model.min_samples - 1
     stride = max(1, -(-test.n_samples // MAX_ORIGINS))
@@ -443,7 +443,7 @@ def prediction_scores(model: StateModel, train: Trials, test: Trials, seed: int 
 
 # ---- all scores ---------------------------------------------------------------------------------------------------
 def evaluate(model: StateModel, train: TrialsLike, test: TrialsLike, seed: int = 0) -> Scores:
-    """Return all scores of a fitted model and its baselines. State scores are None without test labels.
+    """Return all scores of a fitted model and its baselines.
 
     train   training trials, on which states are matched to labels
     test    trials to score
@@ -459,7 +459,7 @@ PARTS = ("states", "log-likelihood", "baselines", "forecasts", "reconstruction")
 
 
 def score_parts(model: StateModel, train: TrialsLike, test: TrialsLike, seed: int = 0) -> Iterator[dict[str, Any]]:
-    """Yield the fields of `Scores` in the order of PARTS; forecasts take most of the time."""
+    """Yield the fields of `Scores` in the order of PARTS."""
     ours, theirs = as_trials(train), as_trials(test)
     known, truth = (np.concatenate(labels_of(side)) for side in (ours, theirs))
     soft, soft_test = _soft_states(model, ours), _soft_states(model, theirs)
@@ -513,7 +513,7 @@ def accuracies(soft: Any, known: IntArray, soft_test: Any, truth: IntArray) -> d
 
 
 def state_baselines(train: Trials, test: Trials, n_states: int, seed: int = 0) -> dict[str, StateScores]:
-    """Return state scores of the majority class, and of k-means, a Gaussian HMM and 10-NN on positions and steps."""
+    """Return state scores of baselines without dynamics, on positions and on steps."""
     known, truth = (np.concatenate(labels_of(side)) for side in (train, test))
     lines: dict[str, StateScores] = {}
     labelled = bool((known != UNLABELLED).any())
@@ -529,7 +529,7 @@ def state_baselines(train: Trials, test: Trials, n_states: int, seed: int = 0) -
 
 
 def _score_labels(predicted: IntArray, truth: IntArray, constant: bool = False) -> StateScores:
-    """Return scores of predicted labels; a constant prediction counts as one state and has every accuracy."""
+    """Return scores of predicted labels; a constant prediction also counts as one state."""
     guess, seen = _select_labelled(predicted, truth)
     accuracy = float((guess == seen).mean())
     return StateScores(

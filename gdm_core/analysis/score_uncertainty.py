@@ -36,7 +36,7 @@ def blocks(n_samples: int, wanted: int, shortest: int = SHORTEST) -> list[tuple[
 
 @dataclass(frozen=True)
 class Pieces:
-    """Pieces (trial, start, end) of the test trials, with descriptions in units of time and in steps."""
+    """Pieces (trial, start, end) of the test trials, described in time and in steps."""
 
     parts: tuple[tuple[int, int, int], ...]
     words: str
@@ -59,7 +59,7 @@ class Pieces:
 
 
 def split_pieces(trials: Trials, bout: float = float("nan")) -> Pieces:
-    """Split test trials into pieces; `bout` is the median expert bout in samples, NaN without labels."""
+    """Split test trials into pieces, given the median expert bout in samples or NaN."""
     if len(trials) >= ENOUGH:
         whole = f"{len(trials)} trials"
         return Pieces(tuple((i, 0, trial.n_samples) for i, trial in enumerate(trials)), whole, whole)
@@ -93,7 +93,7 @@ def score(counts: Counts, name: str) -> float:
 
 
 def margin(ours: Counts, line: Counts | None, name: str) -> float | None:
-    """Return half of the 95% jackknife interval of the difference to a baseline; None with too few pieces.
+    """Return half of the 95% jackknife interval of the difference to a baseline.
 
     line  counts of the baseline for the same pieces, or for the first of them; None for a constant baseline
     """
@@ -103,7 +103,7 @@ def margin(ours: Counts, line: Counts | None, name: str) -> float | None:
 
 
 def r2_margin(error: npt.ArrayLike, line: npt.ArrayLike, total: npt.ArrayLike) -> float | None:
-    """Return the margin of a difference in R², from sums of squares per piece: model, baseline, total."""
+    """Return the margin of a difference in R², from sums of squares per piece."""
     e, b, t = (np.asarray(part, float) for part in (error, line, total))
     if t.sum() <= 0:
         return None
@@ -113,7 +113,7 @@ def r2_margin(error: npt.ArrayLike, line: npt.ArrayLike, total: npt.ArrayLike) -
 
 
 def _half_width(n: int, gain: Callable[[npt.NDArray[np.bool_]], float]) -> float | None:
-    """Return half of the 95% jackknife interval of `gain` over `n` pieces; None with too few."""
+    """Return half of the 95% jackknife interval of `gain` over `n` pieces."""
     from scipy.stats import t
 
     if n < ENOUGH:

@@ -67,7 +67,7 @@ def composition(
 def drivers_along_lap(
     model_bytes: bytes, stations: Sequence[npt.NDArray[np.int64]], n_stations: int, *drivers: Trials
 ) -> npt.NDArray[np.float32]:
-    """Return mean states [drivers, 2, 2, n_stations, K] at stations of the lap; NaN without samples.
+    """Return mean states [drivers, 2, 2, n_stations, K] along the lap; NaN without samples.
 
     The second axis is the driver and the first driver, on their common laps; the third is odd and even laps.
 
@@ -99,7 +99,7 @@ def _means(soft: npt.NDArray[Any], where: npt.NDArray[np.int64], n_stations: int
 
 
 def driver_distances(profiles: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return each driver's distance to the first driver [drivers, stations], and the distance expected by chance.
+    """Return distances to the first driver [drivers, stations], and those expected by chance.
 
     The distance is half the absolute difference of mean states, from 0 to 1. The chance level comes from the difference
     between odd and even laps of each driver.

@@ -21,7 +21,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # first characters of cells that spr
 
 
 def state_entropy(states: npt.ArrayLike) -> npt.NDArray[np.float32]:
-    """Return the entropy [T] of soft states, from 0 (one certain state) to 1 (all equally likely).
+    """Return the entropy [T] of soft states, scaled to [0, 1].
 
     states   [T, K] soft states
     """
@@ -34,7 +34,7 @@ def state_entropy(states: npt.ArrayLike) -> npt.NDArray[np.float32]:
 
 
 def states_table(states: npt.ArrayLike, trial: Trial) -> pd.DataFrame:
-    """Return a table with time, p_1 .. p_K, state (the strongest, from 1) and entropy (0 to 1).
+    """Return a table with time, p_1 .. p_K, state (from 1) and entropy.
 
     If samples have no observation at all, a column `observed` marks them as False.
 
@@ -67,7 +67,7 @@ def bouts_table(
     subject: str = "",
     unit: str = "s",
 ) -> pd.DataFrame:
-    """Return one row per bout, stop exclusive, in the columns of a tabular export of BORIS.
+    """Return one row per bout in the columns of a tabular export of BORIS.
 
     Times and frames are on the clock of the recording. With `unit` "step", columns count samples instead.
 
@@ -120,7 +120,7 @@ def first_frame(trial: Trial) -> int:
 
 
 def csv(table: pd.DataFrame) -> bytes:
-    """Return a table as CSV, with seven digits, or more for times and columns that need them.
+    """Return a table as CSV with at least seven digits.
 
     table   the table
     """

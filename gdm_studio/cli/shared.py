@@ -212,7 +212,7 @@ def require_positive(**counts: int) -> None:
 
 @contextmanager
 def open_engine(label: str, total: int, jobs: int) -> Iterator[tuple[Engine | None, Callable[[int, int], None]]]:
-    """Yield an engine of `jobs` processes (None for one), and a callback that updates a progress bar."""
+    """Yield an engine of `jobs` processes (None for one) and a progress callback."""
     require_positive(jobs=jobs)
     bar = Bar(label, total)
 

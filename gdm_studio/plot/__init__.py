@@ -31,7 +31,7 @@ Theme = Literal["light", "dark"]
 
 
 def to_plotly(figure: figures.Figure, theme: Theme = "light") -> Figure:
-    """Convert a figure of the dashboard to Plotly, with its alternative text and caption in `layout.meta`.
+    """Convert a figure of the dashboard to Plotly, with its texts in `layout.meta`.
 
     figure   result of a function of `gdm_studio.plot.figures`
     theme    "light" or "dark"

@@ -120,14 +120,14 @@ def _check_states(states: npt.ArrayLike) -> Array:
 
 
 def mix(states: npt.ArrayLike) -> tuple[npt.NDArray[np.uint8], Array]:
-    """Return rgb [T, 3] and opacity [T] of soft states [T, K]; missing rows are transparent."""
+    """Return rgb [T, 3] and opacity [T] of soft states; missing rows are transparent."""
     s = _check_states(states)
     lab = np.nan_to_num(s @ _palette_oklab(s.shape[1]))  # [T, 3]
     return from_oklab(lab), np.nan_to_num(s.max(axis=1)) if len(s) else np.zeros(0, np.float32)
 
 
 def mixing_constants(n_states: int) -> dict[str, Any]:
-    """Return the constants with which the browser mixes colours: the palette in OKLab, and matrices to sRGB."""
+    """Return the palette in OKLab and matrices to sRGB, for mixing in the browser."""
     return {
         "lab": _palette_oklab(n_states).tolist(),
         "from_lab": _FROM_LAB.tolist(),
@@ -228,7 +228,7 @@ TOKENS: dict[str, dict[str, str]] = {
 
 
 def resolve(value: Any, theme: str = "light") -> Any:
-    """Return a copy of a figure, or a part of it, with theme colours filled in."""
+    """Return a copy of a figure or a part with theme colours filled in."""
     if isinstance(value, str):
         return TOKENS[theme].get(value[1:], value) if value.startswith("$") else value
     if isinstance(value, dict):

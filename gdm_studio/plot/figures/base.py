@@ -159,7 +159,7 @@ def rows_axis(names: Sequence[str], places: Sequence[Any] | None = None, **more:
 
 
 def points(mode: str, x: npt.ArrayLike, y: npt.ArrayLike, hover: str = "", **more: Any) -> Dict:
-    """Return a scatter trace in a Plotly mode; without a `hover` template it ignores the pointer."""
+    """Return a scatter trace, which ignores the pointer without a `hover` template."""
     hovering: Dict = {"hovertemplate": f"{hover}<extra></extra>"} if hover else {"hoverinfo": "skip"}
     return {"type": "scatter", "mode": mode, "x": typed(x), "y": typed(y)} | hovering | more
 
@@ -213,7 +213,7 @@ def time_cursor() -> Dict:
 
 
 def path_cursor(x: npt.ArrayLike, y: npt.ArrayLike, start: float, step: float, numbered: bool) -> Dict:
-    """Return the cursor of a path: sample i, at time start + i * step, is at (x[i], y[i]).
+    """Return the cursor of a path through (x[i], y[i]) at start + i * step.
 
     numbered  whether the custom data of each point begins with its sample number, from which a hover gets its time
     """

@@ -209,7 +209,7 @@ def heat(
 
 
 def bound(steps: Sequence[float], values: Sequence[float], *, total: int = 0, faded: bool = False) -> Figure:
-    """Draw the ELBO (nats per time step) during a fit; triangles mark values below the axis.
+    """Draw the ELBO during a fit; triangles mark values below the axis.
 
     total  number of steps of the whole fit, for the length of the axis; 0 if unknown
     faded  draw it as the curve of an earlier fit

@@ -52,7 +52,7 @@ def one_hot(labels: npt.ArrayLike, n_states: int) -> npt.NDArray[np.float32]:
 
 
 def averaged(values: npt.NDArray[Any], limit: int) -> tuple[npt.NDArray[np.float32], int]:
-    """Average `values` [T, ...] over bins to at most `limit` rows; return them and the bin width."""
+    """Average `values` [T, ...] to at most `limit` rows; return them and the bin width."""
     width = -(-len(values) // limit) if len(values) else 1
     if width == 1:
         return np.asarray(values, np.float32), 1
@@ -65,7 +65,7 @@ def averaged(values: npt.NDArray[Any], limit: int) -> tuple[npt.NDArray[np.float
 
 
 def is_flickering(states: npt.ArrayLike) -> bool:
-    """Return whether the strongest state of a long recording changes too often to draw every sample."""
+    """Return whether the strongest state changes too often to draw every sample."""
     soft = np.asarray(states)
     return len(soft) > LONG and 3 * int(np.count_nonzero(np.diff(soft.argmax(axis=1)))) > len(soft)
 
@@ -78,14 +78,14 @@ def window_length(n_samples: int, columns: int = FEW_COLUMNS) -> int:
 def _average(
     states: npt.NDArray[Any], values: npt.NDArray[Any], step: float, unit: str
 ) -> tuple[npt.NDArray[Any], int, str]:
-    """Average `values` at the resolution that suits `states`; return them, the bin width and a note."""
+    """Average `values` at a resolution for `states`; return them, the bin width and a note."""
     cells, width = averaged(values, FEW_COLUMNS if is_flickering(states) else MAX_AREA_COLUMNS)
     many = f"{width} steps" if unit == "step" else f"{width * step:.3g} {unit}"
     return cells, width, f" Averages over {many}." if width > 1 else ""
 
 
 def top_two(states: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """Return number and percentage [T, 4] of the two strongest states; 0% for a missing second."""
+    """Return numbers and percentages [T, 4] of the two strongest states."""
     percent = np.round(np.nan_to_num(states) * 100)
     at = np.arange(len(percent))
     first = percent.argmax(axis=1)
@@ -116,7 +116,7 @@ def state_strips(
     columns: int = MAX_COLUMNS,
     caption: str = "Soft states over time in mixed colours; faint means uncertain.",
 ) -> Figure:
-    """Draw strips of soft states [T, K], one for each named row, over one time axis.
+    """Draw strips of soft states [T, K] over one time axis.
 
     start, step   time of the first sample, and between samples
     ticks         (time, text) in place of numbers, such as corners

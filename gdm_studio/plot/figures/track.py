@@ -60,13 +60,13 @@ def bucket_lines(x: npt.NDArray[Any], y: npt.NDArray[Any], bucket: npt.NDArray[A
 
 
 def _hover_data(states: npt.NDArray[Any], rich: bool) -> npt.NDArray[np.uint16]:
-    """Return [T, 5] sample number, two strongest states and percentages; [T, 2] for the strongest if not rich."""
+    """Return sample numbers and two strongest states [T, 5]; [T, 2] if not rich."""
     strongest = top_two(states)[:, : 4 if rich and states.shape[1] > 1 else 2]
     return np.column_stack([np.arange(len(states)), strongest] if rich else [strongest]).astype(np.uint16)
 
 
 def _padding(x: npt.NDArray[Any], y: npt.NDArray[Any], width: float) -> Dict:
-    """Return invisible markers at the corners of a path, so Plotly does not clip lines at the edge."""
+    """Return invisible markers that keep Plotly from clipping lines at the edge."""
     across, up = ([np.nanmin(each), np.nanmax(each)] for each in (x, y))
     return points("markers", across, up, marker={"size": width + 2, "color": "$clear"})
 
@@ -104,7 +104,7 @@ def _line_traces(
 def _line_shape(
     x: npt.NDArray[Any], y: npt.NDArray[Any], visit: npt.NDArray[np.int64], colour: str, width: float
 ) -> Dict:
-    """Return the pieces of a path in one colour as a shape, which browsers update faster than a trace."""
+    """Return the pieces of a path in one colour as a shape, faster than a trace."""
     known = np.isfinite(x) & np.isfinite(y)
     span = max(float(np.ptp(x[known])), float(np.ptp(y[known])), 1e-12) if known.any() else 1.0
     digits = max(0, 4 - int(np.floor(np.log10(span))))  # 1/10,000 of the path is less than a pixel
@@ -193,7 +193,7 @@ def track(
 
 
 def repeat_channels(values: npt.ArrayLike, n_channels: int) -> npt.NDArray[np.float32]:
-    """Repeat values [T, N] for each channel, each followed by a row of NaN, as `channels` draws them."""
+    """Repeat values [T, N] for each channel, separated by rows of NaN."""
     one = np.asarray(values, np.float32)
     return np.tile(np.concatenate([one, np.full((1, one.shape[1]), np.nan, np.float32)]), (n_channels, 1))
 
@@ -210,7 +210,7 @@ def channels(
     unit: str = "step",
     caption: str = "The channels over time, in the mixed colours of the soft states.",
 ) -> Figure:
-    """Draw channels [T, N] over time, each on its own scale, coloured by `states` [T, K]."""
+    """Draw channels [T, N] over time, coloured by `states` [T, K]."""
     y = np.asarray(values, np.float32)
     if y.ndim != 2 or len(names) != y.shape[1]:
         raise DataError(f"Channels need samples [T, N] and N names; got shape {y.shape} and {len(names)} names.")
@@ -255,7 +255,7 @@ def clip_to_interior(states: npt.ArrayLike) -> npt.NDArray[np.float64]:
 def simplex_grid(
     around: npt.ArrayLike, n: int = 72
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return x [n], y [n] and soft states [n, n, 3] of a grid over the region of the soft states `around` [m, 3].
+    """Return x [n], y [n] and soft states [n, n, 3] of a grid over `around` [m, 3].
 
     Points outside the triangle have the states of its edge.
     """
