@@ -34,7 +34,7 @@ def test_command_prints_results_and_saves_the_study(tmp_path, capsys):
     assert main(["study", str(kept), "--between", "group", "--permutations", "99", "--where", "animal=animal01"]) == 2
     assert "nothing to compare" in capsys.readouterr().err
     assert main(["study", *given[:2], "--labels"]) == 2
-    assert "give --rate" in capsys.readouterr().err
+    assert "set --rate" in capsys.readouterr().err
     assert main(["study", given[0]]) == 2
     assert "add the files of its recordings" in capsys.readouterr().err
 
