@@ -55,7 +55,7 @@ def label(options: argparse.Namespace) -> int:
         raise DataError(f"{options.marks} has no labelled clips.")
     n_channels = trials.n_channels
     latent = resolve_latent(options.latent or min(6, n_channels), n_channels, train[0].name)
-    model = GDM(n_states=options.states, resolve_latent=latent, posterior="linear", seed=options.seed)
+    model = GDM(n_states=options.states, n_latent=latent, posterior="linear", seed=options.seed)
     for _ in model.fit_iter(train, calibrate=False):
         pass
     if model.failure_:

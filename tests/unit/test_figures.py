@@ -276,7 +276,7 @@ def test_invalid_plot_arguments_are_refused(forecast):
         plot.strip(STATES, theme="sepia")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="rate_hz is 0"):
         plot.strip(STATES, rate_hz=0)
-    with pytest.raises(DataError, match="origins go from 20 to 40"):
+    with pytest.raises(DataError, match="is not an origin of this forecast"):
         plot.envelope(forecast, LAP.y, origin=21)
 
 
