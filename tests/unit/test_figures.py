@@ -352,7 +352,7 @@ def test_quantising_keeps_pure_states():
 
 @pytest.mark.parametrize("n_states", [0, 13])
 def test_too_many_states_raise_config_error(n_states):
-    with pytest.raises(ConfigError, match="1 to 12"):
+    with pytest.raises(ConfigError, match="12 colours"):
         palette.colours(n_states)
 
 

@@ -73,7 +73,7 @@ def test_sweep_fits_every_combination_and_seed(laps):
     assert frame.loc[frame.n_latent == 99, "message"].str.contains("n_latent").all()
     assert str(found).startswith("4 of 8 fits\n")
     assert model.params_ == {}
-    with pytest.raises(ConfigError, match="stickyness, which ARHMM has no parameter for"):
+    with pytest.raises(ConfigError, match="ARHMM has no parameter stickyness"):
         gdm_core.sweep(model, {"stickyness": [0.1]}, *laps)
 
 
