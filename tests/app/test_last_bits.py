@@ -21,7 +21,7 @@ from tests.support.last_bits import other_last_bits
 from tests.support.page import opened
 
 KEPT = (simulator.simulate, recordings.load, laps.simulated, laps.circuit, laps.laps_of)
-KEPT_FOR_PAPER = (paper._tracks, paper._race, paper._mice)
+KEPT_FOR_PAPER = (paper._simulate_tracks, paper._simulate_race, paper._simulate_mice)
 
 
 def forget() -> None:

@@ -99,7 +99,7 @@ def test_study_is_a_function_and_a_package(laps):
     assert named.state_name(1) == "fro"
     with pytest.raises(DataError, match="Two recordings are named 'm0'"):
         gdm_core.study([trials[0], trials[0]], sheet, model)
-    with pytest.raises(DataError, match="one of these is a ndarray"):
+    with pytest.raises(DataError, match="contains a ndarray"):
         gdm_core.study([trials[0].y], sheet, model)
 
 
