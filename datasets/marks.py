@@ -68,7 +68,7 @@ class Marks:
         Raises
         ------
         DataError
-            If a mark lies outside the trials, or overlaps one with another label.
+            If a mark is outside the trials, or overlaps a mark with a different label.
         """
         names = self.names
         codes = {trial.name: np.full(trial.n_samples, UNLABELLED, np.int64) for trial in trials}

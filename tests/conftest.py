@@ -9,7 +9,7 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-# Tests on a cluster share one, and those of the package what is built and installed. As the largest group they run first.
+# Tests on a cluster share it, and package tests share the build and installation. The largest group runs first.
 LONG = ("test_engine", "test_service", "test_package")
 
 

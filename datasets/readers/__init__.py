@@ -1,1 +1,1 @@
-"""Readers of file formats: each takes a path or bytes and returns a record, or says in a DataError what is wrong."""
+"""Readers of file formats: each takes a path or bytes and returns a record, or raises DataError."""

@@ -39,7 +39,7 @@ MOST_LABELS = 500
 
 @dataclass(frozen=True)
 class Annotation:
-    """Labels [T], indices into `label_names` with -1 for unlabelled, and notes on what was left out."""
+    """Labels [T] (indices into `label_names`, -1 for unlabelled) with notes on omissions."""
 
     labels: npt.NDArray[np.int64]
     label_names: tuple[str, ...]

@@ -131,7 +131,7 @@ _UNITS = ("units", "unit", "channel_units")  # NPZ arrays of channel units
 
 @dataclass(frozen=True, eq=False)
 class TableFile:
-    """A table with notes on how it was read, and for workbooks all sheet names and the one that was read."""
+    """A table with notes on how it was read, and the sheets of a workbook."""
 
     frame: pd.DataFrame
     notes: list[str]

@@ -23,7 +23,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Occurrence:
-    """How often each state and change occurs in the compared recordings.
+    """Occurrence of each state and change in the compared recordings.
 
     bouts     [K] number of bouts
     share     [K] share of the labelled time

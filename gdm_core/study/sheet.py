@@ -40,7 +40,7 @@ _ENDING = re.compile(r"(\.(csv|tsv|txt|npz|npy|h5|hdf5|slp|xlsx|parquet|pq|gz|mp
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """One row for each recording of a study, in the order of the sheet.
+    """A study's sheet with one row per recording, in the original order.
 
     frame       columns, the recording's name first, without `exclude`
     set_aside   excluded recording -> reason

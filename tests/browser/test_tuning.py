@@ -1,4 +1,4 @@
-"""Formula 1 with an impatient user, who moves controls while earlier fits and queries are running."""
+"""Formula 1 with an impatient user: controls move while earlier fits and queries are running."""
 
 from __future__ import annotations
 

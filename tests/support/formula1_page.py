@@ -67,7 +67,7 @@ def arrange(monkeypatch: pytest.MonkeyPatch, folder: Path, race: Callable[[], Se
 
 
 def driven_by(monkeypatch: pytest.MonkeyPatch, *drivers: Driver, **more: Any) -> None:
-    """Make every loaded session one of these drivers."""
+    """Replace every loaded session by one with these drivers."""
     monkeypatch.setattr(formula1, "load_session", lambda *where, **_: ring_session(*drivers, **more))
 
 

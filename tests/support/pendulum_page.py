@@ -1,4 +1,4 @@
-"""A whole lab page for a new kind of data: two pendulums, one of which is let go now and then. See docs/architecture.md."""
+"""A complete lab page for a new kind of data: two pendulums, one released now and then. See docs/architecture.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def swing(seed, n=400, every=80):
     noise, angle = np.random.default_rng(seed).normal(0, 0.01, (n, 2)), np.zeros((n, 2))
     angle[0], speed = (1.0, 0.0), np.zeros(2)
     for t in range(1, n):
-        damping = 0.05 if (t // every) % 2 else 0.0  # a hand brakes the pendulum in every other stretch
+        damping = 0.05 if (t // every) % 2 else 0.0  # the pendulum is braked in every other stretch
         speed += -0.04 * angle[t - 1] - damping * speed
         angle[t] = angle[t - 1] + speed + noise[t]
     return np.column_stack([angle[:, 0], np.gradient(angle[:, 0])])
@@ -29,8 +29,8 @@ exec(CODE, names)  # the page and its exported script run the very same lines
 
 
 @st.cache_resource
-def recorded(seed: int) -> tuple[Trials, Trials]:
-    """(one swing to fit, another to test on)."""
+def simulate(seed: int) -> tuple[Trials, Trials]:
+    """Return a swing to fit and a swing to test on."""
 
     def trial(seed: int) -> Trials:
         y = names["swing"](seed)  # type: ignore[operator]
@@ -40,7 +40,7 @@ def recorded(seed: int) -> tuple[Trials, Trials]:
 
 
 def rows_of(found: dict) -> list[Score]:
-    """What the card shows of everything that is measured."""
+    """Return the rows of the card."""
     rows = [scores.forecast_row(found, "new swing"), scores.coverage_row(found, "new swing")]
     return scores.known([*rows, scores.bound_row(found, "new swing")])
 
@@ -48,7 +48,7 @@ def rows_of(found: dict) -> list[Score]:
 frame = shell.frame("pendulum", title="Pendulum")
 with frame.controls:
     seed = int(st.number_input("Swing (seed)", 0, 99, 0, key="swing", bind="query-params"))
-    train, test = recorded(seed)
+    train, test = simulate(seed)
     data = lab.Dataset(
         f"a pendulum that a hand brakes, swing {seed}",
         train,
@@ -61,8 +61,8 @@ with frame.controls:
 view = lab.begin(frame, data, choice)
 
 
-def drawn(now: live.FitState) -> dict[str, Panel]:
-    """The states over time."""
+def draw(now: live.FitState) -> dict[str, Panel]:
+    """Draw the states over time."""
     reading = view.read(now)
     if isinstance(reading, lab.Undecoded):
         return by_key(Picture(None, "strips", title=reading.title, note=reading.note))
@@ -72,7 +72,7 @@ def drawn(now: live.FitState) -> dict[str, Panel]:
     return by_key(Picture(made, "strips", reading.state))
 
 
-lab.picture(view, drawn)
+lab.picture(view, draw)
 lab.show_tabs(
     view,
     {

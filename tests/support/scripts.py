@@ -20,7 +20,7 @@ from tests.support.engine_requests import PATIENCE_S
 
 
 def run_script(code: str, folder: Path) -> str:
-    """Run a script in `folder` and return what it prints."""
+    """Run a script in `folder` and return its output."""
     (folder / "script.py").write_text(code)
     done = subprocess.run(
         [sys.executable, "script.py"], cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)},

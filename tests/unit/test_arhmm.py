@@ -163,7 +163,7 @@ def test_states_are_recovered():
 
 
 def test_score_is_in_the_users_units():
-    """With one state and full latents the model is a Gaussian autoregression."""
+    """The model is a Gaussian autoregression for one state and full latents."""
     y = wandering(np.random.default_rng(6), 200, 2)[0]
     model = ARHMM(n_states=1, n_latent=2).fit(y)
     p, scale = model.params_, model.scaler_.scale.astype(float)

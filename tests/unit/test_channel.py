@@ -175,7 +175,7 @@ def test_settled_fit_requests_one_script_run(fit, channel, monkeypatch):
 
 
 def test_reason_to_run_is_kept_until_the_run(monkeypatch):
-    reasons = ["answers"]  # said once, as for an answer that its asker does not know yet
+    reasons = ["answers"]  # sent once, as for a result that the page has not seen
     channel = Channel()
     channel.begin_run()
     channel.scene.live.append(LivePanels(dict, lambda: False, lambda: reasons.pop() if reasons else ""))

@@ -170,7 +170,7 @@ READ = """
 import sys
 from datasets import keypoints, tables
 for path in sys.argv[1:]:
-    print(path, flush=True)  # the last path printed is the one that crashed
+    print(path, flush=True)  # the last printed path crashed
     table = keypoints.read_any(path)
     if isinstance(table, tables.Table):
         print(table.to_trials()[0].y[:, 0].tolist())

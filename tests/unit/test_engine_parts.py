@@ -238,7 +238,7 @@ print(taken(), keep_memory(), taken())
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library, with other habits")
 def test_worker_reuses_freed_memory() -> None:
-    """With the environment that Dask gives its workers, every freed array goes back to the system."""
+    """Dask's environment for workers would return every freed array to the system."""
     env = os.environ | {"MALLOC_TRIM_THRESHOLD_": "65536", "PYTHONPATH": str(Path(__file__).parents[2])}
     said = subprocess.run([sys.executable, "-c", PAGES_TAKEN], env=env, capture_output=True, text=True, check=True)
     before, arranged, after = said.stdout.split()

@@ -178,7 +178,7 @@ def test_unsupported_options_use_autograd(config):
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 def test_step_moves_towards_least_squares(missing):
-    """With one state the best dynamics are a regression of y on the design."""
+    """The best dynamics of one state are a regression of y on the design."""
     config = GDMConfig(1, 2, n_hidden=4)
     module = random_module(config, n_channels=5, seed=3, dtype=torch.float32)
     rows = random_rows(400, n_channels=5, missing=missing, dtype=torch.float32)
@@ -250,7 +250,7 @@ def test_noisy_channel_does_not_rotate_projection():
 
 
 def test_track_with_unlucky_emission_is_found():
-    """Some channels hardly depend on the track; plain principal components give an accuracy of 0.73."""
+    """Plain principal components give an accuracy of 0.73, as some channels hardly see the track."""
     train, test = nascar.train_test("soft", 304)
     assert matched_accuracy(GDM(seed=304).fit(train).predict(test), test.labels) > 0.85
 
@@ -291,7 +291,7 @@ def test_states_with_constant_steps_are_found(n_sides):
 
 
 def test_rare_switch_gives_no_extreme_logits():
-    """A brake that is on in one of ten samples must not give logits hundreds of nats apart."""
+    """A brake that is on in 10% of samples must not give logits hundreds of nats apart."""
     rng = np.random.default_rng(0)
     brake = np.repeat(rng.random(200) < 0.1, 10).astype(float)
     speed = np.cumsum(rng.standard_normal(2000) - 3 * brake + 0.3) * 0.1

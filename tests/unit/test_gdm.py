@@ -110,7 +110,7 @@ def test_warm_start_refuses_other_shapes(fitted, changes):
 # ---- forecasts ------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("k", "lags"), [(1, 1), (3, 1), (1, 2), (3, 2)])
 def test_noise_free_forecasts_are_matrix_powers(k, lags):
-    """With states that agree, k steps ahead are k applications of the companion matrix, whatever the states do."""
+    """Equal states forecast k steps by k applications of the companion matrix."""
     rng = np.random.default_rng(lags)
     parts = [0.5 * rng.normal(size=(2, 2)) for _ in range(lags)]  # x_{t-l} -> y
     offset, projection = rng.normal(size=2), np.eye(2) + 0.2 * rng.normal(size=(2, 2))

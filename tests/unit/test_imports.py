@@ -1,4 +1,4 @@
-"""Importing the library is cheap, and its type stub names what it exports."""
+"""Importing the library is cheap, and its type stub lists its exports."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ def test_type_stub_names_every_export():
     homes = {
         alias.asname: node.module for node in ast.walk(stub) if isinstance(node, ast.ImportFrom) for alias in node.names
     }
-    assert homes.pop(None) == "gdm_core.study"  # the callable package has a type of its own
+    assert homes.pop(None) == "gdm_core.study"  # the callable package has its own type
     verbs = {"__version__", "study"}
     assert homes == {name: getattr(gdm_core, name).__module__ for name in gdm_core.__all__ if name not in verbs}

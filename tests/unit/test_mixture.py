@@ -346,7 +346,7 @@ def test_identical_states_equal_one_linear_system():
 
 
 def test_one_state_equals_a_kalman_filter():
-    """With K = 1 the bound equals the likelihood."""
+    """The bound equals the likelihood for K = 1."""
     module, rows = some_module(k=1), some_rows(7)
     with torch.no_grad():
         exact = float(_dense_evidence(module, rows, torch.ones(7, 1, dtype=torch.float64)))

@@ -202,9 +202,7 @@ def test_installed_studio_serves_under_base_path(installed, tmp_path):
         try:
             address = f"http://127.0.0.1:{port}/lab/"
             assert until_answered(server, f"{address}_stcore/health") == b"ok", log.read_text()
-            assert (
-                b"Plotly" in until_answered(server, f"{address}{plotly_address()[1:]}")[:4000]
-            )  # a route of our own app
+            assert b"Plotly" in until_answered(server, f"{address}{plotly_address()[1:]}")[:4000]  # a route of the app
         finally:
             server.terminate()
             server.wait(PATIENCE_S)

@@ -215,7 +215,7 @@ def test_coefficients_given_path_equal_dense(rng):
 
 
 def test_bound_is_evidence_without_operators(rng):
-    """With zero operators and nearly Gaussian steps the model is linear Gaussian."""
+    """The model is linear Gaussian for zero operators and nearly Gaussian steps."""
     observed = random_trials(rng)
     p = dataclasses.replace(random_parameters(rng), operators=np.zeros((K, D, D + 1)))
     prior = dataclasses.replace(PRIOR, freedom=1e6)

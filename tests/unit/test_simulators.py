@@ -205,7 +205,7 @@ def test_trial_has_position_states_and_labels():
 
 
 def test_same_seed_gives_the_same_track():
-    np.random.seed(0)  # noqa: NPY002 (the global generator is what is tested)
+    np.random.seed(0)  # noqa: NPY002 (tests the global generator)
     state = np.random.get_state()[1].copy()  # noqa: NPY002
     first, again, other = (nascar.simulate("soft", T=200, seed=s) for s in (4, 4, 5))
     np.testing.assert_array_equal(first.y, again.y)

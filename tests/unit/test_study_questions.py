@@ -184,7 +184,7 @@ def test_mixed_model_equals_paired_t_and_allows_gaps(rng):
     )
     some = valued(**frame.drop(index=[3, 8]))
     assert row(some, "day", within="animal", mixed=True)["df_residual"] == 18 - 10 - 1
-    several = row(valued(**frame), mixed=True)  # its likelihood is flat: no more digits
+    several = row(valued(**frame), mixed=True)  # a flat likelihood limits the digits
     means = frame.groupby(["group", "animal"])["value"].mean()
     pooled = stats.ttest_ind(means["b"], means["a"])
     assert (several["statistic"], several["p_classical"]) == pytest.approx(

@@ -164,7 +164,7 @@ def test_false_alarms_are_nominal(design):
     ("n_studies", "least", "most"), [(20, 0, 3), pytest.param(400, 10, 32, marks=pytest.mark.bulk)]
 )
 def test_unequal_lengths_raise_no_false_alarms(n_studies, least, most):
-    """Of 400 studies of two equal groups with 3,000 and 2,000 frames, 2.5 to 8% have p < .05."""
+    """Two equal groups with 3,000 and 2,000 frames give p < .05 in 2.5 to 8% of 400 studies."""
     alarms = sum(
         known_studies.unequal_null(seed).flow("group", n_permutations=199).p < 0.05 for seed in range(n_studies)
     )

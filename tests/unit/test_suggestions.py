@@ -16,7 +16,7 @@ from tests.support import polygons
 
 
 def tried(k, mean, agreement, *, model="gdm", spread=0.1, lost_block=0.0, **setting):
-    """Return a probe whose blocks vary by `spread` and one of which is lower by `lost_block`."""
+    """Return a probe whose blocks vary by `spread`, with one block lower by `lost_block`."""
     noise = np.random.default_rng(k).normal(0, spread, 10)
     blocks = mean + noise - noise.mean()
     blocks[3] -= lost_block

@@ -49,7 +49,7 @@ def qualifying() -> Session:
 
     fast = timed(one, [40.0, 39.5, np.nan, 39.4])
     other = timed(two, [40.2, 40.1, 39.2, 39.3])
-    other.laps.sectors[3, 0] = 9.0  # the best first sector lies on another lap than the best time
+    other.laps.sectors[3, 0] = 9.0  # the best first sector and the best time are on different laps
     return ring_session(fast, other, timed(three, [np.nan] * 4))
 
 
