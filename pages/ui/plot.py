@@ -39,8 +39,7 @@ class Picture:
     state       whether this is the result ('fresh'), an earlier one ('stale'), or of a running fit ('running')
     revision    zoom is kept as long as this stays the same
     still       it shows nothing of the fit, and does not fade while a slider moves on
-    clicked     called with the point that was clicked, {"x", "y", "curve", "point", "customdata"}, before the page runs; `selected`
-                with what was selected, so that no run that is overtaken loses it
+    clicked     called with the point that was clicked, {"x", "y", "curve", "point", "customdata"}, before the page runs
     height      pixels, when not the figure's own
     group       figures of one group share a time cursor
     filename    of the PNG or SVG that the visitor saves
@@ -55,18 +54,11 @@ class Picture:
     note: str = ""
     still: bool = False
     clicked: Callable[[Any], None] | None = None
-    selected: Callable[[Any], None] | None = None
     height: int | None = None
     group: str = "page"
     filename: str | None = None
     module: str = "plot"
     more: Mapping[str, Any] | None = None
-
-    @property
-    def _heard(self) -> dict[str, Callable[[], None]]:
-        """What the browser tells of, with what is called then."""
-        calls = {"click": self.clicked, "select": self.selected}
-        return {name: partial(_call, call, self.key, name) for name, call in calls.items() if call is not None}
 
     def message(self) -> dict[str, Any]:
         """What the browser is given, by a script or over the live channel."""
@@ -81,7 +73,7 @@ class Picture:
             "badge": BADGES[self.state],
             "revision": self.revision or self.key,
             "group": self.group,
-            "events": list(self._heard),
+            "clicks": self.clicked is not None,
             "filename": self.filename or f"gdm-{self.key}",
             "plotly": plotly_address(),
             "empty": {"title": self.title, "note": self.note},
@@ -98,7 +90,7 @@ class Picture:
 
     def draw(self) -> Any:
         """Draw it, or update in place what stands under its key."""
-        callbacks = {f"on_{name}_change": call for name, call in self._heard.items()}
+        callbacks = {} if self.clicked is None else {"on_click_change": partial(_call, self.clicked, self.key)}
         return component(self.module)(key=self.key, data=self.message() | dict(self.more or {}), **callbacks)
 
 
@@ -117,8 +109,8 @@ def coming(key: str, words: str, height: int = 300) -> None:
     plot(None, key, height=height, note=words)
 
 
-def _call(call: Callable[[Any], None], key: str, name: str) -> None:
-    call((st.session_state.get(key) or {}).get(name))
+def _call(clicked: Callable[[Any], None], key: str) -> None:
+    clicked((st.session_state.get(key) or {}).get("click"))
 
 
 # ---- words in their place, and the parts of a page that may move while no script runs -------------------------------

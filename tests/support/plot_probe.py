@@ -21,7 +21,7 @@ async ({ figures, tokens, plotly, modules }) => {
     document.body.appendChild(place);
     return place;
   });
-  const common = { state: "fresh", badge: "", revision: "same", group: "g", events: ["click"], filename: "f", plotly };
+  const common = { state: "fresh", badge: "", revision: "same", group: "g", clicks: true, filename: "f", plotly };
   const sent = [];
   const show = async (set) => {
     const began = performance.now();

@@ -9,7 +9,6 @@ import { clearStates } from "./states_canvas.js";
 const ROOT = new URL("../../..", import.meta.url); // this file is served three folders below the app
 const ANNOUNCE = "gdm:cursor";
 const TOUCH = matchMedia("(pointer: coarse)");
-const DRAG_ENDS_MS = 250; // Plotly says a moment after the release what was dragged over
 
 let loading = null;
 
@@ -134,19 +133,13 @@ function layoutAt(width, figure, options, tokens) {
   layout.uirevision = options.revision;
   // Under a thumb, dragging scrolls the page; zooming stays with the mouse.
   if (TOUCH.matches) layout.dragmode = false;
-  // Annotations named "wide" need more room than a phone has.
-  if (narrow) layout.annotations = layout.annotations?.filter(({ name }) => name !== "wide").slice(0, 40);
   return layout;
 }
 
 function listen(view) {
   const { plot } = view;
   plot.on("plotly_click", ({ points }) => {
-    if (view.events.includes("click")) view.send("click", plain(points[0]));
-  });
-  plot.on("plotly_selected", (selection) => {
-    const range = selection?.range && { ...selection.range, revision: view.options.revision };
-    if (view.events.includes("select")) view.send("select", range ?? null);
+    if (view.options.clicks) view.send("click", plain(points[0]));
   });
   plot.on("plotly_afterplot", () => view.waits?.());
   plot.on("plotly_hover", ({ points }) => announce(view, timeOf(view, points[0])));
@@ -160,29 +153,6 @@ function plain(point) {
     curve: point.curveNumber,
     point: point.pointNumber ?? null,
     customdata: point.customdata === undefined ? null : Array.from(Object.values(Object(point.customdata))),
-  };
-}
-
-// A figure that is drawn anew under a drag ends it, and what was dragged over is lost.
-function mindDrags(view) {
-  const { plot } = view;
-  const end = () => {
-    if (!view.grip) return;
-    clearTimeout(view.settle);
-    view.settle = setTimeout(() => {
-      const { stood } = view.grip ?? {};
-      view.grip = null;
-      if (plot.isConnected && stood !== view.given) view.again();
-    }, DRAG_ENDS_MS);
-  };
-  plot.addEventListener("pointerdown", ({ target }) => {
-    if (!plot.layout?.dragmode || !target.closest(".draglayer")) return;
-    clearTimeout(view.settle);
-    view.grip = { stood: view.given };
-  }, true);
-  for (const name of ["pointerup", "pointercancel"]) window.addEventListener(name, end, true);
-  view.free = () => {
-    for (const name of ["pointerup", "pointercancel"]) window.removeEventListener(name, end, true);
   };
 }
 
@@ -261,7 +231,6 @@ async function draw(Plotly, view, figure, options, tokens) {
   plot.style.minHeight = "";
   listen(view);
   follow(view);
-  mindDrags(view);
 }
 
 // ---- the component --------------------------------------------------------------------------------------------
@@ -274,13 +243,11 @@ export default function show(given) {
   // What moves between two runs of the script comes over the live channel.
   view.deaf ??= hear(options.key, (part) => show({ ...view.given, data: { ...view.given.data, ...part } }), () => view.job);
   if (view.waits) return gone; // held.js draws over what stands, and has this drawn when the thumb is let go
-  if (view.grip) return gone; // mindDrags has it drawn once the drag has ended
   if (!stands(view, figure, options)) return gone;
-  Object.assign(view, { figure, options, events: options.events, group: options.group, send: setTriggerValue });
+  Object.assign(view, { figure, options, group: options.group, send: setTriggerValue });
   const { root, plot, badge, caption, alt } = view;
   const picture = (view.picture = tokens[isDark(parentElement) ? "dark" : "light"]);
   view.theme ??= mindTheme(view, show);
-  view.again = () => show(view.given);
 
   root.setAttribute("aria-label", figure.alt);
   root.dataset.state = options.state;
@@ -339,7 +306,6 @@ function tearDown(view, parentElement) {
   view.deaf?.();
   view.resize?.disconnect();
   view.theme?.disconnect();
-  view.free?.();
   window.removeEventListener(ANNOUNCE, view.heard);
   if (window.Plotly) window.Plotly.purge(view.plot);
   delete parentElement.gdmView;
