@@ -195,8 +195,8 @@ def tracks(reading: Decoded) -> dict[str, Callable[[], Figure | None]]:
     trial, truth, states = reading.trial, truth_of(reading.trial), reading.states
     key = {"states": legend.states(max(truth.shape[1], states.shape[1]))}
     return {
-        "Inferred states": lambda: legend.with_key(draw_data(trial, states, "inferred states"), key),
-        "True states": lambda: legend.with_key(draw_data(trial, truth, "true states"), key),
+        "Inferred states": lambda: legend.with_key(draw_data(trial, states, ""), key),
+        "True states": lambda: legend.with_key(draw_data(trial, truth, ""), key),
     }
 
 
