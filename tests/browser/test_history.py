@@ -40,7 +40,7 @@ def test_back_and_forward_restore_settings(visit):
     expect(facts).to_contain_text("states K5")
     fitted.wait_for()
     # The address changes before the page has run.
-    _choose(page, "Setting", "Standard")
+    _choose(page, "Scenario", "Standard")
     expect(page.locator(".gdm-head")).to_contain_text("standard track")
     _wait_for_address(page, "scenario=Standard")
     page.get_by_role("radio", name="Set it").click()
