@@ -110,7 +110,8 @@ def coming(key: str, words: str, height: int = 300) -> None:
 
 
 def _call(clicked: Callable[[Any], None], key: str) -> None:
-    clicked((st.session_state.get(key) or {}).get("click"))
+    point = (st.session_state.get(key) or {}).get("click")
+    clicked(point if isinstance(point, Mapping) else None)  # a browser may send anything
 
 
 # ---- words in their place, and the parts of a page that may move while no script runs -------------------------------

@@ -59,7 +59,7 @@ def test_page_survives_forged_address_values_and_messages(folder: str, engine):
     app = opened(folder, **address | SMALL.get(folder, {}))
     states = app._tree.get_widget_states()
     for element in app.get("bidi_component"):
-        messages = [{"event": event, "value": forged.message(rng)} for event in ("moved", "click")]
+        messages = [{"event": event, "value": forged.message(rng)} for event in ("moved", "click", "select", "range")]
         trigger = WidgetState(id=_make_trigger_id(element.proto.id, "events"), json_trigger_value=json.dumps(messages))
         states.widgets.extend(
             [trigger, WidgetState(id=element.proto.id, json_value=json.dumps({"moved": forged.value(rng)}))]
