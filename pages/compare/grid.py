@@ -103,7 +103,7 @@ def _lead(source: ComparedData, one: ComparedSetting, against: str | None, click
 
 def cell_at(one: ComparedSetting, against: str | None, clicked: Mapping[str, Any] | None) -> ComparedSetting | None:
     """The setting of a cell that was clicked, as the browser names it; None where there is none."""
-    if not clicked or str(clicked.get("x")) not in map(str, STATES):
+    if not isinstance(clicked, Mapping) or str(clicked.get("x")) not in map(str, STATES):
         return None
     config = {**one.config, "n_states": int(str(clicked["x"]))}
     if against is not None:
