@@ -90,7 +90,6 @@ class Score:
     line: float | None = None
     line_name: str = ""
     spread: float | None = None
-    higher_is_better: bool = True
     others: Sequence[tuple[str, float]] = ()
     digits: int = 3
     unit: str = ""
@@ -111,7 +110,6 @@ class Score:
         if self.short:
             return "short"
         ahead = self.value - self.line if self.ahead is None else self.ahead
-        ahead *= 1 if self.higher_is_better else -1
         if self.spread is None:
             return "unknown" if ahead > 0 else "below" if ahead < 0 else "level"
         return "beats" if ahead > self.spread else "below" if ahead < -self.spread else "level"

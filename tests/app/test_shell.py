@@ -104,19 +104,18 @@ def test_click_in_an_interrupted_run_is_not_lost():
 
 
 @pytest.mark.parametrize(
-    ("value", "line", "spread", "higher", "verdict"),
+    ("value", "line", "spread", "verdict"),
     [
-        (0.93, 0.90, 0.01, True, "beats"),
-        (0.93, 0.90, 0.05, True, "level"),
-        (0.80, 0.90, 0.01, True, "below"),
-        (0.93, 0.90, None, True, "unknown"),
-        (0.10, 0.20, 0.01, False, "beats"),
-        (0.93, None, 0.01, True, None),
-        (float("nan"), 0.9, 0.01, True, None),
+        (0.93, 0.90, 0.01, "beats"),
+        (0.93, 0.90, 0.05, "level"),
+        (0.80, 0.90, 0.01, "below"),
+        (0.93, 0.90, None, "unknown"),
+        (0.93, None, 0.01, None),
+        (float("nan"), 0.9, 0.01, None),
     ],
 )
-def test_verdict_depends_on_the_spread(value, line, spread, higher, verdict):
-    score = card.Score("s", value, line=line, line_name="x", spread=spread, higher_is_better=higher)
+def test_verdict_depends_on_the_spread(value, line, spread, verdict):
+    score = card.Score("s", value, line=line, line_name="x", spread=spread)
     assert score.verdict == verdict
 
 
