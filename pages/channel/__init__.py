@@ -1,7 +1,7 @@
-"""The live channel: what moves on a page travels beside Streamlit, while no script runs.
+"""The live channel: updates panels of a page while no script runs.
 
-messages   the messages of both ways, named in messages.json, which components/channel.js is tested against too
-visitor    one visitor's channel: looks at the scene, which a page's script leaves behind, and says what has changed
+messages   messages of both directions, listed in messages.json
+visitor    one visitor's channel: makes the panels of the scene again and sends those that changed
 route      its address
 """
 

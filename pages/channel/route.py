@@ -1,7 +1,6 @@
-"""The address of the live channel: one WebSocket for each visitor, below the secret of the session.
+"""The address of the live channel: one WebSocket per visitor, below the session's token.
 
-Nobody reads another's pictures: a secret of 24 random bytes is asked for, and a page of another site is turned away. What a
-browser says is bounded in size and in number, so that a flood from one costs the others nothing.
+The token has 24 random bytes, and pages of other sites are refused. Messages of a browser are bounded in size and number.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from gdm_core.errors import DataError
 from pages.channel import messages
-from pages.channel.visitor import ROUTE, Channel, known, wake_from_any_thread
+from pages.channel.visitor import ROUTE, Channel, find_channel, wake_from_any_thread
 
 log = logging.getLogger(__name__)
 
-MANY_S, BURST = 40.0, 120.0  # messages a second that are taken from one browser, and at once
-STRANGE, FLOOD, UNKNOWN, ELSEWHERE, RENEWED = 4400, 4429, 4404, 4403, 4409  # why a connection was ended
+MANY_S, BURST = 40.0, 120.0  # messages per second from one browser, and at once
+STRANGE, FLOOD, UNKNOWN, ELSEWHERE, RENEWED = 4400, 4429, 4404, 4403, 4409  # codes of closed connections
 
 
 def routes() -> list[WebSocketRoute]:
-    """The channel's address, below the path that the app was put under (server.baseUrlPath)."""
+    """Return the route of the channel, below server.baseUrlPath."""
     base = str(st.get_option("server.baseUrlPath")).strip("/")
     below = f"/{base}" if base else ""
     return [WebSocketRoute(f"{below}{ROUTE}/{{token}}", serve)]
 
 
 async def serve(socket: WebSocket) -> None:
-    """One connection, until it ends."""
-    channel = known(str(socket.path_params["token"]))
+    """Serve one connection until it ends."""
+    channel = find_channel(str(socket.path_params["token"]))
     if not _from_here(socket):
         await socket.close(ELSEWHERE)
     elif channel is None:
@@ -46,7 +45,7 @@ async def serve(socket: WebSocket) -> None:
 
 
 def _from_here(socket: WebSocket) -> bool:
-    """Whether a page of this server asks, or a program: browsers say which site's script opens a connection."""
+    """Return whether a page of this server opens the connection, or a program, which sends no origin."""
     origin = socket.headers.get("origin")
     if origin is None:
         return True
@@ -57,7 +56,7 @@ def _from_here(socket: WebSocket) -> bool:
 
 
 async def _talk(socket: WebSocket, channel: Channel) -> None:
-    """Send what moves, hear what the browser says. A newer connection of the same page takes the place of an older one."""
+    """Send updates and receive messages. A newer connection of the same page replaces an older one."""
     event = asyncio.Event()
     wake = wake_from_any_thread(asyncio.get_running_loop(), event)
     before, channel.listener = channel.listener, wake
@@ -75,23 +74,23 @@ async def _talk(socket: WebSocket, channel: Channel) -> None:
 
 
 async def _send(socket: WebSocket, channel: Channel, event: asyncio.Event, wake: object) -> None:
-    """Look, send, wait; and again."""
+    """Send updates until a newer connection takes over."""
     while channel.listener is wake:
         event.clear()
-        said = await asyncio.to_thread(channel.look)
+        update = await asyncio.to_thread(channel.update)
         try:
-            for text in said.texts:
+            for text in update.texts:
                 await socket.send_text(text)
-        except (WebSocketDisconnect, RuntimeError):  # gone meanwhile: `_listen` hears of it
+        except (WebSocketDisconnect, RuntimeError):  # closed; `_listen` ends too
             return
         with suppress(TimeoutError):
-            await asyncio.wait_for(event.wait(), said.again_s)
+            await asyncio.wait_for(event.wait(), update.again_s)
     with suppress(RuntimeError):
         await socket.close(RENEWED)
 
 
 async def _listen(socket: WebSocket, channel: Channel, event: asyncio.Event) -> None:
-    """Take what the browser says, as long as it keeps to what was agreed."""
+    """Receive messages until one is invalid or there are too many."""
     left, at = BURST, time.monotonic()
     try:
         while True:
@@ -107,7 +106,7 @@ async def _listen(socket: WebSocket, channel: Channel, event: asyncio.Event) -> 
                 log.debug("a message was refused: %s", error)
                 await socket.close(STRANGE, str(error)[:100])
                 return
-            await asyncio.to_thread(channel.hear, kind, fields)
+            await asyncio.to_thread(channel.receive, kind, fields)
             event.set()
-    except (WebSocketDisconnect, RuntimeError, KeyError):  # KeyError: bytes where text was to come
+    except (WebSocketDisconnect, RuntimeError, KeyError):  # KeyError: bytes in place of text
         return

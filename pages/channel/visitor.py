@@ -1,8 +1,7 @@
-"""The live channel of one visitor: what moves on their page reaches their browser while no script runs.
+"""The live channel of one visitor: updates panels of their page while no script runs.
 
-One channel belongs to one session, under a secret that nobody else knows. A script's run takes the scene away and leaves
-another one at its end; in between the channel looks at what moves, in a thread, and hands over what has changed. What the
-browser has not drawn yet is waited for: pictures are left out, and time is not.
+A channel belongs to one session, under a secret token. Each script run replaces the scene; between runs a thread makes its
+panels again and sends those that changed, but never more than the browser has drawn.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from pages.channel import messages
 log = logging.getLogger(__name__)
 
 ROUTE = "/gdm/live"
-LOOK_EVERY_S = 0.05
-SHARE = 0.25  # of a thread's time that looks at one page may take
-HAND_S = 2.5  # without a word for so long, a hand has gone
-UNDRAWN_S = 2.0  # a browser that has not drawn for so long is sent the next picture all the same
-ASK_AGAIN_S = 3.0  # a run that was asked for and has not begun is asked for again
-MOST_FAILURES = 3  # looks that failed one after the other, after which no run is asked for until a look succeeds
+UPDATE_EVERY_S = 0.05
+SHARE = 0.25  # of a thread's time that updates of one page may take
+POINTER_S = 2.5  # a pointer that is silent for so long has left the slider
+UNDRAWN_S = 2.0  # the next panels are sent although the browser has not drawn the last ones
+ASK_AGAIN_S = 3.0  # until a run that has not begun is requested again
+MAX_FAILURES = 3  # failed updates in a row, after which no run is requested
 _KEPT = "_channel"
 
 _channels: WeakValueDictionary[str, Channel] = WeakValueDictionary()  # by secret; they go with the session
@@ -120,16 +119,16 @@ class Scene:
 
 # ---- one visitor ---------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class Said:
-    """What is to be sent after one look, and how long until the next; None: until something is said or a script has run."""
+class Update:
+    """Messages to send, and seconds until the next update; None: until a message arrives or a script has run."""
 
     texts: tuple[str, ...] = ()
     again_s: float | None = None
 
 
 @dataclass(frozen=True)
-class Hand:
-    """A hand near a slider, or holding it, where that stands, and when it was last said."""
+class Pointer:
+    """A pointer near a slider or dragging it, the slider's value, and the time of the message."""
 
     slider: str
     held: bool
@@ -137,17 +136,17 @@ class Hand:
     since: float
 
     @classmethod
-    def said(cls, fields: dict[str, object]) -> Hand:
-        """As a message says it, now."""
+    def from_message(cls, fields: dict[str, object]) -> Pointer:
+        """Return the pointer of a message that has just arrived."""
         return cls(str(fields["slider"]), bool(fields["held"]), float(str(fields["value"])), time.monotonic())
 
 
 @dataclass(eq=False)
 class Channel:
-    """What one visitor's browser has been told, and what moves on the page that it shows.
+    """Panels and tables that one visitor's browser has, and the scene of its page.
 
-    runs      how often a script has run for this visitor
-    listener  told, from any thread, that there is something new to look at
+    runs      number of script runs of this visitor
+    listener  called, from any thread, when an update may have something new
     """
 
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
@@ -156,94 +155,94 @@ class Channel:
     _number: int = 0
     _drawn: int = 0
     _sent_at: float = 0.0
-    _failures: int = 0  # looks that failed since the last one that did not
-    _told: tuple[int, float] = (-1, 0.0)  # the run after which the browser was asked for the next one, and when
+    _failures: int = 0  # failed updates in a row
+    _asked: tuple[int, float] = (-1, 0.0)  # after which run the next one was requested, and when
     _sent: dict[str, Panel] = field(default_factory=dict)
-    _scripted: dict[str, Panel] = field(default_factory=dict)  # what a script drew, since it was sent
+    _scripted: dict[str, Panel] = field(default_factory=dict)  # drawn by a script since they were sent
     _scene: Scene | None = None
     _next: Scene = field(default_factory=Scene)
-    _hand: Hand | None = None
-    _tabled: tuple[str, str] = ("", "")  # of which slider and fit the tables are that the browser has
+    _pointer: Pointer | None = None
+    _tables_of: tuple[str, str] = ("", "")  # slider and fit of the tables that the browser has
     _tables: set[str] = field(default_factory=set)  # their names
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
-    # ---- what a script says -------------------------------------------------------------------------------------
+    # ---- script runs --------------------------------------------------------------------------------------------
     def begin_run(self) -> None:
-        """A script runs: what it will draw is not moved by anything else meanwhile."""
-        with self._lock:  # a look that is under way ends first
+        """Stop updates while a script draws."""
+        with self._lock:  # waits for an update to end
             self._scene, self._next = None, Scene()
             self.runs += 1
 
     @property
     def scene(self) -> Scene:
-        """What the script that runs leaves behind."""
+        """What the current run leaves for the channel."""
         return self._next
 
     def end_run(self) -> None:
-        """The script has drawn everything: from here on, what moves is looked at."""
+        """Start updates of the scene that the script has left."""
         with self._lock:
             self._scene = self._next
             self._scripted |= self._scene.drawn
         if self.listener is not None:
             self.listener()
 
-    # ---- what a browser says ------------------------------------------------------------------------------------
-    def hear(self, kind: str, fields: dict[str, object]) -> None:
-        """One message, checked (messages.py)."""
+    # ---- messages of the browser ---------------------------------------------------------------------------------
+    def receive(self, kind: str, fields: dict[str, object]) -> None:
+        """Take in a validated message."""
         with self._lock:
             if kind == "present":
                 self._sent.clear()
                 self._scripted.clear()
-                self._told, self._drawn, self._tabled = (-1, 0.0), self._number, ("", "")
+                self._asked, self._drawn, self._tables_of = (-1, 0.0), self._number, ("", "")
             elif kind == "drawn":
                 self._drawn = max(self._drawn, int(str(fields["number"])))
             elif kind == "near":
-                before, hand = self._hand, Hand.said(fields)
-                comes = before is None or (before.slider, before.held) != (hand.slider, hand.held)
-                if comes and fields["of"] != self._tabled[1]:  # it has thrown away what it was given
-                    self._tabled = ("", "")
-                self._hand = hand
+                before, pointer = self._pointer, Pointer.from_message(fields)
+                comes = before is None or (before.slider, before.held) != (pointer.slider, pointer.held)
+                if comes and fields["of"] != self._tables_of[1]:  # the browser has dropped its tables
+                    self._tables_of = ("", "")
+                self._pointer = pointer
 
-    # ---- a look -------------------------------------------------------------------------------------------------
-    def look(self) -> Said:
-        """What has changed since the last look. Called in a thread of its own, never twice at once.
+    # ---- updates ------------------------------------------------------------------------------------------------
+    def update(self) -> Update:
+        """Return what has changed since the last update. Called in one thread at a time.
 
-        After a look that fails the script is asked to run, which draws the same and says on the page what is wrong with it.
+        After a failure the script is asked to run: it draws the same and shows the error on the page.
         """
         try:
-            said = self._look()
+            update = self._update()
         except Exception:
-            log.exception("a look at what moves failed")
+            log.exception("updating panels failed")
             self._failures += 1
-            asked = self._failures <= MOST_FAILURES
-            return Said((messages.to_browser("run", number=self._number, why="failed"),) if asked else (), ASK_AGAIN_S)
+            asks = self._failures <= MAX_FAILURES
+            return Update((messages.to_browser("run", number=self._number, why="failed"),) if asks else (), ASK_AGAIN_S)
         self._failures = 0
-        return said
+        return update
 
-    def _look(self) -> Said:
+    def _update(self) -> Update:
         with self._lock:
             scene, began = self._scene, time.monotonic()
             if scene is None:
-                return Said()
+                return Update()
             waits = self._drawn < self._number and began - self._sent_at < UNDRAWN_S
             if waits and scene.moves:
-                return Said(again_s=LOOK_EVERY_S)
-            texts = [*self._changes(scene), *self._wanted_tables(scene)]
+                return Update(again_s=UPDATE_EVERY_S)
+            texts = [*self._changes(scene), *self._new_tables(scene)]
             moves, why = scene.moves, scene.settled()
             now = time.monotonic()
             if why:
-                if self._told[0] != self.runs or now - self._told[1] >= ASK_AGAIN_S:
-                    self._told = self.runs, now
+                if self._asked[0] != self.runs or now - self._asked[1] >= ASK_AGAIN_S:
+                    self._asked = self.runs, now
                     texts.append(messages.to_browser("run", number=self._number, why=why))
-                return Said(tuple(texts), ASK_AGAIN_S)
-            pause = max(LOOK_EVERY_S, (now - began) / SHARE)
-            return Said(tuple(texts), pause if moves or self._hand is not None else None)
+                return Update(tuple(texts), ASK_AGAIN_S)
+            pause = max(UPDATE_EVERY_S, (now - began) / SHARE)
+            return Update(tuple(texts), pause if moves or self._pointer is not None else None)
 
     def _changes(self, scene: Scene) -> list[str]:
-        """What stands otherwise than the browser may show.
+        """Return a message with the panels that differ from what the browser may show.
 
-        That is what it was sent last, or what a script drew since: where that is what the script drew before, Streamlit's page
-        leaves a place as it is.
+        That is what it was sent last, or what a script drew since: Streamlit leaves a place as it is if the script draws the
+        same as before.
         """
         changed: dict[str, Panel] = {}
         for key, part in scene.make().items():
@@ -264,41 +263,41 @@ class Channel:
             )
         ]
 
-    def _wanted_tables(self, scene: Scene) -> list[str]:
-        """What the browser draws from while a hand holds a slider, as far as it does not have it yet."""
-        hand, now = self._hand, time.monotonic()
-        if hand is None or scene.tables is None or now - hand.since > HAND_S:
-            self._hand = None
+    def _new_tables(self, scene: Scene) -> list[str]:
+        """Return a message with the tables for the slider near the pointer that the browser lacks."""
+        pointer, now = self._pointer, time.monotonic()
+        if pointer is None or scene.tables is None or now - pointer.since > POINTER_S:
+            self._pointer = None
             return []
-        found = scene.tables(hand.slider, hand.held, hand.value)
+        found = scene.tables(pointer.slider, pointer.held, pointer.value)
         if not found.more:
-            self._hand = None
-        first = self._tabled != (hand.slider, found.of)
+            self._pointer = None
+        first = self._tables_of != (pointer.slider, found.of)
         if first:
-            self._tabled, self._tables = (hand.slider, found.of), set()
+            self._tables_of, self._tables = (pointer.slider, found.of), set()
         new = {name: table for name, table in found.tables.items() if name not in self._tables}
         if not new and found.more:
             return []
         self._tables |= set(new)
-        said: dict[str, Any] = {"slider": hand.slider, "of": found.of, "tables": list(new.values())}
-        said["how"] = dict(found.how) if first else {}  # with places of every sample it is larger than a table
-        return [messages.to_browser("tables", **said, more=found.more)]
+        fields: dict[str, Any] = {"slider": pointer.slider, "of": found.of, "tables": list(new.values())}
+        fields["how"] = dict(found.how) if first else {}  # with the place of every sample it is larger than a table
+        return [messages.to_browser("tables", **fields, more=found.more)]
 
 
 def channel() -> Channel:
-    """This visitor's."""
+    """Return the channel of this visitor."""
     found: Channel = st.session_state.setdefault(_KEPT, Channel())
     _channels[found.token] = found
     return found
 
 
-def known(token: str) -> Channel | None:
-    """The channel of a secret, if there is one."""
+def find_channel(token: str) -> Channel | None:
+    """Return the channel of a token, None if there is none."""
     return _channels.get(token)
 
 
 def wake_from_any_thread(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> Callable[[], None]:
-    """Sets `event` of `loop`, wherever it is called."""
+    """Return a function that sets `event` of `loop` from any thread."""
 
     def wake() -> None:
         if not loop.is_closed():

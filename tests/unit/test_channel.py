@@ -77,7 +77,7 @@ def channel(fit) -> Channel:
 
 
 def read_parts(channel: Channel) -> list[dict[str, Any]]:
-    return [json.loads(text) for text in channel.look().texts]
+    return [json.loads(text) for text in channel.update().texts]
 
 
 # ---- messages -----------------------------------------------------------------------------------------------------
@@ -142,23 +142,23 @@ def test_parts_are_sent_again_after_a_script_run():
     channel = stage(fit)
     fit.step = 8
     (message,) = read_parts(channel)
-    channel.hear("drawn", {"number": message["number"]})
+    channel.receive("drawn", {"number": message["number"]})
     fit.step = 0
     run(channel, fit)
     fit.step = 8
     (message,) = read_parts(channel)
     assert (message["run"], message["parts"]) == (2, {"picture": {"text": "step 8"}})
-    channel.hear("drawn", {"number": message["number"]})
+    channel.receive("drawn", {"number": message["number"]})
     assert read_parts(channel) == []
 
 
 def test_slow_browser_gets_only_the_latest_part(fit, channel):
-    channel.look()
+    channel.update()
     fit.step = 1
     (first,) = read_parts(channel)
     for fit.step in range(2, 9):
         assert read_parts(channel) == []
-    channel.hear("drawn", {"number": first["number"]})
+    channel.receive("drawn", {"number": first["number"]})
     (next_one,) = read_parts(channel)
     assert next_one["parts"] == {"picture": {"text": "step 8"}}
 
@@ -190,20 +190,20 @@ def test_reason_to_run_is_kept_until_the_run(monkeypatch):
 def test_nothing_is_drawn_during_a_script_run(fit, channel):
     channel.begin_run()
     looks, fit.step = fit.looks, 5
-    assert channel.look() == visitor.Said()
+    assert channel.update() == visitor.Update()
     assert fit.looks == looks
 
 
 def test_reconnected_browser_gets_every_part(fit, channel):
-    channel.look()
-    channel.hear("present", {})
+    channel.update()
+    channel.receive("present", {})
     (message,) = read_parts(channel)
     assert set(message["parts"]) == {"picture", "still"}
 
 
 def test_idle_page_is_not_polled():
-    assert stage(Fit(moves=False)).look().again_s is None
-    assert stage(Fit()).look().again_s is not None
+    assert stage(Fit(moves=False)).update().again_s is None
+    assert stage(Fit()).update().again_s is not None
 
 
 # ---- tables for a held slider -------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def test_slider_tables_are_sent_once_per_fit():
     channel = stage(Fit(moves=False), lambda key, held, value: Tables(of[0], dict(known), {"colours": [key]}, held))
     assert read_parts(channel) == []
     near = {"slider": "K", "held": True, "value": 5, "of": ""}
-    channel.hear("near", near)
+    channel.receive("near", near)
     (message,) = read_parts(channel)
     assert (message["of"], message["tables"], message["how"], message["more"]) == (
         "first", [{"values": [2]}], {"colours": ["K"]}, True,
@@ -233,10 +233,10 @@ def test_released_slider_stops_tables(monkeypatch):
         return Tables(more=True)
 
     channel = stage(Fit(moves=False), tables)
-    channel.hear("near", {"slider": "K", "held": False, "value": 0, "of": ""})
-    assert channel.look().again_s is not None
-    monkeypatch.setattr(visitor, "HAND_S", -1.0)
-    assert channel.look().again_s is None
+    channel.receive("near", {"slider": "K", "held": False, "value": 0, "of": ""})
+    assert channel.update().again_s is not None
+    monkeypatch.setattr(visitor, "POINTER_S", -1.0)
+    assert channel.update().again_s is None
     assert asked == ["K"]
 
 
@@ -341,7 +341,7 @@ async def test_failed_drawing_requests_a_script_run(channel, fit, caplog):
     whole, fit.draw = fit.draw, lambda: 1 / 0  # type: ignore[method-assign, assignment]
     run(channel, fit)
     assert json.loads(await line.received.get())["why"] == "failed"
-    assert "a look at what moves failed" in caplog.text
+    assert "updating panels failed" in caplog.text
     fit.draw = whole  # type: ignore[method-assign]
     fit.step = 9
     run(channel, fit)
