@@ -1,7 +1,5 @@
-// Pictures of soft states while the thumb of a slider is held: drawn by the browser from the states at some values of the
-// setting, which come over the live channel, and in straight lines between them; for K from the fits that are there, of which
-// more come while it is held. What the server draws meanwhile is older than the thumb and waits; the slider let go, its
-// pictures count again.
+// Slider preview and training replay: draws soft states from tables that the live channel brings. States between two values
+// are interpolated; each K has its own table. Figures of the server wait until the slider is released or the replay ends.
 
 import { hearTables, say as tell } from "./channel.js";
 import draw from "./plot.js";
@@ -9,23 +7,23 @@ import { decode, labelsAt, mixed, statesAt } from "./colours.js";
 import { drawStates } from "./states_canvas.js";
 
 const HEARD = "gdm:slider"; // see slider.js
-const STATES = "gdm:states"; // what the pose player (pages/lab/poses/player.js) shows meanwhile; null: its own again
+const STATES = "gdm:states"; // states for the pose player (pages/lab/poses/player.js); null ends the preview
 const COMING = ["pointerover", "pointerdown", "focusin"];
-const STILL_MS = 1000; // between two words that a hand is still there
+const STILL_MS = 1000; // between two messages that the pointer is still there
 const RUN = "gdm:run"; // see channel.js
 const REPLAY = "replay"; // the slider over training steps, see scrubber.js
-const GIVE_WAY = 100; // looks, a tenth of a second apart, for the server's picture of a value that was let go
-const PASSING_MS = 80; // a mouse on its way elsewhere crosses a slider in less
+const GIVE_WAY = 100; // tenths of a second to wait for the server's picture after a release
+const PASSING_MS = 80; // a pointer on its way elsewhere crosses a slider in less
 
 const NOTHING = { tables: [], of: "" };
 
 // ---- following the thumb --------------------------------------------------------------------------------------
 function begin(parent) {
   const view = { parent, data: NOTHING, offers: {}, asked: {}, key: null, value: null, held: false, frame: 0 };
-  view.over = new Set(); // plots that were drawn over: a run may have thrown away what says so before they are given back
+  view.over = new Set(); // plots that are drawn over, also those that a run has removed
   view.heard = (event) => {
     const { key, value, held } = event.detail;
-    if (held && !(key in view.offers)) return; // the server draws for that one
+    if (held && !(key in view.offers)) return; // no tables for this slider
     Object.assign(view, { key, value, held });
     if (!held) view.asked = {};
     if (held) {
@@ -33,7 +31,7 @@ function begin(parent) {
       askFor(view, key);
     }
     if (follows(view)) follow(view);
-    else if (!held && event.detail.stands) leave(view); // back in its place: no run follows
+    else if (!held && event.detail.stands) leave(view); // back at its value: no run follows
   };
   view.ran = () => view.held || giveWay(view, GIVE_WAY);
   window.addEventListener(RUN, view.ran);
@@ -46,10 +44,10 @@ function begin(parent) {
 
 const isHeld = ({ data, key, held }) => held && key === data.slider;
 
-// Whether the states where the thumb stands are here.
+// Whether the states at the thumb are known.
 const follows = (view) => isHeld(view) && tableOf(view) !== undefined;
 
-// Softness and stickiness have one table for all values, each K has its own.
+// Temperature, stickiness and replay have one table for all values, each K has its own.
 const tableOf = ({ data: { tables }, value }) => (tables.length > 1 || tables[0]?.values.length === 1
   ? tables.find(({ values }) => values[0] === value) : tables[0]);
 
@@ -60,7 +58,7 @@ function places({ data }) {
   });
 }
 
-// The picture of the latest value, once a frame at most.
+// Draws the latest value, at most once per frame.
 function follow(view) {
   view.frame ||= requestAnimationFrame(() => {
     view.frame = 0;
@@ -74,7 +72,7 @@ function follow(view) {
       stride: parts[name].stride,
     });
     for (const { plot, how } of places(view)) {
-      // A figure that changes its size is drawn over anew. What the server draws meanwhile waits.
+      // A figure that changes its size is drawn over again.
       const badge = data.slider === REPLAY && how.badge ? `training step ${Math.round(value)}` : how.badge;
       if (!drawStates(plot, { ...how, badge }, soft, data.colours)) continue;
       plot.waits = () => follow(view);
@@ -83,14 +81,14 @@ function follow(view) {
     const { player } = data.figures;
     if (!player) return;
     const { states, mixing, stride } = soft(player.part);
-    // Of another number of states, nobody has said yet what they are called.
+    // States of another K have no names yet.
     say({ ...mixed(states, mixing), state: values.length > 1 && labelsAt(parts[player.bouts], values, value), stride });
   });
 }
 
 const say = (detail) => window.dispatchEvent(new CustomEvent(STATES, { detail }));
 
-// Let go, what was drawn here stays until the server has a picture of that value: the earlier one would flash up between.
+// After a release the preview stays until the server's picture is there, or the earlier one would flash up.
 function giveWay(view, looks) {
   if (view.held) return;
   const earlier = [...view.over].some(({ root, given }) => root.isConnected && given.data.options.state === "stale");
@@ -98,7 +96,7 @@ function giveWay(view, looks) {
   else leave(view);
 }
 
-// What the server drew meanwhile has waited. It takes the place of what was drawn here once it is there.
+// Shows what the server has drawn meanwhile.
 function leave(view) {
   const left = [...view.over];
   view.over.clear();
@@ -109,7 +107,7 @@ function leave(view) {
   }
 }
 
-// ---- a hand comes near ----------------------------------------------------------------------------------------
+// ---- the pointer comes near -------------------------------------------------------------------------------------
 const railOf = (key) => document.querySelector(`.gdm-slider[data-name="${key}"] .rail`);
 
 function comeNear(view, { type, target }) {
@@ -119,7 +117,7 @@ function comeNear(view, { type, target }) {
   else askFor(view, key);
 }
 
-// The server works the states out from now on, as long as it is told that the hand is there.
+// The server computes tables while it is told that the pointer is near.
 function askFor(view, key) {
   const name = view.offers[key];
   if (!name) return;
@@ -141,7 +139,7 @@ function goOn(view, key) {
   view.pending = key;
 }
 
-// More to draw from. What says how to draw is the first of a fit; the rest joins what is there of the same one.
+// Takes in tables. The first message of a fit says how to draw; later ones add to it.
 function take(view, { slider, of, tables, how, more }) {
   view.pending = more ? slider : null;
   const first = "figures" in how;
@@ -154,12 +152,12 @@ function take(view, { slider, of, tables, how, more }) {
 export default function ({ data, parentElement }) {
   const view = (parentElement.gdmHeld ??= begin(parentElement));
   view.offers = data.offers;
-  const outdated = view.offers[view.data.slider] !== view.data.offer; // of a fit or trial that is no longer shown
+  const outdated = view.offers[view.data.slider] !== view.data.offer; // of another fit or trial
   const replayed = view.held && view.key === REPLAY;
   if (outdated && replayed) leave(view);
   if (outdated && (replayed || !view.held)) view.data = NOTHING;
   if (replayed) askFor(view, REPLAY);
-  for (const key in view.offers) if (railOf(key)?.matches(":hover")) askFor(view, key); // a hand that stayed
+  for (const key in view.offers) if (railOf(key)?.matches(":hover")) askFor(view, key); // the pointer stayed
   return () => setTimeout(() => parentElement.isConnected || end(view, parentElement));
 }
 
