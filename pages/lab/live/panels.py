@@ -188,12 +188,12 @@ def make_progress(state: FitState) -> dict[str, Panel]:
         lines = [shell.quiet_html(_describe(state))]
     lines += [shell.quiet_html(note) for note in state.notes]
     curve = state.curve
-    if len(curve.elbos) < 2:
-        return by_key(Text("".join(lines), "fit-progress"), Scrubber())
     if not state.fitting and figures.has_dips(curve.elbos):
         lines.append(shell.quiet_html("ELBO per training step. Triangles mark values below the axis range."))
     figure = state.memoize(
-        "bound", lambda: figures.bound(curve.steps, curve.elbos, total=curve.total, faded=curve.earlier)
+        "bound",
+        lambda: figures.bound(curve.steps, curve.elbos, total=curve.total, faded=curve.earlier),
+        settings=curve,
     )
     return by_key(
         Text("".join(lines), "fit-progress"), Picture(figure, "elbo", group=scrubber.KEY), _make_scrubber(state)
