@@ -24,6 +24,7 @@ from gdm_core.study.sheet import (
     Sheet,
     find_column,
     format_count,
+    format_items,
     format_list,
     format_value,
     select_rows,
@@ -152,9 +153,7 @@ def make_design(question: Question, sheet: Sheet, names: Sequence[str], empty: n
     place = {name: i for i, name in enumerate(names)}
     blank = [name for name in frame[RECORDING] if empty[place[name]]]
     if blank:
-        notes.append(
-            f"{format_count(len(blank), 'recording')} excluded, without labelled samples: {format_list(blank)}."
-        )
+        notes.append(format_items(blank, "recording", "excluded, without labelled samples"))
         frame = frame[~frame[RECORDING].isin(blank)]
     between = [find_column(frame, name, "between") for name in question.between]
     unit, unit_word = _unit(question, sheet)
@@ -168,9 +167,7 @@ def make_design(question: Question, sheet: Sheet, names: Sequence[str], empty: n
         missing = frame[column].isna()
         if missing.any():
             lost = frame.loc[missing, RECORDING].tolist()
-            notes.append(
-                f"{format_count(len(lost), 'recording')} excluded, without a value in {column!r}: {format_list(lost)}."
-            )
+            notes.append(format_items(lost, "recording", f"excluded, without a value in {column!r}"))
             frame = frame[~missing]
     if frame.empty:
         raise DataError(f"No recording has a value in {format_list(needed)}.")
@@ -198,10 +195,8 @@ def make_design(question: Question, sheet: Sheet, names: Sequence[str], empty: n
     alone = np.bincount(subjects)[subjects] < 2
     if within is not None and len(factors) == 1 and alone.any():
         names = [name for name, yes in zip(units, alone, strict=True) if yes]
-        notes.append(
-            f"{format_count(len(names), unit_word)} excluded, with only one of {len(factors[0].levels)} values of "
-            f"{factors[0].name!r}: {format_list(names)}. mixed=True includes them."
-        )
+        status = f"excluded, with only one of {len(factors[0].levels)} values of {factors[0].name!r}"
+        notes.append(f"{format_items(names, unit_word, status)} mixed=True includes them.")
     return Design(
         rows=tuple(indices[found] for found in rows),
         units=units,
@@ -263,7 +258,7 @@ def _check_units(
             if found := _find_split(frame, unit, factor):
                 same = f"within={word!r}" if len(between) == 1 else f"one column, within={word!r}"
                 raise DataError(
-                    f"{format_count(len(found), word)} in more than one group of {factor!r}: {format_list(found)}. "
+                    f"{format_items(found, word, f'in more than one group of {factor!r}')} "
                     f"To compare sessions of the same {word}, use {same}. Otherwise select recordings with where."
                 )
     elif len(between) == 1 and not _find_split(frame, within, between[0]):
@@ -274,8 +269,8 @@ def _check_units(
     if blocks is not None:
         if found := _find_split(frame, unit, blocks):
             raise DataError(
-                f"{format_count(len(found), word)} in more than one block of {blocks!r}: {format_list(found)}. Each {word} must be "
-                f"in one block; to pair its sessions, use within={word!r}."
+                f"{format_items(found, word, f'in more than one block of {blocks!r}')} Each {word} must be in one block; to "
+                f"pair its sessions, use within={word!r}."
             )
         for factor in between:
             if within is None and not _find_split(firsts, blocks, factor):

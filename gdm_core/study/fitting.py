@@ -15,7 +15,7 @@ from gdm_core.labels.model import LabelModel
 from gdm_core.maths.gaps import gap_lengths
 from gdm_core.models.base import StateModel
 from gdm_core.models.loading import model_from_bytes
-from gdm_core.study.sheet import did_you_mean, format_count, format_list
+from gdm_core.study.sheet import did_you_mean, format_items, format_list
 from gdm_core.study.states import Recording
 from gdm_core.trials import UNLABELLED, Stretch, Trial, Trials, describe_missing
 
@@ -52,15 +52,12 @@ def prepare(recordings: Mapping[str, Trial], notes: list[str]) -> tuple[dict[str
         f"{name} ({one.rate_hz:g} Hz)" for name, one in kept.items() if abs(one.rate_hz / usual - 1) > RATES_ALIKE
     ]:
         raise DataError(
-            f"{format_count(len(other), 'recording')} not at {usual:g} Hz: {format_list(other)}. Resample to {usual:g} Hz, or "
-            "exclude them in the sheet."
+            f"{format_items(other, 'recording', f'not at {usual:g} Hz')} Resample to {usual:g} Hz, or exclude them in the sheet."
         )
     if missing := describe_missing(kept.values()):
         notes.append(missing)
     if excluded:
-        notes.append(
-            f"{format_count(len(excluded), 'recording')} excluded, with too many missing samples: {format_list(list(excluded))}."
-        )
+        notes.append(format_items(list(excluded), "recording", "excluded, with too many missing samples"))
     short = sorted(kept, key=lambda name: kept[name].n_samples)
     if 2 * kept[short[0]].n_samples < np.median([one.n_samples for one in kept.values()]):
         notes.append(
@@ -94,9 +91,7 @@ def balance(
     # An animal with very little data contributes all of it, and does not limit the others.
     quota = int(min(max(min(has.values()), middle / 4), most / len(has)))
     if lacking := [animal for animal, n in has.items() if n < quota]:
-        notes.append(
-            f"{format_count(len(lacking), 'animal')} underrepresented, with little data: {format_list(lacking)}."
-        )
+        notes.append(format_items(lacking, "animal", "underrepresented, with little data"))
     parts: list[Trial] = []
     for its in of_animal.values():
         left = quota

@@ -113,9 +113,7 @@ def match_sheet(sheet: Any, recordings: Iterable[str], reserved: Sequence[str]) 
         excluded = {name: "excluded by the sheet" for name, yes in zip(frame[RECORDING], out, strict=True) if yes}
         frame = frame.drop(columns=exclude)
         if excluded:
-            notes.append(
-                f"{format_count(len(excluded), 'recording')} excluded by the sheet: {format_list(list(excluded))}."
-            )
+            notes.append(format_items(list(excluded), "recording", "excluded by the sheet"))
     if len(excluded) == len(frame):
         raise DataError("The sheet excludes every recording.")
     if _find_role(frame, ANIMAL) is None:
@@ -230,6 +228,11 @@ def format_value(value: Any, column: pd.Series[Any] | None = None) -> str:
 def format_count(n: int, word: str) -> str:
     """Return a phrase such as "1 row is" or "2 rows are"."""
     return f"{n} {word} is" if n == 1 else f"{n} {word}s are"
+
+
+def format_items(items: Sequence[Any], word: str, status: str) -> str:
+    """Return a sentence such as "2 rows are empty: a, b."."""
+    return f"{format_count(len(items), word)} {status}: {format_list(items)}."
 
 
 def format_list(values: Sequence[Any]) -> str:

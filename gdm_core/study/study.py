@@ -282,10 +282,12 @@ class Study(StudyTables):
         )
         every_name = [self.state_name(state) for state in self.states]
         notes += describe_untested(occurrence, measure, every_name)
-        if measure in ("bouts", "changes") and (uneven := self._describe_lengths(design)):
-            notes.append(uneven + " Longer recordings have more bouts; use bouts_per_min.")
+        minutes = self.counts.labelled_minutes[np.concatenate(design.rows)]
+        if measure in ("bouts", "changes") and minutes.max() > 1.1 * minutes.min():
+            lengths = f"{minutes.min():.1f} to {minutes.max():.1f} minutes"
+            notes.append(f"Recordings last {lengths}. Longer recordings have more bouts; use bouts_per_min.")
         table = comparing.order_columns(found, labels)
-        called = [self._row_name(row) for _, row in table.iterrows()]
+        row_names = [self._row_name(row) for _, row in table.iterrows()]
         table.attrs = {
             "question": question,
             "n_permutations": n_permutations,
@@ -293,7 +295,7 @@ class Study(StudyTables):
             "unused": occurrence.unused(every_name),
             "sentences": [
                 comparing.write_sentence(row, name, words, measure in SHARES)
-                for (_, row), name in zip(table.iterrows(), called, strict=True)
+                for (_, row), name in zip(table.iterrows(), row_names, strict=True)
             ],
         }
         return table
@@ -312,20 +314,9 @@ class Study(StudyTables):
         return occurrence.unused([self.state_name(state) for state in self.states])
 
     def _row_name(self, row: Any) -> str:
-        name = (
-            f"{self.state_name(row['from_state'])} to {self.state_name(row['to_state'])}"
-            if "to_state" in row
-            else self.state_name(row["state"])
-        )
+        keys = ("from_state", "to_state") if "to_state" in row else ("state",)
+        name = " to ".join(self.state_name(row[key]) for key in keys)
         return f"{row['term']}: {name}" if "term" in row else name
-
-    def _describe_lengths(self, design: Design) -> str:
-        minutes = self.counts.labelled_minutes[np.concatenate(design.rows)]
-        return (
-            f"Recordings last {minutes.min():.1f} to {minutes.max():.1f} minutes."
-            if minutes.max() > 1.1 * minutes.min()
-            else ""
-        )
 
     def _by_frames(self, question: Question, n_permutations: int, seed: int, trend: bool | None) -> pd.DataFrame:
         """Return the comparison with p values of frames as units, to show pseudoreplication."""
