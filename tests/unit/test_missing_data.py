@@ -6,10 +6,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.special import softmax
 from scipy.stats import multivariate_normal
 
-from datasets import nascar
-from gdm_core import GDM
+from datasets import nascar, regimes
+from gdm_core import ARHMM, GDM
 from gdm_core.analysis.metrics import matched_accuracy
 from gdm_core.maths.completion import Steps, missing_entries, steps_needed
 from gdm_core.maths.factor import Autoregression, FactorModel
@@ -200,3 +201,18 @@ def test_long_recordings_are_completed_in_pieces(soft_track, monkeypatch):
     cut = complete(model._net, standard, filled, model.config.temperature)
     assert len(cut.pieces) == 2
     assert np.sqrt(((cut.y - whole.y) ** 2).mean()) < 0.05
+
+
+def test_states_in_a_gap_approach_the_stationary_ones():
+    (trial,) = regimes.simulate("levels", 1500, seed=4)
+    gap = np.array(trial.y, np.float64)
+    model = ARHMM(3, 3, transitions="sticky")
+    for _ in model.fit_iter(gap, calibrate=False):
+        pass
+    gap[300:1200] = np.nan
+    states = model.predict_proba(gap)
+    moves = softmax(model.params_["transition_bias"], axis=1)
+    np.testing.assert_allclose(states[750], np.linalg.matrix_power(moves, 5000)[0], atol=0.01)
+    for edge, inside in ((299, 301), (1200, 1198)):  # a gap cuts the dynamics and not the chain of states
+        assert states[edge].argmax() == states[inside].argmax()
+        assert states[inside].max() > 0.9
