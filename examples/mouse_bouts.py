@@ -10,7 +10,7 @@ Compute features of the poses of two mice, fit states, and compare bouts with ex
 import numpy as np
 
 from gdm_core import GDM
-from gdm_core.analysis.bouts import like_expert, runs, transition_shares
+from gdm_core.analysis.bouts import fit_bout_rule, runs, transition_shares
 from gdm_studio import plot
 from gdm_studio.datasets import mice
 
@@ -21,7 +21,7 @@ model = GDM(n_states=4, n_latent=4, seed=0).fit(train)
 # %% From states to bouts
 # Brief changes of state are not bouts. The median length of the expert's bouts sets the smoothing.
 
-rule = like_expert([trial.labels for trial in train], new.rate_hz)
+rule = fit_bout_rule([trial.labels for trial in train], new.rate_hz)
 print(f"bouts: states averaged over {rule.smooth_s:.1f} s, none shorter than {rule.shortest_s:.1f} s")
 shares = model.predict_proba(new)
 bouts = rule.labels(shares, new.rate_hz)

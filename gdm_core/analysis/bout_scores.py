@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gdm_core.analysis import score_uncertainty
 from gdm_core.analysis.baselines import NEIGHBOURS, fit_baselines
 from gdm_core.analysis.bouts import BoutRule, median_bout
-from gdm_core.analysis.looks import last, under_way
+from gdm_core.analysis.inference import last, under_way
 from gdm_core.analysis.metrics import balanced_accuracy, macro_f1, majority_map, neighbour_labels, persistence, r2
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import UNLABELLED, Trials, labels_of
@@ -100,7 +100,7 @@ def _measure_parts(
     yield found | sides | {"r2": _variance_explained(smooth[1], test, pieces)}
 
 
-def named(
+def score_named_states(
     model_bytes: bytes,
     train: Trials,
     test: Trials,

@@ -58,7 +58,7 @@ class BoutRule:
         return remove_short_bouts(strongest, max(1, round(self.shortest_s * rate_hz)))
 
 
-def like_expert(
+def fit_bout_rule(
     parts: list[npt.NDArray[Any]], rate_hz: float, *, longest: float = LONGEST_S, unit: float = 0.1
 ) -> BoutRule | None:
     """Return a rule with times of half the expert's median bout; None without labels.

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from gdm_core.analysis import baselines
 from gdm_core.analysis.bouts import find_bouts
-from gdm_core.analysis.looks import fitted
+from gdm_core.analysis.inference import fitted
 from gdm_core.analysis.matching import overlap
 from gdm_core.analysis.metrics import (
     HORIZON,

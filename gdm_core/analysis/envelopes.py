@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core import adaptation
-from gdm_core.analysis.looks import fitted
+from gdm_core.analysis.inference import fitted
 from gdm_core.errors import DataError
 from gdm_core.forecast import Forecast, coverage, outcomes, width
 from gdm_core.models.loading import model_from_bytes

@@ -102,7 +102,7 @@ def contrasting_order(states: States, differences: npt.NDArray[Any]) -> Order:
     return tuple(int(state) for state in order)
 
 
-def order_of(
+def find_order(
     raw: tuple[Array, ...],
     truth: tuple[Array, ...] | None,
     anchor: tuple[Array, ...] | None,
@@ -133,7 +133,7 @@ def inverse(order: Order) -> Order:
     return tuple(int(i) for i in np.argsort(order))
 
 
-def parse(text: str | None, n_states: int) -> Order | None:
+def parse_order(text: str | None, n_states: int) -> Order | None:
     """Parse an order from a URL, such as "3-1-2"; None if invalid."""
     parts = (text or "").split("-")
     if sorted(parts) != sorted(str(k + 1) for k in range(n_states)):
@@ -141,6 +141,6 @@ def parse(text: str | None, n_states: int) -> Order | None:
     return tuple(int(part) - 1 for part in parts)
 
 
-def text_of(order: Order) -> str:
+def format_order(order: Order) -> str:
     """Format an order for a URL."""
     return "-".join(str(state + 1) for state in order)

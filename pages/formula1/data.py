@@ -14,7 +14,7 @@ import streamlit as st
 from datasets import formula1
 from datasets.f1.driving import between, curvature, in_driving_order
 from datasets.formula1 import Session
-from gdm_core.analysis import looks
+from gdm_core.analysis import inference
 from gdm_core.engine import Priority
 from gdm_core.errors import DataError
 from gdm_core.trials import Trials
@@ -486,8 +486,8 @@ def _query(view: View, laps: Laps, name: str, now: live.FitState) -> live.Query:
     result = now.result if now.result is view.state.result else None
     if result is None or not now.states:
         return live.Query()
-    key = query_key(result.key, looks.soft_states, (laps.trials,))
-    asked = (looks.soft_states, result.model_bytes, laps.trials)
+    key = query_key(result.key, inference.soft_states, (laps.trials,))
+    asked = (inference.soft_states, result.model_bytes, laps.trials)
     return view.fit.query(name, key, *asked, priority=Priority.HIGH)
 
 

@@ -14,7 +14,7 @@ from datasets import windows
 from datasets.features import PcaPreview, SliderStart, principal_components, suggest
 from datasets.keypoints import KeypointTable
 from datasets.splits import is_part, usable
-from gdm_core.analysis.bouts import LONGEST_S, BoutRule, like_expert
+from gdm_core.analysis.bouts import LONGEST_S, BoutRule, fit_bout_rule
 from gdm_core.trials import Trial, Trials, describe_missing
 from gdm_core.units import Unit, unit_for
 from pages.lab.naming import LabelNames, words_of
@@ -144,7 +144,7 @@ class Dataset:
         """Rule of bouts that the training labels suggest; None without labels."""
         known = [np.asarray(trial.labels) for trial in self.train if trial.labels is not None]
         whole = {"unit": 1.0} if self.unit == "step" else {}
-        return like_expert(known, self.train[0].rate_hz, longest=self.longest, **whole)
+        return fit_bout_rule(known, self.train[0].rate_hz, longest=self.longest, **whole)
 
     @cached_property
     def first_rule(self) -> BoutRule:

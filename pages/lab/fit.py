@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from gdm_core.analysis.looks import known_then
+from gdm_core.analysis.inference import filter_states
 from pages.lab import live, sentences, shipped
 from pages.lab.dataset import Dataset
 from pages.lab.spec import PageSpec
@@ -55,7 +55,7 @@ def choose_filtered(view: View) -> View:
     )
     if not on:
         return view
-    query = view.query(f"then-{view.index}", known_then, view.trial)
+    query = view.query(f"then-{view.index}", filter_states, view.trial)
     if not live.show_failure(view.fit, query, NOT_THEN) and not query.fresh:
         shell.quiet("What was known then is being worked out; until then the picture knows the whole recording.")
     return replace(view, filtered=query)

@@ -129,7 +129,7 @@ def _judged(view: View) -> scores.Judged:
     if answer.fresh and "table" in answer.value and named.judged:
         rule, sides = view.rule, (view.dataset.train, view.dataset.test)
         stands = named.stands_for(view.state.order)
-        asked = view.query("named", bout_scores.named, *sides, rule.smooth_s, rule.shortest_s, *stands)
+        asked = view.query("named", bout_scores.score_named_states, *sides, rule.smooth_s, rule.shortest_s, *stands)
         with view.frame.card:
             live.show_failure(view.fit, asked, "Your own names could not be scored")
         own = asked.value if asked.fresh else None
@@ -298,7 +298,7 @@ def as_labels(view: View, here: Decoded, order: Sequence[int], mapping: Sequence
 
 
 def as_named(here: Decoded, mapping: Sequence[int]) -> npt.NDArray[np.int64]:
-    """[T] the label that each moment's state is in the visitor's judgement; `mapping` is that of `bout_scores.named`."""
+    """[T] the label that each moment's state is in the visitor's judgement; `mapping` is that of `bout_scores.score_named_states`."""
     label = np.full(len(here.names), -1, np.int64)
     label[here.used] = np.asarray(mapping, np.int64)
     found: npt.NDArray[np.int64] = label[here.bouts]

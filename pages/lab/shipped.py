@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from gdm_core.analysis import looks
-from gdm_core.analysis.looks import Look
+from gdm_core.analysis import inference
+from gdm_core.analysis.inference import InferredStates
 from gdm_core.engine import FitResult, ResultCache, Snapshot
 from gdm_core.errors import DataError
 from gdm_core.trials import Trials
@@ -37,7 +37,7 @@ class Shipped:
     family: str
     config: Mapping[str, Any]
     result: FitResult
-    look: Look
+    look: InferredStates
     more: Mapping[str, Any]
 
     def is_result_of(self, spec: PageSpec) -> bool:
@@ -76,7 +76,7 @@ def _load(name: str, here: tuple[str, int]) -> Shipped | None:
         "", arrays["model"].tobytes(), words["fit_status"], words["elbo"], words["seconds"], tuple(words["steps"]),
         tuple(words["elbos"]), snapshots, from_cache=True,
     )  # fmt: skip
-    look = Look(train, test, words["stay"], words["sees"])
+    look = InferredStates(train, test, words["stay"], words["sees"])
     return Shipped(words["fingerprint"], words["family"], words["config"], result, look, words["more"])
 
 
@@ -110,7 +110,7 @@ def write(
             f"{unknown[0]!r} does not say what made it, so another processor would not know that {name!r} is its result. "
             "Only what a simulator gives can ship."
         )
-    look = looks.look(result.model_bytes, train, test)
+    look = inference.infer(result.model_bytes, train, test)
     arrays: dict[str, Any] = {"model": np.frombuffer(result.model_bytes, np.uint8)}
     for number, snapshot in enumerate(result.snapshots):
         arrays |= {f"snapshot_{number}_{i}": level for i, level in enumerate(snapshot.levels)}

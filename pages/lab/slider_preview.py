@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from gdm_core.analysis import looks
+from gdm_core.analysis import inference
 from gdm_core.analysis.matching import in_order
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 from pages.channel import Tables, channel
@@ -100,12 +100,12 @@ class _Sweep:
     def __init__(self, view: View, slot: str, content: SliderPreview, parameter: str, values: Sequence[float]) -> None:
         assert view.state.result is not None
         asked = (view.dataset.train, view.dataset.test, content.trials, parameter, list(values))
-        self.name, self.values = query_key(view.state.result.key, looks.sweep, asked), values
+        self.name, self.values = query_key(view.state.result.key, inference.sweep, asked), values
         self._queries, self._slot = view.fit.preview_queries, slot
         self._args = (view.state.result.model_bytes, *asked)
 
     def query(self) -> Query:
-        found = self._queries.ask(self._slot, self.name, looks.sweep, *self._args)
+        found = self._queries.ask(self._slot, self.name, inference.sweep, *self._args)
         if found.fresh:
             self._queries.keep_latest(self._slot)
         return found
@@ -201,8 +201,8 @@ def _find_states(view: View, content: SliderPreview, spec: PageSpec) -> tuple[Ma
     if not missing:
         return known, False
     trials = replace(view.dataset.train, trials=tuple(view.dataset.trials[i] for i in missing))
-    key = query_key(result.key, looks.soft_states, [trials])
-    query = view.fit.preview_queries.ask(f"K-{spec.n_states}", key, looks.soft_states, result.model_bytes, trials)
+    key = query_key(result.key, inference.soft_states, [trials])
+    query = view.fit.preview_queries.ask(f"K-{spec.n_states}", key, inference.soft_states, result.model_bytes, trials)
     if not query.fresh:
         return None, query.pending
     return known | dict(zip(missing, query.value, strict=True)), False

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
 
-from gdm_core.analysis import looks
+from gdm_core.analysis import inference
 from gdm_core.engine.spec import FitSpec
 from gdm_core.models.scaling import Scaler
 from pages.lab.dataset import Dataset, count_previewed
@@ -27,7 +27,7 @@ class Measure:
     words     the options in words, for scores of an earlier result that differs in them
     """
 
-    scores: Callable[..., Any] = field(default_factory=lambda: looks.score_parts)
+    scores: Callable[..., Any] = field(default_factory=lambda: inference.score_parts)
     options: tuple[Any, ...] = ()
     words: str = ""
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from gdm_core.analysis.bouts import BoutRule
-from gdm_core.analysis.looks import Look
+from gdm_core.analysis.inference import InferredStates
 from gdm_core.analysis.matching import Order, in_order
 from gdm_core.trials import Trial, Trials
 from gdm_core.units import SECONDS, Unit
@@ -37,7 +37,7 @@ class LastLook:
     """
 
     content: tuple[str, str]
-    look: Look
+    look: InferredStates
     order: Order
     origin: object
 
@@ -66,7 +66,7 @@ class View:
     spec: PageSpec
     fit: live.FitSession
     state: live.FitState
-    look: Look | None = None
+    look: InferredStates | None = None
     look_query: live.Query = field(default_factory=live.Query)
     number: str = ""
     shipped: Shipped | None = None

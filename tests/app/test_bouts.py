@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gdm_core.analysis.bouts import BoutRule, like_expert, median_bout, remove_short_bouts, smooth_states
+from gdm_core.analysis.bouts import BoutRule, fit_bout_rule, median_bout, remove_short_bouts, smooth_states
 from gdm_core.errors import ConfigError
 from pages.lab import naming
 from pages.lab.naming import OTHERS, LabelNames, arrange
@@ -45,11 +45,11 @@ def test_median_bout_ignores_unlabelled_samples():
 
 def test_bout_rule_is_half_the_median_labelled_bout():
     labels = [np.repeat([0, -1, 1, 2], [60, 500, 90, 30]), np.repeat([1, 0], [120, 60])]
-    assert like_expert(labels, 30.0) == BoutRule(1.0, 1.0)
-    assert like_expert([np.repeat([0, 1], 20_000)], 30.0) == BoutRule(5.0, 5.0), "limited by the range of the control"
-    assert like_expert([np.arange(50)], 30.0) == BoutRule(0.1, 0.1)
-    assert like_expert([np.full(50, -1)], 30.0) is None
-    assert like_expert([], 30.0) is None
+    assert fit_bout_rule(labels, 30.0) == BoutRule(1.0, 1.0)
+    assert fit_bout_rule([np.repeat([0, 1], 20_000)], 30.0) == BoutRule(5.0, 5.0), "limited by the range of the control"
+    assert fit_bout_rule([np.arange(50)], 30.0) == BoutRule(0.1, 0.1)
+    assert fit_bout_rule([np.full(50, -1)], 30.0) is None
+    assert fit_bout_rule([], 30.0) is None
 
 
 # ---- names, merges, colours ---------------------------------------------------------------------------------------

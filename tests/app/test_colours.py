@@ -61,8 +61,8 @@ def test_neighbouring_states_get_distinct_colours():
     by_appearance = {int(state): place for place, state in enumerate(matching.match(states, []))}
     assert least(by_appearance) < 17, "otherwise there is nothing to improve"
     assert least(colour) > 19
-    assert matching.order_of((states,), None, None, differences) == order
-    assert matching.order_of((states,), None, (states,), differences) == tuple(range(8)), "earlier colours are kept"
+    assert matching.find_order((states,), None, None, differences) == order
+    assert matching.find_order((states,), None, (states,), differences) == tuple(range(8)), "earlier colours are kept"
     assert matching.contrasting_order(states[:, :1], differences) == (0,)
 
 
@@ -89,15 +89,15 @@ def test_first_colours_follow_known_states(engine):
 
 def test_copied_link_restores_colours(engine):
     engine.auto = False
-    first = matching.parse("3-1-2", 3)
+    first = matching.parse_order("3-1-2", 3)
     live = FitSession(engine, "s")
     live.request(spec_of(), first_order=first)
     engine.run_all()
     shown = live.poll()
     assert shown.order == (2, 0, 1)
-    assert matching.text_of(shown.order) == "3-1-2"
+    assert matching.format_order(shown.order) == "3-1-2"
 
 
 @pytest.mark.parametrize("text", [None, "", "1-2", "1-1-2", "0-1-2", "a-b-c", "1-2-3-4", "3--1"])
 def test_invalid_colours_in_link_are_ignored(text):
-    assert matching.parse(text, 3) is None
+    assert matching.parse_order(text, 3) is None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from gdm_core.analysis import envelopes, looks
+from gdm_core.analysis import envelopes, inference
 from gdm_core.engine import JobStatus
 from gdm_core.trials import Trials
 from gdm_studio.plot import figures
@@ -229,7 +229,7 @@ def test_outliers_below_the_axis_are_marked_at_its_edge():
 # ---- queries ------------------------------------------------------------------------------------------------------
 def test_query_is_computed_once_and_kept(engine, live):
     result = live.poll().result
-    question = ("look", result.key, looks.look, result.model_bytes, TRAIN, TEST)
+    question = ("look", result.key, inference.infer, result.model_bytes, TRAIN, TEST)
     assert live.query(*question).pending
     assert live.query(*question).pending
     assert len(engine.waiting("ask-look")) == 1

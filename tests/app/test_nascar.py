@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from datasets.nascar import PRESETS
-from gdm_core.analysis import looks
+from gdm_core.analysis import inference
 from gdm_core.errors import FitError
 from gdm_core.models.gdm.model import GDM
 from gdm_core.models.loading import model_from_bytes
@@ -295,7 +295,7 @@ def test_failed_scores_can_be_retried(engine, monkeypatch):
         raise FitError(WHY)
 
     with monkeypatch.context() as broken:
-        broken.setattr(looks, "score_parts", refuse)
+        broken.setattr(inference, "score_parts", refuse)
         app = opened()
     assert WHY in text(app)
     assert live_of(app).poll().status == "fresh"

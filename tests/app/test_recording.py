@@ -182,7 +182,7 @@ def test_label_table_counts_each_frame_once(sketch):
     into, stands = view.naming_for(len(view.state.order)).stands_for(view.state.order)
     assert into == (1, 2, 0, 1), "the first state of the model is the second of the page, called mount"
     assert stands == (-1, data.label_names.index("mount"), -1)
-    own = bout_scores.named(content, data.train, data.test, 0.3, 0.3, into, stands)
+    own = bout_scores.score_named_states(content, data.train, data.test, 0.3, 0.3, into, stands)
     for side, trials in (("new", data.test), ("fitted", data.train)):
         truth = np.bincount(np.concatenate([t.labels for t in trials]), minlength=len(data.every_label))
         counts, names, says = label_counts(view, found, None, side)

@@ -9,7 +9,7 @@ import pytest
 
 from datasets.nascar import train_test
 from gdm_core import GDM
-from gdm_core.analysis import looks
+from gdm_core.analysis import inference
 from gdm_core.trials import as_trials
 from gdm_studio.plot.figures.base import untyped
 from pages.formula1.data import along_lap
@@ -134,7 +134,7 @@ def test_linear_interpolation_between_values_is_close(name):
     values = slider_preview.VALUES[name][1]
 
     def sweep(values: list[float]) -> np.ndarray:
-        return np.stack([soft for (soft,) in looks.sweep(model, trials, trials, [0], name, values)]) / 255.0
+        return np.stack([soft for (soft,) in inference.sweep(model, trials, trials, [0], name, values)]) / 255.0
 
     states = sweep(values)
     exact = sweep([(v + w) / 2 for v, w in pairwise(values)])

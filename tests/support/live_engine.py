@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gdm_core.analysis import looks
+from gdm_core.analysis import inference
 from gdm_core.engine import Engine, EngineInfo, FitResult, FitSpec, Job, JobStatus, Snapshot
 from gdm_core.engine.job import Call
 from gdm_core.engine.spec import resolve_family
@@ -85,7 +85,7 @@ def once(work: Callable[..., Any], *args: Any) -> Any:
     key = hashlib.sha256(pickle.dumps((work.__module__, work.__qualname__, args))).hexdigest()
     if key not in _given:
         found = work(*args)
-        _given[key] = pickle.dumps(looks.last(found) if isinstance(found, Iterator) else found)
+        _given[key] = pickle.dumps(inference.last(found) if isinstance(found, Iterator) else found)
     return pickle.loads(_given[key])
 
 
@@ -194,7 +194,7 @@ class QuickEngine(Engine):
         work = call.function
         if not work.__module__.startswith("gdm_core."):  # a function of the test, which may count its calls
             found = work(*call.args)
-            return looks.last(found) if isinstance(found, Iterator) else found
+            return inference.last(found) if isinstance(found, Iterator) else found
         return once(work, *call.args)
 
 

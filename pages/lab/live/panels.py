@@ -12,8 +12,8 @@ from weakref import WeakSet
 
 import streamlit as st
 
-from gdm_core.analysis import looks
-from gdm_core.analysis.matching import parse, text_of
+from gdm_core.analysis import inference
+from gdm_core.analysis.matching import format_order, parse_order
 from gdm_core.engine import Engine, Priority, get_engine
 from gdm_core.engine.estimate import in_words
 from gdm_studio.plot import figures
@@ -47,7 +47,7 @@ def open_fit(page: str, spec: PageSpec) -> FitSession:
         st.session_state[key] = FitSession(engine(), f"{visitor()}/{page}")
     fit: FitSession = st.session_state[key]
     cancel_on_disconnect(visitor(), fit)
-    fit.request(spec, first_order=parse(settings.text(COLOURS), spec.n_states))
+    fit.request(spec, first_order=parse_order(settings.text(COLOURS), spec.n_states))
     return fit
 
 
@@ -141,13 +141,13 @@ def query_states(fit: FitSession, state: FitState) -> Query:
     dataset = state.spec.dataset
     key = f"{state.result.key}/{dataset.test.fingerprint}"
     asked = (state.result.model_bytes, dataset.train, dataset.test)
-    query: Query = fit.query("look", key, looks.look, *asked, priority=Priority.HIGH)
+    query: Query = fit.query("look", key, inference.infer, *asked, priority=Priority.HIGH)
     return query if query.fresh else replace(query, value=None)
 
 
 def keep_colours(state: FitState) -> None:
     """Put the order of colours into the address, unless the settings imply it."""
-    fresh = None if has_default_order(state) else text_of(state.order)
+    fresh = None if has_default_order(state) else format_order(state.order)
     settings.keep(COLOURS, fresh if state.status == "fresh" else settings.text(COLOURS))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.analysis.matching import Order, in_order, inverse, order_of
+from gdm_core.analysis.matching import Order, find_order, in_order, inverse
 from gdm_core.engine import FitResult, Snapshot
 from gdm_core.trials import Trials
 from gdm_studio.plot import palette
@@ -173,7 +173,7 @@ class ColourOrder:
         here = anchor is not None and anchor[0] == spec.trials.fingerprint
         before = anchor[1][: len(raw)] if here and anchor is not None else None
         truth = None if spec.dataset.truth is None else spec.dataset.truth[: len(raw)]
-        return order_of(raw, truth, before, palette.DIFFERENCES)
+        return find_order(raw, truth, before, palette.DIFFERENCES)
 
 
 def has_default_order(state: FitState) -> bool:
@@ -183,6 +183,6 @@ def has_default_order(state: FitState) -> bool:
     truth = state.spec.dataset.truth
 
     def choose() -> Order:
-        return order_of(in_order(state.states, inverse(state.order)), truth, None, palette.DIFFERENCES)
+        return find_order(in_order(state.states, inverse(state.order)), truth, None, palette.DIFFERENCES)
 
     return bool(state.order == state.memoize("default-order", choose, of=state.states))

@@ -23,7 +23,7 @@ Array = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class InferredStates:
     """Soft states of a fitted model, in the model's order of states.
 
     train, test   soft states [T, K] of each trial
@@ -37,7 +37,7 @@ class Look:
     sees: str | None
 
 
-def known_then(model_bytes: bytes, trial: Trial) -> Array:
+def filter_states(model_bytes: bytes, trial: Trial) -> Array:
     """Return filtered soft states [T, K], which use past samples only."""
     return model_from_bytes(model_bytes).filter(trial)
 
@@ -83,12 +83,12 @@ def soft_states(model_bytes: bytes, trials: Trials) -> tuple[Array, ...]:
     return states_of(model_from_bytes(model_bytes), trials)
 
 
-def look(model_bytes: bytes, train: Trials, test: Trials | None) -> Look:
+def infer(model_bytes: bytes, train: Trials, test: Trials | None) -> InferredStates:
     """Return soft states of all trials."""
     model = model_from_bytes(model_bytes)
     stay = getattr(model, "stickiness_", None)
     sees = getattr(model, "posterior_", None)
-    return Look(
+    return InferredStates(
         states_of(model, train),
         () if test is None else states_of(model, test),
         None if stay is None else float(stay),
