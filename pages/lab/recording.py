@@ -298,7 +298,7 @@ def as_labels(view: View, here: Decoded, order: Sequence[int], mapping: Sequence
 
 
 def as_named(here: Decoded, mapping: Sequence[int]) -> npt.NDArray[np.int64]:
-    """[T] the label that each moment's state is in the visitor's judgement; `mapping` is that of `bout_scores.score_named_states`."""
+    """Return the label [T] of each sample's state as the user named it, from `score_named_states`."""
     label = np.full(len(here.names), -1, np.int64)
     label[here.used] = np.asarray(mapping, np.int64)
     found: npt.NDArray[np.int64] = label[here.bouts]
