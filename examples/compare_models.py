@@ -28,7 +28,7 @@ print(gdm_core.compare(models, train, test, seeds=[0]))
 print(gdm_core.evaluate(models[0].fit(train), train, test))
 
 # %% Where they disagree
-# The true states and those of each model. State numbers, and therefore colours, differ between models.
+# True states, then the states of each model. State numbers, and therefore colours, differ between models.
 
 rows = {type(model).__name__: model.fit(train).predict_proba(test) for model in models}
 plot.ethogram({"truth": test.states} | rows).show()

@@ -93,10 +93,10 @@ class Steps(StateModel):
 
     def untrained(self, trials: TrialsLike, seed: int) -> "Steps":
         """Return the model with random parameters, a baseline of `evaluate`."""
-        made = Steps(**self.get_params()).fit(trials)
+        blank = Steps(**self.get_params()).fit(trials)
         rng = np.random.default_rng(seed)
-        made.params_["centers"] = rng.standard_normal(made.params_["centers"].shape).astype(np.float32)
-        return made
+        blank.params_["centers"] = rng.standard_normal(blank.params_["centers"].shape).astype(np.float32)
+        return blank
 
 
 # %% Use it like any other model

@@ -41,12 +41,12 @@ def score_parts(
         yield found | under_way(PARTS, number)
     n_states = model_from_bytes(model_bytes).config.n_states
     key = (train.fingerprint, test.fingerprint, n_states, seed)
-    to_beat = _cached.get(key)
-    if to_beat is None:
-        to_beat = _cached[key] = baselines(train, test, n_states, seed)
+    cached = _cached.get(key)
+    if cached is None:
+        cached = _cached[key] = baselines(train, test, n_states, seed)
         while len(_cached) > MAX_CACHED:
             _cached.pop(next(iter(_cached)), None)
-    yield found | {"lines": to_beat}
+    yield found | {"lines": cached}
 
 
 def measure(
@@ -107,16 +107,16 @@ def score_named_states(
     smooth_s: float,
     shortest_s: float,
     into: tuple[int, ...],
-    stands: tuple[int, ...],
+    assigned: tuple[int, ...],
 ) -> dict[str, Any]:
     """Return scores of states as the user named and merged them.
 
     into    [K] merged state of each state of the model
-    stands  label of each merged state; -1 for its most frequent label in the training trials
+    assigned  label of each merged state; -1 for its most frequent label in the training trials
     """
     model = model_from_bytes(model_bytes)
     rule = BoutRule(smooth_s, shortest_s)
-    merged = np.eye(len(stands), dtype=np.float32)[list(into)]
+    merged = np.eye(len(assigned), dtype=np.float32)[list(into)]
     hard, hard_test = (
         [
             rule.labels(np.asarray(s, np.float32) @ merged, trial.rate_hz)
@@ -125,14 +125,14 @@ def score_named_states(
         for side in (train, test)
     )
     known, truth = labels_of(train), labels_of(test)
-    found: dict[str, Any] = {"table": _count_labels(hard, known, hard_test, truth, len(stands))}
+    found: dict[str, Any] = {"table": _count_labels(hard, known, hard_test, truth, len(assigned))}
     if _count_behaviours(truth) < 2:
         return found
     fitted = (
-        majority_map(np.concatenate(hard), np.concatenate(known), len(stands)) if _count_behaviours(known) else None
+        majority_map(np.concatenate(hard), np.concatenate(known), len(assigned)) if _count_behaviours(known) else None
     )
     mapping = np.array(
-        [label if label >= 0 or fitted is None else fitted[k] for k, label in enumerate(stands)], np.int64
+        [label if label >= 0 or fitted is None else fitted[k] for k, label in enumerate(assigned)], np.int64
     )
     guess, seen = mapping[np.concatenate(hard_test)], np.concatenate(truth)
     return found | {

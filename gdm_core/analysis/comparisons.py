@@ -96,8 +96,8 @@ def split_blocks(test: Trials) -> list[npt.NDArray[np.int64]]:
     """Return the samples of each block over the concatenated trials."""
     total, begin, found = test.n_samples, 0, []
     for trial in test:
-        wanted = max(1, round(N_BLOCKS * trial.n_samples / total))
-        found += [begin + np.arange(low, high) for low, high in blocks(trial.n_samples, wanted)]
+        n_blocks = max(1, round(N_BLOCKS * trial.n_samples / total))
+        found += [begin + np.arange(low, high) for low, high in blocks(trial.n_samples, n_blocks)]
         begin += trial.n_samples
     if len(found) < FEWEST_BLOCKS:
         raise DataError(
@@ -362,10 +362,10 @@ def match_columns(states: States, reference: States) -> States:
         raise DataError(f"Fits of {len(states)} and {len(reference)} samples cannot be compared; take the same trial.")
     rows, columns = linear_sum_assignment(overlap(reference, states), maximize=True)
     rest = [k for k in range(states.shape[1]) if k not in set(columns.tolist())]
-    made = np.zeros((len(states), reference.shape[1] + len(rest)), np.float32)
-    made[:, rows] = states[:, columns]
-    made[:, reference.shape[1] :] = states[:, rest]
-    return made
+    ordered = np.zeros((len(states), reference.shape[1] + len(rest)), np.float32)
+    ordered[:, rows] = states[:, columns]
+    ordered[:, reference.shape[1] :] = states[:, rest]
+    return ordered
 
 
 def distance(first: States, second: States) -> Shares:

@@ -28,9 +28,9 @@ Counts = npt.NDArray[np.int64]  # [pieces, guessed label, true label]
 Labels = npt.NDArray[np.int64]
 
 
-def blocks(n_samples: int, wanted: int, shortest: int = SHORTEST) -> list[tuple[int, int]]:
-    """Return (start, end) of at most `wanted` equal blocks of at least `shortest` samples."""
-    count = max(1, min(wanted, n_samples // shortest))
+def blocks(n_samples: int, most: int, shortest: int = SHORTEST) -> list[tuple[int, int]]:
+    """Return (start, end) of at most `most` equal blocks of at least `shortest` samples."""
+    count = max(1, min(most, n_samples // shortest))
     return [(int(a), int(b)) for a, b in pairwise(np.linspace(0, n_samples, count + 1).astype(int))]
 
 

@@ -135,8 +135,8 @@ def csv(table: pd.DataFrame) -> bytes:
         for name in table
         if name not in times and pd.api.types.is_string_dtype(table[name].dtype)
     }
-    made = table.assign(**times, **fine, **texts).rename(columns=harmless)
-    return made.to_csv(index=False, float_format="%.7g").encode()
+    output = table.assign(**times, **fine, **texts).rename(columns=harmless)
+    return output.to_csv(index=False, float_format="%.7g").encode()
 
 
 def harmless(value: Any) -> Any:

@@ -40,10 +40,10 @@ def to_plotly(figure: figures.Figure, theme: Theme = "light") -> Figure:
 
     if theme not in TOKENS:
         raise ConfigError(f"theme is {theme!r}; choose one of {', '.join(TOKENS)}.")
-    made = Figure(resolve({"data": figure["data"], "layout": figure["layout"]}, theme))
+    result = Figure(resolve({"data": figure["data"], "layout": figure["layout"]}, theme))
     surface = TOKENS[theme]["surface"]
     texts = {"alt": figure["alt"], "caption": figure["caption"]}
-    return made.update_layout(height=figure["height"], meta=texts, paper_bgcolor=surface, plot_bgcolor=surface)
+    return result.update_layout(height=figure["height"], meta=texts, paper_bgcolor=surface, plot_bgcolor=surface)
 
 
 def _time_step(rate_hz: float | None) -> tuple[float, str]:
@@ -175,7 +175,7 @@ def envelope(
     ahead = np.arange(origin + 1, origin + horizon + 1)
     shown = np.arange(max(0, origin - before), min(len(observed), origin + horizon + 1))
     bands = [tuple(edge[row, :, channel] for edge in forecast.interval(level)) for level in (0.9, 0.5)]
-    made = figures.envelope(
+    result = figures.envelope(
         ahead * step,
         forecast.mean[row, :, channel],
         band90=(bands[0][0], bands[0][1]),
@@ -185,4 +185,4 @@ def envelope(
         unit=unit,
         channel=title,
     )
-    return to_plotly(made, theme)
+    return to_plotly(result, theme)

@@ -37,13 +37,13 @@ def fit_to_width(figure: Figure, width: float) -> Figure:
     fitting = [one for one in figure.get("widths", ()) if one["least"] <= width]
     if not fitting:
         return figure
-    made: Figure = {
+    result: Figure = {
         **figure,
         "layout": {**figure["layout"], **fitting[-1]["layout"]},
         "height": fitting[-1]["height"],
         "widths": [],
     }
-    return made
+    return result
 
 
 def typed(values: npt.ArrayLike, code: str = "f4") -> Dict:
@@ -144,12 +144,12 @@ def figure(
     **place: Any,
 ) -> Figure:
     """Build a figure; `place` updates the shared layout."""
-    made: Figure = {"data": data, "layout": layout(**place), "caption": caption, "alt": alt, "height": height}
+    result: Figure = {"data": data, "layout": layout(**place), "caption": caption, "alt": alt, "height": height}
     if phone_height is not None:
-        made["phone_height"] = phone_height
+        result["phone_height"] = phone_height
     if cursor is not None:
-        made["cursor"] = cursor
-    return made
+        result["cursor"] = cursor
+    return result
 
 
 def rows_axis(names: Sequence[str], places: Sequence[Any] | None = None, **more: Any) -> Dict:

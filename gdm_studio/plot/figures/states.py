@@ -157,8 +157,8 @@ def state_strips(
 
     # Opacity applies to a trace, so each marked row has its own. Every trace has all rows, with blanks, because Plotly
     # cannot draw a heat map of a single row on a category axis.
-    def only(shown: Sequence[bool], **more: Any) -> Dict:
-        return heatmap(np.where(np.array(shown)[:, None], index, len(scale) - 1), hover, "u1", **look, **more)
+    def only(is_shown: Sequence[bool], **more: Any) -> Dict:
+        return heatmap(np.where(np.array(is_shown)[:, None], index, len(scale) - 1), hover, "u1", **look, **more)
 
     traces = [only([row not in marked for row in rows_shown])]
     traces += [only([row == name for row in rows_shown], opacity=opacity) for name, (_, opacity) in marked.items()]
@@ -179,9 +179,9 @@ def state_strips(
 
 def _hover_texts(tips: npt.NDArray[np.uint8], missing: npt.NDArray[np.bool_], names: Sequence[str]) -> list[str]:
     """Return the names and percentages of the two strongest states per column; "" if missing."""
-    shown = [plain(name) for name in names]
+    titles = [plain(name) for name in names]
     return [
-        "" if blank else f"{shown[first - 1]} {most} %" + (f"<br>{shown[second - 1]} {rest} %" if rest else "")
+        "" if blank else f"{titles[first - 1]} {most} %" + (f"<br>{titles[second - 1]} {rest} %" if rest else "")
         for (first, most, second, rest), blank in zip(tips.tolist(), missing.tolist(), strict=True)
     ]
 
@@ -242,8 +242,8 @@ def proportions(
     soft = np.asarray(states, np.float32)
     palette.mix(soft[:1])  # validates the shape and the number of states
     shares, width, window = _average(soft, soft, step, unit)
-    shown = [plain(name) for name in names_of(soft.shape[1], list(names) if names else None)]
-    written = [plain(label) for label in labels] if labels else shown
+    titles = [plain(name) for name in names_of(soft.shape[1], list(names) if names else None)]
+    written = [plain(label) for label in labels] if labels else titles
     x = start + step * (np.arange(len(shares)) * width + (width - 1) / 2)
     base = np.cumsum(np.nan_to_num(shares), axis=1) - np.nan_to_num(shares)
     traces, marks = [], []
@@ -252,9 +252,9 @@ def proportions(
             "stackgroup": "states",
             "fillcolor": colour,
             "line": {"width": 0, "color": colour},
-            "name": shown[k],
+            "name": titles[k],
         }
-        traces.append(points("lines", x, shares[:, k], f"{shown[k]} %{{y:.0%}}", **area))
+        traces.append(points("lines", x, shares[:, k], f"{titles[k]} %{{y:.0%}}", **area))
         if len(shares) and np.nanmax(shares[:, k], initial=0) > 0.35:
             at = _widest(shares[:, k])
             marks.append(
@@ -340,7 +340,7 @@ def usage(
     share = (
         np.nan_to_num(np.nanmean(soft[known], axis=0)) if known.any() else np.zeros(soft.shape[1], np.float32)
     )  # [K]
-    shown = _display_names(len(share), names)
+    titles = _display_names(len(share), names)
     top = max(0.05, float(share.max()) * 1.02)
     marks: list[Dict] = []
     if reference is not None:
@@ -352,12 +352,12 @@ def usage(
         "x": share.tolist(),
         "y": list(range(len(share))),
         "marker": {"color": list(colours) if colours else palette.colours(len(share))},
-        "customdata": shown,
+        "customdata": titles,
         "hovertemplate": "%{customdata} %{x:.1%}<extra></extra>",
     }
     words = [f"{n} {s:.0%}" for n, s in zip(names_of(len(share), list(names) if names else None), share, strict=True)]
     values = _value_labels([f"{s:.0%}" if s >= 0.005 or s == 0 else "<1%" for s in share])
-    axes: Dict = {"xaxis": bare(range=[0, top], fixedrange=True), "yaxis": rows_axis(shown, autorange="reversed")}
+    axes: Dict = {"xaxis": bare(range=[0, top], fixedrange=True), "yaxis": rows_axis(titles, autorange="reversed")}
     place: Dict = {"bargap": 0.28, "shapes": marks, "annotations": values, "margin": VALUES_MARGIN}
     alt = f"Occupancy of states: {', '.join(words)}."
     return figure([bars], caption, alt, height or 30 + 26 * len(share), **axes, **place)
@@ -383,16 +383,16 @@ def usage_by_segment(
         raise DataError(f"There are {len(soft)} states but {len(where)} segment numbers.")
     numbers, index = np.unique(where, return_inverse=True)
     count = np.bincount(index)
-    shown = _display_names(soft.shape[1], names)
+    titles = _display_names(soft.shape[1], names)
     clean = np.nan_to_num(soft)
     bars = [
         {
             "type": "bar",
             "x": numbers.tolist(),
             "y": typed(np.bincount(index, clean[:, k]) / count),
-            "name": shown[k],
+            "name": titles[k],
             "marker": {"color": colour},
-            "hovertemplate": f"{what} %{{x}} · {shown[k]} %{{y:.0%}}<extra></extra>",
+            "hovertemplate": f"{what} %{{x}} · {titles[k]} %{{y:.0%}}<extra></extra>",
         }
         for k, colour in enumerate(palette.colours(soft.shape[1]))
     ]
@@ -419,7 +419,7 @@ def dwell(
     other_lengths   dwell times in samples of another figure that shares the axis
     """
     state, length = runs(labels)
-    shown = _display_names(n_states, names)
+    titles = _display_names(n_states, names)
     jitter = np.random.default_rng(0).uniform(-0.28, 0.28, len(state))
     seconds = (length * step).astype(np.float32)
     reach = (
@@ -429,14 +429,14 @@ def dwell(
     marks = [_tick(middle, k, 0.4) for k, middle in enumerate(medians) if np.isfinite(middle)]
     dots = [
         points(
-            "markers", seconds[state == k], k + jitter[state == k], f"{shown[k]} %{{x:.3~g}} {unit}",
+            "markers", seconds[state == k], k + jitter[state == k], f"{titles[k]} %{{x:.3~g}} {unit}",
             marker={"color": colour, "size": 6, "opacity": 0.6},
         )
         for k, colour in enumerate(colours or palette.colours(n_states))
     ]  # fmt: skip
     values = _value_labels([f"{middle:.3g}" if np.isfinite(middle) else "" for middle in medians])
     along = axis(f"dwell time ({unit}, logarithmic)", type="log", **_log_axis(reach))
-    axes: Dict = {"xaxis": along, "yaxis": rows_axis(shown, range=[n_states - 0.4, -0.6])}
+    axes: Dict = {"xaxis": along, "yaxis": rows_axis(titles, range=[n_states - 0.4, -0.6])}
     alt = f"Dwell times of {len(state)} {'bout' if len(state) == 1 else 'bouts'} in {n_states} states."
     place: Dict = {"shapes": marks, "annotations": values, "margin": VALUES_MARGIN}
     return figure(dots, caption, alt, height or 70 + 36 * n_states, **axes, **place)
@@ -464,18 +464,18 @@ def transition_matrix(
     m = np.asarray(matrix, np.float32)
     if m.ndim != 2 or m.shape[0] != m.shape[1]:
         raise DataError(f"A transition matrix must be square; got shape {m.shape}.")
-    shown = _display_names(len(m), names)
+    titles = _display_names(len(m), names)
     places = list(range(len(m)))  # not names, which may repeat
     hover = [
-        [f"{a} to {b}: {v:.1%}" if np.isfinite(v) else "" for b, v in zip(shown, row, strict=True)]
-        for a, row in zip(shown, m, strict=True)
+        [f"{a} to {b}: {v:.1%}" if np.isfinite(v) else "" for b, v in zip(titles, row, strict=True)]
+        for a, row in zip(titles, m, strict=True)
     ]
     text = [["" if not np.isfinite(v) else f"{v:.0%}" if v >= 0.005 else "·" for v in row] for row in m]
     words: Dict = {"text": text, "texttemplate": "%{text}", "textfont": {"size": 11}}
     cells = heatmap(m, x=places, y=places, zmin=0, zmax=1, hovertext=hover, hoverinfo="text", **words, **CELLS)
     axes: Dict = {
-        "xaxis": rows_axis(shown, title="to", side="top"),
-        "yaxis": rows_axis(shown, title="from", autorange="reversed"),
+        "xaxis": rows_axis(titles, title="to", side="top"),
+        "yaxis": rows_axis(titles, title="from", autorange="reversed"),
     }
     alt = f"Transition probabilities between {len(m)} states."
     return figure([cells], caption, alt, 70 + 36 * len(m), **axes)

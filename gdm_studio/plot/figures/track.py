@@ -153,7 +153,7 @@ def track(
     buckets = palette.quantise(soft, limit=COLOURS)
     rich = len(x) <= RICH_HOVER_BELOW
     hover = _hover_data(soft, rich)
-    shown = names_of(soft.shape[1], list(names) if names else None)
+    titles = names_of(soft.shape[1], list(names) if names else None)
     first = 1 if rich else 0
     # Samples carry state numbers instead of names, which would multiply the size.
     text = f"S%{{customdata[{first}]}} %{{customdata[{first + 1}]}} %"
@@ -184,7 +184,7 @@ def track(
         marks.append(headline(title) | {"yanchor": "bottom"})  # above the path
     usage = np.nanmean(soft, axis=0)
     top = np.argsort(-usage)[:3]
-    most = ", ".join(f"{shown[k]} {usage[k]:.0%}" for k in top)
+    most = ", ".join(f"{titles[k]} {usage[k]:.0%}" for k in top)
     alt = f"{title or 'Path'} of {len(x)} samples in the colours of {soft.shape[1]} states. Most used: {most}."
     place: Dict = {"annotations": [*marks, *badges], "margin": {"l": 4, "r": 4, "t": 24 if title else 4, "b": 4}}
     moments = path_cursor(x, y, start, step, rich)
@@ -220,13 +220,13 @@ def channels(
     time = start + step * np.arange(len(y), dtype=np.float32)
     path = np.concatenate([repeat_channels(np.column_stack([time, row]), 1) for row in rows.T])
     soft = repeat_channels(states, y.shape[1])
-    made = track(path, soft, title=title, width=1.5, height=height, moment=f"{unit} %{{x:.4~g}}", caption=caption)
+    result = track(path, soft, title=title, width=1.5, height=height, moment=f"{unit} %{{x:.4~g}}", caption=caption)
     across = axis(showgrid=False, showticklabels=False, range=[start - step / 2, start + step * (len(y) - 0.5)])
     up = rows_axis(names, middles.tolist(), range=[float(middles[-1]) - 0.55, 0.55], automargin=False)
-    margin = {**TIME_MARGIN, "t": made["layout"]["margin"]["t"]}
+    margin = {**TIME_MARGIN, "t": result["layout"]["margin"]["t"]}
     return {
-        **made,
-        "layout": {**made["layout"], "xaxis": across, "yaxis": up, "margin": margin},
+        **result,
+        "layout": {**result["layout"], "xaxis": across, "yaxis": up, "margin": margin},
         "cursor": time_cursor(),
     }
 
@@ -300,7 +300,7 @@ def simplex(
     """
     soft = np.asarray(samples, np.float32)
     where = barycentric(soft)
-    shown = names_of(3, list(names) if names else None)
+    titles = names_of(3, list(names) if names else None)
     traces: list[Dict] = []
     if log_density is not None:
         x, y, values = (np.asarray(v, np.float64) for v in log_density)
@@ -352,10 +352,10 @@ def simplex(
     )
     marks = [
         note(name, float(corner[0]), float(corner[1]), xref="x", yref="y", font={"size": 13, "color": "$ink"}) | anchor
-        for name, corner, anchor in zip(shown, CORNERS, anchors, strict=True)
+        for name, corner, anchor in zip(titles, CORNERS, anchors, strict=True)
     ]
     mean = soft.mean(axis=0) if len(soft) else np.zeros(3)
-    usual = ", ".join(f"{n} {m:.0%}" for n, m in zip(shown, mean, strict=True))
+    usual = ", ".join(f"{n} {m:.0%}" for n, m in zip(titles, mean, strict=True))
     alt = f"{len(soft)} draws on a triangle of three states; on average {usual}."
     place: Dict = {"annotations": marks, "margin": {"l": 4, "r": 4, "t": 4, "b": 4}}
     return figure(traces, caption, alt, height, phone_height=330, **place, **plane())
