@@ -21,8 +21,8 @@ labels = np.full(train.n_samples, -1)
 length = int(2 * train.rate_hz)
 for code in range(len(trials.label_names)):
     for start in np.flatnonzero(train.labels == code)[[0, -length]]:
-        clip = slice(start, start + length)
-        labels[clip] = np.where(train.labels[clip] == code, code, -1)
+        span = slice(start, start + length)
+        labels[span] = np.where(train.labels[span] == code, code, -1)
 print(f"{(labels >= 0).mean():.1%} of the frames have a label")
 
 # %% Fit a model, then a label model
