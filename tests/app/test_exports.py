@@ -183,7 +183,7 @@ def test_script_reproduces_the_states_of_the_page(page, tmp_path):
     run_script(page.code[0].value, tmp_path)
     with np.load(tmp_path / "states.npz") as file:
         again, new = file["trial_0"], file["new_trial_0"]
-    look = next(found.value for (name, _), found in live.queries._known.items() if name == "look")
+    look = next(found.value for (name, _), found in live.queries._results.items() if name == "look")
     exact = look.train[0][:, list(shown.order)]
     np.testing.assert_allclose(again, exact, atol=1e-4)
     np.testing.assert_allclose(new, look.test[0][:, list(shown.order)], atol=1e-4)
