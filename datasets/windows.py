@@ -16,6 +16,7 @@ from gdm_core.trials import Trial, Trials, TrialsLike, as_trials, with_recipe
 SHORTEST = 3  # samples
 STEPS_PER_WINDOW = 10  # windows any closer nearly repeat each other
 SUMMARIES = ("mean", "SD", "RMS step")
+MODEL, N_LATENT = "gdm-linear", 6  # that suit: activities differ in the values of summaries, not in their dynamics
 
 
 def window_length(seconds: float, rate_hz: float) -> int:
@@ -35,11 +36,6 @@ def summarise(data: TrialsLike, scale: int, step: int | None = None) -> Trials:
     ----------
     scale : window length in samples, measured at half height; `window_length` converts seconds
     step : samples from window to window, a tenth of the scale by default
-
-    Raises
-    ------
-    ConfigError : if the scale or the step is too small
-    DataError : if a trial is shorter than a window
     """
     if scale < SHORTEST:
         raise ConfigError(f"scale is {scale}; a window needs at least {SHORTEST} samples.")

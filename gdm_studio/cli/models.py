@@ -19,13 +19,16 @@ DEFAULT_LATENT = 2
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Add options for the model and its latent dimensions."""
-    parser.add_argument("--model", default="gdm", help="model name, see `gdm info` (default: gdm)")
+    parser.add_argument("--model", help="model name, see `gdm info` (default: gdm; for windows gdm-linear)")
     add_latent_option(parser)
 
 
 def add_latent_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--latent", type=int, metavar="D", help="latent dimensions, at most the number of channels (default: 2)"
+        "--latent",
+        type=int,
+        metavar="D",
+        help="latent dimensions, at most the number of channels (default: 2, for windows 6)",
     )
 
 
@@ -78,7 +81,7 @@ def fit(options: argparse.Namespace) -> int:
     """Fit and save a model, and print a summary."""
     from gdm_core.models.registry import build
 
-    trials = summarise(read_trials(options), options.scale)
+    trials = summarise(read_trials(options), options)
     latent = resolve_latent(options.latent, trials.n_channels, options.data.name)
     optional = {"temperature": options.temperature, "stickiness": options.stickiness}
     given = {name: value for name, value in optional.items() if value is not None}
@@ -119,8 +122,10 @@ def predict(options: argparse.Namespace) -> int:
 
     model = load_model(options.model)
     model.raise_if_failed()
+    if options.scale == "auto":
+        raise ConfigError("--scale is 'auto'; give the scale that `fit` printed.")
     recordings = read_trials(options)
-    trials = summarise(recordings, options.scale)
+    trials = summarise(recordings, options)
     soft = model.predict_proba(trials)
     if trials is not recordings:
         soft = windows.to_samples(soft, trials, recordings)

@@ -19,6 +19,7 @@ from gdm_core.text import first_of, for_json
 if TYPE_CHECKING:
     from datasets.cohort_files import PathOrFile
     from datasets.tables import Role, Table
+    from gdm_core.analysis.time_scale import ScaleChoice
     from gdm_core.engine import Engine
     from gdm_core.trials import Trial, Trials
 
@@ -42,29 +43,50 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sheet", help="sheet of a workbook (default: the first with numbers)")
 
 
-def add_scale_option(parser: argparse.ArgumentParser) -> None:
+def add_scale_option(parser: argparse.ArgumentParser, default: str = "samples") -> None:
     """Add the option for the time scale of states."""
     parser.add_argument(
         "--scale",
-        default="samples",
+        default=default,
         metavar="SECONDS",
-        help="fit windows of this length, for activities instead of short movements (default: samples)",
+        help="fit windows of this length, for activities instead of short movements; 'samples' fits samples, 'auto' compares both "
+        f"(default: {default})",
     )
 
 
-def summarise(trials: Trials, scale: str) -> Trials:
-    """Return windows of the recordings and print their length to stderr."""
-    if scale == "samples":
-        return trials
+def choose_time_scale(trials: Trials, options: argparse.Namespace) -> ScaleChoice:
+    """Set `--scale` to the recommended one and print the reason to stderr."""
+    from gdm_core.analysis.time_scale import choose_scale
+
+    choice = choose_scale(trials)
+    print(*choice.sentences, file=sys.stderr)
+    options.scale = "samples" if choice.scale is None else f"{choice.scale / trials[0].rate_hz:.6g}"
+    return choice
+
+
+def summarise(trials: Trials, options: argparse.Namespace) -> Trials:
+    """Return recordings at the chosen time scale, and set defaults of the model that suit it."""
     from datasets import windows
 
-    rate_hz = trials[0].rate_hz
-    try:
-        length = windows.window_length(float(scale), rate_hz)
-    except ValueError:
-        raise ConfigError(f"--scale is {scale!r}; give a number of seconds, or 'samples'.") from None
-    print(f"Windows of {length} samples: --scale {length / rate_hz:.6g}", file=sys.stderr)
-    return windows.summarise(trials, length)
+    if options.scale == "auto":
+        choose_time_scale(trials, options)
+    defaults: dict[str, Any] = {"model": "gdm", "models": ["gdm", "arhmm-sticky"]}
+    if options.scale != "samples":
+        try:
+            length = windows.window_length(float(options.scale), trials[0].rate_hz)
+        except ValueError:
+            raise ConfigError(f"--scale is {options.scale!r}; give a number of seconds, 'samples' or 'auto'.") from None
+        print(f"Windows of {length} samples: --scale {length / trials[0].rate_hz:.6g}", file=sys.stderr)
+        trials = windows.summarise(trials, length)
+        defaults = {
+            "model": windows.MODEL,
+            "models": [windows.MODEL],
+            "latent": min(windows.N_LATENT, trials.n_channels),
+        }
+    for name, value in defaults.items():
+        if getattr(options, name, value) is None:
+            setattr(options, name, value)
+    return trials
 
 
 def add_recordings_options(parser: argparse.ArgumentParser) -> None:

@@ -162,11 +162,11 @@ def _open_study(options: argparse.Namespace) -> Study:
         return Study.from_states(states, sheet, options.rate, words)
     recordings = read_recordings(paths, options)
     if options.scale != "samples":
-        trials = summarise(Trials(tuple(recordings.values()), "recordings"), options.scale)
+        trials = summarise(Trials(tuple(recordings.values()), "recordings"), options)
         recordings = dict(zip(recordings, trials, strict=True))
     name, first = next(iter(recordings.items()))
     latent = resolve_latent(options.latent, first.n_channels, name)
-    model = build(options.model, options.states, latent, options.seed)
+    model = build(options.model or "gdm", options.states, latent, options.seed)
     return Study.fit(recordings, sheet, model)
 
 

@@ -18,6 +18,7 @@ from gdm_studio.cli.shared import (
     add_data_options,
     add_jobs_option,
     add_scale_option,
+    choose_time_scale,
     open_engine,
     print_json,
     read_trials,
@@ -28,6 +29,7 @@ from gdm_studio.cli.shared import (
 
 if TYPE_CHECKING:
     from gdm_core.analysis.suggestions import Recommendation
+    from gdm_core.analysis.time_scale import ScaleChoice
     from gdm_core.engine.sweep import Aggregate, Record, Sweep
     from gdm_core.trials import Trials
 
@@ -66,7 +68,7 @@ def sweep(options: argparse.Namespace) -> int:
     from gdm_core.engine.sweep import aggregate
 
     require_positive(jobs=options.jobs, seeds=options.seeds)
-    plan = _build_sweep(options, summarise(read_trials(options), options.scale))
+    plan = _build_sweep(options, summarise(read_trials(options), options))
     if options.out is not None and options.out.suffix not in (".csv", ".parquet"):
         raise ConfigError(f"--out is {options.out}; its name must end in .csv or .parquet.")
     with open_engine(f"Sweeping {options.model}", len(plan.cells()), options.jobs) as (engine, progress):
@@ -208,12 +210,11 @@ def add_suggest(commands: Any) -> None:
         "suggestion that was stopped continues.",
     )
     add_data_options(parser)
-    add_scale_option(parser)
+    add_scale_option(parser, "auto")
     parser.add_argument(
         "--models",
         type=split_names,
-        default="gdm,arhmm-sticky",
-        help="models to compare, see `gdm info` (default: gdm,arhmm-sticky)",
+        help="models to compare, see `gdm info` (default: gdm,arhmm-sticky; for windows gdm-linear)",
     )
     add_latent_option(parser)
     parser.add_argument(
@@ -231,7 +232,12 @@ def suggest(options: argparse.Namespace) -> int:
     from gdm_core.engine import suggest as suggesting
 
     require_positive(jobs=options.jobs, seeds=options.seeds)
-    trials = summarise(read_trials(options), options.scale)
+    recordings = read_trials(options)
+    if options.scale == "auto":
+        choice = choose_time_scale(recordings, options)
+        if choice.scale is not None and options.models is None:
+            return _suggest_windows(choice, recordings.n_channels, options)
+    trials = summarise(recordings, options)
     latent = resolve_latent(options.latent, trials.n_channels, options.data.name)
     question = suggesting.SuggestQuestion(
         options.models, trials, latent, states=options.states, seeds=tuple(range(options.seeds))
@@ -258,6 +264,7 @@ def suggest(options: argparse.Namespace) -> int:
             {
                 "model": found.model,
                 "settings": found.settings,
+                "scale": options.scale,
                 "note": found.note,
                 "left_out": found.left_out,
                 "verdicts": verdicts,
@@ -271,6 +278,23 @@ def suggest(options: argparse.Namespace) -> int:
             print(sentence)
     print(f"Model: {found.model}")
     print("Settings: " + ", ".join(f"{name} {value}" for name, value in found.settings.items()))
+    print(f"Time scale: --scale {options.scale}")
+    return 0
+
+
+def _suggest_windows(choice: ScaleChoice, n_channels: int, options: argparse.Namespace) -> int:
+    """Print the time scale and its settings: held-out scores of windows, which overlap, favour one state."""
+    from datasets import windows
+
+    n_latent = min(windows.N_LATENT, len(windows.SUMMARIES) * n_channels)
+    settings = {"n_states": choice.n_states, "n_latent": n_latent}
+    if options.json:
+        print_json(
+            {"model": windows.MODEL, "settings": settings, "scale": options.scale, "sentences": choice.sentences}
+        )
+    else:
+        print(f"Model: {windows.MODEL}\nSettings: n_states {choice.n_states}, n_latent {n_latent}")
+        print(f"Time scale: --scale {options.scale}")
     return 0
 
 

@@ -20,7 +20,7 @@ with frame.controls:
         shell.end_page()
     said = "Each setting is fitted once from every seed: what changes from seed to seed is luck."
     n_seeds = number("Seeds", *SEEDS, 3, key="seeds", help=said)
-    chosen, repeated = settings.once(settings.choose(source.train.n_channels, source.train.n_samples, source.n_latent))
+    chosen, repeated = settings.once(settings.choose(source))
 comparison = Comparison(
     {label: (one.family, one.config) for label, one in zip(settings.labels(chosen), chosen, strict=True)},
     tuple(range(n_seeds)),

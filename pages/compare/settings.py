@@ -93,7 +93,7 @@ def once(chosen: list[ComparedSetting]) -> tuple[list[ComparedSetting], str]:
     return kept, " ".join(said)
 
 
-def choose(n_channels: int, n_samples: int, n_latent: int) -> list[ComparedSetting]:
+def choose(source: ComparedData) -> list[ComparedSetting]:
     """Show a row of controls for each setting."""
     shell.section("Settings")
     count = _count()
@@ -101,7 +101,7 @@ def choose(n_channels: int, n_samples: int, n_latent: int) -> list[ComparedSetti
     chosen = []
     for letter in LETTERS[:count]:
         with st.container(border=True, key=f"compare-row-{letter}"):
-            chosen.append(_row(letter, offered, n_channels, n_samples, n_latent))
+            chosen.append(_row(letter, offered, source))
     more, fewer = st.columns(2, gap="small")
     more.button("Add model", on_click=_set_count, args=(count + 1,), disabled=count == len(LETTERS), width="stretch")
     fewer.button("Remove model", on_click=_set_count, args=(count - 1,), disabled=count == 1, width="stretch")
@@ -158,7 +158,7 @@ def _set_count(count: int) -> None:
     ui_settings.change(COUNT, str(count))
 
 
-def _row(letter: str, offered: list[str], n_channels: int, n_samples: int, n_latent: int) -> ComparedSetting:
+def _row(letter: str, offered: list[str], source: ComparedData) -> ComparedSetting:
     first = FIRST[LETTERS.index(letter)] if LETTERS.index(letter) < len(FIRST) else "gdm"
     name = one_of(f"Model {letter}", {name: MODELS[name] for name in offered}, first, key="model", of=letter)
     left, right = st.columns(2, gap="small")
@@ -172,8 +172,9 @@ def _row(letter: str, offered: list[str], n_channels: int, n_samples: int, n_lat
             called = f"Stickiness of {letter}"
             stickiness = number("Fixed at", *GAMMA_RANGE, STAY_START, key="gamma", step=0.1, called=called, **shown)
     if has_posterior(name):
-        sees = one_of("States are made of", MADE_OF, key="sees", of=letter)
-    k, n_latent = min(k, max(K_RANGE[0], n_samples // 2)), min(n_latent, n_channels)
+        sees = one_of("States are made of", MADE_OF, "places" if source.windowed else "moves", key="sees", of=letter)
+    k = min(k, max(K_RANGE[0], source.train.n_samples // 2))
+    n_latent = min(source.n_latent, source.train.n_channels)
     choice = choice_of(name, k, tau, stickiness, SEES[sees], n_latent, 0)
     config = {name: value for name, value in choice.config.items() if name != "seed"}
     return ComparedSetting(letter, name, choice.family, config)
@@ -260,7 +261,7 @@ def choose_data() -> ComparedData | None:
         )
     if source is None or source.windowed:
         return source
-    length = choose_window(source.train, source.unit, source.of)
+    length, _ = choose_window(source.train, source.unit, source.of)
     return source if length is None else summarised(source.train.fingerprint, source, length)
 
 
@@ -269,7 +270,7 @@ def summarised(fingerprint: str, _source: ComparedData, length: int) -> Compared
     """The same object each time, so that its fingerprint is computed once."""
     train, test = (windows.summarise(side, length) for side in (_source.train, _source.test))
     about = f"{_source.about}, windows of {describe(length, _source.train[0].rate_hz, _source.unit)}"
-    return replace(_source, about=about, train=train, test=test, page="", windowed=True)
+    return replace(_source, about=about, train=train, test=test, n_latent=windows.N_LATENT, page="", windowed=True)
 
 
 def _open(page: str) -> ComparedData | None:

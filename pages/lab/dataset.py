@@ -71,6 +71,7 @@ class Dataset:
     poses      keypoints behind each trial, training trials first; () for tables
     recordings what the trials summarise if they are windows, in the same order; () for samples
     notes      sentences on repairs and omissions
+    first_guess K and D to begin with; None to guess from the training trials
     """
 
     about: str
@@ -92,6 +93,7 @@ class Dataset:
     poses: tuple[KeypointTable, ...] = ()
     recordings: tuple[Trial, ...] = ()
     notes: tuple[str, ...] = ()
+    first_guess: SliderStart | None = None
 
     @property
     def trials(self) -> tuple[Trial, ...]:
@@ -169,8 +171,8 @@ class Dataset:
 
     @cached_property
     def suggestion(self) -> SliderStart:
-        """First guess of K and D from the training trials."""
-        return suggest(self.train)
+        """First guess of K and D."""
+        return self.first_guess or suggest(self.train)
 
     @cached_property
     def components(self) -> PcaPreview:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import streamlit as st
@@ -16,6 +17,7 @@ from gdm_studio.plot import figures
 from pages.lab import live
 from pages.lab.decoded import Decoded
 from pages.lab.live import background
+from pages.lab.time_scale import recommend
 from pages.lab.view import View
 from pages.ui import model_controls, shell
 from pages.ui.plot import plot
@@ -38,6 +40,9 @@ def models_of(choice: model_controls.Choice) -> tuple[str, ...]:
 
 def suggest(view: View, reading: Decoded) -> None:
     """Offer a search, then show its progress, the recommendation and its scores. The search continues on other pages."""
+    if view.dataset.recordings:
+        _suggest_for_windows(view)
+        return
     question = question_of(view.choice, view.dataset.train)
     kept: dict[str, SuggestJob] = view.fit.memory.setdefault("suggestions", {})
     applied = (job for job in kept.values() if _is_applied(job, view))
@@ -58,12 +63,26 @@ def suggest(view: View, reading: Decoded) -> None:
         right.caption(ONE_STATE)
     elif found.suggestion is not None:
         with right:
-            apply_button(view.choice, found.suggestion, f"suggest-apply-{view.page}")
+            apply_button(view.choice, found.suggestion.model, found.suggestion.settings, f"suggest-apply-{view.page}")
     with left:
+        if view.dataset.recorded:
+            recommend(view.dataset.train, view.dataset.unit, "suggest-time-scale")
         _watch(job, found)
     if found.message:
         forget = partial(kept.pop, job.question.key, None)
         shell.error(NONE_FOUND, found.message, retry=f"suggest-again-{view.page}", again=forget)
+
+
+def _suggest_for_windows(view: View) -> None:
+    """Offer the K that windows tell apart best: held-out scores of windows, which overlap, favour one state."""
+    left, right = st.columns([0.75, 0.25], gap="medium")
+    with left:
+        found = recommend(view.dataset.fitted_recordings, view.dataset.unit, "suggest-time-scale")
+    if found is not None and found.n_states is not None:
+        left.markdown(f"**{found.sentences[0]}**")
+        settings = {"n_states": found.n_states, "n_latent": view.dataset.start[1]}
+        with right:
+            apply_button(view.choice, view.choice.name, settings, f"suggest-apply-{view.page}")
 
 
 def _is_applied(job: SuggestJob, view: View) -> bool:
@@ -77,7 +96,7 @@ def _is_applied(job: SuggestJob, view: View) -> bool:
     )
 
 
-def apply_button(choice: model_controls.Choice, suggestion: Suggestion, key: str) -> None:
+def apply_button(choice: model_controls.Choice, model: str, settings: Mapping[str, Any], key: str) -> None:
     """Show a button that sets the controls to the suggested model and settings."""
     st.button(
         "Apply settings",
@@ -85,8 +104,8 @@ def apply_button(choice: model_controls.Choice, suggestion: Suggestion, key: str
         key=key,
         width="stretch",
         on_click=model_controls.apply,
-        args=(choice, suggestion.model, suggestion.settings),
-        disabled=model_controls.are_set(choice, suggestion.model, suggestion.settings),
+        args=(choice, model, settings),
+        disabled=model_controls.are_set(choice, model, settings),
     )
 
 

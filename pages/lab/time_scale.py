@@ -8,54 +8,92 @@ from typing import Any
 import streamlit as st
 
 from datasets import windows
+from datasets.features import suggest
 from datasets.splits import usable
+from gdm_core.analysis.time_scale import ScaleChoice, choose_scale
 from gdm_core.errors import GdmError
 from gdm_core.trials import Trials
 from gdm_core.units import Unit, unit_for
+from pages.lab import live
 from pages.lab.dataset import Dataset
+from pages.lab.live.background import Task, show_progress, visitor_jobs
 from pages.ui import shell
 from pages.ui.controls import number, one_of
 
 START = 50  # samples
 LARGEST_SHARE = 4  # of the shortest trial: a window is at most a fourth
-HELP = "Samples: states are short movements. Windows: states are activities, from the mean, spread and step size of each channel. "
+HELP = (
+    "Samples: states are short movements. Windows: states are activities, from the mean, spread and step size of each channel. "
+    "Auto compares both."
+)
+UNDER_WAY = "Comparing samples with windows. Samples are fitted until then."
+AT_ONCE_S = 0.3
 
 
-def choose_window(trials: Trials, unit: str, of: str) -> int | None:
-    """Show the control and return the window length in samples; None for samples as they are."""
+def choose_window(trials: Trials, unit: str, of: str) -> tuple[int | None, int | None]:
+    """Show the control and return (window length in samples, number of states); None for single samples and unknown K."""
     own = "Steps" if unit == "step" else "Seconds"
-    kind = one_of("Time scale", {"samples": "Samples", "own": own}, key="scale", of=of, row=True, help=HELP)
-    if kind == "samples":
-        return None
+    options = {"samples": "Samples", "auto": "Auto", "own": own}
+    kind = one_of("Time scale", options, key="scale", of=of, row=True, help=HELP)
+    choice = recommend(trials, unit) if kind == "auto" else None
+    if kind != "own":
+        return (None, None) if choice is None else (choice.scale, choice.n_states)
     rate_hz = trials[0].rate_hz
     longest = min(trial.n_samples for trial in trials) / LARGEST_SHARE / rate_hz
     shortest = min(windows.SHORTEST / rate_hz, longest)
     start = min(max(START / rate_hz, shortest), longest)
     length = number(f"Window ({own.lower()})", shortest, longest, start, key="window", of=of)
-    return windows.window_length(length, rate_hz)
+    return windows.window_length(length, rate_hz), None
+
+
+def recommend(trials: Trials, unit: str, key: str = "time-scale") -> ScaleChoice | None:
+    """Show the recommended time scale and return it; None until a worker has found it."""
+    engine, session = live.panels.engine(), f"{live.visitor()}/time-scale/{trials.fingerprint}"
+
+    def choose(_: Task) -> Any:
+        try:
+            return engine.submit(choose_scale, trials, session=session).result()
+        finally:
+            engine.forget(session)
+
+    task: Task = visitor_jobs().get(("time-scale", trials.fingerprint), lambda: Task(choose, UNDER_WAY))
+    ended = task.wait(AT_ONCE_S)
+    show_progress(key, task, ended)
+    if not ended:
+        return None
+    if task.error is not None:
+        shell.quiet(f"No time scale can be recommended. {task.error}")
+        return None
+    choice: ScaleChoice = task.value
+    length = "samples" if choice.scale is None else f"windows of {describe(choice.scale, trials[0].rate_hz, unit)}"
+    shell.quiet(f"Recommended: {length}. {choice.sentences[1]}")
+    return choice
 
 
 def at_time_scale(data: Dataset) -> Dataset:
     """Show the control and return the data at the chosen scale."""
-    length = choose_window(data.train, data.unit, data.of)
+    length, n_states = choose_window(data.train, data.unit, data.of)
     if length is None:
         return data
     try:
-        return _summarised(data.key, length, data)
+        return _summarised(data.key, length, n_states, data)
     except GdmError as error:
         shell.quiet(f"Samples are fitted as they are. {error}")
         return data
 
 
 @st.cache_resource(scope="session", max_entries=2, show_spinner=False)
-def _summarised(key: str, length: int, _data: Dataset) -> Dataset:
+def _summarised(key: str, length: int, n_states: int | None, _data: Dataset) -> Dataset:
     """Return the same object each time, so that its fingerprints are computed once."""
-    return summarise(_data, length)
+    return summarise(_data, length, n_states)
 
 
-def summarise(data: Dataset, length: int) -> Dataset:
+def summarise(data: Dataset, length: int, n_states: int | None = None) -> Dataset:
     """Return data whose trials are windows of `length` samples."""
     train, test, dropped = usable(*(windows.summarise(side, length) for side in (data.train, data.test)))
+    start = replace(suggest(train), n_latent=windows.N_LATENT, why_latent="the usual number for windows")
+    if n_states is not None and not data.every_label:
+        start = replace(start, n_states=n_states, why_states="windows tell so many apart best")
     recipe = replace(
         data.recipe,
         imports=[*data.recipe.imports, "from gdm_studio.datasets import splits, windows"],
@@ -79,6 +117,7 @@ def summarise(data: Dataset, length: int) -> Dataset:
         key=f"{data.key}/{length}",
         notes=(*data.notes, *dropped),
         recordings=data.trials,
+        first_guess=start,
     )
     return replace(made, truth=made.known_states())
 

@@ -305,7 +305,7 @@ def _fitted(
     private      whether nothing that comes of it may stay on disk
     """
     with page.controls:
-        window = choose_window(Trials(tuple(recordings.values())), "s", model_of)
+        window, n_states = choose_window(Trials(tuple(recordings.values())), "s", model_of)
     if window is not None:
         recordings = _summarised(key, recordings, window)
         key, about = f"{key}/{window}", f"{about} in windows of {window} samples"
@@ -319,8 +319,8 @@ def _fitted(
     samples = sum(one.n_samples for one in recordings.values())
     with page.controls:
         choice = model_controls.choose(
-            n_channels=first.n_channels, n_samples=min(samples, fitting.MOST_SAMPLES), n_states=8,
-            n_latent=min(6, max(1, first.n_channels)), of=model_of,
+            n_channels=first.n_channels, n_samples=min(samples, fitting.MOST_SAMPLES), n_states=n_states or 8,
+            n_latent=min(6, first.n_channels), sees="moves" if window is None else "places", of=model_of,
         )  # fmt: skip
         on = _some(known, model_of)
     its_own = f"{key}/{choice.family}/{json.dumps(dict(choice.config), sort_keys=True)}/{on}"
@@ -334,7 +334,8 @@ def _fitted(
             )
             label = "Fit one model to all" if on is None else f"Fit one model to {len(on)} of them"
             shell.begin_button(label, partial(_set, _GO, its_own), type="primary", key="study-fit")
-            _suggest(key, recordings, known, choice)
+            if window is None:
+                _suggest(key, recordings, known, choice)
             return None
         do = _fit(recordings, known, choice, on, keep=not private)
         study = work.outcome("study-fit", ("fit", its_own), do, "It could not be fitted", what="the fit")
@@ -399,7 +400,7 @@ def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Ch
     found = work.outcome("study-suggest", asked, do, NONE_FOUND, what="the search")
     if found is None:
         return
-    apply_button(choice, found, "study-suggest-use")
+    apply_button(choice, found.model, found.settings, "study-suggest-use")
     if len(set(known.animals.values())) < MANY_TRIALS:
         shell.quiet(
             f"With fewer than {MANY_TRIALS} animals, the halves are alternating blocks of time instead of animals."

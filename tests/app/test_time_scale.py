@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from gdm_core.analysis.time_scale import ScaleChoice
 from gdm_studio.plot.figures.base import untyped
 from pages.behaviour import recordings
 from pages.lab import time_scale
@@ -58,6 +59,20 @@ def test_every_tab_works_on_windows(engine):
     for name in ("Shares", "Transitions", "Labels", "Clips", "Trials", "Prediction", "Labelling", "Features"):
         app.session_state["view"] = name
         app.run().run()
+
+
+def test_automatic_scale_is_explained_and_fitted(engine, monkeypatch):
+    choice = ScaleChoice(
+        31, 5, "clear", ("Use windows of 31 samples, and 5 states.", "Clear: windows separate better.")
+    )
+    monkeypatch.setattr(time_scale, "choose_scale", lambda trials: choice)
+    app = opened("behaviour", scale="Auto", frames=f"{FRAMES}")
+    app.run()
+    assert "Recommended: windows of 1.03 s. Clear: windows separate better." in words(app)
+    assert app.session_state["fit-behaviour"].poll().spec.trials[0].n_samples == WINDOWS
+    app.session_state["view"] = "Suggest settings"
+    app.run()
+    assert "**Use windows of 31 samples, and 5 states.**" in [each.value for each in app.markdown]
 
 
 def test_compare_fits_windows(engine):

@@ -77,6 +77,37 @@ def test_windows_are_fitted_and_states_return_to_samples(capsys, csv, tmp_path):
     np.testing.assert_allclose(states.sum(axis=0), 1, atol=1e-5)
 
 
+@pytest.fixture
+def activities(tmp_path):
+    """Return a file with rhythms of four activities at 50 Hz."""
+    rng = np.random.default_rng(0)
+    kind = np.repeat(np.arange(6) % 4, 400)
+    phase = np.cumsum(2 * np.pi / np.array([15, 25, 15, 25])[kind])
+    size, level = np.array([1, 1, 3, 3])[kind], np.array([0, 1, 1, 0])[kind]
+    y = np.stack([size * np.sin(phase) + level, size * np.cos(1.3 * phase)], axis=1) + rng.normal(0, 0.3, (2400, 2))
+    path = tmp_path / "activities.csv"
+    pd.DataFrame({"time": np.arange(2400) / 50, "x": y[:, 0], "y": y[:, 1]}).to_csv(path, index=False)
+    return path
+
+
+def test_automatic_scale_suits_fit_and_is_suggested(capsys, activities, tmp_path):
+    _, fitted = run_json(capsys, "fit", activities, "--scale", "auto", "--out", tmp_path / "model.safetensors")
+    assert fitted["model"] == "gdm-linear"
+    assert fitted["samples"] < 2400
+    _, found = run_json(capsys, "suggest", activities)
+    assert found["settings"]["n_latent"] == 6
+    assert 4 <= found["settings"]["n_states"] <= 5
+    assert 0.5 < float(found["scale"]) < 4
+    assert "windows separate states better than samples" in found["sentences"][1]
+
+
+def test_predict_refuses_automatic_scale(capsys, csv, tmp_path):
+    file = tmp_path / "model.safetensors"
+    assert main(["fit", str(csv), "--model", "simple", "--states", "2", "--out", str(file)]) == 0
+    assert main(["predict", str(file), str(csv), "--scale", "auto"]) == 2
+    assert "the scale that `fit` printed" in capsys.readouterr().err
+
+
 def test_fit_then_predict_equals_the_model(capsys, csv, tmp_path, track):
     file, out = tmp_path / "deep" / "model.safetensors", tmp_path / "states.csv"
     code, found = run_json(capsys, "fit", csv, "--model", "simple", "--states", 3, "--seed", 5, "--out", file)
