@@ -88,9 +88,9 @@ def decide(probes: Sequence[ScaleProbe]) -> ScaleChoice:
     best = sound[-1] if sound else max(lasting, key=gain)
     rival = samples[best.n_states]
     is_sure = gain(best) > 2 * math.hypot(_error(best.blocks), _error(rival.blocks)) if sound else gain(best) <= 0
-    better = "no better" if gain(best) <= 0 else "better" if sound else "hardly better"
+    do = "separate states better" if sound else "do not separate states clearly better"
     numbers = f"(silhouette {best.silhouette:.2f} and {rival.silhouette:.2f})"
-    reason = f"{'Clear' if is_sure else 'Likely'}: windows separate states {better} than samples do {numbers}."
+    reason = f"{'Clear' if is_sure else 'Likely'}: windows {do} than samples do {numbers}."
     sure = "clear" if is_sure else "likely"
     if not sound:
         return ScaleChoice(None, None, sure, (SAMPLES, reason))
