@@ -110,6 +110,7 @@ def main() -> None:
     paths = [path for path in sorted((DATA / "states").glob("*.npz")) if path.stem.startswith(tuple(options.names))]
     if not paths:
         print(f"Skipped: there are no such series in {DATA / 'states'}.")
+        return
     columns = ["series", "states", "windows", "method", "K", "ARI", "s"]
     found: list[list[Any]] = []
     for path in paths:
