@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.ndimage import median_filter
+import scipy  # loads its submodules lazily
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
@@ -31,8 +31,8 @@ def find_spikes(y: npt.NDArray[Any]) -> Bool:
         seen, values = _seen(y[:, channel])
         if len(seen) <= 2 * _SPREAD:
             continue
-        distance = np.abs(values - median_filter(values, _MEDIAN, mode="nearest"))
-        local = np.pad(median_filter(distance, _SPREAD, mode="reflect"), _SPREAD // 2 + 1, mode="edge")
+        distance = np.abs(values - scipy.ndimage.median_filter(values, _MEDIAN, mode="nearest"))
+        local = np.pad(scipy.ndimage.median_filter(distance, _SPREAD, mode="reflect"), _SPREAD // 2 + 1, mode="edge")
         # Where the noise changes, the quieter side alone would mark values of the other one.
         spread = np.maximum(local[: len(values)], local[-len(values) :])
         low, high = np.quantile(values, [0.05, 0.95])
@@ -52,8 +52,8 @@ def find_new_spikes(y: npt.NDArray[Any]) -> Bool:
         seen, values = _seen(y[:, channel])
         if len(seen) <= _SPREAD:
             continue
-        distance = np.abs(values - median_filter(values, _MEDIAN, mode="nearest", origin=_MEDIAN // 2))
-        spread = np.roll(median_filter(distance, _SPREAD, mode="nearest", origin=_SPREAD // 2), 1)
+        distance = np.abs(values - scipy.ndimage.median_filter(values, _MEDIAN, mode="nearest", origin=_MEDIAN // 2))
+        spread = np.roll(scipy.ndimage.median_filter(distance, _SPREAD, mode="nearest", origin=_SPREAD // 2), 1)
         far = distance > np.maximum(_FAR * _PER_MAD * spread, _LEAST)
         far[:_SPREAD] = False
         far[_LONGEST:] &= ~(far[1:-1] & far[:-2])
