@@ -25,15 +25,16 @@ _EXCERPT_ROWS, _EXCERPT_BLOCKS = 2_000, 4
 _ROWS_PER_STATE = 20
 _SHORT_STEPS = 30
 _BOUND_DRAWS = 8
-_LEAST_GAIN = 0.05  # nats per sample
+_CLEAR_GAIN = 0.05  # nats per sample: smaller differences are ties, which go to states that last
 _LEAST_STAY = 0.95  # states that last 20 samples on average
 
 
 class Choice(NamedTuple):
-    """A module to fit, and the configuration it was built for."""
+    """A module to fit, the configuration it was built for, and the steps it has already taken."""
 
     module: GdmModule
     config: GDMConfig
+    n_steps: int = 0
 
 
 def choose(rows: Rows, config: GDMConfig, seed: int) -> Choice:
@@ -47,14 +48,15 @@ def choose(rows: Rows, config: GDMConfig, seed: int) -> Choice:
     )
     states = _autoregressive_states(some, config, seed)
     first, second = _started(some, plain, seed), _started(some, lasting, seed, states)
-    reached = _short_fit(first, some, seed) + _LEAST_GAIN * len(some)
-    if _short_fit(second, some, seed) <= reached:
-        return _started(rows, plain, seed)
-    if second.module.informed and float(second.module.stay) <= _LEAST_STAY:
-        second = _started(some, plain, seed, states)
-        if _short_fit(second, some, seed) <= reached:
-            return _started(rows, plain, seed)
-    return second
+    reached, tie = _short_fit(first, some, seed), _CLEAR_GAIN * len(some)
+    gain = _short_fit(second, some, seed) - reached
+    if second.module.informed:
+        if float(second.module.stay) > _LEAST_STAY and gain > -tie:
+            return second._replace(n_steps=_SHORT_STEPS)
+        if gain > tie and float(second.module.stay) <= _LEAST_STAY:
+            second = _started(some, plain, seed, states)
+            gain = _short_fit(second, some, seed) - reached
+    return second._replace(n_steps=_SHORT_STEPS) if gain > tie else _started(rows, plain, seed)
 
 
 def excerpt(rows: Rows, n_rows: int = _EXCERPT_ROWS) -> Rows:
@@ -83,7 +85,7 @@ def _autoregressive_states(rows: Rows, config: GDMConfig, seed: int) -> torch.Te
 
 def _short_fit(choice: Choice, rows: Rows, seed: int) -> float:
     """Fit for a few steps; return the bound less what the parameters of the noise cost (BIC)."""
-    module, config = choice
+    module, config, _ = choice
     generator = torch.Generator(device=rows.device).manual_seed(seed)
     for _ in fast_steps(module, rows, config, _SHORT_STEPS, generator):
         pass

@@ -301,7 +301,9 @@ class FusedObjective:
         share = upstream[some] * (upstream.sum() / max(upstream[some].sum(), _LEAST_EXPONENTIAL))
         thinned = weighted[:, some]
         weight = np.square(precision[:, some]) * share  # [N, S R]
-        np.matmul(thinned * weight[:, None], thinned.T, out=self.curvature)
+        rows, columns = np.tril_indices(len(thinned))
+        found = weight @ (thinned[rows] * thinned[columns]).T
+        self.curvature[:, rows, columns] = self.curvature[:, columns, rows] = found
         np.matmul(z[:, some] * share, z[:, some].T, out=self.noise_curvature)
 
     def _row_noise(self, batch: Batch, log_noise: Array, z: Array) -> tuple[Array, Array]:

@@ -211,7 +211,7 @@ class GDM(SoftModel[GdmModule]):
 
     def _fit_once(self, rows: Rows, config: GDMConfig, restart: int) -> Iterator[Progress]:
         """Start from `rows` and climb on them."""
-        seed = config.seed + 1_000_003 * restart
+        seed, taken = config.seed + 1_000_003 * restart, 0
         self.status_, self.failure_ = None, None
         if self._warm_from is not None:
             previous: GDM = self._warm_from  # type: ignore[assignment]
@@ -222,10 +222,10 @@ class GDM(SoftModel[GdmModule]):
             module = GdmModule(rows.y.shape[1], config).to(rows.y.device)
             start_random(module, seed)
         else:
-            module, config = choose(rows, config, seed)
+            module, config, taken = choose(rows, config, seed)
         self._keep(module)
         generator = torch.Generator(device=rows.y.device).manual_seed(seed)
-        total = self._n_steps(config, svi.plan(config, module))
+        total = self._n_steps(config, svi.plan(config, module), taken)
         if config.preset == "paper":
             steps = svi.paper_steps(module, rows, config, total, generator)
         else:
@@ -258,10 +258,11 @@ class GDM(SoftModel[GdmModule]):
             samplers.append(model._paths_across_gaps)
         return samplers
 
-    def _n_steps(self, config: GDMConfig, plan: svi.FitPlan) -> int:
-        if config.n_steps is not None or self._warm_from is None:
+    def _n_steps(self, config: GDMConfig, plan: svi.FitPlan, taken: int) -> int:
+        """Return how many steps to take after those that chose the start."""
+        if config.n_steps is not None:
             return plan.steps
-        return plan.warm
+        return plan.warm if self._warm_from is not None else plan.steps - taken
 
     def _control(self) -> GDM:
         return self.from_config(dataclasses.replace(self.config, readout="amortised"))

@@ -273,42 +273,36 @@ def best_start(
 
 
 class QuickFit(NamedTuple):
-    """States and noise of a short fit.
+    """States of a short fit.
 
     states   [T, K] posterior of all samples, trials end to end
     elbo     nats per sample: the log-likelihood itself
-    noise    [K, N] variance of one-step errors in each state
     """
 
     states: Float
     elbo: float
-    noise: Float
 
 
-def quick_fit(
-    ys: list[npt.NDArray[Any]], n_states: int, n_latent: int, seed: int = 0, kind: str = "sticky", n_iter: int = 20
-) -> QuickFit:
-    """Fit the best of several starts for a few iterations; long recordings by an excerpt.
+def quick_fit(ys: list[npt.NDArray[Any]], n_states: int, n_latent: int, seed: int = 0, n_iter: int = 20) -> QuickFit:
+    """Fit a sticky model for a few iterations from the best start but clusters of steps; long recordings by an excerpt.
 
     ys         standardised trials [T, N]
     n_latent   principal components that the dynamics see
-    kind       of transitions
     n_iter     iterations at the most; they end when one gains less than a thousandth of a nat per sample
     """
     with one_thread():
         scores = ComponentScores.fitted(ys, n_latent)
         series = ScoreSeries.prepare(ys, scores, lags=1)
         prior = prior_for(series, lags=1)
-        config = ClimbingConfig(n_states=n_states, n_latent=n_latent, seed=seed)
-        start = best_start(series, scores, prior, kind, config)
         few, before = excerpt(series, _START_SAMPLES), -np.inf
-        for parameters, step in iterate(few, start, scores, prior, n_iter):
+        starts = (from_states(few, one, "sticky", prior) for one in first_states(few, n_states, 4, seed)[1:])
+        ends = [list(iterate(few, one, scores, prior, _FIRST_RUN))[-1] for one in starts]
+        best, reached = max(ends, key=lambda end: objective(end, prior))
+        for parameters, step in iterate(few, best, scores, prior, n_iter, reached):
             found, now = parameters, step
             if now.elbo - before < _ROUGH_GAIN * len(few.x):
                 break
             before = now.elbo
         if few is not series:
             now = e_step(series, found, scores)
-    factors = scores.factors
-    noise = np.einsum("nd,kde,ne->kn", factors.loadings, found.dynamics.covariance, factors.loadings)
-    return QuickFit(now.chain.states, now.elbo / len(series.x), noise + factors.noise)
+    return QuickFit(now.chain.states, now.elbo / len(series.x))
