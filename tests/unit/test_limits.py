@@ -35,7 +35,7 @@ def test_too_many_trials_or_frames_raise_data_error():
     table = tables.read(text.encode(), "a.csv")
     with pytest.raises(DataError, match=r"into 10,001 trials; the limit is 10,000"):
         table.to_trials({"trial": "group", "y": "channel"})
-    with pytest.raises(DataError, match="impossible"):
+    with pytest.raises(DataError, match="which is invalid"):
         annotations.read_annotation(b"start,stop,behaviour\n0,1e6,rest\n", 30.0, "a.csv")
 
 

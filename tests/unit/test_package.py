@@ -177,7 +177,7 @@ def test_installed_dashboard_opens(installed, tmp_path):
 from streamlit.testing.v1 import AppTest
 from gdm_studio.paths import APP, find_app_code
 find_app_code()
-app = AppTest.from_file(str(APP / "app.py"), default_timeout=600).run()
+app = AppTest.from_file(str(APP / "pages" / "ui" / "main.py"), default_timeout=600).run()
 print([error.message for error in app.exception], len(app.get("page_link")))
 """
     assert run_code(installed, code, tmp_path).splitlines()[-1] == "[] 6"  # links of the home page

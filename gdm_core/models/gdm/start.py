@@ -48,15 +48,14 @@ def cluster(features: npt.NDArray[np.float32], k: int, seed: int) -> npt.NDArray
     return labels
 
 
-def regress(design: Tensor, member: Tensor, y: Tensor, known: Tensor | None) -> Tensor:
-    """[K, P, N] ridge regressions of y on the design, one per state, shrunk towards the one all states share."""
+def regress(design: Tensor, member: Tensor, y: Tensor) -> Tensor:
+    """[K, P, N] ridge regressions of y, gaps filled, on the design, one per state, shrunk towards the one all states share."""
     k, p = member.shape[1], design.shape[1]
-    weight = torch.ones_like(y) if known is None else known
     ridge = 1e-3 * len(y) / k
     eye = torch.eye(p, dtype=y.dtype, device=y.device)
-    shared = torch.linalg.solve(design.T @ design + 1e-4 * len(y) * eye, design.T @ (y * weight))  # [P, N]
+    shared = torch.linalg.solve(design.T @ design + 1e-4 * len(y) * eye, design.T @ y)  # [P, N]
     gram = torch.einsum("rk,rp,rq->kpq", member, design, design)
-    target = torch.einsum("rk,rp,rn->kpn", member, design, y * weight)
+    target = torch.einsum("rk,rp,rn->kpn", member, design, y)
     return torch.linalg.solve(gram + ridge * eye, target + ridge * shared)
 
 
@@ -76,7 +75,7 @@ def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int, member: T
         member = nn.functional.one_hot(labels, config.n_states).to(x.dtype)
 
     design = module.design(rows, x)
-    module.dynamics.copy_(regress(design, member, rows.y, rows.known))
+    module.dynamics.copy_(regress(design, member, rows.past))
     _start_noise(module, rows, (rows.y - module.mean(member[None], design)[0]).square(), member)
     after = rows.age > 0
     weight, bias = discriminant(shift(x, 1)[after], member[after])
