@@ -89,9 +89,9 @@ def test_invalid_upload_is_named_and_valid_one_fitted(visit, tmp_path: Path):
     chooser.set_input_files(bad)
     page.wait_for_selector(".gdm-message.error")
     assert "bad.npz" in page.locator(".gdm-message.error").inner_text()
-    page.get_by_role("button", name="Remove bad.npz").click()
+    page.get_by_role("button", name="Remove it").click()
     page.wait_for_selector(".gdm-message.error", state="detached")
-    opened.ready(UPLOADER)  # the uploader is replaced once the run has ended
+    opened.ready(UPLOADER)
     page.locator("[data-testid=stFileUploaderDropzoneInput]").first.set_input_files(good)
     page.wait_for_selector(".st-key-first-look .gdm-figure[data-updates]")
     page.get_by_role("button", name="Fit it").click()
