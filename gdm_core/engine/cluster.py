@@ -1,4 +1,4 @@
-"""The Dask cluster that jobs run on: an embedded one of our own processes, or one that exists already."""
+"""The Dask cluster that runs jobs: embedded worker processes, or an existing cluster."""
 
 from __future__ import annotations
 
@@ -72,17 +72,15 @@ class WarmUp(WorkerPlugin):
 class Link:
     """A connection to a running cluster.
 
-    memory   of its smallest worker, 0 without a limit
-    pins     whether a job has been sent to one of several workers: Dask never runs it if all of them die at the same time
-    workers  addresses at the last look, or before all of them died
-    seen     when they were there
+    memory  of its smallest worker, 0 without a limit
+    pins    whether a job has been sent to one of several workers: Dask never runs it if all of them die at the same time
+    seen    when there was a worker, or no job
     """
 
     client: Client
     cluster: SpecCluster | None = None
     memory: int = 0
     pins: bool = False
-    workers: frozenset[str] = frozenset()
     seen: float = 0.0
     topic: str = field(default_factory=lambda: f"gdm-{uuid4().hex[:12]}")
     _data: OrderedDict[str, tuple[Future, int]] = field(default_factory=OrderedDict)

@@ -252,11 +252,10 @@ class Engine:
         threads = link.client.nthreads()
         self._n_workers = sum(threads.values())
         now = time.monotonic()
-        if link.pins and self._running and link.workers and link.workers.isdisjoint(threads):
-            if threads or now - link.seen > NO_WORKER_S:  # workers that are started again have other addresses
-                raise OSError("all workers have died")
-        else:
-            link.seen, link.workers = now, frozenset(threads)
+        if threads or not self._running:
+            link.seen = now
+        elif link.pins and now - link.seen > NO_WORKER_S:
+            raise OSError("all workers have died")
         with self._lock:
             busy = Counter(self._running.values())
         free = {worker: n - busy[worker] for worker, n in threads.items()}

@@ -30,7 +30,7 @@ def principal(covariance: Float, weight: Float) -> tuple[Float, Float]:
 
 
 def can_balance(n_channels: int, n_latent: int) -> bool:
-    """Whether there are channels enough to tell the noise of each from what they have in common."""
+    """Return whether there are enough channels to separate the noise of each from their common factors."""
     return (n_channels - n_latent) ** 2 >= n_channels + n_latent
 
 

@@ -483,9 +483,9 @@ class StateModel(ABC):
         return self._each(data, ahead, as_recorded=True)
 
     def online(self, lag: int = 0) -> Online:
-        """Follow one recording as it is made: `online().step(sample)` says what is known of the present moment.
+        """Infer states while a recording is made: `online().step(sample)` returns those of the current sample.
 
-        lag   say it of the sample so many steps ago, with what has followed since
+        lag   return the states of the sample `lag` steps ago instead, given all samples since
         """
         self._require_fitted()
         whole(0).require("lag", lag)
@@ -532,8 +532,7 @@ class StateModel(ABC):
         return self.fit(data).transform(data)
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """What `transform` gives: "default" (NumPy) or "pandas"; None leaves it. The name under which scikit-learn keeps it is
-        theirs, so that `clone` takes it along."""
+        """Set the output of `transform`: "default" (NumPy) or "pandas"; None changes nothing."""
         if transform not in (None, "default", "pandas"):
             raise ConfigError(f"transform is {transform!r}; choose 'default' or 'pandas'.")
         if transform is not None:

@@ -59,14 +59,11 @@ _MISFIT = (
 )
 
 
-_UNSEEN = (
-    10_000_000  # numbers that a description may speak of without the file holding them: some parameters have no effect
-)
+_UNSEEN = 10_000_000  # numbers that a configuration may describe beyond those in the file: some have no effect
 
 
 def _is_as_large_as_it_says(tensors: Mapping[str, npt.NDArray[Any]], config: Mapping[str, Any]) -> bool:
-    """Whether the sizes in a description can be those of the parameters beside it. Asked before memory is set aside for
-    them: a description of a kilobyte may speak of a network of terabytes."""
+    """Return whether the sizes in a configuration agree with the parameters, before memory is allocated for them."""
     held = max(sum(tensor.size for tensor in tensors.values()), _UNSEEN)
     k, d, lags, hidden = (int(config.get(name) or 1) for name in ("n_states", "n_latent", "lags", "n_hidden"))
     n = tensors["scaler.center"].size
@@ -80,6 +77,6 @@ def _is_as_large_as_it_says(tensors: Mapping[str, npt.NDArray[Any]], config: Map
 
 
 def _answers(model: StateModel) -> bool:
-    """Whether a model gives states of the right shape, so that a file whose parts disagree is noticed when it is read."""
+    """Return whether the model infers states of the right shape; it does not if the parts of its file disagree."""
     probe = np.tile(model._scaler.center, (model.min_samples + 1, 1))
     return bool(model.predict_proba(probe).shape == (len(probe), model.config.n_states))

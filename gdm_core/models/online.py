@@ -1,8 +1,7 @@
-"""States of the present moment, sample by sample, from what is known by then: causal, and in constant memory.
+"""Causal states, sample by sample, in constant memory.
 
-Every family that can says the same of a new sample: what its candidates are (states, or draws of soft states), and how
-well each goes with each of the sample before. From that follow the filter, and the shares of an earlier moment once
-`lag` more samples are known.
+For each new sample a family returns candidates (states, or draws of soft states) and how well each agrees with each
+candidate of the previous sample. The filter follows from these, and the states of earlier samples once `lag` more are known.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 class Candidates(NamedTuple):
-    """What one sample adds.
+    """Candidates of one sample.
 
-    transfer  [A, B] how well each of B candidates goes with each of the A of the sample before, up to a factor; A is 1
-              where the sample before does not matter
-    shares    [B, K] of each candidate
+    transfer  [A, B] weight of each of B candidates after each of the A candidates of the previous sample, up to a factor;
+              A is 1 where the previous sample does not matter
+    shares    [B, K] states of each candidate
     """
 
     transfer: npt.NDArray[Any]
@@ -37,22 +36,22 @@ class Candidates(NamedTuple):
 
 
 class SampleReader(Protocol):
-    """What a family does with one standardised sample after the other.
+    """Reads standardised samples one by one.
 
-    memory  all that it knows of those before, as arrays
+    memory  summary of all previous samples, as arrays
     """
 
     memory: Arrays
 
     def read(self, y: npt.NDArray[np.float32]) -> Candidates:
-        """Take in the next sample `y` [N], NaN where missing."""
+        """Read the next sample `y` [N], NaN where missing."""
 
 
 @dataclass(frozen=True, eq=False)
 class Moment:
-    """What is known of one sample so far.
+    """Soft states of one sample.
 
-    sample  its number, from 0; below 0 while fewer than lag + 1 samples are known, and all else is NaN
+    sample  number of the sample, from 0; negative, with NaN shares, before lag + 1 samples are known
     shares  [K]
     """
 
@@ -65,12 +64,10 @@ class Moment:
 
 
 class Online:
-    """Follows one recording as it is made. `StateModel.online` begins one.
+    """Infers the states of a recording while it is made; `StateModel.online` creates one.
 
-    reader    of the family
-    scaler    of the model, which has n_states states
-    lag       samples after which each one is answered for
-    ignores_outliers   whether values far from those before them count as missing
+    lag               samples between a sample and its result
+    ignores_outliers  values far from the previous ones count as missing
     """
 
     def __init__(
@@ -82,7 +79,7 @@ class Online:
         self._window: deque[tuple[Candidates, Float]] = deque(maxlen=lag + 1)  # with the weights [B] of the filter
 
     def step(self, y: npt.ArrayLike) -> Moment:
-        """Take the next sample `y` [N], NaN where missing, and say what is known of the one `lag` samples ago."""
+        """Read the next sample `y` [N], NaN where missing; return the states of the sample `lag` samples ago."""
         sample = np.asarray(unmasked(y), self._scaler.center.dtype)
         if sample.shape != self._scaler.center.shape:
             raise DataError(
@@ -109,13 +106,13 @@ class Online:
         return Moment(self.n_seen - 1 - self.lag, self._shares(0))
 
     def follow(self, y: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """[T, K] what is said of each sample of `y` [T, N], the last ones from what there is."""
-        with one_thread():  # what a step multiplies is small
+        """Return the states [T, K] of all samples `y` [T, N]; the last `lag` use fewer later samples."""
+        with one_thread():  # the products are small
             known = [self.step(sample).shares for sample in y][self.lag :]
         return np.concatenate([np.array(known, np.float32).reshape(-1, self._n_states), self.rest()])
 
     def rest(self) -> npt.NDArray[np.float32]:
-        """[at most lag, K] shares of the samples that `step` has not answered for yet, where no more are to come."""
+        """Return the states [at most lag, K] of the samples that `step` has not returned yet, at the end of a recording."""
         first = max(0, len(self._window) - self.lag)
         found = [self._shares(at) for at in range(first, len(self._window))]
         return np.array(found, np.float32).reshape(-1, self._n_states)

@@ -1,5 +1,4 @@
-"""Parameters once: the fields of a model's configuration are the signature of its constructor, their one sentence each is its
-documentation, and what each may be stands beside its default."""
+"""Configurations of models. Each field defines a constructor parameter with its default, description and allowed values."""
 
 from __future__ import annotations
 
@@ -20,13 +19,13 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True)
 class Allowed:
-    """What a value may be: whether it holds, and how a message puts it."""
+    """A condition on a parameter, and its wording in messages."""
 
     holds: Callable[[Any], bool]
     expected: str
 
     def require(self, name: str, value: Any) -> None:
-        """Refuse another one, by its name."""
+        """Raise ConfigError for a value that is not allowed."""
         if not self.holds(value):
             raise ConfigError(f"{name} is {value!r}; expected {self.expected}.")
 
@@ -52,14 +51,18 @@ def number(holds: Callable[[float], bool], expected: str, word: str | None = Non
 
 
 def one_of(choices: Any) -> Allowed:
-    """Of the words of a `Literal`."""
+    """Allow the options of a `Literal`."""
     options = get_args(choices)
     return Allowed(options.__contains__, "one of " + ", ".join(repr(option) for option in options))
 
 
 def parameter(default: Value, about: str, allowed: Allowed | None = None, symbol: str = "") -> Value:
-    """A field of a configuration: its default, what it means in one sentence, what it may be beside that (None for anything), and
-    what formulas call it."""
+    """Define a field of a configuration.
+
+    about    description in one sentence
+    allowed  condition on values other than the default; None for no condition
+    symbol   symbol in formulas
+    """
     return field(default=default, metadata={"about": about, "allowed": allowed, "symbol": symbol})
 
 
@@ -86,9 +89,9 @@ class Configuration:
 def parameters_of(
     config: Callable[P, Any],
 ) -> Callable[[Callable[[Any, Any], None]], Callable[Concatenate[Any, P], None]]:
-    """Turns an `__init__` that takes a configuration into one that takes its fields.
+    """Replace the configuration argument of an `__init__` by the fields of the configuration.
 
-    The signature is the configuration's own, for type checkers and editors as for `inspect.signature`.
+    Type checkers, editors and `inspect.signature` see the signature of the configuration.
     """
     wanted = inspect.signature(config).replace(return_annotation=None)
     itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -110,7 +113,7 @@ def parameters_of(
 
 
 def described(config: Any) -> str:
-    """A list of parameters for a docstring, each beside what it means."""
+    """Return the parameters with their descriptions, for a docstring."""
     lines = []
     for one in fields(config):
         assert one.default is not MISSING

@@ -1,4 +1,4 @@
-"""Guesses at the states of a path, to start a fit from.
+"""Guesses at the states of a path, from which fits start.
 
 Clusters of steps find states that move differently, even those of a few samples. Clusters of windows find states that
 last, whatever they change: each window has a linear autoregression, and k-means measures by its likelihood.

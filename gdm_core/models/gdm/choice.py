@@ -19,7 +19,7 @@ from gdm_core.models.gdm.fit import fast_steps
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.readout import log_bound
 from gdm_core.models.gdm.start import start
-from gdm_core.models.switching.arhmm_em import quick_fit
+from gdm_core.models.switching.arhmm_em import find_lasting_states
 
 _EXCERPT_ROWS, _EXCERPT_BLOCKS = 2_000, 4
 _ROWS_PER_STATE = 20
@@ -80,7 +80,7 @@ def _autoregressive_states(rows: Rows, config: GDMConfig, seed: int) -> torch.Te
     """Return the states [R, K] that an AR-HMM finds quickly."""
     past, begins = rows.past.numpy(force=True), np.flatnonzero(rows.age.numpy(force=True) <= 0)
     trials = np.split(past, begins[begins > 0])
-    return torch.as_tensor(quick_fit(trials, config.n_states, config.n_latent, seed).states).to(rows.past)
+    return torch.as_tensor(find_lasting_states(trials, config.n_states, config.n_latent, seed)).to(rows.past)
 
 
 def _short_fit(choice: Choice, rows: Rows, seed: int) -> float:

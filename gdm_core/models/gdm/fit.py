@@ -61,12 +61,10 @@ _LEAST_OBSERVED = 0.05
 
 
 class NewtonAscent:
-    """Climbs one objective: Newton's steps for what has a closed form, Adam with a rate of its own for the rest.
+    """Maximises an objective: Newton steps for dynamics and noise, Adam for the other parameters.
 
-    Given the states, the dynamics are a weighted least-squares problem and the noise is what it leaves over. Adam takes
-    hundreds of steps to get there, because noise is a hundredth of the data and a step must not jump over it; Newton's step
-    takes one, and draws of the states are all that is left to average over. Logits are the other way round: they have to
-    become large where states are hard, and a step may be.
+    Given the states, the dynamics are a weighted least-squares problem and the noise is its residual. Adam needs hundreds of
+    steps for these, because the noise is small and limits its step size.
     """
 
     def __init__(self, objective: FusedObjective) -> None:
@@ -83,11 +81,11 @@ class NewtonAscent:
         self._noise_curvature: npt.NDArray[np.float64] | None = None
 
     def ascend(self, rate: float, done: float, observed: Array | None) -> None:
-        """One step.
+        """Take one step.
 
-        rate      of Adam
-        done      share of the fit that lies behind
-        observed  [N] share of each channel's samples that was observed, None for all
+        rate      step size of Adam
+        done      share of the fit that is done
+        observed  [N] share of observed samples in each channel; None for all
         """
         now = self.objective
         share = FIRST_SHARE + (LAST_SHARE - FIRST_SHARE) * done
@@ -149,12 +147,12 @@ _RUN_UP = 32
 
 @dataclass(frozen=True)
 class FitPlan:
-    """How a fit goes about it.
+    """Optimiser and number of steps of a fit.
 
-    newton         closed-form steps of dynamics and noise (`NewtonAscent`)
-    steps, warm    optimiser steps of a cold start, and of one from another fit
-    elbo_share     of the steps that climb the ELBO; the rest climb the importance-weighted objective
-    least_weighted rows that the weighted phase sees a step at the least; a quarter of all at the most
+    newton          Newton steps for dynamics and noise (`NewtonAscent`)
+    steps, warm     steps from a cold start, and from another fit
+    elbo_share      share of steps that maximise the ELBO; the others maximise the importance-weighted objective
+    least_weighted  smallest number of rows of a step in the importance-weighted phase
     """
 
     newton: bool
@@ -165,10 +163,10 @@ class FitPlan:
 
 
 def plan(config: GDMConfig, module: GdmModule) -> FitPlan:
-    """Newton's steps for moves where the hand-written pass can say what they are.
+    """Choose Newton steps where the fused pass has their curvature.
 
-    States that are places stay with Adam: what they name follows from how blunt q is (docs/decisions/006). So do a few
-    channels: F starts far from its best where their noise cannot be told, and then has to be learned.
+    Position states need Adam (docs/decisions/006). So do recordings with few channels: the noise of each channel cannot be
+    estimated there, so the start of F is poor and F has to be learned.
     """
     n_latent, n_channels = module.projection.shape
     newton = fused.supports(config, module) and config.reads != "linear" and config.preset == "fast"
@@ -227,17 +225,17 @@ class Climber(Protocol):
         """The objective per time step on fresh rows and noise; its gradient is kept."""
 
     def ascend(self, rate: float, done: float) -> None:
-        """Go up the gradient, when the share `done` of the fit lies behind."""
+        """Follow the gradient; `done` is the share of the fit that is done."""
 
     def write_back(self) -> None:
-        """Make the module current."""
+        """Write the parameters to the module."""
 
 
 def climb(climber: Climber, config: GDMConfig, total: int, elbo_share: float) -> Iterator[Step]:
-    """The steps of the fast recipe. One that is not finite is reported and not applied."""
+    """Take the steps of the fast recipe. A step that is not finite is reported and not applied."""
     first_weighted = round(elbo_share * total) if config.corrects else total
     for index in range(total):
-        with one_torch_thread(), np.errstate(all="ignore"):  # what is not finite is reported as such
+        with one_torch_thread(), np.errstate(all="ignore"):  # values that are not finite are reported
             value = climber.value(_temperature(config, index, total), index >= first_weighted)
             finite = math.isfinite(value)
             if finite:

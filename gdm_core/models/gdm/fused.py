@@ -24,11 +24,11 @@ Array = npt.NDArray[np.float32]
 _LOG_2PI = math.log(2 * math.pi)
 _LEAST_LOG_NOISE = math.log(1e-4)
 _LEAST_EXPONENTIAL = np.float32(1e-20)
-_CURVATURE_DRAWS = 1024  # that the curvature per channel is taken from, where states have noise of their own
+_CURVATURE_DRAWS = 1024  # draws for the curvature of each channel, with noise per state
 
 
 def supports(config: GDMConfig, module: GdmModule) -> bool:
-    """Whether this pass covers the configuration; everything else goes through autograd."""
+    """Return whether the fused pass covers the configuration; others use autograd."""
     return (
         config.covariance == "diagonal"
         and config.transition == "linear"
@@ -307,8 +307,10 @@ class FusedObjective:
         np.matmul(z[:, some] * share, z[:, some].T, out=self.noise_curvature)
 
     def _row_noise(self, batch: Batch, log_noise: Array, z: Array) -> tuple[Array, Array]:
-        """Inverse standard deviations [N, 1, R], and minus the log-density of a zero residual [R]; of each draw where states
-        have noise of their own: [N, S, R] and [S, R]."""
+        """Return inverse standard deviations [N, 1, R] and minus the log density of a zero residual [R].
+
+        With noise per state they are those of each draw: [N, S, R] and [S, R].
+        """
         if self.state_noise:
             logs = (log_noise.T @ z.reshape(len(z), -1)).reshape(-1, *z.shape[1:])
         else:

@@ -1,5 +1,4 @@
-"""The Gumbel Dynamical Model behind the verbs of `StateModel`, and what it has in common with its mixture: parameters that are a
-torch module's, and states that are soft."""
+"""The Gumbel Dynamical Model, and a base class for models with soft states and the parameters of a torch module."""
 
 from __future__ import annotations
 
@@ -116,7 +115,7 @@ class SoftModel(StateModel, Generic[Module]):
             self.status_ = Status.MAX_STEPS if self._still_improves(earlier, rows) else Status.CONVERGED
 
     def _still_improves(self, earlier: dict[str, Array], rows: Rows) -> bool:
-        """Whether the bound of an excerpt, with common random numbers, is clearly above that of `earlier` parameters."""
+        """Return whether the bound of an excerpt is clearly above that of `earlier`, with common random numbers."""
         excerpt, now = rows.piece(0, min(len(rows), _EXCERPT_ROWS)), self.params_
         after = self._excerpt_bound(excerpt)
         self.params_, self._module = earlier, None
@@ -133,11 +132,11 @@ class SoftModel(StateModel, Generic[Module]):
         self._module = None
 
 
-QUICK_DRAWS = 16  # half of what a read-out takes
+QUICK_DRAWS = 16  # half as many as for final states
 
 
 class GDM(SoftModel[GdmModule]):
-    """Gumbel Dynamical Model: soft states that mix linear dynamics, inferred by a posterior that is fitted along."""
+    """Gumbel Dynamical Model: soft states that mix linear dynamics, inferred by an amortised posterior."""
 
     family = "gdm"
     config_class = GDMConfig
@@ -149,10 +148,10 @@ class GDM(SoftModel[GdmModule]):
     def __init__(self, config: GDMConfig) -> None:
         super().__init__(config)
 
-    # ---- what was learned ---------------------------------------------------------------------------------------
+    # ---- fitted attributes ---------------------------------------------------------------------------------------
     @property
     def posterior_(self) -> str:
-        """The posterior in use, also where none was named."""
+        """The posterior in use."""
         self._require_fitted()
         return self.config.reads
 

@@ -1,5 +1,4 @@
-"""A good place to start: whitened principal components, k-means on steps and places, and closed-form regressions;
-or another fit, whose busy states split and whose idle ones merge into the rest where it has another number of them."""
+"""Starts of a fit: from clusters and closed-form regressions, from another fit, or random."""
 
 from __future__ import annotations
 
@@ -17,16 +16,15 @@ from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.posteriors import LinearPosterior, discriminant
 
-_PLACE_WEIGHT = 0.7  # of position beside steps in the first clustering
+_PLACE_WEIGHT = 0.7  # of position relative to steps in the first clustering
 _CLUSTER_ROWS = 20_000
 _SHARED_ROWS = 2.0  # that the noise of all states weighs in that of each
 
 
 def whitening_projection(values: Tensor, n_latent: int, weighted: bool) -> Tensor:
-    """[D, N] leading principal directions of [R, N], each scaled to unit variance.
+    """Return the leading principal directions [D, N] of [R, N], each scaled to unit variance.
 
-    weighted   a channel counts by how little of it is noise: in standardised units one that hardly sees the signal is
-               as large as any other
+    weighted  weight channels by the inverse of their noise
     """
     centered = (values - values.mean(0)).double()
     covariance = (centered.T @ centered / len(values)).numpy(force=True)
@@ -39,7 +37,7 @@ def whitening_projection(values: Tensor, n_latent: int, weighted: bool) -> Tenso
 
 
 def cluster(features: npt.NDArray[np.float32], k: int, seed: int) -> npt.NDArray[np.int64]:
-    """[R] k-means labels, fitted on a thinned copy of long data."""
+    """Return k-means labels [R], fitted to a thinned copy of long data."""
     from sklearn.cluster import KMeans
 
     thinned = features[:: max(1, len(features) // _CLUSTER_ROWS)]
@@ -49,7 +47,7 @@ def cluster(features: npt.NDArray[np.float32], k: int, seed: int) -> npt.NDArray
 
 
 def regress(design: Tensor, member: Tensor, y: Tensor) -> Tensor:
-    """[K, P, N] ridge regressions of y, gaps filled, on the design, one per state, shrunk towards the one all states share."""
+    """Return ridge regressions [K, P, N] of y on the design for each state, shrunk towards a shared one; y has no gaps."""
     k, p = member.shape[1], design.shape[1]
     ridge = 1e-3 * len(y) / k
     eye = torch.eye(p, dtype=y.dtype, device=y.device)
@@ -61,9 +59,9 @@ def regress(design: Tensor, member: Tensor, y: Tensor) -> Tensor:
 
 @torch.no_grad()
 def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int, member: Tensor | None = None) -> None:
-    """Fill a module with a cold start for these rows, from states [R, K] or from a clustering of its own."""
+    """Set the parameters of a module from states [R, K], or from clusters of the rows."""
     generator = torch.Generator().manual_seed(seed)
-    # Of states that are moves, whose size noise must not hide, channels are weighed.
+    # Noise must not hide the size of steps, so channels are weighted unless states depend on positions.
     module.projection.copy_(whitening_projection(rows.past, config.n_latent, config.reads != "linear"))
     x = rows.past @ module.projection.T
     moved = (x - shift(x, 1)) * (rows.age > 0)[:, None]
@@ -90,7 +88,7 @@ def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int, member: T
 
 
 def _start_noise(module: GdmModule, rows: Rows, squares: Tensor, member: Tensor | None = None) -> None:
-    """R from the squared errors [R, N] of what was observed; of each state by its `member` where noise is per state."""
+    """Set the noise from the squared errors [R, N] of observed values, for each state where noise is per state."""
     known = torch.ones_like(squares) if rows.known is None else rows.known
     variance = (squares * known).sum(0) / known.sum(0).clamp_min(1)
     if module.has_state_noise:
@@ -102,7 +100,7 @@ def _start_noise(module: GdmModule, rows: Rows, squares: Tensor, member: Tensor 
 
 @torch.no_grad()
 def start_random(module: GdmModule, seed: int) -> None:
-    """The paper's own start: everything random, nothing looked at. Also the untrained control beside every score."""
+    """Draw all parameters at random, as in the paper; also used as the untrained baseline."""
     generator = torch.Generator().manual_seed(seed)
 
     def normal(tensor: Tensor, scale: float) -> Tensor:

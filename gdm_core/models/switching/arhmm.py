@@ -73,7 +73,7 @@ class ARHMM(SwitchingModel[em.EStep]):
     def _adapted(
         self, series: em.ScoreSeries, scores: ComponentScores, prior: em.DynamicsPrior, config: ARHMMConfig
     ) -> em.ARParameters:
-        """This model's parameters, or after a change of K or transitions those of its states split or merged."""
+        """Return the parameters, with states split or merged after a change of K or transitions."""
         parameters = self._parameters
         if config.n_states == self.config.n_states and config.transitions == self.config.transitions:
             return parameters

@@ -7,7 +7,7 @@ multinomial logistic regression. Every step raises log-likelihood plus log-prior
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ _START_SAMPLES = 8_000
 LONGEST_GAP = 5  # samples without any observation that the dynamics bridge
 _FIRST_RUN = 2  # iterations of every start
 _SHORT_RUN = 8  # further iterations of the first start and of the best other one
-_ROUGH_GAIN = 1e-3  # nats per sample: a quick fit ends below it
+_ROUGH_GAIN = 1e-3  # nats per sample: a short fit ends below it
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class ScoreSeries:
 
 @dataclass(frozen=True)
 class ARParameters:
-    """Everything the model learns apart from the projection."""
+    """The learned parameters except the projection."""
 
     dynamics: Dynamics
     transitions: Transitions
@@ -201,7 +201,7 @@ def from_states(series: ScoreSeries, states: Float, kind: str, prior: DynamicsPr
 
 
 def first_states(series: ScoreSeries, n_states: int, n_candidates: int, seed: int) -> list[Float]:
-    """Guesses [T, K] at hard states to start from."""
+    """Return hard states [T, K] to start from."""
     known = series.full.copy()
     known[series.partial_rows] = True
     # Values carried forward would make one large step of every gap.
@@ -219,7 +219,7 @@ def iterate(
     n_iter: int,
     step: EStep | None = None,
 ) -> Climb[ARParameters, EStep]:
-    """EM; the first item holds the parameters given (and their E-step), each later one those of one more M-step."""
+    """Run EM; yield the given parameters with their E-step, then those after each M-step."""
     step = e_step(series, parameters, scores) if step is None else step
     yield parameters, step
     for _ in range(n_iter):
@@ -229,13 +229,13 @@ def iterate(
 
 
 def excerpt(series: ScoreSeries, n_samples: int) -> ScoreSeries:
-    """About `n_samples` of a long recording, as evenly spread stretches."""
+    """Return about `n_samples` of a long recording, in evenly spread stretches."""
     total = len(series.x)
     if total <= 2 * n_samples:
         return series
     kept = stretches(total, n_samples).ravel()
     starts, full = series.starts[kept].copy(), series.full[kept]
-    # What stands before a cut is still among the inputs, but the chain of states begins anew there.
+    # Inputs still hold the samples before a cut, but the chain of states starts again.
     starts[np.diff(kept, prepend=-2) != 1] = True
     place = np.full(total, -1)
     place[kept] = np.arange(len(kept))
@@ -272,23 +272,16 @@ def best_start(
     return clearly_best([first, other], prior, (-CLEAR_GAIN if lasts else CLEAR_GAIN) * len(series.x))[0]
 
 
-class QuickFit(NamedTuple):
-    """States of a short fit.
+def find_lasting_states(
+    ys: list[npt.NDArray[Any]], n_states: int, n_latent: int, seed: int = 0, n_iter: int = 20
+) -> Float:
+    """Return the states [T, K] of a short fit of a sticky model, concatenated over trials.
 
-    states   [T, K] posterior of all samples, trials end to end
-    elbo     nats per sample: the log-likelihood itself
-    """
+    It starts from the best of several clusterings except that of steps. Long recordings are fitted by an excerpt.
 
-    states: Float
-    elbo: float
-
-
-def quick_fit(ys: list[npt.NDArray[Any]], n_states: int, n_latent: int, seed: int = 0, n_iter: int = 20) -> QuickFit:
-    """Fit a sticky model for a few iterations from the best start but clusters of steps; long recordings by an excerpt.
-
-    ys         standardised trials [T, N]
-    n_latent   principal components that the dynamics see
-    n_iter     iterations at the most; they end when one gains less than a thousandth of a nat per sample
+    ys        standardised trials [T, N]
+    n_latent  principal components that the dynamics use
+    n_iter    largest number of iterations; they end when one gains less than _ROUGH_GAIN
     """
     with one_thread():
         scores = ComponentScores.fitted(ys, n_latent)
@@ -305,4 +298,4 @@ def quick_fit(ys: list[npt.NDArray[Any]], n_states: int, n_latent: int, seed: in
             before = now.elbo
         if few is not series:
             now = e_step(series, found, scores)
-    return QuickFit(now.chain.states, now.elbo / len(series.x))
+    return now.chain.states
