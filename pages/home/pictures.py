@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.states import averaged
 from gdm_studio.plot.figures.track import bucket_lines
-from pages.ui.card import Score, explained
+from pages.ui.card import Score, describe_baseline
 
 STRIP_COLUMNS = 240
 MAX_POINTS = 1_600
@@ -170,7 +170,7 @@ def score_line(score: Score) -> str:
     def number(value: float) -> str:
         return f"{value:.0%} of the time" if of_time else f"{value:.2f}"
 
-    rival = RIVALS.get(score.line_name.partition(" on ")[0], explained(score.line_name)[0])
+    rival = RIVALS.get(score.line_name.partition(" on ")[0], describe_baseline(score.line_name)[0])
     line = "" if score.line is None else f" · {escape(rival)}: {number(score.line)}"
     mark = '<span class="good">✓</span> ' if score.verdict == "beats" else ""
     return f"<li>{mark}{escape(words)}: <b>{number(score.value)}</b>{line}</li>"

@@ -16,7 +16,7 @@ from gdm_core.units import STEPS
 from pages.lab.decoded import Decoded, Undecoded
 from pages.lab.spec import PageSpec
 from pages.lab.view import View
-from pages.ui.card import Score, explained
+from pages.ui.card import Score, describe_baseline
 
 # How the settings of a fit are called where two fits are told apart, and the words of their values.
 WORDS = {
@@ -94,7 +94,7 @@ def finding(reading: Decoded | Undecoded, of: str, rows: Sequence[Score]) -> str
     said = [f"{counted.capitalize()}{idle}. {held}; half of all stays last {lasts} or less."]
     first = next((row for row in rows if row.verdict is not None and np.isfinite(row.value)), None)
     if first is not None and first.verdict is not None:
-        line = explained(first.line_name)[0]
+        line = describe_baseline(first.line_name)[0]
         begins = first.verdict in ("level", "below")
         said.append(WORTH[first.verdict].format(name=first.name, line=line[:1].upper() + line[1:] if begins else line))
     return " ".join(said)

@@ -179,11 +179,11 @@ def _envelope(view: View, found: Envelope, trial: Trial, channel: str, state: St
     kinds = {True: ("that learn on the way", found.learning), False: ("as calibrated", found.fixed)}
     (words, ours), (other, theirs) = kinds[found.adaptive], kinds[not found.adaptive]
     held = 100 * float(ours.nine_tenths[-1])
-    said = card.held(held, *NINE_OF_TEN)
+    said = card.judge_coverage(held, *NINE_OF_TEN)
     shell.quiet(
         f"Measured over {found.n_origins} moments of {trial.name} and all channels, {len(found.mean)} steps ahead, with bands "
         f"{words}: the 50 % band holds {100 * ours.half[-1]:.1f} % of outcomes, the 90 % band {held:.1f} %, {said}. "
-        f"{card.HELD[said]} 90 % bands {other} hold {100 * float(theirs.nine_tenths[-1]):.1f} %; those that learn are "
+        f"{card.COVERAGE[said]} 90 % bands {other} hold {100 * float(theirs.nine_tenths[-1]):.1f} %; those that learn are "
         f"{found.wider:.2f} times as wide."
     )
 

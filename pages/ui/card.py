@@ -1,4 +1,4 @@
-"""The honest card: each score beside the line it has to beat, green only when it beats it by more than its spread."""
+"""The score card: each score next to its best baseline, green only if it is better by more than its spread."""
 
 from __future__ import annotations
 
@@ -13,57 +13,40 @@ from pages.ui import shell
 
 Verdict = Literal["beats", "level", "below", "unknown", "short"]
 
-WORDS: dict[Verdict, str] = {
-    "beats": "✓ beats it",
-    "level": "level with it",
-    "below": "not past it",
-    "unknown": "ahead so far",
-    "short": "too little to say",
+VERDICTS: dict[Verdict, tuple[str, str]] = {  # label and help
+    "beats": ("✓ above baseline", "The difference is larger than the spread of the score."),
+    "level": ("no clear difference", "The difference is smaller than the spread of the score."),
+    "below": ("below baseline", "A simpler method scores higher here. Try another number of states or more data."),
+    "unknown": ("above baseline (1 seed)", "Fits from other seeds run when the page is idle and show the spread."),
+    "short": ("too little data", "There is too little held-out data for a comparison."),
 }
-EXPLAINED: dict[Verdict, str] = {
-    "beats": "Ahead of the line by more than the score varies.",
-    "level": "The difference is smaller than the score varies, or than what is printed.",
-    "below": "Something simpler does as well or better here. Another number of states, states made of places instead of moves, "
-    "or more data may change that; it may also be that these data need no states.",
-    "unknown": "Ahead of the line in one fit. Whether it stays ahead with other seeds is measured when the page is quiet.",
-    "short": "There are too few pieces of data to tell the difference from chance.",
-}
-# What scores are held against: how it is called on the screen, and what it is.
 METHODS = {
-    "k-means": ("k-means", "Sorts single {what} into groups, without any idea of time."),
-    "Gaussian HMM": (
-        "hidden Markov model",
-        "A classic model of switching, on {what} alone: one state at a time, no dynamics.",
-    ),
-    "10-NN": (
-        "10 neighbours",
-        "Supervised: gives each sample the most frequent label of its ten nearest {what}.",
-    ),
+    "k-means": "Clusters {feature} without using time.",
+    "Gaussian HMM": "A hidden Markov model of {feature}: one state at a time, no dynamics.",
+    "10-NN": "Supervised: the most frequent label of the ten nearest {feature}.",
 }
-FEATURES = {"steps": "moves", "position": "places"}
-BASELINES = {
-    "majority class": "Always says what is most frequent in the fitted part.",
-    "untrained model": "The same model before it has learned anything.",
-    "stands still": "Guesses that nothing changes from now on.",
-    "linear AR(1)": "One linear rule for all times, without states.",
-    "should hold": "What a band of that name promises.",
-    "the sample before": "Repeats the sample before.",
-    "as fitted": "The states as they are, before smoothing and without joining short bouts.",
+FEATURES = {"steps": "changes from one sample to the next", "position": "positions"}
+BASELINES = {  # label and help, by the name in scores
+    "majority class": ("Majority class", "Always predicts the most frequent label of the training trials."),
+    "untrained model": ("Untrained model", "The same model before training."),
+    "stands still": ("Persistence (last value)", "Predicts the last known value."),
+    "the sample before": ("Persistence (last value)", "Repeats the previous sample."),
+    "persistence": ("Persistence (last value)", "Predicts the last known value."),
+    "linear AR(1)": ("Linear AR(1)", "One linear model for all times, without states."),
+    "as fitted": ("As fitted", "States before smoothing, with short bouts kept."),
 }
 
 
-def explained(line: str) -> tuple[str, str]:
-    """(what a line to beat is called on the screen, what it is)."""
-    method, _, feature = line.partition(" on ")
+def describe_baseline(name: str) -> tuple[str, str]:
+    """Return the label and the help of a baseline, by its name in scores."""
+    method, _, feature = name.partition(" on ")
     if method in METHODS and feature:
-        name, text = METHODS[method]
-        what = FEATURES.get(feature, feature)
-        return f"{name} of {what}", text.format(what=what)
-    return line, BASELINES.get(line, "")
+        return name, METHODS[method].format(feature=FEATURES.get(feature, feature))
+    return BASELINES.get(name, (name, ""))
 
 
-def term(text: str, explanation: str) -> str:
-    """Words with an explanation that opens under the pointer, by keyboard and by touch (HTML)."""
+def term_html(text: str, explanation: str) -> str:
+    """Return text whose explanation opens on hover, focus and touch."""
     if not explanation:
         return escape(text)
     tip = f'<span class="gdm-tip" role="tooltip">{escape(explanation)}</span>'
@@ -72,17 +55,17 @@ def term(text: str, explanation: str) -> str:
 
 @dataclass(frozen=True)
 class Score:
-    """One number and what to hold it against.
+    """A score and its baseline.
 
-    value     the score; NaN where it could not be measured
-    line      the score to beat and line_name what reaches it; None where there is nothing to beat
-    spread    by how much it varies, over seeds, trials or blocks; None after a single measurement (then never green)
-    over      what it was measured over ("12 blocks of about 8 s"), "" where that goes without saying
-    short     whether that is too little to carry a verdict
-    others    further reference scores, shown in small: (name, value)
-    span      the ends of the bar
-    ahead     by how much it is ahead of the line on average over `over`; None where this one value is all there is
-    target    (what it should be, how far off is near enough), where neither more nor less is better
+    value     NaN if it could not be measured
+    line      score of the best baseline, None if there is none; line_name is its name
+    spread    over seeds, trials or blocks; None after a single measurement, which is never green
+    over      what the spread was measured over, such as "12 blocks of about 8 s"
+    short     whether that is too little data for a verdict
+    others    further baselines: (name, value)
+    span      ends of the bar
+    ahead     mean difference from the baseline over `over`; None if this value is the only one
+    target    (target, tolerance) of a score that should be neither higher nor lower
     """
 
     name: str
@@ -102,11 +85,11 @@ class Score:
 
     @property
     def verdict(self) -> Verdict | None:
-        """Whether the score clears its line, or None without one."""
+        """Return how the score compares with its baseline, None without one."""
         if self.line is None or not np.isfinite([self.value, self.line]).all():
             return None
-        if _number(self, self.value) == _number(self, self.line):
-            return "level"  # nobody can check a difference that is not printed
+        if _format(self, self.value) == _format(self, self.line):
+            return "level"  # the printed numbers are equal
         if self.short:
             return "short"
         ahead = self.value - self.line if self.ahead is None else self.ahead
@@ -115,11 +98,11 @@ class Score:
         return "beats" if ahead > self.spread else "below" if ahead < -self.spread else "level"
 
 
-def _number(score: Score, value: float) -> str:
+def _format(score: Score, value: float) -> str:
     return f"{value:.{score.digits}f}{escape(score.unit)}" if np.isfinite(value) else "not measured"
 
 
-def _share(score: Score, value: float) -> float:
+def _percent(score: Score, value: float) -> float:
     low, high = score.span
     return float(np.clip((value - low) / (high - low), 0, 1) * 100)
 
@@ -129,46 +112,43 @@ def _row(score: Score) -> str:
     spread = f" <small>± {score.spread:.{score.digits}f}</small>" if score.spread is not None else ""
     bar = ""
     if np.isfinite(score.value):
-        tick = f'<b style="left:calc({_share(score, score.line):.1f}% - 1px)"></b>' if score.line is not None else ""
-        bar = f'<div class="bar" aria-hidden="true"><i style="width:{_share(score, score.value):.1f}%"></i>{tick}</div>'
-    parts = []
+        tick = f'<b style="left:calc({_percent(score, score.line):.1f}% - 1px)"></b>' if score.line is not None else ""
+        bar = (
+            f'<div class="bar" aria-hidden="true"><i style="width:{_percent(score, score.value):.1f}%"></i>{tick}</div>'
+        )
+    lines = []
+    if verdict:
+        lines.append(f'<span class="verdict">{term_html(*VERDICTS[verdict])}</span>')
+    if score.over:
+        lines.append(f"over {escape(score.over)}")
     if score.line is not None:
-        parts.append(f"to beat: {_line(score, score.line_name, score.line)}")
+        lines.append(f"Baseline: {_baseline(score, score.line_name, score.line)}")
     if score.target is not None:
-        parts.append(_target(score))
-    parts += [_line(score, name, value) for name, value in score.others]
-    mark = f'<span class="verdict">{term(WORDS[verdict], EXPLAINED[verdict])}</span>' if verdict else ""
-    over = f"over {escape(score.over)}" if score.over else ""
-    lines = " · ".join([p for p in (mark, over, *parts) if p])
+        target, tolerance = score.target
+        words = judge_coverage(score.value, target, tolerance)
+        lines.append(f"{term_html(words, COVERAGE[words])}, target {target:g}{escape(score.unit)}")
+    lines += [_baseline(score, name, value) for name, value in score.others]
     return (
-        f'<div class="gdm-score" data-verdict="{verdict or ""}"><span class="name">{term(score.name, score.help)}</span>'
-        f'<span class="value">{_number(score, score.value)}{spread}</span>{bar}'
-        f'<span class="lines">{lines}</span></div>'
+        f'<div class="gdm-score" data-verdict="{verdict or ""}"><span class="name">{term_html(score.name, score.help)}</span>'
+        f'<span class="value">{_format(score, score.value)}{spread}</span>{bar}'
+        f'<span class="lines">{" · ".join(lines)}</span></div>'
     )
 
 
-def _line(score: Score, name: str, value: float) -> str:
-    return f"{term(*explained(name))} {_number(score, value)}"
+def _baseline(score: Score, name: str, value: float) -> str:
+    return f"{term_html(*describe_baseline(name))} {_format(score, value)}"
 
 
-HELD = {
-    "as it should be": "Outcomes fall inside the band about as often as it promises.",
-    "too few": "The model is too sure of itself: what happens leaves the band more often than it promises.",
-    "too many": "The model is too careful: the band is wider than it has to be.",
+COVERAGE = {
+    "on target": "Outcomes fall inside the interval about as often as it promises.",
+    "too narrow": "Outcomes fall outside the interval more often than it promises.",
+    "too wide": "Outcomes fall inside the interval more often than it promises.",
 }
 
 
-def held(value: float, wanted: float, near: float) -> str:
-    """Whether a band holds what it promises: a key of HELD."""
-    return "as it should be" if abs(value - wanted) <= near else "too few" if value < wanted else "too many"
-
-
-def _target(score: Score) -> str:
-    """Whether the value is near enough to what it should be."""
-    assert score.target is not None
-    wanted, near = score.target
-    said = held(score.value, wanted, near)
-    return f"{term(said, HELD[said])}: {wanted:g}{escape(score.unit)} would be right"
+def judge_coverage(value: float, target: float, tolerance: float) -> str:
+    """Compare the coverage of an interval with its target; return a key of COVERAGE."""
+    return "on target" if abs(value - target) <= tolerance else "too narrow" if value < target else "too wide"
 
 
 def scores_html(
@@ -179,23 +159,24 @@ def scores_html(
     meanwhile: str = "",
     to_come: Sequence[Score] = (),
 ) -> str:
-    """The card as HTML. `status` is one line on the run: time, cache, seed, which posterior.
+    """Return the card as HTML.
 
-    meanwhile  what has to happen before there are newer ones
-    earlier  whose scores these are, where that is not the result on the screen: they are dimmed, and it is said
-    to_come  scores that are not measured yet, whose room it keeps below those that are
+    status     one line on the fit: time, cache, seed
+    earlier    the previous fit, if the scores are its; they are dimmed
+    meanwhile  why there are no newer scores yet
+    to_come    scores that are still being measured; the card keeps room for them
     """
-    foot = " ".join([f"Scores of the earlier result: {earlier}.", meanwhile]).strip() if earlier else status
+    foot = " ".join([f"Scores of the previous fit: {earlier}.", meanwhile]).strip() if earlier else status
     line = f'<div class="gdm-status">{escape(foot)}</div>' if foot else ""
-    rows = "".join([*map(_row, items), *map(_waiting, to_come)])
-    body = f'<p class="gdm-panel-title">How good is it</p><div class="gdm-scores">{rows}</div>{line}'
+    rows = "".join([*map(_row, items), *map(_pending_row, to_come)])
+    body = f'<p class="gdm-panel-title">Fit quality</p><div class="gdm-scores">{rows}</div>{line}'
     return shell.marked(body, "") if earlier else body
 
 
-def _waiting(score: Score) -> str:
-    """The place of a score that is not known yet, as high as the score will be."""
+def _pending_row(score: Score) -> str:
+    """Return a row without a value, as high as the score will be."""
     lines = '<span class="lines">&nbsp;</span>' if score.line is not None or score.others else ""
     return (
-        f'<div class="gdm-score"><span class="name">{term(score.name, score.help)}</span>'
+        f'<div class="gdm-score"><span class="name">{term_html(score.name, score.help)}</span>'
         f'<span class="value">…</span><div class="bar" aria-hidden="true"></div>{lines}</div>'
     )

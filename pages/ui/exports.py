@@ -19,7 +19,7 @@ from streamlit.components.v2 import component
 from gdm_core.models.registry import FAMILIES
 from gdm_studio.plot.figures.base import Figure, fit_to_width
 from pages.ui import theme
-from pages.ui.card import WORDS, Score, explained
+from pages.ui.card import VERDICTS, Score, describe_baseline
 
 # Data comes from gdm_studio.datasets: it has that name in a checkout and where the package is installed.
 INSTALL = "pip install path/to/gdm-studio"
@@ -250,9 +250,13 @@ def plain_score(score: Score) -> tuple[str, str, str, str]:
     value = f"{score.value:.{score.digits}f}{score.unit}" if score.value == score.value else "not measured"
     if score.spread is not None:
         value += f" ± {score.spread:.{score.digits}f}"
-    said = WORDS[score.verdict] if score.verdict else ""
-    beat = "" if score.line is None else f"{explained(score.line_name)[0]} {score.line:.{score.digits}f}{score.unit}"
-    more = [f"{explained(name)[0]} {number:.{score.digits}f}{score.unit}" for name, number in score.others]
+    said = VERDICTS[score.verdict][0] if score.verdict else ""
+    beat = (
+        ""
+        if score.line is None
+        else f"{describe_baseline(score.line_name)[0]} {score.line:.{score.digits}f}{score.unit}"
+    )
+    more = [f"{describe_baseline(name)[0]} {number:.{score.digits}f}{score.unit}" for name, number in score.others]
     return score.name, value, said, " · ".join(part for part in (beat, *more) if part)
 
 

@@ -13,7 +13,7 @@ from pages.formula1.data import turned
 from pages.lab import shipped
 from pages.lab.live import FitSession
 from pages.lab.view import LAST_LOOK
-from pages.ui.card import explained
+from pages.ui.card import describe_baseline
 from pages.ui.result_files import Card, load_card
 from tests.support.drawn import pieces
 from tests.support.live_engine import QuickEngine
@@ -80,7 +80,7 @@ def test_card_shows_the_scores_of_its_page(engine, page, name):
     for score in card.scores[:2]:
         told = [score.name, f" {score.value:.{score.digits}f}"]
         if score.line is not None:
-            told.append(f"{explained(score.line_name)[0]}  {score.line:.{score.digits}f}")
+            told.append(f"{describe_baseline(score.line_name)[0]}  {score.line:.{score.digits}f}")
         assert any(all(part in row for part in told) for row in rows), (told, rows)
 
 
