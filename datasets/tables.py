@@ -18,7 +18,7 @@ from .readers.formats import READABLE, read_frame
 from .readers.quality import LOW_SCORE, ChannelQuality, QualityReport, channel_quality, fill_gaps, outlier_mask
 from .readers.roles import Role, check_roles, columns_with, describe_column, format_cell, guess_roles, numeric_values
 from .readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, open_source, path_within
-from .readers.timing import Clock, TimeUnit, clock_from_steps, nearest_sample, read_clock, resample
+from .readers.timing import Clock, TimeUnit, clock_from_steps, describe_times, nearest_sample, read_clock, resample
 
 __all__ = [
     "DEFAULT_LIMITS", "READABLE", "TEMPLATES", "Clock", "Limits", "QualityReport", "Role", "Table", "path_within",
@@ -96,6 +96,7 @@ class Table:
         clock = self.clock(checked, unit)
         if clock is not None:
             notes.append(clock.sentence())
+            notes += describe_times(self.frame[columns_with(checked, Role.TIME)[0]], clock.seconds)
         sizes = [len(rows) for _, rows in self._groups(checked)]
         if len(sizes) > 1:
             least, most = f"{min(sizes):,}", f"{max(sizes):,}"

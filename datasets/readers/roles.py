@@ -131,6 +131,7 @@ _TREATED = re.compile(r"^group([ _]?(id|no|number|name|index|num))?$")
 _SCORE = re.compile(r"(^|[ _.])(likelihoods?|scores?|confidence|probability|p|prob|conf)$")
 _POSITION = (("x", "y"), ("lon", "lat"), ("longitude", "latitude"), ("pos_x", "pos_y"), ("pos x", "pos y"))
 _MOST_LABELS = 50
+_LABELLED = 0.05  # share of rows; text with fewer values is comments
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -143,9 +144,11 @@ def guess_roles(frame: pd.DataFrame) -> dict[str, Role]:
     for name in times:
         if name != best:
             roles[name] = Role.CHANNEL if is_numeric(frame[name]) and not _rises(frame[name]) else Role.IGNORE
-    for role in (Role.LABEL, Role.GROUP):
-        for name in columns_with(roles, role)[1:]:
-            roles[name] = Role.IGNORE
+    labels = columns_with(roles, Role.LABEL)
+    # prefer a column called "label" or similar, then the one with the most values
+    labels.sort(key=lambda name: (_LABEL.search(name.strip().lower()) is None, -frame[name].count()))
+    for name in (*labels[1:], *columns_with(roles, Role.GROUP)[1:]):
+        roles[name] = Role.IGNORE
     lower = {name.strip().lower(): name for name, role in roles.items() if role is Role.CHANNEL}
     for x, y in _POSITION:
         if x in lower and y in lower:
@@ -291,7 +294,8 @@ def _guess(name: str, column: pd.Series[Any], n_rows: int) -> Role:
     if not numeric:
         if distinct > min(_MOST_LABELS, max(2, n_rows // 4)) and is_time_column(column):
             return Role.TIME
-        return Role.LABEL if 2 <= distinct <= min(_MOST_LABELS, max(2, n_rows // 4)) else Role.IGNORE
+        few = 2 <= distinct <= min(_MOST_LABELS, max(2, n_rows // 4))
+        return Role.LABEL if few and column.count() >= _LABELLED * n_rows else Role.IGNORE
     if seen.min() == seen.max():
         return Role.IGNORE  # a constant carries no dynamics
     return Role.CHANNEL

@@ -17,6 +17,8 @@ from .roles import numeric_values, parse_times
 TimeUnit = Literal["auto", "s", "ms", "us", "ns", "min", "h", "frames"]
 _IN_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
 _EPOCH = 1e8  # larger times (three years) count from an epoch such as 1970, not from a recording's start
+_FAR = 100.0  # usual steps
+_MOST_ROWS = 5  # to name one by one
 _UNIT_IN_NAME = re.compile(r"(?:^|[ _(\[])(ms|us|ns|min|h|s|sec|secs|seconds|millis|milliseconds|frames?)[)\]]?$")
 _SPELLED = {"sec": "s", "secs": "s", "seconds": "s", "millis": "ms", "milliseconds": "ms", "frame": "frames"}
 
@@ -52,7 +54,7 @@ class Clock:
         )
         text = f"{pace} (time in {self.unit})"
         if self.backwards:
-            text += f"; time does not increase at {self.backwards:,} rows"
+            text += f"; time does not increase at {self.backwards:,} {'row' if self.backwards == 1 else 'rows'}"
         if self.irregular > 0.01:
             text += f"; {100 * self.irregular:.0f}% of the steps are irregular, the longest {self.longest:.3g} s"
         elif self.longest * self.rate_hz > 3:
@@ -81,6 +83,24 @@ def clock_from_steps(
     if np.mean(usual) > 0.9:
         step = float(np.mean(steps[usual]))  # more precise than the median of rounded times
     return Clock(seconds, unit, 1.0 / step, float(1 - np.mean(usual)), longest, backwards, start)
+
+
+def describe_times(column: pd.Series[Any], seconds: npt.NDArray[np.float64]) -> list[str]:
+    """Return notes on rows whose time is unreadable, or far from the times before and after."""
+    known = np.flatnonzero(np.isfinite(seconds))
+    steps = np.diff(seconds[known])
+    far = np.abs(steps) > _FAR * np.median(np.abs(steps))
+    there_and_back = far[:-1] & far[1:] & (np.sign(steps[:-1]) != np.sign(steps[1:]))
+    faults = (
+        ("cannot be read", np.flatnonzero(~np.isfinite(seconds) & column.notna().to_numpy())),
+        ("is far from those of the rows before and after", known[1:-1][there_and_back]),
+    )
+    notes = []
+    for fault, rows in faults:
+        shown = [f"the time of row {row + 1:,} ({str(column.iloc[row])[:40]}) {fault}" for row in rows[:_MOST_ROWS]]
+        more = len(rows) - len(shown)
+        notes += shown + ([f"the time of {more:,} more rows {fault}"] if more else [])
+    return notes
 
 
 def _parse_seconds(

@@ -49,6 +49,27 @@ def test_roles_are_guessed():
     assert table.to_trials(position_is_channel=False)[0].channels == ("speed",)
 
 
+def test_sparse_comments_are_not_labels():
+    n = 3_000
+    comments = ["", *["door opened"] * 2, *[""] * (n - 3)]
+    words = np.array(["walk", "rest", "groom"])[np.arange(n) // 50 % 3]
+    columns = {"remark": comments, "doing": words, "speed": np.sin(np.arange(n) / 9)}
+    table = read(columns)
+    assert table.roles == {"remark": Role.IGNORE, "doing": Role.LABEL, "speed": Role.CHANNEL}
+    named = read(columns | {"label": words[::-1]})
+    assert [name for name, role in named.roles.items() if role is Role.LABEL] == ["label"]
+
+
+def test_faulty_times_are_reported_by_row():
+    days = pd.date_range("2024-02-20", periods=40, freq="D").strftime("%d/%m/%Y").tolist()
+    days[10], days[20] = "31/02/2024", days[20].replace("2024", "2204")
+    table = read({"date": days, "level": np.sin(np.arange(40))})
+    notes = table.report().notes
+    assert "the time of row 11 (31/02/2024) cannot be read" in notes
+    assert f"the time of row 21 ({days[20]}) is far from those of the rows before and after" in notes
+    assert sum("the time of" in note for note in notes) == 2
+
+
 def test_edited_roles_replace_guesses():
     table = read(PLAIN)
     trial = table.to_trials({"speed": "channel", "behaviour": "group"}, rate_hz=5)[1]
@@ -125,7 +146,7 @@ def test_time_that_goes_back_is_sorted():
     seconds = np.arange(50) / 10
     seconds[[20, 21]] = seconds[[21, 20]]
     table = read({"time": seconds, "a": seconds**2})
-    assert any("does not increase at 1 rows" in sentence for sentence in table.report().sentences())
+    assert any("does not increase at 1 row" in sentence for sentence in table.report().sentences())
     y = table.to_trials(resample_to_fixed_step=True)[0].y[:, 0]
     np.testing.assert_allclose(y, (np.arange(50) / 10) ** 2, atol=1e-5)
 
