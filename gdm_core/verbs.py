@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gdm_core.engine.compare import Compared, Comparison
-from gdm_core.engine.engine import Engine
+from gdm_core.engine.compare import Compared, CompareJob, Comparison
 from gdm_core.engine.job import Progress
+from gdm_core.engine.runner import LocalEngine, Runner
 from gdm_core.engine.suggest import MODELS, MOST_STATES, SEEDS, Suggestion, SuggestQuestion
 from gdm_core.engine.suggest import suggest as _suggest
 from gdm_core.engine.sweep import EVALUATE, Records, Sweep
@@ -24,7 +24,7 @@ def suggest(
     states: Sequence[int] = tuple(range(1, MOST_STATES + 1)),
     seeds: Sequence[int] = SEEDS,
     progress: Progress | None = None,
-    engine: Engine | None = None,
+    engine: Runner | None = None,
     **fixed: Any,
 ) -> Suggestion:
     """Recommend a model with its number of states, temperature, stickiness and dimensions, by cross-validation.
@@ -52,7 +52,7 @@ def compare(
     *,
     seeds: Sequence[int] = (0, 1, 2),
     progress: Progress | None = None,
-    engine: Engine | None = None,
+    engine: Runner | None = None,
 ) -> Compared:
     """Compare models and baselines on the same test trials, with confidence intervals.
 
@@ -65,8 +65,9 @@ def compare(
     named = dict(models) if isinstance(models, Mapping) else _name_by_repr(models)
     settings = {name: (model.family, _setting(model)) for name, model in named.items()}
     comparison = Comparison(settings, seeds, as_trials(train), as_trials(test))
-    fits = comparison.fits().run(engine, "compare", progress=progress)
-    return comparison.collect(fits, comparison.baselines().run(engine, "compare"))
+    job = CompareJob(comparison, engine or LocalEngine(), "compare", progress)
+    job.wait()
+    return job.poll()
 
 
 def sweep(
@@ -78,7 +79,7 @@ def sweep(
     seeds: Sequence[int] = (0,),
     scorer: str = EVALUATE,
     progress: Progress | None = None,
-    engine: Engine | None = None,
+    engine: Runner | None = None,
 ) -> Records:
     """Fit every combination of parameter values from every seed. A sweep that was stopped continues.
 
@@ -93,9 +94,7 @@ def sweep(
     if unknown := sorted(set(grid) - model.get_params().keys()):
         raise ConfigError(f"{type(model).__name__} has no parameter {', '.join(unknown)}, which the grid contains.")
     base = {name: value for name, value in _setting(model).items() if name not in grid}
-    return Sweep(model.family, base, grid, seeds, as_trials(train), as_trials(test), scorer).run(
-        engine, progress=progress
-    )
+    return Sweep(model.family, base, grid, seeds, as_trials(train), as_trials(test), scorer).run(engine, progress)
 
 
 def _setting(model: StateModel) -> dict[str, Any]:

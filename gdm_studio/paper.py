@@ -15,9 +15,8 @@ from typing import Any
 from datasets import formula1, mice, nascar
 from gdm_core.analysis.comparisons import Cell, fit_cell, measure_baselines
 from gdm_core.analysis.envelopes import next_ranges
+from gdm_core.engine import Engine, LocalEngine
 from gdm_core.engine.compare import Comparison, Setting
-from gdm_core.engine.engine import Engine
-from gdm_core.engine.grid import Grid
 from gdm_core.errors import ConfigError
 from gdm_core.files import write_whole
 from gdm_core.models.registry import NAMED_MODELS
@@ -138,8 +137,8 @@ def _simulate_mice() -> tuple[Trials, Trials]:
 
 
 # ---- running --------------------------------------------------------------------------------------------------------
-def build_grids(n_seeds: int | None = None, samples: int = 1000) -> list[Grid]:
-    """Return the grids of `reproduce_all`, uncached; cell names are JSON paths into its result."""
+def build_grids(n_seeds: int | None = None, samples: int = 1000) -> list[tuple[Callable[..., Any], Cells]]:
+    """Return the functions of `reproduce_all` with their cells; cell names are JSON paths into its result."""
     fits: Cells = {}
     lines: Cells = {}
     for name in names():
@@ -152,13 +151,12 @@ def build_grids(n_seeds: int | None = None, samples: int = 1000) -> list[Grid]:
         first = comparisons[0]
         lines[json.dumps(["lines", name])] = (first.train, first.test, first.n_states)
     ranges: Cells = {json.dumps(["ranges", setting]): range_arguments(setting, samples) for setting in SETTINGS}
-    work: list[tuple[Callable[..., Any], Cells]] = [(fit_cell, fits), (measure_baselines, lines), (next_ranges, ranges)]
-    return [Grid(function, cells, cached=False, deadline_s=DEADLINE_S) for function, cells in work]
+    return [(fit_cell, fits), (measure_baselines, lines), (next_ranges, ranges)]
 
 
 def count_tasks(n_seeds: int | None = None) -> int:
     """Return the number of tasks of `reproduce_all`."""
-    return sum(len(grid.cells) for grid in build_grids(n_seeds))
+    return sum(len(cells) for _, cells in build_grids(n_seeds))
 
 
 def reproduce_all(
@@ -171,14 +169,18 @@ def reproduce_all(
     keys = {name: experiment(name, n_seeds, samples).keys for name in names()}
     found: dict[str, Any] = {"made": keys, "experiments": {}, "lines": {}, "ranges": {}, "failed": []}
     work, before = build_grids(n_seeds, samples), 0
-    total = sum(len(grid.cells) for grid in work)
+    total = sum(len(cells) for _, cells in work)
 
     def report(done: int, _: int) -> None:
         if progress is not None:
             progress(before + done, total)
 
-    for grid in work:
-        view = grid.run(engine, "reproduce", progress=report)
+    for function, cells in work:
+        bulk = (engine or LocalEngine()).map(
+            function, cells, session="reproduce", deadline_s=DEADLINE_S, cached=False, progress=report
+        )
+        bulk.wait()
+        view = bulk.poll()
         before += view.done
         for place, value in view.results.items():
             _insert(found, json.loads(place), value)

@@ -106,10 +106,14 @@ def run_tasks(
     work: Sequence[Task], engine: Engine | None = None, progress: Callable[[int, int], None] | None = None
 ) -> list[ComparisonRun]:
     """Run tasks in order, without a cache because times are measured."""
-    from gdm_core.engine.grid import Grid
+    from gdm_core.engine import LocalEngine
 
     cells = {"/".join(map(str, astuple(task))): (task,) for task in work}
-    view = Grid(run, cells, cached=False, deadline_s=DEADLINE_S).run(engine, "reproduce", progress=progress)
+    bulk = (engine or LocalEngine()).map(
+        run, cells, session="reproduce", deadline_s=DEADLINE_S, cached=False, progress=progress
+    )
+    bulk.wait()
+    view = bulk.poll()
     if view.failures:
         raise FitError(next(iter(view.failures.values())))
     return [view.results[name] for name in cells]

@@ -17,6 +17,7 @@ _MODULES = {
     "engine": ("Engine", "EngineInfo", "get_engine"),
     "job": ("Bulk", "BulkView", "Job", "JobStatus", "JobView", "Priority"),
     "results": ("FitResult", "Snapshot"),
+    "runner": ("LocalEngine",),
     "spec": ("FitSpec",),
     "worker": ("checkpoint",),
 }

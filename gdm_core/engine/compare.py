@@ -10,10 +10,9 @@ from typing import Any
 import pandas as pd
 
 from gdm_core.analysis.comparisons import MEASURES, Cell, Verdict, fit_cell, measure_baselines, verdict
-from gdm_core.engine.engine import Engine
-from gdm_core.engine.estimate import Estimate
-from gdm_core.engine.grid import Grid, check_seeds, grid_key
-from gdm_core.engine.job import BulkView
+from gdm_core.engine.grid import check_seeds, grid_key
+from gdm_core.engine.job import Progress
+from gdm_core.engine.runner import Runner
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trials
 
@@ -61,49 +60,24 @@ class Comparison:
     @property
     def key(self) -> str:
         """Cache key of the whole comparison."""
-        return "compare-" + grid_key(self.fits().cells)
+        return "compare-" + grid_key(self.cells())
 
-    def fits(self) -> Grid:
-        """Return the grid of all fits."""
-        cells = {
-            self._cell_name(setting, seed): (setting[0], {**setting[1], "seed": seed}, self.train, self.test)
+    def cells(self) -> dict[str, tuple[Any, ...]]:
+        """Return the arguments of `fit_cell` for each fit."""
+        return {
+            self.cell_name(setting, seed): (setting[0], {**setting[1], "seed": seed}, self.train, self.test)
             for setting in self.settings.values()
             for seed in self.seeds
         }
-        return Grid(fit_cell, cells, self.keep)
 
-    def baselines(self) -> Grid:
-        """Return the grid of the baselines: one cell, with as many states as the first setting has."""
-        name = f"baselines/{self.n_states}/{self._data_name}"
-        return Grid(measure_baselines, {name: (self.train, self.test, self.n_states)}, self.keep)
-
-    def collect(self, fits: BulkView, baselines: BulkView) -> Compared:
-        """Return what the two grids have found so far."""
-        cells: dict[str, dict[int, Cell]] = {}
-        failures: dict[str, str] = {}
-        for label, setting in self.settings.items():
-            cells[label] = {}
-            for seed in self.seeds:
-                name = self._cell_name(setting, seed)
-                if name in fits.results:
-                    cells[label][seed] = Cell.from_dict(fits.results[name])
-                elif name in fits.failures:
-                    failures[label] = fits.failures[name]
-        known = {name: Cell.from_dict(cell) for found in baselines.results.values() for name, cell in found.items()}
-        if baselines.failures:
-            failures["Baselines"] = next(iter(baselines.failures.values()))
-        notes = tuple(dict.fromkeys([*fits.notes, *baselines.notes]))
-        finished = fits.finished and baselines.finished
-        return Compared(fits.done, fits.total, finished, cells, known, failures, notes)
+    def cell_name(self, setting: Setting, seed: int) -> str:
+        """Return a name with everything that a fit depends on except the code version."""
+        family, config = setting
+        return f"{family}/{json.dumps(dict(config) | {'seed': seed}, sort_keys=True)}/{self.data_name}"
 
     @property
-    def _data_name(self) -> str:
+    def data_name(self) -> str:
         return f"{self.train.fingerprint}/{self.test.fingerprint}"
-
-    def _cell_name(self, setting: Setting, seed: int) -> str:
-        """Return a name of everything that a fit depends on except the code version."""
-        family, config = setting
-        return f"{family}/{json.dumps(dict(config) | {'seed': seed}, sort_keys=True)}/{self._data_name}"
 
 
 @dataclass(frozen=True)
@@ -161,18 +135,40 @@ class Compared:
 
 
 class CompareJob:
-    """A comparison that runs on an engine at low priority, also while nobody polls it."""
+    """A comparison that runs on an engine at low priority."""
 
-    def __init__(self, comparison: Comparison, engine: Engine, session: str) -> None:
+    def __init__(self, comparison: Comparison, engine: Runner, session: str, progress: Progress | None = None) -> None:
         self.comparison = comparison
-        self.estimate = Estimate()
-        self._fits, self._baselines = (
-            grid.start(engine, session) for grid in (comparison.fits(), comparison.baselines())
-        )
+        k, data = comparison.n_states, (comparison.train, comparison.test)
+        shared: dict[str, Any] = {"session": session, "cached": comparison.keep}
+        self._fits = engine.map(fit_cell, comparison.cells(), progress=progress, **shared)
+        name = f"baselines/{k}/{comparison.data_name}"
+        self._baselines = engine.map(measure_baselines, {name: (*data, k)}, **shared)
 
     def poll(self) -> Compared:
         """Return the results so far."""
-        return self.comparison.collect(self._fits.poll(), self._baselines.poll())
+        fits, baselines, asked = self._fits.poll(), self._baselines.poll(), self.comparison
+        cells: dict[str, dict[int, Cell]] = {}
+        failures: dict[str, str] = {}
+        for label, setting in asked.settings.items():
+            cells[label] = {}
+            for seed in asked.seeds:
+                name = asked.cell_name(setting, seed)
+                if name in fits.results:
+                    cells[label][seed] = Cell.from_dict(fits.results[name])
+                elif name in fits.failures:
+                    failures[label] = fits.failures[name]
+        known = {name: Cell.from_dict(cell) for found in baselines.results.values() for name, cell in found.items()}
+        if baselines.failures:
+            (failures["Baselines"],) = baselines.failures.values()
+        notes = tuple(dict.fromkeys([*fits.notes, *baselines.notes]))
+        finished = fits.finished and baselines.finished
+        return Compared(fits.done, fits.total, finished, cells, known, failures, notes)
+
+    def wait(self) -> None:
+        """Wait until every fit has ended."""
+        self._fits.wait()
+        self._baselines.wait()
 
     def cancel(self) -> None:
         """Start no more fits; finished ones stay cached."""

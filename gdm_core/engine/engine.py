@@ -1,12 +1,11 @@
-"""The engine that pages and grids use: one per server process. One thread sends jobs to free workers of a Dask cluster.
+"""The engine of a server process: one thread sends jobs to free workers of a Dask cluster.
 
-Waiting jobs stay here, because Dask blames every job on a worker that dies, and prefers the worker that has the data to a free one.
+Waiting jobs stay here: Dask would blame all jobs assigned to a worker for its death, and prefer a busy worker that has the data.
 """
 
 from __future__ import annotations
 
 import atexit
-import itertools
 import logging
 import pickle
 import threading
@@ -14,17 +13,18 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
 from distributed import Future, KilledWorker
 
-from gdm_core.engine.cache import ResultCache, call_key
+from gdm_core.engine.cache import ResultCache
 from gdm_core.engine.cluster import Link, connect
-from gdm_core.engine.job import Bulk, Call, Job, JobStatus, Priority, Progress
-from gdm_core.engine.spec import FitSpec, code_version
+from gdm_core.engine.job import Job, JobStatus
+from gdm_core.engine.runner import Runner
+from gdm_core.engine.spec import code_version
 from gdm_core.errors import ConfigError, FitError
 
 logger = logging.getLogger(__name__)
@@ -49,11 +49,11 @@ class EngineInfo:
     running: int
 
 
-class Engine:
-    """Runs fits and calls on a cluster. Close it, or use it in a `with` block."""
+class Engine(Runner):
+    """Runs fits and functions on a Dask cluster. Close it, or use it in a `with` block."""
 
     def __init__(self, cache: ResultCache | None = None) -> None:
-        self.cache = cache or ResultCache()
+        super().__init__(cache)
         self._lock = threading.Lock()
         self._waiting: dict[Job, None] = {}
         self._running: dict[Job, str] = {}  # with the worker of each
@@ -64,86 +64,6 @@ class Engine:
         self.closed = False
         self._thread = threading.Thread(target=self._run, name="gdm-engine", daemon=True)
         self._thread.start()
-
-    # ---- jobs ---------------------------------------------------------------------------------------------------
-    def submit(
-        self,
-        work: FitSpec | Callable[..., Any],
-        *args: Any,
-        session: str = "",
-        name: str = "",
-        priority: Priority | None = None,
-        deadline_s: float = 60.0,
-        cached_as: str = "",
-    ) -> Job:
-        """Run a fit, or `work(*args)`, on a worker.
-
-        session     whose data and jobs `forget` drops
-        name        label of the job
-        priority    HIGH for a fit and NORMAL for a function, unless given
-        deadline_s  of a function, checked where it yields or calls `checkpoint`; a fit has its own
-        cached_as   names all that a function's result depends on: the result, which JSON must hold, is kept on disk
-        """
-        if isinstance(work, FitSpec):
-            job = Job(work, session, name or "fit", Priority.HIGH if priority is None else priority, self._on_end)
-        else:
-            call = Call(work, args, deadline_s, call_key(work, cached_as) if cached_as else None)
-            usual = Priority.NORMAL if priority is None else priority
-            job = Job(call, session, name or work.__name__, usual, self._on_end)
-        self._begin(job)
-        return job
-
-    def map(
-        self,
-        function: Callable[..., Any],
-        items: Mapping[str, tuple[Any, ...]],
-        *,
-        session: str,
-        deadline_s: float = 600.0,
-        cached: bool = True,
-        progress: Progress | None = None,
-    ) -> Bulk:
-        """Run `function(*args)` for each item at low priority. `progress(done, total)` runs on a thread of the engine.
-
-        With `cached`, items must name all that a result depends on, and JSON must hold the results: they are kept on disk.
-        """
-        ended = itertools.count(1)
-
-        def on_end(job: Job) -> None:
-            self._on_end(job)
-            if progress is None:
-                return
-            try:
-                progress(next(ended), len(items))
-            except Exception:
-                # The caller's own function may raise anything; the thread that runs it serves everybody.
-                logger.exception("The progress of many calls could not be reported.")
-
-        jobs = {}
-        for item, args in items.items():
-            call = Call(function, args, deadline_s, call_key(function, item) if cached else None)
-            jobs[item] = Job(call, session, function.__name__, Priority.LOW, on_end)
-        for job in jobs.values():
-            self._begin(job)
-        return Bulk(jobs)
-
-    def _begin(self, job: Job) -> None:
-        """Answer a job from the cache, or have it wait for a worker."""
-        work = job.work
-        if isinstance(work, FitSpec):
-            result, note = self.cache.get(work.key) if work.use_cache else (None, "")
-            if note:
-                job.note(note)
-            if result is not None:
-                fits = result.snapshot is not None and result.snapshot.preview == work.preview
-                job.succeed(replace(result, snapshots=result.snapshots if fits else (), from_cache=True))
-                return
-        elif work.cache_key is not None:
-            known, value = self.cache.get_value(work.cache_key)
-            if known:
-                job.succeed(value)
-                return
-        self._enqueue(job)
 
     def _enqueue(self, job: Job) -> None:
         with self._lock:
@@ -323,16 +243,6 @@ class Engine:
             job.fail(failure)
         finally:
             self._free(job)
-
-    def _keep(self, job: Job, value: Any) -> None:
-        """Write a result to the cache; a disk that is full costs a note."""
-        note = ""
-        if isinstance(job.work, FitSpec):
-            note = self.cache.put(value) if job.work.use_cache else ""
-        elif job.work.cache_key is not None:
-            note = self.cache.put_value(job.work.cache_key, value)
-        if note:
-            job.note(note)
 
 
 _engine: Engine | None = None

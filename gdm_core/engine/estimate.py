@@ -6,10 +6,10 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-RECENT = 8  # steps of progress that a rate is taken from: a machine is busier at one time than at another
+RECENT = 8  # steps of progress that determine the rate, because the load of a machine changes
 
 
-def in_words(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return a duration, rounded to about a fifth."""
     if seconds < 90:
         return f"about {max(1, round(seconds) if seconds < 10 else 5 * round(seconds / 5))} s"
@@ -17,28 +17,23 @@ def in_words(seconds: float) -> str:
 
 
 class Estimate:
-    """Remaining time of one piece of work. What was done before the first look took no time."""
+    """Remaining time of one piece of work. Whatever is done at the first update counts as instant."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._began = clock, clock()
-        self._seen: deque[tuple[float, int]] = deque(maxlen=RECENT + 1)
+        self._clock = clock
+        self._updates: deque[tuple[float, int]] = deque(maxlen=RECENT + 1)
 
     def left_s(self, done: int, total: int) -> float | None:
-        """Return the seconds that the rest takes at the recent rate; None before anything has been done."""
+        """Return the remaining seconds at the recent rate; None before any progress."""
         now = self._clock()
-        if not self._seen or done != self._seen[-1][1]:
-            self._seen.append((now, done))
-        when, before = self._seen[0]
+        if not self._updates or done != self._updates[-1][1]:
+            self._updates.append((now, done))
+        when, before = self._updates[0]
         if done <= before or now <= when:
             return None
         return (now - when) / (done - before) * (total - done)
 
-    def words(self, done: int, total: int, what: str = "fits") -> str:
-        """Return how far the work is, and how much longer it takes."""
+    def describe(self, done: int, total: int) -> str:
+        """Return a phrase such as "8 of 64 fits, about 55 s left"."""
         left = self.left_s(done, total)
-        if left is not None:
-            return f"{done} of {total} {what}, {in_words(left)} left"
-        spent = self._clock() - self._began
-        if spent < 5 or done >= total:
-            return f"{done} of {total} {what}"
-        return f"{done} of {total} {what} after {spent:.0f} s"
+        return f"{done} of {total} fits" + (f", {format_duration(left)} left" if left is not None else "")

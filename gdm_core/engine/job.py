@@ -11,7 +11,6 @@ from enum import IntEnum, StrEnum
 from typing import Any
 from uuid import uuid4
 
-from gdm_core.engine.estimate import Estimate
 from gdm_core.engine.results import MAX_SNAPSHOTS, FitResult, Snapshot, thin
 from gdm_core.engine.spec import FitSpec, require_for_workers
 from gdm_core.errors import FitError
@@ -209,7 +208,6 @@ class Bulk:
 
     def __init__(self, jobs: Mapping[str, Job]) -> None:
         self._jobs = dict(jobs)
-        self.estimate = Estimate()
 
     def poll(self) -> BulkView:
         """Return results and failures so far."""

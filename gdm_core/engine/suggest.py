@@ -1,6 +1,6 @@
-"""Suggested settings: models and K first, then what depends on them, in this process or on an engine.
+"""Suggested settings: a search for the model and K first, then for the parameters that depend on them.
 
-Finished fits are cached, so a suggestion that was stopped continues where it was.
+Finished fits are cached, so a search that was stopped continues.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from typing import Any
 import pandas as pd
 
 from gdm_core.analysis.suggestions import Probe, Recommendation, choose_states, choose_value, probe, thinned
-from gdm_core.engine.cache import ResultCache
-from gdm_core.engine.engine import Engine
-from gdm_core.engine.estimate import Estimate
-from gdm_core.engine.grid import Grid, grid_key
+from gdm_core.engine.grid import grid_key
 from gdm_core.engine.job import Bulk, BulkView, Progress
+from gdm_core.engine.runner import LocalEngine, Runner
 from gdm_core.errors import ConfigError, FitError, GdmError
 from gdm_core.models.registry import NAMED_MODELS, TITLES, available, import_family
 from gdm_core.trials import Trials
@@ -177,111 +175,9 @@ class Suggestion:
         return "\n".join([*sentences, *self.left_out, *([self.note] if self.note else [])])
 
 
-@dataclass
-class Plan:
-    """Steps to a suggestion: `settings` to be tried next, by the model and the setting; `take` moves on."""
-
-    question: SuggestQuestion
-    suggestion: Suggestion | None = None
-    settings: Settings = field(default_factory=dict)
-    known: int = 0  # of the settings, how many an earlier step has tried: the usual value of each parameter
-    _failures: Mapping[str, str] = field(default_factory=dict)  # of `settings`, by name
-    _left_out: list[str] = field(default_factory=list)
-    _tried: set[str] = field(default_factory=set)
-    _steps: Generator[Settings, dict[str, Probe], None] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._steps = self._go()
-        self.settings = next(self._steps)
-
-    @property
-    def finished(self) -> bool:
-        return not self.settings
-
-    def grid(self) -> Grid:
-        """Return the grid that probes `settings`."""
-        trials, seeds = self.question.read, tuple(self.question.seeds)
-        return Grid(probe, {name: (*setting, trials, seeds) for name, setting in self.settings.items()})
-
-    def take(self, view: BulkView) -> None:
-        """Decide from the probes of `settings`, and move on."""
-        found = {name: Probe.from_dict(view.results[name]) for name in self.settings if name in view.results}
-        self._failures = view.failures
-        if len(found) < 2 and self.suggestion is None:
-            reason = next(
-                iter(view.failures.values()), "the search was stopped before two numbers of states were tried"
-            )
-            raise FitError(f"Settings cannot be compared: {reason}")
-        try:
-            self.settings = self._steps.send(found)
-        except StopIteration:
-            self.settings = {}
-
-    def _go(self) -> Generator[Settings, dict[str, Probe], None]:
-        question = self.question
-        found = yield self._named(
-            (model, {**question.base(model), "n_states": int(k)})
-            for model in question.models
-            for k in sorted(set(question.states))
-        )
-        self._leave_out("n_states", "K")
-        verdicts = [choose_states(list(found.values()), question.trials.n_channels)]
-        model, k = verdicts[0].model, verdicts[0].value
-        chosen = {**question.base(model), "n_states": k}
-        self.suggestion = Suggestion(dict(chosen), tuple(verdicts), question.note, tuple(self._left_out))
-        for name, symbol, values in question.further(model, k):
-            found = yield self._named((model, {**chosen, name: value}) for value in values)
-            self._leave_out(name, symbol)
-            usual = {probe.setting[name] for probe in found.values()}
-            if len(found) < 2 or values[0] not in usual:
-                continue  # only one value can be fitted: there is nothing to choose from
-            verdicts.append(choose_value(name, symbol, values[0], list(found.values())))
-            chosen[name] = verdicts[-1].value
-            self.suggestion = Suggestion(dict(chosen), tuple(verdicts), question.note, tuple(self._left_out))
-
-    def _leave_out(self, name: str, symbol: str) -> None:
-        """List the settings of this step that failed, each with its reason."""
-        for key, (model, setting) in self.settings.items():
-            if key in self._failures:
-                title = TITLES.get(model, model)
-                self._left_out.append(f"{title}, {symbol} = {setting[name]} is left out. {self._failures[key]}")
-
-    def _named(self, settings: Iterable[tuple[str, dict[str, Any]]]) -> Settings:
-        named = {self.question.name_of(*setting): setting for setting in settings}
-        self.known = len(self._tried & named.keys())
-        self._tried |= named.keys()
-        return named
-
-
-def suggest(
-    question: SuggestQuestion,
-    cache: ResultCache | None = None,
-    progress: Progress | None = None,
-    engine: Engine | None = None,
-) -> Iterator[Suggestion]:
-    """Yield a suggestion that gains a verdict each time, model and K first.
-
-    progress  called with the number of finished fits and the total
-    engine    runs the fits; None for this process
-    """
-    plan, each, before = Plan(question), question.fits_each, 0
-
-    def report(done: int, _: int) -> None:
-        if progress is not None:
-            progress(before + each * done, question.n_fits())
-
-    while not plan.finished:
-        before -= each * plan.known  # cached, and already counted
-        view = plan.grid().run(engine, "suggest", cache=cache, progress=report)
-        before += each * view.done
-        plan.take(view)
-        if plan.suggestion is not None:
-            yield plan.suggestion
-
-
 @dataclass(frozen=True)
 class SuggestView:
-    """Progress of a suggestion: fits done and in total, the suggestion so far, and why it ended early."""
+    """Progress of a suggestion: fits done and in total, the suggestion so far, and the reason of an early end."""
 
     done: int
     total: int
@@ -293,36 +189,127 @@ class SuggestView:
 class SuggestJob:
     """A suggestion that runs on an engine at low priority; `poll` advances it."""
 
-    def __init__(self, question: SuggestQuestion, engine: Engine, session: str) -> None:
-        self.question = question
-        self._plan, self._engine, self._session = Plan(question), engine, session
-        self._done, self._message, self._cancelled = 0, "", False
-        self.estimate = Estimate()
+    def __init__(
+        self, question: SuggestQuestion, engine: Runner, session: str, progress: Progress | None = None
+    ) -> None:
+        self.question, self.message = question, ""
+        self.suggestion: Suggestion | None = None
+        self._engine, self._session, self._progress = engine, session, progress
+        self._left_out: list[str] = []
+        self._tried: set[str] = set()
+        self._done = self._cached = 0  # fits of earlier rounds; settings of this round that an earlier one has tried
         self._bulk: Bulk | None = None
-        self.poll()
+        self._rounds = self._decide()
+        self._settings = next(self._rounds)
+
+    @property
+    def finished(self) -> bool:
+        return not self._settings
 
     def poll(self) -> SuggestView:
-        """Collect finished probes, start the next ones and return at once."""
-        each, done = self.question.fits_each, self._done
-        while not (self._plan.finished or self._message or self._cancelled):
-            if self._bulk is None:
-                self._bulk = self._plan.grid().start(self._engine, self._session)
-            view = self._bulk.poll()
+        """Decide on finished rounds, start the next one and return at once."""
+        done = self._done
+        while not self.finished:
+            view = self._start().poll()
             if not view.finished:
-                done = self._done + each * max(0, view.done - self._plan.known)
+                done = self._count(view.done)
                 break
-            self._done = done = self._done + each * (len(self._plan.settings) - self._plan.known)
-            self._bulk = None
-            try:
-                self._plan.take(view)
-            except GdmError as error:
-                self._message = str(error)
-        finished = self._plan.finished or bool(self._message) or self._cancelled
+            self.advance()
+            done = self._done
         total = max(done, self.question.n_fits())
-        return SuggestView(done, total, finished, self._plan.suggestion, self._message)
+        return SuggestView(done, total, self.finished, self.suggestion, self.message)
+
+    def advance(self) -> None:
+        """Wait for this round of settings, and decide on it."""
+        bulk = self._start()
+        bulk.wait()
+        view, self._bulk = bulk.poll(), None
+        self._done = self._count(view.done)
+        try:
+            self._settings = self._rounds.send(view)
+        except StopIteration:
+            self._settings = {}
+        except GdmError as error:
+            self._settings, self.message = {}, str(error)
 
     def cancel(self) -> None:
         """Start no more fits; finished ones stay cached."""
-        self._cancelled = True
+        self._settings = {}
         if self._bulk is not None:
             self._bulk.cancel()
+
+    def _start(self) -> Bulk:
+        """Return the fits of this round, which start if they have not."""
+        if self._bulk is None:
+            data = self.question.read, tuple(self.question.seeds)
+            calls = {name: (*setting, *data) for name, setting in self._settings.items()}
+            self._bulk = self._engine.map(probe, calls, session=self._session, progress=self._report)
+        return self._bulk
+
+    def _report(self, done: int, _: int) -> None:
+        if self._progress is not None:
+            self._progress(self._count(done), self.question.n_fits())
+
+    def _count(self, done: int) -> int:
+        """Return the number of finished fits, when `done` settings of this round are finished."""
+        return self._done + self.question.fits_each * max(0, done - self._cached)
+
+    def _decide(self) -> Generator[Settings, BulkView, None]:
+        """Yield the settings of each round, receive their probes and update the suggestion."""
+        question = self.question
+        view = yield self._name_settings(
+            (model, {**question.base(model), "n_states": int(k)})
+            for model in question.models
+            for k in sorted(set(question.states))
+        )
+        probes = self._read_probes(view, "n_states", "K")
+        if len(probes) < 2:
+            reason = next(iter(view.failures.values()), "their fits were cancelled.")
+            raise FitError(f"Settings cannot be compared: {reason}")
+        verdicts = [choose_states(probes, question.trials.n_channels)]
+        model, k = verdicts[0].model, verdicts[0].value
+        chosen = {**question.base(model), "n_states": k}
+        self._suggest(chosen, verdicts)
+        for name, symbol, values in question.further(model, k):
+            view = yield self._name_settings((model, {**chosen, name: value}) for value in values)
+            probes = self._read_probes(view, name, symbol)
+            if len(probes) < 2 or values[0] not in {probe.setting[name] for probe in probes}:
+                continue  # there is nothing to choose from
+            verdicts.append(choose_value(name, symbol, values[0], probes))
+            chosen[name] = verdicts[-1].value
+            self._suggest(chosen, verdicts)
+
+    def _suggest(self, chosen: Mapping[str, Any], verdicts: Sequence[Recommendation]) -> None:
+        left_out = tuple(self._left_out)
+        self.suggestion = Suggestion(dict(chosen), tuple(verdicts), self.question.note, left_out)
+
+    def _read_probes(self, view: BulkView, name: str, symbol: str) -> list[Probe]:
+        """Return the probes of this round; list the settings that failed, each with its reason."""
+        for key, (model, setting) in self._settings.items():
+            if key in view.failures:
+                title = TITLES.get(model, model)
+                self._left_out.append(f"{title}, {symbol} = {setting[name]} is left out. {view.failures[key]}")
+        return [Probe.from_dict(view.results[key]) for key in self._settings if key in view.results]
+
+    def _name_settings(self, settings: Iterable[tuple[str, dict[str, Any]]]) -> Settings:
+        named = {self.question.name_of(*setting): setting for setting in settings}
+        self._cached = len(self._tried & named.keys())
+        self._tried |= named.keys()
+        return named
+
+
+def suggest(
+    question: SuggestQuestion, engine: Runner | None = None, progress: Progress | None = None
+) -> Iterator[Suggestion]:
+    """Yield a suggestion that gains a verdict each time, model and K first.
+
+    engine    runs the fits; None for this process
+    progress  called with the number of finished fits and the total
+    """
+    job = SuggestJob(question, engine or LocalEngine(), "suggest", progress)
+    while not job.finished:
+        job.advance()
+        if job.message:
+            raise FitError(job.message)
+        if job.suggestion is not None:
+            yield job.suggestion

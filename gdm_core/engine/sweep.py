@@ -13,10 +13,9 @@ from typing import Any
 
 import pandas as pd
 
-from gdm_core.engine.cache import ResultCache
-from gdm_core.engine.engine import Engine
-from gdm_core.engine.grid import Grid, check_seeds, grid_key
-from gdm_core.engine.job import BulkView, Progress
+from gdm_core.engine.grid import check_seeds, grid_key
+from gdm_core.engine.job import Bulk, BulkView, Progress
+from gdm_core.engine.runner import LocalEngine, Runner
 from gdm_core.engine.spec import require_for_workers, resolve, resolve_family
 from gdm_core.engine.worker import checkpoint
 from gdm_core.errors import ConfigError
@@ -144,18 +143,17 @@ class Sweep:
         """Cache key of the whole sweep."""
         return "sweep-" + grid_key(self.cells())
 
-    def fits(self) -> Grid:
-        """Return the grid of all fits."""
+    def start(self, engine: Runner, session: str, progress: Progress | None = None) -> Bulk:
+        """Start all fits."""
         cells = self.cells().items()
-        return Grid(
-            run_cell, {name: (self.family, config, self.scorer, self.train, self.test) for name, config in cells}
-        )
+        calls = {name: (self.family, config, self.scorer, self.train, self.test) for name, config in cells}
+        return engine.map(run_cell, calls, session=session, progress=progress)
 
-    def run(
-        self, engine: Engine | None = None, *, cache: ResultCache | None = None, progress: Progress | None = None
-    ) -> Records:
+    def run(self, engine: Runner | None = None, progress: Progress | None = None) -> Records:
         """Run all fits and wait: on the engine, or one after the other in this process."""
-        return self.collect(self.fits().run(engine, "sweep", cache=cache, progress=progress))
+        bulk = self.start(engine or LocalEngine(), "sweep", progress)
+        bulk.wait()
+        return self.collect(bulk.poll())
 
     def collect(self, view: BulkView) -> Records:
         """Return the fits that have ended, in the order of the grid."""

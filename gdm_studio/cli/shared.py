@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from gdm_core.engine.estimate import Estimate, in_words
+from gdm_core.engine.estimate import Estimate, format_duration
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.text import first_of, for_json
 
@@ -201,7 +201,7 @@ class Bar:
         self._shown = now
         filled = round(min(1.0, done / self.total) * _WIDTH)
         seconds = self._estimate.left_s(done, self.total)
-        left = "" if seconds is None else f", {in_words(seconds)} left"
+        left = "" if seconds is None else f", {format_duration(seconds)} left"
         text = f"{self.label} [{'#' * filled}{'.' * (_WIDTH - filled)}] {done}/{self.total}{left}  {note}".rstrip()
         if self._live:
             self._stream.write("\r" + text.ljust(self._width))

@@ -72,7 +72,7 @@ def sweep(options: argparse.Namespace) -> int:
     if options.out is not None and options.out.suffix not in (".csv", ".parquet"):
         raise ConfigError(f"--out is {options.out}; its name must end in .csv or .parquet.")
     with open_engine(f"Sweeping {options.model}", len(plan.cells()), options.jobs) as (engine, progress):
-        records = plan.run(engine, progress=progress)
+        records = plan.run(engine, progress)
     if options.out is not None:
         _write(records, options.out)
     groups = aggregate(records, by=list(plan.grid))
@@ -246,7 +246,7 @@ def suggest(options: argparse.Namespace) -> int:
         print(question.note, file=sys.stderr)
     with open_engine("Trying settings", question.n_fits(), options.jobs) as (engine, progress):
         progress(0, question.n_fits())
-        steps = suggesting.suggest(question, progress=progress, engine=engine)
+        steps = suggesting.suggest(question, engine, progress)
         found = next(steps) if options.states_only else list(steps)[-1]
     if options.json:
         verdicts = [

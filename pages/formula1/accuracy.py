@@ -52,7 +52,7 @@ def start(wanted: Mapping[str, Sweep], about: tuple[str, ...]) -> None:
     """Begin the sweeps for this visitor; earlier ones end."""
     engine = live.panels.engine()
     visitor_jobs().end("accuracy")
-    jobs = {name: one.fits().start(engine, "formula1-sweep") for name, one in wanted.items()}
+    jobs = {name: one.start(engine, "formula1-sweep") for name, one in wanted.items()}
     visitor_jobs().get(("accuracy", about), lambda: Fits(jobs))
 
 

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gdm_core.engine import Engine, ResultCache
-from gdm_core.engine.grid import Grid
+from gdm_core.engine import Engine, LocalEngine, ResultCache
 from gdm_core.engine.sweep import Record, Sweep, aggregate, run_cell
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trial, Trials
@@ -41,7 +40,7 @@ def sweep(tmp_path: Path | None = None, **changes: Any) -> Sweep:
 
 def test_records_hold_configuration_and_numbers(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    records = sweep().run(cache=ResultCache(tmp_path), progress=lambda done, total: seen.append((done, total)))
+    records = sweep().run(LocalEngine(ResultCache(tmp_path)), progress=lambda done, total: seen.append((done, total)))
     assert [(r.config["n_states"], r.seed) for r in records] == [(k, s) for k in (2, 3) for s in (0, 1, 2)]
     assert seen == [(i, 6) for i in range(1, 7)]
     first = records[0]
@@ -55,32 +54,36 @@ def test_records_hold_configuration_and_numbers(tmp_path: Path) -> None:
 
 def test_engine_sweep_equals_local_sweep(engine: Engine, tmp_path: Path) -> None:
     there = sweep().run(engine)
-    here = sweep().run(cache=ResultCache(tmp_path))
+    here = sweep().run(LocalEngine(ResultCache(tmp_path)))
     assert [(r.config, r.seed, r.elbo_train, r.elbo_test, r.scores) for r in there] == [
         (r.config, r.seed, r.elbo_train, r.elbo_test, r.scores) for r in here
     ]
     assert sweep().run(engine) == there
 
 
-def test_uncached_grid_is_equal_on_engine_and_locally(engine: Engine) -> None:
+def test_uncached_calls_are_equal_on_engine_and_locally(engine: Engine, tmp_path: Path) -> None:
     """A failing cell does not stop the others."""
     cells = {str(n): (FAMILY, {"n_states": 2, "n_steps": n}, "", TRAIN, TEST) for n in (3, 4)}
     cells["wrong"] = (FAMILY, {"n_states": 2, "misbehave": "data_error"}, "", TRAIN, TEST)
-    asked, told = Grid(run_cell, cells, cached=False), []
-    there = asked.run(engine, "a", progress=lambda *how: told.append(how))
-    here = asked.run()
-    assert told[-1] == (3, 3)
+    views, reports = [], []
+    for runner in (engine, LocalEngine(ResultCache(tmp_path))):
+        bulk = runner.map(run_cell, cells, session="a", cached=False, progress=lambda *done: reports.append(done))
+        bulk.wait()
+        views.append(bulk.poll())
+    there, here = views
+    assert reports[2] == reports[-1] == (3, 3)
     assert {name: value["elbo_test"] for name, value in there.results.items()} == {
         name: value["elbo_test"] for name, value in here.results.items()
     }
     assert there.failures == here.failures == {"wrong": "Channel 'x' of trial 'lap 3' is unusable. Drop it."}
+    assert not list(tmp_path.iterdir())
 
 
 def test_sweep_runs_only_missing_cells(engine: Engine, tmp_path: Path) -> None:
     sweep(tmp_path).run(engine)
     wider = sweep(tmp_path, grid={"n_states": [2, 3, 4]})
     wider.run(engine)
-    again = wider.run(cache=engine.cache)
+    again = wider.run(LocalEngine(engine.cache))
     assert len(again) == 9
     assert len((tmp_path / "diary").read_text().splitlines()) == 9
 
@@ -88,7 +91,7 @@ def test_sweep_runs_only_missing_cells(engine: Engine, tmp_path: Path) -> None:
 def test_failed_cells_do_not_stop_the_others(engine: Engine, tmp_path: Path) -> None:
     wanted = sweep(base={"n_steps": 10}, grid={"misbehave": ["", "diverge", "data_error"]}, seeds=[0, 1])
     there = wanted.run(engine)
-    here = wanted.run(cache=ResultCache(tmp_path))
+    here = wanted.run(LocalEngine(ResultCache(tmp_path)))
     for records in (there, here):
         assert [r.failed for r in records] == [False, False, True, True, True, True]
         assert "failed" in records[2].message
@@ -98,7 +101,7 @@ def test_failed_cells_do_not_stop_the_others(engine: Engine, tmp_path: Path) -> 
 
 def test_cancelled_sweep_keeps_finished_cells(engine: Engine) -> None:
     slow = sweep(base={"n_steps": 20, "step_s": 0.05}, seeds=list(range(20)))
-    bulk = slow.fits().start(engine, "a")
+    bulk = slow.start(engine, "a")
     until(lambda: slow.collect(bulk.poll()))
     bulk.cancel()
     kept = slow.collect(bulk.poll())
@@ -108,7 +111,7 @@ def test_cancelled_sweep_keeps_finished_cells(engine: Engine) -> None:
 def test_sweep_resumes_after_restart(engine: Engine, tmp_path: Path) -> None:
     diary = tmp_path / "diary"
     wanted = sweep(base={"n_steps": 5, "step_s": 0.02, "diary": str(diary)}, seeds=range(6))
-    bulk = wanted.fits().start(engine, "a")
+    bulk = wanted.start(engine, "a")
     until(lambda: len(wanted.collect(bulk.poll())) >= 3)
     engine.close()
     done_before = [(one.config["n_states"], one.seed) for one in wanted.collect(bulk.poll()) if not one.failed]
@@ -163,6 +166,6 @@ def test_grid_of_arrays_raises_config_error() -> None:
 
 
 def test_missing_scorer_fails_before_the_fit(tmp_path: Path) -> None:
-    records = sweep(tmp_path, scorer="nowhere:score", seeds=[0]).run(cache=ResultCache(tmp_path))
+    records = sweep(tmp_path, scorer="nowhere:score", seeds=[0]).run(LocalEngine(ResultCache(tmp_path)))
     assert "nowhere:score cannot be loaded" in records[0].message
     assert not (tmp_path / "diary").exists()

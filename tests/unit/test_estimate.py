@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdm_core.engine.estimate import Estimate, in_words
+from gdm_core.engine.estimate import Estimate, format_duration
 
 
 class Clock:
@@ -19,23 +19,16 @@ def clock() -> Clock:
     return Clock()
 
 
-def test_estimate_before_first_fit_shows_elapsed_time(clock: Clock) -> None:
-    estimate = Estimate(clock)
-    assert estimate.words(0, 64) == "0 of 64 fits"
-    clock.now += 16
-    assert estimate.words(0, 64).startswith("0 of 64 fits after 16 s")
-
-
 def test_estimate_follows_recent_rate(clock: Clock) -> None:
     estimate = Estimate(clock)
-    estimate.words(0, 64)
+    estimate.describe(0, 64)
     for done in range(1, 9):
         clock.now += 1
-        said = estimate.words(done, 64)
+        said = estimate.describe(done, 64)
     assert said == "8 of 64 fits, about 55 s left"
     for done in range(9, 25):
         clock.now += 10
-        said = estimate.words(done, 64)
+        said = estimate.describe(done, 64)
     assert said == "24 of 64 fits, about 7 minutes left"
 
 
@@ -56,4 +49,4 @@ def test_estimate_grows_while_nothing_finishes(clock: Clock) -> None:
     ],
 )  # fmt: skip
 def test_durations_are_rounded(seconds: float, words: str) -> None:
-    assert in_words(seconds) == words
+    assert format_duration(seconds) == words

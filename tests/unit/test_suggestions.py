@@ -7,7 +7,7 @@ import pytest
 
 from datasets import regimes
 from gdm_core.analysis.suggestions import Probe, choose_states, choose_value, halves, probe, thinned, trimmed_mean
-from gdm_core.engine.cache import ResultCache
+from gdm_core.engine import LocalEngine, ResultCache
 from gdm_core.engine.suggest import SuggestQuestion, suggest
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.models.gdm.model import GDM
@@ -192,14 +192,14 @@ def test_probe_round_trips_through_json():
 def test_true_number_of_states_is_found(n_states, tmp_path):
     trials = as_trials(polygons.simulate(n_states, T=500, seed=3))
     question = SuggestQuestion(["gdm"], trials, states=range(1, 5), fixed={"n_steps": 400})
-    found = next(suggest(question, ResultCache(tmp_path)))
+    found = next(suggest(question, LocalEngine(ResultCache(tmp_path))))
     assert found.settings["n_states"] == n_states
 
 
 def test_suggestion_resumes_from_cache(tmp_path, monkeypatch):
     trials = as_trials(polygons.simulate(2, T=200, seed=1))
     question = SuggestQuestion(["gdm", "arhmm"], trials, states=(1, 2), fixed={"n_steps": 40, "n_iter": 3})
-    first = list(suggest(question, ResultCache(tmp_path)))
+    first = list(suggest(question, LocalEngine(ResultCache(tmp_path))))
     names = [verdict.name for verdict in first[-1].verdicts]
     assert (names[0], names[-1]) == ("n_states", "n_latent")
 
@@ -207,7 +207,7 @@ def test_suggestion_resumes_from_cache(tmp_path, monkeypatch):
         raise AssertionError(f"{family} was fitted again")
 
     monkeypatch.setattr("gdm_core.analysis.suggestions.import_family", never)
-    again = list(suggest(question, ResultCache(tmp_path)))
+    again = list(suggest(question, LocalEngine(ResultCache(tmp_path))))
     assert again[-1].settings == first[-1].settings
     assert again[-1].settings["family"] == again[-1].model
     assert {one.model for one in again[0].verdicts[0].probes} == {"gdm", "arhmm"}
@@ -217,7 +217,7 @@ def test_suggestion_resumes_from_cache(tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", ["walk", "walk_random"])
 def test_regimes_of_drifting_walk_are_found(kind, tmp_path):
     question = SuggestQuestion(("gdm", "arhmm-sticky"), regimes.simulate(kind, 1500, seed=3), states=range(1, 6))
-    found = next(suggest(question, ResultCache(tmp_path)))
+    found = next(suggest(question, LocalEngine(ResultCache(tmp_path))))
     assert found.settings["n_states"] == 3
 
 

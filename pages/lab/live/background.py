@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import streamlit as st
 
+from gdm_core.engine.estimate import Estimate
 from gdm_core.errors import FitError, GdmError
 from pages.channel import LivePanels, channel
 from pages.ui import shell
@@ -65,7 +66,7 @@ class Fits:
 
     def __init__(self, jobs: Mapping[str, Any], news: Callable[[Any], Hashable] = lambda view: view.done) -> None:
         self.jobs, self._news = jobs, news
-        self._estimate = next(iter(jobs.values())).estimate
+        self._estimate = Estimate()
 
     def poll(self) -> dict[str, Any]:
         return {name: job.poll() for name, job in self.jobs.items()}
@@ -74,7 +75,7 @@ class Fits:
     def progress(self) -> tuple[str, float]:
         now = self.poll().values()
         done, total = sum(view.done for view in now), sum(view.total for view in now)
-        return self._estimate.words(done, total), done / max(1, total)
+        return self._estimate.describe(done, total), done / max(1, total)
 
     @property
     def news(self) -> Hashable:

@@ -15,7 +15,7 @@ import streamlit as st
 from gdm_core.analysis import inference
 from gdm_core.analysis.matching import format_order, parse_order
 from gdm_core.engine import Engine, Priority, get_engine
-from gdm_core.engine.estimate import in_words
+from gdm_core.engine.estimate import format_duration
 from gdm_studio.plot import figures
 from pages.channel import LivePanels, channel
 from pages.lab.live.queries import Query
@@ -96,7 +96,7 @@ def visitor() -> str:
 def estimate_wait(usual_s: float) -> str:
     """Return how long work takes that has not begun; `usual_s` is its time on one worker."""
     info = engine().info()
-    words, jobs = in_words(usual_s / max(1, info.n_workers)), info.waiting + info.running
+    words, jobs = format_duration(usual_s / max(1, info.n_workers)), info.waiting + info.running
     return f"{words}, after {jobs} other {'job' if jobs == 1 else 'jobs'}" if jobs else words
 
 

@@ -1,0 +1,145 @@
+"""What engines share: jobs with cached results. `LocalEngine` runs them in this process."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from gdm_core.engine.cache import ResultCache, call_key
+from gdm_core.engine.job import Bulk, Call, Job, Priority, Progress
+from gdm_core.engine.spec import FitSpec
+from gdm_core.errors import GdmError
+
+logger = logging.getLogger(__name__)
+
+
+class Runner(ABC):
+    """Creates jobs, answers them from the cache, and leaves the others to a subclass."""
+
+    def __init__(self, cache: ResultCache | None = None) -> None:
+        self.cache = cache or ResultCache()
+
+    def submit(
+        self,
+        work: FitSpec | Callable[..., Any],
+        *args: Any,
+        session: str = "",
+        name: str = "",
+        priority: Priority | None = None,
+        deadline_s: float = 60.0,
+        cached_as: str = "",
+    ) -> Job:
+        """Run a fit, or `work(*args)`, on a worker.
+
+        session     whose data and jobs `forget` drops
+        name        label of the job
+        priority    HIGH for a fit and NORMAL for a function, unless given
+        deadline_s  of a function, checked where it yields or calls `checkpoint`; a fit has its own
+        cached_as   key of everything that a function's result depends on; JSON must hold the result
+        """
+        if isinstance(work, FitSpec):
+            job = Job(work, session, name or "fit", Priority.HIGH if priority is None else priority, self._on_end)
+        else:
+            call = Call(work, args, deadline_s, call_key(work, cached_as) if cached_as else None)
+            chosen = Priority.NORMAL if priority is None else priority
+            job = Job(call, session, name or work.__name__, chosen, self._on_end)
+        self._begin(job)
+        return job
+
+    def map(
+        self,
+        function: Callable[..., Any],
+        items: Mapping[str, tuple[Any, ...]],
+        *,
+        session: str,
+        deadline_s: float = 600.0,
+        cached: bool = True,
+        progress: Progress | None = None,
+    ) -> Bulk:
+        """Run `function(*args)` for each item at low priority; `progress(done, total)` may run on another thread.
+
+        With `cached`, each name must contain everything that the result depends on, and JSON must hold the result.
+        """
+        ended = itertools.count(1)
+
+        def on_end(job: Job) -> None:
+            self._on_end(job)
+            if progress is None:
+                return
+            try:
+                progress(next(ended), len(items))
+            except Exception:  # the caller's own function may raise anything; other jobs must go on
+                logger.exception("The progress of many calls could not be reported.")
+
+        jobs = {}
+        for item, args in items.items():
+            call = Call(function, args, deadline_s, call_key(function, item) if cached else None)
+            jobs[item] = Job(call, session, function.__name__, Priority.LOW, on_end)
+        for job in jobs.values():
+            self._begin(job)
+        return Bulk(jobs)
+
+    def _begin(self, job: Job) -> None:
+        """Finish a job from the cache, or enqueue it."""
+        work = job.work
+        if isinstance(work, FitSpec):
+            result, note = self.cache.get(work.key) if work.use_cache else (None, "")
+            if note:
+                job.note(note)
+            if result is not None:
+                fits = result.snapshot is not None and result.snapshot.preview == work.preview
+                job.succeed(replace(result, snapshots=result.snapshots if fits else (), from_cache=True))
+                return
+        elif work.cache_key is not None:
+            known, value = self.cache.get_value(work.cache_key)
+            if known:
+                job.succeed(value)
+                return
+        self._enqueue(job)
+
+    @abstractmethod
+    def _enqueue(self, job: Job) -> None:
+        """Run a job that is not cached, now or later."""
+
+    @abstractmethod
+    def _on_end(self, job: Job) -> None:
+        """Take note that a job has ended."""
+
+    def _keep(self, job: Job, value: Any) -> None:
+        """Cache a result; a disk that is full or read-only costs a note."""
+        note = ""
+        if isinstance(job.work, FitSpec):
+            note = self.cache.put(value) if job.work.use_cache else ""
+        elif job.work.cache_key is not None:
+            note = self.cache.put_value(job.work.cache_key, value)
+        if note:
+            job.note(note)
+
+
+class LocalEngine(Runner):
+    """Runs functions one after the other in this process; `submit` and `map` return when they are done."""
+
+    def _on_end(self, job: Job) -> None: ...
+
+    def _enqueue(self, job: Job) -> None:
+        call = job.work
+        assert isinstance(call, Call)
+        try:
+            value = call.function(*call.args)
+            if isinstance(value, Iterator):
+                value = last_value(value)
+        except GdmError as error:
+            job.fail(error)
+        else:
+            self._keep(job, value)
+            job.succeed(value)
+
+
+def last_value(values: Iterator[Any]) -> Any:
+    """Return the last value of a generator, or None."""
+    return next(iter(deque(values, maxlen=1)), None)
