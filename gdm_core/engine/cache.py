@@ -1,7 +1,4 @@
-"""Results of fits and calls, in memory and on disk, both bounded.
-
-Each result is a file with a digest and JSON. A file that does not agree with its digest is ignored, and written again.
-"""
+"""Cache of fit and call results on disk: one file for each, with a checksum and JSON."""
 
 from __future__ import annotations
 
@@ -10,9 +7,7 @@ import hashlib
 import json
 import logging
 import os
-import threading
 import zlib
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +19,6 @@ from gdm_core.engine.results import FitResult, Snapshot
 from gdm_core.engine.spec import code_version
 from gdm_core.files import write_whole
 
-MEMORY_BYTES = 128 * 2**20
 DISK_BYTES = 2 * 2**30
 DATA_VARIABLE = "GDM_DATA_DIR"
 
@@ -32,39 +26,26 @@ logger = logging.getLogger(__name__)
 
 
 def default_folder() -> Path:
-    """Return the folder for results in the application's data folder."""
+    """Return the folder for results in the data folder of the application."""
     chosen = os.environ.get(DATA_VARIABLE, "").strip()
     root = Path(chosen).expanduser() if chosen else Path(platformdirs.user_data_dir("gdm-studio", appauthor=False))
     return root / "fits"
 
 
 class ResultCache:
-    """Results by key. Safe to use from several threads, and the folder from several servers."""
+    """Results by key. Several threads and servers may share the folder."""
 
-    def __init__(
-        self, folder: Path | None = None, memory_bytes: int = MEMORY_BYTES, disk_bytes: int = DISK_BYTES
-    ) -> None:
+    def __init__(self, folder: Path | None = None, disk_bytes: int = DISK_BYTES) -> None:
         self.folder = folder or default_folder()
-        self.memory_bytes, self.disk_bytes = memory_bytes, disk_bytes
-        self._memory: OrderedDict[str, FitResult] = OrderedDict()
-        self._lock = threading.Lock()
+        self.disk_bytes = disk_bytes
 
     def get(self, key: str) -> tuple[FitResult | None, str]:
         """Return the result of a fit, None if there is none, and a note for the user."""
-        with self._lock:
-            if key in self._memory:
-                self._memory.move_to_end(key)
-                return self._memory[key], ""
         known, plain, note = self._read(key)
-        if not known:
-            return None, note
-        result = _decode(plain)
-        self._remember(result)
-        return result, ""
+        return (_decode(plain), "") if known else (None, note)
 
     def put(self, result: FitResult) -> str:
-        """Keep the result of a fit; return a note for the user if it could not be written."""
-        self._remember(result)
+        """Write the result of a fit; return a note for the user if that failed."""
         return self._write(result.key, _encode(result))
 
     def get_value(self, key: str) -> tuple[bool, Any]:
@@ -75,7 +56,7 @@ class ResultCache:
         return known, value
 
     def put_value(self, key: str, value: Any) -> str:
-        """Keep a call's result, which JSON must hold; return a note for the user if it could not be written."""
+        """Write a call's result, which JSON must hold; return a note for the user if that failed."""
         return self._write(key, value)
 
     def _read(self, key: str) -> tuple[bool, Any, str]:
@@ -84,12 +65,12 @@ class ResultCache:
         try:
             digest, _, text = path.read_text().partition("\n")
             if digest != _digest(key, text):
-                raise ValueError("the file is not the one that was written")
+                raise ValueError("its checksum is wrong")
         except FileNotFoundError:
             return False, None, ""
         except (OSError, ValueError) as error:
-            return False, None, f"A kept result was damaged ({error}) and is computed again."
-        with suppress(OSError):  # a folder that may only be read, or another server has just removed it
+            return False, None, f"A cached result was damaged ({error}) and is computed again."
+        with suppress(OSError):  # the folder is read-only, or another server has just removed the file
             os.utime(path)
         return True, json.loads(text), ""
 
@@ -99,23 +80,15 @@ class ResultCache:
             write_whole(self.folder / key, f"{_digest(key, text)}\n{text}".encode())
             self._shrink()
         except (OSError, TypeError, ValueError) as error:
-            advice = f" Make room in {self.folder}, or make it writable." if isinstance(error, OSError) else ""
-            return f"The result could not be kept on disk ({error}); after a restart it is computed again.{advice}"
+            advice = f" Free space in {self.folder}, or make it writable." if isinstance(error, OSError) else ""
+            return f"The result could not be cached on disk ({error}); it will be computed again.{advice}"
         return ""
 
-    def _remember(self, result: FitResult) -> None:
-        with self._lock:
-            self._memory[result.key] = result
-            self._memory.move_to_end(result.key)
-            total = sum(_size(kept) for kept in self._memory.values())
-            while total > self.memory_bytes and len(self._memory) > 1:
-                total -= _size(self._memory.popitem(last=False)[1])
-
     def _shrink(self) -> None:
-        """Remove the least recently used files until the folder is within its bound."""
+        """Remove the least recently used files until the folder is small enough."""
         files = []
         for path in self.folder.rglob("*"):
-            with suppress(FileNotFoundError):  # another server was quicker
+            with suppress(FileNotFoundError):  # another server has removed it
                 status = path.stat()
                 if path.is_file():
                     files.append((status.st_mtime_ns, status.st_size, path))
@@ -128,17 +101,13 @@ class ResultCache:
 
 
 def call_key(function: Callable[..., Any], name: str) -> str:
-    """Return the key of a call's result: function, what `name` stands for, and code version."""
+    """Return the key of a call's result: function, name of its arguments and code version."""
     where = f"{function.__module__}.{function.__qualname__}"
     return "call-" + hashlib.sha256(json.dumps([where, name, code_version()]).encode()).hexdigest()
 
 
 def _digest(key: str, text: str) -> str:
     return hashlib.sha256(f"{key}\n{text}".encode()).hexdigest()
-
-
-def _size(result: FitResult) -> int:
-    return len(result.model_bytes) + sum(one.n_bytes for one in result.snapshots) + 64 * len(result.steps)
 
 
 def _encode(result: FitResult) -> dict[str, Any]:

@@ -7,7 +7,8 @@ import logging
 import os
 import pickle
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -102,7 +103,7 @@ class Link:
         there = [self._place(arg, job.session) if isinstance(arg, Trials) else arg for arg in args]
         self.pins |= bool(workers)
         where = {"workers": workers, "allow_other_workers": True} if workers else {}
-        how = {"key": f"{job.name}-{job.id}", "priority": int(job.priority), "retries": 0, **where}
+        how = {"key": f"{job.name}-{job.id}", "retries": 0, **where}
         return self.client.submit(run, job.id, self.topic, work.deadline_s, function, *there, **how)
 
     def cancel(self, job: Job) -> None:
@@ -140,12 +141,16 @@ class Link:
         self._users.pop(name, None)
         self._data.pop(name, None)  # the last reference to its future: Dask deletes the data
 
-    def close(self) -> None:
+    def close(self, running: Iterable[Job] = ()) -> None:
+        """Cancel jobs that still run on an external cluster, and disconnect."""
         try:
+            if self.alive:
+                for job in running:
+                    self.cancel(job)
             self.client.close(timeout=2)
             if self.cluster is not None:
                 self.cluster.close(timeout=2)
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, CancelledError) as error:
             logger.info("The connection to the cluster did not close in time: %s", error)
 
 

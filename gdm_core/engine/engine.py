@@ -29,8 +29,8 @@ from gdm_core.errors import ConfigError, FitError
 
 logger = logging.getLogger(__name__)
 
-NO_WORKER_S = 0.5  # a job that has killed its workers reports that first
-LOOK_EVERY_S = 0.2  # for workers, while jobs wait or run
+NO_WORKER_S = 0.5  # leaves a job that has killed its workers the time to report that
+POLL_S = 0.2  # interval between checks for workers while there are jobs
 LOST = "The workers were lost while the job ran. Try again."
 CLOSED = "The engine was closed before the job was done. Start it again."
 TOO_BIG = (
@@ -42,7 +42,7 @@ LINK_ERRORS = (OSError, TimeoutError, CancelledError)
 
 @dataclass(frozen=True)
 class EngineInfo:
-    """Threads of all workers (0 until they are there), and how many jobs wait and run."""
+    """Threads of all workers (0 before they start), waiting jobs and running jobs."""
 
     n_workers: int
     waiting: int
@@ -56,11 +56,11 @@ class Engine(Runner):
         super().__init__(cache)
         self._lock = threading.Lock()
         self._waiting: dict[Job, None] = {}
-        self._running: dict[Job, str] = {}  # with the worker of each
-        self._orders: SimpleQueue[Callable[[Link], None]] = SimpleQueue()  # for the thread
+        self._running: dict[Job, str] = {}  # job -> worker
+        self._orders: SimpleQueue[Callable[[Link], None]] = SimpleQueue()
         self._link: Link | None = None
         self._n_workers = 0
-        self._news = threading.Event()
+        self._wake = threading.Event()
         self.closed = False
         self._thread = threading.Thread(target=self._run, name="gdm-engine", daemon=True)
         self._thread.start()
@@ -71,7 +71,7 @@ class Engine(Runner):
                 self._waiting[job] = None
         if self.closed:
             job.fail(FitError("The engine is closed. Restart the server."))
-        self._news.set()
+        self._wake.set()
 
     def _on_end(self, job: Job) -> None:
         with self._lock:
@@ -79,15 +79,15 @@ class Engine(Runner):
             running = job in self._running
         if running and job.poll().status is JobStatus.CANCELLED:
             self._orders.put(lambda link: link.cancel(job))
-            self._news.set()
+            self._wake.set()
 
-    # ---- the engine itself --------------------------------------------------------------------------------------
+    # ---- lifetime -----------------------------------------------------------------------------------------------
     def start(self) -> Job:
         """Start the workers now; without it, the first job does."""
         return self.submit(code_version, name="start")
 
     def wait_ready(self, timeout: float = 90.0) -> None:
-        """Wait until there are workers; raise FitError or ConfigError if there are none."""
+        """Wait for workers; raise FitError or ConfigError if there are none."""
         self.start().result(timeout)
 
     def info(self) -> EngineInfo:
@@ -101,13 +101,13 @@ class Engine(Runner):
         for job in jobs:
             job.cancel()
         self._orders.put(lambda link: link.forget(session))
-        self._news.set()
+        self._wake.set()
 
     def close(self) -> None:
-        """Stop the workers. Jobs that are not done fail."""
+        """Stop the workers. Unfinished jobs fail."""
         with self._lock:
             self.closed = True
-        self._news.set()
+        self._wake.set()
         self._thread.join(20.0)
 
     def __enter__(self) -> Engine:
@@ -119,56 +119,43 @@ class Engine(Runner):
     # ---- the thread ---------------------------------------------------------------------------------------------
     def _run(self) -> None:
         while not self.closed:
-            self._safely(self._send_jobs)
-            self._news.wait(LOOK_EVERY_S if self._waiting or self._running else None)
-            self._news.clear()
-        self._safely(self._stop_running)
-        self._fail(FitError(CLOSED))
-        self._drop_link()
-
-    def _safely(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except LINK_ERRORS as error:
-            logger.warning("The connection to the cluster broke: %s", error)
-            self._drop_link()
-        except Exception as error:  # the thread serves everybody, and must go on
-            logger.exception("The engine failed.")
-            self._fail(FitError(f"The workers were lost ({error}). Try again."))
-            self._drop_link()
+            try:
+                self._send_jobs()
+            except LINK_ERRORS as error:
+                logger.warning("The connection to the cluster broke: %s", error)
+                self._drop_link(LOST)
+            except Exception as error:  # a bug must not end the thread, which serves all visitors
+                logger.exception("The engine failed.")
+                self._drop_link(LOST)
+                self._fail_waiting(FitError(f"The engine failed ({error}). Try again."))
+            self._wake.wait(POLL_S if self._waiting or self._running else None)
+            self._wake.clear()
+        self._drop_link(CLOSED)
+        self._fail_waiting(FitError(CLOSED))
 
     def _send_jobs(self) -> None:
         if self._link is not None and not self._link.alive:
-            self._drop_link()
+            self._drop_link(LOST)
         if self._link is None and self._waiting:
             try:
                 self._link = connect(self._on_event)
             except (FitError, ConfigError) as error:
-                self._fail(error)
+                self._fail_waiting(error)
         link = self._link
         while not self._orders.empty():
             order = self._orders.get()
             if link is not None:
                 order(link)
-        while link is not None and (worker := self._free_worker(link)) and (job := self._take(worker)):
-            self._send(link, job, [worker] if self._n_workers > 1 else [])
+        while link is not None and (worker := self._find_free_worker(link)) and (job := self._take_next(worker)):
+            try:
+                future = link.send(job, [worker] if self._n_workers > 1 else [])
+            except (TypeError, ValueError, AttributeError, pickle.PicklingError) as error:
+                job.fail(FitError(f"The job cannot be sent to a worker ({error}). Give it a function of a module."))
+                self._release(job)
+            else:
+                future.add_done_callback(partial(self._on_done, job))
 
-    def _stop_running(self) -> None:
-        """Cancel the running jobs, for workers that live on."""
-        if self._link is not None:
-            for job in list(self._running):
-                self._link.cancel(job)
-
-    def _take(self, worker: str) -> Job | None:
-        """Return the waiting job that comes next, which is for `worker` now."""
-        with self._lock:
-            job = max(self._waiting, key=lambda job: (job.priority, -job.number), default=None)
-            if job is not None:
-                del self._waiting[job]
-                self._running[job] = worker
-        return job
-
-    def _free_worker(self, link: Link) -> str | None:
+    def _find_free_worker(self, link: Link) -> str | None:
         threads = link.client.nthreads()
         self._n_workers = sum(threads.values())
         now = time.monotonic()
@@ -182,34 +169,33 @@ class Engine(Runner):
         best = max(free, key=lambda worker: free[worker], default=None)
         return best if best is not None and free[best] > 0 else None
 
-    def _send(self, link: Link, job: Job, workers: list[str]) -> None:
-        try:
-            future = link.send(job, workers)
-        except (TypeError, ValueError, AttributeError, pickle.PicklingError) as error:
-            job.fail(FitError(f"The job cannot be sent to a worker ({error}). Give it a function of a module."))
-            self._free(job)
-        else:
-            future.add_done_callback(partial(self._on_done, job))
+    def _take_next(self, worker: str) -> Job | None:
+        """Assign the first job of the highest priority to `worker`."""
+        with self._lock:
+            job = max(self._waiting, key=lambda job: (job.priority, -job.number), default=None)
+            if job is not None:
+                del self._waiting[job]
+                self._running[job] = worker
+        return job
 
-    def _free(self, job: Job) -> None:
+    def _release(self, job: Job) -> None:
         with self._lock:
             self._running.pop(job, None)
-        self._news.set()
+        self._wake.set()
 
-    def _drop_link(self) -> None:
-        """Fail the running jobs, and let the cluster go; the next job starts or joins a new one."""
+    def _drop_link(self, message: str) -> None:
+        """Fail the running jobs and disconnect; the next job starts or joins a new cluster."""
         link, self._link = self._link, None
         with self._lock:
             lost, self._running, self._n_workers = list(self._running), {}, 0
         for job in lost:
-            job.fail(FitError(LOST))
+            job.fail(FitError(message))
         if link is not None:
-            link.close()
+            link.close(lost if self.closed else [])
 
-    def _fail(self, error: Exception) -> None:
-        """Fail all jobs."""
+    def _fail_waiting(self, error: Exception) -> None:
         with self._lock:
-            jobs = [*self._waiting, *self._running]
+            jobs = list(self._waiting)
         for job in jobs:
             job.fail(error)
 
@@ -236,13 +222,13 @@ class Engine(Runner):
             job.fail(FitError(TOO_BIG))
         except CancelledError:
             job.fail(FitError(LOST))
-        except Exception as error:  # a bug on the worker travels as itself
+        except Exception as error:  # a bug in the function
             logger.exception("A job ended unexpectedly.")
             failure = FitError(f"The job ended with an unexpected {type(error).__name__}: {error}")
             failure.__cause__ = error
             job.fail(failure)
         finally:
-            self._free(job)
+            self._release(job)
 
 
 _engine: Engine | None = None

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gdm_core.engine import Engine, FitResult, JobStatus, ResultCache, Snapshot, call_key
+from gdm_core.engine import Engine, FitResult, ResultCache, Snapshot, call_key
 from tests.support.engine_requests import PATIENCE_S, fake_fit
 
 
@@ -56,26 +56,15 @@ def test_damaged_file_costs_a_note(tmp_path: Path, damage: str) -> None:
 
 
 def test_disk_cache_evicts_least_recently_used(tmp_path: Path) -> None:
-    cache = ResultCache(tmp_path, memory_bytes=1, disk_bytes=45_000)
+    cache = ResultCache(tmp_path, disk_bytes=45_000)
     for i, key in enumerate(["a", "b", "c"]):
         cache.put(result(key, 10_000))
         os.utime(tmp_path / key, (1000 + i, 1000 + i))
-    assert cache.get("a")[0] is not None  # from disk, and now the most recently used
+    assert cache.get("a")[0] is not None  # now the most recently used
     cache.put(result("d", 10_000))
     fresh = ResultCache(tmp_path)
     assert [key for key in "abcd" if fresh.get(key)[0] is not None] == ["a", "c", "d"]
     assert sum(path.stat().st_size for path in tmp_path.rglob("*")) <= 45_000
-
-
-def test_memory_cache_evicts_least_recently_used(tmp_path: Path) -> None:
-    cache = ResultCache(tmp_path, memory_bytes=25_000)
-    for key in "ab":
-        cache.put(result(key, 10_000))
-    cache.get("a")
-    cache.put(result("c", 10_000))
-    for path in tmp_path.iterdir():
-        path.unlink()
-    assert [key for key in "abc" if cache.get(key)[0] is not None] == ["a", "c"]
 
 
 def test_call_values_are_kept_unless_damaged(tmp_path: Path) -> None:
@@ -83,7 +72,7 @@ def test_call_values_are_kept_unless_damaged(tmp_path: Path) -> None:
     assert cache.get_value("v") == (False, None)
     assert cache.put_value("v", {"a": [1, None]}) == ""
     assert cache.get_value("v") == (True, {"a": [1, None]})
-    assert "could not be kept" in cache.put_value("w", object())
+    assert "could not be cached" in cache.put_value("w", object())
     (tmp_path / "v").write_text("{")
     assert cache.get_value("v") == (False, None)
     assert call_key(divmod, "a") != call_key(divmod, "b") != call_key(pow, "b")
@@ -112,7 +101,6 @@ def test_read_only_disk_costs_a_note_and_no_result(engine: Engine, monkeypatch: 
     assert job.result(PATIENCE_S).fit_status == "converged"
     (note,) = job.poll().notes
     assert "Read-only file system" in note
-    assert engine.submit(fake_fit()).poll().status is JobStatus.DONE, "from memory"
     bulk = engine.map(divmod, {"x": (7, 2), "y": (7, 3)}, session="a")
     assert bulk.wait(PATIENCE_S)
     assert bulk.poll().results == {"x": (3, 1), "y": (2, 1)}

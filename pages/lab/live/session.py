@@ -114,7 +114,10 @@ class FitSession:
     def find(self, spec: PageSpec) -> FitResult | None:
         """Return the result of a fit with its states, if it is known."""
         result = self._results.get(spec.key) or self.engine.cache.get(spec.key)[0]
-        return None if result is None or result.snapshot is None else result
+        if result is None or result.snapshot is None:
+            return None
+        self._remember(result)
+        return result
 
     def choose_order(self, spec: PageSpec, raw: tuple[Array, ...]) -> Order:
         """Return the order that the states `raw` would get if their fit were requested now."""
