@@ -8,7 +8,7 @@ from typing import Any
 from gdm_core.engine.compare import Compared, CompareJob, Comparison
 from gdm_core.engine.job import Progress
 from gdm_core.engine.runner import LocalEngine, Runner
-from gdm_core.engine.suggest import MODELS, MOST_STATES, SEEDS, Suggestion, SuggestQuestion
+from gdm_core.engine.suggest import MAX_STATES, MODELS, SEEDS, Suggestion, SuggestQuestion
 from gdm_core.engine.suggest import suggest as _suggest
 from gdm_core.engine.sweep import EVALUATE, Records, Sweep
 from gdm_core.errors import ConfigError
@@ -21,7 +21,7 @@ def suggest(
     models: str | Sequence[str] = MODELS,
     *,
     n_latent: int | None = None,
-    states: Sequence[int] = tuple(range(1, MOST_STATES + 1)),
+    states: Sequence[int] = tuple(range(1, MAX_STATES + 1)),
     seeds: Sequence[int] = SEEDS,
     progress: Progress | None = None,
     engine: Runner | None = None,

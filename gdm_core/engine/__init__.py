@@ -2,9 +2,9 @@
 
     engine = get_engine()
     job = engine.submit(FitSpec("gdm", {"n_states": 4, "seed": 0}, trials), session="abc")
-    job.poll()      # a JobView: status, step, ELBO and snapshots of the soft states so far, in the end the result
+    job.poll()      # a JobView: status, step, ELBO and snapshots of the soft states so far, and finally the result
 
-Names load when first used, so that a scheduler stays small.
+Names are imported on first use, which keeps the scheduler process small.
 """
 
 from __future__ import annotations

@@ -40,28 +40,28 @@ logger = logging.getLogger(__name__)
 GIBIBYTE = 2**30
 JOIN_TIMEOUT_S = 30.0
 START_TIMEOUT_S = 60.0  # for the first worker
-LEAST_MEMORY = GIBIBYTE  # of a worker: twice of what it takes with torch and the models loaded
-MOST_MEMORY = 4 * GIBIBYTE
-ALLOWED_FAILURES = 1  # deaths of workers that a job survives
+MIN_MEMORY = GIBIBYTE  # per worker: twice the size of torch and the models
+MAX_MEMORY = 4 * GIBIBYTE
+ALLOWED_FAILURES = 1  # worker deaths that a job survives
 DATA_BYTES = 512 * 2**20
-DATA_SHARE = 8  # data may take an eighth of a worker's memory
+DATA_SHARE = 8  # data takes at most an eighth of a worker's memory
 
 CHILD_SETTINGS = {
-    # Each end of a connection keeps its last messages, with data of visitors who may have left: one, not 1,000.
+    # Connections log recent messages, which hold uploaded data: log one, not 1,000.
     "DASK_DISTRIBUTED__ADMIN__LOW_LEVEL_LOG_LENGTH": "1",
     "DASK_LOGGING__DISTRIBUTED": "warning",
-    # Uploads stay in memory: a worker that fills up must not move them to disk.
+    # Uploads must stay in memory, also when a worker is nearly full.
     "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "False",
     "DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "False",
-    # A paused worker could not free memory; one that goes on is replaced at its limit, and its job starts again.
+    # A paused worker would never free memory. At its limit, the nanny restarts it.
     "DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE": "False",
-    # A clock that is set forward, or a laptop that wakes up, must not end every worker.
+    # Suspending a laptop or adjusting its clock must not end all workers.
     "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "None",
 }
 
 
 class WarmUp(WorkerPlugin):
-    """Loads torch and the models on each worker, also on one that is started again."""
+    """Loads torch and the models on each new or restarted worker."""
 
     name = "gdm-warm-up"
 
@@ -73,9 +73,9 @@ class WarmUp(WorkerPlugin):
 class Link:
     """A connection to a running cluster.
 
-    memory  of its smallest worker, 0 without a limit
-    pins    whether a job has been sent to one of several workers: Dask never runs it if all of them die at the same time
-    seen    when there was a worker, or no job
+    memory  memory limit of the smallest worker; 0 without a limit
+    pins    whether a job was assigned to one of several workers: if all die together, Dask never runs it
+    seen    last time with a worker, or without jobs
     """
 
     client: Client
@@ -92,7 +92,7 @@ class Link:
         return bool(self.client.status == "running")
 
     def send(self, job: Job, workers: list[str]) -> Future:
-        """Submit a job for one of the workers, or others should they be gone; its trials travel once."""
+        """Submit a job, preferably to `workers`. Each dataset is sent once."""
         work = job.work
         function: Callable[..., Any]
         if isinstance(work, FitSpec):
@@ -111,8 +111,8 @@ class Link:
         Event(job.id, self.client).set()
 
     def _place(self, trials: Trials, session: str) -> Future:
-        """Return the trials on the cluster. Those used longest ago are dropped when there are too many bytes."""
-        # Messages name trials, so the same numbers under other names are other data here.
+        """Return the trials on the cluster; drop the least recently used ones if they exceed the limit."""
+        # Error messages contain the names of trials, so the names are part of the key.
         names = repr((trials.name, [trial.name for trial in trials]))
         name = f"{trials.fingerprint}-{hashlib.sha256(names.encode()).hexdigest()[:8]}"
         self._users.setdefault(name, set()).add(session)
@@ -122,16 +122,16 @@ class Link:
             return future
         payload = pickle.dumps(trials, protocol=5)
         limit = min(DATA_BYTES, self.memory // DATA_SHARE) if self.memory else DATA_BYTES
-        # They come packed and are unpacked there, so they need their room twice.
+        # While they are unpacked, they need twice the memory.
         while self._data and sum(size for _, size in self._data.values()) + 2 * len(payload) > limit:
             self._drop(next(iter(self._data)))
-        # As a task, whose argument the scheduler keeps: a worker that dies loses only its copy.
+        # The scheduler keeps the argument of a task, so the data survive the death of a worker.
         future = self.client.submit(pickle.loads, payload, key=f"trials-{uuid4().hex}")
         self._data[name] = (future, len(payload))
         return future
 
     def forget(self, session: str) -> None:
-        """Drop the trials that no other session has used. A running job keeps its data to its end."""
+        """Drop trials that only this session used; running jobs keep theirs until they end."""
         for name, users in list(self._users.items()):
             users.discard(session)
             if not users:
@@ -155,8 +155,8 @@ class Link:
 
 
 def connect(on_event: Callable[[Mapping[str, Any]], None]) -> Link:
-    """Join the cluster that GDM_SCHEDULER names, or start our own. `on_event` receives what jobs send."""
-    # Data travels as the argument of a task on purpose (Link._place).
+    """Join the cluster at GDM_SCHEDULER, or start one. `on_event` receives events of jobs."""
+    # Data are sent as arguments of tasks (Link._place).
     dask.config.set({"distributed.admin.large-graph-warning-threshold": "4GB"})
     dask.config.set({"distributed.admin.low-level-log-length": 1})
     address = os.environ.get(SCHEDULER_VARIABLE, "").strip()
@@ -180,22 +180,22 @@ def worker_count() -> int:
     """Return the number of embedded workers: GDM_WORKERS, or one per core with enough memory."""
     text = os.environ.get(WORKERS_VARIABLE, "").strip()
     if not text:
-        return int(max(1, min(CPU_COUNT, MEMORY_LIMIT // LEAST_MEMORY)))
+        return int(max(1, min(CPU_COUNT, MEMORY_LIMIT // MIN_MEMORY)))
     if not text.isdecimal() or int(text) < 1:
         raise ConfigError(f"{WORKERS_VARIABLE} is {text!r}; it must be a whole number of worker processes, 1 or more.")
     return int(text)
 
 
 def worker_memory(n_workers: int) -> int:
-    """Return the bytes at which a worker is restarted: GDM_WORKER_MEMORY, or a share of the machine."""
+    """Return the memory limit of a worker in bytes: GDM_WORKER_MEMORY, or a share of the machine."""
     text = os.environ.get(MEMORY_VARIABLE, "").strip()
     if text:
         return parse_size(text, MEMORY_VARIABLE)
-    return int(min(MOST_MEMORY, 0.7 * MEMORY_LIMIT / n_workers))
+    return int(min(MAX_MEMORY, 0.7 * MEMORY_LIMIT / n_workers))
 
 
 def parse_size(text: str, name: str) -> int:
-    """Return the bytes that a user has written for `name`."""
+    """Return the size that the variable or option `name` is set to, in bytes."""
     try:
         return int(parse_bytes(text))
     except ValueError as error:
@@ -203,7 +203,7 @@ def parse_size(text: str, name: str) -> int:
 
 
 def child_environment() -> dict[str, str]:
-    """Return settings for processes of a cluster, which find gdm_core where this one found it."""
+    """Return the environment of cluster processes, with this gdm_core on PYTHONPATH."""
     root = str(Path(gdm_core.__file__).parent.parent)
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path not in ("", root)]
     own = {"PYTHONPATH": os.pathsep.join([root, *paths]), SERVER_VARIABLE: str(os.getpid())}
@@ -211,7 +211,7 @@ def child_environment() -> dict[str, str]:
 
 
 def _join(address: str) -> tuple[Link, str]:
-    """Return a connection, and what to say if it has no workers."""
+    """Return a connection, and the message for a cluster without workers."""
     try:
         client = Client(address, timeout=JOIN_TIMEOUT_S, set_as_default=False, name="gdm-studio")
     except (OSError, TimeoutError, ValueError) as error:
@@ -224,7 +224,7 @@ def _join(address: str) -> tuple[Link, str]:
 
 def _start() -> tuple[Link, str]:
     n_workers = worker_count()
-    os.environ.update(child_environment())  # the processes of a SubprocessCluster inherit it
+    os.environ.update(child_environment())  # SubprocessCluster passes it on
     message = (
         f"The worker processes could not be started. The server's log has the reason. Free some memory, set "
         f"{WORKERS_VARIABLE}=1, or point {SCHEDULER_VARIABLE} at a running Dask scheduler."
@@ -243,7 +243,7 @@ def _start() -> tuple[Link, str]:
 
 
 def _check_versions(link: Link) -> None:
-    """Raise FitError for a cluster that runs other code than this server; load the models on the others."""
+    """Load the models on all workers; raise FitError if their code differs from this server's."""
     try:
         found: dict[str, str] = link.client.run(code_version)
         link.client.register_plugin(WarmUp())
@@ -258,8 +258,6 @@ def _check_versions(link: Link) -> None:
     worker, version = next(iter(other.items()))
     if link.cluster is None:
         raise FitError(
-            f"The worker {worker} has gdm_core {version}, this server has {code_version()}. Install the same version on "
-            "both, so that results mean the same."
+            f"The worker {worker} has gdm_core {version}, this server has {code_version()}. Install the same version on both."
         )
-    # Our own children read our own files: somebody has edited them since this server started.
-    logger.warning("The code has changed from %s to %s. Restart the server.", code_version(), version)
+    logger.warning("The code on disk has changed from %s to %s. Restart the server.", code_version(), version)

@@ -1,4 +1,4 @@
-"""Several settings fitted from several seeds and measured on the same test trials. Finished fits are cached."""
+"""Comparison of settings: fits from several seeds, measured on the same test trials, and cached."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Setting = tuple[str, Mapping[str, Any]]  # family and all parameters but the see
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Settings by name, each fitted from every seed on `train` and measured on `test`.
+    """Settings to fit from every seed on `train` and measure on `test`.
 
-    keep  whether results may stay on disk: False for uploads
+    keep  whether to cache results on disk: False for uploads
     """
 
     settings: Mapping[str, Setting]
@@ -49,12 +49,12 @@ class Comparison:
 
     @property
     def n_states(self) -> int:
-        """K of the first setting, which the baselines use as well."""
+        """Number of states of the first setting and the baselines."""
         return int(next(iter(self.settings.values()))[1]["n_states"])
 
     @property
     def usual_s(self) -> float:
-        """Rough time of all fits with their scores on one idle core: half a second and 100 µs a sample each."""
+        """Rough duration of all fits on one idle core, in seconds."""
         return self.n_fits * (0.5 + self.train.n_samples * 1e-4)
 
     @property
@@ -71,7 +71,7 @@ class Comparison:
         }
 
     def cell_name(self, setting: Setting, seed: int) -> str:
-        """Return a name with everything that a fit depends on except the code version."""
+        """Return the cache name of a fit: everything that it depends on except the code version."""
         family, config = setting
         return f"{family}/{json.dumps(dict(config) | {'seed': seed}, sort_keys=True)}/{self.data_name}"
 
@@ -85,7 +85,7 @@ class Compared:
     """Results of a comparison so far.
 
     cells      setting -> seed -> cell
-    baselines  name -> cell; empty while they are not known
+    baselines  name -> cell; empty until they are known
     failures   setting -> reason of a failed fit
     """
 
@@ -98,7 +98,7 @@ class Compared:
     notes: tuple[str, ...] = ()
 
     def verdict(self, measure: str) -> Verdict | None:
-        """Compare the finished settings and baselines by one of MEASURES; None if it was measured nowhere."""
+        """Compare the finished settings and baselines by one of MEASURES; None without measurements."""
         tables = {
             label: [cell.blocks[measure] for cell in cells.values() if measure in cell.blocks]
             for label, cells in self.cells.items()
@@ -111,10 +111,7 @@ class Compared:
         return verdict(measure, {**tables, **baselines})
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a row for each setting and baseline: measures and scores, averaged over blocks and seeds.
-
-        A setting with a failed fit has the reason as its message, and no numbers.
-        """
+        """Return a row for each setting and baseline: mean measures and scores, or the reason of a failed fit."""
         rows = {}
         for name, by_seed in [*self.cells.items(), *((name, {0: cell}) for name, cell in self.baselines.items())]:
             found = [
@@ -171,6 +168,6 @@ class CompareJob:
         self._baselines.wait()
 
     def cancel(self) -> None:
-        """Start no more fits; finished ones stay cached."""
+        """Cancel the remaining fits; finished ones stay cached."""
         self._fits.cancel()
         self._baselines.cancel()

@@ -1,4 +1,4 @@
-"""Jobs as their owners see them: a fit or call, and many calls under one name."""
+"""A fit or function call on an engine, and a group of calls."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gdm_core.engine.spec import FitSpec, require_for_workers
 from gdm_core.errors import FitError
 
 MAX_HISTORY = 500
-RESTARTED = "The worker that ran it stopped. The job was started again."
-# Several servers may share a cluster, so a number alone names no job.
+RESTARTED = "A worker stopped. The job was started again."
+# Job ids must be unique on a cluster that several servers share.
 _process = uuid4().hex[:8]
 _numbers = itertools.count(1)
 
 
 class Priority(IntEnum):
-    """Order in which waiting jobs get a worker; a job that runs is never interrupted."""
+    """Order of waiting jobs. Running jobs are never interrupted."""
 
     LOW = -1
     NORMAL = 0
@@ -48,8 +48,8 @@ class JobStatus(StrEnum):
 class JobView:
     """A job at one moment.
 
-    found   last partial value of a function that yields
-    result  a FitResult, or what the function returned
+    found   last partial value of a generator function
+    result  a FitResult, or the value of the function
     """
 
     status: JobStatus
@@ -66,13 +66,13 @@ class JobView:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The latest one."""
+        """Latest snapshot."""
         return self.snapshots[-1] if self.snapshots else None
 
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """A function to run on a worker. `cache_key` names its result on disk, if JSON can hold that."""
+    """A function to run on a worker. Without a `cache_key`, its result is not cached."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -104,32 +104,32 @@ class Job:
 
     # ---- for its owner ------------------------------------------------------------------------------------------
     def poll(self) -> JobView:
-        """Return the job as it is now."""
+        """Return the current view of the job."""
         with self._lock:
             view = self._view
         return view if view.status.final else replace(view, seconds=time.monotonic() - self._began)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the job has ended; return whether it has."""
+        """Wait for the end of the job; return False on timeout."""
         return self._ended.wait(timeout)
 
     def result(self, timeout: float | None = None) -> Any:
-        """Wait for the result; raise what the job raised, or FitError if it was cancelled or is not done in time."""
+        """Wait for the result; raise the error of the job, or FitError after a cancellation or timeout."""
         if not self._ended.wait(timeout):
-            raise FitError(f"The job is not done after {timeout:g} s; it goes on. Ask again, or cancel it.")
+            raise FitError(f"The job is still running after {timeout:g} s. Wait longer, or cancel it.")
         if self._error is not None:
             raise self._error
         if self._view.status is JobStatus.CANCELLED:
-            raise FitError("The job was cancelled, so it has no result. Start it again.")
+            raise FitError("The job was cancelled. Start it again.")
         return self._view.result
 
     def cancel(self) -> None:
-        """End the job. Its worker is free at the next step."""
+        """End the job. Its worker stops at the next checkpoint."""
         self.finish(JobStatus.CANCELLED, message="Cancelled.")
 
     # ---- for the engine -----------------------------------------------------------------------------------------
     def apply(self, event: Mapping[str, Any]) -> None:
-        """Take in an event of the worker."""
+        """Update the view with an event from the worker."""
         with self._lock:
             view, kind = self._view, event["kind"]
             if view.status.final:
@@ -143,7 +143,7 @@ class Job:
                 self._view = replace(view, found=event["value"])
 
     def note(self, text: str) -> None:
-        """Add something that the owner should read next to the result."""
+        """Add a note to show next to the result."""
         with self._lock:
             self._view = replace(self._view, notes=(*self._view.notes, text))
 
@@ -192,7 +192,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class BulkView:
-    """Many calls at one moment. `results` and `failures` (messages) are by item; each of `notes` appears once."""
+    """State of a group of calls: results and error messages by item, and notes without repeats."""
 
     total: int
     done: int
@@ -204,7 +204,7 @@ class BulkView:
 
 
 class Bulk:
-    """Many calls of one function, each with its job."""
+    """A group of calls of one function, each with its own job."""
 
     def __init__(self, jobs: Mapping[str, Job]) -> None:
         self._jobs = dict(jobs)
@@ -220,11 +220,11 @@ class Bulk:
         return BulkView(len(views), len(results) + len(failures), finished, seconds, results, failures, tuple(notes))
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until every call has ended; return whether it has."""
+        """Wait for all calls; return False on timeout."""
         end = None if timeout is None else time.monotonic() + timeout
         return all(job.wait(None if end is None else max(0.0, end - time.monotonic())) for job in self._jobs.values())
 
     def cancel(self) -> None:
-        """End all calls that have not ended; results so far stay."""
+        """Cancel the unfinished calls; results so far are kept."""
         for job in self._jobs.values():
             job.cancel()

@@ -1,4 +1,4 @@
-"""Snapshots of a fit under way, and the result of a finished one."""
+"""Snapshots of a running fit, and the result of a finished one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Soft states of the preview trials after one step: thinned, in 8 bits. `elbo` is NaN before the first step."""
+    """Thinned 8-bit soft states of the preview trials after one step. `elbo` is NaN before the first step."""
 
     step: int
     preview: tuple[int, ...]
@@ -37,7 +37,7 @@ class Snapshot:
     def from_model(
         cls, model: StateModel, trials: Trials, preview: Sequence[int], step: int, elbo: float, *, rough: bool = False
     ) -> Snapshot:
-        """Return the states of the preview trials, which share SNAPSHOT_BYTES by length."""
+        """Return the states of the preview trials in at most SNAPSHOT_BYTES."""
         states = model.rough_states if rough else model.predict_proba
         total = sum(trials[i].n_samples for i in preview)
         strides, levels = [], []
@@ -74,7 +74,7 @@ class Snapshot:
 
 
 class Recorder:
-    """Takes evenly spaced snapshots of a running fit, in at most SNAPSHOT_SHARE of its time."""
+    """Takes evenly spaced snapshots, in at most SNAPSHOT_SHARE of the time of the fit."""
 
     def __init__(self, model: StateModel, trials: Trials, preview: Sequence[int]) -> None:
         self._model, self._trials, self._preview = model, trials, preview
@@ -83,7 +83,7 @@ class Recorder:
         self._seen, self._every = 0, 1
 
     def record(self, step: int, elbo: float) -> Snapshot | None:
-        """Return a snapshot of this step, or None if it is not one to record."""
+        """Return a snapshot of this step, or None if it is skipped."""
         self._seen += 1
         began = time.monotonic()
         late = self._spent_s > SNAPSHOT_SHARE * (began - self._began)
@@ -99,7 +99,7 @@ class Recorder:
 
 
 def thin(items: tuple[T, ...], limit: int) -> tuple[T, ...]:
-    """Drop every second item until at most `limit` are left."""
+    """Drop every second item until at most `limit` remain."""
     while len(items) > limit:
         items = items[::2]
     return items
@@ -107,7 +107,7 @@ def thin(items: tuple[T, ...], limit: int) -> tuple[T, ...]:
 
 @dataclass(frozen=True, eq=False)
 class FitResult:
-    """A finished fit. `model_bytes` is a model file; `snapshots` lead from its start to its exact final states."""
+    """A finished fit: its model file, its ELBO curve, and snapshots that end with the exact final states."""
 
     key: str
     model_bytes: bytes = field(repr=False)
@@ -121,7 +121,7 @@ class FitResult:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The states at the end."""
+        """Final states."""
         return self.snapshots[-1] if self.snapshots else None
 
     def model(self) -> StateModel:

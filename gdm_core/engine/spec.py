@@ -1,4 +1,4 @@
-"""A fit to run, the key of its result, and the version of the code that the key contains."""
+"""Specification of a fit, the cache key of its result, and the version of the code."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class FitSpec:
-    """One fit: a family with a configuration on some trials.
+    """Specification of one fit.
 
-    family      a known family, or "module:Class" for a StateModel that the workers can import
+    family      a known family, or "module:Class" of a StateModel that workers can import
     config      constructor arguments, including the seed
-    preview     indices of the trials whose states are recorded while the fit runs
+    preview     indices of the trials that snapshots show
     deadline_s  seconds after which the fit fails
-    use_cache   whether the result may be read from and written to disk
+    use_cache   whether to read and write the result cache
     """
 
     family: str
@@ -52,18 +52,18 @@ class FitSpec:
         try:
             json.dumps(dict(self.config), sort_keys=True)
         except TypeError as error:
-            raise ConfigError(f"config must hold numbers, strings, booleans and None alone ({error}).") from error
+            raise ConfigError(f"config must hold numbers, strings, booleans and None only ({error}).") from error
 
     @cached_property
     def key(self) -> str:
-        """Name of the result: data, family, configuration and code version."""
+        """Cache key: data, family, configuration and code version."""
         config = json.dumps(dict(self.config), sort_keys=True)
         parts = (self.trials.fingerprint, self.family, config, code_version())
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 def resolve_family(family: str) -> type[StateModel]:
-    """Return the class of a known family, or of one given as "module:Class"."""
+    """Return the class of a known family or of "module:Class"."""
     if family in FAMILIES:
         return import_family(family)
     module, _, name = family.partition(":")
@@ -72,10 +72,10 @@ def resolve_family(family: str) -> type[StateModel]:
 
 
 def require_for_workers(module: str, name: str) -> None:
-    """Raise ConfigError for functions of pages: workers run the library and the loaders only."""
+    """Raise ConfigError for functions of pages, which workers do not load."""
     if module.partition(".")[0] == "pages":
         raise ConfigError(
-            f"{module}:{name} belongs to a page; workers run functions of gdm_core and datasets alone. "
+            f"{module}:{name} belongs to a page; workers run functions of gdm_core and datasets only. "
             "Move it to gdm_core/analysis."
         )
 
@@ -94,13 +94,13 @@ def source_folders() -> list[Path]:
     """Return the folders whose code determines results: the library and, if installed, the loaders."""
     root = Path(gdm_core.__file__).parent
     loaders = [folder for name in ("datasets", "gdm_studio/_app/datasets") if (folder := root.parent / name).is_dir()]
-    # Another package may be called "datasets": ours has a loader of its own name.
+    # Another package may be called "datasets".
     return [root, *(folder for folder in loaders if (folder / "calms21.py").is_file())]
 
 
 @lru_cache(maxsize=1)
 def code_version() -> str:
-    """Return the version of the library with a digest of its source, or with GDM_CODE_VERSION where that is set."""
+    """Return the library version with a digest of its source, or with GDM_CODE_VERSION if set."""
     pinned = os.environ.get("GDM_CODE_VERSION", "").strip()
     if pinned:
         return f"{gdm_core.__version__}+{pinned}"

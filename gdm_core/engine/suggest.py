@@ -23,20 +23,20 @@ from gdm_core.trials import Trials
 
 MODELS = ("gdm", "arhmm-sticky")
 SEEDS = (0,)
-MOST_STATES = 9
-# Samples that are read at most, so that all fits of a question take about a minute of one core.
-MOST_READ = {"gdm": 6000, "gdm-linear": 6000, "arhmm": 6000, "arhmm-sticky": 6000}
-MOST_READ |= {"gdm-paper": 1500, "gdm-rnn": 1500, "gdm-mixture": 1500, "pdlds": 1500}
-MOST_READ_OF_OTHERS = 3000
+MAX_STATES = 9
+# Limits on samples, which keep a search within about a minute on one core.
+MAX_SAMPLES = {"gdm": 6000, "gdm-linear": 6000, "arhmm": 6000, "arhmm-sticky": 6000}
+MAX_SAMPLES |= {"gdm-paper": 1500, "gdm-rnn": 1500, "gdm-mixture": 1500, "pdlds": 1500}
+DEFAULT_MAX_SAMPLES = 3000
 TEMPERATURES = (0.3, 0.6, 0.99)
 STICKINESSES = ("learn", 0.0, 0.5, 0.9)
 
 Settings = dict[str, tuple[str, dict[str, Any]]]  # model and setting, by cache key
 
 
-def most_read(models: Iterable[str]) -> int:
-    """Return how many samples are read at most: as many as the slowest of these models can."""
-    return min(MOST_READ.get(name, MOST_READ_OF_OTHERS) for name in models)
+def max_samples(models: Iterable[str]) -> int:
+    """Return the number of samples to use: the limit of the slowest model."""
+    return min(MAX_SAMPLES.get(name, DEFAULT_MAX_SAMPLES) for name in models)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class SuggestQuestion:
     trials: Trials
     n_latent: int = 2
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    states: Sequence[int] = tuple(range(1, MOST_STATES + 1))
+    states: Sequence[int] = tuple(range(1, MAX_STATES + 1))
     seeds: Sequence[int] = SEEDS
 
     def __post_init__(self) -> None:
@@ -69,23 +69,23 @@ class SuggestQuestion:
 
     @cached_property
     def read(self) -> Trials:
-        """The trials that are fitted: all of them, or stretches of a long recording."""
-        return thinned(self.trials, most_read(self.models))
+        """Trials to fit: all of them, or stretches of a long recording."""
+        return thinned(self.trials, max_samples(self.models))
 
     @property
     def note(self) -> str:
-        """A sentence about samples that are not read, or "" if all are."""
+        """A sentence about the samples in use, or "" for all."""
         if self.read is self.trials:
             return ""
         return f"Uses {self.read.n_samples:,} of {self.trials.n_samples:,} samples, in {len(self.read)} evenly spread stretches."
 
     @property
     def usual_s(self) -> float:
-        """Rough time of all fits on one idle core."""
-        return self.n_fits() * (0.3 + 0.6 * self.read.n_samples / most_read(self.models))
+        """Rough duration of all fits on one idle core, in seconds."""
+        return self.n_fits() * (0.3 + 0.6 * self.read.n_samples / max_samples(self.models))
 
     def base(self, model: str) -> dict[str, Any]:
-        """Return the family of a model and every parameter but the number of states that is tried or fixed."""
+        """Return the family of a model and its parameters, except the number of states."""
         family, given = NAMED_MODELS[model]
         known = _defaults(model)
         usual = {name: value for name, value in known.items() if name in ("temperature", "stickiness")}
@@ -93,7 +93,7 @@ class SuggestQuestion:
         return {"family": family, **usual, **given, "n_latent": self.n_latent, **fixed}
 
     def name_of(self, model: str, setting: Mapping[str, Any]) -> str:
-        """Return a cache key of everything that a probe depends on except the code version."""
+        """Return the cache name of a probe: everything that it depends on except the code version."""
         return f"{model}/{json.dumps(setting, sort_keys=True)}/{list(self.seeds)}/{self.read.fingerprint}"
 
     @property
@@ -103,11 +103,11 @@ class SuggestQuestion:
 
     @property
     def fits_each(self) -> int:
-        """Number of fits of one setting: two halves from each seed."""
+        """Number of fits for one setting: two halves from each seed."""
         return 2 * len(self.seeds)
 
     def n_fits(self) -> int:
-        """Return the largest number of fits that may be needed."""
+        """Return the maximum number of fits."""
         further = max(sum(len(grid) - 1 for _, _, grid in self.further(model, 2)) for model in self.models)
         return self.fits_each * (len(set(self.states)) * len(self.models) + further)
 
@@ -136,7 +136,7 @@ class Suggestion:
     """Recommended settings with the verdict on each parameter, model and K first.
 
     settings  the family and its parameters
-    note      a sentence about samples that were not used
+    note      a sentence about the samples in use
     left_out  a sentence for each setting that could not be judged
     """
 
@@ -156,7 +156,7 @@ class Suggestion:
         return self.verdicts[0].sentences
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a row for each setting that was tried: held-out score (nats per sample), agreement, whether it was taken."""
+        """Return a table of all settings: held-out score in nats per sample, agreement, and whether it was chosen."""
         return pd.DataFrame(
             {
                 "parameter": verdict.name,
@@ -233,7 +233,7 @@ class SuggestJob:
             self._settings, self.message = {}, str(error)
 
     def cancel(self) -> None:
-        """Start no more fits; finished ones stay cached."""
+        """Cancel the remaining fits; finished ones stay cached."""
         self._settings = {}
         if self._bulk is not None:
             self._bulk.cancel()

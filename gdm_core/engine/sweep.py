@@ -1,4 +1,4 @@
-"""Fits over a grid of parameters and seeds. Finished fits are cached: a sweep that is started again continues."""
+"""Fits over a grid of parameters and seeds. Finished fits are cached, so a stopped sweep continues."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_CELLS = 5000
 
 @dataclass(frozen=True)
 class Record:
-    """One fit of a sweep. A failed fit has a message, and NaN for each number."""
+    """Result of one fit. A failed fit has a message and NaN scores."""
 
     config: dict[str, Any]
     seed: int
@@ -42,20 +42,20 @@ class Record:
         return bool(self.message)
 
     def row(self) -> dict[str, Any]:
-        """Return a flat row of a table: configuration, seed, numbers, message."""
+        """Return a table row: configuration, seed, scores and message."""
         return {**self.config, "seed": self.seed, **self.numbers(), "message": self.message}
 
     def numbers(self) -> dict[str, float]:
-        """Return all measurements by name."""
-        own = {"elbo_train": self.elbo_train, "elbo_test": self.elbo_test, "seconds": self.seconds}
-        return {**self.scores, **own}
+        """Return all scores by name."""
+        always = {"elbo_train": self.elbo_train, "elbo_test": self.elbo_test, "seconds": self.seconds}
+        return {**self.scores, **always}
 
 
 class Records(tuple[Record, ...]):
-    """The fits of a sweep."""
+    """Results of a sweep."""
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a row for each fit: configuration, seed, measurements, and the reason of a failure."""
+        """Return a table with a row for each fit."""
         return pd.DataFrame([record.row() for record in self])
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ class Records(tuple[Record, ...]):
 
 @dataclass(frozen=True)
 class Aggregate:
-    """Mean and standard deviation of one configuration over its seeds. `std` is NaN for a single value."""
+    """Mean and standard deviation of one configuration over seeds; `std` is NaN for a single value."""
 
     config: dict[str, Any]
     n: int
@@ -78,10 +78,7 @@ class Aggregate:
 
 
 def aggregate(records: Iterable[Record], by: Sequence[str]) -> list[Aggregate]:
-    """Average over seeds, and over all parameters that are not in `by`, in order of appearance.
-
-    Failed fits are counted and left out of the average.
-    """
+    """Average over seeds and over the parameters that are not in `by`; failed fits are only counted."""
     groups: dict[str, list[Record]] = {}
     for record in records:
         groups.setdefault(repr([record.config[name] for name in by]), []).append(record)
@@ -90,7 +87,7 @@ def aggregate(records: Iterable[Record], by: Sequence[str]) -> list[Aggregate]:
         good = [record.numbers() for record in group if not record.failed]
         frame = pd.DataFrame(good, dtype=float).replace([math.inf, -math.inf], math.nan).dropna(axis=1, how="all")
         config = {name: group[0].config[name] for name in by}
-        mean, std = ({str(name): float(number) for name, number in of.items()} for of in (frame.mean(), frame.std()))
+        mean, std = ({str(name): float(number) for name, number in row.items()} for row in (frame.mean(), frame.std()))
         found.append(Aggregate(config, len(good), len(group) - len(good), mean, std))
     return found
 
@@ -99,8 +96,8 @@ def aggregate(records: Iterable[Record], by: Sequence[str]) -> list[Aggregate]:
 class Sweep:
     """Every combination of the values in `grid` with every seed.
 
-    base    parameters that all fits share
-    scorer  "module:function" of (model, train, test): the numbers in its result become scores; "" for the ELBO alone
+    base    parameters of all fits
+    scorer  "module:function" of (model, train, test) that returns scores; "" for the ELBO only
     """
 
     family: str
@@ -122,10 +119,10 @@ class Sweep:
             require_for_workers(*self.scorer.split(":", 1))
         size = math.prod(len(values) for values in self.grid.values()) * len(self.seeds)
         if size > MAX_CELLS:
-            raise ConfigError(f"The sweep has {size} fits; {MAX_CELLS} may be run at once. Take fewer values or seeds.")
+            raise ConfigError(f"The sweep has {size} fits; the limit is {MAX_CELLS}. Use fewer values or seeds.")
 
     def cells(self) -> dict[str, dict[str, Any]]:
-        """Return the configuration of each fit, by a name of everything it depends on except the code version."""
+        """Return the configuration of each fit by its cache name."""
         combinations = itertools.product(*self.grid.values(), self.seeds)
         configs = [dict(self.base) | dict(zip([*self.grid, "seed"], values, strict=True)) for values in combinations]
         data = f"{self.train.fingerprint}/{self.test.fingerprint}"
@@ -135,7 +132,7 @@ class Sweep:
             }
         except TypeError as error:
             raise ConfigError(
-                f"Configurations must hold numbers, strings, booleans and None alone ({error})."
+                f"Configurations must hold numbers, strings, booleans and None only ({error})."
             ) from error
 
     @property
@@ -150,13 +147,13 @@ class Sweep:
         return engine.map(run_cell, calls, session=session, progress=progress)
 
     def run(self, engine: Runner | None = None, progress: Progress | None = None) -> Records:
-        """Run all fits and wait: on the engine, or one after the other in this process."""
+        """Run all fits on the engine, or in this process, and wait."""
         bulk = self.start(engine or LocalEngine(), "sweep", progress)
         bulk.wait()
         return self.collect(bulk.poll())
 
     def collect(self, view: BulkView) -> Records:
-        """Return the fits that have ended, in the order of the grid."""
+        """Return the finished fits in the order of the grid."""
         found = []
         for name, config in self.cells().items():
             own = {parameter: value for parameter, value in config.items() if parameter != "seed"}
@@ -168,7 +165,7 @@ class Sweep:
 
 
 def run_cell(family: str, config: dict[str, Any], scorer: str, train: Trials, test: Trials) -> dict[str, Any]:
-    """Fit one configuration on `train` and return its scores as plain numbers."""
+    """Fit one configuration on `train`; return its scores."""
     module, _, name = scorer.partition(":")
     evaluate = resolve(module, name) if scorer else None
     model = resolve_family(family)(**config)
@@ -186,7 +183,7 @@ def run_cell(family: str, config: dict[str, Any], scorer: str, train: Trials, te
 
 
 def flatten_scores(scores: Any, prefix: str = "") -> dict[str, float]:
-    """Return every number in a record of scores by name; names of nested records are joined with dots."""
+    """Return all numbers in a record of scores by name, nested names joined with dots."""
     if dataclasses.is_dataclass(scores) and not isinstance(scores, type):
         scores = {f.name: getattr(scores, f.name) for f in dataclasses.fields(scores)}
     found: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""What runs on a worker: one fit or one function call, which reports progress and stops when it is cancelled."""
+"""Code that runs on workers: fits and calls, with progress reports and cancellation."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from gdm_core.errors import FitError, GdmError
 from gdm_core.trials import Trials
 
 REPORT_EVERY_S = 0.1
-CANCEL_EVERY_S = 0.05  # between two looks at the Event that cancels a job
+CANCEL_EVERY_S = 0.05  # interval between checks for cancellation
 NICE = 5
-# glibc's M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, in bytes: what it reaches by itself in a process without Dask's setting.
+# glibc's M_TRIM_THRESHOLD and M_MMAP_THRESHOLD in bytes; Dask sets a lower one.
 ARENA_OPTIONS = {-1: 64 * 2**20, -3: 32 * 2**20}
 
 _local = threading.local()
 
 
 class JobCancelled(BaseException):
-    """Ends a job from inside a checkpoint. Not an Exception, so that no handler in a model swallows it."""
+    """Ends a job at a checkpoint. A BaseException, because models may catch Exception."""
 
 
 class Control:
@@ -41,10 +41,10 @@ class Control:
         self._topic, self._deadline_s = topic, deadline_s
         self._cancelled = Event(job)
         self._began = time.monotonic()
-        self._next_look = self._next_report = 0.0
+        self._next_check = self._next_report = 0.0
 
     def send(self, kind: str, **content: Any) -> None:
-        """Send an event to the engine; values are of types that msgpack knows."""
+        """Send an event to the engine; msgpack must hold its values."""
         worker = get_worker()
         worker.log_event(self._topic, {"job": self.job, "kind": kind, "worker": worker.address, **content})
 
@@ -53,15 +53,15 @@ class Control:
         return time.monotonic() >= self._next_report
 
     def report(self, step: int, total: int, **content: Any) -> None:
-        """Send progress: steps done, of how many."""
+        """Send the number of steps done and in total."""
         self._next_report = time.monotonic() + REPORT_EVERY_S
         self.send("progress", step=step, total=total, **content)
 
     def checkpoint(self, step: int) -> None:
         """Stop the job if it has been cancelled or has passed its deadline."""
         self.step, now = step, time.monotonic()
-        if now >= self._next_look:
-            self._next_look = now + CANCEL_EVERY_S
+        if now >= self._next_check:
+            self._next_check = now + CANCEL_EVERY_S
             if self._cancelled.is_set():
                 self._cancelled.clear()
                 raise JobCancelled
@@ -73,7 +73,7 @@ class Control:
 
 
 def checkpoint(step: int | None = None, total: int = 0) -> None:
-    """Let the job that this function runs in report progress and stop. Does nothing outside the engine."""
+    """Report progress and stop if cancelled. Does nothing outside the engine."""
     control: Control | None = getattr(_local, "control", None)
     if control is None:
         return
@@ -84,7 +84,7 @@ def checkpoint(step: int | None = None, total: int = 0) -> None:
 
 
 def run(job: str, topic: str, deadline_s: float, function: Callable[..., Any], *args: Any) -> tuple[bool, Any]:
-    """Return (True, value of the call), (False, error of the library), or (False, None) after a cancellation."""
+    """Return (True, value), (False, GdmError), or (False, None) after a cancellation."""
     prepare()
     _local.control = control = Control(job, topic, deadline_s)
     try:
@@ -94,14 +94,14 @@ def run(job: str, topic: str, deadline_s: float, function: Callable[..., Any], *
         return True, _last(value, control) if isinstance(value, Iterator) else value
     except JobCancelled:
         return False, None
-    except GdmError as error:  # as a type that every server knows, with nothing but its message
+    except GdmError as error:  # subclasses may be unknown to the server, or hold unpicklable values
         return False, getattr(errors, type(error).__name__, FitError)(str(error))
     finally:
         _local.control = None
 
 
 def _last(values: Iterator[Any], control: Control) -> Any:
-    """Return the last value of a generator, and send the others as partial results."""
+    """Return the last value of a generator; send the others as partial results."""
     value = None
     for value in values:
         if value is not None:
@@ -111,7 +111,7 @@ def _last(values: Iterator[Any], control: Control) -> Any:
 
 
 def fit(trials: Trials, key: str, family: str, config: dict[str, Any], preview: tuple[int, ...]) -> FitResult:
-    """Fit what a FitSpec describes; report steps and snapshots on the way."""
+    """Run a fit, and report its steps and snapshots."""
     model, control = resolve_family(family)(**config), _local.control
     recorder = Recorder(model, trials, preview)
     curve: list[tuple[int, float]] = []
@@ -130,7 +130,7 @@ def fit(trials: Trials, key: str, family: str, config: dict[str, Any], preview: 
         finished = True
     finally:
         if not finished:
-            model.params_ = {}  # spares the closing iterator the scores of a model that is not wanted
+            model.params_ = {}  # otherwise closing the iterator computes scores
     model.raise_if_failed()
     steps, elbos = zip(*curve, strict=True)
     snapshots = [one for one in recorder.snapshots if one.step < steps[-1]]
@@ -142,31 +142,31 @@ def fit(trials: Trials, key: str, family: str, config: dict[str, Any], preview: 
 
 @lru_cache(maxsize=1)
 def keep_memory() -> bool:
-    """Keep freed memory in this process; return whether the C library can.
+    """Let malloc keep freed memory; return whether the C library supports it.
 
-    Dask starts workers with MALLOC_TRIM_THRESHOLD_=65536, which makes a fit three times as slow.
+    Dask starts workers with MALLOC_TRIM_THRESHOLD_=65536, which makes fits three times slower.
     """
     if not sys.platform.startswith("linux"):
         return False
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none, and no need of it
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none
     return mallopt is not None and all(mallopt(option, size) == 1 for option, size in ARENA_OPTIONS.items())
 
 
 def prepare() -> None:
-    """Set up this thread and process for a job: one torch thread, behind the web server, memory kept."""
+    """Prepare this thread for a job: one torch thread, a lower priority than the web server."""
     import torch
 
     keep_memory()
     if torch.get_num_threads() != 1:
-        torch.set_num_threads(1)  # fits are many small operations
-    if sys.platform == "linux":  # where that is of this thread alone: Dask's own stay responsive
+        torch.set_num_threads(1)  # fits consist of small operations
+    if sys.platform == "linux":  # elsewhere it would slow down Dask's threads as well
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, max(NICE, os.getpriority(os.PRIO_PROCESS, thread)))
 
 
 @lru_cache(maxsize=1)
 def warm_up() -> str:
-    """Load what the first fit would wait for; return the version of the code found here."""
+    """Load torch and the models before the first fit; return the code version of this worker."""
     from gdm_core.models.registry import FAMILIES, import_family
 
     keep_memory()
@@ -175,7 +175,7 @@ def warm_up() -> str:
     y = np.random.default_rng(0).standard_normal((64, 2))
     smallest: dict[str, Any] = {"n_states": 2, "n_latent": 2, "seed": 0}
     model = resolve_family("gdm")(**smallest)
-    for _ in model.fit_iter(y, finish=False):  # libraries load some of their parts when first used
+    for _ in model.fit_iter(y, finish=False):  # some libraries load modules on first use
         model.predict_proba(y)
         break
     return code_version()

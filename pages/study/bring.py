@@ -20,7 +20,7 @@ from datasets.storage import data_dir
 from datasets.tables import path_within
 from gdm_core.analysis.suggestions import MANY_TRIALS
 from gdm_core.engine import Engine, FitSpec, Job, JobStatus
-from gdm_core.engine.suggest import Suggestion, SuggestJob, most_read
+from gdm_core.engine.suggest import Suggestion, SuggestJob, max_samples
 from gdm_core.errors import FitError, GdmError
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.registry import FAMILIES
@@ -376,7 +376,7 @@ def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Ch
 
     def do(say: Say) -> Suggestion:
         kept, _ = fitting.prepare({name: recordings[name] for name in known.names}, [])
-        trials = fitting.sample_animals(kept, known.animals, most_read(models_of(choice)))
+        trials = fitting.sample_animals(kept, known.animals, max_samples(models_of(choice)))
         job = SuggestJob(question_of(choice, trials), engine, session)
         try:
             while not (now := job.poll()).finished:

@@ -175,7 +175,7 @@ def test_final_view_never_changes() -> None:
     one.succeed("late")
     one.apply({"kind": "started"})
     assert (one.poll().message, one.poll().result, one.poll().steps) == ("Cancelled.", None, ())
-    with pytest.raises(FitError, match="not done after 0 s"):
+    with pytest.raises(FitError, match="still running after 0 s"):
         job().result(0)
 
 

@@ -152,7 +152,7 @@ def test_aggregate_gives_mean_and_sd_over_seeds() -> None:
         ({"seeds": []}, "one seed or more"),
         ({"seeds": [1, 1]}, "each once"),
         ({"scorer": "evaluate"}, "module:function"),
-        ({"seeds": range(10_000)}, "20000 fits; 5000 may"),
+        ({"seeds": range(10_000)}, "20000 fits; the limit is 5000"),
     ],
 )
 def test_invalid_sweep_raises_config_error(wrong: dict[str, Any], message: str) -> None:
