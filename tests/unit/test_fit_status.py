@@ -9,7 +9,7 @@ import torch
 from datasets import nascar
 from gdm_core import ARHMM, GDM, Status
 from gdm_core.maths.rows import make_rows
-from gdm_core.models.climbing import CALM
+from gdm_core.models.em import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +41,6 @@ def test_converged_em_fit_gained_nothing_at_last(track):
     model = quick(ARHMM(4, 2, transitions="sticky"), track)
     assert model.status_ is Status.CONVERGED
     objective = np.array([progress.objective for progress in model.history_])
-    assert len(objective) > CALM + 2
-    assert np.diff(objective)[-CALM:].max() < model.tolerance
-    assert np.diff(objective)[:-CALM].max() > model.tolerance
+    assert len(objective) > PATIENCE + 2
+    assert np.diff(objective)[-PATIENCE:].max() < model.tolerance
+    assert np.diff(objective)[:-PATIENCE].max() > model.tolerance

@@ -276,7 +276,7 @@ def test_objective_never_falls(rng, carry, constants):
         p = dataclasses.replace(p, carry=np.full(K, carry))
     if not constants:
         p.operators[:, :, D] = 0.0
-    values = [now.elbo + q.log_prior(prior) for q, now in em.iterate(observed, p, prior, 30)]
+    values = [now.elbo + q.log_prior(prior) for q, now in em.PdldsEM(observed, None, prior).iterate(p, 30)]
     assert np.diff(values).min() > -1e-8 * abs(values[0])
     assert values[-1] > values[0] + 1.0
 

@@ -235,7 +235,7 @@ def test_curvature_of_weights_equals_gradient_slope():
 # ---- EM ---------------------------------------------------------------------------------------------------------
 def bound_of(observed, p, chain, entropy, x):
     """Return the bound of any q(z) and q(x)."""
-    terms = em.Terms.of(observed, p, x)
+    terms = em.Terms.prepare(observed, p, x)
     return terms.under(chain, p, observed.starts) + entropy + terms.path
 
 

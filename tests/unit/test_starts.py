@@ -11,7 +11,7 @@ from gdm_core.analysis.metrics import matched_accuracy
 from gdm_core.maths.pca import ComponentScores
 from gdm_core.models.scaling import Scaler
 from gdm_core.models.starts import candidate_states
-from gdm_core.models.switching.arhmm_em import ScoreSeries, find_lasting_states, first_states
+from gdm_core.models.switching.arhmm_em import ArhmmEM, find_lasting_states
 
 
 @pytest.mark.parametrize("kind", ["levels", "rotations", "variances", "autoregressive", "drift"])
@@ -70,8 +70,8 @@ def test_missing_samples_do_not_change_the_first_guess(pattern):
     missing = y.copy()
     missing[slice(300, 360) if pattern == "gap" else np.random.default_rng(0).permutation(1000)[:100]] = np.nan
     scores = ComponentScores.fitted([y], 2)
-    series = (ScoreSeries.prepare([one], scores, lags=1) for one in (y, missing))
-    whole, partly = (first_states(one, 4, 1, seed=0)[0].argmax(axis=1) for one in series)
+    starts = (ArhmmEM.prepare([one], scores, lags=1).first_states(4, 1, seed=0) for one in (y, missing))
+    whole, partly = (states[0].argmax(axis=1) for states in starts)
     seen = np.isfinite(missing).all(axis=1)
     assert matched_accuracy(partly[seen], whole[seen]) > 0.95
 

@@ -21,7 +21,7 @@ from gdm_core.maths.emission import Emission, Observed, regress_emission
 from gdm_core.maths.gaussian import LOG_2PI, GaussianPath, joint_moments
 from gdm_core.maths.pca import ComponentScores
 from gdm_core.models.base import Array
-from gdm_core.models.climbing import CLEAR_GAIN, Climb, ClimbingConfig, clearly_best, settled
+from gdm_core.models.em import CLEAR_GAIN, EM, EMConfig, settle
 from gdm_core.models.starts import candidate_states
 
 Float = npt.NDArray[np.float64]
@@ -374,27 +374,15 @@ def _typical_move(p: Parameters) -> Float:
 
 
 def infer(observed: Observed, p: Parameters, prior: Prior, tolerance: float = 1e-4) -> Posterior:
-    """The posterior of given data; ends when a round gains less than `tolerance` nats a sample."""
+    """Infer the posterior under given parameters, until a round gains less than `tolerance` nats per sample."""
     first = first_posterior(observed, p, prior)
-    return settled(first, lambda now: update(observed, p, prior, now), tolerance * len(observed.y))
+    return settle(first, lambda now: update(observed, p, prior, now), tolerance * len(observed.y))
 
 
-def iterate(
-    observed: Observed, p: Parameters, prior: Prior, n_iter: int, start: Posterior | None = None
-) -> Climb[Parameters, Posterior]:
-    """Variational EM; the first item holds what was given."""
-    now = first_posterior(observed, p, prior) if start is None else start
-    yield p, now
-    for _ in range(n_iter):
-        p = m_step(observed, p, prior, now.x, now.c)
-        now = update(observed, p, prior, now)
-        yield p, now
-
-
-# ---- where it starts: clusters of moves, each with one operator -------------------------------------------------------
+# ---- EM and its starts: clusters of steps, each with one operator -----------------------------------------------------
 @dataclass(frozen=True)
 class Series:
-    """Principal-component scores of all trials end to end, and their moves."""
+    """Principal-component scores of all trials, concatenated, and their steps."""
 
     scores: ComponentScores
     x: Float  # [T, D]
@@ -447,9 +435,27 @@ def from_coefficients(series: Series, member: Float, prior: Prior) -> Parameters
     return Parameters(emission, operators, noise, drift, carry, (1 - carry) * c.mean(axis=0), 0.5 * jump, jump)
 
 
-def best_start(observed: Observed, series: Series, prior: Prior, c: ClimbingConfig) -> tuple[Parameters, Posterior]:
-    """Several starts, a few iterations each: the first, unless another comes clearly higher."""
-    guesses = candidate_states(series.x, ~series.inside, c.n_states, c.n_restarts, c.seed)
-    starts = (from_coefficients(series, np.eye(c.n_states)[guess], prior) for guess in guesses)
-    climbs = (iterate(observed, one, prior, min(_SHORT_RUN, c.n_iter)) for one in starts)
-    return clearly_best((list(climb)[-1] for climb in climbs), prior, CLEAR_GAIN * len(series.x))
+@dataclass(frozen=True)
+class PdldsEM(EM[Parameters, Posterior]):
+    """Variational EM."""
+
+    observed: Observed
+    series: Series
+    prior: Prior
+
+    @property
+    def n_samples(self) -> int:
+        return len(self.observed.y)
+
+    def infer_first(self, p: Parameters) -> Posterior:
+        return first_posterior(self.observed, p, self.prior)
+
+    def update(self, p: Parameters, posterior: Posterior) -> tuple[Parameters, Posterior]:
+        p = m_step(self.observed, p, self.prior, posterior.x, posterior.c)
+        return p, update(self.observed, p, self.prior, posterior)
+
+    def best_start(self, c: EMConfig) -> tuple[Parameters, Posterior]:
+        """Return the end of a few iterations from the best of several starts; the first, unless another is clearly better."""
+        guesses = candidate_states(self.series.x, ~self.series.inside, c.n_states, c.n_restarts, c.seed)
+        starts = (from_coefficients(self.series, np.eye(c.n_states)[guess], self.prior) for guess in guesses)
+        return self.choose((self.run(one, min(_SHORT_RUN, c.n_iter)) for one in starts), CLEAR_GAIN)

@@ -9,9 +9,8 @@ lower bound: see `gdm_core.models.pdlds.em`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass, fields, replace
-from typing import Any, ClassVar, Literal
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +19,11 @@ from gdm_core.errors import FitError
 from gdm_core.maths.emission import Emission, Observed
 from gdm_core.maths.hmm import resized_states
 from gdm_core.maths.side_by_side import run_ups, steps_to
-from gdm_core.models.base import Array, Progress
-from gdm_core.models.climbing import ClimbingConfig, ClimbingModel, in_fixed_order
+from gdm_core.models.base import Array
+from gdm_core.models.em import EMConfig, EMModel
 from gdm_core.models.parameters import number, one_of, parameter, parameters_of, whole
 from gdm_core.models.pdlds import em
-from gdm_core.models.pdlds.em import Parameters, Posterior, Prior, Series, positive_shares
+from gdm_core.models.pdlds.em import Parameters, Posterior, Prior, positive_shares
 from gdm_core.trials import TrialsLike
 
 Float = npt.NDArray[np.float64]
@@ -37,7 +36,7 @@ Offset = Literal["drift", "operators", "both"]
 
 
 @dataclass(frozen=True)
-class PDLDSConfig(ClimbingConfig):
+class PDLDSConfig(EMConfig):
     """Every parameter of a `PDLDS`."""
 
     n_states: int = parameter(4, "Number of operators (K).", whole(most=64), "K")
@@ -70,7 +69,7 @@ class PDLDSConfig(ClimbingConfig):
     )
 
 
-class PDLDS(ClimbingModel[Posterior]):
+class PDLDS(EMModel[Parameters, Posterior]):
     """Decomposed linear dynamics with K operators."""
 
     family: ClassVar[str] = "pdlds"
@@ -84,43 +83,36 @@ class PDLDS(ClimbingModel[Posterior]):
         super().__init__(config)
 
     # ---- fitting ------------------------------------------------------------------------------------------------
-    def _fit(self, ys: list[Array]) -> Iterator[Progress]:
-        c = self.config
-        ys = in_fixed_order(ys)
+    def _algorithm(self, ys: list[Array], previous: Self | None) -> em.PdldsEM:
         observed = Observed.prepare(ys)
-        series = Series.prepare(ys, c.n_latent, observed)
-        prior = self._prior_with(series.noise_scale)
-        previous = self._start_from()
-        if previous is not None:
-            parameters = previous._adapted(observed, series, prior, c)
-            start = em.infer(observed, parameters, prior)
-        else:
-            parameters, start = em.best_start(observed, series, prior, c)
-        climb = em.iterate(observed, parameters, prior, c.n_iter, start)
-        yield from self._climb(climb, prior, len(observed.y), lambda p, now: self._keep(p.oriented(now.c.mean), prior))
+        series = em.Series.prepare(ys, self.config.n_latent, observed)
+        return em.PdldsEM(observed, series, self._prior_with(series.noise_scale))
 
-    def _adapted(self, observed: Observed, series: Series, prior: Prior, config: PDLDSConfig) -> Parameters:
-        """This model's parameters, or after a change of K those that its operators, split or merged, imply."""
-        p = self._parameters
-        if config.n_states == self.config.n_states:
-            return p if prior.carry is None else replace(p, carry=np.full(len(p.carry), prior.carry))
-        now = em.infer(observed, p, prior)
-        moved = p.mean_operator(now.c.mean)
-        inputs = np.concatenate([series.before, np.ones((len(series.before), 1))], axis=1)
-        errors = series.moves - (moved @ inputs[:, :, None])[:, :, 0]
-        resized = resized_states(now.c.shares(), errors, config.n_states)
-        return em.from_coefficients(series, resized, prior)
+    def _first_parameters(self, algorithm: em.PdldsEM) -> tuple[Parameters, Posterior]:
+        return algorithm.best_start(self.config)
 
-    def _keep_states(self, ys: list[Array], states: npt.NDArray[np.float64]) -> None:
-        series = Series.prepare(ys, self.config.n_latent, Observed.prepare(ys))
-        prior = self._prior_with(series.noise_scale)
-        self._keep(em.from_coefficients(series, states, prior), prior)
+    def _warm_parameters(self, algorithm: em.PdldsEM, config: PDLDSConfig) -> tuple[Parameters, Posterior]:
+        p, prior, series, observed = self._parameters, algorithm.prior, algorithm.series, algorithm.observed
+        if config.n_states != self.config.n_states:
+            now = em.infer(observed, p, prior)
+            moved = p.mean_operator(now.c.mean)
+            inputs = np.concatenate([series.before, np.ones((len(series.before), 1))], axis=1)
+            errors = series.moves - (moved @ inputs[:, :, None])[:, :, 0]
+            p = em.from_coefficients(series, resized_states(now.c.shares(), errors, config.n_states), prior)
+        elif prior.carry is not None:
+            p = replace(p, carry=np.full(len(p.carry), prior.carry))
+        return p, em.infer(observed, p, prior)
+
+    def _parameters_from(self, algorithm: em.PdldsEM, states: Float) -> Parameters:
+        return em.from_coefficients(algorithm.series, states, algorithm.prior)
 
     # ---- parameters as arrays -----------------------------------------------------------------------------------
-    def _keep(self, p: Parameters, prior: Prior) -> None:
+    def _keep(self, algorithm: em.PdldsEM, p: Parameters, posterior: Posterior | None = None) -> None:
+        if posterior is not None:
+            p = p.oriented(posterior.c.mean)
         plain = {name: getattr(p, name) for name in _PLAIN}
-        emission = {f"emission_{field.name}": getattr(p.emission, field.name) for field in fields(p.emission)}
-        self.params_ = plain | emission | {"noise_scale": prior.noise_scale}
+        emission = {f"emission_{name}": value for name, value in vars(p.emission).items()}
+        self.params_ = plain | emission | {"noise_scale": algorithm.prior.noise_scale}
 
     @property
     def _parameters(self) -> Parameters:

@@ -1,12 +1,12 @@
 """EM for autoregressive hidden Markov models on principal-component scores.
 
-The exact algorithm: forward-backward, weighted regressions, and for recurrent transitions a Newton step on a
-multinomial logistic regression. Every step raises log-likelihood plus log-prior. Trials lie end to end.
+The E-step is an exact forward-backward pass, the M-step weighted regressions and, for recurrent transitions, Newton
+steps of a multinomial logistic regression. Trials are concatenated.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,34 +18,37 @@ from gdm_core.maths.gaps import gap_lengths, interpolated
 from gdm_core.maths.gaussian import LOG_2PI
 from gdm_core.maths.pca import ComponentScores, PartialRows
 from gdm_core.maths.threads import one_thread
-from gdm_core.models.climbing import CLEAR_GAIN, Climb, ClimbingConfig, clearly_best, objective
+from gdm_core.models.em import CLEAR_GAIN, EM, EMConfig
 from gdm_core.models.starts import WINDOW, candidate_states
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior, weighted_moments
 from gdm_core.models.switching.transitions import Transitions
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
-_START_SAMPLES = 8_000
 LONGEST_GAP = 5  # samples without any observation that the dynamics bridge
+_START_SAMPLES = 8_000
 _FIRST_RUN = 2  # iterations of every start
 _SHORT_RUN = 8  # further iterations of the first start and of the best other one
-_ROUGH_GAIN = 1e-3  # nats per sample: a short fit ends below it
+_LASTING_RUN, _LASTING_GAIN = 20, 1e-3  # iterations, and nats per sample, of a fit for lasting states
 
 
 @dataclass(frozen=True)
 class ScoreSeries:
     """Observations prepared for autoregression; T counts the samples of all trials.
 
+    scores       the projection
     joint        [T, D + P] scores, then inputs: the L score vectors before, newest first, and a one
     x            [T, D] scores, with missing channels estimated from the past
     starts       [T] first samples of trials
-    regressed    [T] samples with L others before them; the first L of a trial, and after a long gap, follow the start
+    regressed    [T] samples with L others before them; those before, and those after a long gap, follow the start
                  distribution
-    full         [T] nothing is missing
-    partial      rows with some entries missing, and what is known about them
-    log_residual log-density of what the scores leave out, over all full rows
+    full         [T] samples with every channel observed
+    partial_rows samples with some channels observed
+    partial      what these channels say about the scores
+    log_residual log-density of the residuals of the scores, summed over full samples
     """
 
+    scores: ComponentScores
     joint: Float
     x: Float
     starts: Bool
@@ -58,12 +61,10 @@ class ScoreSeries:
     @classmethod
     def prepare(cls, ys: list[npt.NDArray[Any]], scores: ComponentScores, lags: int) -> ScoreSeries:
         y = np.concatenate(ys).astype(np.float64)
-        lengths = np.array([len(one) for one in ys])
-        first = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-        factors = scores.factors
-        x = scores.project(np.concatenate([factors.fill_causally(one) for one in ys]))
-        begins = np.zeros(len(y), dtype=bool)
-        begins[first] = True
+        starts = np.zeros(len(y), dtype=bool)
+        starts[np.cumsum([0, *(len(one) for one in ys[:-1])])] = True
+        x = scores.project(np.concatenate([scores.factors.fill_causally(one) for one in ys]))
+        begins = starts.copy()
         begins[1:] |= np.concatenate([gap_lengths(np.isnan(one).all(axis=1)) for one in ys])[:-1] > LONGEST_GAP
         age = np.arange(len(y)) - np.maximum.accumulate(np.where(begins, np.arange(len(y)), 0))
         columns = [x]
@@ -76,22 +77,49 @@ class ScoreSeries:
         observed = np.isfinite(y)
         full: Bool = np.asarray(observed.all(axis=1))
         rows = np.flatnonzero(observed.any(axis=1) & ~full)
-        residual = float(scores.log_residual(y[full]).sum())
-        return cls(
-            joint,
-            x,
-            np.isin(np.arange(len(y)), first),
-            np.asarray(age >= lags),
-            full,
-            rows,
-            PartialRows.reduce(y[rows], scores),
-            residual,
+        partial, residual = PartialRows.reduce(y[rows], scores), float(scores.log_residual(y[full]).sum())
+        return cls(scores, joint, x, starts, np.asarray(age >= lags), full, rows, partial, residual)
+
+    def excerpt(self, n_samples: int) -> ScoreSeries:
+        """Return about `n_samples` of a long recording, in evenly spread stretches."""
+        total = len(self.x)
+        if total <= 2 * n_samples:
+            return self
+        kept = stretches(total, n_samples).ravel()
+        # Inputs still hold the samples before a cut, but the chain of states starts again.
+        starts = self.starts[kept] | (np.diff(kept, prepend=-2) != 1)
+        place = np.full(total, -1)
+        place[kept] = np.arange(len(kept))
+        rows = place[self.partial_rows]
+        inside = rows >= 0
+        return ScoreSeries(
+            self.scores,
+            self.joint[kept],
+            self.x[kept],
+            starts,
+            self.regressed[kept],
+            self.full[kept],
+            rows[inside],
+            self.partial.chosen(inside),
+            0.0,
         )
+
+    def prior(self) -> DynamicsPrior:
+        """Return a prior on the scale of the data's steps."""
+        d = self.x.shape[1]
+        steps = np.diff(self.x, axis=0)[~self.starts[1:]]
+        variance = np.maximum((steps**2).mean(axis=0), 1e-8) if len(steps) else np.ones(d)
+        return DynamicsPrior.stay(d, (self.joint.shape[1] - 1) // d - 1, variance)
+
+    def errors(self, states: Float, dynamics: Dynamics) -> Float:
+        """Return what the dynamics of soft states [T, K] leave unexplained, [T, D]."""
+        means = dynamics.means(self.joint[:, self.x.shape[1] :])
+        return np.asarray(self.x - (states[:, :, None] * means).sum(axis=1))
 
 
 @dataclass(frozen=True)
 class ARParameters:
-    """The learned parameters except the projection."""
+    """Learned parameters except the projection."""
 
     dynamics: Dynamics
     transitions: Transitions
@@ -105,40 +133,36 @@ class ARParameters:
 @dataclass(frozen=True)
 class EStep:
     chain: hmm.ChainPosterior
-    elbo: float  # the log-likelihood itself: nothing is bounded here
+    elbo: float  # the log-likelihood, as inference is exact
     partial_mean: Float  # [M, K, D] scores of incomplete rows given state and observed entries
     partial_covariance: Float  # [M, K, D, D]
 
 
-def log_likelihoods(
-    series: ScoreSeries, parameters: ARParameters, scores: ComponentScores
-) -> tuple[Float, Float, Float]:
-    """[T, K] log-density of each sample under each state, and the completed scores of incomplete rows."""
+def log_likelihoods(series: ScoreSeries, p: ARParameters) -> tuple[Float, Float, Float]:
+    """Return the log-density of each sample under each state [T, K], and the `partial` moments of an `EStep`."""
     d = series.x.shape[1]
-    table = parameters.dynamics.log_density(series.joint)  # [T, K]
-    start_error = series.x[~series.regressed] - parameters.start_mean
-    table[~series.regressed] = _log_normal(start_error, parameters.start_covariance)[:, None]
+    table = p.dynamics.log_density(series.joint)  # [T, K]
+    table[~series.regressed] = _log_normal(series.x[~series.regressed] - p.start_mean, p.start_covariance)[:, None]
     table[~series.full] = 0.0
     k = table.shape[1]
     rows = series.partial_rows
-    mean = parameters.dynamics.means(series.joint[rows, d:])
+    mean = p.dynamics.means(series.joint[rows, d:])
     after = np.empty((len(rows), k, d, d))
     for regressed in (True, False):
         chosen = series.regressed[rows] == regressed
         if not chosen.any():
             continue
-        if regressed:
-            covariance = parameters.dynamics.covariance
-        else:
-            mean[chosen] = parameters.start_mean
-            covariance = np.broadcast_to(parameters.start_covariance, (k, d, d))
+        covariance = p.dynamics.covariance
+        if not regressed:
+            mean[chosen] = p.start_mean
+            covariance = np.broadcast_to(p.start_covariance, (k, d, d))
         part = series.partial.chosen(chosen)
-        table[rows[chosen]], mean[chosen], after[chosen] = part.condition(mean[chosen], covariance, scores)
+        table[rows[chosen]], mean[chosen], after[chosen] = part.condition(mean[chosen], covariance, series.scores)
     return table, mean, after
 
 
 def _log_normal(error: Float, covariance: Float) -> Float:
-    """[M, D] -> [M]."""
+    """Return the log-density [M] of errors [M, D]."""
     factor = np.linalg.cholesky(covariance)
     white = np.linalg.solve(factor, error.T)
     return np.asarray(
@@ -146,156 +170,117 @@ def _log_normal(error: Float, covariance: Float) -> Float:
     )
 
 
-def e_step(series: ScoreSeries, parameters: ARParameters, scores: ComponentScores) -> EStep:
-    table, mean, covariance = log_likelihoods(series, parameters, scores)
-    log_transitions = parameters.transitions.expected(series.x).table
-    chain = hmm.posterior(table, parameters.transitions.log_initial, log_transitions, series.starts)
+def e_step(series: ScoreSeries, p: ARParameters) -> EStep:
+    table, mean, covariance = log_likelihoods(series, p)
+    log_transitions = p.transitions.expected(series.x).table
+    chain = hmm.posterior(table, p.transitions.log_initial, log_transitions, series.starts)
     return EStep(chain, chain.log_likelihood + series.log_residual, mean, covariance)
 
 
-def m_step(
-    series: ScoreSeries, step: EStep, previous: ARParameters, prior: DynamicsPrior, newton_steps: int = 2
-) -> ARParameters:
-    """The parameters that raise the expected log joint density plus the log prior."""
-    d = series.x.shape[1]
-    weights = step.chain.states * (series.full & series.regressed)[:, None]
-    moments = weighted_moments(weights, series.joint)
-    chosen = series.regressed[series.partial_rows]
-    rows = series.partial_rows[chosen]
-    if len(rows):
-        share = step.chain.states[rows]  # [M, K]
-        for k in range(share.shape[1]):
-            joint = np.concatenate([step.partial_mean[chosen, k], series.joint[rows, d:]], axis=1)
-            moments[k] += (joint * share[:, k, None]).T @ joint
-            moments[k, :d, :d] += np.tensordot(share[:, k], step.partial_covariance[chosen, k], axes=1)
-    transitions = previous.transitions.fitted(step.chain, series.starts, series.x, steps=newton_steps)[0]
-    return ARParameters(Dynamics.fitted(moments, prior), transitions, previous.start_mean, previous.start_covariance)
+@dataclass(frozen=True)
+class ArhmmEM(EM[ARParameters, EStep]):
+    """Exact EM."""
+
+    series: ScoreSeries
+    prior: DynamicsPrior
+
+    @classmethod
+    def prepare(cls, ys: list[npt.NDArray[Any]], scores: ComponentScores, lags: int) -> ArhmmEM:
+        series = ScoreSeries.prepare(ys, scores, lags)
+        return cls(series, series.prior())
+
+    def excerpt(self, n_samples: int) -> ArhmmEM:
+        return replace(self, series=self.series.excerpt(n_samples))
+
+    @property
+    def n_samples(self) -> int:
+        return len(self.series.x)
+
+    def infer_first(self, p: ARParameters) -> EStep:
+        return e_step(self.series, p)
+
+    def update(self, p: ARParameters, posterior: EStep) -> tuple[ARParameters, EStep]:
+        p = self.m_step(posterior, p)
+        return p, e_step(self.series, p)
+
+    def m_step(self, step: EStep, previous: ARParameters, newton_steps: int = 2) -> ARParameters:
+        series = self.series
+        d = series.x.shape[1]
+        weights = step.chain.states * (series.full & series.regressed)[:, None]
+        moments = weighted_moments(weights, series.joint)
+        chosen = series.regressed[series.partial_rows]
+        rows = series.partial_rows[chosen]
+        if len(rows):
+            share = step.chain.states[rows]  # [M, K]
+            for k in range(share.shape[1]):
+                joint = np.concatenate([step.partial_mean[chosen, k], series.joint[rows, d:]], axis=1)
+                moments[k] += (joint * share[:, k, None]).T @ joint
+                moments[k, :d, :d] += np.tensordot(share[:, k], step.partial_covariance[chosen, k], axes=1)
+        transitions = previous.transitions.fitted(step.chain, series.starts, series.x, steps=newton_steps)[0]
+        return replace(previous, dynamics=Dynamics.fitted(moments, self.prior), transitions=transitions)
+
+    def from_states(self, states: Float, kind: str) -> ARParameters:
+        """Return the parameters that fit soft states [T, K] best."""
+        series, (k, d) = self.series, (states.shape[1], self.series.x.shape[1])
+        rows = len(series.partial_rows)
+        start = ARParameters(
+            Dynamics(np.zeros((k, *self.prior.coefficients.shape)), np.broadcast_to(np.eye(d), (k, d, d))),
+            Transitions.blank(kind, k, d),
+            series.x.mean(axis=0),
+            np.atleast_2d(np.cov(series.x.T, bias=True)) + 1e-6 * np.eye(d),
+        )
+        guess = EStep(
+            hmm.ChainPosterior.independent(states, series.starts, len(start.transitions.bias)),
+            0.0,
+            np.broadcast_to(series.x[series.partial_rows][:, None], (rows, k, d)),
+            np.zeros((rows, k, d, d)),
+        )
+        return self.m_step(guess, start, newton_steps=8)
+
+    def first_states(self, n_states: int, n_candidates: int, seed: int) -> list[Float]:
+        """Return hard states [T, K] to start from."""
+        series, known = self.series, self.series.full.copy()
+        known[series.partial_rows] = True
+        # Values carried forward would make one large step of every gap.
+        path = interpolated(np.where(known[:, None], series.x, np.nan))
+        fresh = series.starts | np.diff(series.regressed, prepend=True) & ~series.regressed
+        found = candidate_states(path, fresh, n_states, n_candidates, seed, known)
+        return [np.eye(n_states)[labels] for labels in found]
+
+    def best_start(self, kind: str, c: EMConfig) -> ARParameters:
+        """Return the best of several starts on an excerpt of a long recording.
+
+        Near ties go to the best of the later starts if its states last, and to the first start otherwise.
+        """
+        few = self.excerpt(_START_SAMPLES)
+        guesses = few.first_states(c.n_states, c.n_restarts, c.seed)
+        n_first = min(_FIRST_RUN, c.n_iter)
+        n_more = min(_SHORT_RUN, c.n_iter - n_first)
+        first, *others = (few.run(few.from_states(guess, kind), n_first) for guess in guesses)
+        first = few.run(first[0], n_more, first[1])
+        if not others:
+            return first[0]
+        best = max(others, key=few.objective)
+        other = few.run(best[0], n_more, best[1])
+        n_changes = np.count_nonzero(np.diff(other[1].chain.states.argmax(axis=1)))
+        lasts = n_changes * WINDOW < few.n_samples
+        return few.choose([first, other], -CLEAR_GAIN if lasts else CLEAR_GAIN)[0]
 
 
-def prior_for(series: ScoreSeries, lags: int) -> DynamicsPrior:
-    """Scaled by the steps in the data."""
-    inside = ~series.starts[1:]
-    steps = np.diff(series.x, axis=0)[inside]
-    variance = np.maximum((steps**2).mean(axis=0), 1e-8) if len(steps) else np.ones(series.x.shape[1])
-    return DynamicsPrior.stay(series.x.shape[1], lags, variance)
-
-
-def from_states(series: ScoreSeries, states: Float, kind: str, prior: DynamicsPrior) -> ARParameters:
-    """Parameters that fit given soft states [T, K] best."""
-    k, d = states.shape[1], series.x.shape[1]
-    blank = Transitions.blank(kind, k, d)
-    rows = len(series.partial_rows)
-    start = ARParameters(
-        Dynamics(np.zeros((k, *prior.coefficients.shape)), np.broadcast_to(np.eye(d), (k, d, d))),
-        blank,
-        series.x.mean(axis=0),
-        np.atleast_2d(np.cov(series.x.T, bias=True)) + 1e-6 * np.eye(d),
-    )
-    guess = EStep(
-        hmm.ChainPosterior.independent(states, series.starts, len(blank.bias)),
-        0.0,
-        np.broadcast_to(series.x[series.partial_rows][:, None], (rows, k, d)),
-        np.zeros((rows, k, d, d)),
-    )
-    return m_step(series, guess, start, prior, newton_steps=8)
-
-
-def first_states(series: ScoreSeries, n_states: int, n_candidates: int, seed: int) -> list[Float]:
-    """Return hard states [T, K] to start from."""
-    known = series.full.copy()
-    known[series.partial_rows] = True
-    # Values carried forward would make one large step of every gap.
-    path = interpolated(np.where(known[:, None], series.x, np.nan))
-    fresh = series.starts | np.diff(series.regressed, prepend=True) & ~series.regressed
-    found = candidate_states(path, fresh, n_states, n_candidates, seed, known)
-    return [np.eye(n_states)[labels] for labels in found]
-
-
-def iterate(
-    series: ScoreSeries,
-    parameters: ARParameters,
-    scores: ComponentScores,
-    prior: DynamicsPrior,
-    n_iter: int,
-    step: EStep | None = None,
-) -> Climb[ARParameters, EStep]:
-    """Run EM; yield the given parameters with their E-step, then those after each M-step."""
-    step = e_step(series, parameters, scores) if step is None else step
-    yield parameters, step
-    for _ in range(n_iter):
-        parameters = m_step(series, step, parameters, prior)
-        step = e_step(series, parameters, scores)
-        yield parameters, step
-
-
-def excerpt(series: ScoreSeries, n_samples: int) -> ScoreSeries:
-    """Return about `n_samples` of a long recording, in evenly spread stretches."""
-    total = len(series.x)
-    if total <= 2 * n_samples:
-        return series
-    kept = stretches(total, n_samples).ravel()
-    starts, full = series.starts[kept].copy(), series.full[kept]
-    # Inputs still hold the samples before a cut, but the chain of states starts again.
-    starts[np.diff(kept, prepend=-2) != 1] = True
-    place = np.full(total, -1)
-    place[kept] = np.arange(len(kept))
-    rows = place[series.partial_rows]
-    inside = rows >= 0
-    partial = series.partial.chosen(inside)
-    return ScoreSeries(
-        series.joint[kept], series.x[kept], starts, series.regressed[kept], full, rows[inside], partial, 0.0
-    )
-
-
-def best_start(
-    series: ScoreSeries, scores: ComponentScores, prior: DynamicsPrior, kind: str, c: ClimbingConfig
-) -> ARParameters:
-    """Return the best of several starts on an excerpt of a long recording.
-
-    Near ties go to the best of the later starts if its states last, and to the first start otherwise.
-    """
-    series = excerpt(series, _START_SAMPLES)
-    guesses = first_states(series, c.n_states, c.n_restarts, c.seed)
-
-    def climb(parameters: ARParameters, step: EStep | None, n_iter: int) -> tuple[ARParameters, EStep]:
-        return list(iterate(series, parameters, scores, prior, n_iter, step))[-1]
-
-    n_first = min(_FIRST_RUN, c.n_iter)
-    n_more = min(_SHORT_RUN, c.n_iter - n_first)
-    first, *others = (climb(from_states(series, one, kind, prior), None, n_first) for one in guesses)
-    first = climb(*first, n_more)
-    if not others:
-        return first[0]
-    other = climb(*max(others, key=lambda end: objective(end, prior)), n_more)
-    n_changes = np.count_nonzero(np.diff(other[1].chain.states.argmax(axis=1)))
-    lasts = n_changes * WINDOW < len(series.x)
-    return clearly_best([first, other], prior, (-CLEAR_GAIN if lasts else CLEAR_GAIN) * len(series.x))[0]
-
-
-def find_lasting_states(
-    ys: list[npt.NDArray[Any]], n_states: int, n_latent: int, seed: int = 0, n_iter: int = 20
-) -> Float:
+def find_lasting_states(ys: list[npt.NDArray[Any]], n_states: int, n_latent: int, seed: int = 0) -> Float:
     """Return the states [T, K] of a short fit of a sticky model, concatenated over trials.
 
     It starts from the best of several clusterings except that of steps. Long recordings are fitted by an excerpt.
 
     ys        standardised trials [T, N]
     n_latent  principal components that the dynamics use
-    n_iter    largest number of iterations; they end when one gains less than _ROUGH_GAIN
     """
     with one_thread():
-        scores = ComponentScores.fitted(ys, n_latent)
-        series = ScoreSeries.prepare(ys, scores, lags=1)
-        prior = prior_for(series, lags=1)
-        few, before = excerpt(series, _START_SAMPLES), -np.inf
-        starts = (from_states(few, one, "sticky", prior) for one in first_states(few, n_states, 4, seed)[1:])
-        ends = [list(iterate(few, one, scores, prior, _FIRST_RUN))[-1] for one in starts]
-        best, reached = max(ends, key=lambda end: objective(end, prior))
-        for parameters, step in iterate(few, best, scores, prior, n_iter, reached):
-            found, now = parameters, step
-            if now.elbo - before < _ROUGH_GAIN * len(few.x):
-                break
-            before = now.elbo
-        if few is not series:
-            now = e_step(series, found, scores)
-    return now.chain.states
+        em = ArhmmEM.prepare(ys, ComponentScores.fitted(ys, n_latent), lags=1)
+        few = em.excerpt(_START_SAMPLES)
+        guesses = few.first_states(n_states, 4, seed)[1:]
+        best = max((few.run(few.from_states(one, "sticky"), _FIRST_RUN) for one in guesses), key=few.objective)
+        p, step = few.run(best[0], _LASTING_RUN, best[1], _LASTING_GAIN)
+        if few.series is not em.series:
+            step = e_step(em.series, p)
+    return step.chain.states

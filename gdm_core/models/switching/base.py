@@ -1,63 +1,60 @@
-"""Base of models that put every sample into one state."""
+"""Base of the models with one state per sample."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.errors import FitError
 from gdm_core.forecast import N_FOLDS, Sampler
 from gdm_core.maths.gaps import runs
 from gdm_core.maths.hmm import ChainPosterior
-from gdm_core.maths.threads import on_one_thread
-from gdm_core.models.base import Array, Progress, Status
-from gdm_core.models.climbing import Bounded, ClimbingModel
+from gdm_core.models.base import Array, Status
+from gdm_core.models.em import Bounded, EMModel, P
 from gdm_core.models.switching.dynamics import Dynamics
 from gdm_core.models.switching.transitions import Transitions
 
 
-class OfChain(Bounded, Protocol):
-    """A posterior of states, and of what else a model does not see."""
+class HasChain(Bounded, Protocol):
+    """A posterior that includes one of the states."""
 
     @property
     def chain(self) -> ChainPosterior: ...
 
 
-Posterior = TypeVar("Posterior", bound=OfChain)
+Posterior = TypeVar("Posterior", bound=HasChain)
 
-# A state has collapsed below both, in some direction: repeated values do that, and noise-free data stay above the second.
-_LEAST_OF_STEPS = 1e-6  # noise as a share of the variance of steps; the prior leaves more to fewer than 1,000 samples
-_LEAST_OF_NOISE = 1e-3  # as a share of the noise of all states
+# A state has collapsed if its noise is below both in some direction. Noise-free data stay above the second.
+_LEAST_OF_STEPS = 1e-6  # share of the variance of steps; with fewer than 1,000 samples the prior keeps noise above
+_LEAST_OF_NOISE = 1e-3  # share of the noise of all states
 
 
-class SwitchingModel(ClimbingModel[Posterior]):
+class SwitchingModel(EMModel[P, Posterior]):
     """A model with hard states, linear dynamics in each of them, and transitions between them."""
 
     @property
     @abstractmethod
     def _parameters(self) -> Any:
-        """What was learned; its `dynamics`, its `transitions` and where trials start are kept by `_keep_chain`."""
+        """The learned parameters."""
 
-    def _keep_chain(self, learned: Any, beside: dict[str, Any]) -> None:
-        """Make the model's what both kinds have in common, and the arrays `beside` it."""
-        dynamics, transitions = learned.dynamics, learned.transitions
-        kept = beside | {
-            "coefficients": dynamics.coefficients,
-            "covariance": dynamics.covariance,
-            "log_initial": transitions.log_initial,
-            "transition_bias": transitions.bias,
-            "transition_weights": transitions.weights,
+    def _keep_chain(self, p: Any, others: dict[str, Any]) -> None:
+        """Store the parameters that all switching models have, and the arrays `others`."""
+        arrays = others | {
+            "coefficients": p.dynamics.coefficients,
+            "covariance": p.dynamics.covariance,
+            "log_initial": p.transitions.log_initial,
+            "transition_bias": p.transitions.bias,
+            "transition_weights": p.transitions.weights,
+            "start_mean": p.start_mean,
+            "start_covariance": p.start_covariance,
         }
-        kept |= {"start_mean": learned.start_mean, "start_covariance": learned.start_covariance}
-        # In the layout that a file gives back: products of other layouts round differently.
-        self.params_ = {name: np.ascontiguousarray(value) for name, value in kept.items()}
+        # Contiguous, as files give them back: products of other layouts round differently.
+        self.params_ = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
 
     def _chain(self) -> tuple[Dynamics, Transitions, Any, Any]:
-        """What `_keep_chain` kept: dynamics, transitions, and mean and covariance of where trials start."""
+        """Return dynamics, transitions, and mean and covariance of a trial's first sample."""
         p: dict[str, Any] = self.params_
         transitions = (self.config.transitions, p["log_initial"], p["transition_bias"], p["transition_weights"])
         dynamics = Dynamics(p["coefficients"], p["covariance"])
@@ -89,10 +86,6 @@ class SwitchingModel(ClimbingModel[Posterior]):
             "if values are repeated or interpolated there, make them missing (NaN)"
         )
 
-    @abstractmethod
-    def _steps(self, ys: list[Array]) -> Iterator[Progress]:
-        """What `_fit` does, on whatever threads there are."""
-
     def _cross_fit(self, ys: list[Array], folds: list[npt.NDArray[np.int64]]) -> list[Sampler]:
         samplers: list[Sampler] = []
         for number in range(N_FOLDS):
@@ -105,16 +98,6 @@ class SwitchingModel(ClimbingModel[Posterior]):
                 return []
             samplers.append(model._paths_across_gaps)
         return samplers
-
-    def _fit(self, ys: list[Array]) -> Iterator[Progress]:
-        try:
-            yield from on_one_thread(self._steps(ys))
-        except (FitError, np.linalg.LinAlgError) as error:
-            if not self.params_:
-                raise FitError(
-                    f"No start could be found for this data ({error}). Try fewer states or latents."
-                ) from error
-            self._fail(str(error))
 
 
 def _smallest(covariances: npt.NDArray[np.float64], reference: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -17,8 +17,8 @@ from gdm_core.maths.emission import Observed
 from gdm_core.maths.pca import ComponentScores
 from gdm_core.maths.side_by_side import run_ups, steps_to
 from gdm_core.models.online import Arrays, Candidates, SampleReader
-from gdm_core.models.switching import arhmm_em
 from gdm_core.models.switching import laplace_em as slds
+from gdm_core.models.switching.arhmm_em import LONGEST_GAP, ARParameters, ScoreSeries, log_likelihoods
 from gdm_core.models.switching.dynamics import Dynamics
 from gdm_core.models.switching.transitions import Transitions
 
@@ -141,7 +141,7 @@ def _candidates(log_transfer: Float) -> Candidates:
 class ArhmmReader(SampleReader):
     """Remembers as many samples as the dynamics look back at, with gaps filled from the past."""
 
-    def __init__(self, parameters: arhmm_em.ARParameters, scores: ComponentScores, lags: int) -> None:
+    def __init__(self, parameters: ARParameters, scores: ComponentScores, lags: int) -> None:
         self._parameters, self._scores, self._lags = parameters, scores, lags
         self._factors = scores.factors
         mean, covariance = self._factors.filter_start()
@@ -159,10 +159,10 @@ class ArhmmReader(SampleReader):
         mean, covariance, filled = self._factors.filter_step(m["mean"][0], m["covariance"][0], y)
         unseen, nothing = int(m["unseen"][0, 0]), bool(np.isnan(y).all())
         past, last = m["past"], m["last"]
-        if unseen > arhmm_em.LONGEST_GAP and not nothing:
+        if unseen > LONGEST_GAP and not nothing:
             past = past[:0]
-        series = arhmm_em.ScoreSeries.prepare([np.concatenate([past, y[None]])], self._scores, self._lags)
-        seen = arhmm_em.log_likelihoods(series, self._parameters, self._scores)[0][-1]  # [K]
+        series = ScoreSeries.prepare([np.concatenate([past, y[None]])], self._scores, self._lags)
+        seen = log_likelihoods(series, self._parameters)[0][-1]  # [K]
         chain = self._parameters.transitions
         moves = chain.log_initial[None]
         if len(last):

@@ -11,6 +11,7 @@ Missing entries drop out of the emission. Trials lie end to end.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +19,15 @@ import numpy.typing as npt
 from gdm_core.maths import hmm
 from gdm_core.maths.emission import Emission, Observed, regress_emission
 from gdm_core.maths.gaussian import LOG_2PI, GaussianPath
-from gdm_core.models.climbing import Climb, settled
+from gdm_core.maths.pca import ComponentScores
+from gdm_core.models.em import EM, settle
+from gdm_core.models.switching.arhmm_em import ArhmmEM
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior
 from gdm_core.models.switching.transitions import Expected, Transitions
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
-ROUGH_GAIN = 1e-4  # nats per sample
 ROUNDING = 1e-12  # of a bound: smaller differences are the order of its sums
 
 
@@ -80,7 +82,7 @@ class Terms:
     path: float
 
     @classmethod
-    def of(cls, observed: Observed, p: SLDSParameters, x: GaussianPath, moves: Expected | None = None) -> Terms:
+    def prepare(cls, observed: Observed, p: SLDSParameters, x: GaussianPath, moves: Expected | None = None) -> Terms:
         """With the `moves` that the transitions expect, where they are known."""
         moves = p.transitions.expected(x.mean, x.variance) if moves is None else moves
         return cls(dynamics_table(x, p.dynamics, observed.starts), moves, path_terms(observed, p, x))
@@ -93,7 +95,7 @@ class Terms:
 
 def infer_states(observed: Observed, p: SLDSParameters, x: GaussianPath, terms: Terms | None = None) -> SLDSPosterior:
     """The best q(z) given q(x), and the bound; with the `terms` of x, where they are known."""
-    terms = Terms.of(observed, p, x) if terms is None else terms
+    terms = Terms.prepare(observed, p, x) if terms is None else terms
     chain = hmm.posterior(terms.table, p.transitions.log_initial, terms.moves.table, observed.starts)
     entropy = chain.log_likelihood - terms.under(chain, p, observed.starts)
     return SLDSPosterior(chain, x, entropy, chain.log_likelihood + terms.path)
@@ -167,7 +169,7 @@ def infer_path(observed: Observed, p: SLDSParameters, now: SLDSPosterior) -> tup
     least = now.elbo - ROUNDING * abs(now.elbo)  # where nothing is left to gain, rounding is not worth a search
     for share in (1.0, 0.5, 0.2, 0.05):
         x = target if share == 1.0 else now.x.towards(target, share)
-        terms = Terms.of(observed, p, x)
+        terms = Terms.prepare(observed, p, x)
         if terms.under(now.chain, p, observed.starts) + now.chain_entropy + terms.path >= least:
             return x, terms
     return now.x, None
@@ -184,15 +186,14 @@ def fit_dynamics(observed: Observed, now: SLDSPosterior, prior: DynamicsPrior) -
 def m_step(
     observed: Observed, p: SLDSParameters, now: SLDSPosterior, prior: DynamicsPrior
 ) -> tuple[SLDSParameters, Expected]:
-    """Every block of parameters raised in turn: two exact regressions, and a Newton step of the transitions. And what these
-    expect of the path as it is."""
+    """Raise every block of parameters in turn; return them, and the expected log-probabilities of their transitions."""
     transitions, moves = p.transitions.fitted(now.chain, observed.starts, now.x.mean, now.x.variance, steps=1)
     emission = regress_emission(observed, now.x.mean, now.x.variance)
     dynamics = fit_dynamics(observed, now, prior)
     return replace(p, emission=emission, dynamics=dynamics, transitions=transitions), moves
 
 
-# ---- loops ------------------------------------------------------------------------------------------------------
+# ---- inference and EM -------------------------------------------------------------------------------------------
 def first_posterior(observed: Observed, p: SLDSParameters) -> SLDSPosterior:
     """A start from the model itself: the path read off the observations, states by messages that know how far that
     reading is off."""
@@ -238,33 +239,36 @@ def _reading(observed: Observed, p: SLDSParameters) -> tuple[Float, Float]:
 
 
 def infer(observed: Observed, p: SLDSParameters, tolerance: float = 1e-5) -> SLDSPosterior:
-    """The posterior of given data under given parameters; ends when a round gains less than `tolerance` nats a sample."""
+    """Infer the posterior under given parameters, until a round gains less than `tolerance` nats per sample."""
 
-    def better(now: SLDSPosterior) -> SLDSPosterior:
+    def improve(now: SLDSPosterior) -> SLDSPosterior:
         return infer_states(observed, p, *infer_path(observed, p, now))
 
-    return settled(first_posterior(observed, p), better, tolerance * len(observed.y))
+    return settle(first_posterior(observed, p), improve, tolerance * len(observed.y))
 
 
-def iterate(
-    observed: Observed, p: SLDSParameters, prior: DynamicsPrior, n_iter: int, start: SLDSPosterior | None = None
-) -> Climb[SLDSParameters, SLDSPosterior]:
-    """Variational EM; the first item holds the parameters given."""
-    now = start if start is not None else first_posterior(observed, p)
-    yield p, now
-    for _ in range(n_iter):
-        now = replace(now, x=infer_path(observed, p, now)[0])
-        p, moves = m_step(observed, p, now, prior)
-        now = infer_states(observed, p, now.x, Terms.of(observed, p, now.x, moves))
-        yield p, now
+@dataclass(frozen=True)
+class LaplaceEM(EM[SLDSParameters, SLDSPosterior]):
+    """Variational EM."""
 
+    observed: Observed
+    prior: DynamicsPrior
+    scores: ArhmmEM  # of the principal-component scores, for starts
 
-def climbed(observed: Observed, p: SLDSParameters, prior: DynamicsPrior, n_iter: int) -> SLDSParameters:
-    """Where variational EM comes until an iteration gains less than ROUGH_GAIN: a start for more data than these."""
-    before, found = -np.inf, p
-    for found, now in iterate(observed, p, prior, n_iter):
-        objective = now.elbo + found.log_prior(prior)
-        if not objective - before >= ROUGH_GAIN * len(observed.y):
-            break
-        before = objective
-    return found
+    @classmethod
+    def prepare(cls, ys: list[npt.NDArray[Any]], n_latent: int) -> LaplaceEM:
+        scores = ArhmmEM.prepare(ys, ComponentScores.fitted(ys, n_latent), lags=1)
+        return cls(Observed.prepare(ys), scores.prior, scores)
+
+    @property
+    def n_samples(self) -> int:
+        return len(self.observed.y)
+
+    def infer_first(self, p: SLDSParameters) -> SLDSPosterior:
+        return first_posterior(self.observed, p)
+
+    def update(self, p: SLDSParameters, posterior: SLDSPosterior) -> tuple[SLDSParameters, SLDSPosterior]:
+        observed = self.observed
+        now = replace(posterior, x=infer_path(observed, p, posterior)[0])
+        p, moves = m_step(observed, p, now, self.prior)
+        return p, infer_states(observed, p, now.x, Terms.prepare(observed, p, now.x, moves))

@@ -2,58 +2,54 @@
 
     x_t ~ N(A_z x_{t-1} + b_z, Q_z)        y_t ~ N(C x_t + d, diag(R))
 
-Fitted by `gdm_core.models.switching.laplace_em`, started from an autoregressive HMM on principal-component scores, itself the best
-of several starts.
+Fitted by Laplace-EM, which starts from an autoregressive HMM on principal-component scores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.maths import hmm
 from gdm_core.maths.emission import Emission, Observed
-from gdm_core.maths.pca import ComponentScores
 from gdm_core.maths.threads import one_thread
-from gdm_core.models.base import Array, Progress
-from gdm_core.models.climbing import ClimbingConfig, in_fixed_order
+from gdm_core.models.base import Array
+from gdm_core.models.em import EMConfig
 from gdm_core.models.parameters import one_of, parameter, parameters_of
-from gdm_core.models.switching import arhmm_em as ar
 from gdm_core.models.switching import laplace_em as em
+from gdm_core.models.switching.arhmm_em import ARParameters
 from gdm_core.models.switching.base import SwitchingModel
-from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior
+from gdm_core.models.switching.dynamics import Dynamics
 from gdm_core.models.switching.filtering import SldsReader, filtered, roll
 from gdm_core.models.switching.transitions import Transitions
 
 _LONG_RUN = 10  # iterations of the chosen start
-_START_EXCERPT = 4_000  # samples that starts are compared on: an AR-HMM, which is all there is of its fit, takes more
-_EXCERPT = 8_000  # samples that a long recording is climbed on before all of them are looked at
-
+_START_EXCERPT = 4_000  # samples on which starts are compared
+_EXCERPT, _ROUGH_GAIN = 8_000, 1e-4  # samples, and nats per sample, of a first fit to part of a long recording
 
 Kind = Literal["sticky", "recurrent", "recurrent_only"]
 
 
 @dataclass(frozen=True)
-class SLDSConfig(ClimbingConfig):
-    """Every parameter of an `SLDS`."""
+class SLDSConfig(EMConfig):
+    """Parameters of an `SLDS`."""
 
     _: KW_ONLY
     transitions: Kind = parameter(
         "sticky",
-        "What the next state follows from: the state before ('sticky'), the path, too, or the path alone.",
+        "What the next state depends on: the state before ('sticky'), the path as well ('recurrent'), or the path alone.",
         one_of(Kind),
     )
 
 
-class SLDS(SwitchingModel[em.SLDSPosterior]):
+class SLDS(SwitchingModel[em.SLDSParameters, em.SLDSPosterior]):
     """SLDS with sticky, (sticky) recurrent or recurrent-only transitions."""
 
     family: ClassVar[str] = "slds"
-    tolerance: ClassVar[float] = 1e-4  # what comes after that gained a thousandth of a nat, and nothing on new tracks
+    tolerance: ClassVar[float] = 1e-4
     config_class: ClassVar[type] = SLDSConfig
     config: SLDSConfig
 
@@ -62,51 +58,39 @@ class SLDS(SwitchingModel[em.SLDSPosterior]):
         super().__init__(config)
 
     # ---- fitting ------------------------------------------------------------------------------------------------
-    def _steps(self, ys: list[Array]) -> Iterator[Progress]:
-        c = self.config
-        ys = in_fixed_order(ys)
-        observed = Observed.prepare(ys)
-        scores = ComponentScores.fitted(ys, c.n_latent)
-        series = ar.ScoreSeries.prepare(ys, scores, lags=1)
-        prior = ar.prior_for(series, lags=1)
-        previous = self._start_from()
-        if previous is not None:
-            parameters = previous._adapted(observed, prior, c)
-        else:
-            parameters = first_parameters(ys, scores, series, prior, c)
-            few = observed.excerpt(_EXCERPT)
-            if few is not observed:
-                parameters = em.climbed(few, parameters, prior, c.n_iter)
-        climb = em.iterate(observed, parameters, prior, c.n_iter)
-        yield from self._climb(climb, prior, len(observed.y), lambda found, _: self._keep(found))
+    def _algorithm(self, ys: list[Array], previous: Self | None) -> em.LaplaceEM:
+        return em.LaplaceEM.prepare(ys, self.config.n_latent)
 
-    def _adapted(self, observed: Observed, prior: DynamicsPrior, config: SLDSConfig) -> em.SLDSParameters:
-        """This model's parameters, or after a change of K or transitions those of its states split or merged."""
-        p = self._parameters
+    def _first_parameters(self, algorithm: em.LaplaceEM) -> tuple[em.SLDSParameters, None]:
+        c, scores = self.config, algorithm.scores
+        start = scores.excerpt(_START_EXCERPT).best_start(c.transitions, c)
+        p = from_autoregression(algorithm, scores.excerpt(_EXCERPT).run(start, min(_LONG_RUN, c.n_iter))[0])
+        few = algorithm.observed.excerpt(_EXCERPT)
+        if few is not algorithm.observed:
+            p = replace(algorithm, observed=few).run(p, c.n_iter, least_gain=_ROUGH_GAIN)[0]
+        return p, None
+
+    def _warm_parameters(self, algorithm: em.LaplaceEM, config: SLDSConfig) -> tuple[em.SLDSParameters, None]:
+        p, observed = self._parameters, algorithm.observed
         if config.n_states == self.config.n_states and config.transitions == self.config.transitions:
-            return p
+            return p, None
         now = em.infer(observed, p)
-        d = config.n_latent
         mean = now.x.mean
         inputs = np.concatenate([mean[:1], mean[:-1]])
         means = p.dynamics.means(np.concatenate([inputs, np.ones((len(mean), 1))], axis=1))
         errors = mean - (now.chain.states[:, :, None] * means).sum(axis=1)
         states = hmm.resized_states(now.chain.states, errors, config.n_states)
-        blank = Transitions.blank(config.transitions, config.n_states, d)
+        blank = Transitions.blank(config.transitions, config.n_states, config.n_latent)
         chain = hmm.ChainPosterior.independent(states, observed.starts, len(blank.bias))
-        dynamics = em.fit_dynamics(observed, em.SLDSPosterior(chain, now.x, 0.0, 0.0), prior)
+        dynamics = em.fit_dynamics(observed, replace(now, chain=chain), algorithm.prior)
         transitions = blank.fitted(chain, observed.starts, mean, now.x.variance, steps=8)[0]
-        return em.SLDSParameters(p.emission, dynamics, transitions, p.start_mean, p.start_covariance)
+        return replace(p, dynamics=dynamics, transitions=transitions), None
 
-    def _keep_states(self, ys: list[Array], states: npt.NDArray[np.float64]) -> None:
-        scores = ComponentScores.fitted(ys, self.config.n_latent)
-        series = ar.ScoreSeries.prepare(ys, scores, lags=1)
-        prior = ar.prior_for(series, lags=1)
-        start = ar.from_states(series, states, self.config.transitions, prior)
-        self._keep(from_autoregression(ys, scores, start))
+    def _parameters_from(self, algorithm: em.LaplaceEM, states: npt.NDArray[np.float64]) -> em.SLDSParameters:
+        return from_autoregression(algorithm, algorithm.scores.from_states(states, self.config.transitions))
 
     # ---- parameters as arrays -----------------------------------------------------------------------------------
-    def _keep(self, p: em.SLDSParameters) -> None:
+    def _keep(self, algorithm: em.LaplaceEM, p: em.SLDSParameters, posterior: em.SLDSPosterior | None = None) -> None:
         self._keep_chain(p, vars(p.emission))
 
     @property
@@ -147,18 +131,11 @@ class SLDS(SwitchingModel[em.SLDSPosterior]):
         return p.emission.sample(path, rng), np.eye(self.config.n_states, dtype=np.float32)[z], path.astype(np.float32)
 
 
-def first_parameters(
-    ys: list[Array], scores: ComponentScores, series: ar.ScoreSeries, prior: DynamicsPrior, c: SLDSConfig
-) -> em.SLDSParameters:
-    """From an autoregressive HMM with the same kind of transitions."""
-    start = ar.best_start(ar.excerpt(series, _START_EXCERPT), scores, prior, c.transitions, c)
-    fitted = list(ar.iterate(ar.excerpt(series, _EXCERPT), start, scores, prior, min(_LONG_RUN, c.n_iter)))[-1][0]
-    return from_autoregression(ys, scores, fitted)
-
-
-def from_autoregression(ys: list[Array], scores: ComponentScores, start: ar.ARParameters) -> em.SLDSParameters:
-    """The same dynamics, with the share of their noise that is observation noise moved to the emission."""
-    filled = np.concatenate([scores.factors.fill(y) for y in ys])
+def from_autoregression(algorithm: em.LaplaceEM, start: ARParameters) -> em.SLDSParameters:
+    """Return the same dynamics, with the share of their noise that is observation noise moved to the emission."""
+    scores, observed = algorithm.scores.series.scores, algorithm.observed
+    y = observed.y if observed.mask is None else np.where(observed.mask > 0, observed.y, np.nan)
+    filled = np.concatenate([scores.factors.fill(part) for part in np.split(y, np.flatnonzero(observed.starts)[1:])])
     residual = filled - scores.expand(scores.project(filled))
     n_channels, d = scores.basis.shape
     floor = 1e-4 if n_channels == d else 1e-6
