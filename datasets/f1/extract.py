@@ -66,12 +66,9 @@ def remarks_on_result(results: pd.DataFrame) -> list[str]:
     """What has to be known of the order: who was disqualified, or that nobody knows."""
     names = results["Abbreviation"].fillna("").astype(str).tolist() if "Abbreviation" in results else []
     if not any(_classified(results)):
-        return [
-            "The official classification could not be fetched: drivers stand in the order on the road, also those who may "
-            "have been disqualified since."
-        ]
+        return ["Official classification unavailable; order: on-track finishing order."]
     out = [name for name, said in zip(names, results["ClassifiedPosition"], strict=True) if str(said) == "D"]
-    return [f"Disqualified, and therefore last: {', '.join(out)}."] if out else []
+    return [f"Disqualified: {', '.join(out)}."] if out else []
 
 
 def _classified(results: pd.DataFrame) -> list[int]:
@@ -189,7 +186,7 @@ def corners_in_file(session: Session) -> tuple[Corner, ...]:
     if not path.is_file():
         return ()
     needs = "It needs the columns Number, X, Y and Angle, and may have Letter."
-    with refuse_damage(f"{path} is no table of corners", needs):
+    with refuse_damage(f"{path} is not a table of corners", needs):
         table = pd.read_csv(path)
         letters = table["Letter"].fillna("").tolist() if "Letter" in table else [""] * len(table)
         table = table[["Number", "X", "Y", "Angle"]].astype({"Number": int, "X": float, "Y": float, "Angle": float})

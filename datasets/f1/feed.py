@@ -147,7 +147,9 @@ def open_feed(folder: Path, progress: Callable[[float, str], None]) -> FeedLog:
     store = folder / "fastf1_http_cache.sqlite"
     if store.is_file() and not _is_sound(store):
         aside = move_aside(store)
-        log.notes.append(f"FastF1's store of downloads was damaged and has been moved to {aside.name}; it starts anew.")
+        log.notes.append(
+            f"FastF1's store of downloads was damaged and has been moved to {aside.name}; a new one is created."
+        )
     set_auth_method("password")  # the other method waits for a browser
     Cache.configure(cache_dir=str(folder))
     return log
@@ -288,9 +290,8 @@ def _with_corners(session: Session, key: int | None, log: FeedLog, offline: bool
         corners = extract.corners_in_file(session)
     if not corners:
         note = (
-            f"The corner service had no corners for {session.circuit}: there are no segments and no table of corners; time "
-            "is shown in equal stretches. Whoever runs this server can put them into "
-            f"{extract.corners_file(session).name} in the folder formula1 of its data folder, with columns Number, X, Y and Angle."
+            f"No corner data for {session.circuit}: no segments and no corner table. To add them, put "
+            f"{extract.corners_file(session).name} (columns Number, X, Y, Angle) into the folder formula1 of the data folder."
         )
         return replace(session, notes=(*session.notes, note))
     return replace(session, rotation=rotation, corners=corners)

@@ -111,14 +111,14 @@ def laps_where(
         kept &= (laps.tyre_age >= first) & (laps.tyre_age <= last)
         known = laps.tyre_age[np.isfinite(laps.tyre_age)]
         ages = [f"{known.min():.0f} to {known.max():.0f}"] if known.size else []
-        asked.append((f"on tyres {first} to {last} laps old", "ages", ages))
+        asked.append((f"on {first}- to {last}-lap-old tyres", "ages", ages))
     if part is not None:
         kept &= laps.part == (PARTS.index(part) + 1 if part in PARTS else -1)
         asked.append((f"in {part}", "parts", [PARTS[n - 1] for n in np.unique(laps.part[laps.part > 0])]))
     if quick:
         best = np.nanmin(laps.seconds) if laps.timed.any() else np.nan
         kept &= (laps.seconds <= QUICK * best) & ~laps.pit_in & ~laps.pit_out
-        asked.append(("within 107 % of the best", "", []))
+        asked.append(("within 107% of the best", "", []))
     if not kept.any():
         words = " ".join(words for words, *_ in asked)
         there = "; ".join(f"{what}: {', '.join(known) or 'none known'}" for _, what, known in asked if what)
@@ -247,8 +247,8 @@ WET = ("INTERMEDIATE", "WET")
 PEDALS = ("speed", "throttle", "brake", "gear")
 MOST_MISSING = 0.05  # of the samples of a channel: less is bridged
 HELD_UP = {
-    "red flag": "was stopped under a red flag; laps of it are no racing laps",
-    "rain": "saw rain; laps before, in and after it are not alike",
+    "red flag": "was stopped under a red flag; laps under it excluded",
+    "rain": "had rain; compare laps in the same conditions",
 }
 
 
@@ -271,24 +271,22 @@ def remarks_on_laps(session: Session, code: str, laps: Iterable[int]) -> tuple[s
     there = np.isin(table.number, numbers)
     said = []
     if not table.timed.any():
-        said.append(f"{code} set no time: states and telemetry are shown, and nothing is said of time.")
+        said.append(f"{code} set no time: lap times are not compared.")
     if gone := [str(n) for n in table.number[there & table.deleted]]:
         which = f"lap {gone[0]}" if len(gone) == 1 else f"laps {listed(gone)}"
-        said.append(f"Race control deleted {which} of {code}: shown here, and never the best lap.")
+        said.append(f"Race control deleted {which} of {code}: shown, but excluded from best laps.")
     wet = np.isin(table.compound, WET) & there
     if wet.any() and not wet[there].all():
         said.append(
-            f"{code} drove {wet.sum()} of these {there.sum()} laps on wet or intermediate tyres: choose one compound to compare "
-            "like with like."
+            f"{code} drove {wet.sum()} of these {there.sum()} laps on wet or intermediate tyres: compare one compound "
+            "at a time."
         )
     mine = np.isin(driver.lap, numbers)
     known = [name for name in PEDALS if name in driver.available_channels]
     if lacking := [name for name in PEDALS if name not in known]:
-        said.append(f"The car of {code} sent no {listed(lacking)}: the model sees the rest.")
+        said.append(f"No {listed(lacking)} data for {code}: the model uses the other channels.")
     for name in known if mine.any() else ():
         share = float(np.isnan(driver.channels[name][mine]).mean())
         if share > MOST_MISSING:
-            said.append(
-                f"The car of {code} sent no {name} for {share:.0%} of these laps: states there go by the other channels."
-            )
+            said.append(f"No {name} data for {code} in {share:.0%} of these laps: states there use the other channels.")
     return tuple(said)

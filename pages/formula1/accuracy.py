@@ -25,11 +25,11 @@ from pages.ui.plot import plot
 STATES = tuple(range(2, 11))
 SCORER = "gdm_core.analysis.metrics:state_accuracy"
 SCORES = {
-    "paper_accuracy": "The paper's state accuracy (10-NN)",
-    "majority_map_accuracy": "Names the segment, one a state",
+    "paper_accuracy": "10-NN accuracy (paper's metric)",
+    "majority_map_accuracy": "Segment accuracy (one segment per state)",
 }
 RSLDS = {"transitions": "recurrent"}
-UNTRAINED, CLUSTERS, MAJORITY = "untrained", "best clusters", "majority class"
+UNTRAINED, CLUSTERS, MAJORITY = "untrained", "best clustering", "majority class"
 
 Controls = dict[int, dict[str, dict[str, float]]]
 
@@ -70,14 +70,16 @@ def tab(view: View) -> None:
     """A button, then a curve that grows. The fits go on when the page is left."""
     race = race_of(view)
     if race.train.segment is None or race.test.segment is None:
-        shell.empty("No segments", "Without corners there is nothing to be accurate about. Choose another session.")
+        shell.empty(
+            "No segments", "Accuracy is measured against track segments, which need corners. Choose another session."
+        )
         return
     left, middle, right = st.columns([0.3, 0.3, 0.4], gap="medium", vertical_alignment="bottom")
     with left:
-        about = "Each number of states is fitted once from every seed."
+        about = "Each K is fitted once per seed."
         n_seeds = slide("Seeds", 1, 5, 3, key="seeds", help=about)
-    said = "Under the same protocol; takes longer."
-    both = switch("Beside recurrent SLDS", True, key="rslds", at=middle, help=said)
+    said = "Same protocol; takes longer."
+    both = switch("Add recurrent SLDS", True, key="rslds", at=middle, help=said)
     wanted = sweeps(view, n_seeds, both)
     keys = tuple(one.key for one in wanted.values())
     run: Fits | None = visitor_jobs().find(("accuracy", keys))
@@ -85,16 +87,16 @@ def tab(view: View) -> None:
     views = {} if run is None else run.poll()
     if run is None:
         begin = partial(start, wanted, keys)
-        refused = "The fits could not be started"
+        refused = "Fits could not be started"
         shell.begin_button(f"Fit {total} models", begin, refused, key="f1-sweep", at=right, type="primary")
     elif not all(found.finished for found in views.values()):
         right.button("Stop", key="f1-sweep-stop", on_click=visitor_jobs().end, args=("accuracy",))
     if run is None:
         shell.empty(
-            "How many states does the lap need?",
+            "Accuracy against K",
             f"Fits K = {STATES[0]} to {STATES[-1]} on {race.pick.train} and scores the states of {race.pick.test}: "
-            f"{live.estimate_wait(total * (0.5 + view.dataset.train.n_samples * 1e-4))}. It goes on when the page is left, and "
-            "finished fits are kept.",
+            f"{live.estimate_wait(total * (0.5 + view.dataset.train.n_samples * 1e-4))}. Runs continue when you leave "
+            "this page.",
         )
         return
     show_progress("accuracy-progress", run, all(found.finished for found in views.values()))
@@ -107,20 +109,20 @@ def _draw(view: View, wanted: Mapping[str, Sweep], views: Mapping[str, BulkView]
     ended = all(found.done == found.total for found in views.values())
     beaten, more = controls(view) if ended else ({}, live.Query())  # after the fits that were asked for
     _curves(records, n_seeds, beaten)
-    live.show_failure(view.fit, more, "What has to be beaten could not be worked out")
+    live.show_failure(view.fit, more, "Baselines could not be computed")
     if more.pending:
-        shell.quiet(f"What has to be beaten is known for {len(beaten)} of {len(STATES)} numbers of states.")
+        shell.quiet(f"Baselines computed for {len(beaten)} of {len(STATES)} values of K.")
     trouble = [record.message for found in records.values() for record in found if record.message]
     if trouble:
-        shell.quiet(f"{len(trouble)} fits did not work out: {trouble[0]}")
+        shell.quiet(f"{len(trouble)} of the fits failed: {trouble[0]}")
     for note in dict.fromkeys(note for found in views.values() for note in found.notes):
         shell.quiet(note)
     seconds = max((found.seconds for found in views.values()), default=0.0)
     spent = {name: sum(r.seconds for r in found if not r.message) for name, found in records.items()}
     shell.quiet(
-        f"{seconds:.0f} s so far; fits alone took "
+        f"{seconds:.0f} s; fitting took "
         + ", ".join(f"{took:.0f} s ({name})" for name, took in spent.items())
-        + ". Scores are of the driver whom the model has not seen."
+        + ". Scores are for the held-out driver."
     )
 
 
@@ -173,7 +175,7 @@ def _curves(records: Mapping[str, Sequence[Record]], n_seeds: int, beaten: Contr
         curves = {name: values for name, values in curves.items() if np.isfinite(values).any(axis=1).sum() > 1}
         with column, shell.panel(f"against-{score}", words):
             if not curves:
-                shell.quiet("The first fits are under way.")
+                shell.quiet("The first fits are running.")
                 continue
             known = np.any([np.isfinite(values).any(axis=1) for values in curves.values()], axis=0)
             lines = baseline_curves(beaten, score)
@@ -183,8 +185,8 @@ def _curves(records: Mapping[str, Sequence[Record]], n_seeds: int, beaten: Contr
                     np.array(STATES)[known],
                     {name: values[known] for name, values in (curves | lines).items()},
                     lines={} if guess is None else {MAJORITY: guess},
-                    caption="The line is the mean over seeds, the band one standard deviation, each dot one fit. To beat: the "
-                    "same model untrained, and the best of k-means and a Gaussian HMM on place and step, at as many states.",
+                    caption="Line: mean over seeds; band: one standard deviation; dots: single fits. Baselines: the same model "
+                    "untrained, and the better of k-means and a Gaussian HMM on position and steps, for each K.",
                 ),
                 key=f"against-{score}",
             )

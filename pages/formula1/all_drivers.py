@@ -31,7 +31,7 @@ def panel(view: View) -> None:
         table, percent, said = _with_states(view, race, session)
         times, shapes = ["Best lap", "Mean of clean laps"], dict.fromkeys(percent, "%.1f")
         table_with_csv(table, "all-drivers", view.stem, times=times, seconds=["Gap"], shapes=shapes)
-        shell.quiet(f"Clean laps: accurate by the feed, without pits and safety cars. {said}")
+        shell.quiet(f"Clean laps: timed accurately, without in-laps, out-laps and safety cars. {said}")
 
 
 def _with_states(view: View, race: Race, session: Session) -> tuple[pd.DataFrame, list[str], str]:
@@ -41,7 +41,7 @@ def _with_states(view: View, race: Race, session: Session) -> tuple[pd.DataFrame
         return table, [], ""
     asked = f"all drivers {result.key}"
     if asked not in memory:
-        label = f"Apply the model to {len(table)} drivers"
+        label = f"Apply the model to all {len(table)} drivers"
         st.button(label, key="f1-apply", on_click=memory.setdefault, args=(asked, True))
         return table, [], ""
     found = racing_laps(race, session.codes)
@@ -52,18 +52,18 @@ def _with_states(view: View, race: Race, session: Session) -> tuple[pd.DataFrame
     answer = view.query("all-drivers", drivers_along_lap, stations, race.circuit.n_bins // 5, *trials)
     failed = live.show_failure(view.fit, answer, "The model could not be applied to all drivers")
     if answer.value is None:
-        return table, [], "" if failed else f"The model is being applied to {len(found)} drivers."
+        return table, [], "" if failed else f"Applying the model to {len(found)} drivers."
     _, order = answer.about
     names = numbered(state_names.names(view)) if answer.fresh else names_of(len(order), None)
     table = with_states(table, [laps.code for laps in found], answer.value, order, names)
     said = (
-        f"States: % of the lap's distance over racing laps. Style: % of states that differ from {found[0].code}'s on the laps "
-        "that both drove, less what odd and even laps of one driver differ by."
+        f"States: % of the lap's distance over racing laps. Style: % of states that differ from {found[0].code}'s on "
+        "shared laps, corrected for lap-to-lap variation."
     )
     return (
         table,
         [*names, style_column(found[0].code)],
-        said if answer.fresh else f"{said} States are of the earlier fit.",
+        said if answer.fresh else f"{said} Showing the previous fit.",
     )
 
 

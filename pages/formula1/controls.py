@@ -25,11 +25,11 @@ from pages.ui.controls import one_of, several, span
 
 SOURCES = {"real": "Real sessions", "simulated": "Simulated"}
 WATCHED = {
-    "car": "What the car does",
-    "where": "Where it is",
+    "car": "Car telemetry",
+    "where": "Position",
     "both": "Both",
-    "paper": "The paper's setting (K = 8)",
-    "channels": "My choice",
+    "paper": "Paper's setting (K = 8)",
+    "channels": "Custom",
 }
 
 
@@ -62,11 +62,11 @@ def choose_one(
 def choose_place() -> Place:
     shell.section("Data")
     source = choose_one(
-        "Race",
+        "Data source",
         "source",
         SOURCES,
         "real" if formula1.stored_sessions() else "simulated",
-        "Simulated laps open at once and need no network. Real sessions come through FastF1 and are kept on disk.",
+        "Simulated laps need no network. Real sessions are fetched with FastF1 and stored on disk.",
         always=True,
         row=True,
         width="stretch",
@@ -102,12 +102,12 @@ def _real() -> Place:
         "event",
         {name: f"{name} · stored" if name in at_hand else name for name in names},
         names[0] if names else "",
-        "Events marked as stored open without a network." if here else None,
+        'Events marked "stored" work offline.' if here else None,
         among=f"{year}",
         always=True,
     )
     if not load.done:
-        st.caption("The calendar is being fetched; stored sessions can be chosen already.")
+        st.caption("Fetching the calendar; stored sessions are available now.")
     elif load.error is not None:
         title, text = loading.explain(load.error)
         if names:
@@ -116,9 +116,9 @@ def _real() -> Place:
             raise Waiting(f"The {year} calendar: {title.lower()}", load, ("calendar", year), text)
     left = len(events) - len(past)
     if left:
-        st.caption(f"{left} event{'s' * (left > 1)} of {year} lie{'s' * (left == 1)} in the future.")
+        st.caption(f"{left} event{'s' * (left > 1)} of {year} {'have' if left > 1 else 'has'} not taken place yet.")
     if not names and load.done:
-        raise Waiting(f"No events of {year}", advice="Nothing has been driven yet. Choose another year.")
+        raise Waiting(f"No events of {year}", advice="The season has not started. Choose another year.")
     if not names:
         raise Waiting(f"Fetching the {year} calendar", load, ("calendar", year))
     slots = next((found.sessions for found in past if found.name == event), ())
@@ -137,7 +137,7 @@ def _real() -> Place:
         always=True,
     )
     if not name:
-        raise Waiting("No session yet", advice=f"No session of {event} {year} has been driven yet.")
+        raise Waiting("No session yet", advice=f"No session of {event} {year} has taken place yet.")
     return Place(year=year, event=event, name=name)
 
 
@@ -166,7 +166,9 @@ def choose_drivers(place: Place, session: Session) -> Pick:
     there = [driver for driver in session.drivers if driver.has_position and len(driver.laps)]
     codes = [driver.code for driver in there]
     if not codes:
-        raise Waiting("No driver with positions", advice="Choose another session: the feed has no positions here.")
+        raise Waiting(
+            "No driver with positions", advice="The feed has no positions for this session. Choose another one."
+        )
     timed = not is_race(session)
     if timed:  # by their laps: the order of the result is that of a race
         codes.sort(key=weekend.ranked(session).index)
@@ -174,9 +176,8 @@ def choose_drivers(place: Place, session: Session) -> Pick:
     key = repr(place)
     usual = codes[min(1 if timed else FIFTH, len(codes) - 1)]
     sides = (
-        ("Fit on (train)", "train", codes[0], "Drivers are in the order of the result, as far as it is known. The model learns "
-         "from this one alone."),
-        ("Apply to (test)", "test", usual, "The fitted model is applied to this driver without learning anything new."),
+        ("Reference driver", "train", codes[0], "The model is fitted to this driver's laps. Drivers are in finishing order."),
+        ("Compare with", "test", usual, "The fitted model is applied to this driver without refitting."),
     )  # fmt: skip
     train, test = (
         choose_one(label, name, named, start, about, among=key, always=not place.simulated)
@@ -199,9 +200,8 @@ def _channels(session: Session, train: str, test: str) -> tuple[str, ...]:
         "watch",
         {name: words for name, words in WATCHED.items() if car or name not in ("car", "both")},
         "car" if car else "paper",
-        "What the car does: speed, pedals and gear, so that states are ways of driving. Where it is: X and Y. The paper's setting: "
-        "ten random mixtures of X and Y with a little noise and eight states of moves, so that states divide the track. Or choose "
-        "yourself.",
+        "Telemetry is speed, pedals and gear; position is X and Y. The paper's setting observes ten random mixtures of X and Y "
+        "and fits eight states.",
         tall=True,
     )
     if watched != "channels":
@@ -209,7 +209,7 @@ def _channels(session: Session, train: str, test: str) -> tuple[str, ...]:
     options = [*place, *car]
     chosen = several("Channels", options, options[:3], key="channels", placeholder="at least one")
     if not chosen:
-        st.caption("Without a channel there is nothing to see: X and Y are used.")
+        st.caption("No channel selected: X and Y are used.")
     return tuple(option for option in options if option in chosen) or place
 
 
@@ -218,8 +218,8 @@ def account_hint() -> str:
     if os.environ.get("F1_USERNAME") and os.environ.get("F1_PASSWORD"):
         return ""
     return (
-        "Some sessions ask for a free Formula 1 account: whoever runs this server can set F1_USERNAME and F1_PASSWORD in "
-        "its environment. Passwords are neither asked for here nor stored."
+        "Some sessions require a free Formula 1 account. Set F1_USERNAME and F1_PASSWORD in the server's environment "
+        "to use yours."
     )
 
 
@@ -227,16 +227,15 @@ def account_hint() -> str:
 LAP_KINDS = {
     "all": "All laps",
     "racing": "Racing laps only",
-    "range": "From lap to lap",
+    "range": "Lap range",
     "stint": "One stint",
     "compound": "One compound",
-    "age": "By age of the tyres",
+    "age": "Tyre age",
     "part": "Fast laps of qualifying",
     "quick": "Fast laps",
 }
 LAP_HELP = (
-    "Racing laps leave out lap 1, laps into and out of the pits, and safety-car laps. A stint is what is driven on one set of "
-    "tyres. Fast laps are those within 107 % of the driver's best, without those into and out of the pits."
+    "Racing laps exclude lap 1, in-laps, out-laps and safety-car laps. Fast laps are within 107% of the driver's best."
 )
 
 
@@ -259,11 +258,11 @@ def choose_laps(session: Session, train: str, test: str, among: str) -> str:
     )
     if kind == "range":
         last = max(2, *(int(laps.number.max()) for laps in tables))
-        first, end = span("Laps from, to", 1, last, (1, min(10, last)), key="laps", among=among)
+        first, end = span("Laps from / to", 1, last, (1, min(10, last)), key="laps", among=among)
         return f"{first}-{end}"
     if kind == "age":
         start = (1, min(10, oldest))
-        first, end = span("Laps on the tyres from, to", 1, oldest, start, key="tyres", among=among)
+        first, end = span("Tyre age from / to", 1, oldest, start, key="tyres", among=among)
         return f"age={first}-{end}"
     lists = {"stint": stints, "compound": compounds, "part": ["all", *parts]}
     if kind in lists:

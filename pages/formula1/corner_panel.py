@@ -42,13 +42,13 @@ def tab(view: View, here: DriverReading) -> None:
     place, looked = race.pick.place, race.pick.looked
     session = data.open_session(place)
     if len(session.corners) < 2:
-        shell.empty("No corners", f"The corner service had none for {session.circuit}. Load the session again later.")
+        shell.empty("No corners", f"No corner data for {session.circuit}. Load the session again later.")
         return
     codes = list(dict.fromkeys((race.train.code, race.test.code)))
     measure = one_of("Measure", WORDS, "minimum speed", key="corner", as_ids=True, row=True)
     found = [corners(place, code, looked) for code in codes]
     table = compared(found, measure)
-    shapes = {name: SHAPES.get(measure, "%.1f") for name in (*codes, "Difference", "± 95 %") if name in table}
+    shapes = {name: SHAPES.get(measure, "%.1f") for name in (*codes, "Difference", "95% CI ±") if name in table}
     for name, share in states_by_corner(view, here).items():
         table[name], shapes[name] = share, "%.0f %%"
     with shell.panel(
@@ -70,10 +70,8 @@ def tab(view: View, here: DriverReading) -> None:
         if len(codes) == 2:
             shell.quiet(said(found, measure))
         shell.quiet(
-            "A corner's stretch runs from half-way after the corner before to half-way to the next; entry and exit speed are those "
-            "at its ends. The braking point is metres before the corner; none where the driver does not brake for it. Samples are "
-            f"some {looked_step(here)} m apart: a braking point is as good as that. Shares of states are {here.laps.code}'s. "
-            "Choose a row to see the corner in the telemetry."
+            "Corner window: midpoint to midpoint between corners. Braking point: metres before the corner. "
+            f"Resolution ±{looked_step(here)} m. State proportions: {here.laps.code}. Select a row to zoom the telemetry."
         )
 
 
@@ -97,8 +95,8 @@ def compared(found: list[Corners], measure: str) -> pd.DataFrame:
         apart = differences(found[0], found[1], measure)
         columns |= {
             "Difference": apart.mean,
-            "± 95 %": SURE * apart.error,
-            "Beyond chance": ["yes" if sure else "" for sure in apart.sure(SURE_OF_MANY)],
+            "95% CI ±": SURE * apart.error,
+            "Significant": ["yes" if sure else "" for sure in apart.sure(SURE_OF_MANY)],
         }
     return pd.DataFrame(columns)
 
@@ -122,12 +120,14 @@ def said(found: list[Corners], measure: str) -> str:
     sure = [c for c in np.argsort(-np.abs(np.nan_to_num(apart.mean))) if apart.sure(SURE_OF_MANY)[c]]
     unit = MEASURED_IN[measure]
     if not sure:
-        return f"In no corner do {one.code} and {other.code} differ beyond chance ({SURE_OF_MANY:.0f} standard errors)."
+        return (
+            f"No corner differs significantly between {one.code} and {other.code} ({SURE_OF_MANY:.0f} standard errors)."
+        )
     listed = ", ".join(
         f"{one.names[c]} {apart.mean[c]:+.2f} ± {SURE * apart.error[c]:.2f} {unit}".rstrip() for c in sure[:4]
     )
     return (
-        f"{one.code} less {other.code}, beyond chance among so many corners in {len(sure)} of {len(one.names)}: {listed}. "
+        f"{one.code} − {other.code}, significant in {len(sure)} of {len(one.names)} corners: {listed}. "
         f"From {len(one.laps)} and {len(other.laps)} laps."
     )
 

@@ -112,7 +112,7 @@ class WhichLaps:
             "range": f"laps {span}",
             "stint": f"stint {self.value}",
             "compound": f"laps on {self.value.lower()} tyres",
-            "age": f"laps on tyres {span} laps old",
+            "age": f"laps on {span}-lap-old tyres",
             "quick": "fast laps",
             "part": f"fast laps of {'qualifying' if self.value == 'all' else self.value}",
         }
@@ -464,9 +464,9 @@ def read(view: View, laps: Laps, name: str, now: live.FitState | None = None) ->
     earlier: DriverReading | None = view.fit.memory.get(f"driver {name}")
     if earlier is not None and earlier.laps.trials.fingerprint == laps.trials.fingerprint:
         return replace(earlier, state="stale")
-    title, note = f"{laps.code} comes in a moment", "The fitted model is applied, nothing is learned anew."
+    title, note = f"Applying the model to {laps.code}", "The fitted model is applied to this driver without refitting."
     if failed:
-        title, note = f"{laps.code} could not be read", "Try again asks once more."
+        title, note = f"{laps.code} could not be read", "Press Try again."
     return Undecoded(trial=trial, state=now.status, title=title, note=note)
 
 

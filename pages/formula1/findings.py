@@ -39,9 +39,9 @@ def driving(circuit: Circuit, laps: Laps, states: Sequence[Driving]) -> str:
         return ""
     parts, places = [], _places(circuit, laps)
     for words, where, activity, of_state in (
-        ("brakes", "into", "braking", [one.brake >= BRAKING for one in states]),
-        ("turns", "at", "cornering", [one.cornering >= MOSTLY for one in states]),
-        ("pushes flat out", "on", "full throttle", [one.full >= MOSTLY for one in states]),
+        ("braking", "into", "braking", [one.brake >= BRAKING for one in states]),
+        ("cornering", "at", "cornering", [one.cornering >= MOSTLY for one in states]),
+        ("full throttle on straights", "on", "full throttle", [one.full >= MOSTLY for one in states]),
     ):
         mine = done == ACTIVITIES.index(activity)
         said = f"{words} {mine.sum() / (done >= 0).sum():.0%} of the time"
@@ -53,9 +53,9 @@ def driving(circuit: Circuit, laps: Laps, states: Sequence[Driving]) -> str:
             )
         if states:
             named = [f"S{k + 1}" for k, so in enumerate(of_state) if so]
-            said += f" ({', '.join(named)})" if named else " (no state of its own)"
+            said += f" ({', '.join(named)})" if named else " (no separate state)"
         parts.append(said)
-    return f"{laps.code} {'; '.join(parts)}."
+    return f"{laps.code}: {'; '.join(parts)}."
 
 
 def _places(circuit: Circuit, laps: Laps) -> dict[str, tuple[list[str], npt.NDArray[np.int64]]]:

@@ -39,12 +39,9 @@ from pages.ui.controls import one_of
 from pages.ui.plot import plot
 
 NOBODY = "nobody"
-SIDES = {"a": "Driver", "b": "against", "c": "and", "d": "and also"}
+SIDES = {"a": "Driver", "b": "Second driver", "c": "Third driver", "d": "Fourth driver"}
 PAIRED = {"tyre age": "Tyre age", "lap number": "Lap number"}
-HOW_PAIRED = (
-    "Tyre age: laps on tyres of the same compound and age, less what fuel and track change in between. Lap number: laps of "
-    "the same number, whatever the tyres."
-)
+HOW_PAIRED = "Tyre age: same compound and age, corrected for fuel and track evolution. Lap number: same lap, any tyres."
 
 
 def pick_driver(view: View, session: Session, side: str) -> str:
@@ -77,7 +74,9 @@ def tab(view: View) -> None:
             picked.append(pick_driver(view, session, side))
     codes = (picked[0], picked[1])
     if codes[0] == codes[1]:
-        shell.empty("One driver", "Choose another driver to compare with. Two laps of one driver: Telemetry.")
+        shell.empty(
+            "One driver", "Choose another driver under Compare with. To compare two laps of one driver, open Telemetry."
+        )
         return
     drivers = [chosen(view, side, code)[1] for side, code in zip("ab", codes, strict=True)]
     names = numbered(state_names.names(view))
@@ -94,7 +93,7 @@ def tab(view: View) -> None:
             offered, among = {"all": "All stints"} | stints, f"{race.pick.place}-{codes[0]}"
             stint = one_of(f"Stint of {codes[0]}", offered, key="stint", as_ids=True, among=among)
         with right:
-            kind = one_of("Time won by", time_gained.KINDS, "segment", key="won-by", as_ids=True, row=True)
+            kind = one_of("Delta by", time_gained.KINDS, "segment", key="won-by", as_ids=True, row=True)
         number = int(stint) if stint.isdigit() else 0
         found = time_gained.between(race.pick.place, codes, looked, by, number)
         if found is None:
@@ -117,7 +116,7 @@ def beside(view: View) -> None:
     codes = (race.train.code, race.test.code)
     if codes[0] == codes[1]:
         return
-    with shell.panel("won", f"Time won along the lap: {codes[0]} against {codes[1]}"):
+    with shell.panel("won", f"Delta by segment: {codes[0]} vs {codes[1]}"):
         session = data.open_session(race.pick.place)
         looks = teams.looks(session, codes)
         if is_race(session):
@@ -127,17 +126,17 @@ def beside(view: View) -> None:
                 return
             gain, kind, (whole, error) = found.gains[found.kind], found.kind, found.won.whole
             said = (
-                f"Over the lap: {codes[0]} {whole:+.2f} ± {SURE * error:.2f} s. {len(found.won.pairs)} pairs of laps."
+                f"Over the lap: {codes[0]} {whole:+.2f} ± {SURE * error:.2f} s. {len(found.won.pairs)} clean-lap pairs."
             )
         else:
             best = weekend.between_best(race.pick.place, codes)
             if best is None:
-                shell.quiet(f"{codes[0]} or {codes[1]} has no lap with official times and speeds to compare.")
+                shell.quiet(f"{codes[0]} or {codes[1]} has no lap with official times and speeds.")
                 return
             gain, kind = best, "minisector"
             said = (
-                f"The best lap of each in the session: {codes[0]} {best.mean.sum():+.3f} s over the lap. One lap of each says "
-                "nothing of chance between laps; lines are what the clocks leave open."
+                f"Best laps: {codes[0]} {best.mean.sum():+.3f} s over the lap. One lap each: "
+                "lap-to-lap variation is unknown; error bars are timing uncertainty."
             )
         drawn = partial(bars, codes, gain, kind, looks)
         plot(view.state.memoize("won-beside", drawn, of=(gain,)), key="won", still=True)
@@ -152,16 +151,16 @@ def exported(view: View, drivers: Sequence[DriverReading], names: Sequence[str])
         return {}
     codes, gains = found.codes, time_gained.gains_of(view, found, drivers, names)
     looks = teams.looks(data.open_session(race.pick.place), codes)
-    by_part = {f"Time won by {kind}": partial(bars, codes, gain, kind, looks) for kind, gain in gains.items()}
-    return {"Time won on the map": lambda: gain_map(race.circuit, codes, gains["minisector"], looks)} | by_part
+    by_part = {f"Delta by {kind}": partial(bars, codes, gain, kind, looks) for kind, gain in gains.items()}
+    return {"Delta on the map": lambda: gain_map(race.circuit, codes, gains["minisector"], looks)} | by_part
 
 
 def _too_few(by: str, codes: tuple[str, str]) -> str:
     return (
-        f"{codes[0]} and {codes[1]} have fewer than {FEWEST_LAPS} undisturbed laps "
-        + ("on tyres of the same compound and age, or the feed does not know the tyres; pair laps by number instead, or "
-           if by == "tyre age" else "of the same number with official times; ")
-        + "choose more laps or another stint."
+        f"{codes[0]} and {codes[1]} have fewer than {FEWEST_LAPS} clean laps "
+        + ("on tyres of the same compound and age. Pair laps by lap number, or "
+           if by == "tyre age" else "with the same number and official times. ")
+        + ("choose" if by == "tyre age" else "Choose") + " more laps or another stint."
     )  # fmt: skip
 
 
@@ -191,16 +190,15 @@ def _strength(gain: Gain) -> npt.NDArray[np.float64]:
 def _said(codes: tuple[str, str], gain: Gain) -> list[str]:
     """[P] what a hover says."""
     return [
-        f"{plain(name)}<br>{codes[0]} {mean:+.3f} ± {SURE * error:.3f} s a lap"
-        + ("" if sure else "<br>within what chance gives")
+        f"{plain(name)}<br>{codes[0]} {mean:+.3f} ± {SURE * error:.3f} s/lap" + ("" if sure else "<br>not significant")
         for name, mean, error, sure in zip(gain.names, gain.mean, gain.error, gain.sure, strict=True)
     ]
 
 
 def key(codes: tuple[str, str]) -> str:
     return (
-        f"In the team's colour whoever wins time there: {codes[0]} solid, {codes[1]} dashed; grey: within what chance gives among "
-        f"so many ({SURE_OF_MANY:.0f} standard errors)."
+        f"Colour: faster driver ({codes[0]} solid, {codes[1]} dashed); grey: not significant "
+        f"({SURE_OF_MANY:.0f} standard errors)."
     )
 
 
@@ -224,7 +222,7 @@ def gain_map(circuit: Circuit, codes: tuple[str, str], gain: Gain, looks: Sequen
         for name, x, y, _, angle in circuit.corners
     ]  # fmt: skip
     alt = (
-        f"Map of {circuit.title} by who wins time, {codes[0]} or {codes[1]}, in {len(gain.names)} stretches: "
+        f"Map of {circuit.title} coloured by the faster driver, {codes[0]} or {codes[1]}, in {len(gain.names)} stretches: "
         f"{_count(gain, codes)}."
     )
     place: Dict = {"annotations": marks, "margin": {"l": 30, "r": 30, "t": 24, "b": 24}}
@@ -236,9 +234,9 @@ def bars(codes: tuple[str, str], gain: Gain, what: str, looks: Sequence[LineStyl
     places = list(range(len(gain.names)))
     reach = 1.08 * float((np.abs(gain.mean) + SURE * gain.error).max(initial=0.01))
     sides = [
-        note(f"◂ {codes[1]} wins", 0, 1, xref="paper", yref="paper", xanchor="left", yanchor="bottom",
+        note(f"◂ {codes[1]} faster", 0, 1, xref="paper", yref="paper", xanchor="left", yanchor="bottom",
              font={"size": 12, "color": looks[1].colour}),
-        note(f"{codes[0]} wins ▸", 1, 1, xref="paper", yref="paper", xanchor="right", yanchor="bottom",
+        note(f"{codes[0]} faster ▸", 1, 1, xref="paper", yref="paper", xanchor="right", yanchor="bottom",
              font={"size": 12, "color": looks[0].colour}),
     ]  # fmt: skip
     hatched = {"shape": ["/" if winner == 1 else "" for winner in who(gain)], "fillmode": "overlay", "size": 5}
@@ -250,22 +248,15 @@ def bars(codes: tuple[str, str], gain: Gain, what: str, looks: Sequence[LineStyl
     }  # fmt: skip
     rows: Dict = {"tickvals": places, "ticktext": [plain(cut_to(name, 22)) for name in gain.names]}
     axes: Dict = {
-        "xaxis": axis(
-            "s a lap", fixedrange=True, zeroline=True, zerolinecolor="$line", range=[-reach, reach], nticks=5
-        ),
+        "xaxis": axis("s/lap", fixedrange=True, zeroline=True, zerolinecolor="$line", range=[-reach, reach], nticks=5),
         "yaxis": axis(**rows, showgrid=False, fixedrange=True, range=[len(places) - 0.4, -0.6]),
     }
-    caption = (
-        f"Seconds a lap that one wins on the other in each {what}, in the order of the lap. {codes[1]} is hatched; grey "
-        "is within what chance gives; lines are 95 % of what laps and clocks leave open."
-    )
-    alt = f"Seconds a lap that {codes[0]} wins on {codes[1]} in each {what}: {_count(gain, codes)}."
+    caption = f"Delta per {what} (s/lap), in lap order. {codes[1]} is hatched; grey: not significant; lines: 95% CI."
+    alt = f"Seconds per lap that {codes[0]} gains on {codes[1]} in each {what}: {_count(gain, codes)}."
     place: Dict = {"annotations": sides, "margin": {"l": 8, "r": 10, "t": 22, "b": 8}}
     return figure([drawn], caption, alt, 74 + 19 * len(places), **axes, **place)
 
 
 def _count(gain: Gain, codes: tuple[str, str]) -> str:
     first, second = int((gain.sure & (gain.mean > 0)).sum()), int((gain.sure & (gain.mean < 0)).sum())
-    return (
-        f"{codes[0]} wins in {first} of {len(gain.names)}, {codes[1]} in {second}, the rest is within what chance gives"
-    )
+    return f"{codes[0]} faster in {first} of {len(gain.names)}, {codes[1]} in {second}, the rest not significant"

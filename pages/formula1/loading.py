@@ -20,26 +20,26 @@ CALENDAR_DEADLINE_S = 20.0
 
 # Of a load that went wrong: how that is called, and the way on.
 SAID = {
-    Reason.NO_NETWORK: ("No network", "This is not stored here, and the network cannot be reached."),
-    Reason.DEADLINE: ("That took too long", "The service may be slow at the moment. Try again later."),
+    Reason.NO_NETWORK: ("No network", "This session is not stored, and the network cannot be reached."),
+    Reason.DEADLINE: ("Loading timed out", "The service may be slow. Try again later."),
     Reason.ACCOUNT: (
-        "The timing service wants a Formula 1 account",
-        "Set F1_USERNAME and F1_PASSWORD in the environment of the server and start it again. This page "
-        "neither asks for a password nor stores one.",
+        "A Formula 1 account is required",
+        "Set F1_USERNAME and F1_PASSWORD in the server's environment and restart it. This page "
+        "never asks for a password.",
     ),
-    Reason.RATE_LIMIT: ("Too many requests", "Wait a while before the next try."),
+    Reason.RATE_LIMIT: ("Too many requests", "Wait a few minutes, then try again."),
     Reason.NOT_FOUND: ("Not found", "Choose another event or session."),
-    Reason.NOT_YET: ("Not driven yet", "Choose a session of the past."),
-    Reason.NO_LAPS: ("No laps", "Choose another session: this one has no laps that could be drawn."),
-    Reason.NO_POSITION: ("No positions", "Choose another session: the feed has no positions for this one."),
+    Reason.NOT_YET: ("Not driven yet", "Choose a past session."),
+    Reason.NO_LAPS: ("No laps", "This session has no laps to draw. Choose another one."),
+    Reason.NO_POSITION: ("No positions", "The feed has no positions for this session. Choose another one."),
     Reason.NO_CORNERS: (
         "No corners",
         "Try again later: the session opens without segments until the corners are known.",
     ),
-    Reason.CANCELLED: ("Cancelled", "Press Try again to load it after all."),
+    Reason.CANCELLED: ("Cancelled", "Press Try again to load it."),
     Reason.STORAGE: (
-        "The data folder takes nothing",
-        "Sessions that are stored already still open, and so do simulated laps.",
+        "The data folder is not writable",
+        "Stored sessions and simulated laps still work.",
     ),
     Reason.CRASHED: ("The loader stopped", "Try again. If it happens again, clear the FastF1 downloads."),
 }
@@ -47,7 +47,7 @@ UNASKED = (Reason.NO_NETWORK, Reason.DEADLINE, Reason.RATE_LIMIT)  # what is sto
 
 
 def _crashed(error: Exception) -> FeedError:
-    return FeedError(Reason.CRASHED, "Loading stopped unexpectedly. The server's log says why.")
+    return FeedError(Reason.CRASHED, "Loading stopped unexpectedly. See the server's log.")
 
 
 _loads = Jobs(MAX_KEPT)
@@ -108,4 +108,4 @@ def explain(error: GdmError) -> tuple[str, str]:
     title, way_on = SAID[reason]
     said = [] if reason is Reason.NO_NETWORK else [str(error)]
     stored = reason in UNASKED and formula1.stored_sessions()
-    return title, " ".join([*said, way_on, *(["What is marked as stored opens."] if stored else [])])
+    return title, " ".join([*said, way_on, *(['Sessions marked "stored" work offline.'] if stored else [])])

@@ -28,8 +28,8 @@ from pages.ui import model_controls, settings, shell
 from pages.ui.theme import ASSETS
 
 MODELS = ("gdm", "gdm-rnn", "slds-sticky", "rslds-sticky", "rslds-ro", "arhmm-sticky")
-FEED = "Formula 1 data through FastF1; unofficial and not associated with Formula 1."
-SIMULATED = "Simulated laps by invented drivers; circuits are approximate."
+FEED = "Formula 1 data from FastF1; unofficial, not associated with Formula 1."
+SIMULATED = "Simulated laps; circuits are approximate."
 
 st.html(ASSETS / "formula1.css")
 page = shell.frame("formula1", card_share=0.36)
@@ -42,8 +42,7 @@ def waiting(wait: controls.Waiting) -> NoReturn:
         if wait.ask:
             shell.empty(
                 wait.title,
-                "This session is not on this server yet. Fetching it takes from ten seconds to a minute, once; then it opens "
-                "at once, for everybody here.",
+                "This session is not stored on this server yet. Fetching it takes 10 to 60 s, once.",
             )
             st.button(
                 "Load this session", type="primary", key="f1-load", icon=":material/download:",
@@ -55,7 +54,7 @@ def waiting(wait: controls.Waiting) -> NoReturn:
             title, text = loading.explain(load.error)
             shell.error(title, wait.advice or text, retry="f1-retry", again=partial(loading.again, *wait.key))
         else:
-            shell.empty(wait.title, "A first load takes some ten seconds; after that the session opens at once.")
+            shell.empty(wait.title, "The first load takes about 10 s; after that the session opens instantly.")
             background.show_progress("f1-loading", load, done=False)
             if wait.key[0] == "session":
                 st.button("Cancel", key="f1-cancel", on_click=load.cancel, icon=":material/close:")
@@ -63,7 +62,7 @@ def waiting(wait: controls.Waiting) -> NoReturn:
         simulated = ("source", "simulated")
         st.button("Open the simulated race", key="f1-simulated", on_click=settings.change, args=simulated)
         for number, (what, other) in enumerate(loading.others_under_way(*wait.key)):
-            shell.quiet(f"Also being loaded: {what}.")
+            shell.quiet(f"Also loading: {what}.")
             st.button(f"Cancel {what}", key=f"f1-cancel-{number}", on_click=other.cancel, icon=":material/close:")
     with page.card:
         hint = controls.account_hint()
@@ -111,15 +110,15 @@ with page.picture:
 with page.picture, st.container(key="formula1-remarks"):
     if session.simulated:
         st.html(
-            '<p class="gdm-quiet"><b>Simulated race</b>: invented drivers on an approximate layout. '
-            "Choose <b>Real sessions</b> at the left for real ones.</p>"
+            '<p class="gdm-quiet"><b>Simulated race</b> on an approximate layout. '
+            "Choose <b>Real sessions</b> on the left for recorded ones.</p>"
         )
     about_laps = [said for laps in {pick.train: fitted.source.train, pick.test: fitted.source.test}.values()
                   for said in remarks_on_laps(session, laps.code, laps.lap.tolist())]  # fmt: skip
     for remark in () if session.simulated else (*session.notes, *remarks_on_session(session), *about_laps):
         shell.quiet(remark)
     if not fitted.source.circuit.segments and not any("no corners" in remark for remark in session.notes):
-        shell.quiet("The corner service had no corners for this circuit, so there are no segments and no state scores.")
+        shell.quiet("No corner data for this circuit: no segments and no state scores.")
 stands = data.standing(view)
 stands = replace(stands, naming=state_names.naming(stands))
 called = () if stands.naming is None else stands.naming.names

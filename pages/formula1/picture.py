@@ -39,10 +39,10 @@ def choose_options(train: str, test: str) -> MapOptions:
     """The line of controls above the map."""
     which = one_of(
         "Driver",
-        {"train": f"{train}, fitted", "test": f"{test}, applied"},
+        {"train": f"{train} (training)", "test": f"{test} (held-out)"},
         key="who",
         as_ids=True,
-        help="The model learns from the first driver; the second it has never seen.",
+        help="The model is fitted to the first driver and applied to the second.",
         among=f"{train}-{test}",
         row=True,
         width="content",
@@ -54,27 +54,27 @@ def choose_options(train: str, test: str) -> MapOptions:
         row=True,
         key="drawn",
         label_visibility="collapsed",
-        help="Every sample of the chosen laps, or their mean at each place of the lap.",
+        help="All samples of the selected laps, or their mean at each distance.",
     )
     with st.popover("Labels", icon=":material/label:"):
-        on = switch("States beside each segment", True, key="badges")
+        on = switch("Label segments with states", True, key="badges")
         every = switch(
             "All states of a segment",
             False,
             key="badge-all",
-            help="As in the paper's figure; else the strongest alone.",
+            help="As in the paper's figure; otherwise only the strongest.",
         )
         weight = slide(
-            "A state counts where it has more than (%)", 1, 50, 1, key="badge-weight", live=True,
-            help="The paper counts a state in a sample where its share is above 1 %.",
+            "Minimum weight of a state (%)", 1, 50, 1, key="badge-weight", live=True,
+            help="The paper uses 1%.",
         )  # fmt: skip
         presence = slide(
-            "Main states: in more than (% of samples)", 5, 95, 20, 5, key="badge-presence", live=True,
-            help="The paper's main figure: 20 %.",
+            "Main states: minimum presence (% of samples)", 5, 95, 20, 5, key="badge-presence", live=True,
+            help="The paper's main figure uses 20%.",
         )  # fmt: skip
         grey = switch(
             "Complementary states in grey", False, key="badge-grey",
-            help="Also those that are present less often, down to 5 % of samples (the paper's appendix).",
+            help="States present in 5% of samples or more (the paper's appendix).",
         )  # fmt: skip
     return MapOptions(which, drawn == "mean", on, circuit_map.MOST if every else 1, weight / 100, presence / 100, grey)
 
@@ -170,7 +170,7 @@ def track_map(circuit: Circuit, here: DriverReading, options: MapOptions, names:
         marks = circuit_map.badges(circuit, parts, all_of_them=options.complementary, most=options.most)
     what = f"{laps.code}, {laps.n_laps} lap{'s' * (laps.n_laps > 1)}"
     if options.averaged:
-        what, laps, states = f"{what}, averaged", _averaged(circuit, laps), here.average(circuit)[_around(circuit)]
+        what, laps, states = f"{what}, average", _averaged(circuit, laps), here.average(circuit)[_around(circuit)]
     caption = map_caption(options, circuit, marks)
     return circuit_map.circuit_map(circuit, laps, states, badges=marks, title=what, caption=caption, names=names)
 
@@ -186,21 +186,21 @@ def _averaged(circuit: Circuit, laps: Laps) -> Laps:
 
 
 def map_caption(options: MapOptions, circuit: Circuit, marks: Sequence[circuit_map.Badge]) -> str:
-    what = "The mean state at each place of the lap" if options.averaged else "Each dot is one sample"
-    what += ", in the mixed colour of its states; faint ones are undecided."
+    what = "Mean state at each distance" if options.averaged else "One dot per sample"
+    what += ", coloured by its mix of states. Paler = less certain."
     if not marks:
         return what
-    rest = "; the rest in grey" if options.complementary else ""
+    rest = "; others in grey" if options.complementary else ""
     left_out = circuit_map.without_room(circuit, marks)
     lacking = [f"{', '.join(names)} below {wider} px" for names, wider in
                zip(left_out.values(), [*list(left_out)[1:], "any"], strict=True) if names]  # fmt: skip
     said = (
-        "Beside each segment, where there is room, its strongest state; point at it for the others."
+        "Labels: strongest state per segment; hover for the others."
         if options.most == 1
-        else f"Where there is room, beside each segment its states (weight above {options.weight:.0%} in more than "
-        f"{options.presence:.0%} of samples), most present first, larger where they weigh more{rest}."
+        else f"Labels: states with weight above {options.weight:.0%} in over "
+        f"{options.presence:.0%} of a segment's samples, by presence, sized by weight{rest}."
     )
-    return f"{what} {said}" + (f" No room for {'; '.join(lacking)} of width." if lacking else "")
+    return f"{what} {said}" + (f" No label for {'; '.join(lacking)} wide." if lacking else "")
 
 
 def strips(
@@ -210,12 +210,12 @@ def strips(
     known = {driver.laps.code: driver.average(circuit) for driver in drivers}
     nothing = np.full_like(next(iter(known.values())), np.nan)
     rows = {code: known.get(code, nothing) for code in dict.fromkeys(codes)}
-    said = "The average lap of each driver from line to line; T1, T2, … are corners. Point at it: the map follows."
+    said = "Average lap of each driver; T1, T2, … are corners."
     return figures.state_strips(rows, **circuit.axis, names=names, caption=said)
 
 
 def shares(circuit: Circuit, here: DriverReading, names: Sequence[str] = ()) -> Figure:
     """Stacked mean shares along the lap."""
-    mean, said = here.average(circuit), f"{here.laps.code}: the mean share of each state at every place of the lap."
+    mean, said = here.average(circuit), f"{here.laps.code}: mean proportion of each state along the lap."
     labels = names_of(mean.shape[1], None)
     return figures.proportions(mean, **circuit.axis, names=names, labels=labels, height=150, caption=said)

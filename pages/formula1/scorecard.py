@@ -20,25 +20,24 @@ from pages.ui.card import Score
 from pages.ui.model_controls import Choice
 
 TESTED = "other driver"
-PAPER = "The paper's state accuracy"
-NAMES = "Names the segment"
-SAYS = "Says what the car does"
+PAPER = "10-NN accuracy (paper's metric)"
+NAMES = "Segment accuracy"
+SAYS = "Activity accuracy"
 _CAUTION = (
-    "The paper's measure reads soft shares, which can pass on where the car is: even an untrained model scores high. To "
-    "name the segment, each state standing for one, is the stricter test."
+    "10-NN accuracy can be high even for an untrained model, because soft states encode position. "
+    "Segment accuracy is stricter."
 )
 _PAPER_HELP = (
-    "The paper's measure: from the states of a moment alone, its ten nearest neighbours in the fitted driver's laps say "
-    "between which corners the car is. Measured on the other driver. It reads soft shares, so blends carry information."
+    "Predicts the track segment from the soft states by ten nearest neighbours in the reference driver's laps. "
+    "Measured on the held-out driver."
 )
 _SAYS_HELP = (
-    "Each state stands for what the fitted driver does most in it: braking, cornering, full or part throttle, as pedals and track "
-    "say. How often that is what the other driver does. The states were never told of it; a forest and three cuts at thresholds "
-    "were, on the same channels, and show what there is to be known."
+    "Each state is assigned the reference driver's most frequent activity in it (braking, cornering, full or part throttle), "
+    "and scored on the other driver. Supervised classifiers on the same channels show the attainable accuracy."
 )
 _VOTE_HELP = (
-    "Each state stands for the one segment, from a corner to the next, where the fitted driver has it most: how often that "
-    "is where the other driver is. A state is no corner: it stands in several, and then names only one of them."
+    "Each state is assigned the segment where the reference driver uses it most, and scored on the other driver. "
+    "A state used in several segments counts for one of them."
 )
 
 
@@ -60,7 +59,7 @@ def named_segments(view: lab.View) -> str:
         return ""
     states = here.states
     found: int = view.state.memoize("named-segments", lambda: _distinct(states, segment), of=(states, segment))
-    return f"A state is no corner: these {states.shape[1]} name {found} of {len(race.circuit.segments)} segments."
+    return f"These {states.shape[1]} states identify {found} of {len(race.circuit.segments)} segments."
 
 
 def _distinct(states: npt.NDArray[np.float32], segment: npt.NDArray[np.int64]) -> int:
@@ -108,7 +107,7 @@ def driving_rows(scores: Mapping[str, Any], told: Mapping[str, float]) -> list[S
 
 
 def _predictions(scores: Mapping[str, Any]) -> list[Score | None]:
-    step = "A step is a quarter of a second unless chosen otherwise."
+    step = "One time step is 0.25 s by default."
     return [rows.forecast_row(scores, TESTED, step), rows.coverage_row(scores, TESTED)]
 
 

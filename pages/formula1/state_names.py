@@ -118,7 +118,7 @@ def tab(view: View) -> None:
     """A table: each state in numbers beside its name, which can be changed."""
     shown, found = view.state, profiles(view)
     if shown.result is None or not found:
-        shell.empty("A moment", "States are described when the fit is done.")
+        shell.empty("Fitting", "State descriptions appear when fitting finishes.")
         return
     fit, order = fit_of(view), shown.order
     key = f"f1-names-{fit}-{'-'.join(map(str, order))}-{st.session_state.get(_EDITS, 0)}"
@@ -126,7 +126,7 @@ def tab(view: View) -> None:
     shapes = dict.fromkeys(table.columns[2:], "%.0f %%") | {
         "Speed": "%.0f km/h", "Gear": "%.1f", "Turning": "%.1f°"
     }  # fmt: skip
-    with shell.panel("state-names", f"What {race_of(view).train.code} does in each state"):
+    with shell.panel("state-names", f"Driving in each state: {race_of(view).train.code}"):
         st.data_editor(
             table.map(harmless),
             hide_index=True,
@@ -140,9 +140,8 @@ def tab(view: View) -> None:
             | {"Name": st.column_config.TextColumn("Name", max_chars=LONGEST, width="medium")},
         )
         shell.quiet(
-            "Means over all samples, weighted by the state's share. Turning: degrees in ten metres of the track. Names are "
-            "proposed from these numbers; double-click one to change it, empty it to have the proposal back. They stand in "
-            "the legend, under the pointer, in the link and in exports."
+            "Means weighted by state proportion; turning in degrees per 10 m. Double-click a name to change it; clear it to "
+            "restore the suggestion."
         )
 
 
@@ -157,14 +156,14 @@ def in_numbers(found: Sequence[Driving], named: Sequence[str]) -> pd.DataFrame:
         {
             "State": [f"S{k + 1}" for k in range(len(found))],
             "Name": list(named),
-            "Of the time": [100 * one.use for one in found],
+            "Usage": [100 * one.use for one in found],
             "Speed": [one.speed for one in found],
             "Throttle": [one.throttle for one in found],
-            "On the brake": [100 * one.brake for one in found],
+            "Braking": [100 * one.brake for one in found],
             "Gear": [one.gear for one in found],
             "Turning": [float(np.rad2deg(10 * one.curvature)) for one in found],
-            "In corners": [100 * one.cornering for one in found],
-            "Of these to the left": [100 * one.left for one in found],
+            "Cornering": [100 * one.cornering for one in found],
+            "Left-hand share": [100 * one.left for one in found],
         }
     )
 
@@ -173,10 +172,10 @@ def in_words(one: Driving) -> str:
     """What the car does in a state, in a line; what was never sent is left out."""
     parts = [
         (one.speed, f"{one.speed:.0f} km/h"),
-        (one.throttle, f"throttle {one.throttle:.0f} %"),
-        (one.brake, f"on the brake {one.brake:.0%}"),
+        (one.throttle, f"throttle {one.throttle:.0f}%"),
+        (one.brake, f"braking {one.brake:.0%}"),
         (one.gear, f"gear {one.gear:.1f}"),
-        (one.cornering, f"in corners {one.cornering:.0%}"),
-        (one.curvature, f"turning {np.rad2deg(10 * one.curvature):.1f}° in 10 m"),
+        (one.cornering, f"cornering {one.cornering:.0%}"),
+        (one.curvature, f"turning {np.rad2deg(10 * one.curvature):.1f}°/10 m"),
     ]
     return ", ".join([f"{one.use:.0%} of the time", *(text for value, text in parts if np.isfinite(value))])

@@ -45,15 +45,15 @@ def show(view: View, here: DriverReading | Undecoded, options: MapOptions) -> No
         "Drivers compared": lambda view, _: gain_panel.tab(view),
         "Corners": corner_panel.tab,
         "Tyres and long runs": tyres.tab,
-        "What a state is": lambda view, _: state_names.tab(view),
-        "Segments and laps": usage,
+        "State profiles": lambda view, _: state_names.tab(view),
+        "State usage": usage,
         "Prediction": prediction,
-        "Stays and transitions": stays,
-        "Suggest settings": lab.suggest,
+        "Dwell times": stays,
+        "Recommended settings": lab.suggest,
         "Accuracy against K": lambda view, _: accuracy.tab(view),
         "Export & reproduce": lambda view, here: export(view, here, options),
     }
-    lab.show_tabs(view, tabs, here, early=["Suggest settings", best])
+    lab.show_tabs(view, tabs, here, early=["Recommended settings", best])
 
 
 def usage(view: View, here: DriverReading) -> None:
@@ -62,30 +62,34 @@ def usage(view: View, here: DriverReading) -> None:
     first = np.isin(laps.lap, np.unique(laps.lap)[:FIRST_LAPS])
     starts = np.flatnonzero(np.diff(laps.lap[first], prepend=-1))
     seconds = laps.seconds[first] - laps.seconds[first][0]
-    with shell.panel("first-laps", f"{laps.code}: the first {len(starts)} laps"):
+    with shell.panel("first-laps", f"{laps.code}: first {len(starts)} laps"):
         plot(
             figures.proportions(
                 states[first], step=view.dataset.step(here.trial), unit="s", height=190,
                 ticks=[(float(seconds[i]), f"lap {laps.lap[first][i]}") for i in starts],
                 names=names, labels=here.naming.short,
-                caption="The share of each state at every moment. A circuit that is understood repeats itself lap after lap.",
+                caption="State proportions over time. States should repeat from lap to lap.",
             ),
             key="first-laps", state=here.state,
         )  # fmt: skip
     left, right = st.columns([0.68, 0.32], gap="small")
     with left:
         if laps.segment is not None:
-            with shell.panel("by-segment", "Use in each track segment"):
+            with shell.panel("by-segment", "Usage by segment"):
                 plot(_by_segment(race_of(view).circuit, here), key="by-segment", state=here.state)
-        with shell.panel("by-lap", "Use in each lap"):
+        with shell.panel("by-lap", "Usage by lap"):
             plot(
                 figures.usage_by_segment(
-                    states, laps.lap, names=names, height=180, caption="Pit stops and safety cars stand out."
+                    states,
+                    laps.lap,
+                    names=names,
+                    height=180,
+                    caption="Pit stops and safety cars are visible as outliers.",
                 ),
                 key="by-lap",
                 state=here.state,
             )
-    with right, shell.panel("usage", "Use over all laps"):
+    with right, shell.panel("usage", "Usage over all laps"):
         plot(figures.usage(states, names=names), key="usage", state=here.state)
     all_drivers.panel(view)
 
@@ -94,7 +98,7 @@ def _by_segment(circuit: Circuit, here: DriverReading) -> Figure:
     assert here.laps.segment is not None
     figure = figures.usage_by_segment(
         here.states, here.laps.segment, names=here.names, what="segment", height=200,
-        caption="Which states make up the way from each corner to the next; each column adds up to 100 %.",
+        caption="State proportions from each corner to the next; columns sum to 100%.",
     )  # fmt: skip
     present = np.unique(here.laps.segment)
     segments = [circuit.segments[c] for c in present]
@@ -108,15 +112,15 @@ def stays(view: View, reading: Decoded) -> None:
     left, right = st.columns(2, gap="small")
     with left:
         lab.stays(view, reading)
-    with right, shell.panel("matrix", "What follows what"):
+    with right, shell.panel("matrix", "Transition matrix"):
         plot(matrix(reading), key="matrix", state=reading.state)
 
 
 def prediction(view: View, reading: Decoded) -> None:
     if not race_of(view).pick.looked.channels:
         shell.quiet(
-            "The model sees ten random mixtures of X and Y, as in the paper, and predicts those. Choose what the car does at "
-            "the left to predict its speed."
+            "The model sees ten random mixtures of X and Y, as in the paper, and predicts those. To predict speed, choose Car "
+            "telemetry under The model sees."
         )
     lab.prediction(view, reading)
 
@@ -133,7 +137,7 @@ def export(view: View, here: DriverReading, options: MapOptions) -> None:
     }
     along = {
         "States along the lap": lambda: legend.with_key(strips(race.circuit, drivers, codes, called), key),
-        "Shares along the lap": lambda: legend.with_key(shares(race.circuit, here, called), key),
+        "State proportions along the lap": lambda: legend.with_key(shares(race.circuit, here, called), key),
     }
     lab.offer(
         view,
@@ -145,7 +149,7 @@ def export(view: View, here: DriverReading, options: MapOptions) -> None:
             *((name, state_names.in_words(one)) for name, one in zip(called, found, strict=True)),
         ],
         after=[f"names = {named!r}  # of the columns of states"] if named else [],
-        tables={"What the states are": lambda: state_names.in_numbers(found, named)},
+        tables={"State profiles": lambda: state_names.in_numbers(found, named)},
     )
 
 

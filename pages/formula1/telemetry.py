@@ -183,15 +183,12 @@ def laid_over(
     lowest = f"y{'' if len(channels) == 1 else len(channels)}"
     axes["xaxis"] = axis(showgrid=True, range=list(zoom or (0, circuit.length)), anchor=lowest, **ticks)
     caption = (
-        "What the cars do along the lap. Behind the lines the states of each lap, from above: "
-        f"{', '.join(one.name for one in shown)}. Lines have the colours of the teams. Point at it: the map follows."
+        "Telemetry along the lap in team colours; states in the background, from top: "
+        f"{', '.join(one.name for one in shown)}."
     )
     if GAP in channels:
-        band = "; the true gap lies within the band at 95 % of places." if len(shown) == 2 else "."
-        caption += (
-            f" Gap: behind {shown[0].name} at the same place; speeds, integrated between the official times at the line and at "
-            f"both sector lines{band}"
-        )
+        band = "; band: 95% interval." if len(shown) == 2 else "."
+        caption += f" Gap to {shown[0].name} at the same distance, from speeds and official sector times{band}"
     place: Dict = {"annotations": marks, "margin": TIME_MARGIN | {"t": 20}}
     return base.figure(traces, caption, _alt(channels, shown), 40 + total, cursor=time_cursor(), **axes, **place)
 
@@ -225,7 +222,7 @@ TAB = "Telemetry"
 WHOLE = "lap"
 BEFORE_M, AFTER_M = 250.0, 200.0  # of a corner: from braking to flat out
 DRAWN = "drawn together"  # in the fit's memory
-A_MOMENT = "A moment", "The fitted model is being applied to this driver."
+A_MOMENT = "Fitting", "Applying the fitted model to this driver."
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,18 +289,18 @@ def tab(view: View) -> None:
                 continue
             timed = {str(n): f"{n} · {clock(took)}" for n, took in laps_by_time(session, code, laps.lap)}
             lap = choose_one(
-                f"Lap of {code}" if side in "ab" else "Lap", f"lap-{side}", timed, next(iter(timed), ""), "The fastest first.",
+                f"Lap of {code}" if side in "ab" else "Lap", f"lap-{side}", timed, next(iter(timed), ""), "Fastest first.",
                 among=f"{code}-{race.pick.looked.laps}-{race.pick.place}",
             )  # fmt: skip
             if not lap:
-                lacking = f"{code} has no timed lap among the chosen ones. Choose other laps."
+                lacking = f"{code} has no timed lap in the selection. Choose other laps."
                 continue
             picked.append(here)
             asked.append((laps.trials.fingerprint, int(lap)))
     spans = zooms(race.circuit)
     zoom = one_of(
         "Zoom", {WHOLE: "The whole lap"} | {name: name for name in spans}, key="zoom", as_ids=True,
-        help="Or click the track on the map, or a row of Corners.", among=str(race.pick.place),
+        help="Or click the map, or a row under Corners.", among=str(race.pick.place),
     )  # fmt: skip
     if lacking:
         shell.empty("No timed lap", lacking)
@@ -337,9 +334,7 @@ def _draw(
         left_out = [
             f"{here.laps.code} lap {lap}" for here, lap, one in zip(drivers, driven, every, strict=True) if one is None
         ]
-        shell.empty(
-            "Too little of this lap", f"The feed has too few positions in {', '.join(left_out)}. Choose another lap."
-        )
+        shell.empty("Too little of this lap", f"Too few positions in {', '.join(left_out)}. Choose another lap.")
         if not laps:
             return
     names = [one.name for one in laps]
@@ -357,17 +352,17 @@ def _draw(
             figures.state_strips(
                 {name: one.states for name, one in zip(names, laps, strict=True)}, step=STEP_M, unit="m", ticks=circuit.ticks,
                 names=called,
-                caption="States along the lap, T1, T2, … are corners. Where the colours part, the laps are driven differently.",
+                caption="States along the lap; T1, T2, … are corners. Different colours mean different driving.",
             ),
             key="compared-states", state=state,
         )  # fmt: skip
         if lacks := [
             name for name in data.TELEMETRY if not any(np.isfinite(one.car.get(name, np.nan)).any() for one in laps)
         ]:
-            shell.quiet(f"Not sent by these cars, or not stored: {', '.join(lacks)}.")
+            shell.quiet(f"Not available for these cars: {', '.join(lacks)}.")
         unclocked = [one.name for one in laps if one.clock is None]
         if unclocked:
-            shell.quiet(f"{' and '.join(unclocked)} lacks a lap time or speeds: no time gap.")
+            shell.quiet(f"{' and '.join(unclocked)}: no lap time or speeds, so no delta.")
     if len(laps) == 2:
         with st.container():
             _words(circuit, names, laps)
@@ -383,8 +378,8 @@ def _words(circuit: Circuit, names: list[str], laps: Sequence[Trace]) -> None:
     count = np.bincount(segment, minlength=len(circuit.segments))
     differ = np.bincount(segment, apart, len(circuit.segments)) / np.maximum(count, 1)
     top = np.argsort(-differ)[:3]
-    listed = ", ".join(f"{circuit.segments[c]} ({differ[c]:.0%} of the states)" for c in top)
-    shell.quiet(f"Most unlike between {names[0]} and {names[1]}: {listed}.")
+    listed = ", ".join(f"{circuit.segments[c]} ({differ[c]:.0%})" for c in top)
+    shell.quiet(f"Largest state differences between {names[0]} and {names[1]}: {listed}.")
     if (between := gap(laps[0], laps[1])) is not None:
         shell.quiet(time_words(circuit, names, between))
 
@@ -392,7 +387,7 @@ def _words(circuit: Circuit, names: list[str], laps: Sequence[Trace]) -> None:
 def time_words(circuit: Circuit, names: list[str], gap: Gap) -> str:
     """The official gap at the line, and the segments where the gap grows or shrinks by more than its uncertainty."""
     whole = float(gap.behind(1.0))
-    total = f"{names[1]} took {abs(whole):.3f} s {'longer' if whole > 0 else 'less'} for the lap"
+    total = f"{names[1]} was {abs(whole):.3f} s {'slower' if whole > 0 else 'faster'} over the lap"
     edges = circuit.edges / circuit.length
     lost = [(*gap.grown(float(a), float(b)), name) for a, b, name in
             zip(edges, np.roll(edges, -1), circuit.segments, strict=True)]  # fmt: skip
@@ -400,6 +395,6 @@ def time_words(circuit: Circuit, names: list[str], gap: Gap) -> str:
         (entry for entry in lost if abs(entry[0]) > SURE_OF_MANY * entry[1]), key=lambda entry: -abs(entry[0])
     )[:3]
     if not sure:
-        return f"{total}; no single segment differs by more than the uncertainty."
+        return f"{total}; no segment differs significantly."
     listed = ", ".join(f"{mean:+.2f} ± {SURE * sd:.2f} s in {name}" for mean, sd, name in sure)
-    return f"{total}. Told apart from chance: {listed} (+ is lost by the second; ± 95 %)."
+    return f"{total}. Significant: {listed} (+ = second driver slower; ± 95% CI)."

@@ -199,17 +199,17 @@ def finding(found: Between, gains: Mapping[str, Gain]) -> str:
     if abs(whole) <= SURE * error:
         return ""
     winner, loser = codes if whole > 0 else codes[::-1]
-    said = f"{winner} gains {abs(whole):.2f} ± {SURE * error:.2f} s a lap on {loser}"
+    said = f"{winner} is {abs(whole):.2f} ± {SURE * error:.2f} s/lap quicker than {loser}"
     state, place = (None if gain is None else gain.most(whole) for gain in (states, segments))
     share = 0.0 if states is None or state is None else abs(states.mean[state] / whole)
     if states is not None and state is not None and share >= WORTH_SAYING:
-        said += f", {_part(share)} in {states.names[state]}"
+        said += f"; {states.names[state]} accounts for {_part(share)}"
     if segments is not None and place is not None:
         said += (
-            f", most of all in {segments.names[place]} ({abs(segments.mean[place]):.2f} ± "
+            f"; largest in {segments.names[place]} ({abs(segments.mean[place]):.2f} ± "
             f"{SURE * segments.error[place]:.2f} s)"
         )
-    return f"{said}." if share >= WORTH_SAYING or place is not None else f"{said}, spread over the lap."
+    return f"{said}." if share >= WORTH_SAYING or place is not None else f"{said}; spread over the lap."
 
 
 def _part(share: float) -> str:
@@ -224,35 +224,31 @@ def sentence(found: Between, gains: Mapping[str, Gain]) -> str:
     """The finding, or that there is none; and the segments that are told apart from chance whoever wins the lap."""
     (whole, error), codes, segments = found.won.whole, found.codes, gains.get("segment")
     said = finding(found, gains) or (
-        f"Neither gains on the other beyond chance: {whole:+.2f} ± {SURE * error:.2f} s a lap for {codes[0]}."
+        f"No significant pace difference: {whole:+.2f} ± {SURE * error:.2f} s/lap for {codes[0]}."
     )
     if segments is None:
         return said
     sure = [c for c in np.argsort(-np.abs(segments.mean)) if segments.sure[c]][:3]
     if not sure:
-        return f"{said} No segment stands out beyond chance."
+        return f"{said} No segment differs significantly."
     listed = ", ".join(
         f"{codes[0] if segments.mean[c] > 0 else codes[1]} {abs(segments.mean[c]):.2f} ± "
         f"{SURE * segments.error[c]:.2f} s in {segments.names[c]}"
         for c in sure
     )
-    return f"{said} Beyond chance: {listed} (± 95 %)."
+    return f"{said} Significant: {listed} (± 95% CI)."
 
 
 def about_laps(found: Between) -> str:
     """Which laps were compared, and what that leaves out."""
     codes, won, trend = found.codes, found.won, found.won.trend
     if won.by == "lap number":
-        return (
-            f"{len(won.pairs)} pairs of laps of the same number that both drove undisturbed: both cars carry alike much "
-            "fuel, their tyres may differ in age."
-        )
-    said = f"{len(won.pairs)} pairs of undisturbed laps on tyres of the same compound and age."
+        return f"{len(won.pairs)} clean-lap pairs with the same lap number: similar fuel, tyre age may differ."
+    said = f"{len(won.pairs)} clean-lap pairs on tyres of the same compound and age."
     if trend is None or abs(won.later) < 0.05:
         return said
     return (
-        f"{said} Those of {codes[0]} are {abs(won.later):.1f} laps {'later' if won.later > 0 else 'earlier'} on average, "
-        f"for which {abs(won.taken_off):.2f} s a lap are {'taken off' if won.taken_off > 0 else 'added'}: over all drivers "
-        f"of this session a lap time changes by {trend.lap:+.3f} s with each lap of the race (fuel, track) and by "
-        f"{trend.age:+.3f} s with each lap of the tyres."
+        f"{said} {codes[0]}'s are {abs(won.later):.1f} laps {'later' if won.later > 0 else 'earlier'} on average: "
+        f"{abs(won.taken_off):.2f} s/lap {'subtracted' if won.taken_off > 0 else 'added'} (session trend {trend.lap:+.3f} s "
+        f"per race lap, {trend.age:+.3f} s per lap of tyre age)."
     )

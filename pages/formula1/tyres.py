@@ -36,33 +36,36 @@ def tab(view: View, here: DriverReading) -> None:
     session = data.open_session(place)
     usual, source = fuel_effect(session)
     fuel = number(
-        "Fuel (s a lap)", 0.0, 0.2, round(usual, 3), key="fuel", of=settings.scope("fuel", place),
-        step=0.005, format="%.3f", help=f"What a lap of burnt fuel makes the car faster by, taken off. {usual:.3f} s: {source}.",
+        "Fuel correction (s/lap)", 0.0, 0.2, round(usual, 3), key="fuel", of=settings.scope("fuel", place),
+        step=0.005, format="%.3f", help=f"Lap time gained per lap of burnt fuel. {usual:.3f} s: {source}.",
     )  # fmt: skip
     codes = list(dict.fromkeys((here.laps.code, race.train.code, race.test.code)))
     found = {code: driver_runs(place, code, fuel) for code in codes}
     if not any(found.values()):
         shell.empty(
             "No long runs",
-            f"Neither {' nor '.join(codes)} has {FEWEST} undisturbed laps on one set of tyres of known age here.",
+            f"No driver of {', '.join(codes)} has {FEWEST} clean laps on one set of tyres of known age.",
         )
     else:
-        with shell.panel("runs", "Lap time against the age of the tyres, fuel taken off"):
+        with shell.panel("runs", "Lap time against tyre age, fuel-corrected"):
             plot(against_age(session, [run for some in found.values() for run in some]), key="runs", still=True)
-    with shell.panel("all-runs", "Every long run of the session"):
+    with shell.panel("all-runs", "Long runs"):
         table = runs_table(place, session, fuel)
         if len(table):
             table_with_csv(
-                table, "long-runs", view.stem, seconds=[name for name in map(str, table) if name.endswith(("s)", "%"))]
+                table,
+                "long-runs",
+                view.stem,
+                seconds=[name for name in map(str, table) if name.endswith(("s)", "/lap)", "±"))],
             )
             told = source if fuel == round(usual, 3) else "as set"
             shell.quiet(
-                f"Fades: seconds that each lap of the tyres costs, with {fuel:.3f} s a lap of fuel taken off ({told}). "
-                "Strays: how far laps lie from that line; the smaller, the more consistent."
+                f"Deg: tyre degradation, corrected for fuel by {fuel:.3f} s/lap ({told}). "
+                "Consistency: standard deviation of the residuals."
             )
         else:
-            shell.quiet(f"Nobody has {FEWEST} undisturbed laps on one set of tyres.")
-    with shell.panel("strategy", "Tyres of all drivers, lap by lap"):
+            shell.quiet(f"No driver has {FEWEST} clean laps on one set of tyres.")
+    with shell.panel("strategy", "Tyre strategy"):
         chart, caption = strategy(session)
         st.altair_chart(chart, key="strategy")
         shell.quiet(caption)
@@ -81,21 +84,17 @@ def against_age(session: Session, found: list[LongRun]) -> Figure:
         fit = middle[0] + run.slope * (ends - middle[1])
         said = f"{run.code} stint {run.stint}, {run.compound.lower()}"
         short = f"{run.compound[:1]}{run.stint}"
-        grows = (
-            f"{run.code} {run.compound.lower()} ({short}) {1000 * run.slope:+.0f} ± {1000 * SURE * run.error:.0f} ms"
-        )
+        grows = f"{run.code} {run.compound.lower()} ({short}) {1000 * run.slope:+.0f} ± {1000 * SURE * run.error:.0f} ms/lap"
         traces += [
-            points("markers", run.age, run.adjusted, f"{said}<br>%{{y:.3f}} s on tyres %{{x}} laps old", showlegend=False,
+            points("markers", run.age, run.adjusted, f"{said}<br>%{{y:.3f}} s, tyre age %{{x}} laps", showlegend=False,
                    marker={"color": look.colour, "size": 6, "symbol": "circle" if look.dash == "solid" else "diamond-open"}),
             points("lines", ends, fit, line={"color": look.colour, "width": 2, "dash": look.dash}, name=grows),
         ]  # fmt: skip
         marks.append(note(short, float(ends[1]), float(fit[1]), xanchor="left", xshift=5, font={"color": look.colour}))
-    axes: Dict = {"xaxis": axis("laps that the tyres have done"), "yaxis": axis("lap time, s")}
-    caption = (
-        "Undisturbed laps, each run with the fuel of its first lap. Steeper: the tyres fade more (ms a lap, 95 %)."
-    )
-    told = "; ".join(f"{run.code} {run.compound.lower()} {1000 * run.slope:+.0f} ms a lap" for run in found)
-    alt = f"Lap times of {len(found)} long runs against the age of the tyres: {told}."
+    axes: Dict = {"xaxis": axis("tyre age (laps)"), "yaxis": axis("lap time (s)")}
+    caption = "Clean laps, corrected to the fuel of each run's first lap. Slope: tyre degradation (ms/lap, 95% CI)."
+    told = "; ".join(f"{run.code} {run.compound.lower()} {1000 * run.slope:+.0f} ms/lap" for run in found)
+    alt = f"Lap times of {len(found)} long runs against tyre age: {told}."
     return figure(traces, caption, alt, 340, annotations=marks, **axes, **key_above())
 
 
@@ -110,8 +109,8 @@ def runs_table(place: Place, session: Session, fuel: float) -> pd.DataFrame:
         rows += [
             {
                 "Driver": run.code, "Team": driver.team, "Stint": run.stint, "Compound": run.compound.capitalize(),
-                "Laps": len(run.laps), "Mean (s)": float(run.adjusted.mean()), "Fades (s)": run.slope,
-                "± 95 %": SURE * run.error, "Strays (s)": run.scatter,
+                "Laps": len(run.laps), "Mean (s)": float(run.adjusted.mean()), "Deg (s/lap)": run.slope,
+                "95% CI ±": SURE * run.error, "Consistency (SD, s)": run.scatter,
             }
             for run in found
         ]  # fmt: skip
@@ -158,14 +157,12 @@ def strategy(session: Session) -> tuple[alt.LayerChart | alt.FacetChart, str]:
             spans = alt.Chart(pd.DataFrame({"first": [lap - 0.5 for lap in laps], "end": [lap + 0.5 for lap in laps]}))
             layers.append(spans.mark_rect(color=colour, opacity=0.35).encode(x="first:Q", x2="end:Q"))
     chart = alt.layer(*layers)
-    told = (
-        f"Shaded: laps on which most were behind a safety car or under a red flag ({len(slow)})."
-        if slow
-        else "No lap was neutralised for most of the field."
-    ) + (f" Blue: rain on the winner's laps {wet[0]} to {wet[-1]}." if wet else "")
+    told = (f"Shaded: laps under a safety car or red flag ({len(slow)})." if slow else "No SC/VSC.") + (
+        f" Blue: rain on the winner's laps {wet[0]} to {wet[-1]}." if wet else ""
+    )
     return chart.properties(height=60 + 22 * len(codes)).configure(
         background="transparent"
-    ), f"Each bar is a set of tyres, drivers in the order of the result. {told} {weekend.conditions(session)}"
+    ), f"One bar per set of tyres; drivers in finishing order. {told} {weekend.conditions(session)}"
 
 
 def _in_rain(session: Session) -> list[int]:

@@ -44,7 +44,7 @@ def finding(session: Session) -> str:
         return ""
     final = [one for one in laps if one.part == laps[-1].part]
     first = final[0]
-    said = f"{first.code} {f'won {first.part}' if first.part else 'was fastest'} with {clock(first.seconds)}"
+    said = f"{first.code} {f'was fastest in {first.part}' if first.part else 'was fastest'} with {clock(first.seconds)}"
     if len(final) > 1:
         second = final[1]
         gaps = np.array(second.sectors) - np.array(first.sectors)
@@ -52,7 +52,7 @@ def finding(session: Session) -> str:
         if np.isfinite(gaps).all():
             said += f": {listed([f'{gap:+.3f} s in sector {number}' for number, gap in enumerate(gaps, start=1)])}"
     if silent := no_time(session):
-        said += f". Without a time: {listed(silent)}"
+        said += f". No time set: {listed(silent)}"
     return f"{said}."
 
 
@@ -74,7 +74,7 @@ def tab(view: View) -> None:
     session = data.open_session(race_of(view).pick.place)
     laps, ideal = best_laps(session), ideal_laps(session)
     if not laps:
-        shell.empty("No timed laps", "Nobody set a time in this session. Choose another one.")
+        shell.empty("No timed laps", "No times were set in this session. Choose another one.")
         return
     fastest = {part: min(one.seconds for one in laps if one.part == part) for part in {one.part for one in laps}}
     with shell.panel("best-laps", "Best laps"):
@@ -90,19 +90,19 @@ def tab(view: View) -> None:
             table, "best-laps", view.stem, times=["Time"], seconds=["Gap", "Sector 1", "Sector 2", "Sector 3"]
         )
     left, right = st.columns(2, gap="small")
-    with left, shell.panel("ideal-laps", "Ideal lap: the best sectors put together"):
+    with left, shell.panel("ideal-laps", "Ideal lap (sum of best sectors)"):
         table = pd.DataFrame(
             {
-                "Driver": one.code, "Best": one.best, "Ideal": one.ideal, "Left on the table": one.left,
-                "Of laps": ", ".join(map(str, one.laps)),
+                "Driver": one.code, "Best": one.best, "Ideal": one.ideal, "Gap to ideal": one.left,
+                "Laps": ", ".join(map(str, one.laps)),
             }
             for one in ideal
         )  # fmt: skip
-        table_with_csv(table, "ideal-laps", view.stem, times=["Best", "Ideal"], seconds=["Left on the table"])
+        table_with_csv(table, "ideal-laps", view.stem, times=["Best", "Ideal"], seconds=["Gap to ideal"])
     with right, shell.panel("improvement", "Improvement through the session"):
         shown = ranked(session)[:10] if len(session.drivers) > 10 else list(session.codes)
         plot(improvement(session, shown), key="improvement", still=True)
-    shell.quiet("Any two of these laps against each other, also of one driver: Telemetry.")
+    shell.quiet("To compare two laps, open Telemetry.")
 
 
 def band(spell: Spell, begins: float) -> Dict:
@@ -115,14 +115,14 @@ def conditions(session: Session) -> str:
     """Flags, rain and the warmth of the track in a sentence each; "" where nothing is known of them."""
     count = Counter(spell.what for spell in session.spells)
     told = [f"{what} {'once' if n == 1 else f'{n} times'}" for what, n in count.items()]
-    said = [f"Bands: {listed(told)}."] if told else []
+    said = [f"Shaded: {listed(told)}."] if told else []
     if session.track:
-        said.append(f"The track had {session.track[0]:.0f} °C at first and {session.track[1]:.0f} °C at last.")
+        said.append(f"Track temp {session.track[0]:.0f} to {session.track[1]:.0f} °C.")
     return " ".join(said)
 
 
 def improvement(session: Session, codes: list[str]) -> Figure:
-    """The best lap so far of each driver over the minutes of the session."""
+    """The best lap so far of each driver over the session time (min)."""
     traces: list[Dict] = []
     marks: list[Dict] = []
     begins = min(driver.laps.start.min() for driver in session.drivers if len(driver.laps))
@@ -134,7 +134,7 @@ def improvement(session: Session, codes: list[str]) -> Figure:
         best = np.minimum.accumulate(laps.seconds[timed])
         minutes = (laps.end[timed] - begins) / 60
         drawn = {"color": look.colour, "width": 1.8, "dash": look.dash, "shape": "hv"}
-        traces.append(points("lines", minutes, best, f"{code} %{{y:.3f}} s after %{{x:.0f}} min", line=drawn))
+        traces.append(points("lines", minutes, best, f"{code} %{{y:.3f}} s at %{{x:.0f}} min", line=drawn))
         at, ink = (float(minutes[-1]), float(best[-1])), {"size": 11, "color": look.colour}
         marks.append(note(code, *at, xanchor="left", xshift=4, font=ink))
     lowest = min((mark["y"] for mark in marks), default=0.0)
@@ -151,11 +151,11 @@ def improvement(session: Session, codes: list[str]) -> Figure:
                 )
             )
     axes: Dict = {
-        "xaxis": axis("minutes of the session"),
-        "yaxis": axis("best lap so far, s", range=[lowest - 0.15, lowest - 0.15 + span], fixedrange=True),
+        "xaxis": axis("session time (min)"),
+        "yaxis": axis("best lap so far (s)", range=[lowest - 0.15, lowest - 0.15 + span], fixedrange=True),
     }
     shapes = [band(spell, begins) for spell in bands]
-    caption = f"Each step down is a driver's new best lap; flat lines found nothing more. {conditions(session)}"
+    caption = f"Best lap so far; flat: no improvement. {conditions(session)}"
     alt = f"The best lap so far of {len(traces)} drivers through the session, the fastest {lowest:.3f} s."
     place: Dict = {"annotations": marks, "margin": {"l": 8, "r": 40, "t": 8, "b": 8}, "shapes": shapes}
     return figure(traces, caption, alt, 330, **axes, **place)

@@ -101,8 +101,8 @@ def test_uncertain_gain_is_grey():
     assert [trace["line"]["color"] for trace in figure["data"]] == wanted
     assert figure["data"][2]["opacity"] == 1
     assert figure["data"][5]["opacity"] < 1
-    assert "AAA wins in 1 of" in figure["alt"]
-    assert "+0.060 ± 0.020 s a lap" in figure["data"][2]["hovertemplate"]
+    assert "AAA faster in 1 of" in figure["alt"]
+    assert "+0.060 ± 0.020 s/lap" in figure["data"][2]["hovertemplate"]
     ends = [(untyped(trace["x"])[[0, -1]], untyped(trace["y"])[[0, -1]]) for trace in figure["data"]]
     for (x, y), (next_x, next_y) in pairwise(ends):
         assert np.hypot(x[1] - next_x[0], y[1] - next_y[0]) < 0.1, "no gap between stretches"

@@ -93,7 +93,7 @@ def test_driver_without_positions_is_left_out_and_named(monkeypatch):
     object.__setattr__(empty, "position", empty.position[:0])
     driven_by(monkeypatch, ring_driver("AAA"), empty, ring_driver("BBB"))
     app = visit(source="real")
-    assert box(app, "Fit on (train)").options == ["AAA · Driver AAA", "BBB · Driver BBB"]
+    assert box(app, "Reference driver").options == ["AAA · Driver AAA", "BBB · Driver BBB"]
     assert any("NIL" in caption.value for caption in app.caption)
 
 

@@ -254,7 +254,7 @@ def test_strategy_has_a_bar_for_every_set_of_tyres():
         ["AAA", 0.5, 2.5, "M", "1 to 2"], ["AAA", 2.5, 4.5, "H", "3 to 4"], ["BBB", 0.5, 4.5, "S", "1 to 4"],
     ]  # fmt: skip
     assert letters.mark.type == "text"
-    assert "No lap was neutralised" in told
+    assert "No SC/VSC" in told
 
 
 # ---- all drivers in one table ---------------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ def test_drivers_are_ordered_by_their_best_lap():
 
 
 def test_table_gains_states_once_the_model_is_applied(feed):
-    app = visit(source="real", view="Segments and laps", **PAPER)
+    app = visit(source="real", view="State usage", **PAPER)
     assert "Best lap" in app.dataframe[-1].value
     assert not any(name.startswith("S1") for name in app.dataframe[-1].value)
     app.button(key="f1-apply").click().run()

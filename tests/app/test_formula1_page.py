@@ -94,7 +94,7 @@ def test_other_test_driver_starts_no_fit(feed):
     app = visit(source="real", **PAPER)
     fits = sum(job.name == "fit" for job in feed.jobs)
     assert drivers(app) == ("AAA", "CCC")
-    box(app, "Apply to (test)").set_value("BBB").run()
+    box(app, "Compare with").set_value("BBB").run()
     assert drivers(app) == ("AAA", "BBB")
     assert sum(job.name == "fit" for job in feed.jobs) == fits
 
@@ -106,24 +106,24 @@ def test_choices_depend_on_earlier_choices():
     assert box(app, "Event").options == ["Ring Grand Prix · stored"], "future events are not offered"
     assert box(app, "Session").options == ["Qualifying", "Race · stored"]
     assert box(app, "Session").value == "Race"
-    assert box(app, "Fit on (train)").value == "AAA"
-    assert box(app, "Apply to (test)").value == "CCC", "the fifth driver, or the last of fewer"
+    assert box(app, "Reference driver").value == "AAA"
+    assert box(app, "Compare with").value == "CCC", "the fifth driver, or the last of fewer"
     assert drivers(app) == ("AAA", "CCC")
 
 
 def test_link_sets_session_and_drivers():
     app = visit(source="real", year="2024", session="Race", train="BBB", test="AAA", watch="channels")
-    assert box(app, "Fit on (train)").value == "BBB"
-    assert box(app, "Apply to (test)").value == "AAA"
+    assert box(app, "Reference driver").value == "BBB"
+    assert box(app, "Compare with").value == "AAA"
     assert drivers(app) == ("BBB", "AAA")
 
 
 def test_driver_switch_survives_other_drivers(feed):
     app = visit(source="real", who="test")
     for fitted, applied in (("AAA", "CCC"), ("BBB", "CCC")):
-        box(app, "Fit on (train)").set_value(fitted).run()
+        box(app, "Reference driver").set_value(fitted).run()
         (switch,) = (one for one in app.get("button_group") if one.proto.id.endswith(f"who~{fitted}-{applied}"))
-        assert [option.content for option in switch.proto.options] == [f"{fitted}, fitted", f"{applied}, applied"]
+        assert [option.content for option in switch.proto.options] == [f"{fitted} (training)", f"{applied} (held-out)"]
         assert list(switch.proto.default) == [1]
         assert one_of(app.query_params["who"]) == "test"
 
@@ -143,7 +143,7 @@ def test_default_year_is_the_newest_with_a_session(monkeypatch):
 
 def test_choices_are_kept_in_the_address():
     app = visit(source="real")
-    box(app, "Apply to (test)").set_value("BBB").run()
+    box(app, "Compare with").set_value("BBB").run()
     assert app.query_params["test"] in ("BBB", ["BBB"])
     box(app, "Laps").set_value("all").run()
     assert app.query_params["laps-of"] in ("all", ["all"])
@@ -217,7 +217,7 @@ def test_interrupted_run_loses_no_choice(monkeypatch, where):
     monkeypatch.setattr(settings, "keep", keep)
     app = visit(**asked, **laps)
     assert len(calls) >= where
-    for label, value in (("Fit on (train)", "CCC"), ("Apply to (test)", "BBB")):
+    for label, value in (("Reference driver", "CCC"), ("Compare with", "BBB")):
         one = box(app, label)
         assert one.value == value
         assert not one.proto.set_value, "a value sent only once may be lost"
@@ -287,7 +287,7 @@ def test_every_figure_can_be_exported():
     for _ in range(4):
         app.run()
     names = app.selectbox(key="formula1-export-figure").options
-    assert {"What follows what", "Prediction", "States along the lap"} < set(names)
+    assert {"Transition matrix", "Prediction", "States along the lap"} < set(names)
     for name in names:
         app.selectbox(key="formula1-export-figure").set_value(name).run()
 

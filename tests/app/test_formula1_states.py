@@ -19,14 +19,14 @@ pytestmark = pytest.mark.usefixtures("feed")
 
 
 def test_states_are_named_by_what_the_car_does(feed):
-    app = visit(view="What a state is")
+    app = visit(view="State profiles")
     (table,) = [frame.value for frame in app.dataframe]
     assert list(table["State"]) == ["S1", "S2", "S3"]
-    assert table["Of the time"].sum() == pytest.approx(100)
+    assert table["Usage"].sum() == pytest.approx(100)
     assert table["Speed"].between(50, 340).all()
     fast, slow = table.loc[table["Speed"].idxmax()], table.loc[table["Speed"].idxmin()]
     assert fast["Name"].startswith("flat out")
-    assert slow["In corners"] > 50 > fast["In corners"]
+    assert slow["Cornering"] > 50 > fast["Cornering"]
     text = words(app)
     for state, name in zip(table["State"], table["Name"], strict=True):
         assert f"{state} {name}" in text, "the legend has the names"
@@ -36,7 +36,7 @@ HOSTILE = "<b>%{x}</b> $ink ~ & co"
 
 
 def test_name_of_the_user_is_escaped_and_in_the_link(feed, monkeypatch):
-    app = visit(view="What a state is")
+    app = visit(view="State profiles")
     fit, own = next(iter(app.session_state[state_names._NAMES].items()))
     order = app.session_state["fit-formula1"].poll().order
     state: dict[str, object] = {"editor": {"edited_rows": {0: {"Name": f"  {HOSTILE}\x07  "}}}}

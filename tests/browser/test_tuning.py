@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.bulk]
 
 MOVES = 20
 SLIDERS = ("States (K)", "Softness (τ)", "Stickiness (γ)")
-DRIVERS = ("Fit on (train)", "Apply to (test)", "Driver", "against")
+DRIVERS = ("Reference driver", "Compare with", "Driver", "Second driver")
 
 
 def move(page: Page, hand: random.Random, slider: str) -> None:

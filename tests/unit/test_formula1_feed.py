@@ -113,7 +113,7 @@ def test_missing_corners_are_reported(served):
     for nothing in (None, feed_corners(())):
         session = served(corners=nothing)
         assert session.corners == ()
-        assert "no corners for Ring" in session.notes[-1]
+        assert "No corner data for Ring" in session.notes[-1]
         with raises(Reason.NO_CORNERS, "Ring", "Load the session again"):
             session.require_corners()
         trials = formula1.to_trials(session, "AAA")
@@ -129,7 +129,7 @@ def test_missing_corners_come_from_a_file(served, tmp_path):
     assert [(c.key, c.distance) for c in session.corners] == [(c.key, c.distance) for c in known]
     assert session.notes == ()
     path.write_text("Number,X\n1,2\n")
-    with pytest.raises(DataError, match=r"corners_ring.csv is no table of corners .* Number, X, Y and Angle"):
+    with pytest.raises(DataError, match=r"corners_ring.csv is not a table of corners .* Number, X, Y and Angle"):
         served(corners=None)
 
 
@@ -300,7 +300,7 @@ def _results(**columns: list[str]) -> pd.DataFrame:
 def test_disqualified_drivers_are_last():
     results = _results(ClassifiedPosition=["1", "D", "D", "2"])
     assert in_order_of_result(results)["Abbreviation"].tolist() == ["PIA", "NOR", "LEC", "GAS"]
-    assert remarks_on_result(results) == ["Disqualified, and therefore last: LEC, GAS."]
+    assert remarks_on_result(results) == ["Disqualified: LEC, GAS."]
 
 
 def test_retired_drivers_follow_the_classified():
