@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.cluster import KMeans
 
-from gdm_core import Progress, Status, evaluate
+from gdm_core import evaluate
 from gdm_core.models.base import Array, StateModel
 from gdm_core.models.parameters import Configuration, parameter, parameters_of
-from gdm_core.trials import TrialsLike
+from gdm_core.models.progress import Progress, Status
 from gdm_studio import plot
 from gdm_studio.datasets import nascar
 
@@ -91,12 +91,11 @@ class Steps(StateModel):
         y = self._paths(start, np.array([0]), n_samples, 1, seed)[0, 0]
         return y, self._soft_states(y), self._latent(y)
 
-    def untrained(self, trials: TrialsLike, seed: int) -> "Steps":
-        """Return the model with random parameters, a baseline of `evaluate`."""
-        blank = Steps(**self.get_params()).fit(trials)
+    def _set_random_parameters(self, ys: list[Array], seed: int) -> None:
+        for _ in self._fit(ys):
+            pass
         rng = np.random.default_rng(seed)
-        blank.params_["centers"] = rng.standard_normal(blank.params_["centers"].shape).astype(np.float32)
-        return blank
+        self.params_["centers"] = rng.standard_normal(self.params_["centers"].shape).astype(np.float32)
 
 
 # %% Use it like any other model

@@ -9,8 +9,7 @@ one behaviour lasts twice as long.
 
 import pandas as pd
 
-import gdm_core
-from gdm_core import GDM
+from gdm_core import GDM, Study
 from gdm_studio import plot
 from gdm_studio.datasets import cohort
 
@@ -22,7 +21,7 @@ print(sheet.head(3).to_string(index=False))
 # %% One model for all animals
 # The model is fitted to an equal number of samples of each animal, without the sheet.
 
-study = gdm_core.study(recordings, sheet, GDM(n_states=6, n_latent=6, seed=0))
+study = Study.fit(recordings, sheet, GDM(n_states=6, n_latent=6, seed=0))
 for note in study.notes:
     print(note)
 

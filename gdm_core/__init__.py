@@ -9,29 +9,28 @@ from gdm_core.models.registry import FAMILIES
 
 __version__ = "0.1.0"
 
-_HOME = {name: module for module, name in FAMILIES.values()} | {
-    "load_model": "gdm_core.models.loading",
-    "Status": "gdm_core.models.base",
-    "Progress": "gdm_core.models.base",
-    "Trial": "gdm_core.trials",
-    "Trials": "gdm_core.trials",
-    "evaluate": "gdm_core.analysis.metrics",
-    "suggest": "gdm_core.verbs",
-    "compare": "gdm_core.verbs",
-    "sweep": "gdm_core.verbs",
-    "LabelModel": "gdm_core.labels.model",
-    "Study": "gdm_core.study.study",
-    "GdmError": "gdm_core.errors",
-    "study": "gdm_core.study",
-}
+_HOME = (
+    {name: module for module, name in FAMILIES.values()}
+    | {
+        "load_model": "gdm_core.models.loading",
+        "Trial": "gdm_core.trials",
+        "Trials": "gdm_core.trials",
+        "evaluate": "gdm_core.analysis.metrics",
+        "suggest": "gdm_core.verbs",
+        "compare": "gdm_core.verbs",
+        "sweep": "gdm_core.verbs",
+        "LabelModel": "gdm_core.labels.model",
+        "Study": "gdm_core.study.study",
+    }
+    | dict.fromkeys(("GdmError", "DataError", "ConfigError", "FitError", "ModelFileError"), "gdm_core.errors")
+)
 
 __all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        home = import_module(_HOME[name])
-        return home if name == "study" else getattr(home, name)  # gdm_core.study is a callable package
+        return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'gdm_core' has no attribute {name!r}")
 
 

@@ -103,8 +103,6 @@ def write_api() -> None:
         shared = ""
         if name == "gdm_core":  # methods of all models, once
             shared = ".. autoclass:: gdm_core.models.base.StateModel\n\n.. autoclass:: gdm_core.models.gdm.model.SoftModel\n\n"
-        if name == "gdm_core.study":  # the package is callable
-            shared = "``gdm_core.study(...)`` is this call:\n\n.. automethod:: gdm_core.study.StudyVerb.__call__\n\n"
         own = {"gdm_core.study": "Study", "gdm_core.labels": "LabelModel"}.get(name)  # documented with the models
         again = f"\n   :exclude-members: {own}" if own else ""
         said = name.replace("datasets", "gdm_studio.datasets", 1) if name.startswith("datasets") else name

@@ -37,6 +37,7 @@ from gdm_core.analysis.score_uncertainty import SHORTEST, blocks
 from gdm_core.errors import DataError
 from gdm_core.forecast import coverage, outcomes
 from gdm_core.maths.gaps import carried_forward, known_mean
+from gdm_core.models.variants import make_untrained
 from gdm_core.text import listed
 from gdm_core.trials import UNLABELLED, Trial, Trials, labels_of
 
@@ -132,8 +133,7 @@ def fit_cell(family: str, setting: Mapping[str, Any], train: Trials, test: Trial
         soft_train = np.concatenate(model.predict_proba(train)).astype(np.float64)
         scores |= _numbers(state_scores(soft_train, known, soft, truth))
         by_block["states"] = _agreement(soft_train, known, soft, truth, split_blocks(test))
-        if hasattr(model, "untrained"):
-            blank = model.untrained(train, 0)
+        if (blank := make_untrained(model, train)) is not None:
             sides = [np.concatenate(blank.predict_proba(trials)).astype(np.float64) for trials in (train, test)]
             untrained = _numbers(state_scores(sides[0], known, sides[1], truth))
             scores |= {f"untrained.{name}": value for name, value in untrained.items()}

@@ -12,6 +12,7 @@ from gdm_core.analysis.metrics import accuracies, majority_map, mapped_accuracy,
 from gdm_core.maths.gaps import interpolated
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.registry import import_family
+from gdm_core.models.variants import make_untrained
 from gdm_core.trials import UNLABELLED, Trials, labels_of
 
 Accuracies = dict[str, float]
@@ -33,8 +34,7 @@ def accuracy_controls(
 
     model = import_family(family)(**config)
     found = {}
-    if hasattr(model, "untrained"):
-        control = model.untrained(train, seed)
+    if (control := make_untrained(model, train, seed)) is not None:
         found["untrained model"] = state_accuracy(control, train, test)
     for method, on, soft, soft_test in baselines.fit_baselines(train, test, n_states, seed):
         if method != baselines.NEIGHBOURS:

@@ -152,7 +152,7 @@ def plane_map(model_bytes: bytes, trial: Trial) -> PlaneMap:
     to_channels = np.linalg.lstsq(design, np.asarray(trial.y, np.float64)[known], rcond=None)[0]  # [3, N]
     observed = np.column_stack([grid, np.ones(len(grid))]) @ to_channels
     soft = np.asarray(model.predict_proba(trial), np.float64)
-    probabilities = model.next_states(observed, soft.mean(axis=0))
+    probabilities = model._next_states(observed, soft.mean(axis=0))
     source = "transition"
     if probabilities is None:
         probabilities, source = _nearby(where[known], soft[known], grid), "nearby"

@@ -13,9 +13,11 @@ import numpy.typing as npt
 
 from gdm_core.analysis import metrics
 from gdm_core.errors import FitError
-from gdm_core.models.base import StateModel, Status
+from gdm_core.models.base import StateModel
 from gdm_core.models.loading import model_from_bytes
+from gdm_core.models.progress import Status
 from gdm_core.models.registry import import_family
+from gdm_core.models.variants import infer_quickly, with_parameters
 from gdm_core.text import for_json
 from gdm_core.trials import Trial, Trials
 
@@ -53,14 +55,14 @@ def sweep(
     found = []
     for value in values:
         model = _apply_changes(model_bytes, train, {name: value})
-        soft = [model.rough_states(every[i]) for i in which]
+        soft = [infer_quickly(model, every[i]) for i in which]
         found.append(tuple(np.rint(255 * np.nan_to_num(np.asarray(part))).astype(np.uint8) for part in soft))
     return found
 
 
 def _apply_changes(model_bytes: bytes, trials: Trials, changes: Mapping[str, Any]) -> StateModel:
     known = _load_model(model_bytes)
-    return known.adjusted(**changes) if set(changes) <= known.adjustable else _begin_fit(known, trials, changes)
+    return with_parameters(known, **changes) if set(changes) <= known.adjustable else _begin_fit(known, trials, changes)
 
 
 def _begin_fit(known: StateModel, trials: Trials, changes: Mapping[str, Any]) -> StateModel:

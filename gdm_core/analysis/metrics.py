@@ -19,6 +19,7 @@ from gdm_core.analysis import baselines
 from gdm_core.errors import DataError, FitError
 from gdm_core.forecast import coverage, outcomes, width
 from gdm_core.maths.gaps import carried_forward
+from gdm_core.models.variants import make_untrained
 from gdm_core.text import for_json
 from gdm_core.trials import UNLABELLED, Trials, TrialsLike, as_trials, labels_of
 
@@ -463,7 +464,7 @@ def score_parts(model: StateModel, train: TrialsLike, test: TrialsLike, seed: in
     ours, theirs = as_trials(train), as_trials(test)
     known, truth = (np.concatenate(labels_of(side)) for side in (ours, theirs))
     soft, soft_test = _soft_states(model, ours), _soft_states(model, theirs)
-    untrained = model.untrained(ours, seed) if hasattr(model, "untrained") else None
+    untrained = make_untrained(model, ours, seed)
     labelled = bool((truth != UNLABELLED).any())
     yield asdict(state_scores(soft, known, soft_test, truth, seed) if labelled else StateScores()) | {
         "model": repr(model),

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from gdm_core.errors import DataError
 from gdm_core.maths.gaps import ratio
 from gdm_core.models.loading import model_from_bytes
+from gdm_core.models.variants import without_correction
 from gdm_core.trials import Trials
 
 
@@ -73,7 +74,7 @@ def drivers_along_lap(
 
     stations   station of each sample of each driver
     """
-    model = model_from_bytes(model_bytes).uncorrected()
+    model = without_correction(model_from_bytes(model_bytes))
     read = []
     for where, trials in zip(stations, drivers, strict=True):
         soft = np.concatenate(model.predict_proba(trials))  # [T, K]

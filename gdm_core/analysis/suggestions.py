@@ -22,7 +22,8 @@ from gdm_core.analysis.metrics import matched_accuracy
 from gdm_core.analysis.score_uncertainty import SHORTEST, blocks
 from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_core.maths.threads import one_thread, one_torch_thread
-from gdm_core.models.base import StateModel, Status
+from gdm_core.models.base import StateModel
+from gdm_core.models.progress import Status
 from gdm_core.models.registry import TITLES, import_family
 from gdm_core.trials import Trials
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.models.variants import infer_quickly
 from gdm_core.trials import Trials
 
 if TYPE_CHECKING:
@@ -38,11 +39,10 @@ class Snapshot:
         cls, model: StateModel, trials: Trials, preview: Sequence[int], step: int, elbo: float, *, rough: bool = False
     ) -> Snapshot:
         """Return the states of the preview trials in at most SNAPSHOT_BYTES."""
-        states = model.rough_states if rough else model.predict_proba
         total = sum(trials[i].n_samples for i in preview)
         strides, levels = [], []
         for i in preview:
-            proba = np.asarray(states(trials[i]))  # [T, K]
+            proba = np.asarray(infer_quickly(model, trials[i]) if rough else model.predict_proba(trials[i]))  # [T, K]
             stride = max(1, -(-total * proba.shape[1] // SNAPSHOT_BYTES))
             strides.append(stride)
             levels.append(np.rint(np.clip(proba[::stride], 0.0, 1.0) * 255).astype(np.uint8))

@@ -19,6 +19,7 @@ from gdm_core.maths import hmm
 from gdm_core.models.base import StateModel
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.scaling import Scaler
+from gdm_core.models.variants import infer_quickly
 from gdm_core.store import decode, encode
 from gdm_core.text import shorten
 from gdm_core.trials import UNLABELLED, Trial, Trials, TrialsLike, as_trials, is_single
@@ -172,7 +173,9 @@ class LabelModel:
         x = window_features(self._scaler.apply(trial.y), self._rate_hz, rows)
         if self.model is None:
             return x, np.zeros((len(x), 0), np.float32)
-        states = np.asarray(self.model.rough_states(trial), np.float32)  # exact ones are slow with many missing values
+        states = np.asarray(
+            infer_quickly(self.model, trial), np.float32
+        )  # exact ones are slow with many missing values
         return x, states if rows is None else states[rows]
 
     def _each(self, trials: TrialsLike, function: Any) -> Any:

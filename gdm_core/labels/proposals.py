@@ -14,6 +14,7 @@ from gdm_core.labels.features import window_features
 from gdm_core.labels.model import LabelModel
 from gdm_core.models.base import StateModel
 from gdm_core.models.scaling import Scaler
+from gdm_core.models.variants import infer_quickly
 from gdm_core.trials import UNLABELLED, Trials, TrialsLike, as_trials
 
 UNFAMILIAR = 0.20  # share of features; training recordings have 0.02
@@ -74,7 +75,7 @@ def _most_different(
     """Return clips whose features and states differ from used ones and each other."""
     scaler = Scaler.from_trials(data)
     features = [window_features(scaler.apply(trial.y), trial.rate_hz) for trial in data]
-    place = np.concatenate([_means(features, clips), _means(model.rough_states(data), clips)], axis=1)
+    place = np.concatenate([_means(features, clips), _means(infer_quickly(model, data), clips)], axis=1)
     width = np.median(np.linalg.norm(place - place.mean(axis=0), axis=1)) + 1e-9
     distance = np.full(len(clips), np.inf)
     for i in np.flatnonzero(~free):

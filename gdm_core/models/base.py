@@ -6,15 +6,12 @@ class checks input, standardises, converts results back to the user's units, cal
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import inspect
 import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar, Self, overload
 
@@ -30,42 +27,13 @@ from gdm_core.maths.factor import Autoregression, FactorModel
 from gdm_core.maths.spikes import find_new_spikes, find_spikes
 from gdm_core.models.online import Online, SampleReader
 from gdm_core.models.parameters import whole
+from gdm_core.models.progress import Progress, Status
 from gdm_core.models.scaling import Scaler
 from gdm_core.store import encode
 from gdm_core.trials import Recording, Recordings, Trials, TrialsLike, as_trials, is_single
 
 Array = npt.NDArray[np.float32]
 _BASELINE_MARGIN = 0.1  # nats per sample and channel that a fit may lose to the baseline
-
-
-class Status(StrEnum):
-    """How a fit ended.
-
-    CONVERGED  the bound no longer improved
-    MAX_STEPS  the bound was still improving at the last step
-    FAILED     not a result: `failure_` says why. The model keeps its last finite parameters
-    CANCELLED  stopped early
-    """
-
-    CONVERGED = "converged"
-    MAX_STEPS = "max_steps"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-
-@dataclass(frozen=True)
-class Progress:
-    """One look at a running fit. Between two of them the model is usable with its current parameters.
-
-    elbo       bound per time step in nats, standardised units, noisy while training
-    objective  what the optimiser maximises, per time step; apart from `elbo` where a fit regularises
-    step       steps taken, of `total`; 0 before the first one, where no bound has been measured (NaN)
-    """
-
-    step: int
-    total: int
-    elbo: float
-    objective: float
 
 
 class StateModel(ABC):
@@ -75,7 +43,7 @@ class StateModel(ABC):
     config_class: ClassVar[type]
     warm_changes: ClassVar[frozenset[str] | None] = None  # parameters that `warm_start` may change; None for all
     why_not_online: ClassVar[str] = "it has no filter"
-    # Parameters that say how a fitted model is read: `adjusted` takes them.
+    # Parameters of inference, which a fitted model may change: see `variants.with_parameters`.
     adjustable: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -174,6 +142,10 @@ class StateModel(ABC):
         folds  [T] of each trial in `ys`, the fold of each sample
         """
         return []
+
+    def _set_random_parameters(self, ys: list[Array], seed: int) -> None:
+        """Draw `params_` for an untrained control; a family without one leaves them empty."""
+        self.params_ = {}
 
     @abstractmethod
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
@@ -338,27 +310,9 @@ class StateModel(ABC):
                 f"warm_start cannot change {', '.join(refused)}; it can change {', '.join(sorted(self.warm_changes or ()))}. "
                 "Fit a new model for anything else."
             )
-        model = type(self).from_config(dataclasses.replace(self.config, **changes))
+        model = type(self)._from_config(dataclasses.replace(self.config, **changes))
         model._warm_from = self
         return model
-
-    def adjusted(self, **changes: Any) -> Self:
-        """This fitted model read with `changes` to its settings. Nothing is fitted anew, and this one stays as it is."""
-        self._require_fitted()
-        refused = sorted(set(changes) - self.adjustable)
-        if refused:
-            known = ", ".join(sorted(self.adjustable)) or "none"
-            raise ConfigError(
-                f"A fitted {type(self).__name__} cannot be read with another {', '.join(refused)} (only: {known}). "
-                "Fit a new model, or use warm_start()."
-            )
-        model = copy.copy(self)
-        model.config = dataclasses.replace(self.config, **changes)
-        return model
-
-    def uncorrected(self) -> Self:
-        """This model reading states straight from its posterior, which is quick; itself where it knows one way only."""
-        return self.adjusted(readout="amortised") if "readout" in self.adjustable else self
 
     # ---- verbs on data ------------------------------------------------------------------------------------------
     @overload
@@ -368,14 +322,6 @@ class StateModel(ABC):
     def predict_proba(self, data: TrialsLike) -> Any:
         """Soft states [T, K] of `data`: a Trial or an array [T, N]; a list of states for a list of them, or for Trials."""
         return self._each(data, self._soft_states)
-
-    @overload
-    def rough_states(self, data: Recording) -> Array: ...
-    @overload
-    def rough_states(self, data: Recordings) -> list[Array]: ...
-    def rough_states(self, data: TrialsLike) -> Any:
-        """Like `predict_proba(data)`, rougher and several times quicker where the family can: for pictures of a running fit."""
-        return self._each(data, self._rough_states)
 
     @overload
     def predict(self, data: Recording) -> npt.NDArray[np.int64]: ...
@@ -501,7 +447,7 @@ class StateModel(ABC):
         found = [self.online(lag).follow(trial.y) for trial in self._checked(data, as_recorded=True)]
         return found[0] if is_single(data) else found
 
-    def next_states(self, y: npt.NDArray[Any], shares: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
+    def _next_states(self, y: npt.NDArray[Any], shares: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
         """[G, K] probability of the state after observing each row of `y` [G, N], over states before it by `shares` [K].
 
         None for a family whose transitions do not look at where they are.
@@ -588,9 +534,9 @@ class StateModel(ABC):
         return encode(tensors, header)
 
     @classmethod
-    def from_file(cls, tensors: dict[str, Array], header: dict[str, Any]) -> Self:
+    def _from_file(cls, tensors: dict[str, Array], header: dict[str, Any]) -> Self:
         """A model from `tensors` and `header` of a file; `load_model` finds the family by itself."""
-        model = cls.from_config(cls.config_class(**header["config"]))
+        model = cls._from_config(cls.config_class(**header["config"]))
         model.params_ = {name.removeprefix("param."): v for name, v in tensors.items() if name.startswith("param.")}
         model.scaler_ = Scaler(tensors["scaler.center"], tensors["scaler.scale"])
         model.status_, model.failure_ = Status(header["status"]), header.get("failure")
@@ -605,7 +551,7 @@ class StateModel(ABC):
         return model
 
     @classmethod
-    def from_config(cls, config: Any) -> Self:
+    def _from_config(cls, config: Any) -> Self:
         """An unfitted model with the configuration `config`."""
         return cls(**{f.name: getattr(config, f.name) for f in dataclasses.fields(config)})
 

@@ -12,12 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import FitError
-from gdm_core.maths.factor import FactorModel
 from gdm_core.maths.threads import on_one_thread
-from gdm_core.models.base import Array, Progress, StateModel, Status
+from gdm_core.models.base import Array, StateModel
 from gdm_core.models.parameters import OUTLIERS, Configuration, Outliers, one_of, parameter, whole
-from gdm_core.models.scaling import Scaler
-from gdm_core.trials import TrialsLike, as_trials
+from gdm_core.models.progress import Progress, Status
 
 PATIENCE = 3
 CLEAR_GAIN = 0.05  # nats per sample by which a start is clearly better
@@ -197,19 +195,10 @@ class EMModel(StateModel, Generic[P, Q]):
         same = all(getattr(previous.config, name) == getattr(self.config, name) for name in self.same_to_warm)
         return previous if same else None
 
-    def untrained(self, trials: TrialsLike, seed: int = 0) -> Self:
-        """Return a control: random states on the scale of `trials`, and the parameters that they imply."""
-        data = as_trials(trials)
-        model = type(self).from_config(self.config)
-        model.scaler_ = Scaler.from_trials(data)
-        ys = [model.scaler_.apply(trial.y) for trial in data]
-        model.factors_ = FactorModel.fit(ys, self.config.n_latent)
-        even = np.ones(self.config.n_states)
-        states = np.random.default_rng(seed).dirichlet(even, size=data.n_samples)
-        em = model._algorithm(ys, None)
-        model._keep(em, model._parameters_from(em, states))
-        model.status_ = Status.MAX_STEPS
-        return model
+    def _set_random_parameters(self, ys: list[Array], seed: int) -> None:
+        states = np.random.default_rng(seed).dirichlet(np.ones(self.config.n_states), size=sum(map(len, ys)))
+        em = self._algorithm(ys, None)
+        self._keep(em, self._parameters_from(em, states))
 
     # ---- one trial ----------------------------------------------------------------------------------------------
     def _infer(self, y: Array) -> Q:

@@ -36,7 +36,7 @@ def model_from_bytes(content: bytes, path: str = "The model") -> StateModel:
     try:
         parts_fit = _is_as_large_as_it_says(tensors, header["config"])
         if parts_fit:
-            model = import_family(header["family"]).from_file(tensors, header)
+            model = import_family(header["family"])._from_file(tensors, header)
             parts_fit = _answers(model)
     except (
         AttributeError,

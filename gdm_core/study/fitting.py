@@ -5,7 +5,7 @@ Of the sheet, only the animal of each recording is used; the model is blind to c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -30,14 +30,26 @@ Mark = tuple[str, int, int, str]  # recording, first sample, end, label
 SCORED_SAMPLES = 3_000  # evenly spaced samples of a recording, to find outliers
 
 
-def prepare(recordings: Mapping[str, Trial], notes: list[str]) -> tuple[dict[str, Trial], dict[str, str]]:
-    """Return the recordings to fit, and the reason for excluding each other one."""
-    odd = [name for name, one in recordings.items() if not isinstance(one, Trial)]
-    if odd:
+def by_name(recordings: Mapping[str, Trial] | Iterable[Trial]) -> dict[str, Trial]:
+    """Return trials by name; raise DataError for other objects and repeated names."""
+    if not isinstance(recordings, Mapping):
+        trials = list(recordings)
+        names = [one.name if isinstance(one, Trial) else type(one).__name__ for one in trials]
+        if repeated := [name for name in names if names.count(name) > 1]:
+            raise DataError(
+                f"Two recordings are named {repeated[0]!r}. Give each Trial a different name, or pass {{name: Trial}}."
+            )
+        recordings = dict(zip(names, trials, strict=True))
+    if odd := [name for name, one in recordings.items() if not isinstance(one, Trial)]:
         raise DataError(
             f"Study.fit needs {{name: Trial}}, but {format_list(odd)} is not a Trial. Use Trial(y, rate_hz=...), or "
             "Study.from_states for known states."
         )
+    return dict(recordings)
+
+
+def prepare(recordings: Mapping[str, Trial], notes: list[str]) -> tuple[dict[str, Trial], dict[str, str]]:
+    """Return the recordings to fit, and the reason for excluding each other one."""
     _check_channels(recordings)
     excluded: dict[str, str] = {}
     for name, one in recordings.items():
@@ -154,7 +166,7 @@ def sample_animals(recordings: Mapping[str, Trial], animals: Mapping[str, str], 
 
 def fit_copy(model: StateModel, trials: Trials) -> StateModel:
     """Fit a copy of the model."""
-    copy = type(model).from_config(model.config)
+    copy = type(model)._from_config(model.config)
     copy.fit(trials)
     copy.raise_if_failed()
     return copy

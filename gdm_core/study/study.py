@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
@@ -96,12 +96,12 @@ class Study(StudyTables):
 
     @classmethod
     def fit(
-        cls, recordings: Mapping[str, Trial], sheet: pd.DataFrame, model: StateModel, on: Sequence[str] | None = None,
-        names: Names = None, rule: BoutRule = fitting.STEADY,
+        cls, recordings: Mapping[str, Trial] | Iterable[Trial], sheet: pd.DataFrame, model: StateModel,
+        on: Sequence[str] | None = None, names: Names = None, rule: BoutRule = fitting.STEADY,
     ) -> Study:  # fmt: skip
         """Fit one model to all animals, blind to conditions, and find all states.
 
-        recordings   name -> Trial, all with the same channels and rate
+        recordings   name -> Trial, or Trials with different names, all with the same channels and rate
         sheet        as in `from_states`
         model        of any family; not modified. A fitted model is not fitted again
         on           recordings to fit to; all by default
@@ -110,6 +110,7 @@ class Study(StudyTables):
                      many shorter bouts
         """
         notes: list[str] = []
+        recordings = fitting.by_name(recordings)
         known = match_sheet(sheet, recordings, RESERVED)
         kept, aside = fitting.prepare({name: recordings[name] for name in known.names}, notes)
         if unknown := [str(name) for name in on or () if name not in kept]:

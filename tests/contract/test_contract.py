@@ -12,15 +12,17 @@ import torch
 from scipy.stats import binom
 
 import gdm_core
-from gdm_core import Status, Trial, Trials, load_model
+from gdm_core import Trial, Trials, load_model
 from gdm_core.errors import ConfigError
 from gdm_core.forecast import coverage
 from gdm_core.models.base import StateModel
 from gdm_core.models.gdm.start import state_axes
 from gdm_core.models.loading import model_from_bytes
+from gdm_core.models.progress import Status
 from gdm_core.models.registry import FAMILIES
 from gdm_core.models.scaling import Scaler
 from gdm_core.models.switching.base import SwitchingModel
+from gdm_core.models.variants import infer_quickly, make_untrained
 from gdm_core.trials import as_trials
 
 N_CHANNELS, K = 4, 3
@@ -118,7 +120,7 @@ def relabelled(model: Any, order: list[int]) -> Any:
 
 
 def copy_of(model: StateModel) -> StateModel:
-    copy = type(model).from_config(model.config)
+    copy = type(model)._from_config(model.config)
     copy.scaler_, copy.factors_ = model.scaler_, model.factors_
     copy.params_, copy.status_ = model.params_, model.status_
     return copy
@@ -144,7 +146,7 @@ def test_verbs_have_their_shapes_and_finite_scores(name):
         results = getattr(model, verb)(list(trials))
         assert [result.shape for result in results] == [(len(y), width) for y in trials], verb
         assert all(np.isfinite(result).all() for result in results), verb
-    for exact, rough in zip(model.predict_proba(list(trials)), model.rough_states(list(trials)), strict=True):
+    for exact, rough in zip(model.predict_proba(list(trials)), infer_quickly(model, list(trials)), strict=True):
         np.testing.assert_allclose(rough.sum(axis=1), 1, atol=1e-4)
         assert np.abs(exact - rough).mean() < 0.06
     for y, p, z in zip(trials, model.predict_proba(list(trials)), model.predict(list(trials)), strict=True):
@@ -292,10 +294,10 @@ def test_relabelling_permutes_states(name):
 @every_model
 def test_untrained_control_scores_lower(name):
     model, trials = fitted(name), list(recordings())
-    control, other = (model.untrained(as_trials(trials), seed=seed) for seed in (1, 2))
+    control, other = (make_untrained(model, as_trials(trials), seed) for seed in (1, 2))
     np.testing.assert_allclose(control.predict_proba(trials[0]).sum(axis=1), 1, atol=1e-4)
     assert control.score(trials) < model.score(trials)
-    assert_same_model(control, model.untrained(as_trials(trials), seed=1))
+    assert_same_model(control, make_untrained(model, as_trials(trials), 1))
     assert any(not np.array_equal(value, other.params_[field]) for field, value in control.params_.items())
 
 

@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.models.base import Array, Progress, StateModel, Status
+from gdm_core.models.base import Array, StateModel
+from gdm_core.models.progress import Progress, Status
 from gdm_core.models.registry import FAMILIES
 
 FAMILY = "tests.support.fake_model:FakeModel"

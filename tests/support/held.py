@@ -12,6 +12,7 @@ import numpy.typing as npt
 from streamlit.testing.v1 import AppTest
 
 from gdm_core.models.loading import model_from_bytes
+from gdm_core.models.variants import infer_quickly, with_parameters
 from gdm_core.trials import Trials
 
 
@@ -46,4 +47,4 @@ def _levels(part: Mapping[str, Any], kind: str) -> npt.NDArray[np.uint8]:
 
 def exact_states(model_bytes: bytes, trials: Trials, **changes: Any) -> list[npt.NDArray[np.float32]]:
     """Return soft states of a fitted model with other parameters."""
-    return list(model_from_bytes(model_bytes).adjusted(**changes).rough_states(trials))
+    return list(infer_quickly(with_parameters(model_from_bytes(model_bytes), **changes), trials))

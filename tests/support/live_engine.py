@@ -19,7 +19,8 @@ from gdm_core.engine import Engine, EngineInfo, FitResult, FitSpec, Job, JobStat
 from gdm_core.engine.job import Call
 from gdm_core.engine.spec import resolve_family
 from gdm_core.errors import ConfigError, FitError, GdmError
-from gdm_core.models.base import Array, Progress, Status
+from gdm_core.models.base import Array
+from gdm_core.models.progress import Progress, Status
 from gdm_core.models.registry import FAMILIES
 from gdm_core.trials import Trials
 from tests.support.fake_model import OfData

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gdm_core.models.base import Progress, StateModel, Status
-from gdm_core.models.scaling import Scaler
-from gdm_core.trials import as_trials
+from gdm_core.models.base import StateModel
+from gdm_core.models.progress import Progress, Status
 
 
 @dataclass(frozen=True)
@@ -47,18 +46,14 @@ class SimpleModel(StateModel):
             yield Progress(step, 2, float(step), float(step))
         self.status_ = Status.CONVERGED
 
-    def untrained(self, trials, seed):
-        model = type(self).from_config(self.config)
-        data = as_trials(trials)
+    def _set_random_parameters(self, ys, seed):
         rng = np.random.default_rng(seed)
-        n = data.n_channels
-        model.scaler_ = Scaler.from_trials(data)
-        model.params_ = {
+        n = ys[0].shape[1]
+        self.params_ = {
             "centers": rng.standard_normal((self.config.n_states, n)).astype(np.float32),
             "weights": np.zeros((n, n), np.float32),
             "noise": np.ones(n, np.float32),
         }
-        return model
 
     @staticmethod
     def _steps(y):

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from gdm_core import ARHMM, Status
+from gdm_core import ARHMM
 from gdm_core.analysis.metrics import matched_accuracy
 from gdm_core.maths.gaps import carried_forward, interpolated
 from gdm_core.maths.pca import ComponentScores, PartialRows
+from gdm_core.models.progress import Status
 from gdm_core.models.switching import arhmm_em as em
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior, weighted_moments
 from gdm_core.models.switching.transitions import Transitions

@@ -134,8 +134,10 @@ def test_recorder_keeps_evenly_spaced_snapshots(monkeypatch: pytest.MonkeyPatch)
 def test_recorder_takes_a_tenth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(results, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    model = SimpleNamespace(rough_states=lambda trial: now.__setitem__(0, now[0] + 1.0) or np.ones((400, 1)))
-    recorder = Recorder(cast(FakeModel, model), TRIALS, (0,))
+    monkeypatch.setattr(
+        results, "infer_quickly", lambda model, trial: now.__setitem__(0, now[0] + 1.0) or np.ones((400, 1))
+    )
+    recorder = Recorder(FakeModel(), TRIALS, (0,))
     for step in range(200):
         now[0] += 1.0
         recorder.record(step, -1.0)

@@ -13,7 +13,7 @@ from gdm_core import ARHMM, SLDS
 from gdm_core.engine import worker
 from gdm_core.errors import FitError, FitWarning
 from gdm_core.labels import LabelModel
-from gdm_core.models.base import Status
+from gdm_core.models.progress import Status
 from gdm_core.models.registry import FAMILIES, NAMED_MODELS
 from gdm_core.trials import Trial, as_trials
 from gdm_studio.datasets import nascar
@@ -113,10 +113,10 @@ def test_study_refuses_failed_fit():
     recordings = {f"r{i}": Trial(rng.standard_normal((200, 2)).cumsum(axis=0), name=f"r{i}") for i in range(4)}
     sheet = pd.DataFrame({"recording": list(recordings), "animal": list("abcd"), "group": list("xxyy")})
     with pytest.raises(FitError, match=REASON):
-        gdm_core.study(recordings, sheet, TooNoisy(n_states=5))
+        gdm_core.Study.fit(recordings, sheet, TooNoisy(n_states=5))
     failed = TooNoisy(n_states=5).fit(list(recordings.values()))
     with pytest.raises(FitError, match=REASON):
-        gdm_core.study(recordings, sheet, failed)
+        gdm_core.Study.fit(recordings, sheet, failed)
 
 
 def test_labels_refuse_failed_fit(laps):

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from datasets import nascar
-from gdm_core import ARHMM, GDM, Status
+from gdm_core import ARHMM, GDM
 from gdm_core.maths.rows import make_rows
 from gdm_core.models.em import PATIENCE
+from gdm_core.models.progress import Status
 
 
 @pytest.fixture(scope="module")

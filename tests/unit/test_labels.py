@@ -80,8 +80,11 @@ class RandomStates:
     def raise_if_failed(self) -> None:
         pass
 
-    def rough_states(self, trial: Trial) -> npt.NDArray[np.float64]:
+    def _each(self, trial: Trial, verb: Any) -> npt.NDArray[np.float64]:
         return np.random.default_rng(trial.n_samples).dirichlet(np.ones(5), trial.n_samples)
+
+    def _rough_states(self) -> None:
+        raise AssertionError("each trial has states of its own")
 
 
 def test_uninformative_states_are_ignored() -> None:

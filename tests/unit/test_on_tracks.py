@@ -10,10 +10,11 @@ import pytest
 from datasets import nascar
 from gdm_core.analysis.metrics import matched_accuracy
 from gdm_core.forecast import outcomes
-from gdm_core.models.base import StateModel, Status
+from gdm_core.models.base import StateModel
 from gdm_core.models.gdm.model import GDM
 from gdm_core.models.mixture.model import GDMMixture
 from gdm_core.models.pdlds.model import PDLDS
+from gdm_core.models.progress import Status
 from gdm_core.trials import Trial
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")

@@ -21,6 +21,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from gdm_core import ARHMM, GDM
 from gdm_core.errors import ConfigError, FitError, GdmError
 from gdm_core.models.registry import FAMILIES, import_family
+from gdm_core.models.variants import with_parameters, without_correction
 
 SMALL: dict[str, Any] = {
     "gdm": GDM(n_states=2, n_latent=1, n_steps=10),
@@ -97,26 +98,26 @@ def test_set_params_resets_an_incompatible_fit():
         model.set_params(n_state=3)
 
 
-def test_adjusted_model_leaves_the_original_alone():
+def test_changed_parameter_leaves_the_original_alone():
     y = np.random.default_rng(0).standard_normal((60, 2))
     model = GDM(n_states=2, n_latent=1, n_steps=10).fit(y)
     states = model.predict_proba(y)
-    quick = model.uncorrected()
+    quick = without_correction(model)
     assert quick.config.readout == "amortised"
     assert not np.array_equal(quick.predict_proba(y), states)
     np.testing.assert_array_equal(model.predict_proba(y), states)
-    with pytest.raises(ConfigError, match=r"cannot be read with another n_states \(only: readout, temperature\)"):
-        model.adjusted(n_states=3)
+    with pytest.raises(ConfigError, match=r"cannot change n_states \(only: readout, temperature\)"):
+        with_parameters(model, n_states=3)
     hard = ARHMM(n_states=2, n_latent=1, n_iter=3, n_restarts=1).fit(y)
-    assert hard.uncorrected() is hard
+    assert without_correction(hard) is hard
 
 
 def test_next_states_is_a_distribution_or_none():
     y = np.random.default_rng(0).standard_normal((60, 2))
-    found = GDM(n_states=3, n_latent=1, n_steps=10).fit(y).next_states(y, np.full(3, 1 / 3))
+    found = GDM(n_states=3, n_latent=1, n_steps=10).fit(y)._next_states(y, np.full(3, 1 / 3))
     assert found.shape == (60, 3)
     np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-5)
-    assert ARHMM(n_states=2, n_latent=1, n_iter=3, n_restarts=1).fit(y).next_states(y, np.full(2, 0.5)) is None
+    assert ARHMM(n_states=2, n_latent=1, n_iter=3, n_restarts=1).fit(y)._next_states(y, np.full(2, 0.5)) is None
 
 
 @pytest.mark.parametrize("kind", OURS)

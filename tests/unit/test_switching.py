@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gdm_core import ARHMM, SLDS, Status
+from gdm_core import ARHMM, SLDS
 from gdm_core.errors import DataError
 from gdm_core.maths.side_by_side import STRETCH
+from gdm_core.models.progress import Status
 from gdm_core.models.switching.dynamics import Dynamics
 from gdm_core.models.switching.filtering import filtered
 from tests.support.switching import dense_observation, random_parameters, random_trials, walk

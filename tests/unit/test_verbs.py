@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -85,26 +83,17 @@ def test_scores_print_and_export_a_table(laps):
     assert frame.loc["matched_accuracy", scores.model] == scores.matched_accuracy
 
 
-def test_study_is_a_function_and_a_package(laps):
+def test_study_takes_named_trials(laps):
     trials = [replace(laps[0].slice(at, at + 60), name=f"m{at}") for at in (0, 60, 120, 180)]
     sheet = pd.DataFrame({"recording": [one.name for one in trials], "group": list("aabb")})
     model = ARHMM(**FEW)
-    found = gdm_core.study(Trials(tuple(trials)), sheet, model)
-    assert isinstance(found, gdm_core.Study)
-    assert isinstance(found, gdm_core.study.Study)
+    found = gdm_core.Study.fit(Trials(tuple(trials)), sheet, model)
     known = gdm_core.Study.fit({one.name: one for one in trials}, sheet, model)
     pd.testing.assert_frame_equal(found.measures(), known.measures())
     assert model.params_ == {}
-    named = gdm_core.study({one.name: one for one in trials}, sheet, model, names=["to", "fro"])
+    named = gdm_core.Study.fit({one.name: one for one in trials}, sheet, model, names=["to", "fro"])
     assert named.state_name(1) == "fro"
     with pytest.raises(DataError, match="Two recordings are named 'm0'"):
-        gdm_core.study([trials[0], trials[0]], sheet, model)
-    with pytest.raises(DataError, match="contains a ndarray"):
-        gdm_core.study([trials[0].y], sheet, model)
-
-
-def test_study_is_callable_before_any_import():
-    for before in ("", "import gdm_core.study.flow;"):
-        done = f"{before}import gdm_core; print(callable(gdm_core.study), gdm_core.study.Flow.__name__)"
-        said = subprocess.run([sys.executable, "-c", done], cwd=ROOT, capture_output=True, text=True)
-        assert said.stdout == "True Flow\n", said.stderr
+        gdm_core.Study.fit([trials[0], trials[0]], sheet, model)
+    with pytest.raises(DataError, match="ndarray is not a Trial"):
+        gdm_core.Study.fit([trials[0].y], sheet, model)

@@ -6,7 +6,7 @@ import copy
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from gdm_core.maths.factor import FactorModel
 from gdm_core.maths.regression import left_out_changes
 from gdm_core.maths.rows import Rows, as_numpy, make_rows
 from gdm_core.maths.threads import on_one_thread
-from gdm_core.models.base import Array, Progress, StateModel, Status
+from gdm_core.models.base import Array, StateModel
 from gdm_core.models.gdm import fit as svi
 from gdm_core.models.gdm.choice import choose
 from gdm_core.models.gdm.config import GDMConfig
@@ -29,9 +29,9 @@ from gdm_core.models.gdm.online import GdmReader
 from gdm_core.models.gdm.readout import bound, generate, log_bound, posterior_mean, sample_paths, soft_states
 from gdm_core.models.gdm.start import resize_states, start_random
 from gdm_core.models.parameters import parameters_of
+from gdm_core.models.progress import Progress, Status
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 from gdm_core.models.scaling import Scaler
-from gdm_core.trials import Trials
 
 Module = TypeVar("Module", bound=torch.nn.Module)
 
@@ -71,22 +71,8 @@ class SoftModel(StateModel, Generic[Module]):
     def _random(self, ys: list[Array], seed: int) -> Module:
         """A module of random parameters for these standardised trials."""
 
-    def _control(self) -> Self:
-        """The unfitted model that `untrained` gives random parameters."""
-        return self.from_config(self.config)
-
-    def untrained(self, trials: Trials, seed: int = 0) -> Self:
-        """A control: the same configuration with random parameters, never fitted, on this data's scale.
-
-        trials   whose scale the control has
-        seed     of its random parameters
-        """
-        control = self._control()
-        control.scaler_ = scaler = Scaler.from_trials(trials)
-        control.factors_ = FactorModel.fit([scaler.apply(trial.y) for trial in trials], control.config.n_latent)
-        control._keep(control._random([scaler.apply(trial.y) for trial in trials], seed))
-        control.status_ = Status.CANCELLED
-        return control
+    def _set_random_parameters(self, ys: list[Array], seed: int) -> None:
+        self._keep(self._random(ys, seed))
 
     def _climbed(
         self, module: Module, steps: Iterator[Step], rows: Rows, total: int, done: int = 0
@@ -263,16 +249,13 @@ class GDM(SoftModel[GdmModule]):
             return plan.steps
         return plan.warm if self._warm_from is not None else plan.steps - taken
 
-    def _control(self) -> GDM:
-        return self.from_config(dataclasses.replace(self.config, readout="amortised"))
-
     def _random(self, ys: list[Array], seed: int) -> GdmModule:
         module = GdmModule(ys[0].shape[1], self.config)
         start_random(module, seed)
         return module
 
     @torch.no_grad()
-    def next_states(self, y: npt.NDArray[Any], shares: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
+    def _next_states(self, y: npt.NDArray[Any], shares: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
         transition = self._net.transition
         if not transition.affine_in_state:
             return None
@@ -345,7 +328,7 @@ def first_fit(config: GDMConfig, ys: list[Array]) -> Iterator[tuple[Progress, Gd
 
     Raises FitError where it diverges.
     """
-    model, n_channels = GDM.from_config(config), ys[0].shape[1]
+    model, n_channels = GDM._from_config(config), ys[0].shape[1]
     model.scaler_ = Scaler(np.zeros(n_channels, np.float32), np.ones(n_channels, np.float32))
     model.factors_ = FactorModel.fit(ys, config.n_latent)
     for progress in model._fit(ys):

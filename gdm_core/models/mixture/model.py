@@ -21,7 +21,7 @@ from gdm_core.errors import FitError
 from gdm_core.maths.relaxed import gumbel, log_sample
 from gdm_core.maths.rows import Rows, WindowSampler, as_numpy, make_rows
 from gdm_core.maths.threads import on_one_thread, one_torch_thread
-from gdm_core.models.base import Array, Progress
+from gdm_core.models.base import Array
 from gdm_core.models.gdm.config import GDMConfig, SoftConfig
 from gdm_core.models.gdm.fit import Step, one_cycle
 from gdm_core.models.gdm.model import SoftModel, first_fit
@@ -30,6 +30,7 @@ from gdm_core.models.gdm.start import start_random
 from gdm_core.models.mixture.module import MixtureModule, bound, determined_path, mixture_elbo
 from gdm_core.models.mixture.readout import mixture_paths, mixture_sample, settled_belief, smoothed, weighed_states
 from gdm_core.models.parameters import one_of, parameter, parameters_of, whole
+from gdm_core.models.progress import Progress
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 
 Dynamics = Literal["noisy", "deterministic"]

@@ -11,8 +11,9 @@ import numpy.typing as npt
 from gdm_core.forecast import N_FOLDS, Sampler
 from gdm_core.maths.gaps import runs
 from gdm_core.maths.hmm import ChainPosterior
-from gdm_core.models.base import Array, Status
+from gdm_core.models.base import Array
 from gdm_core.models.em import Bounded, EMModel, P
+from gdm_core.models.progress import Status
 from gdm_core.models.switching.dynamics import Dynamics
 from gdm_core.models.switching.transitions import Transitions
 

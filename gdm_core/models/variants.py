@@ -1,0 +1,61 @@
+"""Variants of models for evaluation, labels and pages. Not part of the public API."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import Any, TypeVar, overload
+
+from gdm_core.errors import ConfigError
+from gdm_core.maths.factor import FactorModel
+from gdm_core.models.base import Array, StateModel
+from gdm_core.models.progress import Status
+from gdm_core.models.scaling import Scaler
+from gdm_core.trials import Recording, Recordings, Trials, TrialsLike
+
+Fitted = TypeVar("Fitted", bound=StateModel)
+
+
+@overload
+def infer_quickly(model: StateModel, data: Recording) -> Array: ...
+@overload
+def infer_quickly(model: StateModel, data: Recordings) -> list[Array]: ...
+def infer_quickly(model: StateModel, data: TrialsLike) -> Any:
+    """Return soft states [T, K], less exact and faster than `predict_proba` where the family can."""
+    return model._each(data, model._rough_states)
+
+
+def with_parameters(model: Fitted, **changes: Any) -> Fitted:
+    """Return a fitted model that infers states with other parameters, without another fit."""
+    model._require_fitted()
+    if refused := sorted(set(changes) - model.adjustable):
+        known = ", ".join(sorted(model.adjustable)) or "none"
+        raise ConfigError(
+            f"A fitted {type(model).__name__} cannot change {', '.join(refused)} (only: {known}). "
+            "Fit a new model, or use warm_start()."
+        )
+    changed = copy.copy(model)
+    changed.config = dataclasses.replace(model.config, **changes)
+    return changed
+
+
+def without_correction(model: Fitted) -> Fitted:
+    """Return a model that reads states directly from its posterior, which is fast."""
+    return with_parameters(model, readout="amortised") if "readout" in model.adjustable else model
+
+
+def make_untrained(model: Fitted, trials: Trials, seed: int = 0) -> Fitted | None:
+    """Return a model with the same configuration and random parameters; None if its family has no such control.
+
+    trials   determine the scale of the control
+    """
+    config = model.config
+    if "readout" in model.adjustable:
+        config = dataclasses.replace(config, readout="amortised")
+    control = model._from_config(config)
+    control.scaler_ = Scaler.from_trials(trials)
+    ys = [control.scaler_.apply(trial.y) for trial in trials]
+    control.factors_ = FactorModel.fit(ys, config.n_latent)
+    control._set_random_parameters(ys, seed)
+    control.status_ = Status.CANCELLED
+    return control if control.params_ else None
