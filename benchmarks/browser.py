@@ -25,7 +25,7 @@ from benchmarks.crowd import run_crowd
 from benchmarks.recorder import FIGURE, SCRIPT, Thumb, move, wait_for_rest
 from tests.support.browser_server import FLAGS, Visitors, find_chromium, load_average, running_server
 
-TAU, STATES = "Softness (τ)", "States (K)"
+TAU, STATES = "Temperature (τ)", "States (K)"
 HOME_CARDS = ".gdm-result"
 TRIANGLE = ".st-key-triangle figure"
 STRIPS = ".st-key-strips figure"  # drawn in the same frame as the map or the poses

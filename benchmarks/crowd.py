@@ -33,7 +33,7 @@ class Visitor:
         if self.moves % 3 == 2:
             drag(self.page, "States (K)", STATES[(self.moves // 3 + self.number) % len(STATES)])
         else:
-            drag(self.page, "Softness (τ)", 0.3 + (0.37 * turn + 0.11 * self.number) % 2.2)
+            drag(self.page, "Temperature (τ)", 0.3 + (0.37 * turn + 0.11 * self.number) % 2.2)
         self.moves += 1
         self.is_waiting = True
 

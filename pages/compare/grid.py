@@ -20,7 +20,7 @@ from pages.lab.live import panels
 from pages.lab.live.background import Fits, show_progress, visitor_jobs
 from pages.ui import navigation, shell
 from pages.ui.controls import one_of, pick
-from pages.ui.model_controls import STAY
+from pages.ui.model_controls import STICKINESS
 from pages.ui.plot import plot
 
 STATES = (2, 3, 4, 5, 6, 8)
@@ -140,4 +140,4 @@ def heat(found: Compared, against: str | None, measure: str) -> Figure:
 
 
 def _text(value: Any) -> str:
-    return "" if value is None else STAY["learn"] if value == "learn" else f"{value:g}"
+    return "" if value is None else STICKINESS["learn"] if value == "learn" else f"{value:g}"

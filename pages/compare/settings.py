@@ -20,18 +20,20 @@ from pages.ui import navigation, shell
 from pages.ui import settings as ui_settings
 from pages.ui.controls import number, number_in_address, one_of
 from pages.ui.model_controls import (
+    DEFINED_BY,
     GAMMA_RANGE,
+    GAMMA_START,
     K_RANGE,
-    MADE_OF,
     MODELS,
-    SEES,
+    OLD_DEFINED_BY,
+    OLD_STICKINESS,
+    POSTERIORS,
     SOFT,
-    STAY,
-    STAY_START,
+    STICKINESS,
     TAU_RANGE,
     Choice,
-    choice_of,
     has_posterior,
+    make_choice,
 )
 
 LETTERS = "ABCDEF"
@@ -62,7 +64,7 @@ class ComparedSetting:
 
 def labels(chosen: list[ComparedSetting]) -> list[str]:
     """A name for each: its letter, its model, and what else it does not share with all others."""
-    told = {"n_states": "K", "temperature": "τ", "stickiness": "γ", "posterior": "states of"}
+    told = {"n_states": "K", "temperature": "τ", "stickiness": "γ", "posterior": "states by"}
     differ = [name for name in told if len({repr(one.config[name]) for one in chosen if name in one.config}) > 1]
     named = []
     for one in chosen:
@@ -75,7 +77,7 @@ def labels(chosen: list[ComparedSetting]) -> list[str]:
 
 def _sees(posterior: str) -> str:
     """Return what the controls call this posterior."""
-    return next(sees for sees, name in SEES.items() if name == posterior)
+    return next(source for source, name in POSTERIORS.items() if name == posterior)
 
 
 def once(chosen: list[ComparedSetting]) -> tuple[list[ComparedSetting], str]:
@@ -139,10 +141,10 @@ def address_of(model: str, config: Mapping[str, Any]) -> dict[str, str]:
     """Return the settings of a model as a lab page's address has them."""
     found = {"model": MODELS[model], "K": f"{config['n_states']}"}
     if "posterior" in config:
-        found["sees"] = MADE_OF[_sees(config["posterior"])]
+        found["sees"] = DEFINED_BY[_sees(config["posterior"])]
     if "temperature" in config:
         stay = config["stickiness"]
-        found |= {"tau": f"{config['temperature']:g}", "stay": STAY["learn" if stay == "learn" else "fix"]}
+        found |= {"tau": f"{config['temperature']:g}", "stay": STICKINESS["learn" if stay == "learn" else "fix"]}
         found |= {} if stay == "learn" else {"gamma": f"{stay:g}"}
     return found
 
@@ -163,19 +165,20 @@ def _row(letter: str, offered: list[str], source: ComparedData) -> ComparedSetti
     name = one_of(f"Model {letter}", {name: MODELS[name] for name in offered}, first, key="model", of=letter)
     left, right = st.columns(2, gap="small")
     k = number("States (K)", *K_RANGE, 4, key="K", of=letter, at=left, called=f"States (K) of {letter}")
-    tau, sees = 0.99, "moves"
+    tau, defined_by = 0.99, "dynamics"
     stickiness: float | Literal["learn"] = "learn"
     if NAMED_MODELS[name][0] in SOFT:
         shown: dict[str, Any] = {"of": letter, "at": right, "format": "%.2f"}
         tau = number("Softness (τ)", *TAU_RANGE, tau, key="tau", step=0.1, called=f"Softness of {letter}", **shown)
-        if one_of("Stickiness (γ)", STAY, key="stay", of=letter, at=left) == "fix":
+        if one_of("Stickiness (γ)", STICKINESS, old=OLD_STICKINESS, key="stay", of=letter, at=left) == "fix":
             called = f"Stickiness of {letter}"
-            stickiness = number("Fixed at", *GAMMA_RANGE, STAY_START, key="gamma", step=0.1, called=called, **shown)
+            stickiness = number("Fixed at", *GAMMA_RANGE, GAMMA_START, key="gamma", step=0.1, called=called, **shown)
     if has_posterior(name):
-        sees = one_of("States are made of", MADE_OF, "places" if source.windowed else "moves", key="sees", of=letter)
+        start = "position" if source.windowed else "dynamics"
+        defined_by = one_of("States defined by", DEFINED_BY, start, old=OLD_DEFINED_BY, key="sees", of=letter)
     k = min(k, max(K_RANGE[0], source.train.n_samples // 2))
     n_latent = min(source.n_latent, source.train.n_channels)
-    choice = choice_of(name, k, tau, stickiness, SEES[sees], n_latent, 0)
+    choice = make_choice(name, k, tau, stickiness, POSTERIORS[defined_by], n_latent, 0)
     config = {name: value for name, value in choice.config.items() if name != "seed"}
     return ComparedSetting(letter, name, choice.family, config)
 

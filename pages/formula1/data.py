@@ -36,8 +36,8 @@ FIFTH = 4  # the paper fits the winner and applies the model to the driver who c
 # What a first visit finds ships with the app; assets/make_demo.py makes it.
 FIRST_CIRCUIT, SHIPPED = "shanghai", "formula1"
 # Three states of what the car does at a moment tell braking, cornering and flat out apart.
-FIRST_STATES, FIRST_SEES = 3, "places"
-PAPER_STATES, PAPER_SEES = 8, "moves"
+FIRST_STATES, FIRST_DEFINED_BY = 3, "position"
+PAPER_STATES, PAPER_DEFINED_BY = 8, "dynamics"
 FIRST_CONFIG: dict[str, Any] = {
     "n_states": FIRST_STATES,
     "temperature": 0.99,

@@ -97,9 +97,9 @@ with page.controls:
         n_channels=fitted.train.n_channels,
         n_samples=fitted.train.n_samples,
         n_states=data.FIRST_STATES if drives else data.PAPER_STATES,
-        sees=data.FIRST_SEES if drives else data.PAPER_SEES,
+        defined_by=data.FIRST_DEFINED_BY if drives else data.PAPER_DEFINED_BY,
         models=MODELS,
-        of="" if drives else "map",  # states of places are another question: it has its own number of them
+        of="" if drives else "map",  # states on the map have their own number
     )
 
 view = lab.begin(page, fitted, choice, ships=[data.SHIPPED])

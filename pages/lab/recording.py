@@ -37,7 +37,9 @@ PURPOSE = (
 EXPORT, LABELLING = "Export & reproduce", "Labelling"
 
 
-def recording_page(page: shell.Frame, data: Dataset, *, sees: str = "places", ships: Sequence[str] = ()) -> None:
+def recording_page(
+    page: shell.Frame, data: Dataset, *, defined_by: str = "position", ships: Sequence[str] = ()
+) -> None:
     """Show everything below the choice of data. Call at the end of a page's script.
 
     ships  names of results that ship with the app
@@ -46,7 +48,7 @@ def recording_page(page: shell.Frame, data: Dataset, *, sees: str = "places", sh
         shell.quiet(PURPOSE)
     with page.controls:
         data = at_time_scale(data)
-        choice = choose_model(page.folder, data, "places" if data.recordings else sees)
+        choice = choose_model(page.folder, data, "position" if data.recordings else defined_by)
     base = lab.begin(page, data, choice, ships=ships)
     with page.controls:
         rule = bout_controls(data)
@@ -166,7 +168,7 @@ def read_as_fitted(of: str) -> None:
         settings.change(settings.key(name, of), "0")
 
 
-def choose_model(folder: str, data: Dataset, sees: str) -> model_controls.Choice:
+def choose_model(folder: str, data: Dataset, defined_by: str) -> model_controls.Choice:
     """Show the model's controls. K and D start at a guess; the user's values stay with the recording."""
     memory = f"_model-{folder}"
     of = settings.scope(data.of, data.start) if data.of else ""
@@ -179,7 +181,7 @@ def choose_model(folder: str, data: Dataset, sees: str) -> model_controls.Choice
         n_samples=data.train.n_samples,
         n_states=k,
         n_latent=d,
-        sees=sees,
+        defined_by=defined_by,
         models=MODELS,
         of=of,
     )

@@ -320,7 +320,7 @@ def _fitted(
     with page.controls:
         choice = model_controls.choose(
             n_channels=first.n_channels, n_samples=min(samples, fitting.MOST_SAMPLES), n_states=n_states or 8,
-            n_latent=min(6, first.n_channels), sees="moves" if window is None else "places", of=model_of,
+            n_latent=min(6, first.n_channels), defined_by="dynamics" if window is None else "position", of=model_of,
         )  # fmt: skip
         on = _some(known, model_of)
     its_own = f"{key}/{choice.family}/{json.dumps(dict(choice.config), sort_keys=True)}/{on}"

@@ -1,8 +1,7 @@
-"""Controls whose value is in the page's address. Each gets a name there, a default, and what it accepts.
+"""Controls whose value is in the page's address. Each has a name there, a default, and a range or a list of options.
 
-A link that asks for anything else gets the nearest value or the default, and the page says so. Values from a browser are
-clamped again, because it can send anything. `of` names the scope that a value belongs to (settings.py), `at` where the
-control is drawn.
+A link with any other value gets the nearest value or the default, and the page says so. Values from a browser are clamped
+again. `of` names the scope that a value belongs to (settings.py), `at` where the control is drawn.
 """
 
 from __future__ import annotations
@@ -24,33 +23,45 @@ V = TypeVar("V", bound=Hashable)
 def slide(
     label: str, low: N, high: N, start: N, step: N | None = None, *, key: str, of: str = "", **more: Any
 ) -> N:  # fmt: skip
-    """A slider (slider.py), of whole numbers if its range and step are."""
+    """Show a slider (slider.py), of whole numbers if its range and step are."""
     name = settings.key(key, of)
     first = number_in_address(name, label, low, high, start)
-    found, held = slider(label, low, high, first, step, key=settings.widget_key(name), name=name, **more)
-    settings.keep(name, None if found == start else f"{found:.10g}", settled=not held)
-    return found  # type: ignore[return-value]
+    value, dragged = slider(label, low, high, first, step, key=settings.widget_key(name), name=name, **more)
+    settings.keep(name, None if value == start else f"{value:.10g}", settled=not dragged)
+    return value  # type: ignore[return-value]
 
 
 def number(
     label: str, low: N, high: N, start: N, *, key: str, of: str = "", at: Any = st, called: str = "", **more: Any
 ) -> N:
-    """A number box, of whole numbers if its range is; `called` names it in messages if `label` says too little."""
+    """Show a number box, of whole numbers if its range is; `called` names it in messages.
+
+    With limits of its own, Streamlit's box would keep an invalid number, next to an icon without words.
+    """
     name, kind = settings.key(key, of), type(_whole_or_not(low, high, start))
-    first = number_in_address(name, called or label, low, high, start)
-    found = at.number_input(label, low, high, first, key=settings.widget_key(name), **more)
+    widget, called = settings.widget_key(name), called or label
+    first = number_in_address(name, called, low, high, start)
+    limits = {"on_change": _clamp, "args": (widget, called, low, high)}
+    found = at.number_input(label, value=first, key=widget, **limits, **more)
     value = kind(min(max(start if found is None else found, low), high))
     settings.keep(name, None if value == start else f"{value:.10g}")
     return value
 
 
+def _clamp(widget: str, called: str, low: float, high: float) -> None:
+    typed = st.session_state[widget]
+    if typed is not None and not low <= typed <= high:
+        nearest = st.session_state[widget] = type(typed)(min(max(typed, low), high))
+        st.toast(f"{called} is {low:g} to {high:g}: {typed:g} was changed to {nearest:g}.")
+
+
 def span(label: str, low: int, high: int, start: tuple[int, int], *, key: str, among: str = "") -> tuple[int, int]:
-    """A slider with two thumbs; the address always names both ends, as in "3-10"."""
+    """Show a slider with two thumbs; the address names both ends, as in "3-10"."""
     found = [whole(part) for part in (settings.text(key) or "").split("-")]
     ends = [min(max(end, low), high) for end in found if end is not None]
     first = (ends[0], ends[1]) if len(ends) == 2 and ends[0] <= ends[1] else start
     if found != list(first):
-        settings.report(key, f"{label} in the link cannot be shown here: {first[0]} to {first[1]} is used.")
+        settings.report(key, label, settings.text(key) or "", f"{first[0]}-{first[1]}")
     chosen = st.slider(label, low, high, first, key=settings.widget_key(key, among))
     settings.keep(key, f"{chosen[0]}-{chosen[1]}")
     return chosen
@@ -66,23 +77,25 @@ def one_of(
     among: str = "",
     as_ids: bool = False,
     always: bool = False,
+    old: Mapping[str, W] | None = None,
     **more: Any,
 ) -> W:
-    """A choice of one option, the first by default; more arguments are those of `pick`.
+    """Show a choice of one option, the first by default; more arguments are those of `pick`.
 
     options  words on the screen and in the address, by option
     among    what the options depend on: the control starts again if that changes
     as_ids   whether the address names options instead of their words
-    always   whether the address names the default too, because it may be another one on another day
+    always   whether the address names the default too, which may change from day to day
+    old      options by the words that links of earlier versions have
     """
     words: dict[W, str] = dict(options) if isinstance(options, Mapping) else {option: option for option in options}
     name = settings.key(key, of)
     start = start if start is not None and start in words else next(iter(words))
     asked = settings.text(name)
-    known: dict[str, W] = {str(option) if as_ids else said: option for option, said in words.items()}
+    known = {**(old or {}), **{str(option) if as_ids else text: option for option, text in words.items()}}
     first = start if asked is None else known.get(asked, start)
     if asked is not None and asked not in known:
-        settings.report(name, f"{label} in the link is “{asked[:40]}”, which is not offered: {words[start]} is used.")
+        settings.report(name, label, asked, words[start])
     chosen = pick(label, words, first, key=settings.widget_key(name, among), **more)
     settings.keep(name, None if chosen == start and not always else str(chosen) if as_ids else words[chosen])
     return chosen
@@ -91,7 +104,7 @@ def one_of(
 def pick(
     label: str, words: Mapping[V, str], start: V, *, at: Any = st, row: bool = False, tall: bool = False, **more: Any
 ) -> V:
-    """A choice that no address names: a box, a `row` of buttons or a `tall` list of them."""
+    """Show a choice that is not in the address: a box, a `row` of buttons or a `tall` list of them."""
     names = list(words)
     more["format_func"] = lambda one: words.get(one, str(one))
     if row:
@@ -115,12 +128,12 @@ def switch(label: str, start: bool, *, key: str, of: str = "", at: Any = st, **m
 def several(
     label: str, options: Sequence[str], start: Sequence[str], *, key: str, of: str = "", **more: Any
 ) -> list[str]:
-    """A choice of several options, in the order in which they were chosen."""
+    """Show a choice of several options; return them in the order in which they were chosen."""
     name = settings.key(key, of)
     asked = settings.texts(name)
     known = list(start) if asked is None else [word for word in asked if word in options]
-    if strangers := [word for word in asked or () if word not in options]:
-        settings.report(name, f"{label} in the link: “{', '.join(strangers)[:40]}” is not offered and left out.")
+    if unknown := [word for word in asked or () if word not in options]:
+        settings.report(name, label, ", ".join(unknown))
     chosen = st.multiselect(label, list(options), known, key=settings.widget_key(name), **more)
     found = [word for word in chosen if word in options]
     settings.keep(name, None if found == list(start) else found)
@@ -136,10 +149,10 @@ def text(label: str, start: str = "", *, key: str, of: str = "", at: Any = st, *
 
 
 def tabs(names: Sequence[str], key: str = "view") -> list[tuple[str, Any]]:
-    """Return (name, place) of each tab; the page reruns when another is opened, and draws the one whose place is `open`."""
+    """Return (name, place) of each tab; the page draws the one whose place is `open`."""
     widget, asked = settings.widget_key(key), settings.text(key)
     if asked is not None and asked not in names:
-        settings.report(key, f"The link opens the tab “{asked[:40]}”, which is not here: {names[0]} is open.")
+        settings.report(key, "Tab", asked, names[0])
     elif asked is not None:
         st.session_state.setdefault(widget, asked)
     places = st.tabs(list(names), key=widget, on_change="rerun")
@@ -151,12 +164,12 @@ def tabs(names: Sequence[str], key: str = "view") -> list[tuple[str, Any]]:
 
 # ---- numbers in an address ------------------------------------------------------------------------------------------
 def whole(text: str) -> int | None:
-    """Return a count in an address, None if it is none; "²" is a digit to Python but no number."""
+    """Return a count in an address, None if it is none; Python takes "²" for a digit."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def number_in_address(name: str, label: str, low: N, high: N, start: N) -> N:
-    """Return what the address sets a number to, within its range."""
+    """Return the number that the address has, within its range."""
     asked = settings.text(name)
     if asked is None:
         return start
@@ -165,12 +178,12 @@ def number_in_address(name: str, label: str, low: N, high: N, start: N) -> N:
     except ValueError:
         value = math.nan
     if math.isnan(value):
-        settings.report(name, f"{label} in the link is “{asked[:20]}”, which is not a number: {start:g} is used.")
+        settings.report(name, label, asked, f"{start:g}")
         return start
     nearest = min(max(value, low), high)
     found = type(_whole_or_not(low, high, start))(nearest)
     if nearest != value:
-        settings.report(name, f"{label} in the link is {asked[:20]}, outside {low:g} to {high:g}: {found:g} is used.")
+        settings.report(name, label, asked, f"{found:g}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""The controls of a model that pages share, in a user's words with the symbol in brackets. They live in the address."""
+"""Controls of a model, shared by pages. Their values are in the page's address."""
 
 from __future__ import annotations
 
@@ -13,40 +13,43 @@ from gdm_studio.plot import palette
 from pages.ui import settings, shell
 from pages.ui.controls import number, one_of, slide
 
-# One line for each: what it is for.
-ABOUT = {
-    "gdm": "Moments blend states. The model of the paper, and the quickest: start here.",
-    "gdm-rnn": "Blends states, and remembers more than the last moment. For switching that depends on what came long before.",
-    "gdm-mixture": "Blends the dynamics themselves, with a hidden path beneath. Slower; for noisy recordings.",
-    "slds-sticky": "One state at a time over a hidden path, and states that like to stay. The usual reference.",
-    "rslds-sticky": "As the sticky SLDS, but where one is decides what comes next.",
-    "rslds-ro": "Where one is decides alone what comes next. For states that belong to places.",
-    "arhmm": "One state at a time, straight on the data, no hidden path. Quick and hard to beat at short range.",
-    "arhmm-sticky": "As the AR-HMM, with states that like to stay.",
-    "pdlds": "Adds up several dynamics at once with weights of any sign: a mixture that is no proportion.",
+ABOUT = {  # when to use each model
+    "gdm": "States blend. The paper's model and the fastest: start here.",
+    "gdm-rnn": "States blend and depend on a longer past.",
+    "gdm-mixture": "Blends dynamics over a latent path. Slower; for noisy recordings.",
+    "slds-sticky": "One state at a time over a latent path; states persist. The usual reference.",
+    "rslds-sticky": "The sticky SLDS whose next state also depends on position.",
+    "rslds-ro": "The next state depends on position alone.",
+    "arhmm": "One state at a time, without a latent path. Fast, and strong at short horizons.",
+    "arhmm-sticky": "The AR-HMM with states that persist.",
+    "pdlds": "Adds up several dynamics at once; weights need not sum to 1.",
 }
 MODELS = {name: TITLES[name] for name in ABOUT}
 GROUPS = {
-    "Soft: a moment can be 70 % one state and 30 % another": ("gdm", "gdm-rnn", "gdm-mixture", "pdlds"),
-    "Hard: one state at a time, and how sure": ("slds-sticky", "rslds-sticky", "rslds-ro", "arhmm", "arhmm-sticky"),
-}
-# Which of the controls a family has; those of NAMED_MODELS decide themselves what they fix.
-SOFT = {"gdm", "gdm_mixture"}
-STAY = {"learn": "Learn it", "fix": "Set it"}
-SEES = {"moves": "window", "places": "linear"}
-MADE_OF = {"moves": "Moves", "places": "Places"}  # SEES on the screen
+    "Soft states: 70% one state, 30% another": ("gdm", "gdm-rnn", "gdm-mixture", "pdlds"),
+    "Hard states: one at a time, with a probability": (
+        "slds-sticky", "rslds-sticky", "rslds-ro", "arhmm", "arhmm-sticky",
+    ),
+}  # fmt: skip
+SOFT = {"gdm", "gdm_mixture"}  # families with a temperature and a stickiness
+STICKINESS = {"learn": "Learned", "fix": "Fixed"}
+DEFINED_BY = {"dynamics": "Dynamics", "position": "Position"}
+POSTERIORS = {"dynamics": "window", "position": "linear"}
+# Links of earlier versions have these words.
+OLD_STICKINESS = {"Learn it": "learn", "Set it": "fix"}
+OLD_DEFINED_BY = {"Moves": "dynamics", "Places": "position"}
 K_RANGE, D_RANGE = (2, palette.MAX_STATES), (1, 6)
 TAU_RANGE, GAMMA_RANGE, SEED_RANGE = (0.01, 3.0), (0.0, 0.99), (0, 9999)
-STAY_START = 0.3
+GAMMA_START = 0.3
 
 
 @dataclass(frozen=True)
 class Choice:
     """The model that the controls describe.
 
-    name      as in `named_models.build`; family and config are what a fit request takes
-    label     its name on the screen
-    of        the recording that K and D are set for; "" where they belong to none
+    name      as in `named_models.build`; family and config go to the fit
+    label     shown on the page
+    of        the recording that K and D are set for, "" for none
     """
 
     name: str
@@ -61,25 +64,15 @@ class Choice:
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """Name and value of what matters, for the page's header."""
-        found = [("states K", str(self.n_states))]
+        """Name and value of the main settings, for the page's header."""
+        found = [("K", str(self.n_states))]
         if "temperature" in self.config:
-            found.append(("softness τ", f"{self.config['temperature']:g}"))
+            found.append(("temperature τ", f"{self.config['temperature']:g}"))
         if "stickiness" in self.config:
-            stay = self.config["stickiness"]
-            found.append(("stay γ", "learned" if stay == "learn" else f"{stay:g}"))
+            stickiness = self.config["stickiness"]
+            found.append(("stickiness γ", "learned" if stickiness == "learn" else f"{stickiness:g}"))
         found.append(("seed", str(self.config["seed"])))
         return found
-
-
-def _models_help(offered: Sequence[str]) -> str:
-    """All models in their groups, a line each."""
-    parts = []
-    for title, names in GROUPS.items():
-        lines = [f"- **{MODELS[name]}**: {ABOUT[name]}" for name in names if name in offered]
-        if lines:
-            parts.append("\n".join([f"{title}\n", *lines]))
-    return "\n\n".join(parts)
 
 
 def choose(
@@ -88,46 +81,56 @@ def choose(
     n_samples: int,
     n_states: int = 4,
     n_latent: int = 2,
-    sees: str = "moves",
+    defined_by: str = "dynamics",
     models: Sequence[str] | None = None,
     of: str = "",
 ) -> Choice:
-    """Show the controls and say what they describe. The arguments after `n_samples` are what a first visit finds.
+    """Show the controls and return the model that they describe.
 
-    of  names the recording that K, D and what states are made of begin for: another one starts at its own
+    The arguments after `n_samples` are defaults; `of` names the recording that they belong to.
     """
     shell.section("Model")
     offered = [name for name in (models or MODELS) if name in available()]
-    name = one_of("Model", {name: MODELS[name] for name in offered}, key="model", help=_models_help(offered))
+    name = one_of("Model", {name: MODELS[name] for name in offered}, key="model", help=_list_models(offered))
     shell.quiet(ABOUT[name])
     soft = NAMED_MODELS[name][0] in SOFT
     most = int(min(K_RANGE[1], max(K_RANGE[0], n_samples // 2)))
-    k = slide("States (K)", *K_RANGE, n_states, key="K", of=of, help="How many behaviours to look for.")
+    k = slide("States (K)", *K_RANGE, n_states, key="K", of=of, help="Number of states.")
+    help_tau = "Softness of the states: low values switch abruptly, high values blend."
     tau = slide(
-        "Softness (τ)",
+        "Temperature (τ)",
         *TAU_RANGE,
         0.99,
         0.01,
         key="tau",
         disabled=not soft,
-        help="Low: nearly one state at a time. High: states blend. The paper uses 0.99."
-        if soft
-        else f"{MODELS[name]} has hard states: there is no softness to set.",
+        help=help_tau if soft else f"{MODELS[name]} has hard states.",
     )
-    stays = _stay(soft, name)
-    choice = one_of(
-        "States are made of",
-        MADE_OF,
-        sees,
-        row=True,
-        key="sees",
-        of=of,
-        disabled=not has_posterior(name),
-        help="Moves: a state is told by how things change from one moment to the next. Places: by where they are "
-        "(the paper's linear posterior). Offered by the Gumbel Dynamical Model alone.",
-    )
-    d, seed = _more(n_channels, n_latent, of)
-    return choice_of(name, min(k, most), tau, stays, SEES[choice], d, seed, of)
+    stickiness = _choose_stickiness(soft, name)
+    with st.expander("Advanced", icon=":material/tune:"):
+        chosen = one_of(
+            "States defined by",
+            DEFINED_BY,
+            defined_by,
+            old=OLD_DEFINED_BY,
+            row=True,
+            key="sees",
+            of=of,
+            disabled=not has_posterior(name),
+            help="Dynamics: how the data change from sample to sample. Position: where they are (the paper's linear posterior).",
+        )
+        d, seed = _choose_size_and_seed(n_channels, n_latent, of)
+    return make_choice(name, min(k, most), tau, stickiness, POSTERIORS[chosen], d, seed, of)
+
+
+def _list_models(offered: Sequence[str]) -> str:
+    """Return the models by group, one line each."""
+    parts = []
+    for title, names in GROUPS.items():
+        lines = [f"- **{MODELS[name]}**: {ABOUT[name]}" for name in names if name in offered]
+        if lines:
+            parts.append("\n".join([f"{title}\n", *lines]))
+    return "\n\n".join(parts)
 
 
 def has_posterior(name: str) -> bool:
@@ -136,74 +139,72 @@ def has_posterior(name: str) -> bool:
     return family == "gdm" and "posterior" not in fixed and fixed.get("transition") != "gru"
 
 
-def choice_of(
+def make_choice(
     name: str,
     n_states: int,
-    softness: float,
-    stay: float | Literal["learn"],
+    temperature: float,
+    stickiness: float | Literal["learn"],
     posterior: str,
     n_latent: int,
     seed: int,
     of: str = "",
 ) -> Choice:
-    """The model of that name with what it takes of these settings."""
+    """Return the model of that name with the settings that apply to it."""
     family, fixed = NAMED_MODELS[name]
     config: dict[str, Any] = {"n_states": n_states, "n_latent": n_latent, "seed": seed}
     if family in SOFT:
-        config |= {"temperature": softness, "stickiness": stay}
+        config |= {"temperature": temperature, "stickiness": stickiness}
     if has_posterior(name):
         config["posterior"] = posterior
     return Choice(name, family, config | fixed, MODELS.get(name, name), of)
 
 
-def _stay(soft: bool, name: str) -> float | Literal["learn"]:
-    """Show the controls of gamma and return it."""
+def _choose_stickiness(soft: bool, name: str) -> float | Literal["learn"]:
     mode = one_of(
-        "How long to stay (γ)",
-        STAY,
+        "Stickiness (γ)",
+        STICKINESS,
+        old=OLD_STICKINESS,
         row=True,
         key="stay",
         disabled=not soft,
-        help="How much of the state before flows into the next one."
-        if soft
-        else f"{MODELS[name]} learns from the data how long it stays.",
+        help="Weight of the previous state." if soft else f"{MODELS[name]} learns how long its states last.",
     )
     if mode == "learn" or not soft:
         return "learn"
     return slide(
-        "Stickiness (γ)",
+        "Fixed stickiness (γ)",
         *GAMMA_RANGE,
-        STAY_START,
+        GAMMA_START,
         0.01,
         key="gamma",
-        help="0: each moment is decided anew. Towards 1: a state goes on until something speaks against it.",
+        help="0: the previous state has no weight. Near 1: states last.",
     )
 
 
-def _more(n_channels: int, n_latent: int, of: str) -> tuple[int, int]:
-    """(latent dimensions, seed)."""
+def _choose_size_and_seed(n_channels: int, n_latent: int, of: str) -> tuple[int, int]:
+    """Return (latent dimensions, seed)."""
     left, right = st.columns(2, gap="small")
+    low, high = D_RANGE
     d = number(
-        "Dimensions (D)",
+        "Latent dimensions (D)",
         *D_RANGE,
         n_latent,
         key="D",
         of=of,
         at=left,
-        help=f"How many directions the dynamics see, {D_RANGE[0]} to {D_RANGE[1]} and at most the {n_channels} channels of the "
-        "data.",
+        help=f"{low} to {high}, at most the number of channels ({n_channels}).",
     )
     seed = number(
-        "Start (seed)",
+        "Initialization seed",
         *SEED_RANGE,
         0,
         key="seed",
         at=right,
-        help="Another seed starts the fit elsewhere, 0 to 9999. States that come back are more to be trusted.",
+        help="0 to 9999. Trust states that other seeds find as well.",
     )
     used = min(d, n_channels)
     if used != d:
-        shell.quiet(f"{used} of {d} dimensions are used: the data has no more channels.")
+        shell.quiet(f"D = {used}: the data have {n_channels} channel{'s' * (n_channels != 1)}.")
     return used, seed
 
 
@@ -214,10 +215,10 @@ def apply(choice: Choice, model: str, wanted: Mapping[str, Any]) -> None:
     settings.change(settings.key("D", choice.of), f"{wanted['n_latent']}")
     if "temperature" in wanted:
         settings.change("tau", f"{wanted['temperature']:g}")
-    if (stay := wanted.get("stickiness")) is not None:
-        settings.change("stay", STAY["learn" if stay == "learn" else "fix"])
-        if stay != "learn":
-            settings.change("gamma", f"{stay:g}")
+    if (stickiness := wanted.get("stickiness")) is not None:
+        settings.change("stay", STICKINESS["learn" if stickiness == "learn" else "fix"])
+        if stickiness != "learn":
+            settings.change("gamma", f"{stickiness:g}")
 
 
 def are_set(choice: Choice, model: str, wanted: Mapping[str, Any]) -> bool:

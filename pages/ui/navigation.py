@@ -74,9 +74,11 @@ def build() -> None:
     with st.container(key="history-place"):
         settings.begin_run(chosen.url_path)
     channel().begin_run()
+    whole = False
     with suppress(EndOfPage):
         chosen.run()
-    settings.finish_run()
+        whole = True
+    settings.finish_run(whole)
     open_channel()
 
 

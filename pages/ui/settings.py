@@ -18,6 +18,7 @@ from pages.ui.component import component
 
 Texts = dict[str, list[str]]
 REPORTED_S = 30
+LONGEST = 40  # letters of a link's value in a message
 _PAGES, _PAGE = "_settings", "_page"
 
 
@@ -29,14 +30,16 @@ class PageSettings:
     address  what the address has
     asked    names in the address that no control has read yet
     shown    names of the controls in the current run
-    turns    how often something other than its widget set a control; its next widget then begins with the new value
-    opened   how often the page was opened again or left by Back
+    changes  corrections of the link that the visitor has not been told yet
+    turns    number of times that code set a control; its next widget then begins with the new value
+    opened   number of times that the page was opened again or left by Back
     """
 
     values: Texts
     address: Texts
     asked: set[str]
     shown: set[str] = field(default_factory=set)
+    changes: list[str] = field(default_factory=list)
     turns: Counter[str] = field(default_factory=Counter)
     opened: int = 0
 
@@ -47,7 +50,7 @@ class PageSettings:
 
 
 def scope(*what: object) -> str:
-    """Return a short name of what a control belongs to, such as a recording."""
+    """Return a short name of the thing that a control belongs to, such as a recording."""
     return hashlib.sha256(repr(what).encode()).hexdigest()[:6]
 
 
@@ -64,13 +67,13 @@ def widget_key(name: str, among: str = "") -> str:
 
 
 def text(name: str) -> str | None:
-    """Return what a control is set to, None for its default."""
+    """Return the text that a control is set to, None for its default."""
     found = texts(name)
     return found[-1] if found else None
 
 
 def texts(name: str) -> list[str] | None:
-    """Return the same for a control of several values."""
+    """Return the texts of a control of several values, None for its default."""
     return _current().values.get(name)
 
 
@@ -86,29 +89,24 @@ def keep(name: str, value: str | Sequence[str] | None, *, settled: bool = True) 
 
 
 def change(name: str, value: str | Sequence[str] | None) -> None:
-    """Set a control from elsewhere, before it is shown: for the `on_click` of a button."""
+    """Set a control before it is shown, in the `on_click` of a button."""
     keep(name, value)
     page = _current()
     page.turns[name] += 1
 
 
-def report(name: str, message: str) -> None:
-    """Tell the visitor that a link asked for something else than the control `name` shows."""
-    if name in _current().asked:
-        st.toast(message, icon=":material/link:", duration=REPORTED_S)
+def report(name: str, label: str, asked: str, used: str = "") -> None:
+    """Note that a link has a value of the control `name` that is not available; `used` replaces it."""
+    page = _current()
+    if name in page.asked:
+        value = asked[:LONGEST].replace("`", "'")
+        page.changes.append(f"{label} `{value}` to {used}" if used else f"{label} `{value}` left out")
 
 
 def on_page(page: str) -> Texts:
     """Return the settings of a page, by its address below that of the app; empty if it has not been opened."""
     pages: dict[str, PageSettings] = st.session_state.get(_PAGES, {})
     return dict(pages[page].values) if page in pages else {}
-
-
-def in_address() -> Texts:
-    """Return the parameters of the current page's address as they will be when the run has ended."""
-    page = _current()
-    unread = {name: page.address[name] for name in page.address if name in page.asked}
-    return {name: page.values[name] for name in page.values if name in page.shown} | unread
 
 
 def begin_run(page: str) -> None:
@@ -123,9 +121,21 @@ def begin_run(page: str) -> None:
     component("history")(key="history", data={"page": page}, on_address_change=_step)
 
 
-def finish_run() -> None:
-    """Call when a page has run to its end: writes the settings of its controls into the address."""
-    page, wanted = _current(), in_address()
+def finish_run(whole: bool) -> None:
+    """Write the settings of the page's controls into the address; `whole` says whether the page ran to its end.
+
+    Names that no control has read stay in the address if the page ended early or if they belong to another recording.
+    """
+    page = _current()
+    unread = [name for name in page.address if name in page.asked]
+    if whole and (unknown := [name for name in unread if "-" not in name]):
+        page.asked.difference_update(unknown)
+        page.changes.append(f"`{', '.join(unknown)[:LONGEST]}` left out")
+    wanted = {name: page.values[name] for name in page.values if name in page.shown}
+    wanted |= {name: page.address[name] for name in unread if name in page.asked}
+    if page.changes:
+        st.toast(f"Changed in this link: {', '.join(page.changes)}.", icon=":material/link:", duration=REPORTED_S)
+        page.changes.clear()
     if wanted != page.address:
         st.query_params.from_dict(wanted)
         page.address = wanted

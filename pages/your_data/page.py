@@ -217,6 +217,6 @@ else:
                       args=(file,))  # fmt: skip
 
 if data is not None and file is not None and intake.is_fitted(file):
-    recording_page(page, data, sees="places" if file.tracked else "moves")
+    recording_page(page, data, defined_by="position" if file.tracked else "dynamics")
 else:
     shell.footer(["Nothing of a file is kept after the session."])

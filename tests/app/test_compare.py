@@ -141,7 +141,7 @@ def test_current_fit_is_added_as_a_model(engine):
     app.switch_page(str(navigation.info("compare").path)).run()
     app.button(key="add-fit").click().run()
     assert app.query_params["settings"] == "4"
-    assert "D GDM, K 5, τ 0.5, γ 0.31, states of places" in text(app)
+    assert "D GDM, K 5, τ 0.5, γ 0.31, states by position" in text(app)
     for _ in range(2):
         app.button(key="add-fit").click().run()
     assert app.button(key="add-fit").disabled, "six models at most"

@@ -81,9 +81,9 @@ def test_stored_race_is_offered_first(feed):
 
 def test_each_goal_keeps_its_own_number_of_states(feed):
     app = visit(source="real")
-    assert (slider(app, "K").value, app.segmented_control(key="sees").value) == (3, "places")
+    assert (slider(app, "K").value, app.segmented_control(key="sees").value) == (3, "position")
     app.radio(key="watch").set_value("paper").run()
-    assert (slider(app, "K-map").value, app.segmented_control(key="sees-map").value) == (8, "moves")
+    assert (slider(app, "K-map").value, app.segmented_control(key="sees-map").value) == (8, "dynamics")
     assert [job.work.trials.n_channels for job in feed.jobs if job.name == "fit"][-1] == 10
     app.radio(key="watch").set_value("car").run()
     assert slider(app, "K").value == 3
@@ -166,7 +166,7 @@ def test_link_to_a_session_ignores_what_is_stored(monkeypatch):
 def test_invalid_link_values_are_reported():
     app = visit(source="real", year="1999", event="nonsense", train="ZZZ", watch="x-ray")
     said = " ".join(toast.value for toast in app.toast)
-    for value in ("“1999”", "“nonsense”", "“ZZZ”", "“x-ray”"):
+    for value in ("`1999`", "`nonsense`", "`ZZZ`", "`x-ray`"):
         assert said.count(value) == 1
     assert box(app, "Event").value == "Ring Grand Prix"
 
@@ -174,7 +174,7 @@ def test_invalid_link_values_are_reported():
 def test_lap_range_is_limited_to_driven_laps():
     app = visit(source="real", **{"laps-of": "range", "laps": "2-99"})
     assert app.slider[0].value == (2, 4)
-    assert "2 to 4 is used" in app.toast[0].value
+    assert "`2-99` to 2-4" in app.toast[0].value
     app.slider[0].set_value((3, 3)).run()
     assert one_of(app.query_params["laps"]) == "3-3"
 

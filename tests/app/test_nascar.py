@@ -118,7 +118,8 @@ def test_invalid_link_value_is_replaced_and_reported(engine, address, key, value
     assert widget.value == value
     (asked,) = address.values()
     (said,) = [toast.value for toast in app.toast]
-    assert f"in the link is {asked}" in said or f"in the link is “{asked}”" in said
+    assert said.startswith("Changed in this link: ")
+    assert f"`{asked}` to " in said
 
 
 # ---- controls -----------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ def _page() -> None:
     st.text(repr(slide("Softness (τ)", 0.05, 3.0, 0.2, 0.05, key="tau")))
     if not st.session_state.get("less"):
         slide("Moment", 0, 10, 5, key="moment", disabled=st.session_state.get("off", False))
-    settings.finish_run()
+    settings.finish_run(True)
 
 
 @pytest.fixture
@@ -55,14 +55,14 @@ def test_address_holds_values_other_than_the_default(app):
     ("asked", "value", "kept", "said"),
     [
         ("9", "9", {"K": "9"}, ""),
-        ("99", "12", {"K": "12"}, "States (K) in the link is 99, outside 2 to 12: 12 is used."),
-        ("-3", "2", {"K": "2"}, "2 is used"),
+        ("99", "12", {"K": "12"}, "Changed in this link: States (K) `99` to 12."),
+        ("-3", "2", {"K": "2"}, "`-3` to 2"),
         ("6.4", "6", {"K": "6"}, ""),
         ("4", "4", {}, ""),
-        ("many", "4", {}, "“many”, which is not a number: 4 is used"),
-        ("nan", "4", {}, "not a number"),
-        ("inf", "12", {"K": "12"}, "12 is used"),
-        ("", "4", {}, "not a number"),
+        ("many", "4", {}, "`many` to 4"),
+        ("nan", "4", {}, "`nan` to 4"),
+        ("inf", "12", {"K": "12"}, "`inf` to 12"),
+        ("", "4", {}, "`` to 4"),
     ],
 )
 def test_address_is_clamped_and_reported(app, asked, value, kept, said):
@@ -117,3 +117,30 @@ def test_message_is_parsed():
 def test_invalid_range_raises_config_error(low, high, start, step):
     with pytest.raises(ConfigError, match=r"'Odd'.*give a range that grows"):
         make_scale("Odd", low, high, start, step)
+
+
+def _number_page() -> None:
+    import streamlit as st
+
+    from pages.ui import settings
+    from pages.ui.controls import number
+
+    settings.begin_run("lab")
+    st.text(repr(number("Latent dimensions (D)", 1, 6, 2, key="D")))
+    settings.finish_run(True)
+
+
+def test_typed_number_outside_its_range_is_clamped_and_reported():
+    app = AppTest.from_function(_number_page).run()
+    app.number_input(key="D").set_value(40).run()
+    assert (app.text[0].value, app.number_input(key="D").value) == ("6", 6)
+    assert app.toast[0].value == "Latent dimensions (D) is 1 to 6: 40 was changed to 6."
+    assert app.query_params == {"D": "6"}
+
+
+def test_unknown_names_leave_the_address_and_are_reported():
+    app = AppTest.from_function(_number_page)
+    app.query_params.update({"corner": "T99", "K-ab12cd": "5", "D": "`9"})
+    app.run()
+    assert app.toast[0].value == "Changed in this link: Latent dimensions (D) `'9` to 2, `corner` left out."
+    assert app.query_params == {"K-ab12cd": "5"}, "a setting of another recording stays"

@@ -137,15 +137,15 @@ def test_each_page_keeps_its_own_settings(visit):
     page.get_by_role("slider", name="States (K)").focus()
     page.keyboard.press("ArrowRight")
     page.wait_for_url("**/nascar?*K=5*")
-    page.get_by_text("Set it", exact=True).first.click()
-    page.wait_for_url("**/nascar?*stay=Set*")
+    page.get_by_text("Fixed", exact=True).first.click()
+    page.wait_for_url("**/nascar?*stay=Fixed*")
     rested(page)  # the server has the new settings
     turn(page, "Playground", "**/playground")
     page.get_by_role("slider", name="Softness").first.wait_for()
     turn(page, "NASCAR lab", "**/nascar?*K=5*")
     wait_for_value(page, 5)
     assert "T=200" in page.url
-    assert "stay=Set" in page.url
+    assert "stay=Fixed" in page.url
 
 
 def test_page_with_an_upload_asks_before_a_reload(visit, tmp_path):

@@ -37,17 +37,18 @@ def test_back_and_forward_restore_settings(visit):
 
     page.get_by_role("slider", name="States (K)").press("ArrowRight")
     _wait_for_address(page, "K=5")
-    expect(facts).to_contain_text("states K5")
+    expect(facts).to_contain_text("K5")
     fitted.wait_for()
     # The address changes before the page has run.
     _choose(page, "Scenario", "Standard")
     expect(page.locator(".gdm-head")).to_contain_text("standard track")
     _wait_for_address(page, "scenario=Standard")
-    page.get_by_role("radio", name="Set it").click()
+    page.get_by_role("radio", name="Fixed").click()
     page.get_by_role("slider", name="Stickiness (γ)").wait_for(state="attached")
-    _wait_for_address(page, "stay=Set")
+    _wait_for_address(page, "stay=Fixed")
     # Back replaces the controls, and for a moment the earlier ones are there too, below.
-    seed = page.get_by_role("spinbutton", name="Start (seed)").first
+    page.get_by_text("Advanced", exact=True).first.click()
+    seed = page.get_by_role("spinbutton", name="Initialization seed").first
     seed.fill("3")
     seed.press("Enter")
     _wait_for_address(page, "seed=3")
@@ -57,20 +58,20 @@ def test_back_and_forward_restore_settings(visit):
     assert _steps(page) == first + 4, page.url
 
     page.go_back()
-    _wait_for_address(page, "stay=Set", removed=("seed",))
+    _wait_for_address(page, "stay=Fixed", removed=("seed",))
     expect(seed).to_have_value("0")
     expect(facts).to_contain_text("seed0")
     page.go_back()
     _wait_for_address(page, "scenario=Standard", removed=("stay",))
-    expect(page.get_by_role("radio", name="Learn it").first).to_be_checked()
-    expect(facts).to_contain_text("stay γlearned")
+    expect(page.get_by_role("radio", name="Learned").first).to_be_checked()
+    expect(facts).to_contain_text("stickiness γlearned")
     page.go_back()
     _wait_for_address(page, "K=5", removed=("scenario",))
     expect(page.locator(".gdm-head")).to_contain_text("soft and sticky")
     page.go_back()
     _wait_for_address(page, "T=200", removed=("K=",))
-    expect(facts).to_contain_text("states K4")
+    expect(facts).to_contain_text("K4")
     page.go_forward()
     _wait_for_address(page, "K=5")
-    expect(facts).to_contain_text("states K5")
+    expect(facts).to_contain_text("K5")
     assert _steps(page) == first + 4

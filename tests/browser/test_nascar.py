@@ -74,7 +74,7 @@ def test_slider_updates_figures_and_keeps_the_zoom(visit, short):
 def test_copied_link_shows_the_same_picture(visit, short):
     first = visit(short)
     page = rested(first.page)
-    moved(page, "Softness (τ)", "ArrowLeft")
+    moved(page, "Temperature (τ)", "ArrowLeft")
     page.wait_for_url("**tau=0.98**")
     moved(page, "States (K)", "ArrowRight")
     page.wait_for_url("**K=5**")

@@ -64,7 +64,7 @@ def test_dragging_a_control_ends_the_replay(visit):
     page = rested(visit("/nascar?T=200").page)
     _drag(page, 0.3)
     page.mouse.up()
-    page.get_by_role("slider", name="Softness (τ)").focus()
+    page.get_by_role("slider", name="Temperature (τ)").focus()
     page.keyboard.press("ArrowRight")
     page.wait_for_function("(({ value, max }) => value === max)(document.querySelector('.gdm-scrubber input'))")
     rested(page)

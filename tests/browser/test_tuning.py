@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 pytestmark = [pytest.mark.browser, pytest.mark.bulk]
 
 MOVES = 20
-SLIDERS = ("States (K)", "Softness (τ)", "Stickiness (γ)")
+SLIDERS = ("States (K)", "Temperature (τ)", "Stickiness (γ)")
 DRIVERS = ("Reference driver", "Compare with", "Driver", "Second driver")
 
 
@@ -37,7 +37,7 @@ def test_quick_changes_raise_no_exception(visit, app_server):
     began = len(app_server.log.read_text())
     opened = visit("/formula1")
     page = opened.ready(".gdm-figure[data-updates]")
-    page.get_by_role("radio", name="Set it").click()  # shows the slider of gamma
+    page.get_by_role("radio", name="Fixed").click()  # shows the slider of gamma
     page.get_by_role("slider", name=SLIDERS[2]).first.wait_for(state="attached")
     hand = random.Random(0)
     before = page.url

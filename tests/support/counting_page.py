@@ -30,5 +30,5 @@ draw_parts(clock())
 channel().scene.live.append(
     LivePanels(clock, lambda: True, lambda: "fit" if time.monotonic() - began > 0.2 else "", clock())
 )
-settings.finish_run()
+settings.finish_run(True)
 navigation.open_channel()
