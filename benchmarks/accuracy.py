@@ -30,9 +30,10 @@ from datasets import formula1, nascar, regimes
 from gdm_core import ARHMM, GDM, SLDS
 from gdm_core.adaptation import RATE, adapt
 from gdm_core.analysis.baselines import GaussianHMM
-from gdm_core.analysis.metrics import HORIZON, MAX_ORIGINS, N_PATHS, match_states, matched_accuracy
+from gdm_core.analysis.metrics import HORIZON, MAX_ORIGINS, N_PATHS
+from gdm_core.analysis.state_scores import match_states, matched_accuracy
 from gdm_core.forecast import LEVELS, Forecast, coverage, outcomes, width
-from gdm_core.maths.gaps import interpolated
+from gdm_core.maths.gaps import interpolate_gaps
 from gdm_core.maths.spikes import find_spikes
 from gdm_core.models.base import StateModel
 from gdm_core.models.registry import build
@@ -157,7 +158,7 @@ def kind_accuracy(method: str, kind: str, seed: int, **parameters: Any) -> float
         model = build(method, regimes.N_REGIMES, min(3, trials.n_channels), **parameters).fit(trials)
         return matched_accuracy(labels, model.predict(trials)[0])
     if parameters.get("outliers") == "ignore":
-        y = interpolated(np.where(find_spikes(y), np.nan, y))
+        y = interpolate_gaps(np.where(find_spikes(y), np.nan, y))
     views = [(view - view.mean(0)) / view.std(0) for view in (y, np.diff(y, axis=0, prepend=y[:1]))]
     found = [KMeans(regimes.N_REGIMES, n_init=3, random_state=0).fit_predict(view) for view in views]
     if method == "Gaussian HMM":

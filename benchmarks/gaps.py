@@ -17,7 +17,7 @@ import numpy.typing as npt
 from benchmarks import report
 from benchmarks.report import Part
 from datasets import nascar
-from gdm_core.analysis.metrics import matched_accuracy
+from gdm_core.analysis.state_scores import matched_accuracy
 from gdm_core.models.base import StateModel
 from gdm_core.models.progress import Status
 from gdm_core.models.registry import build

@@ -20,7 +20,7 @@ from benchmarks import report
 from benchmarks.recordings import DATA, pairs
 from datasets import keypoints
 from gdm_core import GDM, LabelModel, Trials
-from gdm_core.analysis.metrics import macro_f1
+from gdm_core.analysis.state_scores import macro_f1
 from gdm_core.labels import calibration_error, propose
 from gdm_core.labels.features import window_features
 from gdm_core.models.scaling import Scaler

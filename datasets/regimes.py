@@ -1,4 +1,4 @@
-"""Simulated recordings with three regimes, each kind with its own difference between them.
+"""Simulated recordings with three regimes that differ in one property.
 
 A regime z_t lasts 40 to 120 samples (walks: 80 to 220), then another one follows. What it changes:
 
@@ -26,7 +26,7 @@ from gdm_core.trials import Trial, Trials, with_recipe
 VERSION = 1
 N_REGIMES = 3
 
-# Each kind of randomness has its own stream, so that more samples leave the map and the matrices alone.
+# Separate random streams: more samples do not change the map and the matrices.
 _DWELL, _MAP, _NOISE = range(3)
 _LEVELS = np.array([[0.0, 0.0, 0.0], [2.0, 0.0, 1.0], [0.0, 2.0, -1.0]])
 _ANGLES = np.array([0.1, 0.3, -0.2])
@@ -58,7 +58,7 @@ class Kind:
 def simulate(kind: str, n_samples: int = 2000, seed: int = 0, held_out: int = 0) -> Trials:
     """Simulate one recording with true `labels`; with `held_out`, its continuation is a second trial.
 
-    kind        one of `KINDS`
+    kind        key of `KINDS`
     n_samples   T, samples of the first trial
     seed        determines regimes, maps and noise
     held_out    samples that follow the first trial

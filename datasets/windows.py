@@ -30,7 +30,7 @@ def summarise(data: TrialsLike, scale: int, step: int | None = None) -> Trials:
     """Summarise each channel over windows: its mean, standard deviation and RMS step.
 
     Windows are Hann-weighted, so they reach twice as far as their length says. Labels, positions, segments and known states
-    are those at the centre of each window.
+    are taken at the centre of each window.
 
     Parameters
     ----------
@@ -65,10 +65,10 @@ def _summarise_trial(trial: Trial, scale: int, step: int) -> Trial:
 def to_samples(
     states: Iterable[npt.NDArray[Any]], windows: Iterable[Trial], trials: Iterable[Trial]
 ) -> list[npt.NDArray[Any]]:
-    """Return states of every sample of `trials` from those of its windows.
+    """Return states of every sample of `trials` from the states of its windows.
 
-    Soft states [windows, K] are interpolated between the centres of windows; numbers of states [windows] are those of the
-    nearest window.
+    Soft states [windows, K] are interpolated between the centres of windows; numbers of states [windows] are copied
+    from the nearest window.
     """
     found = []
     for values, summary, trial in zip(states, windows, trials, strict=True):

@@ -8,7 +8,7 @@ Fit the model to one simulated lap, infer the soft states of another, and compar
 # see which one is active.
 
 from gdm_core import GDM, load_model
-from gdm_core.analysis.metrics import matched_accuracy
+from gdm_core.analysis.state_scores import matched_accuracy
 from gdm_studio import plot
 from gdm_studio.datasets import nascar
 

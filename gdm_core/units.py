@@ -18,7 +18,7 @@ class Unit:
     seconds: float
     many: str = ""
 
-    def of(self, seconds: float) -> float:
+    def convert(self, seconds: float) -> float:
         return seconds / self.seconds
 
     @property

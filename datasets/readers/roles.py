@@ -199,7 +199,7 @@ def check_roles(frame: pd.DataFrame, roles: Mapping[str, Role | str]) -> dict[st
 
 
 def columns_with(roles: Mapping[str, Role], *accepted: Role) -> list[str]:
-    """Return the columns with one of these roles, in table order."""
+    """Return the columns with these roles in table order."""
     return [name for name, role in roles.items() if role in accepted]
 
 

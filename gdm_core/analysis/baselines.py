@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.maths import hmm
-from gdm_core.maths.gaps import carried_forward, interpolated
+from gdm_core.maths.gaps import carry_forward, interpolate_gaps
 from gdm_core.maths.threads import one_thread
 from gdm_core.trials import Trials
 
@@ -44,7 +44,7 @@ def features(train: Trials, test: Trials) -> dict[str, tuple[list[Array], list[A
     """
     from sklearn.decomposition import PCA
 
-    whole_train, whole_test = ([interpolated(trial.y) for trial in trials] for trials in (train, test))
+    whole_train, whole_test = ([interpolate_gaps(trial.y) for trial in trials] for trials in (train, test))
     found: dict[str, tuple[list[Array], list[Array]]] = {}
     for name in ("position", "steps"):
         ours, theirs = whole_train, whole_test
@@ -167,7 +167,7 @@ class LinearAR:
 
     @classmethod
     def fit(cls, train: Trials) -> LinearAR:
-        parts = [interpolated(trial.y) for trial in train]
+        parts = [interpolate_gaps(trial.y) for trial in train]
         joined = np.concatenate(parts)
         center, spread = joined.mean(axis=0), joined.std(axis=0)
         scale = np.where(spread > 0, spread, 1.0)
@@ -194,7 +194,7 @@ class LinearAR:
 
     def forecast(self, y: npt.NDArray[Any], at: IntArray, horizon: int) -> Array:
         """Predict [O, H, N] from the samples `at`; unobserved channels start at their mean."""
-        now = carried_forward(y, np.nan)[at]
+        now = carry_forward(y, np.nan)[at]
         return self.predict(np.where(np.isfinite(now), now, self.center), horizon)
 
     def log_likelihood(self, trials: Trials) -> float | None:

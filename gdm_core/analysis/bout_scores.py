@@ -13,7 +13,8 @@ from gdm_core.analysis import score_uncertainty
 from gdm_core.analysis.baselines import NEIGHBOURS, fit_baselines
 from gdm_core.analysis.bouts import BoutRule, median_bout
 from gdm_core.analysis.inference import last, under_way
-from gdm_core.analysis.metrics import balanced_accuracy, macro_f1, majority_map, neighbour_labels, persistence, r2
+from gdm_core.analysis.metrics import persistence, r2
+from gdm_core.analysis.state_scores import balanced_accuracy, macro_f1, majority_map, neighbour_labels
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import UNLABELLED, Trials, labels_of
 

@@ -21,22 +21,14 @@ import numpy.typing as npt
 
 from gdm_core.analysis import baselines
 from gdm_core.analysis.bouts import find_bouts
-from gdm_core.analysis.inference import fitted
+from gdm_core.analysis.inference import fit_model
 from gdm_core.analysis.matching import overlap
-from gdm_core.analysis.metrics import (
-    HORIZON,
-    MAX_ORIGINS,
-    N_PATHS,
-    majority_map,
-    match_states,
-    smoothed_r2,
-    state_baselines,
-    state_scores,
-)
+from gdm_core.analysis.metrics import HORIZON, MAX_ORIGINS, N_PATHS, smoothed_r2
 from gdm_core.analysis.score_uncertainty import SHORTEST, blocks
+from gdm_core.analysis.state_scores import majority_map, match_states, state_baselines, state_scores
 from gdm_core.errors import DataError
 from gdm_core.forecast import coverage, outcomes
-from gdm_core.maths.gaps import carried_forward, known_mean
+from gdm_core.maths.gaps import carry_forward, known_mean
 from gdm_core.models.variants import make_untrained
 from gdm_core.text import listed
 from gdm_core.trials import UNLABELLED, Trial, Trials, labels_of
@@ -110,7 +102,7 @@ def split_blocks(test: Trials) -> list[npt.NDArray[np.int64]]:
 
 def fit_cell(family: str, setting: Mapping[str, Any], train: Trials, test: Trials) -> dict[str, Any]:
     """Fit one setting and return its Cell on the test trials as plain values."""
-    model = fitted(family, setting, train)
+    model = fit_model(family, setting, train)
     soft = np.concatenate(model.predict_proba(test)).astype(np.float64)
     stride = max(1, -(-len(soft) // MAX_SHOWN))
     scores = {"elbo_train": float(model.elbo_), "elbo_test": float(model.score(test))}
@@ -164,7 +156,7 @@ Predict = Callable[[Trial, npt.NDArray[np.int64]], Predicted]
 
 
 def _predict_last_value(trial: Trial, at: npt.NDArray[np.int64]) -> Predicted:
-    now = carried_forward(trial.y, np.nan)[at]
+    now = carry_forward(trial.y, np.nan)[at]
     return np.repeat(now[:, None], HORIZON, axis=1).astype(np.float64), None
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from gdm_core.analysis import baselines
-from gdm_core.analysis.metrics import accuracies, majority_map, mapped_accuracy, state_accuracy
-from gdm_core.maths.gaps import interpolated
+from gdm_core.analysis.state_scores import accuracies, majority_map, mapped_accuracy, state_accuracy
+from gdm_core.maths.gaps import interpolate_gaps
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.registry import import_family
 from gdm_core.models.variants import make_untrained
@@ -67,7 +67,7 @@ _fitted: dict[tuple[str, int], dict[str, Any]] = {}
 
 
 def _labelled_rows(trials: Trials) -> tuple[Any, Any]:
-    rows, labels = np.concatenate([interpolated(trial.y) for trial in trials]), np.concatenate(labels_of(trials))
+    rows, labels = np.concatenate([interpolate_gaps(trial.y) for trial in trials]), np.concatenate(labels_of(trials))
     return rows[labels != UNLABELLED], labels[labels != UNLABELLED]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core import adaptation
-from gdm_core.analysis.inference import fitted
+from gdm_core.analysis.inference import fit_model
 from gdm_core.errors import DataError
 from gdm_core.forecast import Forecast, coverage, outcomes, width
 from gdm_core.models.loading import model_from_bytes
@@ -104,7 +104,7 @@ def next_ranges(
     family: str, setting: Mapping[str, Any], train: Trials, test: Trials, channel: int = 0, moments: int = 300
 ) -> dict[str, Any]:
     """Fit a model and predict the test trial one step ahead; return plain values."""
-    model = fitted(family, setting, train)
+    model = fit_model(family, setting, train)
     trial = test[0]
     at = np.arange(model.min_samples - 1, min(trial.n_samples - 1, moments))
     found = model.forecast(trial, horizon=1, n_paths=NEXT_PATHS, seed=0, origins=at, adaptive=False)

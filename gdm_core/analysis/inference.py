@@ -119,7 +119,7 @@ def under_way(parts: Sequence[str], done: int) -> Found:
     return {"under_way": [parts[done], done, len(parts)]} if done < len(parts) else {}
 
 
-def fitted(family: str, config: Mapping[str, Any], train: Trials) -> StateModel:
+def fit_model(family: str, config: Mapping[str, Any], train: Trials) -> StateModel:
     """Return a model fitted to `train`; raise FitError if the fit fails."""
     model: StateModel = import_family(family)(**config).fit(train)
     if model.status_ is Status.FAILED:

@@ -1,7 +1,4 @@
-"""Scores of states, reconstructions and forecasts, with their baselines.
-
-`evaluate` computes all scores of a fitted model. The other functions can be used alone.
-"""
+"""All scores of a fitted model: states, reconstruction, forecasts and ELBO, with baselines."""
 
 from __future__ import annotations
 
@@ -16,9 +13,10 @@ import pandas as pd
 
 from gdm_core.adaptation import adapt
 from gdm_core.analysis import baselines
+from gdm_core.analysis.state_scores import MAX_NEIGHBOUR_SAMPLES, StateScores, state_baselines, state_scores
 from gdm_core.errors import DataError, FitError
 from gdm_core.forecast import coverage, outcomes, width
-from gdm_core.maths.gaps import carried_forward
+from gdm_core.maths.gaps import carry_forward
 from gdm_core.models.variants import make_untrained
 from gdm_core.text import for_json
 from gdm_core.trials import UNLABELLED, Trials, TrialsLike, as_trials, labels_of
@@ -27,9 +25,7 @@ if TYPE_CHECKING:
     from gdm_core.models.base import StateModel
 
 Array = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
-NEIGHBOURS = 10  # in the paper's metric
 HORIZON = 10
 N_PATHS = 100
 # Rows of the table: field -> description. The first is the main score.
@@ -45,37 +41,10 @@ STATE_ROWS = {
     "ari": "adjusted Rand index",
 }
 HORIZONS_SHOWN = (1, 2, 5, 10)
-MAX_NEIGHBOUR_SAMPLES = 20_000
 MAX_ORIGINS = 2_000
 
 
 # ---- the record -----------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class StateScores:
-    """Agreement of states with test labels; None if a score does not apply.
-
-    matched_accuracy       main score: accuracy after one-to-one matching on the training trials. If the numbers of states
-                           and labels differ, `matching` is "many-to-one" and each state predicts its majority label
-    matched_on_test        accuracy after matching on the test trials, for reference
-    majority_map_accuracy  each state predicts its majority training label
-    paper_accuracy         the paper's metric: 10 nearest neighbours from soft states to labels
-    paper_accuracy_hard    the same from one-hot states, whose nearest neighbours are arbitrary
-    balanced_accuracy, macro_f1   of the labels that matching predicts
-    nmi, ari               of the strongest state and the labels
-    """
-
-    matching: str | None = None
-    matched_accuracy: float | None = None
-    matched_on_test: float | None = None
-    majority_map_accuracy: float | None = None
-    paper_accuracy: float | None = None
-    paper_accuracy_hard: float | None = None
-    balanced_accuracy: float | None = None
-    macro_f1: float | None = None
-    nmi: float | None = None
-    ari: float | None = None
-
-
 @dataclass(frozen=True)
 class PredictionScores:
     """Scores of forecasts of the test trials, at the horizons 1..10.
@@ -100,8 +69,8 @@ class PredictionScores:
 class Scores(StateScores, PredictionScores):
     """All scores of a model on training and test trials.
 
-    smoothed_r2_*   R² of the reconstruction from smoothed states; `persistence_smoothed_r2_*` is that of persistence
-    elbo_*          nats per time step in the units of the data; `ar1_log_likelihood_*` is that of a linear AR(1)
+    smoothed_r2_*   R² of the reconstruction from smoothed states; `persistence_smoothed_r2_*` of persistence
+    elbo_*          nats per time step in the units of the data; `ar1_log_likelihood_*` of a linear AR(1)
     baselines       state scores of models without dynamics, and of the untrained model
     """
 
@@ -221,157 +190,6 @@ def collect_notes(
     return tuple(notes)
 
 
-# ---- states against labels ----------------------------------------------------------------------------------------
-def match_states(states: npt.ArrayLike, labels: npt.ArrayLike, n_states: int | None = None) -> IntArray:
-    """Return the label of each state under the best one-to-one matching; -1 if unmatched."""
-    from scipy.optimize import linear_sum_assignment
-
-    counts, classes = _contingency(states, labels, n_states)
-    rows, columns = linear_sum_assignment(counts, maximize=True)
-    mapping = np.full(len(counts), UNLABELLED, dtype=np.int64)
-    mapping[rows] = classes[columns]
-    return mapping
-
-
-def majority_map(states: npt.ArrayLike, labels: npt.ArrayLike, n_states: int | None = None) -> IntArray:
-    """Return the most frequent label of each state; unused states get the overall one."""
-    counts, classes = _contingency(states, labels, n_states)
-    overall = classes[counts.sum(axis=0).argmax()]
-    return np.where(counts.sum(axis=1) > 0, classes[counts.argmax(axis=1)], overall).astype(np.int64)
-
-
-def mapped_accuracy(mapping: IntArray, states: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """Return the share of labelled samples whose state maps to their label."""
-    z, known = _select_labelled(states, labels)
-    return float((mapping[z] == known).mean())
-
-
-def matched_accuracy(states: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """Return the accuracy after matching states to labels on the same samples."""
-    return mapped_accuracy(match_states(states, labels), states, labels)
-
-
-def paper_accuracy(
-    train_states: npt.ArrayLike,
-    train_labels: npt.ArrayLike,
-    test_states: npt.ArrayLike,
-    test_labels: npt.ArrayLike,
-    seed: int = 0,
-) -> float:
-    """Return the paper's Inferred State Accuracy: 10 nearest neighbours from state vectors to labels.
-
-    Distances between one-hot vectors tie, so their neighbours are arbitrary; use `majority_map` instead. Of more than
-    20,000 training samples, a random 20,000 are used.
-    """
-    predicted, truth = neighbour_labels(train_states, train_labels, test_states, test_labels, seed)
-    return float((predicted == truth).mean())
-
-
-def balanced_accuracy(predicted: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """Return the mean recall over the labels that occur."""
-    guess, known = _select_labelled(predicted, labels)
-    return float(np.mean([(guess[known == label] == label).mean() for label in np.unique(known)]))
-
-
-def macro_f1(predicted: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """Return the mean F1 over the labels that occur."""
-    guess, known = _select_labelled(predicted, labels)
-    scores = []
-    for label in np.unique(known):
-        hit = np.sum((guess == label) & (known == label))
-        scores.append(2 * hit / (np.sum(guess == label) + np.sum(known == label)))
-    return float(np.mean(scores))
-
-
-def _select_labelled(values: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Any, IntArray]:
-    """Return the values and labels of labelled samples."""
-    z, known = np.asarray(values), np.asarray(labels, dtype=np.int64)
-    if known.ndim != 1 or len(z) != len(known):
-        raise DataError(f"There are {len(z)} states for labels of shape {known.shape}; expected one label per sample.")
-    keep = known != UNLABELLED
-    if not keep.any():
-        raise DataError("No sample has a label (all are -1); state scores need labels.")
-    return z[keep], known[keep]
-
-
-def _contingency(states: npt.ArrayLike, labels: npt.ArrayLike, n_states: int | None) -> tuple[IntArray, IntArray]:
-    """Return counts [states, classes] and the classes."""
-    z, known = _select_labelled(states, labels)
-    if z.ndim != 1 or not np.issubdtype(z.dtype, np.integer) or z.min() < 0:
-        raise DataError("States must be whole numbers of at least 0, one per sample; take the argmax of soft states.")
-    size = int(z.max()) + 1 if n_states is None else n_states
-    if z.max() >= size:
-        raise DataError(f"State {int(z.max())} occurs but n_states is {size}.")
-    classes, code = np.unique(known, return_inverse=True)
-    counts = np.zeros((size, len(classes)), dtype=np.int64)
-    np.add.at(counts, (z, code), 1)
-    return counts, classes.astype(np.int64)
-
-
-def neighbour_labels(
-    train: npt.ArrayLike, train_labels: npt.ArrayLike, test: npt.ArrayLike, test_labels: npt.ArrayLike, seed: int
-) -> tuple[IntArray, IntArray]:
-    """Return predicted and true labels of the labelled test samples."""
-    from sklearn.neighbors import KNeighborsClassifier
-
-    (x, known), (x_test, truth) = _select_labelled(train, train_labels), _select_labelled(test, test_labels)
-    if x.ndim != 2 or x_test.ndim != 2 or x.shape[1] != x_test.shape[1]:
-        raise DataError(
-            f"State vectors have shapes {x.shape} and {x_test.shape}; expected [time, states] with equal states."
-        )
-    if len(x) > MAX_NEIGHBOUR_SAMPLES:
-        chosen = np.random.default_rng(seed).choice(len(x), MAX_NEIGHBOUR_SAMPLES, replace=False)
-        x, known = x[chosen], known[chosen]
-    classifier = KNeighborsClassifier(min(NEIGHBOURS, len(x))).fit(x, known)
-    # One-hot vectors repeat; predict each distinct one once.
-    if np.isin(x_test, (0, 1)).all():
-        distinct, where = np.unique(x_test, axis=0, return_inverse=True)
-        return classifier.predict(distinct)[where.ravel()], truth
-    return classifier.predict(x_test), truth
-
-
-def state_scores(
-    train_states: npt.ArrayLike,
-    train_labels: npt.ArrayLike,
-    test_states: npt.ArrayLike,
-    test_labels: npt.ArrayLike,
-    seed: int = 0,
-) -> StateScores:
-    """Return state scores of soft states [T, K]; some need training labels."""
-    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
-
-    soft, soft_test = np.asarray(train_states, np.float64), np.asarray(test_states, np.float64)
-    known, truth = np.asarray(train_labels, np.int64), np.asarray(test_labels, np.int64)
-    n_states = soft_test.shape[1]
-    hard, hard_test = soft.argmax(axis=1), soft_test.argmax(axis=1)
-    labels = np.unique(np.concatenate([known, truth]))
-    one_to_one = n_states == np.sum(labels != UNLABELLED)
-    z, seen = _select_labelled(hard_test, truth)
-    on_test = (match_states if one_to_one else majority_map)(hard_test, truth, n_states)
-    scores = StateScores(
-        matching="one-to-one" if one_to_one else "many-to-one",
-        matched_on_test=mapped_accuracy(on_test, hard_test, truth),
-        nmi=float(normalized_mutual_info_score(seen, z)),
-        ari=float(adjusted_rand_score(seen, z)),
-    )
-    if (known == UNLABELLED).all():
-        return scores
-    majority = majority_map(hard, known, n_states)
-    mapping = match_states(hard, known, n_states) if one_to_one else majority
-    one_hot = np.eye(n_states)
-    return StateScores(
-        **asdict(scores)
-        | {
-            "matched_accuracy": mapped_accuracy(mapping, hard_test, truth),
-            "majority_map_accuracy": mapped_accuracy(majority, hard_test, truth),
-            "paper_accuracy": paper_accuracy(soft, known, soft_test, truth, seed),
-            "paper_accuracy_hard": paper_accuracy(one_hot[hard], known, one_hot[hard_test], truth, seed),
-            "balanced_accuracy": balanced_accuracy(mapping[hard_test], truth),
-            "macro_f1": macro_f1(mapping[hard_test], truth),
-        }
-    )
-
-
 # ---- observations -------------------------------------------------------------------------------------------------
 def r2(y: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
     """Return R² pooled over channels, without missing entries; NaN without variance."""
@@ -389,7 +207,7 @@ def r2(y: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
 
 def persistence(y: npt.ArrayLike) -> Array:
     """Predict each sample by the last observed value [T, N]; NaN for the first."""
-    carried = carried_forward(np.asarray(y), np.nan)
+    carried = carry_forward(np.asarray(y), np.nan)
     return np.concatenate([np.full_like(carried[:1], np.nan), carried[:-1]])
 
 
@@ -406,7 +224,7 @@ def prediction_scores(model: StateModel, train: Trials, test: Trials, seed: int 
         found = model.forecast(trial, horizon=HORIZON, n_paths=N_PATHS, seed=seed, origins=at, adaptive=False)
         learning = adapt(found, trial.y)
         truth = outcomes(trial.y, at, HORIZON)  # [O, H, N]
-        now = carried_forward(trial.y, np.nan)[at]  # [O, N]
+        now = carry_forward(trial.y, np.nan)[at]  # [O, N]
         truths.append(truth)
         means.append(found.mean)
         last.append(np.repeat(now[:, None], HORIZON, axis=1))
@@ -495,54 +313,6 @@ def score_parts(model: StateModel, train: TrialsLike, test: TrialsLike, seed: in
         "untrained_smoothed_r2_test": None if untrained is None else smoothed_r2(untrained, theirs),
         "elbo_train": model.score(ours),
     }
-
-
-def state_accuracy(model: StateModel, train: Trials, test: Trials) -> dict[str, float]:
-    """Return two accuracies that are fast enough for sweeps."""
-    known, truth = (np.concatenate(labels_of(side)) for side in (train, test))
-    soft, soft_test = (np.concatenate(model.predict_proba(side)) for side in (train, test))
-    return accuracies(soft, known, soft_test, truth)
-
-
-def accuracies(soft: Any, known: IntArray, soft_test: Any, truth: IntArray) -> dict[str, float]:
-    """Return the accuracies of `state_accuracy` from soft states [T, K]."""
-    mapping = majority_map(soft.argmax(axis=1), known, soft.shape[1])
-    return {
-        "paper_accuracy": paper_accuracy(soft, known, soft_test, truth),
-        "majority_map_accuracy": mapped_accuracy(mapping, soft_test.argmax(axis=1), truth),
-    }
-
-
-def state_baselines(train: Trials, test: Trials, n_states: int, seed: int = 0) -> dict[str, StateScores]:
-    """Return state scores of baselines without dynamics, on positions and on steps."""
-    known, truth = (np.concatenate(labels_of(side)) for side in (train, test))
-    lines: dict[str, StateScores] = {}
-    labelled = bool((known != UNLABELLED).any())
-    if labelled:
-        constant = majority_map(np.zeros(len(known), np.int64), known)[0]
-        lines["majority class"] = _score_labels(np.full(len(truth), constant), truth, constant=True)
-    for method, on, rows, rows_test in baselines.fit_baselines(train, test, n_states, seed):
-        if method != baselines.NEIGHBOURS:
-            lines[f"{method} on {on}"] = state_scores(rows, known, rows_test, truth, seed)
-        elif labelled:
-            lines[f"{method} on {on}"] = _score_labels(*neighbour_labels(rows, known, rows_test, truth, seed))
-    return lines
-
-
-def _score_labels(predicted: IntArray, truth: IntArray, constant: bool = False) -> StateScores:
-    """Return scores of predicted labels; a constant prediction also counts as one state."""
-    guess, seen = _select_labelled(predicted, truth)
-    accuracy = float((guess == seen).mean())
-    return StateScores(
-        matched_accuracy=accuracy if constant else None,
-        majority_map_accuracy=accuracy if constant else None,
-        paper_accuracy=accuracy,
-        paper_accuracy_hard=accuracy if constant else None,
-        balanced_accuracy=balanced_accuracy(predicted, truth),
-        macro_f1=macro_f1(predicted, truth),
-        nmi=0.0 if constant else None,
-        ari=0.0 if constant else None,
-    )
 
 
 def _soft_states(model: StateModel, trials: Trials) -> Array:

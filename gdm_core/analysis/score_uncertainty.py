@@ -73,7 +73,7 @@ def split_pieces(trials: Trials, bout: float = float("nan")) -> Pieces:
         return Pieces(tuple(parts), one, one)
     many, seconds = f"{len(parts)} blocks of about", size / trials[0].rate_hz
     unit = unit_for(seconds)
-    return Pieces(tuple(parts), f"{many} {unit.of(seconds):.3g} {unit.plural}", f"{many} {size:,} steps")
+    return Pieces(tuple(parts), f"{many} {unit.convert(seconds):.3g} {unit.plural}", f"{many} {size:,} steps")
 
 
 def score(counts: Counts, name: str) -> float:

@@ -18,7 +18,7 @@ from gdm_core.trials import Trials
 
 @dataclass(frozen=True)
 class Part:
-    """One state in one segment.
+    """A state in a segment.
 
     presence   share of samples in which the state has weight
     weight     its mean proportion

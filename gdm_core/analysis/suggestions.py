@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis.bouts import median_bout
-from gdm_core.analysis.metrics import matched_accuracy
 from gdm_core.analysis.score_uncertainty import SHORTEST, blocks
+from gdm_core.analysis.state_scores import matched_accuracy
 from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_core.maths.threads import one_thread, one_torch_thread
 from gdm_core.models.base import StateModel
@@ -55,7 +55,7 @@ class Probe:
     agreement     share of time steps that the models of both halves assign to the same state, states matched one to one
     elbo          nats per sample of the training data, mean of both halves
     idle          states that are used less than 1% of the time, in the half with more of them
-    stay          median dwell time, samples
+    dwell         median dwell time, samples
     """
 
     model: str
@@ -64,7 +64,7 @@ class Probe:
     agreement: float
     elbo: float
     idle: int
-    stay: float
+    dwell: float
     seconds: float = 0.0
 
     @property
@@ -144,7 +144,7 @@ def probe(
 ) -> Iterator[dict[str, Any] | None]:
     """Fit one setting to both halves and score it; of several seeds, the fit with the highest ELBO represents its half.
 
-    Yields None after each fit, so that a caller can stop, and finally the probe as plain values.
+    Yields None after each fit, to let the caller stop, and finally the probe as plain values.
     """
     with one_thread(), one_torch_thread():  # several threads are five times as slow on a busy machine
         found = yield from _probe(model, setting, trials, seeds)
@@ -182,7 +182,7 @@ def _probe(
         agreement=matched_accuracy(*found),
         elbo=float(np.mean(elbos)),
         idle=max(int((shares.mean(axis=0) < IDLE).sum()) for shares in soft),
-        stay=median_bout(np.split(found[0], lengths)),
+        dwell=median_bout(np.split(found[0], lengths)),
         seconds=seconds,
     )
 
@@ -227,8 +227,8 @@ def held_out_scores(probes: Sequence[Probe]) -> list[float]:
 def choose_states(probes: Sequence[Probe], n_channels: int = 1) -> Recommendation:
     """Choose a model and its number of states (K) together.
 
-    Of each model, the smallest K that predicts as well as the best and whose states both halves find. Of these candidates, the
-    one that predicts best, or if the differences are within `MARGIN`, the one whose states both halves find.
+    The candidate of each model is the smallest K that predicts as well as the best and whose states both halves find. Among
+    candidates, prediction decides, or within `MARGIN` the agreement of the halves.
     """
     tried = sorted(_sound(probes), key=lambda p: p.n_states)
     by_model = {name: [p for p in tried if p.model == name] for name in dict.fromkeys(p.model for p in probes)}
@@ -250,7 +250,7 @@ def choose_states(probes: Sequence[Probe], n_channels: int = 1) -> Recommendatio
     # Of those that only a few blocks favour, the mean of all blocks decides.
     better = rivals or [p for p in tried if p.mean - chosen.mean > LEAST]
     rival = max(better, key=score if rivals else lambda p: p.mean, default=None)
-    sure = _how_sure(chosen, fewer, better)
+    sure = _grade(chosen, fewer, better)
     if fewer:
         lost, error = deficit(max(fewer, key=score), chosen)
         why = f"fewer states predict held-out data worse, by {lost:.2f} ± {error:.2f} nats per sample"
@@ -261,7 +261,7 @@ def choose_states(probes: Sequence[Probe], n_channels: int = 1) -> Recommendatio
         chosen.n_states,
         chosen.model,
         sure,
-        (f"Use {_named(chosen)}: {why}.", _certainty(chosen, sure, rival)),
+        (f"Use {_describe(chosen)}: {why}.", _certainty(chosen, sure, rival)),
         tuple(tried),
         tuple(map(score, tried)),
     )
@@ -285,11 +285,11 @@ def _advantage(rival: Probe, chosen: Probe) -> str:
     if gained <= LEAST:
         most = max(np.asarray(rival.held_out) - np.asarray(chosen.held_out))
         where = f"one of {len(rival.held_out)} blocks of time"
-        return f"{_named(rival)} would predict {where} better, by {most:.2f} nats per sample"
+        return f"{_describe(rival)} would predict {where} better, by {most:.2f} nats per sample"
     figures = f"{gained:.2f} ± {error:.2f} nats per sample"
     if gained <= ERRORS * error:
-        return f"{_named(rival)} would predict held-out data about as well, better by {figures}"
-    return f"{_named(rival)} would predict held-out data better, by {figures}"
+        return f"{_describe(rival)} would predict held-out data about as well, better by {figures}"
+    return f"{_describe(rival)} would predict held-out data better, by {figures}"
 
 
 def choose_value(name: str, symbol: str, usual: Any, probes: Sequence[Probe]) -> Recommendation:
@@ -356,7 +356,7 @@ def _fewest_states(tried: Sequence[Probe]) -> Probe:
     return next(p for p in near if p.agreement >= STABLE * steadiest)
 
 
-def _how_sure(chosen: Probe, fewer: Sequence[Probe], better: Sequence[Probe]) -> str:
+def _grade(chosen: Probe, fewer: Sequence[Probe], better: Sequence[Probe]) -> str:
     if chosen.agreement < UNSTABLE:
         return "open"
     if better or (chosen.n_states > 1 and chosen.agreement < STABLE):
@@ -364,6 +364,6 @@ def _how_sure(chosen: Probe, fewer: Sequence[Probe], better: Sequence[Probe]) ->
     return "clear" if all(_is_apart(p, chosen) for p in fewer) else "likely"
 
 
-def _named(probe: Probe) -> str:
+def _describe(probe: Probe) -> str:
     states = NUMBERS.get(probe.n_states, f"{probe.n_states} states")
     return f"{states} ({TITLES.get(probe.model, probe.model)})"

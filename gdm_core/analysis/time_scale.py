@@ -69,11 +69,11 @@ def choose_scale(data: TrialsLike) -> ScaleChoice:
 
 
 def decide(probes: Sequence[ScaleProbe]) -> ScaleChoice:
-    """Choose the scale from what was compared.
+    """Choose the scale from its probes.
 
-    Windows must separate states well, better than samples do, and be shorter than states last. Of the lengths that separate
-    states about as well as the best, the middle one is chosen; then the most states that are separated about as well, since
-    silhouettes favour few.
+    Windows must separate states well, better than samples do, and be shorter than dwell times. Among lengths about as good
+    as the best, the middle one is chosen; then the largest number of states that is about as good, because silhouettes
+    favour few.
     """
     in_order = sorted(probes, key=lambda probe: probe.silhouette)
     samples = {probe.n_states: probe for probe in in_order if probe.scale is None}

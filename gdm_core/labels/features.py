@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.maths.gaps import interpolated, running_sum
+from gdm_core.maths.gaps import interpolate_gaps, running_sum
 
 Array = npt.NDArray[np.float32]
 
@@ -34,7 +34,7 @@ def window_features(y: npt.NDArray[Any], rate_hz: float, rows: npt.NDArray[np.in
     known = np.isfinite(values)
     if not known.all():
         fillable = ~known & (_gap_lengths(known) <= GAP_SECONDS * rate_hz)
-        values = np.where(fillable, interpolated(values), values).astype(np.float32)
+        values = np.where(fillable, interpolate_gaps(values), values).astype(np.float32)
         known |= fillable
         values = np.where(known, values, np.float32(0))
     at = np.arange(len(y)) if rows is None else rows

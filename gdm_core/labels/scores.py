@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.analysis.metrics import macro_f1
+from gdm_core.analysis.state_scores import macro_f1
 from gdm_core.errors import DataError
 from gdm_core.trials import UNLABELLED, Trials
 

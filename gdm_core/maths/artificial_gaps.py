@@ -1,4 +1,4 @@
-"""Standard deviations of estimates in gaps, calibrated on gaps that are made where data were observed."""
+"""Calibration of standard deviations in gaps, by artificial gaps in observed data."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 Impute = Callable[[npt.NDArray[Any]], tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 
-_LEVEL, _QUANTILE = 0.9, 1.6449  # the share of errors below, and a standard normal's quantile
-_PASSES = 3  # every sample is hidden once
-_MAX_SHARE = 1 / 8  # of a recording that an artificial gap takes
+_LEVEL, _QUANTILE = 0.9, 1.6449  # quantile of the errors, and of a standard normal
+_PASSES = 3  # to hide every sample once
+_MAX_SHARE = 1 / 8  # of a recording, for one artificial gap
 _MIN_SAMPLES, _SAMPLES_PER_GAP = 2_000, 30
 _MIN_GAPS = 5
 
 
 def gap_factors(impute: Impute, y: npt.NDArray[Any]) -> Float:
-    """Return factors [T] on the standard deviations of missing entries of y [T, N]; 1 where a sample has an observation.
+    """Return factors [T] for the standard deviations of missing entries of y [T, N]; 1 for observed samples.
 
     impute  estimates missing entries and their standard deviations [T, N]
 
-    Errors in artificial gaps as long as the longest one give a factor for each distance from an observed sample.
+    Artificial gaps as long as the longest gap give a factor for each distance from an observed sample.
     """
     unseen = np.asarray(np.isnan(y).all(axis=1))
     n_samples = max(_MIN_SAMPLES, _SAMPLES_PER_GAP * int(gap_lengths(unseen).max(initial=0)))
@@ -54,7 +54,7 @@ def gap_factors(impute: Impute, y: npt.NDArray[Any]) -> Float:
 
 
 def _artificial_gaps(unseen: Bool, longest: int) -> list[Bool]:
-    """Return samples to hide [T] for each pass: gaps with as many observed samples before and after them."""
+    """Return the samples to hide [T] in each pass: gaps between observed stretches of the same length."""
     length = min(longest, int(_MAX_SHARE * len(unseen)))
     passes: list[Bool] = []
     for number in range(_PASSES if length else 0):
@@ -68,7 +68,7 @@ def _artificial_gaps(unseen: Bool, longest: int) -> list[Bool]:
 
 
 def _distances(unseen: Bool) -> npt.NDArray[np.int64]:
-    """Return how far each sample is from the nearest one that is not `unseen`: 0 where it is one itself."""
+    """Return the distance from each sample to the nearest seen sample; 0 for seen samples."""
     at = np.arange(len(unseen))
     before = np.maximum.accumulate(np.where(unseen, -len(at), at))
     after = np.minimum.accumulate(np.where(unseen, 2 * len(at), at)[::-1])[::-1]

@@ -1,6 +1,6 @@
 """Gaussian posterior of missing entries under linear dynamics, from banded systems of equations.
 
-y_t ~ N(sum_l S_tl F y_{t-l} + c_t, P_t^-1)        for every sample t that is missing entries or follows one
+y_t ~ N(sum_l S_tl F y_{t-l} + c_t, P_t^-1)        for every incomplete sample t and the samples after it
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _RIDGE = 1e-6
 class Steps:
     """Linear dynamics into M samples of one recording.
 
-    rows        [M] which samples
+    rows        [M] indices of the samples
     projection  F [D, N]
     gain        S [M, L, D, N]
     offset      c [M, N]
@@ -37,7 +37,7 @@ class Steps:
     precision: Float
 
     def residual(self, y: Float) -> Float:
-        """[M, N] what the dynamics leave of complete observations y [T, N]."""
+        """Return the prediction errors [M, N] for complete observations y [T, N]."""
         x = y @ self.projection.T
         residual: Float = y[self.rows] - self.offset
         for lag in range(1, self.gain.shape[1] + 1):
@@ -90,8 +90,7 @@ def missing_entries(y: Float, missing: Bool, steps: Steps) -> MissingEntries:
     number[missing] = np.arange(n_missing)
     weighted = np.einsum("mij,mj->mi", steps.precision, steps.residual(np.where(missing, 0.0, y)))
 
-    # For each lag, the samples that many steps before: numbers of their entries [M, N], -1 where observed, and their
-    # effect on the residuals [M, N, N].
+    # For each lag: numbers of the earlier samples' entries [M, N], -1 if observed, and their effect on residuals [M, N, N].
     numbers, effects = [], []
     for lag in range(steps.gain.shape[1] + 1):
         before = steps.rows - lag
@@ -115,11 +114,11 @@ def missing_entries(y: Float, missing: Bool, steps: Steps) -> MissingEntries:
 
     band = max(int((row - column).max(initial=0)) for row, column, _ in parts)
     banded = np.zeros((band + 1, n_missing))
-    for row, column, values in parts:  # no pair of entries occurs twice in a part
+    for row, column, values in parts:  # a part has each pair of entries once
         banded[row - column, column] += values
     try:
         factor = cholesky_banded(banded, lower=True, check_finite=False)
-    except LinAlgError:  # dynamics that grow through a long gap leave it singular, to rounding
+    except LinAlgError:  # growing dynamics in a long gap make it numerically singular
         banded[0] *= 1 + _RIDGE
         factor = cholesky_banded(banded, lower=True, check_finite=False)
     return MissingEntries(missing, cho_solve_banded((factor, True), linear, check_finite=False), factor)

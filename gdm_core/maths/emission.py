@@ -1,4 +1,4 @@
-"""Observations as noisy linear pictures of a path, y ~ N(C x + d, diag(R)), with entries missing."""
+"""Linear Gaussian emission of a latent path, y ~ N(C x + d, diag(R)), with missing entries."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gdm_core.maths.gaussian import LOG_2PI
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
-# Emission prior: rows of [C, d] are worth this many samples at zero; R is kept from vanishing.
+# Emission prior: a weight in samples that shrinks [C, d] to zero, and a bound on small R.
 _LOADING_STRENGTH = 1e-3
 _NOISE_SHAPE, _NOISE_RATE = 1.0, 1e-6
 
 
 @dataclass(frozen=True)
 class Observed:
-    """The samples of all trials, T in all."""
+    """The T samples of all trials, concatenated."""
 
     y: Float  # [T, N], zero where missing
     mask: Float | None  # [T, N] ones and zeros; None where nothing is missing
@@ -37,7 +37,7 @@ class Observed:
         return cls(np.where(known, y, 0.0), known.astype(np.float64), starts)
 
     def excerpt(self, n_samples: int) -> Observed:
-        """About `n_samples`, as evenly spread stretches that count as trials of their own; all where there are few more."""
+        """Return about `n_samples` in evenly spread stretches as separate trials; short data are returned whole."""
         if len(self.y) <= 2 * n_samples:
             return self
         kept = stretches(len(self.y), n_samples)
@@ -48,7 +48,7 @@ class Observed:
 
 
 def stretches(total: int, n_samples: int, parts: int = 8) -> npt.NDArray[np.int64]:
-    """[parts, n_samples / parts] which of `total` samples lie in evenly spread stretches."""
+    """Return the indices [parts, n_samples / parts] of evenly spread stretches of `total` samples."""
     length = n_samples // parts
     firsts = np.linspace(0, total - length, parts).astype(np.int64)
     return firsts[:, None] + np.arange(length)
@@ -63,24 +63,24 @@ class Emission:
     noise: Float  # R [N]
 
     def mean(self, x: Float) -> Float:
-        """[..., D] -> [..., N]."""
+        """Return the mean observations [..., N] of latents [..., D]."""
         return x @ self.loadings.T + self.offset
 
     def sample(self, x: Float, rng: np.random.Generator) -> npt.NDArray[np.float32]:
-        """Observations [..., N] with noise, of latents [..., D]."""
+        """Sample observations [..., N] of latents [..., D]."""
         y = self.mean(x).astype(np.float32)
         y += rng.standard_normal(y.shape, dtype=np.float32) * np.sqrt(self.noise).astype(np.float32)
         return y
 
     def precision(self, mask: Float) -> Float:
-        """[T, D, D] C' R^-1 C over the observed channels of each sample."""
+        """Return C' R^-1 C [T, D, D] over the observed channels of each sample."""
         d = self.loadings.shape[1]
         outer = self.loadings[:, :, None] * self.loadings[:, None, :] / self.noise[:, None, None]
         result: Float = (mask @ outer.reshape(-1, d * d)).reshape(-1, d, d)
         return result
 
     def information(self, observed: Observed) -> tuple[Float, Float]:
-        """What each sample says about its latent: precision [T, D, D] C' R^-1 C and linear term [T, D] C' R^-1 (y - d)."""
+        """Return the likelihood of each latent: precision C' R^-1 C [T, D, D] and linear term C' R^-1 (y - d) [T, D]."""
         weighted = self.loadings / self.noise[:, None]
         if observed.mask is None:
             precision = np.tile(self.loadings.T @ weighted, (len(observed.y), 1, 1))
@@ -88,18 +88,18 @@ class Emission:
         return self.precision(observed.mask), ((observed.y - self.offset) * observed.mask) @ weighted
 
     def expected_log_density(self, observed: Observed, mean: Float, variance: Float) -> float:
-        """E[log p(y | x)] for x with the mean [T, D] and variance [T, D, D]."""
+        """Return E[log p(y | x)] for x with the mean [T, D] and variance [T, D, D]."""
         error = observed.y - mean @ self.loadings.T - self.offset
         if observed.mask is None:
             count = np.full(len(self.noise), float(len(error)))
             spread = self.loadings.T @ (self.loadings / self.noise[:, None])
-            wobble = float((variance.sum(axis=0) * spread).sum())
+            uncertainty = float((variance.sum(axis=0) * spread).sum())
         else:
             error *= observed.mask
             count = observed.mask.sum(axis=0)
-            wobble = float((variance * self.precision(observed.mask)).sum())
+            uncertainty = float((variance * self.precision(observed.mask)).sum())
         size = float((count * (LOG_2PI + np.log(self.noise))).sum())
-        return -0.5 * (float((error**2 / self.noise).sum()) + wobble + size)
+        return -0.5 * (float((error**2 / self.noise).sum()) + uncertainty + size)
 
     def log_prior(self) -> float:
         joined = np.concatenate([self.loadings, self.offset[:, None]], axis=1)
@@ -109,7 +109,7 @@ class Emission:
 
 
 def regress_emission(observed: Observed, mean: Float, variance: Float) -> Emission:
-    """The emission that fits best, from the mean [T, D] and variance [T, D, D] of any path."""
+    """Return the best emission for a path with the mean [T, D] and variance [T, D, D]."""
     n, d = mean.shape
     joint = np.concatenate([mean, np.ones((n, 1))], axis=1)
     ridge = _LOADING_STRENGTH * np.eye(d + 1)
@@ -118,7 +118,7 @@ def regress_emission(observed: Observed, mean: Float, variance: Float) -> Emissi
         inside = joint.T @ joint
         inside[:d, :d] += variance.sum(axis=0)
         joined = np.linalg.solve(inside + ridge, across.T).T
-        count, wobble = np.full(len(across), float(n)), np.broadcast_to(variance.sum(axis=0), (len(across), d, d))
+        count, uncertainty = np.full(len(across), float(n)), np.broadcast_to(variance.sum(axis=0), (len(across), d, d))
         error = observed.y - joint @ joined.T
     else:
         outer = joint[:, :, None] * joint[:, None, :]
@@ -126,10 +126,10 @@ def regress_emission(observed: Observed, mean: Float, variance: Float) -> Emissi
         insides = (observed.mask.T @ outer.reshape(n, -1)).reshape(-1, d + 1, d + 1)
         joined = np.linalg.solve(insides + ridge, across[:, :, None])[:, :, 0]
         count = observed.mask.sum(axis=0)
-        wobble = (observed.mask.T @ variance.reshape(n, -1)).reshape(-1, d, d)
+        uncertainty = (observed.mask.T @ variance.reshape(n, -1)).reshape(-1, d, d)
         error = (observed.y - joint @ joined.T) * observed.mask
     loadings = joined[:, :d]
-    squares = (error**2).sum(axis=0) + ((loadings[:, None, :] @ wobble)[:, 0] * loadings).sum(axis=1)
+    squares = (error**2).sum(axis=0) + ((loadings[:, None, :] @ uncertainty)[:, 0] * loadings).sum(axis=1)
     squares = squares + _LOADING_STRENGTH * (joined**2).sum(axis=1) + 2 * _NOISE_RATE
     noise = squares / (count + d + 1 + 2 * _NOISE_SHAPE + 2)
     return Emission(loadings, joined[:, d], noise)

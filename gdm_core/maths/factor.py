@@ -1,4 +1,4 @@
-"""Linear factor model with a random-walk path: a quick estimate of missing entries from the other channels and from time.
+"""Linear factor model with a random-walk path, a fast estimate of missing entries.
 
 x_t = x_{t-1} + N(0, diag(step))        y_t ~ N(C x_t + d, diag(R))
 """
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.maths.emission import Emission, Observed, regress_emission
-from gdm_core.maths.gaps import interpolated
+from gdm_core.maths.gaps import interpolate_gaps
 from gdm_core.maths.gaussian import LOG_2PI, GaussianPath
 
 Float = npt.NDArray[np.float64]
@@ -42,11 +42,11 @@ class FactorModel:
             filled = observed.y
         else:
             parts = np.split(np.where(observed.mask > 0, observed.y, np.nan), np.flatnonzero(observed.starts)[1:])
-            filled = np.concatenate([interpolated(part) for part in parts])
+            filled = np.concatenate([interpolate_gaps(part) for part in parts])
         model = cls._from_complete(filled, observed.starts, min(n_factors, filled.shape[1]))
         if observed.mask is not None:
             for _ in range(_EM_ITERATIONS):
-                model = model._updated(observed)
+                model = model._update(observed)
         return model
 
     @classmethod
@@ -60,7 +60,7 @@ class FactorModel:
         step = (steps**2).mean(axis=0) if len(steps) else np.ones(d)
         return cls(loadings, offset, noise, np.maximum(step, _MIN_STEP))
 
-    def rescaled(self, center: Float, scale: Float) -> FactorModel:
+    def rescale(self, center: Float, scale: Float) -> FactorModel:
         """Return the model of (y - center) / scale."""
         return FactorModel(
             self.loadings / scale[:, None], (self.offset - center) / scale, self.noise / scale**2, self.step
@@ -70,8 +70,8 @@ class FactorModel:
     def _emission(self) -> Emission:
         return Emission(self.loadings, self.offset, self.noise)
 
-    def _updated(self, observed: Observed) -> FactorModel:
-        """One EM iteration."""
+    def _update(self, observed: Observed) -> FactorModel:
+        """Run one EM iteration."""
         path = self._path(observed)
         emission = regress_emission(observed, path.mean, path.variance)
         own = np.diagonal(path.variance, axis1=1, axis2=2)
@@ -82,7 +82,7 @@ class FactorModel:
         return FactorModel(emission.loadings, emission.offset, emission.noise, np.maximum(step, _MIN_STEP))
 
     def _path(self, observed: Observed) -> GaussianPath:
-        """Posterior of the path of all recordings, laid end to end."""
+        """Return the posterior of the path over the concatenated recordings."""
         precision, linear = self._emission.information(observed)
         d = len(self.step)
         follows = (~observed.starts).astype(np.float64)
@@ -112,14 +112,14 @@ class FactorModel:
     def fill_causally(self, y: npt.NDArray[Any]) -> Float:
         """Return y [T, N] with missing entries estimated from past and present observations only.
 
-        All steps of the Kalman filter run at once; those that follow a changed one run again until nothing changes.
+        All Kalman steps run in parallel; steps after a changed one are repeated until convergence.
         """
         observed = Observed.prepare([y])
         if observed.mask is None:
             return observed.y
         precision, linear = self._emission.information(observed)
         start, spread = self.filter_start()
-        mean = np.tile(start, (len(linear) + 1, 1))  # each row's belief before it
+        mean = np.tile(start, (len(linear) + 1, 1))  # prior of each row
         covariance = np.tile(spread, (len(linear) + 1, 1, 1))
         rows = np.arange(len(linear))
         while len(rows):
@@ -132,12 +132,12 @@ class FactorModel:
         return np.where(observed.mask > 0, observed.y, self._emission.mean(mean[1:]))
 
     def inputs(self, y: npt.NDArray[Any]) -> Float:
-        """Return the factors of complete samples y [T, N] by least squares, and a one: [T, D + 1]."""
+        """Return the least-squares factors of complete samples y [T, N] and a constant: [T, D + 1]."""
         x = (y - self.offset) @ np.linalg.pinv(self.loadings).T
         return np.concatenate([x, np.ones((len(x), 1))], axis=1)
 
     def filter_start(self) -> tuple[Float, Float]:
-        """Mean [D] and covariance [D, D] of the path before the first sample."""
+        """Return the mean [D] and covariance [D, D] of the path before the first sample."""
         d = len(self.step)
         return np.zeros(d), np.eye(d) / _START_PRECISION
 
@@ -150,7 +150,7 @@ class FactorModel:
         return after[0], spread[0], filled
 
     def _filter(self, mean: Float, covariance: Float, precision: Float, linear: Float) -> tuple[Float, Float]:
-        """Kalman steps of many samples [T], each from the filtered estimate of the sample before it."""
+        """Run the Kalman steps of many samples [T], each from the previous filtered estimate."""
         prior = np.linalg.inv(covariance + np.diag(self.step))
         after = np.linalg.inv(prior + precision).astype(np.float64)
         pulled = (prior @ mean[..., None])[..., 0] + linear
@@ -159,7 +159,7 @@ class FactorModel:
 
 @dataclass(frozen=True, eq=False)
 class Autoregression:
-    """One linear model for all samples: y_t ~ N(S x_{t-1} + b, diag(R)), x the factors of y; a baseline for fits.
+    """Linear baseline y_t ~ N(S x_{t-1} + b, diag(R)), with the factors x of y.
 
     coefficients  [D + 1, N] S and b
     noise         [N]

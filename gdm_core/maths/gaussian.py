@@ -1,9 +1,9 @@
 """Gaussians over paths whose precision is block tridiagonal: x [T, D] with density proportional to
 exp(-1/2 x' J x + h' x).
 
-J is held as its diagonal blocks [T, D, D] and the blocks below them [T, D, D], where `below[t]` couples sample t to
-sample t - 1 (so `below[0]` is zero, and a zero block separates two trials laid end to end). Factors come from banded
-LAPACK, covariances from a tree over time: there is no loop over samples.
+J has diagonal blocks [T, D, D] and blocks below them [T, D, D]: `below[t]` couples sample t to sample t - 1, so
+`below[0]` is zero, and a zero block separates two concatenated trials. Banded LAPACK computes factors, and a tree over
+time covariances, without a loop over samples.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from gdm_core.errors import FitError
 
 Float = npt.NDArray[np.float64]
 LOG_2PI = float(np.log(2 * np.pi))
-_FEW = 8  # samples that are quicker one by one
+_FEW = 8  # samples, for which a loop is faster
 
 
 def joint_moments(mean: Float, variance: Float, cross: Float) -> Float:
-    """[T, M, M] second moments of [x_t, x_{t-1}, 1], M = 2D + 1, from the covariances of each sample, and with the one before."""
+    """Return second moments [T, M, M] of [x_t, x_{t-1}, 1], M = 2D + 1, from means and covariances."""
     n, d = mean.shape
     joint = np.ones((n, 2 * d + 1))
     joint[:, :d] = mean
@@ -39,7 +39,7 @@ def joint_moments(mean: Float, variance: Float, cross: Float) -> Float:
 
 @dataclass(frozen=True, eq=False)
 class GaussianPath:
-    """The distribution with precision blocks and linear term h."""
+    """Gaussian distribution of a path, by precision blocks and linear term h."""
 
     diagonal: Float  # [T, D, D]
     below: Float  # [T, D, D]
@@ -56,7 +56,7 @@ class GaussianPath:
 
     @cached_property
     def mean(self) -> Float:
-        """[T, D]."""
+        """Mean [T, D]."""
         solution, info = lapack.dpbtrs(self.factor, self.linear.reshape(-1, 1), lower=1)
         assert info == 0
         result: Float = solution.reshape(self.linear.shape)
@@ -64,7 +64,7 @@ class GaussianPath:
 
     @cached_property
     def log_determinant(self) -> float:
-        """Of the precision."""
+        """Log-determinant of the precision."""
         return 2.0 * float(np.log(self.factor[0]).sum())
 
     @property
@@ -73,30 +73,30 @@ class GaussianPath:
 
     @property
     def variance(self) -> Float:
-        """[T, D, D]."""
+        """Var(x_t) [T, D, D]."""
         return self.covariances[0]
 
     @property
     def cross(self) -> Float:
-        """[T, D, D] covariance with the sample before."""
+        """Cov(x_t, x_{t-1}) [T, D, D]."""
         return self.covariances[1]
 
     @cached_property
     def moments(self) -> Float:
-        """[T, M, M] second moments of [x_t, x_{t-1}, 1], M = 2D + 1; at a start only the x_t block counts."""
+        """Second moments [T, M, M] of [x_t, x_{t-1}, 1], M = 2D + 1; only the x_t block is valid at a start."""
         return joint_moments(self.mean, *self.covariances)
 
     @cached_property
     def covariances(self) -> tuple[Float, Float]:
-        """Var(x_t) [T, D, D], and Cov(x_t, x_{t-1}) [T, D, D] whose first block is zero.
+        """Var(x_t) [T, D, D], and Cov(x_t, x_{t-1}) [T, D, D] with a zero first block.
 
-        With factor blocks L_t (diagonal) and B_t (below L_{t-1}), V_{t-1} = L^-T (I + B_t' V_t B_t) L^-1: an affine
-        map of V_t, and affine maps compose, so all of them are found by a tree.
+        With factor blocks L_t (diagonal) and B_t (below L_{t-1}), V_{t-1} = L^-T (I + B_t' V_t B_t) L^-1 is an affine
+        map of V_t. Affine maps compose, so a tree computes all of them.
         """
         own, below = _factor_blocks(self.factor, self.linear.shape[1])
         inverse = _lower_inverse(own)
         turned = inverse.swapaxes(0, 1)
-        # gain[t] takes the covariance of sample t to that of sample t - 1.
+        # gain[t] maps the covariance of sample t to that of sample t - 1
         gain = np.zeros_like(own)
         gain[..., 1:] = products(turned[..., :-1], below[..., 1:].swapaxes(0, 1))
         variance = _backward_affine(gain, products(turned, inverse))
@@ -105,22 +105,22 @@ class GaussianPath:
         return _time_first(variance), _time_first(cross)
 
     def times(self, x: Float) -> Float:
-        """J x [T, D]."""
+        """Return J x [T, D]."""
         result: Float = np.einsum("tij,tj->ti", self.diagonal, x)
         result[1:] += np.einsum("tij,tj->ti", self.below[1:], x[:-1])
         result[:-1] += np.einsum("tij,ti->tj", self.below[1:], x[1:])
         return result
 
-    def centred(self, mean: Float) -> GaussianPath:
-        """The same precision about another mean; factors that were found already are kept."""
+    def recentre(self, mean: Float) -> GaussianPath:
+        """Return a path with the same precision and another mean."""
         other = GaussianPath(self.diagonal, self.below, self.times(mean))
         vars(other)["mean"] = mean
         if "factor" in vars(self):
             vars(other)["factor"] = self.factor
         return other
 
-    def towards(self, other: GaussianPath, share: float) -> GaussianPath:
-        """Natural parameters part of the way to those of `other`."""
+    def move_towards(self, other: GaussianPath, share: float) -> GaussianPath:
+        """Interpolate the natural parameters towards those of `other`."""
         return GaussianPath(
             self.diagonal + share * (other.diagonal - self.diagonal),
             self.below + share * (other.below - self.below),
@@ -129,7 +129,7 @@ class GaussianPath:
 
 
 def _banded(diagonal: Float, below: Float) -> Float:
-    """LAPACK's lower banded storage: entry (i, j) of J stands at [i - j, j]."""
+    """Return J in LAPACK's lower banded storage: entry (i, j) at [i - j, j]."""
     n, d, _ = diagonal.shape
     banded = np.zeros((2 * d, n, d))
     for column in range(d):
@@ -141,8 +141,7 @@ def _banded(diagonal: Float, below: Float) -> Float:
 
 
 def products(left: Float, right: Float) -> Float:
-    """Products of small matrices that lie along time, [A, B, T] and [B, C, T]; numpy takes up to eight times as long
-    over thousands of them one by one."""
+    """Multiply small matrices [A, B, T] and [B, C, T] with time last, up to eight times faster than numpy."""
     result: Float = left[:, 0, None] * right[0]
     for inner in range(1, len(right)):
         result += left[:, inner, None] * right[inner]
@@ -150,12 +149,12 @@ def products(left: Float, right: Float) -> Float:
 
 
 def _time_first(values: Float) -> Float:
-    """[A, B, T] -> [T, A, B]."""
+    """Transpose [A, B, T] to [T, A, B]."""
     return np.ascontiguousarray(values.transpose(2, 0, 1))
 
 
 def _factor_blocks(factor: Float, d: int) -> tuple[Float, Float]:
-    """Lower diagonal blocks [D, D, T] and the blocks below them, at the later sample [D, D, T]."""
+    """Return diagonal blocks [D, D, T] and, at the later sample, the blocks below them [D, D, T]."""
     n = factor.shape[1] // d
     banded = factor.reshape(2 * d, n, d)
     own, below = np.zeros((d, d, n)), np.zeros((d, d, n))
@@ -168,7 +167,7 @@ def _factor_blocks(factor: Float, d: int) -> tuple[Float, Float]:
 
 
 def _lower_inverse(lower: Float) -> Float:
-    """Inverse of lower triangular blocks [D, D, T], by forward substitution over the D rows."""
+    """Invert lower triangular blocks [D, D, T] by forward substitution."""
     inverse = np.zeros_like(lower)
     for row in range(len(lower)):
         scale = 1.0 / lower[row, row]
@@ -179,10 +178,10 @@ def _lower_inverse(lower: Float) -> Float:
 
 
 def _backward_affine(gain: Float, offset: Float) -> Float:
-    """V_{t-1} = gain_t V_t gain_t' + offset_{t-1} for all t [D, D, T], from V_{T-1} = offset_{T-1}."""
+    """Solve V_{t-1} = gain_t V_t gain_t' + offset_{t-1} for all t [D, D, T], from V_{T-1} = offset_{T-1}."""
     if offset.shape[-1] <= _FEW:
         return _few_backward_affine(*(part.transpose(2, 0, 1) for part in (gain, offset))).transpose(1, 2, 0)
-    # Two maps in a row are one map, so the even samples obey a recursion of their own, half as long.
+    # Pairs of maps form a recursion of half the length over even samples.
     step = gain[..., 1::2]
     n = step.shape[-1]
     halfway = offset[..., ::2].copy()
@@ -199,7 +198,7 @@ def _backward_affine(gain: Float, offset: Float) -> Float:
 
 
 def _few_backward_affine(gain: Float, offset: Float) -> Float:
-    """The same one after the other, [T, D, D]."""
+    """Solve the recursion in a loop, [T, D, D]."""
     variance = offset.copy()
     for t in range(len(offset) - 1, 0, -1):
         variance[t - 1] += gain[t] @ variance[t] @ gain[t].T

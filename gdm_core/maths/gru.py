@@ -1,7 +1,7 @@
 """Gated recurrent units over rows.
 
-Training cuts every sequence into short windows that run side by side, each after a run-up from a zero state
-(truncated back-propagation). Everything that is reported or forecast runs over whole sequences.
+Training splits every sequence into short windows that run in parallel, each after a run-up from a zero state (truncated
+back-propagation). Inference and forecasts run over whole sequences.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from torch import Tensor, nn
 
 from gdm_core.maths.rows import Rows
 
-WINDOW = 16  # rows that one training window answers for
-RUN_UP = 16  # rows before them that bring its hidden state up from zero
+WINDOW = 16  # rows that a training window outputs
+RUN_UP = 16  # rows before them, which initialise the hidden state
 
 
 def start_small(generator: torch.Generator, *weights: Tensor) -> None:
-    """Fill matrices [F, H] of a network with random numbers, scaled by the number of inputs."""
+    """Fill weight matrices [F, H] with random numbers, scaled by the number of inputs."""
     for weight in weights:
         weight.copy_(torch.randn(weight.shape, generator=generator).to(weight) / weight.shape[0] ** 0.5)
 
 
-def starts_anew(rows: Rows) -> Tensor:
-    """[R] bool: rows that do not follow the row before them (a trial or a window begins, or it is padding)."""
+def find_starts(rows: Rows) -> Tensor:
+    """Return a mask [R] of rows that do not continue the previous row: starts of trials or windows, and padding."""
     age = rows.age
     follows = torch.zeros_like(age, dtype=torch.bool)
     follows[1:] = (age[1:] == age[:-1] + 1) & (age[1:] > 0)
@@ -36,9 +36,9 @@ def starts_anew(rows: Rows) -> Tensor:
 
 @lru_cache(maxsize=64)
 def windows(lengths: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Return the rows of each window [steps, B], and each row's place in the flattened [steps * B] answers.
+    """Return the rows of each window [steps, B], and the place of each row in the flattened outputs [steps * B].
 
-    The first window of a sequence answers for its run-up too; later ones overlap the one before by RUN_UP rows.
+    The first window of a sequence outputs its run-up as well; later ones overlap the previous one by RUN_UP rows.
     """
     steps = min(WINDOW + RUN_UP, max(lengths))
     starts, row_window, row_step, begin, count = [], [], [], 0, 0
@@ -57,7 +57,7 @@ def windows(lengths: tuple[int, ...]) -> tuple[Tensor, Tensor]:
 
 
 class Gru(nn.Module):
-    """G independent gated recurrent units with H hidden values each; unit 1 of two reads the rows backwards."""
+    """G independent gated recurrent units with H hidden values each; the second reads backwards."""
 
     def __init__(self, n_inputs: int, n_hidden: int, both_ways: bool = False) -> None:
         super().__init__()
@@ -87,16 +87,16 @@ class Gru(nn.Module):
         return _update(*self._parts(gates), own, hidden)
 
     def forward(self, inputs: Tensor, rows: Rows) -> Tensor:
-        """[R, F] -> [R, G H]: row t of the forward unit has read its trial up to t, of the backward one from t on."""
+        """Map inputs [R, F] to hidden values [R, G H]; each unit reads its trial up to the row, or from the row on."""
         if self.training and torch.is_grad_enabled():
             return self._windowed(inputs, rows)
         return self._whole(inputs, rows)
 
     def _whole(self, inputs: Tensor, rows: Rows) -> Tensor:
-        """Run over every sequence on its own, so that its neighbours change nothing."""
+        """Run over each sequence separately, so batches do not affect results."""
         parts = []
         for sequence in inputs.split(rows.lengths):
-            answers = []
+            outputs = []
             for unit in range(len(self.input_weight)):
                 weights = [
                     self.input_weight[unit].T.contiguous(), self.hidden_weight[unit].T.contiguous(),
@@ -105,13 +105,13 @@ class Gru(nn.Module):
                 ordered = sequence.flip(0) if unit else sequence
                 zero = inputs.new_zeros(1, 1, self.n_hidden)
                 found = torch.gru(ordered[:, None], zero, weights, True, 1, 0.0, False, False, False)[0][:, 0]
-                answers.append(found.flip(0) if unit else found)
-            parts.append(torch.cat(answers, -1))
+                outputs.append(found.flip(0) if unit else found)
+            parts.append(torch.cat(outputs, -1))
         return torch.cat(parts)
 
     def _windowed(self, inputs: Tensor, rows: Rows) -> Tensor:
-        """Run over windows that end where a trial ends, all windows and units side by side."""
-        starts = torch.nonzero(starts_anew(rows)).flatten().tolist()
+        """Run over all windows and units in parallel; windows end with their trial."""
+        starts = torch.nonzero(find_starts(rows)).flatten().tolist()
         lengths = tuple(np.diff([*starts, len(rows)]).tolist())
         gates = inputs @ self.input_weight + self.input_bias  # [G, R, 3 H]
         layouts = [windows(lengths), windows(lengths[::-1])][: len(gates)]
@@ -119,14 +119,14 @@ class Gru(nn.Module):
         ordered = [gates[0], *(unit.flip(0) for unit in gates[1:])]
         windowed = [_take(unit, index) for unit, (index, _) in zip(ordered, layouts, strict=True)]
         hidden = self._scan(torch.stack(windowed, 1))
-        answers = [_take(hidden[:, unit].flatten(0, 1), place) for unit, (_, place) in enumerate(layouts)]
-        return torch.cat([answers[0], *(answer.flip(0) for answer in answers[1:])], -1)
+        outputs = [_take(hidden[:, unit].flatten(0, 1), place) for unit, (_, place) in enumerate(layouts)]
+        return torch.cat([outputs[0], *(answer.flip(0) for answer in outputs[1:])], -1)
 
     def _scan(self, gates: Tensor) -> Tensor:
-        """Hidden values [steps, G, B, H] from input gates [steps, G, B, 3 H]; `torch.gru` takes longer on a processor."""
+        """Return hidden values [steps, G, B, H] from input gates [steps, G, B, 3 H], faster than `torch.gru` on a CPU."""
         hidden = gates.new_zeros(*gates.shape[1:-1], self.n_hidden)
         path = []
-        mix, new = (part.unbind(0) for part in self._parts(gates))  # once: each view costs as much as arithmetic
+        mix, new = (part.unbind(0) for part in self._parts(gates))  # once, because views are slow
         for step in range(len(gates)):
             own = torch.baddbmm(self.hidden_bias, hidden, self.hidden_weight)
             hidden = _update(mix[step], new[step], own, hidden)
@@ -140,7 +140,7 @@ class Gru(nn.Module):
 
 
 def _update(mix: Tensor, new: Tensor, own: Tensor, hidden: Tensor) -> Tensor:
-    """Hidden values [..., H] after one step, from input gates, recurrent gates [..., 3 H] and the values before."""
+    """Return hidden values [..., H] after a step, from input gates, recurrent gates [..., 3 H] and previous values."""
     h = hidden.shape[-1]
     own_mix, own_new = own.split((2 * h, h), -1)
     reset, update = torch.sigmoid(mix + own_mix).chunk(2, -1)
@@ -148,5 +148,5 @@ def _update(mix: Tensor, new: Tensor, own: Tensor, hidden: Tensor) -> Tensor:
 
 
 def _take(values: Tensor, index: Tensor) -> Tensor:
-    """Rows of [R, C] by an index of any shape; its gradient is far cheaper than that of plain indexing."""
+    """Index rows of [R, C]; the gradient is much cheaper than that of plain indexing."""
     return values.index_select(0, index.flatten()).reshape(*index.shape, -1)

@@ -1,10 +1,10 @@
-"""Messages of a hidden Markov chain, by a tree over time: every level is one set of array operations.
+"""Messages of a hidden Markov chain by a tree over time, with vectorised levels.
 
-Trials are laid end to end in one flat sequence. `starts` marks the first sample of each, where the chain begins
-anew, so trials of any length need no padding and no loop.
+Trials are concatenated. `starts` marks the first sample of each, where the chain restarts, so trials of any length need
+neither padding nor a loop.
 
-A chain whose transitions do not look at the previous state (`log_transitions` of shape [T, 1, K]) has independent
-states given everything else, and needs no messages at all.
+If transitions ignore the previous state (`log_transitions` of shape [T, 1, K]), states are conditionally independent and
+need no messages.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ import numpy.typing as npt
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
-# A sum of numbers up to one is right above this, whatever was lost to underflow; below, it is computed in log space.
+# Sums of numbers up to one are exact above this, despite underflow; smaller ones are computed in log space.
 _TINY = 1e-150
 _NONE = np.zeros(0, np.int64)
-_LOG_NUMBERS = 2_000_000  # that a sum in log space holds at a time
-# Stands in for log 0: far below any log-probability, but differences of two of them stay finite.
+_LOG_NUMBERS = 2_000_000  # numbers per chunk of a sum in log space
+# Replaces log 0, so that differences stay finite
 LOG_ZERO = -1e10
 
 
 @dataclass(frozen=True)
 class ChainPosterior:
-    """What is known of the states after seeing everything.
+    """Smoothed posterior of the states.
 
-    log_likelihood  log of the sum over all paths, over all trials
+    log_likelihood  of all trials
     states          [T, K] marginal probabilities
-    pairs           [T, R, K] probability of (state before, state now); zero at the start of a trial. R is K, or 1 where
-                    transitions do not use the state before, which is then summed over
+    pairs           [T, R, K] probabilities of (previous state, state); zero at the start of a trial. R is K, or 1 if
+                    transitions ignore the previous state, which is summed out
     """
 
     log_likelihood: float
@@ -43,7 +43,7 @@ class ChainPosterior:
 
     @classmethod
     def independent(cls, states: Float, starts: Bool, rows: int) -> ChainPosterior:
-        """States [T, K] as if neighbours had nothing to do with each other; `rows` is R."""
+        """Return a posterior of independent states [T, K]; `rows` is R."""
         before = np.ones((len(states), 1)) if rows == 1 else np.concatenate([states[:1], states[:-1]])
         pairs = before[:, :, None] * states[:, None, :]
         pairs[starts] = 0.0
@@ -51,29 +51,29 @@ class ChainPosterior:
 
     @cached_property
     def left(self) -> Float:
-        """[T, R] how probably each state was left by the step into each sample."""
+        """Probabilities [T, R] of the previous state of each step."""
         return row_sum(self.pairs)
 
     @cached_property
     def left_along(self) -> Float:
-        """[R, T] the same along time."""
+        """Transpose [R, T] of `left`."""
         return np.ascontiguousarray(self.left.T)
 
     @cached_property
     def reached(self) -> Float:
-        """[T, K] how probably it reached each state."""
+        """Probabilities [T, K] of the next state of each step."""
         reached: Float = self.pairs[:, 0] if self.pairs.shape[1] == 1 else np.einsum("trk->tk", self.pairs)
         return reached
 
     @cached_property
     def counts(self) -> Float:
-        """[R, K] how often each step was made."""
+        """Expected numbers [R, K] of transitions."""
         counts: Float = self.pairs.sum(axis=0)
         return counts
 
 
 def row_max(values: Float) -> Float:
-    """Maximum over a short last axis, several times faster than numpy's own reduction."""
+    """Return the maximum over a short last axis, several times faster than numpy."""
     top = values[..., 0].copy()
     for column in range(1, values.shape[-1]):
         np.maximum(top, values[..., column], out=top)
@@ -81,13 +81,13 @@ def row_max(values: Float) -> Float:
 
 
 def row_sum(values: Float) -> Float:
-    """Sum over a short last axis, likewise."""
+    """Return the sum over a short last axis, faster than numpy."""
     result: Float = np.einsum("...k->...", values)
     return result
 
 
 def softmax(log_weights: Float) -> tuple[Float, Float]:
-    """(probabilities, log-sum-exp) over the last axis."""
+    """Return (probabilities, log-sum-exp) over the last axis."""
     top = row_max(log_weights)
     p = np.exp(log_weights - top[..., None])
     total = row_sum(p)
@@ -96,17 +96,17 @@ def softmax(log_weights: Float) -> tuple[Float, Float]:
 
 
 def log_normalise(log_weights: Float) -> tuple[Float, Float]:
-    """Subtract the log-sum-exp of the last axis; returns (normalised, log-sum-exp)."""
+    """Return (weights less their log-sum-exp, log-sum-exp) over the last axis."""
     total = softmax(log_weights)[1]
     return log_weights - total[..., None], total
 
 
 def posterior(log_likelihoods: Float, log_initial: Float, log_transitions: Float, starts: Bool) -> ChainPosterior:
-    """Forward-backward.
+    """Run the forward-backward algorithm.
 
     log_likelihoods  [T, K]
     log_initial      [K]
-    log_transitions  [K, K] or [T, K, K], row t leading into sample t, or [T, 1, K] where the state before is not used
+    log_transitions  [K, K], or [T, K, K] into each sample, or [T, 1, K] if the previous state is ignored
     starts           [T] first sample of each trial; the transition into it is ignored
     """
     log_likelihoods = np.maximum(log_likelihoods, LOG_ZERO)
@@ -119,13 +119,13 @@ def posterior(log_likelihoods: Float, log_initial: Float, log_transitions: Float
     pairs = _pairs(_forward(levels), levels[0], _backward(levels))
     states = np.einsum("tij->tj", pairs)
     pairs[starts] = 0.0
-    # All rows of the root are alike: it begins with the start of a trial.
+    # The root begins with the start of a trial, so all its rows are equal.
     total = softmax(levels[-1].logs(np.zeros(1, np.int64))[0, 0])[1]
     return ChainPosterior(float(total), states, pairs)
 
 
-def filtered(log_likelihoods: Float, log_initial: Float, log_transitions: Float, starts: Bool) -> Float:
-    """[T, K] probability of each state given the samples up to and including its own."""
+def filter_states(log_likelihoods: Float, log_initial: Float, log_transitions: Float, starts: Bool) -> Float:
+    """Return the filtered probabilities [T, K], given samples up to each one."""
     log_likelihoods = np.maximum(log_likelihoods, LOG_ZERO)
     if log_transitions.ndim == 3 and log_transitions.shape[1] == 1:
         log_prior = np.where(starts[:, None], log_initial, log_transitions[:, 0])
@@ -136,12 +136,12 @@ def filtered(log_likelihoods: Float, log_initial: Float, log_transitions: Float,
 
 
 class _Level(NamedTuple):
-    """Products of neighbouring steps: product n is exp(rows[n, i]) * matrices[n, i, j] * exp(columns[n, j]).
+    """Products of adjacent steps, exp(rows[n, i]) * matrices[n, i, j] * exp(columns[n, j]).
 
-    matrices    [n, K, K] at most one. What is lost to underflow is below 1e-300, so a sum above _TINY is exact
+    matrices    [n, K, K] at most one. Underflow affects numbers below 1e-300, so sums above _TINY are exact
     rows        [n, K]
     columns     [n, K]
-    sharp       [m] products with an entry below _TINY, in order: their logs are kept as well
+    sharp       [m] sorted products with an entry below _TINY, which also have logs
     sharp_logs  [m, K, K]
     """
 
@@ -152,7 +152,7 @@ class _Level(NamedTuple):
     sharp_logs: Float
 
     def logs(self, chosen: npt.NDArray[np.int64]) -> Float:
-        """[m, K, K] logs of some products."""
+        """Return logs [m, K, K] of the chosen products."""
         with np.errstate(divide="ignore"):
             found = np.log(self.matrices[chosen])
         found += self.rows[chosen][:, :, None]
@@ -165,7 +165,7 @@ class _Level(NamedTuple):
 
 
 def _scaled(logs: Float) -> tuple[Float, Float, Float]:
-    """(matrices, rows, columns) of a level, from the logs [m, K, K] of its products."""
+    """Return (matrices, rows, columns) of a level from the logs [m, K, K] of its products."""
     columns = row_max(logs.swapaxes(1, 2))
     matrices = logs - columns[:, None, :]
     rows = row_max(matrices)
@@ -174,7 +174,7 @@ def _scaled(logs: Float) -> tuple[Float, Float, Float]:
 
 
 def _steps(log_likelihoods: Float, log_initial: Float, log_transitions: Float, starts: Bool) -> _Level:
-    """Steps from a state to another, with the likelihood of the sample there; into a start, from anywhere alike."""
+    """Return the steps: transition times likelihood, or at a start the initial distribution in each row."""
     moves = np.maximum(log_transitions, LOG_ZERO)
     n = len(log_likelihoods)
     if moves.ndim == 2:
@@ -197,14 +197,14 @@ def _steps(log_likelihoods: Float, log_initial: Float, log_transitions: Float, s
 
 
 def _with_tiny_entries(matrices: Float) -> npt.NDArray[np.int64]:
-    """Places of matrices with an entry below _TINY."""
+    """Return the indices of matrices with an entry below _TINY."""
     if matrices.min() >= _TINY:
         return _NONE
     return np.flatnonzero((matrices < _TINY).any(axis=(1, 2)))
 
 
 def _products(steps: _Level) -> list[_Level]:
-    """Level l holds the products of 2^l neighbours; an odd one out moves up alone. The last level is one matrix."""
+    """Return all levels: level l has products of 2^l adjacent steps, the last level one matrix."""
     levels = [steps]
     while len(levels[-1].matrices) > 1:
         levels.append(_joined(levels[-1]))
@@ -212,7 +212,7 @@ def _products(steps: _Level) -> list[_Level]:
 
 
 def _joined(level: _Level) -> _Level:
-    """Products of pairs of neighbours."""
+    """Return the products of adjacent pairs."""
     n = len(level.matrices)
     left, right = slice(0, n - n % 2, 2), slice(1, None, 2)
     between = level.columns[left] + level.rows[right]
@@ -221,7 +221,7 @@ def _joined(level: _Level) -> _Level:
     sharp = _with_tiny_entries(products)
     peak = row_max(products)
     if len(sharp):
-        np.maximum(peak, _TINY, out=peak)  # those below are computed again
+        np.maximum(peak, _TINY, out=peak)  # smaller ones are recomputed below
     products /= peak[:, :, None]
     rows, columns = level.rows[left] + (top + np.log(peak)), level.columns[right]
     logs = level.sharp_logs[:0]
@@ -238,7 +238,7 @@ def _joined(level: _Level) -> _Level:
 
 
 def _log_products(level: _Level, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> Float:
-    """[m, K, K] logs of products of two matrices each, summed in log space."""
+    """Return logs [m, K, K] of products of two matrices, summed in log space."""
     k = level.matrices.shape[1]
     found = np.empty((len(left), k, k))
     for first in range(0, len(left), max(1, _LOG_NUMBERS // k**3)):
@@ -249,17 +249,17 @@ def _log_products(level: _Level, left: npt.NDArray[np.int64], right: npt.NDArray
 
 
 def _log_sum(terms: Float) -> Float:
-    """log-sum-exp over the last axis; -inf where all terms are."""
+    """Return the log-sum-exp over the last axis; -inf if all terms are."""
     top = np.maximum(row_max(terms), -np.finfo(np.float64).max)
     with np.errstate(divide="ignore"):
         return np.asarray(top + np.log(row_sum(np.exp(terms - top[..., None]))))
 
 
 def _forward(levels: list[_Level]) -> Float:
-    """[T, K] log weight of each state before each step, from the products to its left only."""
+    """Return the log weights [T, K] of each state before each step, given earlier steps."""
     n_states = levels[0].rows.shape[1]
     weights = np.full((1, n_states), LOG_ZERO)
-    weights[0, 0] = 0.0  # the first step is the start of a trial, so it does not matter where the chain was
+    weights[0, 0] = 0.0  # any state, because the first step is the start of a trial
     for level in reversed(levels[:-1]):
         n = len(level.matrices)
         left, right = slice(0, n - n % 2, 2), slice(1, None, 2)
@@ -275,7 +275,7 @@ def _forward(levels: list[_Level]) -> Float:
 
 
 def _backward(levels: list[_Level]) -> Float:
-    """[T, K] log weight of everything after each step."""
+    """Return the log weights [T, K] of the steps after each step."""
     n_states = levels[0].rows.shape[1]
     weights = np.zeros((1, n_states))
     for level in reversed(levels[:-1]):
@@ -295,12 +295,12 @@ def _backward(levels: list[_Level]) -> Float:
 
 
 def _relative(sums: Float, scale: Float, weights: Float, level: _Level, odd: int) -> Float:
-    """Log weights of a vector times products of a level, the largest set to zero.
+    """Return the log weights of a vector times products of a level, shifted to a maximum of zero.
 
     sums      [m, K] scaled sums over states
-    scale     [m, K] their logs of scale
-    weights   [m, K] log of the vector, for sums that are too small to be right
-    odd       0: the vector stands before the even products, 1: behind the odd ones
+    scale     [m, K] logs of their scales
+    weights   [m, K] log of the vector, to recompute sums that are too small
+    odd       0: multiply even products from the left, 1: odd products from the right
     """
     lost = np.flatnonzero((sums < _TINY).any(axis=1)) if len(level.sharp) else np.zeros(0, np.intp)
     if len(lost):
@@ -315,7 +315,7 @@ def _relative(sums: Float, scale: Float, weights: Float, level: _Level, odd: int
 
 
 def _pairs(forward: Float, steps: _Level, backward: Float) -> Float:
-    """[T, K, K] probability of each step, from log weights before it and after it: exponentials of [T, K] alone."""
+    """Return the probabilities [T, K, K] of each step, from the log weights before and after it."""
     before, after = forward + steps.rows, backward + steps.columns
     before -= row_max(before)[:, None]
     after -= row_max(after)[:, None]
@@ -323,7 +323,7 @@ def _pairs(forward: Float, steps: _Level, backward: Float) -> Float:
     pairs *= np.exp(after)[:, None, :]
     total = np.einsum("tij->t", pairs)
     lost = np.flatnonzero(total < _TINY)
-    if len(lost):  # what is likely before and what is likely after disagree by more than the range of numbers
+    if len(lost):  # forward and backward weights disagree by more than the range of floats
         joint = forward[lost][:, :, None] + steps.logs(lost) + backward[lost][:, None, :]
         pairs[lost] = softmax(joint.reshape(len(lost), -1))[0].reshape(joint.shape)
         total[lost] = 1.0
@@ -332,15 +332,17 @@ def _pairs(forward: Float, steps: _Level, backward: Float) -> Float:
 
 
 def sample_index(log_weights: npt.NDArray[Any], rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """One draw from each row of unnormalised log-probabilities [..., K]."""
+    """Sample an index from each row of unnormalised log-probabilities [..., K]."""
     noise = rng.exponential(size=log_weights.shape)
     result: npt.NDArray[np.int64] = np.argmax(log_weights - np.log(noise), axis=-1)
     return result
 
 
-def resized_states(states: Float, errors: Float, n_states: int) -> Float:
-    """[T, K] soft states turned into [T, n_states]: the most used are split by the side of their errors [T, D] on
-    which a sample lies, the least used are dropped and their samples go where they were next most likely."""
+def resize_states(states: Float, errors: Float, n_states: int) -> Float:
+    """Split or drop soft states [T, K] to get [T, n_states].
+
+    The most used state is split along the principal direction of its errors [T, D]; the least used one is dropped.
+    """
     states = states.copy()
     while states.shape[1] < n_states:
         used = int(states.sum(axis=0).argmax())

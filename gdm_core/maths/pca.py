@@ -1,10 +1,10 @@
-"""Principal-component scores of observations, as a proper probability model, with missing values.
+"""Probabilistic principal-component scores of observations with missing values.
 
     weight * (y - center) = basis @ (scale * x) + residual,     residual ~ N(0, residual_variance) across the basis
 
-The weights make the residuals of all channels equally large, as in factor analysis, so that a noisy channel counts for
-less. With orthonormal `basis`, a density of the scores x gives a density of y. Where entries are missing the density of
-the others is their Gaussian marginal; it depends on the pattern of missing entries through small D x D matrices only.
+The weights equalise the residuals of all channels, as in factor analysis, so noisy channels count less. With an
+orthonormal `basis`, a density of the scores x gives a density of y. With missing entries, the density is a Gaussian
+marginal, which depends on the pattern of missing entries through small D x D matrices only.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from gdm_core.maths.gaussian import LOG_2PI
 
 Float = npt.NDArray[np.float64]
 _VARIANCE_FLOOR = 1e-8
-_WEIGHT_RANGE = 100.0  # how far a channel's noise variance may lie from the typical one
+_WEIGHT_RANGE = 100.0  # largest ratio of a channel's noise variance to the typical one
 
 
-def principal(covariance: Float, weight: Float) -> tuple[Float, Float]:
-    """Eigenvalues, largest first, and eigenvectors of the weighted channels' covariance."""
+def principal_axes(covariance: Float, weight: Float) -> tuple[Float, Float]:
+    """Return eigenvalues in descending order and eigenvectors of the weighted covariance."""
     values, vectors = np.linalg.eigh(covariance * weight[:, None] * weight)
     return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
 
@@ -34,18 +34,17 @@ def can_balance(n_channels: int, n_latent: int) -> bool:
     return (n_channels - n_latent) ** 2 >= n_channels + n_latent
 
 
-def balanced(covariance: Float, n_latent: int, rounds: int = 20) -> Float:
-    """Weights [N] that make what the components leave out equally large in every channel; ones where there are too
-    few channels to tell noise from signal."""
+def balance_channels(covariance: Float, n_latent: int, rounds: int = 20) -> Float:
+    """Return weights [N] that equalise the residuals of all channels; ones for too few channels."""
     n_channels = len(covariance)
     weight = np.ones(n_channels)
     if not can_balance(n_channels, n_latent):
         return weight
     for _ in range(rounds):
-        basis = principal(covariance, weight)[1][:, :n_latent]
+        basis = principal_axes(covariance, weight)[1][:, :n_latent]
         across = np.eye(n_channels) - basis @ basis.T
         left = np.einsum("ij,jk,ik->i", across, covariance * weight[:, None] * weight, across)
-        # Components follow the channels that lean on them most, which hides part of those channels' noise.
+        # Components absorb part of the noise of channels with large loadings.
         noise = left / np.maximum(np.diagonal(across), 0.1) / weight**2
         level = np.exp(np.log(np.maximum(noise, _VARIANCE_FLOOR)).mean())
         weight = 1.0 / np.sqrt(np.clip(noise, level / _WEIGHT_RANGE, level * _WEIGHT_RANGE) / level)
@@ -54,7 +53,7 @@ def balanced(covariance: Float, n_latent: int, rounds: int = 20) -> Float:
 
 @dataclass(frozen=True)
 class ComponentScores:
-    """The projection between observations and scores."""
+    """Projection between observations and scores."""
 
     center: Float  # [N]
     weight: Float  # [N]
@@ -64,15 +63,15 @@ class ComponentScores:
     step: Float  # [D] variance of the scores' change from one sample to the next
 
     @classmethod
-    def fitted(cls, ys: list[npt.NDArray[Any]], n_latent: int) -> ComponentScores:
+    def fit(cls, ys: list[npt.NDArray[Any]], n_latent: int) -> ComponentScores:
         n_channels = ys[0].shape[1]
         factors = FactorModel.fit(ys, n_latent)
         parts = [factors.fill(y) for y in ys]
         filled = np.concatenate(parts)
         center = filled.mean(axis=0)
         covariance = (filled - center).T @ (filled - center) / len(filled)
-        weight = balanced(covariance, n_latent)
-        values, vectors = principal(covariance, weight)
+        weight = balance_channels(covariance, n_latent)
+        values, vectors = principal_axes(covariance, weight)
         basis = vectors[:, :n_latent]
         largest = np.abs(basis).argmax(axis=0)
         basis = basis * np.where(basis[largest, np.arange(n_latent)] < 0, -1.0, 1.0)
@@ -86,24 +85,24 @@ class ComponentScores:
 
     @property
     def factors(self) -> FactorModel:
-        """The same projection as a factor model, to estimate missing entries."""
+        """Factor model of the same projection, to estimate missing entries."""
         noise = self.residual_variance if len(self.center) > len(self.scale) else _VARIANCE_FLOOR
         return FactorModel(
             self.basis * self.scale / self.weight[:, None], self.center, noise / self.weight**2, self.step
         )
 
     def project(self, filled: Float) -> Float:
-        """[T, N] without gaps -> [T, D]."""
+        """Return the scores [T, D] of complete observations [T, N]."""
         result: Float = (filled - self.center) @ (self.weight[:, None] * self.basis) / self.scale
         return result
 
     def expand(self, x: Float) -> Float:
-        """[..., D] -> [..., N]."""
+        """Return the observations [..., N] of scores [..., D]."""
         result: Float = (x * self.scale) @ self.basis.T / self.weight + self.center
         return result
 
     def log_residual(self, y: Float) -> Float:
-        """[T, N] fully observed -> [T] log-density of y less that of its scores."""
+        """Return the log-density [T] of complete y [T, N] less that of its scores."""
         centred = (y - self.center) * self.weight
         rest = y.shape[1] - self.basis.shape[1]
         jacobian = np.log(self.weight).sum() - np.log(self.scale).sum()
@@ -115,7 +114,7 @@ class ComponentScores:
         return result
 
     def sample_residual(self, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.float32]:
-        """[..., N] noise across the basis."""
+        """Sample noise [..., N] orthogonal to the basis."""
         basis = self.basis.astype(np.float32)
         noise = rng.standard_normal((*shape, basis.shape[0]), dtype=np.float32)
         if basis.shape[0] == basis.shape[1]:
@@ -127,9 +126,9 @@ class ComponentScores:
 
 @dataclass(frozen=True)
 class PartialRows:
-    """Rows with some entries observed, reduced to what a D-dimensional Gaussian needs."""
+    """Sufficient statistics of partly observed rows for a D-dimensional Gaussian."""
 
-    pattern: npt.NDArray[np.int64]  # [M] which of the U patterns
+    pattern: npt.NDArray[np.int64]  # [M] index of the pattern
     gram: Float  # [U, D, D] inner products of the observed rows of the basis
     count: Float  # [U] observed entries
     jacobian: Float  # [U] sum of the observed entries' log-weights
@@ -153,17 +152,17 @@ class PartialRows:
             (centred**2).sum(axis=1),
         )
 
-    def chosen(self, rows: npt.NDArray[np.bool_]) -> PartialRows:
-        """Those of its rows that are marked, with their patterns only."""
+    def select(self, rows: npt.NDArray[np.bool_]) -> PartialRows:
+        """Return the rows of a mask, with their patterns only."""
         used, pattern = np.unique(self.pattern[rows], return_inverse=True)
         return PartialRows(
             pattern, self.gram[used], self.count[used], self.jacobian[used], self.projected[rows], self.square[rows]
         )
 
     def condition(self, mean: Float, covariance: Float, scores: ComponentScores) -> tuple[Float, Float, Float]:
-        """Given scores ~ N(mean [M, K, D], covariance [K, D, D]) in each state:
+        """Condition scores ~ N(mean [M, K, D], covariance [K, D, D]) of each state on the observed entries.
 
-        log-density of the observed entries [M, K], mean [M, K, D] and covariance [M, K, D, D] of the scores after them.
+        Returns their log-density [M, K], and the posterior mean [M, K, D] and covariance [M, K, D, D].
         """
         noise, scale = scores.residual_variance, scores.scale
         d = len(scale)

@@ -1,4 +1,4 @@
-"""Least squares without parts of the data."""
+"""Cross-validated least squares."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def left_out_changes(
     folds: npt.NDArray[np.int64],
     usable: npt.NDArray[np.bool_],
 ) -> list[Float]:
-    """Return the change of least-squares coefficients [P, M] when each fold is left out; zero without usable rows.
+    """Return the change of coefficients [P, M] without each fold; zero without usable rows.
 
     design    [T, P]
     values    [T, M]
     folds     [T] the fold of each row
-    usable    [T] rows that count at all
+    usable    [T] rows to use
     """
     x, y = design.astype(np.float64), values.astype(np.float64)
     grams, targets = [], []

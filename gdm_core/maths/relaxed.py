@@ -1,11 +1,10 @@
-"""The Gumbel-Softmax distribution in log space, the exact divergence between two of them, and exact moments of one: without
-sampling, and the same for any order of states.
+"""The Gumbel-Softmax distribution in log space, with exact divergences and moments.
 
-z = softmax((logits + g) / tau) with standard Gumbel noise g. Densities live on the log-simplex (log z), where they
-stay finite in float32 long after the density of z itself has underflowed.
+z = softmax((logits + g) / tau) with standard Gumbel noise g. Densities are on the log-simplex (log z), where they stay
+finite in float32 when the density of z underflows. Results do not depend on the order of states.
 
-Two integrals carry everything that needs no sampling. Both follow from 1/X = Int exp(-u X) du for a positive sum X,
-and both are integrated by the trapezoid rule in s = log u, which converges exponentially. docs/method.md derives them.
+Divergences and moments are integrals that follow from 1/X = Int exp(-u X) du for a positive sum X. The trapezoid rule in
+s = log u converges exponentially. docs/method.md has the derivation.
 """
 
 from __future__ import annotations
@@ -20,11 +19,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-# Quadrature in s: errors of the divergence and of all shares stay below 1e-7 (float64) for K up to 64.
+# Quadrature in s: errors of divergences and shares are below 1e-7 (float64) for K up to 64.
 _BELOW, _ABOVE = 10.5, 21.0
 _CHUNK_ELEMENTS = 4_000_000
-# The same of moments, in units of max(1, temperature), and the grid of their table: errors stay below 1e-4 at every temperature
-# from 0.01 to 10.
+# Quadrature of moments, in units of max(1, temperature), and its table: errors are below 1e-4 at temperatures 0.01 to 10.
 _TABLE_SPACING = 1 / 32
 _LOW, _HIGH = -60.0, 12.0
 _NODE_SPACING = 0.75
@@ -35,20 +33,20 @@ _MOMENT_ELEMENTS = 2_000_000
 def gumbel(
     shape: tuple[int, ...] | torch.Size, generator: torch.Generator, dtype: torch.dtype = torch.float32
 ) -> Tensor:
-    """Standard Gumbel noise from a generator of its own, so that a seed fixes a fit and global state stays untouched."""
+    """Sample standard Gumbel noise."""
     noise = torch.rand(shape, generator=generator, dtype=dtype, device=generator.device)
-    # -log(1 - u) is exponential; u steps by 2^-24 in float32, so half a step stands for an exact zero.
+    # -log(1 - u) is exponential; in float32, u has steps of 2^-24, and half a step replaces zero.
     noise.neg_().log1p_().neg_().clamp_min_(2**-25)
     return noise.log_().neg_()
 
 
 def log_sample(logits: Tensor, temperature: float, noise: Tensor) -> Tensor:
-    """log z for given Gumbel noise; differentiable in the logits. [..., K]"""
+    """Return log z [..., K] for the given Gumbel noise, differentiable in the logits."""
     return torch.log_softmax((logits + noise) / temperature, -1)
 
 
 def log_density(log_z: Tensor, logits: Tensor, temperature: float) -> Tensor:
-    """Log-density of log z on the log-simplex, [..., K] -> [...]. On the simplex itself it is lower by sum(log z)."""
+    """Return the log-density [...] of log z on the log-simplex; on the simplex, subtract sum(log z)."""
     k = logits.shape[-1]
     score = logits - temperature * log_z
     constant = math.lgamma(k) + (k - 1) * math.log(temperature)
@@ -59,24 +57,24 @@ class LogMixture(NamedTuple):
     """E[log sum_k w_k e^{delta_k}] for w uniform on the simplex, with its derivatives."""
 
     value: Tensor  # [...]
-    mean: Tensor  # [..., K] gradient: the average share of each term, sums to 1
-    products: Tensor | None  # [..., K, K] average product of two shares; with `mean` this gives the Hessian
+    mean: Tensor  # [..., K] gradient: mean share of each term, sums to 1
+    products: Tensor | None  # [..., K, K] mean products of two shares, for the Hessian
 
 
 def log_mixture(delta: Tensor, with_products: bool = False) -> LogMixture:
-    """E[log sum_k w_k e^{delta_k}] = Int (1+e^s)^-K - prod_k (1+e^{s+delta_k})^-1 ds, [..., K]."""
+    """Compute E[log sum_k w_k e^{delta_k}] = Int (1+e^s)^-K - prod_k (1+e^{s+delta_k})^-1 ds, [..., K]."""
     k = delta.shape[-1]
     flat = delta.reshape(-1, k)  # [R, K]
-    # Adding a constant to delta adds it to the value. With a mean e^delta of one, integrands begin at -log K and end at e^-s / K,
-    # whatever the other entries are, and the first order of what lies below the first node cancels.
+    # Shift delta to a mean e^delta of one: integrands then begin at -log K and end at e^-s / K for any entries, and
+    # the first-order term below the first node cancels.
     center = torch.logsumexp(flat, -1, keepdim=True) - math.log(k)
     flat = flat - center
     spacing = _spacing(k)
     nodes = torch.arange(-_BELOW - math.log(k), _ABOVE, spacing, dtype=delta.dtype, device=delta.device)  # [M]
     weights = torch.full_like(nodes, spacing)
-    weights[0] /= 1 - math.exp(-spacing)  # below, shares fall as e^s
+    weights[0] /= 1 - math.exp(-spacing)  # shares fall as e^s below the first node
     twice = torch.full_like(nodes, spacing)
-    twice[0] /= 1 - math.exp(-2 * spacing)  # and what is of second order twice as fast
+    twice[0] /= 1 - math.exp(-2 * spacing)  # second-order terms fall as e^2s
     reference = torch.exp(-k * softplus(nodes))
     values, means, products = [], [], []
     step = max(1, _CHUNK_ELEMENTS // (k * len(nodes)))
@@ -100,7 +98,7 @@ def log_mixture(delta: Tensor, with_products: bool = False) -> LogMixture:
 
 
 def _spacing(n_states: int) -> float:
-    """Spacing of the quadrature: the integrands grow steeper with the number of states."""
+    """Return the spacing of the quadrature, which is finer for more states."""
     return 0.78 - 0.08 * math.log(n_states)
 
 
@@ -118,7 +116,7 @@ class _LogMixture(torch.autograd.Function):
 
 
 def gumbel_softmax_kl(posterior_logits: Tensor, prior_logits: Tensor) -> Tensor:
-    """Exact KL(GS(posterior, tau) || GS(prior, tau)), the same for every shared tau. [..., K] -> [...]
+    """Return the exact KL(GS(posterior, tau) || GS(prior, tau)) [...], which does not depend on tau.
 
     KL = -sum_k delta_k + K E[log sum_k w_k e^{delta_k}], delta = prior - posterior, w uniform on the simplex.
 
@@ -130,15 +128,15 @@ def gumbel_softmax_kl(posterior_logits: Tensor, prior_logits: Tensor) -> Tensor:
 
 
 def sampled_kl(delta: Tensor, log_weights: Tensor) -> Tensor:
-    """One-draw unbiased estimate of the exact KL, the cheap form for training. [..., K] -> [...]"""
+    """Return an unbiased one-sample estimate of the exact KL [...]."""
     return -delta.sum(-1) + delta.shape[-1] * torch.logsumexp(delta + log_weights, -1)
 
 
 def sticky_kl_bound(delta: Tensor, gamma: float, covariance: Tensor) -> Tensor:
-    """Upper bound on E[KL] when the prior logits hold gamma * z and z is random with this covariance. [..., K] -> [...]
+    """Return an upper bound [...] on E[KL] if the prior logits contain gamma * z with random z.
 
-    `delta` is taken at the mean of z. Along any direction v the log-mixture's second derivative changes by at most a
-    factor exp(range(v)), and range(gamma (z - E z)) <= 2 gamma, so the curvature at the mean bounds the rest.
+    `delta` [..., K] is evaluated at the mean of z. Along any direction v, the second derivative of the log-mixture changes
+    by at most a factor exp(range(v)), and range(gamma (z - E z)) <= 2 gamma.
     """
     mixture = log_mixture(delta, with_products=True)
     assert mixture.products is not None
@@ -162,11 +160,10 @@ class Moments(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _table(temperature: float) -> npt.NDArray[np.float64]:
-    """[2, V] log psi(v) and its hazard -psi'/psi on the table's grid, v in units of max(1, temperature)."""
+    """Return [2, V]: log psi(v) and the hazard -psi'/psi on a grid of v in units of max(1, temperature)."""
     v = np.arange(_LOW, _HIGH + _TABLE_SPACING / 2, _TABLE_SPACING)
-    # exp(-e^x) is the chance that the logarithm of an exponential variable exceeds x, so psi(v) is the chance that
-    # T + tau S > v for two such logarithms S and T. The wider of the two integrates in closed form, which leaves an
-    # integral over the other, smooth at every tau.
+    # exp(-e^x) = P(log E > x) for an exponential variable E, so psi(v) = P(T + tau S > v) for two such logarithms S and T.
+    # The wider one has a closed form, which leaves a smooth integral over the other.
     t = np.arange(-60.0, 4.5, 0.05)
     log_weight = t - np.exp(t) + np.log(0.05)
     inner = np.exp(v[:, None] - min(temperature, 1 / temperature) * t)
@@ -179,20 +176,20 @@ def _table(temperature: float) -> npt.NDArray[np.float64]:
 
 
 def moments(logits: Tensor, temperature: float, second: bool = False) -> Moments:
-    """Exact E[z] (and E[z z']) for z ~ GS(logits, temperature), [..., K].
+    """Return the exact E[z] (and E[z z']) of z ~ GS(logits, temperature), [..., K].
 
     With psi(v) = E[exp(-exp((v + g) / tau))] over one Gumbel g,
 
         E[z_k]     = Int  -psi'(r + logit_k)  prod_{j != k} psi(r + logit_j) dr
         E[z_k z_l] = tau Int  psi'(r + logit_k) psi'(r + logit_l)  prod_{j != k, l} psi(r + logit_j) dr      (k != l)
 
-    so one table of log psi and of its slope per temperature turns both into sums over a fixed grid (docs/method.md).
+    With a table of log psi and its slope, both are sums over a fixed grid (docs/method.md).
     """
     k = logits.shape[-1]
     table = torch.as_tensor(_table(round(float(temperature), 6)), dtype=logits.dtype, device=logits.device)
     flat = logits.detach().reshape(-1, k)
-    flat = flat - flat.max(-1, keepdim=True).values  # the product vanishes once its largest factor does
-    flat = flat / max(1.0, temperature)  # psi is as wide as that
+    flat = flat - flat.max(-1, keepdim=True).values  # the largest factor determines where the product vanishes
+    flat = flat / max(1.0, temperature)  # the width of psi
     nodes = torch.arange(-_NODES_BELOW, _NODES_ABOVE, _NODE_SPACING, dtype=logits.dtype, device=logits.device)
     means, seconds = [], []
     for rows in flat.split(max(1, _MOMENT_ELEMENTS // (k * len(nodes)))):

@@ -1,7 +1,7 @@
-"""Trials laid end to end as rows, so that one set of array operations serves many trials of any length.
+"""Concatenated trials as rows, for vectorised operations over trials of any length.
 
-A row knows how far it is from the start of its trial, so no row ever looks across a seam. Mini-batches are windows
-of rows with a few unscored rows of context in front.
+Each row has its distance from the start of its trial, so no operation crosses a boundary. Mini-batches are windows of
+rows after a few unscored rows of context.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gdm_core.maths.gaps import interpolated
+from gdm_core.maths.gaps import interpolate_gaps
 
 
 @dataclass(frozen=True)
 class Rows:
+    """Concatenated sequences of observations."""
+
     y: Tensor  # [R, N] observations, 0 where missing
-    known: Tensor | None  # [R, N] 1 where observed, None when all are
-    past: Tensor  # [R, N] observations with gaps filled: what networks and dynamics see
+    known: Tensor | None  # [R, N] 1 where observed, None if all are
+    past: Tensor  # [R, N] observations with filled gaps, the input of networks and dynamics
     age: Tensor  # [R] samples since the start of the trial; -1 on padding
-    scored: Tensor | None  # [R] 1 where the row counts, None when all do
+    scored: Tensor | None  # [R] 1 for scored rows, None if all are
     n_scored: int
-    lengths: tuple[int, ...]  # rows of each sequence, for posteriors that read whole sequences
-    chain: Tensor | None = None  # [R, K] log-probabilities of a chain of states, where they are known
+    lengths: tuple[int, ...]  # rows of each sequence
+    chain: Tensor | None = None  # [R, K] log-probabilities of a chain of states, if known
 
     def __len__(self) -> int:
         return int(self.y.shape[0])
@@ -39,31 +41,31 @@ class Rows:
 
     @cached_property
     def patterns(self) -> tuple[Tensor, Tensor]:
-        """([P, N] different rows of `known`, [R] which of them each row is)."""
+        """Distinct rows of `known` [P, N], and the index of each row's pattern [R]."""
         assert self.known is not None
         patterns, which = torch.unique(self.known, dim=0, return_inverse=True)
         return patterns, which
 
-    def at(self, index: Tensor | slice, **changes: Any) -> Rows:
-        """The rows that `index` names, with `changes` to what is said of them."""
+    def select(self, index: Tensor | slice, **changes: Any) -> Rows:
+        """Return the rows at `index`, with `changes` of their attributes."""
         columns = {name: getattr(self, name) for name in ("y", "known", "past", "age", "scored", "chain")}
         chosen: dict[str, Any] = {name: part if part is None else part[index] for name, part in columns.items()}
         return replace(self, **chosen | changes)
 
     def windows(self, index: Tensor, outside: Tensor, scored: Tensor) -> Rows:
-        """Rows `index` [W, L], as W sequences; those `outside` [W, L] are padding."""
+        """Return rows `index` [W, L] as W sequences; rows in `outside` [W, L] are padding."""
         flat = index.reshape(-1)
         age, n_scored = torch.where(outside.reshape(-1), -1, self.age[flat]), max(1, int(scored.sum()))
-        return self.at(flat, age=age, scored=scored, n_scored=n_scored, lengths=(index.shape[1],) * len(index))
+        return self.select(flat, age=age, scored=scored, n_scored=n_scored, lengths=(index.shape[1],) * len(index))
 
     def piece(self, begin: int, end: int) -> Rows:
-        """Rows begin to end as one sequence."""
+        """Return rows begin to end as one sequence."""
         if (begin, end) == (0, len(self)):
             return self
-        return self.at(slice(begin, end), n_scored=end - begin, lengths=(end - begin,))
+        return self.select(slice(begin, end), n_scored=end - begin, lengths=(end - begin,))
 
     @classmethod
-    def of(
+    def from_arrays(
         cls,
         y: npt.NDArray[Any],
         past: npt.NDArray[Any] | None,
@@ -72,7 +74,7 @@ class Rows:
         device: torch.device,
         dtype: torch.dtype = torch.float32,
     ) -> Rows:
-        """Rows of observations [..., N] with NaN where missing, all of which count. `past` is None where nothing is missing."""
+        """Return scored rows of observations [..., N] with NaN for missing; `past` is None if nothing is missing."""
 
         def tensor(array: npt.NDArray[Any]) -> Tensor:
             flat = np.ascontiguousarray(array.reshape(age.size, -1))
@@ -95,23 +97,23 @@ def make_rows(
     ys: list[npt.NDArray[Any]],
     device: torch.device,
     dtype: torch.dtype = torch.float32,
-    fill: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] = interpolated,
+    fill: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] = interpolate_gaps,
 ) -> Rows:
-    """Rows of standardised trials [T, N] with NaN where missing; `fill` estimates the missing entries of a trial."""
+    """Return the rows of standardised trials [T, N]; `fill` estimates the missing entries of a trial."""
     joined, lengths = np.concatenate(ys), tuple(len(y) for y in ys)
     past = np.concatenate([fill(y) for y in ys]) if np.isnan(joined).any() else None
-    return Rows.of(joined, past, np.concatenate([np.arange(n) for n in lengths]), lengths, device, dtype)
+    return Rows.from_arrays(joined, past, np.concatenate([np.arange(n) for n in lengths]), lengths, device, dtype)
 
 
 def shift(values: Tensor, by: int) -> Tensor:
-    """Row t holds what row t - by held (the last axis but one counts rows); the first rows repeat and must be masked."""
+    """Delay rows (the second last axis) by `by`; the first rows repeat and must be masked."""
     by = min(by, values.shape[-2])
     first = values[..., :1, :].expand(*values.shape[:-2], by, values.shape[-1])
     return torch.cat([first, values[..., : values.shape[-2] - by, :]], -2)
 
 
 def row_products(left: Tensor, right: Tensor, out: Tensor | None = None) -> Tensor:
-    """One product of small matrices a row, [R, A, B] and [R, B, C]; torch's takes up to ten times as long on a processor."""
+    """Multiply small matrices [R, A, B] and [R, B, C], up to ten times faster than torch on a CPU."""
     if left.device.type != "cpu":
         return torch.matmul(left, right, out=out)
     found = np.matmul(left.numpy(), right.numpy(), out=None if out is None else out.numpy())
@@ -124,8 +126,7 @@ def as_numpy(tensor: Tensor) -> npt.NDArray[np.float32]:
 
 
 class WindowSampler:
-    """Random windows of rows, each with `context` unscored rows before it (and `after` behind it), so that no batch
-    steps across a seam."""
+    """Random windows of rows, with `context` unscored rows before and `after` rows after each."""
 
     def __init__(
         self, rows: Rows, length: int, n_windows: int, context: int, generator: torch.Generator, after: int = 0
@@ -137,7 +138,7 @@ class WindowSampler:
         self._scored = ((offsets >= 0) & (offsets < length)).float().repeat(n_windows).to(rows.device)
 
     def draw(self) -> Rows:
-        """One batch. Rows before the first or after the last are padding: never scored, age -1."""
+        """Draw one batch. Rows outside the data are padding: unscored, with age -1."""
         total = len(self.rows)
         count = (total + self.length - 1) // self.length
         jitter = int(torch.randint(self.length, (1,), generator=self.generator, device=self.generator.device))

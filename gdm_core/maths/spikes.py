@@ -12,28 +12,28 @@ Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
 _MEDIAN = 7  # values
-_SPREAD = 25  # values on one side that the local spread is estimated from
+_SPREAD = 25  # values on one side, for the local spread
 _FAR = 6.0  # local standard deviations
 _LEAST = 0.5  # of the spread of the whole channel
 _LONGEST = 2  # spikes in a row
-_MOST = 0.05  # of a channel: more are no exceptions
+_MOST = 0.05  # share of a channel; more are not outliers
 _PER_MAD = 1.4826  # standard deviation of a Gaussian
 REACH = 2 * (_MEDIAN + _SPREAD)  # values that `is_new_spike` looks back at
 
 
 def find_spikes(y: npt.NDArray[Any]) -> Bool:
-    """Return which values [T, N] lie far from those around them, at most two in a row.
+    """Return a mask of isolated values [T, N] far from their neighbours, at most two in a row.
 
-    Far from the running median is six standard deviations of the values before or after, whichever vary more.
+    The limit is six local standard deviations from the running median, on the side with more variance.
     """
     spikes = np.zeros(y.shape, dtype=bool)
-    for channel in range(y.shape[1]):  # one at a time, to hold the arrays of one channel only
-        seen, values = _seen(y[:, channel])
+    for channel in range(y.shape[1]):  # one at a time, to save memory
+        seen, values = _observed(y[:, channel])
         if len(seen) <= 2 * _SPREAD:
             continue
         distance = np.abs(values - scipy.ndimage.median_filter(values, _MEDIAN, mode="nearest"))
         local = np.pad(scipy.ndimage.median_filter(distance, _SPREAD, mode="reflect"), _SPREAD // 2 + 1, mode="edge")
-        # Where the noise changes, the quieter side alone would mark values of the other one.
+        # the maximum of both sides, because a change of the noise is no spike
         spread = np.maximum(local[: len(values)], local[-len(values) :])
         low, high = np.quantile(values, [0.05, 0.95])
         far = distance > np.maximum(_FAR * _PER_MAD * spread, _LEAST * (high - low) / 3.29)
@@ -46,10 +46,10 @@ def find_spikes(y: npt.NDArray[Any]) -> Bool:
 
 
 def find_new_spikes(y: npt.NDArray[Any]) -> Bool:
-    """Return which standardised values [T, N] lie far from those before them: the first two of a change as well."""
+    """Return a mask of standardised values [T, N] far from earlier ones, including the first two of a change."""
     spikes = np.zeros(y.shape, dtype=bool)
     for channel in range(y.shape[1]):
-        seen, values = _seen(y[:, channel])
+        seen, values = _observed(y[:, channel])
         if len(seen) <= _SPREAD:
             continue
         distance = np.abs(values - scipy.ndimage.median_filter(values, _MEDIAN, mode="nearest", origin=_MEDIAN // 2))
@@ -61,6 +61,6 @@ def find_new_spikes(y: npt.NDArray[Any]) -> Bool:
     return spikes
 
 
-def _seen(values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], Float]:
+def _observed(values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], Float]:
     seen = np.flatnonzero(np.isfinite(values))
     return seen, values[seen].astype(np.float64)

@@ -1,5 +1,4 @@
-"""Small matrices multiply fastest on one thread: on a busy machine the threads of BLAS and OpenMP wait for each other
-far longer than they work, and a result must not depend on how many there were."""
+"""Limits on threads. Small matrices multiply fastest on one thread, and results must not depend on their number."""
 
 from __future__ import annotations
 
@@ -16,20 +15,20 @@ Item = TypeVar("Item")
 @cache
 def _controller() -> ThreadpoolController:
     import scipy.linalg  # noqa: F401
-    import sklearn.cluster  # noqa: F401 (their thread pools must be loaded to be found)
+    import sklearn.cluster  # noqa: F401 (loads the thread pools)
 
     return ThreadpoolController()
 
 
 def one_thread() -> AbstractContextManager[Any]:
-    """BLAS and OpenMP at one thread inside the block."""
+    """Limit BLAS and OpenMP to one thread inside the block."""
     limit: AbstractContextManager[Any] = _controller().limit(limits=1)
     return limit
 
 
 @contextmanager
 def one_torch_thread() -> Iterator[None]:
-    """The same for torch, which keeps threads of its own."""
+    """Limit torch to one thread inside the block."""
     import torch
 
     before = torch.get_num_threads()
@@ -41,7 +40,7 @@ def one_torch_thread() -> Iterator[None]:
 
 
 def on_one_thread(items: Iterator[Item]) -> Iterator[Item]:
-    """The same items, each computed on one thread; between them the caller has all of its threads."""
+    """Yield the items, each computed on one thread, without a limit for the caller."""
     while True:
         with one_thread():
             try:

@@ -11,15 +11,14 @@ from gdm_core.maths.gaps import ratio
 
 Float = npt.NDArray[np.float64]
 
-LEAST_OBSERVED = 0.1  # of a window; with less of it the window counts as missing
+LEAST_OBSERVED = 0.1  # share of a window; with less, the window is missing
 
 
 def summarise_windows(y: npt.NDArray[Any], length: int, step: int) -> Float:
     """Return [windows, N, 3]: mean, standard deviation and RMS step of each channel around every `step`-th sample.
 
-    Samples are weighted by a Hann window with half its height at `length / 2` from the centre: where motion is rhythmic, the
-    edges of a plain window would beat with the rhythm. Steps across a gap count by their size per sample. A window with too
-    few observed samples is NaN.
+    Samples have Hann weights with half the height at `length / 2` from the centre, because a box window would beat with
+    rhythmic motion. Steps across a gap count by their size per sample. Windows with too few observed samples are NaN.
     """
     from scipy.ndimage import convolve1d  # slow to import, and pages import this module
 
@@ -35,7 +34,7 @@ def summarise_windows(y: npt.NDArray[Any], length: int, step: int) -> Float:
     for channel, values in enumerate(np.asarray(y, np.float64).T):
         if not np.isfinite(values).any():
             continue
-        centre = np.nanmean(values)  # squares lose detail far from zero
+        centre = np.nanmean(values)  # squares lose precision far from zero
         count, total, square, span, energy = weighted_sums(_terms(values - centre, length)).T
         mean = ratio(total, count)
         spread = np.sqrt(np.maximum(ratio(square, count) - mean**2, 0))

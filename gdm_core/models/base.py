@@ -204,7 +204,7 @@ class StateModel(ABC):
             (scaler.center + center * scaler.scale).astype(scaler.center.dtype),
             (scaler.scale * scale).astype(scaler.scale.dtype),
         )
-        self.factors_ = self._factors.rescaled(center, scale)
+        self.factors_ = self._factors.rescale(center, scale)
         return [self.scaler_.apply(trial.y) for trial in data]
 
     def _scaler_to_fit(self, data: Trials) -> Scaler:

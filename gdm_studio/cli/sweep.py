@@ -319,7 +319,7 @@ def _probe_table(verdict: Recommendation) -> list[tuple[str, ...]]:
             f"{tried.agreement:.0%}",
             f"{tried.elbo:.3f}",
             str(tried.idle),
-            f"{tried.stay:g}",
+            f"{tried.dwell:g}",
         )
         rows.append((mark, tried.model, str(value), *numbers))
     return rows

@@ -23,7 +23,7 @@ from pages.ui.controls import slide, switch
 from pages.ui.plot import plot
 
 STATES = tuple(range(2, 11))
-SCORER = "gdm_core.analysis.metrics:state_accuracy"
+SCORER = "gdm_core.analysis.state_scores:state_accuracy"
 SCORES = {
     "paper_accuracy": "10-NN accuracy (paper's metric)",
     "majority_map_accuracy": "Segment accuracy (one segment per state)",

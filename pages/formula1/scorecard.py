@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis.controls import supervised_controls
-from gdm_core.analysis.metrics import majority_map
+from gdm_core.analysis.state_scores import majority_map
 from pages import lab
 from pages.formula1.data import race_of, read
 from pages.lab import scores as rows

@@ -49,7 +49,7 @@ class TrialView:
     def timing(self) -> dict[str, Any]:
         """Start, step and unit of the time axis, as figures take them."""
         unit = self.unit
-        return {"start": unit.of(self.trial.start_seconds), "step": unit.of(self._sample), "unit": unit.name}
+        return {"start": unit.convert(self.trial.start_seconds), "step": unit.convert(self._sample), "unit": unit.name}
 
     def dwell_unit(self, labels: Ints) -> Unit:
         """Return the unit of dwell times, which may be short in a long trial."""
@@ -58,7 +58,7 @@ class TrialView:
     def lengths(self, labels: Ints) -> dict[str, Any]:
         """Return step and unit for dwell times."""
         unit = self.dwell_unit(labels)
-        return {"step": unit.of(self._sample), "unit": unit.plural}
+        return {"step": unit.convert(self._sample), "unit": unit.plural}
 
     @property
     def expert(self) -> Ints | None:

@@ -106,7 +106,9 @@ def _make_preview(view: View, colours: Sequence[int]) -> preview_figures.SliderP
 
     rows = {"bouts": "bouts", "states": "states"}
     figures = {
-        "strips": preview_figures.strips(rows, view.unit.of(1 / trial.rate_hz), waiting=["as labels", "as you say"]),
+        "strips": preview_figures.strips(
+            rows, view.unit.convert(1 / trial.rate_hz), waiting=["as labels", "as you say"]
+        ),
         **({} if data.pose(view.index) is None else {"player": preview_figures.player("states", "bouts")}),
     }
     own = view.naming_for(len(view.state.order)).into

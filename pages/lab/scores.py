@@ -266,13 +266,13 @@ def _median_bout(found: Scores, page: Unit) -> Score:
     ours, raw, theirs = (float("nan") if value is None else float(value) for value in known)
     unit = dwell_unit(max(ours, theirs) if np.isfinite(theirs) else ours, page)
     if not np.isfinite(theirs):
-        return Score("Median bout", unit.of(ours), digits=2, unit=f" {unit.plural}", span=(0, 10))
+        return Score("Median bout", unit.convert(ours), digits=2, unit=f" {unit.plural}", span=(0, 10))
     return Score(
         "Median bout",
-        unit.of(ours),
+        unit.convert(ours),
         digits=2,
         unit=f" {unit.plural}",
-        span=(0, 2 * max(unit.of(theirs), 0.1)),
-        others=[("the expert's", unit.of(theirs)), ("as fitted", unit.of(raw))],
+        span=(0, 2 * max(unit.convert(theirs), 0.1)),
+        others=[("the expert's", unit.convert(theirs)), ("as fitted", unit.convert(raw))],
         help="Half the length of the expert's bouts or less would be spurious switching.",
     )

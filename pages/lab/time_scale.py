@@ -125,4 +125,4 @@ def summarise(data: Dataset, length: int, n_states: int | None = None) -> Datase
 def describe(length: int, rate_hz: float, unit: Any) -> str:
     """Return the window length in words."""
     shown: Unit = unit_for(length / rate_hz, unit)
-    return f"{shown.of(length / rate_hz):.3g} {shown.plural}"
+    return f"{shown.convert(length / rate_hz):.3g} {shown.plural}"

@@ -110,7 +110,7 @@ class View:
     @property
     def timing(self) -> dict[str, Any]:
         """Step and unit of the time axis, as figures take them."""
-        return {"step": self.unit.of(self.dataset.step(self.trial)), "unit": self.unit.name}
+        return {"step": self.unit.convert(self.dataset.step(self.trial)), "unit": self.unit.name}
 
     @property
     def settled(self) -> bool:

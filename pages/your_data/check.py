@@ -161,7 +161,7 @@ def lines(y: Any, names: list[str], rate_hz: float | None = None, longest: int =
     low, high = np.nanmin(values, axis=0, initial=np.inf), np.nanmax(values, axis=0, initial=-np.inf)
     span = np.where(high > low, high - low, 1.0)
     unit = unit_for((longest or len(y)) / (rate_hz or 1.0), "step" if rate_hz is None else "s")
-    x = np.arange(len(values)) * width * unit.of(1 / (rate_hz or 1.0))
+    x = np.arange(len(values)) * width * unit.convert(1 / (rate_hz or 1.0))
     n, look = min(len(names), MAX_LINES), {"yref": "y", "bgcolor": "$surface", "font": FINE}
     shown = names[:MAX_LINES]
     drawn = [
@@ -205,7 +205,7 @@ def label_panel(data: Dataset) -> None:
         table = counted(data, every)
         show_table(table, 260, "label-counts")
         unit = data.time_unit
-        timing: dict[str, Any] = {"step": unit.of(data.step(data.trials[0])), "unit": unit.name}
+        timing: dict[str, Any] = {"step": unit.convert(data.step(data.trials[0])), "unit": unit.name}
         strip = figures.state_strips(
             {"expert": words.hot(every)},
             **timing,

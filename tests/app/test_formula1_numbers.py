@@ -10,8 +10,9 @@ import pytest
 
 from datasets import formula1
 from datasets.formula1 import LapClock
-from gdm_core.analysis.metrics import evaluate, state_accuracy
+from gdm_core.analysis.metrics import evaluate
 from gdm_core.analysis.segments import composition, driver_distances, drivers_along_lap
+from gdm_core.analysis.state_scores import state_accuracy
 from gdm_core.errors import DataError
 from gdm_studio.plot.figures.base import untyped
 from pages.formula1 import (

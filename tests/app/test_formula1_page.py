@@ -50,7 +50,7 @@ def test_first_visit_shows_precomputed_result_without_a_fit(feed):
 
 def test_precomputed_states_equal_those_of_the_model():
     from gdm_core.analysis.inference import soft_states
-    from gdm_core.analysis.metrics import majority_map, mapped_accuracy
+    from gdm_core.analysis.state_scores import majority_map, mapped_accuracy
     from gdm_core.trials import Trials
 
     found = shipped.load(data.SHIPPED)

@@ -13,7 +13,8 @@ from datasets import keypoints, mice
 from datasets.splits import split_recording, split_trials, usable
 from gdm_core.analysis import bout_scores
 from gdm_core.analysis.bouts import BoutRule, transition_shares
-from gdm_core.analysis.metrics import macro_f1, majority_map, persistence, r2
+from gdm_core.analysis.metrics import persistence, r2
+from gdm_core.analysis.state_scores import macro_f1, majority_map
 from gdm_core.errors import DataError
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import Trial, Trials
@@ -282,7 +283,7 @@ def test_time_unit_suits_the_recording(sketch):
     views = [view_of(data, StateNames.plain(4), BoutRule()) for data in (poses, table)]
     assert [view.unit.name for view in views] == ["s", "days"]
     here = views[1].unit
-    assert here.of(86_400) == 1
+    assert here.convert(86_400) == 1
 
 
 # ---- verdicts -------------------------------------------------------------------------------------------------------

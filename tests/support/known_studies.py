@@ -10,7 +10,7 @@ import pandas as pd
 from datasets import cohort
 from datasets.cohort import BEHAVIOURS, Change
 from gdm_core import GDM, Study
-from gdm_core.analysis.metrics import match_states
+from gdm_core.analysis.state_scores import match_states
 
 LEVEL = 0.05
 RATE_HZ, MINUTES, DIFFER = 10.0, 2.0, 0.2

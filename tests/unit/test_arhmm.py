@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from gdm_core import ARHMM
-from gdm_core.analysis.metrics import matched_accuracy
-from gdm_core.maths.gaps import carried_forward, interpolated
+from gdm_core.analysis.state_scores import matched_accuracy
+from gdm_core.maths.gaps import carry_forward, interpolate_gaps
 from gdm_core.maths.pca import ComponentScores, PartialRows
 from gdm_core.models.progress import Status
 from gdm_core.models.switching import arhmm_em as em
@@ -111,8 +111,8 @@ def test_incomplete_rows_equal_dense_conditioning():
 
 def test_filling_uses_only_the_past_or_straight_lines():
     y = np.array([[np.nan, 1.0], [2.0, np.nan], [np.nan, np.nan], [5.0, np.nan]])
-    np.testing.assert_array_equal(carried_forward(y), [[0.0, 1.0], [2.0, 1.0], [2.0, 1.0], [5.0, 1.0]])
-    np.testing.assert_array_equal(interpolated(y), [[2.0, 1.0], [2.0, 1.0], [3.5, 1.0], [5.0, 1.0]])
+    np.testing.assert_array_equal(carry_forward(y), [[0.0, 1.0], [2.0, 1.0], [2.0, 1.0], [5.0, 1.0]])
+    np.testing.assert_array_equal(interpolate_gaps(y), [[2.0, 1.0], [2.0, 1.0], [3.5, 1.0], [5.0, 1.0]])
     assert np.isnan(y[0, 0])  # the input is unchanged
 
 
@@ -181,7 +181,7 @@ def test_excerpt_keeps_rows_with_their_gaps():
     rng = np.random.default_rng(7)
     y = rng.normal(size=(3000, 3))
     y[rng.random(y.shape) < 0.1] = np.nan
-    scores = ComponentScores.fitted([y], 2)
+    scores = ComponentScores.fit([y], 2)
     series = em.ScoreSeries.prepare([y], scores, 1)
     part = series.excerpt(400)
     assert len(part.x) == 400

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import gdm_core
-from gdm_core.analysis.metrics import state_accuracy
+from gdm_core.analysis.state_scores import state_accuracy
 from gdm_core.engine import FitSpec, Job, Priority, ResultCache, Snapshot, call_key, checkpoint, results
 from gdm_core.engine.cluster import Link, worker_count, worker_memory
 from gdm_core.engine.job import RESTARTED, Call

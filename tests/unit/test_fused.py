@@ -14,7 +14,7 @@ import torch
 
 from datasets import formula1, nascar
 from gdm_core import GDM, Trial
-from gdm_core.analysis.metrics import matched_accuracy
+from gdm_core.analysis.state_scores import matched_accuracy
 from gdm_core.maths.rows import Rows, WindowSampler
 from gdm_core.models.gdm import fused
 from gdm_core.models.gdm.config import GDMConfig

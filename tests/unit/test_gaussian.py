@@ -61,7 +61,7 @@ def test_towards_interpolates_natural_parameters():
     rng = np.random.default_rng(5)
     first, precision = random_path(rng, 5, 2)
     second, other = random_path(rng, 5, 2)
-    between = first.towards(second, 0.25)
+    between = first.move_towards(second, 0.25)
     dense = 0.75 * precision + 0.25 * other
     linear = 0.75 * first.linear.ravel() + 0.25 * second.linear.ravel()
     np.testing.assert_allclose(between.mean.ravel(), np.linalg.solve(dense, linear), atol=1e-9)
@@ -87,7 +87,7 @@ def test_centred_keeps_the_precision(factored):
     if factored:
         assert path.entropy
     mean = np.random.default_rng(6).normal(size=(30, 2))
-    moved = path.centred(mean)
+    moved = path.recentre(mean)
     fresh = GaussianPath(moved.diagonal, moved.below, moved.linear)
     np.testing.assert_allclose(moved.mean, fresh.mean, atol=1e-9)
     np.testing.assert_allclose(moved.covariances[0], fresh.covariances[0], atol=1e-12)

@@ -85,7 +85,7 @@ def test_filter_equals_posterior_of_the_past(rows):
     table, first, _ = chain(rng, 12, 3, 3.0)
     moves = hmm.log_normalise(rng.normal(size=(12, rows, 3)))[0]
     starts = np.isin(np.arange(12), [0, 5])
-    found = hmm.filtered(table, first, moves, starts)
+    found = hmm.filter_states(table, first, moves, starts)
     for t in range(12):
         past = hmm.posterior(table[: t + 1], first, moves[: t + 1], starts[: t + 1])
         np.testing.assert_allclose(found[t], past.states[-1], atol=1e-10)
@@ -145,7 +145,9 @@ def test_sharp_chains_equal_a_recursion_in_log_space(emission, logit):
         np.testing.assert_allclose(found.pairs, pairs, atol=1e-8)
         last = log_recursion(table[: n // 2], first, moves if seed % 2 else moves[: n // 2], starts[: n // 2])
         if n > 3:
-            np.testing.assert_allclose(hmm.filtered(table, first, moves, starts)[n // 2 - 1], last[1][-1], atol=1e-8)
+            np.testing.assert_allclose(
+                hmm.filter_states(table, first, moves, starts)[n // 2 - 1], last[1][-1], atol=1e-8
+            )
 
 
 def test_sampled_indices_follow_their_probabilities():

@@ -19,7 +19,7 @@ from datasets.readers.pose import KeypointSet, KeypointTable
 from datasets.splits import split_recording
 from datasets.tables import Table, template
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.maths.gaps import interpolated
+from gdm_core.maths.gaps import interpolate_gaps
 from tests.support import table_files
 from tests.support.real import recorded
 from tests.support.table_files import csv, hdf, read, written
@@ -410,7 +410,7 @@ def test_hidden_parts_are_filled_better_than_by_lines(clean_mice: KeypointTable)
         hidden[start : start + rng.integers(20, 60), rng.integers(2), rng.integers(7)] = True
     xy = np.where(hidden[:, :, None], np.nan, clean_mice.xy)
     cleaned = keypoints.clean(changed(clean_mice, xy), fill_seconds=30)
-    lines = interpolated(xy.reshape(3000, -1)).reshape(xy.shape)
+    lines = interpolate_gaps(xy.reshape(3000, -1)).reshape(xy.shape)
 
     def error(filled: np.ndarray) -> float:
         return float(np.sqrt(np.square(filled - clean_mice.xy).sum(axis=2)[hidden].mean()))

@@ -8,7 +8,7 @@ import torch
 
 from datasets import nascar, regimes
 from gdm_core import GDM, load_model
-from gdm_core.analysis.metrics import matched_accuracy
+from gdm_core.analysis.state_scores import matched_accuracy
 from gdm_core.maths.rows import make_rows
 from gdm_core.models.gdm.chain import WarmChain, advance, chain_log_probabilities, log_probabilities
 from tests.support.gdm import CPU

@@ -14,7 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from datasets import nascar
 from datasets.nascar import train_test
-from gdm_core.analysis import baselines, metrics
+from gdm_core.analysis import baselines, metrics, state_scores
 from gdm_core.analysis.baselines import GaussianHMM
 from gdm_core.analysis.controls import accuracy_controls
 from gdm_core.analysis.metrics import evaluate
@@ -33,7 +33,7 @@ def soft():
 def track_lines():
     """Return the baselines of one simulation of each setting."""
     pairs = {setting: map(as_trials, nascar.train_test(setting, 0)) for setting in ("soft", "standard")}
-    return {setting: metrics.state_baselines(*pair, 4) for setting, pair in pairs.items()}
+    return {setting: state_scores.state_baselines(*pair, 4) for setting, pair in pairs.items()}
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +60,8 @@ def test_matching_is_the_best_permutation(n_labels):
         np.mean(np.array(choice)[states] == labels)
         for choice in itertools.permutations([*range(n_labels), *[-9] * max(0, 4 - n_labels)], 4)
     )
-    assert metrics.matched_accuracy(states, labels) == pytest.approx(best)
-    mapping = metrics.match_states(states, labels)
+    assert state_scores.matched_accuracy(states, labels) == pytest.approx(best)
+    mapping = state_scores.match_states(states, labels)
     used = mapping[mapping >= 0]
     assert len(set(used)) == len(used) == min(4, n_labels)
 
@@ -69,15 +69,15 @@ def test_matching_is_the_best_permutation(n_labels):
 def test_matching_undoes_relabelling():
     labels = np.array([0, 7, 7, 3, 3, 3, -1, -1])
     states = np.array([2, 0, 0, 1, 1, 1, 2, 1])
-    assert metrics.match_states(states, labels).tolist() == [7, 3, 0]
-    assert metrics.matched_accuracy(states, labels) == 1.0
+    assert state_scores.match_states(states, labels).tolist() == [7, 3, 0]
+    assert state_scores.matched_accuracy(states, labels) == 1.0
 
 
 def test_majority_map_lets_each_state_vote():
     states = np.array([0, 0, 0, 1, 1, 3])
     labels = np.array([5, 5, 2, 2, 2, -1])
     # State 2 never occurs and state 3 is never labelled: both take the most frequent label.
-    assert metrics.majority_map(states, labels, n_states=4).tolist() == [5, 2, 2, 2]
+    assert state_scores.majority_map(states, labels, n_states=4).tolist() == [5, 2, 2, 2]
 
 
 def test_paper_accuracy_equals_scikit_learn():
@@ -86,17 +86,19 @@ def test_paper_accuracy_equals_scikit_learn():
     la, lb = a.argmax(axis=1), b.argmax(axis=1)
     la[:20] = lb[:10] = -1
     oracle = KNeighborsClassifier(10).fit(a[20:], la[20:]).score(b[10:], lb[10:])
-    assert metrics.paper_accuracy(a, la, b, lb) == pytest.approx(oracle)
+    assert state_scores.paper_accuracy(a, la, b, lb) == pytest.approx(oracle)
     one_hot_a, one_hot_b = np.eye(4)[a.argmax(axis=1)], np.eye(4)[b.argmax(axis=1)]
     oracle = KNeighborsClassifier(10).fit(one_hot_a[20:], la[20:]).score(one_hot_b[10:], lb[10:])
-    assert metrics.paper_accuracy(one_hot_a, la, one_hot_b, lb) == pytest.approx(oracle)
+    assert state_scores.paper_accuracy(one_hot_a, la, one_hot_b, lb) == pytest.approx(oracle)
 
 
 def test_paper_accuracy_uses_a_seeded_subset(monkeypatch):
     monkeypatch.setattr(metrics, "MAX_NEIGHBOUR_SAMPLES", 50)
     rng = np.random.default_rng(0)
     a, b = rng.dirichlet(np.ones(3), 2000), rng.dirichlet(np.ones(3), 500)
-    first, again, other = (metrics.paper_accuracy(a, a.argmax(axis=1), b, b.argmax(axis=1), seed=s) for s in (0, 0, 1))
+    first, again, other = (
+        state_scores.paper_accuracy(a, a.argmax(axis=1), b, b.argmax(axis=1), seed=s) for s in (0, 0, 1)
+    )
     assert first == again
     assert first != other
     assert first > 0.8
@@ -105,19 +107,21 @@ def test_paper_accuracy_uses_a_seeded_subset(monkeypatch):
 def test_accuracy_and_f1_equal_scikit_learn():
     rng = np.random.default_rng(3)
     labels, predicted = rng.integers(0, 4, 300), rng.integers(0, 4, 300)
-    assert metrics.balanced_accuracy(predicted, labels) == pytest.approx(sk.balanced_accuracy_score(labels, predicted))
-    assert metrics.macro_f1(predicted, labels) == pytest.approx(sk.f1_score(labels, predicted, average="macro"))
+    assert state_scores.balanced_accuracy(predicted, labels) == pytest.approx(
+        sk.balanced_accuracy_score(labels, predicted)
+    )
+    assert state_scores.macro_f1(predicted, labels) == pytest.approx(sk.f1_score(labels, predicted, average="macro"))
     # A prediction of -1 costs recall but is not a class.
     predicted[:100] = -1
     expected = sk.f1_score(labels, predicted, average="macro", labels=range(4))
-    assert metrics.macro_f1(predicted, labels) == pytest.approx(expected)
+    assert state_scores.macro_f1(predicted, labels) == pytest.approx(expected)
 
 
 def test_matching_is_learned_on_training_trials():
     train_labels, test_labels = np.repeat([0, 1], 20), np.repeat([0, 1], 20)
     states = np.eye(2)[train_labels]
     swapped = states[:, ::-1]
-    scores = metrics.state_scores(states, train_labels, swapped, test_labels)
+    scores = state_scores.state_scores(states, train_labels, swapped, test_labels)
     assert scores.matching == "one-to-one"
     assert scores.matched_accuracy == 0.0
     assert scores.paper_accuracy == 0.0
@@ -127,7 +131,7 @@ def test_matching_is_learned_on_training_trials():
 def test_more_states_than_labels_map_many_to_one():
     labels = np.repeat([0, 1], 30)
     states = np.eye(3)[np.repeat([0, 1, 2], 20)]
-    scores = metrics.state_scores(states, labels, states, labels)
+    scores = state_scores.state_scores(states, labels, states, labels)
     assert scores.matching == "many-to-one"
     assert scores.matched_accuracy == scores.majority_map_accuracy == pytest.approx(50 / 60)
 
@@ -144,11 +148,11 @@ def test_more_states_than_labels_map_many_to_one():
 )
 def test_invalid_states_raise_data_error(states, labels, message):
     with pytest.raises(DataError, match=message):
-        metrics.matched_accuracy(np.array(states), np.array(labels))
+        state_scores.matched_accuracy(np.array(states), np.array(labels))
     with pytest.raises(DataError, match="State 5 occurs but n_states is 3"):
-        metrics.match_states([5], [0], n_states=3)
+        state_scores.match_states([5], [0], n_states=3)
     with pytest.raises(DataError, match="equal states"):
-        metrics.paper_accuracy(np.eye(2), [0, 1], np.eye(3), [0, 1, 2])
+        state_scores.paper_accuracy(np.eye(2), [0, 1], np.eye(3), [0, 1, 2])
 
 
 # ---- observations -------------------------------------------------------------------------------------------------
@@ -214,7 +218,7 @@ def test_hmm_equals_hmmlearn():
     free.means_, free.covars_ = ours.mean, ours.variance
     free.fit(rows, lengths=[200, 250])
     assert abs(free.score(rows, lengths=[200, 250]) - evidence) < 0.5
-    assert metrics.matched_accuracy(found.states.argmax(axis=1), states) > 0.85
+    assert state_scores.matched_accuracy(found.states.argmax(axis=1), states) > 0.85
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal
 
 from datasets import nascar, regimes
 from gdm_core import ARHMM, GDM
-from gdm_core.analysis.metrics import matched_accuracy
+from gdm_core.analysis.state_scores import matched_accuracy
 from gdm_core.maths.completion import Steps, missing_entries, steps_needed
 from gdm_core.maths.factor import Autoregression, FactorModel
 from gdm_core.maths.relaxed import log_density

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from datasets import nascar
-from gdm_core.analysis.metrics import matched_accuracy
+from gdm_core.analysis.state_scores import matched_accuracy
 from gdm_core.forecast import outcomes
 from gdm_core.models.base import StateModel
 from gdm_core.models.gdm.model import GDM

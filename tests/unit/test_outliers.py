@@ -10,7 +10,7 @@ import pytest
 
 from datasets import nascar, regimes
 from gdm_core import ARHMM, GDM, PDLDS, SLDS, load_model
-from gdm_core.analysis.metrics import matched_accuracy
+from gdm_core.analysis.state_scores import matched_accuracy
 from gdm_core.errors import ConfigError
 from gdm_core.maths.spikes import find_new_spikes, find_spikes
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 from datasets import nascar
 from gdm_core import load_model
-from gdm_core.analysis.metrics import paper_accuracy
+from gdm_core.analysis.state_scores import paper_accuracy
 from gdm_core.errors import FitError
 from gdm_core.forecast import coverage
 from gdm_core.maths.emission import Emission, Observed

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from datasets import nascar
-from gdm_core.maths.gru import RUN_UP, WINDOW, Gru, starts_anew
+from gdm_core.maths.gru import RUN_UP, WINDOW, Gru, find_starts
 from gdm_core.maths.rows import Rows, make_rows
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.fit import batches
@@ -97,7 +97,7 @@ def test_windows_equal_whole_trials_for_short_memory():
 
 def test_rows_mark_starts_of_sequences():
     rows = replace(random_rows(4, 3), age=torch.tensor([2, 3, 0, 1, 5, 6, -1]))
-    assert starts_anew(rows).tolist() == [True, False, True, False, True, False, True]
+    assert find_starts(rows).tolist() == [True, False, True, False, True, False, True]
 
 
 def test_window_across_trials_separates_them():

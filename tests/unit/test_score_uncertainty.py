@@ -35,7 +35,7 @@ def test_few_trials_are_cut_into_blocks_of_bouts():
 
 
 def test_scores_from_counts_equal_sample_scores():
-    from gdm_core.analysis.metrics import balanced_accuracy, macro_f1
+    from gdm_core.analysis.state_scores import balanced_accuracy, macro_f1
 
     guess, truth = stays(900, 5, 3, 1), stays(900, 9, 4, 2)
     truth[:50] = -1

@@ -8,7 +8,7 @@ import torch
 from scipy.stats import multivariate_normal
 
 from gdm_core import SLDS
-from gdm_core.analysis.metrics import matched_accuracy
+from gdm_core.analysis.state_scores import matched_accuracy
 from gdm_core.maths import hmm
 from gdm_core.models.switching import laplace_em as em
 from gdm_core.models.switching import slds

@@ -7,7 +7,7 @@ import pytest
 
 from datasets import nascar, regimes
 from gdm_core import ARHMM
-from gdm_core.analysis.metrics import matched_accuracy
+from gdm_core.analysis.state_scores import matched_accuracy
 from gdm_core.maths.pca import ComponentScores
 from gdm_core.models.scaling import Scaler
 from gdm_core.models.starts import candidate_states
@@ -69,7 +69,7 @@ def test_missing_samples_do_not_change_the_first_guess(pattern):
     y = (y - y.mean(axis=0)) / y.std(axis=0)
     missing = y.copy()
     missing[slice(300, 360) if pattern == "gap" else np.random.default_rng(0).permutation(1000)[:100]] = np.nan
-    scores = ComponentScores.fitted([y], 2)
+    scores = ComponentScores.fit([y], 2)
     starts = (ArhmmEM.prepare([one], scores, lags=1).first_states(4, 1, seed=0) for one in (y, missing))
     whole, partly = (states[0].argmax(axis=1) for states in starts)
     seen = np.isfinite(missing).all(axis=1)

@@ -7,7 +7,7 @@ import pytest
 
 from gdm_core import ARHMM, SLDS
 from gdm_core.errors import DataError
-from gdm_core.maths.side_by_side import STRETCH
+from gdm_core.maths.chunked_filter import CHUNK
 from gdm_core.models.progress import Status
 from gdm_core.models.switching.dynamics import Dynamics
 from gdm_core.models.switching.filtering import filtered
@@ -100,9 +100,9 @@ def test_one_state_filter_equals_dense_conditioning():
 def test_filter_is_causal_across_stretches():
     rng = np.random.default_rng(20)
     p = random_parameters(rng, "recurrent", k=3)
-    y = random_trials(rng, (4 * STRETCH,))[0]
+    y = random_trials(rng, (4 * CHUNK,))[0]
     everything = filtered(np.arange(len(y)), y, p)
-    for t in (0, 5, STRETCH - 1, STRETCH, 2 * STRETCH + 7):
+    for t in (0, 5, CHUNK - 1, CHUNK, 2 * CHUNK + 7):
         alone = filtered(np.array([t]), y[: t + 1], p)
         np.testing.assert_allclose(alone.mean[0], everything.mean[t], atol=1e-12)
         np.testing.assert_allclose(alone.log_weight[0], everything.log_weight[t], atol=1e-9)

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from gdm_core.analysis.metrics import StateScores
+from gdm_core.analysis.state_scores import StateScores
 from gdm_core.text import for_json, listed, shorten
 
 

@@ -50,7 +50,7 @@ def chain_log_probabilities(evidence: Tensor, rows: Rows, stay: float, filtered:
         first = starts[head:tail].copy()
         first[0] = True
         if filtered:
-            found = hmm.filtered(table[head:tail], initial, transitions, first)
+            found = hmm.filter_states(table[head:tail], initial, transitions, first)
         else:
             found = hmm.posterior(table[head:tail], initial, transitions, first).states
         probabilities[begin:end] = found[begin - head : end - head]

@@ -67,7 +67,7 @@ def excerpt(rows: Rows, n_rows: int = _EXCERPT_ROWS) -> Rows:
     begins = np.linspace(0, len(rows) - size, _EXCERPT_BLOCKS).astype(int)
     index = torch.as_tensor((begins[:, None] + np.arange(size)).ravel(), device=rows.device)
     age = torch.minimum(rows.age[index], torch.arange(size, device=rows.device).repeat(_EXCERPT_BLOCKS))
-    return rows.at(index, age=age, n_scored=len(index), lengths=(size,) * _EXCERPT_BLOCKS)
+    return rows.select(index, age=age, n_scored=len(index), lengths=(size,) * _EXCERPT_BLOCKS)
 
 
 def _started(rows: Rows, config: GDMConfig, seed: int, member: torch.Tensor | None = None) -> Choice:

@@ -109,7 +109,7 @@ def missing_data_bound(
 
 
 def _rows(module: GdmModule, y: npt.NDArray[Any], filled: Float | None) -> Rows:
-    return Rows.of(y, filled, np.arange(len(y)), (len(y),), module.initial.device, module.initial.dtype)
+    return Rows.from_arrays(y, filled, np.arange(len(y)), (len(y),), module.initial.device, module.initial.dtype)
 
 
 def _posterior_states(module: GdmModule, y: npt.NDArray[Any], filled: Float, temperature: float) -> Float:

@@ -85,7 +85,7 @@ class GdmReader:
         n = len(m["y"])
         seen = np.where(m["known"], m["y"], np.float32(np.nan))
         carried = None if m["known"].all() else m["past"]
-        return Rows.of(seen, carried, np.arange(age + 1 - n, age + 1), (n,), self._device)
+        return Rows.from_arrays(seen, carried, np.arange(age + 1 - n, age + 1), (n,), self._device)
 
     def _informed(self, rows: Rows) -> Rows:
         """Advance the chain of states by one sample."""

@@ -12,7 +12,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from gdm_core.maths.gru import Gru, start_small, starts_anew
+from gdm_core.maths.gru import Gru, find_starts, start_small
 from gdm_core.maths.relaxed import log_sample
 from gdm_core.maths.rows import Rows, shift
 from gdm_core.models.gdm.config import GDMConfig
@@ -254,7 +254,7 @@ class TransformerPosterior(SequencePosterior):
         n = len(features)
         blocks = -(-n // BAND)
         # Trials by number; a row may only see rows of its own.
-        trial = torch.cumsum(starts_anew(rows).long(), 0)
+        trial = torch.cumsum(find_starts(rows).long(), 0)
         queries, keys, values = self._blocks(features @ self.to_heads, blocks)
         own = nn.functional.pad(trial, (0, blocks * BAND - n), value=-1).reshape(blocks, BAND)
         others = nn.functional.pad(trial, (BAND, blocks * BAND - n + BAND), value=-2).unfold(0, 3 * BAND, BAND)

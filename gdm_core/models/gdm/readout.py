@@ -336,7 +336,7 @@ def _states_at(
     before = log_sample(first, temperature, gumbel(even.shape, generator)).exp()
     logits = module.prior_logits(view.context, before, rows)[:, at]  # [P, O, K]
     draws = log_sample(logits, temperature, gumbel((_FILTER_DRAWS, *logits.shape), generator)).exp()
-    here, design = rows.at(at), view.design[at]
+    here, design = rows.select(at), view.design[at]
     weights = torch.stack([module.log_likelihood(z, design, here) for z in draws])  # [draws, P, O]
     chosen = (weights + gumbel(weights.shape, generator)).argmax(0)  # a draw in proportion to its weight
     return draws.gather(0, chosen[None, ..., None].expand(1, *logits.shape))[0]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from gdm_core.maths.pca import balanced, principal
+from gdm_core.maths.pca import balance_channels, principal_axes
 from gdm_core.maths.relaxed import moments
 from gdm_core.maths.rows import Rows, shift
 from gdm_core.models.gdm.config import GDMConfig
@@ -28,8 +28,8 @@ def whitening_projection(values: Tensor, n_latent: int, weighted: bool) -> Tenso
     """
     centered = (values - values.mean(0)).double()
     covariance = (centered.T @ centered / len(values)).numpy(force=True)
-    weight = balanced(covariance, n_latent) if weighted else np.ones(len(covariance))
-    eigenvalues, vectors = (part[..., :n_latent] for part in principal(covariance, weight))
+    weight = balance_channels(covariance, n_latent) if weighted else np.ones(len(covariance))
+    eigenvalues, vectors = (part[..., :n_latent] for part in principal_axes(covariance, weight))
     scale = np.sqrt(np.maximum(eigenvalues, 1e-6 * eigenvalues.max()))
     directions = torch.as_tensor(vectors * weight[:, None] / scale, device=values.device)
     signs = torch.sign(directions.gather(0, directions.abs().argmax(0, keepdim=True)))

@@ -22,7 +22,7 @@ from scipy.linalg import lapack
 from torch import Tensor, nn
 
 from gdm_core.maths.gaussian import GaussianPath
-from gdm_core.maths.gru import starts_anew
+from gdm_core.maths.gru import find_starts
 from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl, log_sample, sampled_kl
 from gdm_core.maths.rows import Rows, shift
 from gdm_core.models.gdm.config import GDMConfig
@@ -171,7 +171,7 @@ class MixtureModule(nn.Module):
     def drive(self, z: Tensor, rows: Rows, new: Tensor | None = None) -> Drive:
         """What states z [S, R, K] do to x. `new` [R] marks rows without a predecessor (given for pieces of a trial)."""
         s, d = len(z), self.n_latent
-        new, start = starts_anew(rows) if new is None else new, (rows.age == 0).to(z.dtype)
+        new, start = find_starts(rows) if new is None else new, (rows.age == 0).to(z.dtype)
         mixed = (z @ self.dynamics.flatten(1)).reshape(s, len(rows), d + 2, d)
         inside = (~new).to(z.dtype)[:, None]
         matrix = mixed[..., :d, :].transpose(-1, -2) * inside[..., None]
@@ -285,7 +285,7 @@ def mixture_elbo(
     else:
         divergence = sampled_kl(prior - posterior, torch.log_softmax(-noise, -1))
     # A row that begins inside a trial has lost its predecessor: its divergence is left to other windows.
-    counted = ((rows.age == 0) | ~starts_anew(rows)).to(z.dtype)
+    counted = ((rows.age == 0) | ~find_starts(rows)).to(z.dtype)
     return (fit - (divergence * counted).sum()) / len(z)
 
 

@@ -19,11 +19,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from gdm_core.maths.chunked_filter import chunk_starts, iterate_chunks
 from gdm_core.maths.gaussian import GaussianPath
-from gdm_core.maths.gru import starts_anew
+from gdm_core.maths.gru import find_starts
 from gdm_core.maths.relaxed import gumbel, log_sample, moments
 from gdm_core.maths.rows import Rows, shift
-from gdm_core.maths.side_by_side import run_ups, steps_to
 from gdm_core.models.gdm.module import roles
 from gdm_core.models.gdm.readout import even_points
 from gdm_core.models.mixture.module import Drive, MixtureModule, SampleInformation, precision_blocks
@@ -84,7 +84,7 @@ def cavities(rows: Rows, found: Smoothed) -> Cavity:
     mean = torch.cat([shift(found.mean, 1), found.mean], -1)
     # A row without a predecessor is tied to none: any Gaussian may stand in for it.
     lone = torch.block_diag(torch.eye(d), torch.zeros(d, d)).to(pair)
-    tied = (~starts_anew(rows)).to(pair)[:, None, None]
+    tied = (~find_starts(rows)).to(pair)[:, None, None]
     last = torch.block_diag(torch.zeros(d, d), torch.ones(d, d)).to(pair)
     pair = pair * torch.maximum(tied, last) + lone * (1 - tied)
     precision = torch.linalg.inv((pair + pair.transpose(1, 2)) / 2)
@@ -139,7 +139,7 @@ def weigh(module: MixtureModule, rows: Rows, posterior: Tensor, belief: Belief |
         prior = module.prior_logits(found.mean[None], belief.states[None], rows)[0]
         x = found.mean
     noise = _even_noise(module.n_states)[:, roles(module.dynamics)].to(module.dynamics)[:, None]
-    new, before = starts_anew(rows), shift(x, 1)
+    new, before = find_starts(rows), shift(x, 1)
     parts = []
     for begin in range(0, len(rows), _CHUNK_ROWS):
         part = slice(begin, begin + _CHUNK_ROWS)
@@ -219,12 +219,12 @@ def filtered(
     d = drive.offset.shape[-1]
     matrix, offset = drive.matrix.reshape(draws, -1, d, d), drive.offset.reshape(draws, -1, d)
     variance = torch.diag_embed(1 / drive.precision).reshape(draws, -1, d, d)
-    first = torch.as_tensor(run_ups(origins, _RUN_UP))
+    first = torch.as_tensor(chunk_starts(origins, _RUN_UP))
     eye = torch.eye(d, dtype=offset.dtype)
     mean = offset.new_zeros(draws, len(first), d)
     covariance = (100.0 * eye).expand(draws, len(first), d, d)  # of nothing known, where a run-up begins mid-trial
     means, covariances = offset.new_zeros(draws, len(origins), d), offset.new_zeros(draws, len(origins), d, d)
-    for step, seen in enumerate(steps_to(origins, _RUN_UP)):
+    for step, seen in enumerate(iterate_chunks(origins, _RUN_UP)):
         now, here, stretch = map(torch.as_tensor, seen)
         a = matrix[:, now]
         if step == 0:

@@ -392,7 +392,7 @@ class Series:
 
     @classmethod
     def prepare(cls, ys: list[Array], n_latent: int, observed: Observed) -> Series:
-        scores = ComponentScores.fitted(ys, n_latent)
+        scores = ComponentScores.fit(ys, n_latent)
         filled = np.concatenate([scores.factors.fill(y) for y in ys])
         x = scores.project(filled)
         before = np.concatenate([x[:1], x[:-1]])

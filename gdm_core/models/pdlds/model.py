@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import FitError
+from gdm_core.maths.chunked_filter import chunk_starts, iterate_chunks
 from gdm_core.maths.emission import Emission, Observed
-from gdm_core.maths.hmm import resized_states
-from gdm_core.maths.side_by_side import run_ups, steps_to
+from gdm_core.maths.hmm import resize_states
 from gdm_core.models.base import Array
 from gdm_core.models.em import EMConfig, EMModel
 from gdm_core.models.parameters import number, one_of, parameter, parameters_of, whole
@@ -98,7 +98,7 @@ class PDLDS(EMModel[Parameters, Posterior]):
             moved = p.mean_operator(now.c.mean)
             inputs = np.concatenate([series.before, np.ones((len(series.before), 1))], axis=1)
             errors = series.moves - (moved @ inputs[:, :, None])[:, :, 0]
-            p = em.from_coefficients(series, resized_states(now.c.shares(), errors, config.n_states), prior)
+            p = em.from_coefficients(series, resize_states(now.c.shares(), errors, config.n_states), prior)
         elif prior.carry is not None:
             p = replace(p, carry=np.full(len(p.carry), prior.carry))
         return p, em.infer(observed, p, prior)
@@ -211,10 +211,10 @@ def filtered(
     """
     observed = Observed.prepare([y[: int(origins.max()) + 1]])
     information, linear = p.emission.information(observed)  # of l + b
-    belief = blank(len(run_ups(origins, RUN_UP)), p)
+    belief = blank(len(chunk_starts(origins, RUN_UP)), p)
     size = belief.mean.shape[1]
     result = PathBelief(np.empty((len(origins), size)), np.empty((len(origins), size, size)))
-    for step, (now, here, stretch) in enumerate(steps_to(origins, RUN_UP)):
+    for step, (now, here, stretch) in enumerate(iterate_chunks(origins, RUN_UP)):
         if step:
             belief = predicted(belief, p, step_variance)
         belief = updated(belief, information[now], linear[now], p)

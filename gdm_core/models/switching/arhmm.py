@@ -57,7 +57,7 @@ class ARHMM(SwitchingModel[ARParameters, EStep]):
 
     # ---- fitting ------------------------------------------------------------------------------------------------
     def _algorithm(self, ys: list[Array], previous: Self | None) -> ArhmmEM:
-        scores = ComponentScores.fitted(ys, self.config.n_latent) if previous is None else previous._scores
+        scores = ComponentScores.fit(ys, self.config.n_latent) if previous is None else previous._scores
         return ArhmmEM.prepare(ys, scores, self.config.lags)
 
     def _first_parameters(self, em: ArhmmEM) -> tuple[ARParameters, None]:
@@ -68,7 +68,7 @@ class ARHMM(SwitchingModel[ARParameters, EStep]):
         if config.n_states == self.config.n_states and config.transitions == self.config.transitions:
             return p, None
         states = em.infer_first(p).chain.states
-        resized = hmm.resized_states(states, em.series.errors(states, p.dynamics), config.n_states)
+        resized = hmm.resize_states(states, em.series.errors(states, p.dynamics), config.n_states)
         return em.from_states(resized, config.transitions), None
 
     def _parameters_from(self, em: ArhmmEM, states: npt.NDArray[np.float64]) -> ARParameters:
@@ -110,7 +110,7 @@ class ARHMM(SwitchingModel[ARParameters, EStep]):
         p, chain = self._parameters, self._parameters.transitions
         series = ScoreSeries.prepare([y[: int(origins.max()) + 1]], self._scores, self.config.lags)
         table = log_likelihoods(series, p)[0]
-        states = hmm.filtered(table, chain.log_initial, chain.expected(series.x).table, series.starts)
+        states = hmm.filter_states(table, chain.log_initial, chain.expected(series.x).table, series.starts)
         log_states = np.log(np.maximum(states[origins], 1e-300))
         z = hmm.sample_index(np.broadcast_to(log_states, (n_paths, *log_states.shape)), rng)  # [P, O]
         back = np.maximum(origins[:, None] - np.arange(self.config.lags), 0)

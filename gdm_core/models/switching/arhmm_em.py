@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from gdm_core.maths import hmm
 from gdm_core.maths.emission import stretches
-from gdm_core.maths.gaps import gap_lengths, interpolated
+from gdm_core.maths.gaps import gap_lengths, interpolate_gaps
 from gdm_core.maths.gaussian import LOG_2PI
 from gdm_core.maths.pca import ComponentScores, PartialRows
 from gdm_core.maths.threads import one_thread
@@ -100,7 +100,7 @@ class ScoreSeries:
             self.regressed[kept],
             self.full[kept],
             rows[inside],
-            self.partial.chosen(inside),
+            self.partial.select(inside),
             0.0,
         )
 
@@ -156,7 +156,7 @@ def log_likelihoods(series: ScoreSeries, p: ARParameters) -> tuple[Float, Float,
         if not regressed:
             mean[chosen] = p.start_mean
             covariance = np.broadcast_to(p.start_covariance, (k, d, d))
-        part = series.partial.chosen(chosen)
+        part = series.partial.select(chosen)
         table[rows[chosen]], mean[chosen], after[chosen] = part.condition(mean[chosen], covariance, series.scores)
     return table, mean, after
 
@@ -242,7 +242,7 @@ class ArhmmEM(EM[ARParameters, EStep]):
         series, known = self.series, self.series.full.copy()
         known[series.partial_rows] = True
         # Values carried forward would make one large step of every gap.
-        path = interpolated(np.where(known[:, None], series.x, np.nan))
+        path = interpolate_gaps(np.where(known[:, None], series.x, np.nan))
         fresh = series.starts | np.diff(series.regressed, prepend=True) & ~series.regressed
         found = candidate_states(path, fresh, n_states, n_candidates, seed, known)
         return [np.eye(n_states)[labels] for labels in found]
@@ -276,7 +276,7 @@ def find_lasting_states(ys: list[npt.NDArray[Any]], n_states: int, n_latent: int
     n_latent  principal components that the dynamics use
     """
     with one_thread():
-        em = ArhmmEM.prepare(ys, ComponentScores.fitted(ys, n_latent), lags=1)
+        em = ArhmmEM.prepare(ys, ComponentScores.fit(ys, n_latent), lags=1)
         few = em.excerpt(_START_SAMPLES)
         guesses = few.first_states(n_states, 4, seed)[1:]
         best = max((few.run(few.from_states(one, "sticky"), _FIRST_RUN) for one in guesses), key=few.objective)

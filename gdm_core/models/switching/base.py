@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.forecast import N_FOLDS, Sampler
-from gdm_core.maths.gaps import runs
+from gdm_core.maths.gaps import split_runs
 from gdm_core.maths.hmm import ChainPosterior
 from gdm_core.models.base import Array
 from gdm_core.models.em import Bounded, EMModel, P
@@ -90,7 +90,7 @@ class SwitchingModel(EMModel[P, Posterior]):
     def _cross_fit(self, ys: list[Array], folds: list[npt.NDArray[np.int64]]) -> list[Sampler]:
         samplers: list[Sampler] = []
         for number in range(N_FOLDS):
-            others = [part for y, fold in zip(ys, folds, strict=True) for part in runs(y, fold != number)]
+            others = [part for y, fold in zip(ys, folds, strict=True) for part in split_runs(y, fold != number)]
             model = self.warm_start(n_iter=1)
             model.scaler_, model.factors_ = self.scaler_, self.factors_
             for _ in model._fit([part for part in others if len(part) > self.min_samples]):

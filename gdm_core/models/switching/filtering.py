@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.maths import hmm
+from gdm_core.maths.chunked_filter import chunk_starts, iterate_chunks
 from gdm_core.maths.emission import Observed
 from gdm_core.maths.pca import ComponentScores
-from gdm_core.maths.side_by_side import run_ups, steps_to
 from gdm_core.models.online import Arrays, Candidates, SampleReader
 from gdm_core.models.switching import laplace_em as slds
 from gdm_core.models.switching.arhmm_em import LONGEST_GAP, ARParameters, ScoreSeries, log_likelihoods
@@ -48,7 +48,7 @@ def filtered(origins: npt.NDArray[np.int64], y: npt.NDArray[Any], p: slds.SLDSPa
     """What samples 0..t of y [T, N] say at moment t, for each origin t."""
     information, linear = p.emission.information(Observed.prepare([y[: int(origins.max()) + 1]]))
     k, d = p.dynamics.coefficients.shape[:2]
-    first = run_ups(origins, RUN_UP)
+    first = chunk_starts(origins, RUN_UP)
     b = len(first)
     belief = SwitchingBelief(
         np.where(first[:, None] == 0, p.transitions.log_initial, -np.log(k)),
@@ -58,7 +58,7 @@ def filtered(origins: npt.NDArray[np.int64], y: npt.NDArray[Any], p: slds.SLDSPa
     result = SwitchingBelief(
         np.empty((len(origins), k)), np.empty((len(origins), k, d)), np.empty((len(origins), k, d, d))
     )
-    for step, (now, here, stretch) in enumerate(steps_to(origins, RUN_UP)):
+    for step, (now, here, stretch) in enumerate(iterate_chunks(origins, RUN_UP)):
         if step:
             belief = predicted(belief, p.dynamics, p.transitions)
         belief = updated(belief, information[now], linear[now])

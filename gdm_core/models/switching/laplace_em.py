@@ -156,7 +156,7 @@ def laplace(
                 break
         else:
             break
-    return at.centred(x)
+    return at.recentre(x)
 
 
 def infer_path(observed: Observed, p: SLDSParameters, now: SLDSPosterior) -> tuple[GaussianPath, Terms | None]:
@@ -168,7 +168,7 @@ def infer_path(observed: Observed, p: SLDSParameters, now: SLDSPosterior) -> tup
         return target, None
     least = now.elbo - ROUNDING * abs(now.elbo)  # where nothing is left to gain, rounding is not worth a search
     for share in (1.0, 0.5, 0.2, 0.05):
-        x = target if share == 1.0 else now.x.towards(target, share)
+        x = target if share == 1.0 else now.x.move_towards(target, share)
         terms = Terms.prepare(observed, p, x)
         if terms.under(now.chain, p, observed.starts) + now.chain_entropy + terms.path >= least:
             return x, terms
@@ -257,7 +257,7 @@ class LaplaceEM(EM[SLDSParameters, SLDSPosterior]):
 
     @classmethod
     def prepare(cls, ys: list[npt.NDArray[Any]], n_latent: int) -> LaplaceEM:
-        scores = ArhmmEM.prepare(ys, ComponentScores.fitted(ys, n_latent), lags=1)
+        scores = ArhmmEM.prepare(ys, ComponentScores.fit(ys, n_latent), lags=1)
         return cls(Observed.prepare(ys), scores.prior, scores)
 
     @property

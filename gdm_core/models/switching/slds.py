@@ -79,7 +79,7 @@ class SLDS(SwitchingModel[em.SLDSParameters, em.SLDSPosterior]):
         inputs = np.concatenate([mean[:1], mean[:-1]])
         means = p.dynamics.means(np.concatenate([inputs, np.ones((len(mean), 1))], axis=1))
         errors = mean - (now.chain.states[:, :, None] * means).sum(axis=1)
-        states = hmm.resized_states(now.chain.states, errors, config.n_states)
+        states = hmm.resize_states(now.chain.states, errors, config.n_states)
         blank = Transitions.blank(config.transitions, config.n_states, config.n_latent)
         chain = hmm.ChainPosterior.independent(states, observed.starts, len(blank.bias))
         dynamics = em.fit_dynamics(observed, replace(now, chain=chain), algorithm.prior)

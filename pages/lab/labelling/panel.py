@@ -122,7 +122,7 @@ def _list(labelling: Labelling) -> None:
 def _place(labelling: Labelling, index: int, mark: Mark) -> dict[str, Any]:
     """Return the time of a mark and its trial, as a row of the table."""
     data, unit = labelling.view.dataset, labelling.view.at(index).unit
-    begin, step = unit.of(data.recording(index).start_seconds), unit.of(data.step(data.recording(index)))
+    begin, step = unit.convert(data.recording(index).start_seconds), unit.convert(data.step(data.recording(index)))
     return {"from": begin + step * mark.start, "to": begin + step * mark.stop, "trial": mark.recording}
 
 
