@@ -93,7 +93,7 @@ def test_paper_accuracy_equals_scikit_learn():
 
 
 def test_paper_accuracy_uses_a_seeded_subset(monkeypatch):
-    monkeypatch.setattr(metrics, "MAX_NEIGHBOUR_SAMPLES", 50)
+    monkeypatch.setattr(state_scores, "MAX_NEIGHBOUR_SAMPLES", 50)
     rng = np.random.default_rng(0)
     a, b = rng.dirichlet(np.ones(3), 2000), rng.dirichlet(np.ones(3), 500)
     first, again, other = (
