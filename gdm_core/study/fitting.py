@@ -222,7 +222,7 @@ def find_low_scores(explained: Mapping[str, float]) -> dict[str, str]:
         return {}
     below = (middle - scores) / spread
     return {
-        name: f"explained far worse than the rest ({score:.2f} nats per sample, median {middle:.2f}); check its tracking"
+        name: f"a possible outlier: low log-likelihood ({score:.2f} nats per sample, median {middle:.2f}); check its tracking"
         for name, score, far in zip(explained, scores, below, strict=True)
         if far > OUTLIER_SDS
     }

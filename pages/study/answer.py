@@ -35,9 +35,9 @@ def draw(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> 
     for one in absent[:MOST_ABSENT]:
         shell.quiet(one)
     if len(absent) > MOST_ABSENT:
-        shell.quiet(f"And {len(absent) - MOST_ABSENT} more that take no part or are unlike the rest: see Recordings.")
+        shell.quiet(f"{len(absent) - MOST_ABSENT} more are excluded or flagged: see Recordings.")
     if asked is not None and answers is None:
-        coming("study-dots", "Animals as dots come with the answer.", DOTS)
+        coming("study-dots", "Computing the comparison.", DOTS)
     elif asked is not None and answers is not None and answers.table is not None:
         plot(pictures.dots(brought.study, asked, answers), key="study-dots", filename=f"{brought.name}-animals")
     made = pictures.strips(brought.study, sorted_by(brought, asked))
@@ -47,7 +47,7 @@ def draw(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> 
 def left_out(brought: Brought) -> list[str]:
     """Who takes no part, or is unlike the rest, and why: a sentence each."""
     study = brought.study
-    said = [f"{name} is set aside: {why}." for name, why in study.sheet.set_aside.items()]
+    said = [f"{name} is excluded: {why}." for name, why in study.sheet.set_aside.items()]
     said += [f"{name} is {why}." for name, why in study.flagged.items()]
     return [*dict.fromkeys([*said, *brought.notes, *(one for one in study.notes if one.startswith(ROWS_WITHOUT))])]
 
@@ -58,7 +58,7 @@ def sorted_by(brought: Brought, asked: Asked | None) -> str:
     first = asked.between[0] if asked is not None else NOTHING
     key = settings.key("sort", settings.key(brought.of, settings.scope(first)))
     options = [NOTHING, *columns]
-    found = one_of("Recordings sorted by", options, first, key=key, width=260)
+    found = one_of("Sort recordings by", options, first, key=key, width=260)
     return "" if found == NOTHING else found
 
 
@@ -68,8 +68,8 @@ def flow_sentence(flow: Flow, column: str) -> str:
     names = [f"{column} {name}" if bare else name for name in flow.sizes]
     between = f"{', '.join(names[:-1])} and {names[-1]}"
     if flow.p < LEVEL:
-        return f"As a whole, behaviour differs between {between}."
-    return f"As a whole, no difference between {between} can be told from chance."
+        return f"Overall, behaviour differs between {between}."
+    return f"Overall, no significant difference between {between}."
 
 
 def p_text(p: float) -> str:
@@ -79,7 +79,7 @@ def p_text(p: float) -> str:
 
 def card(asked: Asked, found: StudyAnswer) -> None:
     """The answer."""
-    st.html('<p class="gdm-panel-title">Does it differ?</p>')
+    st.html('<p class="gdm-panel-title">Result</p>')
     if found.flow is not None:
         shell.finding(flow_sentence(found.flow, asked.between[0]))
         flow = found.flow
@@ -89,13 +89,13 @@ def card(asked: Asked, found: StudyAnswer) -> None:
             f"<div><dt>n</dt><dd>{flow.n}</dd></div></dl>"
         )
         shell.quiet(
-            f"How far the groups lie apart in what follows what ({flow.unit}), against 10,000 studies with the same animals under "
-            "other labels."
+            f"Behavioural flow: distance between mean transition matrices ({flow.unit}), tested with 10,000 label "
+            "permutations."
         )
     elif found.no_flow and found.table is not None:
-        shell.quiet(f"No one number for the whole: {found.no_flow}")
+        shell.quiet(f"No overall test: {found.no_flow}")
     if found.table is None:
-        shell.error("This cannot be asked so", found.trouble)
+        shell.error("This comparison is not possible", found.trouble)
         return
     table = found.table
     st.html(f'<p class="gdm-panel-title gdm-study-part">{escape(SHORT.get(asked.measure, asked.measure))}</p>')
@@ -105,16 +105,16 @@ def card(asked: Asked, found: StudyAnswer) -> None:
         for place in named[:MOST_SENTENCES]:
             shell.finding(sentences[place])
         if len(named) > MOST_SENTENCES:
-            shell.quiet(f"And {len(named) - MOST_SENTENCES} more: see the table below.")
+            shell.quiet(f"{len(named) - MOST_SENTENCES} more: see Results by state.")
         if (tested := int(table[asked.correction].notna().sum())) > len(named):
-            shell.quiet(f"All other tested rows ({tested - len(named)} of {tested}) stay above .05, corrected.")
+            shell.quiet(f"The other {tested - len(named)} of {tested} tests are not significant after correction.")
     elif table["p"].notna().any():
         best = int(table["p"].argmin())
-        alone = "It does not differ by more than chance."
-        shell.finding("No single one differs, with all of them in mind." if len(table) > 1 else alone)
-        shell.quiet(f"Nearest to it: {table.attrs['sentences'][best]}")
+        alone = "No significant difference."
+        shell.finding("No state differs after correction." if len(table) > 1 else alone)
+        shell.quiet(f"Smallest p value: {table.attrs['sentences'][best]}")
     else:
-        shell.finding("No row could be tested.")
+        shell.finding("Nothing could be tested.")
     notes(found)
 
 
@@ -128,7 +128,7 @@ def notes(found: StudyAnswer) -> None:
     """What the design cannot say."""
     said = [*(found.flow.notes if found.flow else ()), *(found.table.attrs["notes"] if found.table is not None else ())]
     if said:
-        st.html('<p class="gdm-panel-title gdm-study-part">What this design cannot say</p>')
+        st.html('<p class="gdm-panel-title gdm-study-part">Limitations</p>')
         for one in dict.fromkeys(said):
             shell.quiet(one)
 
@@ -139,7 +139,7 @@ def table(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
     percent = asked.measure in SHARES
     shown: dict[str, Any] = {}
     if "term" in found:
-        shown["of"] = found["term"]
+        shown["term"] = found["term"]
     shown["state"] = [label_of(brought.study, row) for _, row in found.iterrows()]
 
     def number(value: float, share: bool = percent) -> str:
@@ -150,11 +150,11 @@ def table(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
     ]  # a share explained is no share of the time
     low_high = zip(found["effect_low"], found["effect_high"], bare, strict=True)
     shown["effect"] = [number(value, share) for value, share in zip(found["effect"], bare, strict=True)]
-    shown["95 % interval"] = [f"{number(low, share)} to {number(high, share)}" for low, high, share in low_high]
-    for name, words in (("p", "p"), (asked.correction, "p corrected")):
+    shown["95% CI"] = [f"{number(low, share)} to {number(high, share)}" for low, high, share in low_high]
+    for name, words in (("p", "p"), (asked.correction, "adjusted p")):
         shown[words] = [p_text(value).removeprefix("= ") for value in found[name]]
     if "p_trend" in found:
-        shown["p of the trend"] = [p_text(value).removeprefix("= ") for value in found["p_trend"]]
+        shown["p (trend)"] = [p_text(value).removeprefix("= ") for value in found["p_trend"]]
     for group in groups:
         shown[f"mean {group}"] = [number(value) for value in found[f"mean_{group}"]]
     if found["d"].notna().any():
@@ -164,6 +164,6 @@ def table(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
     show_table(pd.DataFrame(shown), 560, "study-table")
     test = str(found["test"].iloc[0]).removeprefix("permutation, ")
     shell.quiet(
-        f"{MEASURES.get(asked.measure, asked.measure).capitalize()}. Effect: {found['effect_is'].iloc[0]}. p by 10,000 "
-        f"permutations of {ANIMAL}s; beside it {test}. d: in standard deviations between {ANIMAL}s."
+        f"{MEASURES.get(asked.measure, asked.measure).capitalize()}. Effect: {found['effect_is'].iloc[0]}. p: 10,000 "
+        f"label permutations; classical p: {test}. d: Cohen's d between {ANIMAL}s."
     )

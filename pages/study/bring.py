@@ -48,12 +48,12 @@ SOURCES = {
     "folder": "A folder below the data folder",
     "saved": "A saved study",
 }
-STATES = {"known": "As simulated", "fitted": "Found by a fit"}
+STATES = {"known": "True states", "fitted": "Fitted"}
 
 # What the second group of simulated animals does differently, in words.
 CHANGES = {
-    "Groom half as long again": cohort.Change("groom", times=1.5),
-    "Rear more after walking": cohort.Change("walk", "rear", 2.0),
+    "Groom 50% longer": cohort.Change("groom", times=1.5),
+    "Rear more often after walking": cohort.Change("walk", "rear", 2.0),
     "Nothing": None,
 }
 SEEDS, ANIMALS = (0, 9999), (2, 40)
@@ -122,18 +122,18 @@ def choose(page: Frame) -> Brought | None:
 def _simulated(page: Frame) -> Brought | None:
     """Animals of which the truth is known, with their controls."""
     with page.controls:
-        about = "The one thing in which the second group differs; the answer should name it, and nothing else."
-        change = one_of("What the treated do", list(CHANGES), key="change", help=about)
-        n = number("Animals a group", *ANIMALS, 10, key="animals")
-        seed = number("Simulation (seed)", *SEEDS, 0, key="dice", help="Another number draws others.")
-        about = "As they were simulated, or as a model finds them in what a camera would see."
+        about = "The only true difference between the groups."
+        change = one_of("Treatment effect", list(CHANGES), key="change", help=about)
+        n = number("Animals per group", *ANIMALS, 10, key="animals")
+        seed = number("Simulation seed", *SEEDS, 0, key="dice")
+        about = "The simulated states, or states that a model infers from the simulated poses."
         found = one_of("States", STATES, row=True, key="found", help=about)
     made = CHANGES[change]
     said = "None" if made is None else f"cohort.{made!r}"
     key = f"simulated/{n}/{change}/{seed}"
     imports = ["import pandas as pd", "from gdm_core import Study", "from gdm_studio.datasets import cohort"]
     code = [f"animals = cohort.simulate({n}, change={said}, n_sessions={SESSIONS}, minutes={MINUTES:g}, seed={seed})"]
-    about = f"simulated animals, {2 * n} of them in {2 * n * SESSIONS} recordings"
+    about = f"{2 * n} simulated animals, {2 * n * SESSIONS} recordings"
     if found == "fitted":
         sheet = pd.DataFrame(_cohort(n, change, seed).sheet)
         code += ["recordings, sheet = animals.recordings(), pd.DataFrame(animals.sheet)"]
@@ -148,7 +148,7 @@ def _simulated(page: Frame) -> Brought | None:
                    trials=lambda: _recordings(n, change, seed))  # fmt: skip
 
 
-@st.cache_resource(max_entries=4, show_spinner="Watching the animals")
+@st.cache_resource(max_entries=4, show_spinner="Simulating animals")
 def _recordings(n_animals: int, change: str, seed: int) -> dict[str, Trial]:
     return _cohort(n_animals, change, seed).recordings()
 
@@ -159,15 +159,15 @@ def _saved(page: Frame) -> Brought | None:
         kept = settings.text(files.STAYS) or ""
         settings.keep(files.STAYS, kept or None)
         if kept:
-            shell.quiet(f"Kept on this server as {kept}. The address of this page opens it again.")
+            shell.quiet(f"Saved on this server as {kept}. The link to this page opens it.")
             st.button("Open another", key="study-open-another", on_click=_let_go, width="stretch")
         else:
-            about = "The one file that the tab Take along gives; it opens with names, marks, question and states."
-            files.upload("A study that was saved", files.SAVED, about)
+            about = "The study file from the Export tab."
+            files.upload("Study file", files.SAVED, about)
     file = None if kept else next(iter(files.sent(files.SAVED)), None)
     if file is None and not kept:
         with page.picture:
-            shell.empty("No study yet", "Choose the file at the left. It stays in this session.")
+            shell.empty("No study yet", "Choose a study file on the left.")
         return None
     name, key = (kept, kept) if file is None else (file.name, file.file_id)
 
@@ -181,7 +181,7 @@ def _saved(page: Frame) -> Brought | None:
         return None
     stem = exports.slug(name.rpartition("/")[2].rpartition(".")[0] or name)
     return Brought(
-        f"saved/{key}", settings.scope(key), stem, f"{name}, as it was saved", study, True,
+        f"saved/{key}", settings.scope(key), stem, f"{name}", study, True,
         ["from gdm_core import Study"], [f"study = Study.open({name!r})"],
     )  # fmt: skip
 
@@ -205,26 +205,26 @@ def _of_files(page: Frame, source: str) -> Brought | None:
                 trouble = str(error)
         else:
             given = files.uploaded()
-        about = "A row a recording: file, animal, and any columns (group, dose, day, batch, exclude)."
+        about = "One row per recording: file, animal, and conditions such as group, dose or batch."
         files.upload("Sheet (CSV, XLSX)", files.SHEET, about)
     with page.picture:
         if trouble:
-            shell.error("There is no such folder", trouble)
+            shell.error("Folder not found", trouble)
             return None
         if not given:
             shell.empty(
-                "Bring recordings and a sheet",
-                "Recordings: poses of DeepLabCut or SLEAP, tables, or states of another tool; any number at once, or a zip. "
-                "The sheet: a row for each, with its file, its animal and whatever was done. They are matched by name.",
+                "Upload recordings and a sheet",
+                "Recordings: DeepLabCut or SLEAP poses, tables, or states from another tool. "
+                "The sheet has one row per recording with its file name, animal and conditions.",
             )
-            shell.quiet("What you send stays in the memory of this session; what a folder holds is read there.")
+            shell.quiet("Uploads stay in this session's memory.")
             return None
         found = files.read(given, options)
         if found is None:
             return None
         if not found.names:
             files.listed(page, found, {})
-            shell.error("None of these files can be read", next(iter(found.troubles.values()), "They hold nothing."))
+            shell.error("None of these files can be read", next(iter(found.troubles.values()), "They are empty."))
             return None
         of = settings.scope(sorted(key for key, _ in given))
         sheet, named, trouble = files.sheet_of(found, path, of)
@@ -236,13 +236,13 @@ def _of_files(page: Frame, source: str) -> Brought | None:
                 trouble = str(error)
         if trouble:
             files.listed(page, found, {})
-            shell.error(f"The sheet{f' {named}' if named else ''} cannot be used as it is", trouble)
+            shell.error(f"The sheet{f' {named}' if named else ''} cannot be used", trouble)
             return None
         leave = files.listed(page, found, wrong)
         if sheet is None:
             return None
         if wrong and not leave:
-            shell.quiet("The study opens once everything fits, or what does not is left out.")
+            shell.quiet("Correct the problems above, or leave these recordings out.")
             return None
     kept = found.without(wrong)
     digest = settings.scope(sheet.to_json(), sorted(wrong))
@@ -329,16 +329,16 @@ def _fitted(
             seconds = 0.5 + min(samples, fitting.MOST_SAMPLES) * 1.5e-4
             shell.empty(
                 f"{len(recordings)} recordings, {samples:,} {'samples' if window is None else 'windows'}",
-                f"One model is fitted to all animals, none outweighing another, blind to the sheet: {live.estimate_wait(seconds)}. "
-                "It goes on while you look at other pages.",
+                f"One model is fitted to all animals with equal weight, blind to the sheet: {live.estimate_wait(seconds)}. "
+                "The fit continues if you leave this page.",
             )
-            label = "Fit one model to all" if on is None else f"Fit one model to {len(on)} of them"
+            label = "Fit one model to all recordings" if on is None else f"Fit one model to {len(on)} recordings"
             shell.begin_button(label, partial(_set, _GO, its_own), type="primary", key="study-fit")
             if window is None:
                 _suggest(key, recordings, known, choice)
             return None
         do = _fit(recordings, known, choice, on, keep=not private)
-        study = work.outcome("study-fit", ("fit", its_own), do, "It could not be fitted", what="the fit")
+        study = work.outcome("study-fit", ("fit", its_own), do, "The fit failed", what="the fit")
     if study is None:
         return None
     module, family = FAMILIES[choice.family]
@@ -359,7 +359,7 @@ def _some(known: Sheet, of: str) -> list[str] | None:
     """The recordings that the model is fitted to; None for all."""
     columns = [str(c) for c in known.frame if 1 < known.frame[c].nunique() <= MOST_VALUES or c == known.animal]
     every = "all recordings"
-    said = "Or to some of them, which the others are then read with: what is unlike them is flagged."
+    said = "Fit to a subset and apply the model to the rest; recordings that differ are flagged."
     column = one_of("Fitted to", [every, *columns], key="fitted-to", of=of, help=said)
     if column not in columns:
         return None
@@ -381,7 +381,7 @@ def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Ch
         try:
             while not (now := job.poll()).finished:
                 say(
-                    "Fitting half of the animals and scoring on the others",
+                    "Fitting half of the animals, scoring the others",
                     now.done / max(1, now.total),
                 )
                 time.sleep(LOOK_EVERY_S)
@@ -402,9 +402,7 @@ def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Ch
         return
     apply_button(choice, found.model, found.settings, "study-suggest-use")
     if len(set(known.animals.values())) < MANY_TRIALS:
-        shell.quiet(
-            f"With fewer than {MANY_TRIALS} animals, the halves are alternating blocks of time instead of animals."
-        )
+        shell.quiet(f"With fewer than {MANY_TRIALS} animals, time blocks are held out instead of animals.")
     verdicts(found)
 
 
@@ -422,7 +420,7 @@ def _fit(
         spec = FitSpec(choice.family, choice.config, trials, preview=(), deadline_s=FIT_S, use_cache=keep)
         job = engine.submit(spec, session=session)
         model = wait_for(job, "Fitting one model to all", say).model_bytes
-        found = read_all(engine, fitting.decode_recording, model, kept, session, "Reading recordings with it", say)
+        found = read_all(engine, fitting.decode_recording, model, kept, session, "Applying the model", say)
         odd = fitting.find_low_scores({name: explained for name, (_, explained) in found.items()})
         return Study.from_decoded(model_from_bytes(model), {name: read for name, (read, _) in found.items()}, odd, part)
 

@@ -35,8 +35,8 @@ _SENT = f"{KEPT}sent-"  # what was sent: it outlives the control, which another 
 _READ = f"{KEPT}read"  # what has been read of each file, so that a stopped import goes on
 SHEETS = ("sheet", "conditions", "metadata", "meta", "design", "samples", "animals")
 MOST_ADVISED = 50  # recordings for which a row of nearly their name is looked for
-HOLD = {"recordings": "Poses or tables", "states": "States of another tool"}
-FEATURES: dict[FeatureSet, str] = {"egocentric": "Shape and motion", "keypoints": "Places of body parts"}
+HOLD = {"recordings": "Poses or tables", "states": "States from another tool"}
+FEATURES: dict[FeatureSet, str] = {"egocentric": "Egocentric features", "keypoints": "Raw keypoints"}
 
 
 @dataclass
@@ -106,21 +106,21 @@ def unsaved() -> bool:
 
 def how() -> FileReading:
     """The controls that say how files are read."""
-    hold = one_of("Files hold", HOLD, key="hold")
-    said, usual = ("Samples a second (0: as files say)", 0.0) if hold == "recordings" else ("Samples a second", 25.0)
-    about = "0 takes what the files say. States of another tool do not say it."
+    hold = one_of("File content", HOLD, key="hold")
+    said, usual = ("Sampling rate (Hz; 0 = from file)", 0.0) if hold == "recordings" else ("Sampling rate (Hz)", 25.0)
+    about = "0 reads the rate from each file. States from another tool need a rate."
     rate = number(said, 0.0, 10_000.0, usual, format="%g", key="rate", of=settings.scope(hold), help=about)
     features: FeatureSet = "egocentric"
     if hold == "recordings":
         features = one_of(
-            "Poses as", FEATURES, key="features", help="Shape and motion are the same wherever the animal is."
+            "Pose features", FEATURES, key="features", help="Egocentric features do not depend on where the animal is."
         )
     return FileReading(hold, rate or None, features)
 
 
 def uploaded() -> list[tuple[str, PathOrFile]]:
     """(what names its content, file) of those that were sent."""
-    about = "Any number of files at once, or a zip of them. 200 MB each; more by a folder below the data folder."
+    about = "Any number of files, or a zip; up to 200 MB each. For more, use a folder below the data folder."
     return [(one.file_id, one) for one in upload("Recordings", UPLOAD, about, several=True)]
 
 
@@ -128,9 +128,7 @@ def below(path: str) -> list[tuple[str, PathOrFile]]:
     """The same of a folder or zip below the data folder, and never of its sheet."""
     found = path_within(data_dir(), path)
     if not found.exists():
-        raise DataError(
-            f"There is nothing called {path!r} below the data folder, {data_dir()}. Look at how it is written."
-        )
+        raise DataError(f"{path!r} is not in the data folder, {data_dir()}. Check the spelling.")
     files = cohort_files.list_files(found) if found.is_dir() else [found]
     return [(f"{one}/{one.stat().st_mtime_ns}", one) for one in files if not _is_sheet(one.name)]  # type: ignore[union-attr]
 
@@ -166,7 +164,7 @@ def read(files: list[tuple[str, PathOrFile]], options: FileReading) -> Read | No
         return made
 
     key, failed = ("read", tuple(key for key, _ in files), options), "The files could not be read"
-    return work.outcome("study-read", key, do, failed, what="the import", kept="What was read before that is kept.")
+    return work.outcome("study-read", key, do, failed, what="the import", kept="Files read so far are kept.")
 
 
 def _read(one: PathOrFile, options: FileReading) -> tuple[Any, list[str]]:
@@ -175,7 +173,7 @@ def _read(one: PathOrFile, options: FileReading) -> tuple[Any, list[str]]:
         notes: list[str] = []
         return cohort_files.read_file(one, options.rate_hz, options.features, notes), notes
     if options.rate_hz is None:
-        raise DataError("States of another tool do not say how many there are a second. Set it at the left.")
+        raise DataError("States from another tool have no sampling rate. Set it on the left.")
     return cohort_files.read_states([one], options.rate_hz), []
 
 
@@ -188,7 +186,7 @@ def _join(made: Read, given: PathOrFile, found: Any) -> None:
     content, words = (found, {}) if isinstance(found, dict) else found
     for name, value in content.items():
         if name in made.names:
-            made.troubles[f"{name} in {file}"] = "There is a recording of that name already; the first one is used."
+            made.troubles[f"{name} in {file}"] = "Another recording has the same name; the first one is used."
             continue
         if words:  # numbers of words are those of one file alone
             codes = {word: code for code, word in made.words.items()}
@@ -225,16 +223,15 @@ def sheet_of(read_: Read, path: str, of: str) -> tuple[pd.DataFrame | None, str,
 def _typed(names: list[str], of: str) -> pd.DataFrame | None:
     """The sheet that is written on the page; None until a column beside the animal's has something in it."""
     of = settings.scope(of, names)
-    st.html('<p class="gdm-panel-title">The sheet</p>')
+    st.html('<p class="gdm-panel-title">Sheet</p>')
     shell.quiet(
-        "Send one as CSV or XLSX at the left, or fill this in: whose each recording is, and what was done to whom. Cells that were "
-        "copied in a spreadsheet can be pasted."
+        "Upload a CSV or XLSX sheet on the left, or fill in this table. You can paste cells from a spreadsheet."
     )
-    about = "Names with commas between them: animal, group, dose."
+    about = "Comma-separated names, such as animal, group, dose."
     asked = text("Columns", f"{ANIMAL}, group", key="columns", of=of, help=about)
     columns = [one for one in dict.fromkeys(map(str.strip, asked.split(","))) if one and one.casefold() != RECORDING]
     if not columns:
-        shell.quiet("Name a column at least: group, dose, session.")
+        shell.quiet("Name at least one column, such as group or dose.")
         return None
     # What was written outlives the editor, which another page or other columns take away.
     written: dict[str, pd.Series] = st.session_state.setdefault(f"{_SENT}written-{of}", {})
@@ -256,7 +253,7 @@ def _typed(names: list[str], of: str) -> pd.DataFrame | None:
     sheet = pd.DataFrame({RECORDING: names} | {c: _numbers(its) for c, its in filled.items() if its.notna().any()})
     lacking = [f"{c} of {n}" for c in sheet if (n := int(sheet[c].isna().sum()))]
     if lacking and sheet.shape[1] > 1:
-        shell.quiet(f"Not filled in yet: {', '.join(lacking)} recordings.")
+        shell.quiet(f"Empty cells: {', '.join(lacking)} recordings.")
     return sheet if set(sheet) - {RECORDING, ANIMAL} else None
 
 
@@ -289,12 +286,12 @@ def misfits(found: Read, sheet: pd.DataFrame) -> dict[str, str]:
         for name, one in found.trials.items():
             if abs(one.rate_hz / usual - 1) > RATES_ALIKE:
                 said[name] = (
-                    f"{one.rate_hz:g} samples a second, where most have {usual:g}: resample it, or leave it out."
+                    f"Sampled at {one.rate_hz:g} Hz, most others at {usual:g} Hz. Resample it, or leave it out."
                 )
             elif tuple(one.channels) != parts:
                 other = sorted(set(one.channels) ^ set(parts))
                 said[name] = (
-                    f"Other channels than most ({', '.join(other[:6])}): bring it with the same parts, or leave it out."
+                    f"Different channels ({', '.join(other[:6])}). Upload it with the same body parts, or leave it out."
                 )
     return said
 
@@ -316,11 +313,11 @@ def listed(page: Frame, found: Read, wrong: Mapping[str, str]) -> bool:
     with page.picture:
         place = st.container()
         leave = bool(wrong) and st.toggle(
-            f"Leave out {len(wrong)} of {len(found.names)} recordings and go on", key="leave-out",
-            help="Or correct the sheet or the files and send them again.",
+            f"Leave out {len(wrong)} of {len(found.names)} recordings and continue", key="leave-out",
+            help="Or correct the sheet or files and upload them again.",
         )  # fmt: skip
         if not leave:
             rows = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(why)}</dd></div>" for name, why in lines)
-            title = '<p class="gdm-panel-title">What does not fit</p>'
-            place.html(f'{title}<dl class="gdm-misfits" tabindex="0" aria-label="What does not fit">{rows}</dl>')
+            title = '<p class="gdm-panel-title">Problems</p>'
+            place.html(f'{title}<dl class="gdm-misfits" tabindex="0" aria-label="Problems">{rows}</dl>')
         return leave or not wrong

@@ -57,8 +57,8 @@ def with_labels(page: shell.Frame, brought: Brought) -> Brought | None:
     if brought.trials is None or not marks:
         return brought
     with page.controls:
-        about = "Labels are those that you gave in the tab Clips and labels, predicted for all recordings."
-        compared = one_of("Compared are", COMPARED, row=True, key="compared", help=about)
+        about = "Your labels from the Clips tab, predicted for all recordings."
+        compared = one_of("Compare", COMPARED, row=True, key="compared", help=about)
     if compared != "labels":
         return brought
     with page.picture:
@@ -102,7 +102,7 @@ def show_clips(brought: Brought, asked: Asked | None, place: int) -> None:
     if clips.empty:
         shell.empty("No clips", f"No recording has a bout of {study.state_name(state)}.")
         return
-    open_ = st.toggle("Show whose they are", key=settings.key("whose", brought.of))
+    open_ = st.toggle("Show animals and groups", key=settings.key("whose", brought.of))
     names = [f"clip {i + 1}" for i in range(len(clips))]
     if open_:
         frame = study.conditions.set_index(RECORDING)
@@ -110,7 +110,7 @@ def show_clips(brought: Brought, asked: Asked | None, place: int) -> None:
         names = [", ".join(word(frame.loc[one, c]) for c in shown) or one for one in clips[RECORDING]]
         names = [f"{i + 1}: {name}" for i, name in enumerate(names)]
     if brought.trials is None:
-        shell.quiet("This study holds states and no recordings, so clips are told by their times alone.")
+        shell.quiet("The study contains no recordings, so clips are listed by time only.")
     else:
         _pictures(brought, clips, names, place)
     _label_clips(brought, clips, names, open_, state)
@@ -122,7 +122,7 @@ def _pictures(brought: Brought, clips: pd.DataFrame, names: list[str], place: in
     def do(say: Say) -> list[dict[str, Any]]:
         found = []
         for i, (name, first, after) in enumerate(clips[[RECORDING, "first", "after"]].itertuples(index=False)):
-            say(f"Looking for clip {i + 1} of {len(clips)}", i / len(clips))
+            say(f"Loading clip {i + 1} of {len(clips)}", i / len(clips))
             poses = brought.poses(name)
             if poses is None:
                 return []
@@ -143,7 +143,7 @@ def _pictures(brought: Brought, clips: pd.DataFrame, names: list[str], place: in
     shown = [one | {"said": said} for one, said in zip(found, names, strict=True)]
     with shell.panel("study-clips"):
         clip_grid(shown, colour, name, what, "study-clips-grid")
-        shell.quiet(f"{len(clips)} bouts of {what}, each with half a second around it.")
+        shell.quiet(f"{len(clips)} bouts of {what}, with 0.5 s before and after.")
 
 
 def _label_clips(brought: Brought, clips: pd.DataFrame, names: list[str], open_: bool, state: int) -> None:
@@ -172,7 +172,7 @@ def _label_clips(brought: Brought, clips: pd.DataFrame, names: list[str], open_:
         },
     )  # fmt: skip
     if not able:
-        shell.quiet("Clips can be labelled where the study holds the recordings.")
+        shell.quiet("Labelling needs the recordings.")
         return
 
     def keep() -> None:
@@ -180,12 +180,12 @@ def _label_clips(brought: Brought, clips: pd.DataFrame, names: list[str], open_:
         st.session_state[_place(brought)] = merge_marks(marks, typed)
 
     left, right = st.columns([0.3, 0.7], gap="medium", vertical_alignment="center")
-    left.button("Keep these labels", key="study-keep-labels", width="stretch", on_click=keep)
+    left.button("Save labels", key="study-keep-labels", width="stretch", on_click=keep)
     animals = {study.sheet.animals[mark[0]] for mark in marks if mark[0] in study.sheet.animals}
     count = pd.Series([mark[3] for mark in marks], dtype=str).value_counts()
-    then = "Label clips of at least two behaviours; other states have other clips."
+    then = "Label clips of at least two behaviours to continue."
     if len(count) > 1:
-        then = "Choose Labels under Compared are to predict them for all recordings."
+        then = "Choose Labels under Compare to predict them for all recordings."
     with right:
         of = f"{len(animals)} {'animal' if len(animals) == 1 else 'animals'}"
         shell.quiet(

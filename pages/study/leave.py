@@ -30,17 +30,17 @@ def panel(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) ->
     study = brought.study
     found = [one for one in (answers.flow, answers.table) if one is not None] if answers is not None else []
     tables: dict[str, tuple[str, Callable[[], bytes]]] = {
-        "measures": ("Measures: a row a recording and state", lambda: csv(study.measures())),
-        "bouts": ("Bouts: a row each", lambda: csv(study.bouts())),
-        "changes": ("Changes: a row a recording and pair of states", lambda: csv(study.transitions())),
+        "measures": ("Per-recording measures (long format)", lambda: csv(study.measures())),
+        "bouts": ("Bouts", lambda: csv(study.bouts())),
+        "changes": ("Transitions", lambda: csv(study.transitions())),
     }
     if answers is not None and answers.table is not None:
         tests, each = answers.table, answers.per_unit
-        tables["tests"] = ("Tests: a row each", lambda: csv(tests))
+        tables["tests"] = ("Tests", lambda: csv(tests))
         if each is not None:
-            tables["animals"] = ("What was compared: a row an animal and state", lambda: csv(each))
+            tables["animals"] = ("Per-animal values (long format)", lambda: csv(each))
     if trouble := st.session_state.pop(_TROUBLE, None):
-        shell.error("The study could not be kept", trouble)
+        shell.error("The study could not be saved", trouble)
     left, middle, right = st.columns(3, gap="medium")
     with left:
         st.html('<p class="gdm-panel-title">Tables (CSV)</p>')
@@ -55,22 +55,16 @@ def panel(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) ->
                 plot(made, key=key, filename=name)
             exports.save_picture(key, name, made)
     with right:
-        st.html('<p class="gdm-panel-title">All of it</p>')
-        download(
-            "The study as one file", lambda: whole(brought, asked).to_bytes(), f"{brought.name}.study", key="study-file"
-        )
-        shell.quiet("States, sheet, names, marks, question and model. It opens here, by Study.open, and by gdm study.")
-        st.button("Keep it on this server", key="study-keep", on_click=_keep, args=(brought, asked), width="stretch")
-        shell.quiet(
-            "It then outlives a reload and a restart; whoever has the address that the page goes to can open it."
-        )
-        download(
-            "Script that repeats it", lambda: script(brought, asked).encode(), f"{brought.name}.py", key="study-script"
-        )
+        st.html('<p class="gdm-panel-title">Full report and code</p>')
+        download("Study file", lambda: whole(brought, asked).to_bytes(), f"{brought.name}.study", key="study-file")
+        shell.quiet("Everything in one file. Open it here, with Study.open or with gdm study.")
+        st.button("Save on this server", key="study-keep", on_click=_keep, args=(brought, asked), width="stretch")
+        shell.quiet("Anyone with the resulting link can open it.")
+        download("Python script", lambda: script(brought, asked).encode(), f"{brought.name}.py", key="study-script")
         download(
             "Report (HTML)", lambda: report(brought, asked, answers), f"{brought.name}-report.html", key="study-report"
         )
-    st.html('<p class="gdm-panel-title gdm-study-part">Methods, for a paper</p>')
+    st.html('<p class="gdm-panel-title gdm-study-part">Methods paragraph</p>')
     st.code(study.methods(*found), language=None, wrap_lines=True)
 
 
@@ -95,18 +89,18 @@ def _figures(brought: Brought, asked: Asked | None, answers: StudyAnswer | None)
     """Those that stand on the page, by their keys."""
     found: dict[str, tuple[str, Figure]] = {}
     if asked is not None and answers is not None and answers.table is not None:
-        found["study-dots"] = ("Animals as dots", pictures.dots(brought.study, asked, answers))
+        found["study-dots"] = ("Groups", pictures.dots(brought.study, asked, answers))
     if answers is not None and answers.flow is not None:
-        found["study-changes"] = ("Changes that differ", pictures.changes(brought.study, answers.flow))
-        found["study-graph"] = ("The same as a graph", pictures.graph(brought.study, answers.flow))
+        found["study-changes"] = ("Transition differences", pictures.changes(brought.study, answers.flow))
+        found["study-graph"] = ("Transition graph", pictures.graph(brought.study, answers.flow))
     by = "" if asked is None else asked.between[0]
-    found["study-strips"] = ("All recordings", pictures.strips(brought.study, by))
+    found["study-strips"] = ("Recordings", pictures.strips(brought.study, by))
     return found
 
 
 def script(brought: Brought, asked: Asked | None) -> str:
     """A script that makes the study again and asks the same."""
-    lines = [f'"""The study of {exports.slug(brought.name)}, again. Needs GDM Studio: {exports.install()}"""', ""]
+    lines = [f'"""The study of {exports.slug(brought.name)}, reproduced. Needs GDM Studio: {exports.install()}"""', ""]
     needed = ["from pathlib import Path", "", *brought.imports, "from gdm_core.analysis.tables import csv"]
     lines += [*dict.fromkeys(needed), "", *brought.code]
     if brought.study.names and not brought.private:
@@ -133,7 +127,7 @@ def report(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -
     """One page that needs nothing else: the question, the answer, figures, methods and the script."""
     study = brought.study
     if asked is None or answers is None or answers.table is None:
-        raise DataError("There is no answer to report yet: ask a question that has one.")
+        raise DataError("There is no result to report yet. Choose a comparison first.")
     found: pd.DataFrame = answers.table
     facts = [
         ("Study", brought.about),
@@ -146,11 +140,9 @@ def report(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -
         numbers = (
             f"Distance {flow.distance:.4g} {flow.unit}, z = {flow.z:.2f}, p {answer.p_text(flow.p)}, n = {flow.n}."
         )
-        facts.append(("As a whole", f"{answer.flow_sentence(flow, asked.between[0])} {numbers}"))
-    facts += [(f"Row {i + 1}", sentence) for i, sentence in enumerate(found.attrs["sentences"])]
-    facts += [
-        ("To keep in mind", note) for note in dict.fromkeys([*found.attrs["notes"], *brought.notes, *study.notes])
-    ]
+        facts.append(("Overall", f"{answer.flow_sentence(flow, asked.between[0])} {numbers}"))
+    facts += [(f"Test {i + 1}", sentence) for i, sentence in enumerate(found.attrs["sentences"])]
+    facts += [("Limitations", note) for note in dict.fromkeys([*found.attrs["notes"], *brought.notes, *study.notes])]
     facts.append(("Methods", study.methods(*[one for one in (answers.flow, found) if one is not None])))
     figures = {words: figure for words, figure in _figures(brought, asked, answers).values()}
     link = "" if brought.private else exports.link()

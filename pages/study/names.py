@@ -46,31 +46,26 @@ def _names_of(brought: Brought) -> str:
 def name_states(brought: Brought, asked: Asked | None) -> None:
     """A row a state, to be named; a switch shows the groups."""
     study = brought.study
-    shell.quiet(
-        "A name is better given before one knows who has more of it: the table speaks of all animals together. Names travel with "
-        "the study, its tables and figures."
-    )
+    shell.quiet("Name states before looking at group differences. Names appear in all tables and figures.")
     table = _like(study)
-    if asked is not None and st.toggle(
-        "Show which group has how much of it", key=settings.key("unblinded", brought.of)
-    ):
+    if asked is not None and st.toggle("Show usage by group", key=settings.key("unblinded", brought.of)):
         table = table.join(_by_group(study, asked))
     first = table.map(lambda cell: harmless(cell) if isinstance(cell, str) else cell).rename(columns=harmless)
     place = _names_of(brought)
     st.data_editor(
         first, key=f"{place}-editor", hide_index=True, width="stretch",
         disabled=[str(c) for c in first if c != "name"], height="content" if len(first) < 16 else 560,
-        column_config={"name": st.column_config.TextColumn("name", help="Click to write", max_chars=MOST_LETTERS)},
+        column_config={"name": st.column_config.TextColumn("name", help="Click to type", max_chars=MOST_LETTERS)},
     )  # fmt: skip
 
     def use() -> None:
         names = zip(study.states, typed_cells(f"{place}-editor", "name", first["name"]), strict=True)
         kept = {state: name for state, name in names if name}
         if len(set(kept.values())) < len(kept):
-            raise DataError("Give each a name of its own, or leave it out.")
+            raise DataError("Give each state a different name, or leave it empty.")
         st.session_state[place] = kept
 
-    shell.begin_button("Use these names", use, "Two states have one name", type="primary", key="study-use-names")
+    shell.begin_button("Apply names", use, "Two states have the same name", type="primary", key="study-use-names")
 
 
 def _like(study: Study) -> pd.DataFrame:
@@ -88,11 +83,11 @@ def _like(study: Study) -> pd.DataFrame:
         {
             "state": [str(state) for state in study.states],
             "name": [study.names.get(state, "") for state in study.states],
-            "share of the time": [f"{share:.1%}" for share in usage],
-            "bouts a minute": [f"{value:.1f}" for value in rate],
+            "usage": [f"{share:.1%}" for share in usage],
+            "bouts per minute": [f"{value:.1f}" for value in rate],
             "mean bout (s)": [f"{value:.2f}" for value in length],
-            "mostly after": [called[i] if yes else "–" for i, yes in zip(before, seen, strict=True)],
-            "mostly before": [called[i] if yes else "–" for i, yes in zip(after, seen, strict=True)],
+            "usually follows": [called[i] if yes else "–" for i, yes in zip(before, seen, strict=True)],
+            "usually precedes": [called[i] if yes else "–" for i, yes in zip(after, seen, strict=True)],
         }
     )
 

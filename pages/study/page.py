@@ -15,14 +15,14 @@ if files.unsaved() or (brought is not None and (labels.have_changed(brought) or 
     navigation.warn_before_unload()
 brought = brought and labels.with_labels(page, brought)
 if brought is None:
-    page.header("many recordings, their conditions, and what differs")
+    page.header("compare recordings between conditions")
     with page.card:
-        st.html('<p class="gdm-panel-title">What comes then</p>')
+        st.html('<p class="gdm-panel-title">What you get</p>')
         shell.quiet(
-            "All recordings side by side, animals as dots, and an answer: does it differ between groups, doses or sessions, by how "
-            "much, and what the design cannot say. Animals are the unit, never frames."
+            "All recordings side by side, and tests of differences between groups, doses or sessions, with the animal as the "
+            "unit."
         )
-    shell.footer(["What you bring stays in this session."])
+    shell.footer(["Uploads stay in this session."])
     shell.end_page()
 brought = names.named(brought)
 with page.controls:
@@ -42,4 +42,4 @@ with page.picture:
     answer.draw(brought, asked, answers)
 with page.below:
     tabs.show(brought, asked, answers)
-shell.footer(["Animals are the unit everywhere: frames of one animal are no samples of their own."])
+shell.footer(["The animal is the statistical unit."])

@@ -99,8 +99,8 @@ def strips(study: Study, sorted_by: str) -> Figure:
     height = int(np.clip(15 * len(rows), 90, 560))
     made = state_strips(
         rows, start=bin_s / 120, step=bin_s / 60, unit="minutes", names=names, height=height + 44,
-        caption="One recording a row, time to the right, in the colours of its states"
-        + (f"; rows by {sorted_by}." if sorted_by else "."),
+        caption="One row per recording, coloured by state"
+        + (f"; sorted by {sorted_by}." if sorted_by else "."),
     )  # fmt: skip
     made["data"][0]["ygap"] = 2 if len(rows) <= 60 else 0
     named = [plain(study.sheet.names[place]) for place in order]
@@ -225,9 +225,9 @@ def dots(study: Study, asked: Asked, answers: StudyAnswer) -> Figure:
         range=[-0.6, len(shown) - 0.4], tickfont={"size": 12, "color": "$ink"}, ticklabelstandoff=6,
     )  # fmt: skip
     up = axis(words, tickformat=".0%" if measure in SHARES else "")
-    caption = f"A dot is one {unit}. Beside each group its mean and 95 % interval."
-    caption += " Lines join the same one." if asked.within else ""
-    caption += f" The {len(shown)} of {n} whose p is smallest." if n > len(shown) else ""
+    caption = f"One dot per {unit}; mean and 95% CI per group."
+    caption += " Lines join repeated measures." if asked.within else ""
+    caption += f" The {len(shown)} of {n} with the smallest p." if n > len(shown) else ""
     alt = f"{words} of {len(shown)} states in {len(groups)} groups: {', '.join(groups)}."
     return figure(traces, caption, alt, 330, xaxis=across, yaxis=up, shapes=bars, **key_above(", ".join(factors)))
 
@@ -278,12 +278,11 @@ def changes(study: Study, flow: Flow) -> Figure:
     }  # fmt: skip
     quiet: Dict = {"showgrid": False, "tickfont": {"size": 12, "color": "$ink"}}
     caption = (
-        f"{flow.unit.capitalize()} that {last} makes more often than {first} (blue), or less often (red). Their sizes add "
-        f"up to the distance of the flow test{'' if len(flow.means) == 2 else ' between these two'}"
-        + ("." if len(own) == len(study.states) else f", with {len(study.states) - len(own)} rarer states that are not drawn.")
+        f"Difference in {flow.unit}: more in {last} (blue) or less (red) than in {first}"
+        + ("." if len(own) == len(study.states) else f"; {len(study.states) - len(own)} rarer states not shown.")
     )  # fmt: skip
     axes: Dict = {"xaxis": axis("to", side="top", **quiet), "yaxis": axis("from", autorange="reversed", **quiet)}
-    return figure([cells], caption, f"Differences of mean changes between {first} and {last}.", 400, **axes)
+    return figure([cells], caption, f"Differences in mean transitions between {first} and {last}.", 400, **axes)
 
 
 def graph(study: Study, flow: Flow) -> Figure:
@@ -302,10 +301,10 @@ def graph(study: Study, flow: Flow) -> Figure:
     drawn["annotations"] += [note(plain(text), 0, y, xref="paper", yref="paper", xanchor="left", yanchor="top",
                                   font={"size": 12, "color": ink}) for text, ink, y in signs]  # fmt: skip
     caption = (
-        f"Arrows: what {last} does more often than {first} (blue) or less often (red) in {flow.unit}, the thicker the more; "
-        f"of many the {MOST_ARROWS} largest. Circles are as large as their state is used."
+        f"Arrows: transitions more (blue) or less (red) frequent in {last} than in {first} ({flow.unit}), "
+        f"at most {MOST_ARROWS}; circle size: usage."
     )
-    alt = f"Graph of the changes that differ most between {first} and {last}."
+    alt = f"Graph of the transitions that differ most between {first} and {last}."
     return figure([], caption, alt, 400, phone_height=320, **drawn)
 
 
@@ -328,9 +327,9 @@ def over_time(table: pd.DataFrame, groups: Sequence[str], words: str) -> Figure:
                    marker={"symbol": SYMBOLS[g % len(SYMBOLS)], "size": 7, "color": ink}),
         ]  # fmt: skip
     axes: Dict = {
-        "xaxis": axis("minutes since the recording began"), "yaxis": axis(words, tickformat=".0%", rangemode="tozero"),
+        "xaxis": axis("time (min)"), "yaxis": axis(words, tickformat=".0%", rangemode="tozero"),
     }  # fmt: skip
-    caption = "The mean of each group with its 95 % interval, an animal counting once."
+    caption = "Group mean with 95% CI, one value per animal."
     return figure(traces, caption, f"{words} over time, by group.", 330, **axes, **key_above())
 
 
@@ -341,13 +340,13 @@ def power(found: Power) -> Figure:
     curve: Dict = {"line": {"color": "$accent", "width": 2}, "marker": {"size": 6, "color": "$accent"}}
     diamond: Dict = {"symbol": "diamond", "size": 12, "color": "$ink"}
     drawn = [
-        points("lines+markers", n, share, "%{x} a group: %{y:.0%}", **curve),
+        points("lines+markers", n, share, "%{x} per group: %{y:.0%}", **curve),
         points("markers", [here], [found.power], f"this study: {found.power:.0%}", marker=diamond),
     ]
     dotted: Dict = {"color": "$muted", "width": 1, "dash": "dot"}
-    goal = note("four studies of five", 1, 0.8, xref="paper", xanchor="right", yanchor="bottom", font=FINE)
+    goal = note("80% power", 1, 0.8, xref="paper", xanchor="right", yanchor="bottom", font=FINE)
     place: Dict = {"shapes": [shape("line", (0, 1), (0.8, 0.8), xref="paper", line=dotted)], "annotations": [goal]}
-    across = axis("animals a group" if "pairs" not in found.sizes else "pairs")
-    up = axis("studies that find it", tickformat=".0%", range=[0, 1.04])
-    caption = "How often such a study would come to p < .05 if the difference is there. The diamond is this one."
-    return figure(drawn, caption, "Power against the number of animals.", 300, xaxis=across, yaxis=up, **place)
+    across = axis("animals per group" if "pairs" not in found.sizes else "pairs")
+    up = axis("power", tickformat=".0%", range=[0, 1.04])
+    caption = "Probability of p < .05 if the effect exists. Diamond: this study."
+    return figure(drawn, caption, "Power against sample size.", 300, xaxis=across, yaxis=up, **place)

@@ -21,17 +21,17 @@ from pages.ui.controls import one_of, several
 NOTHING = "–"
 MEASURES = STATE_MEASURES | CHANGE_MEASURES | RECORDING_MEASURES
 SHORT = {
-    "usage": "Share of the time",
-    "bouts_per_min": "Bouts a minute",
+    "usage": "Usage",
+    "bouts_per_min": "Bouts per minute",
     "bouts": "Number of bouts",
-    "mean_bout_s": "Mean length of a bout",
-    "median_bout_s": "Median length of a bout",
-    "transitions": "Changes from state to state",
-    "transition_shares": "Which state follows",
-    "entropy": "Entropy of usage",
-    "changes_per_min": "Changes a minute",
+    "mean_bout_s": "Mean bout duration",
+    "median_bout_s": "Median bout duration",
+    "transitions": "Transition rates",
+    "transition_shares": "Transition probabilities",
+    "entropy": "Usage entropy",
+    "changes_per_min": "Transitions per minute",
 }
-CORRECTIONS = {"p_holm": "Holm: no false alarm", "p_bh": "Benjamini-Hochberg: few"}
+CORRECTIONS = {"p_holm": "Holm (family-wise)", "p_bh": "Benjamini-Hochberg (FDR)"}
 N_PERMUTATIONS = 10_000
 
 
@@ -95,7 +95,7 @@ def choose(brought: Brought) -> Asked | None:
     groups = [c for c in offered if c != animal]
     if not groups:
         shell.quiet(
-            "The sheet has no column that differs between recordings: add one (group, dose, session ...) to compare."
+            "No column of the sheet differs between recordings. Add one to compare, such as group, dose or session."
         )
         return None
     saved: dict[str, Any] = dict(study.questions[0]) if study.questions else {}  # where the study was saved with one
@@ -104,10 +104,10 @@ def choose(brought: Brought) -> Asked | None:
     )
     first, other = [*saved.get("between", [usual]), NOTHING][:2]
 
-    about = "A column of the sheet: groups, doses, sessions."
+    about = "A column of the sheet, such as group, dose or session."
     start = first if first in groups else usual
-    between = one_of("Does it differ between", groups, start, key="between", of=of, help=about)
-    second = one_of("and (a second factor)", [NOTHING, *[c for c in groups if c != between]], other, key="and", of=of)
+    between = one_of("Compare groups by", groups, start, key="between", of=of, help=about)
+    second = one_of("Second factor", [NOTHING, *[c for c in groups if c != between]], other, key="and", of=of)
     measures = [*MEASURES, *[c for c in groups if pd.api.types.is_numeric_dtype(frame[c].dtype) and c != between]]
     called, start = {one: SHORT.get(one, one) for one in measures}, saved.get("measure", "usage")
     measure = one_of("Measure", called, start, key="measured", of=of)
@@ -116,16 +116,16 @@ def choose(brought: Brought) -> Asked | None:
     again = str(animal) if comes_again else NOTHING
     start = (saved.get("within") or NOTHING) if saved and between == first else again
     its_own = settings.key(of, settings.scope(between))
-    about = "Whose sessions belong together: the animal, where each comes under several conditions."
-    within = one_of("Paired within", paired, start, key="within", of=its_own, help=about)
+    about = "The subject, if each was recorded under several conditions."
+    within = one_of("Repeated measures within", paired, start, key="within", of=its_own, help=about)
     others = [c for c in groups if c not in (between, second)]
-    batch, about = saved.get("blocks") or NOTHING, "Animals are exchanged within one batch only."
+    batch, about = saved.get("blocks") or NOTHING, "Labels are permuted within blocks only."
     blocks = one_of("Blocks", [NOTHING, *others], batch, key="blocks", of=of, help=about)
     kept = [c for c in saved.get("covariates", []) if c in others]
-    about = "Their share is taken away first, age for instance."
+    about = "Effects to adjust for, such as age."
     covariates = several("Covariates", others, kept, key="covariates", of=of, placeholder="none", help=about)
     its_column, its_values = saved.get("where") or (NOTHING, [])
-    where = one_of("Only where", [NOTHING, *offered], its_column, key="where", of=of)
+    where = one_of("Filter by", [NOTHING, *offered], its_column, key="where", of=of)
     chosen: tuple[str, tuple[Any, ...]] | None = None
     if where != NOTHING:
         by_word = {format_value(value): value for value in sorted(frame[where].dropna().unique().tolist(), key=str)}
@@ -133,7 +133,7 @@ def choose(brought: Brought) -> Asked | None:
         its_own = settings.key(of, settings.scope(where))
         its = several(f"{where} is", list(by_word), kept or list(by_word)[:1], key="values", of=its_own)
         chosen = (where, tuple(by_word[word] for word in its)) if its else None
-    correction = one_of("Corrected by", CORRECTIONS, saved.get("correction", "p_holm"), key="correct", of=of)
+    correction = one_of("Correction", CORRECTIONS, saved.get("correction", "p_holm"), key="correct", of=of)
     compared = (between,) if second in (NOTHING, between) else (between, second)
     return Asked(
         measure, compared, None if within == NOTHING else within, None if blocks == NOTHING else blocks,

@@ -33,11 +33,11 @@ def show(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> 
             continue
         with place:
             if name in (*OF_AN_ANSWER, "Changes") and asked is not None and answers is None:
-                shell.empty("No answer yet", "This comes with the one at the right of the picture.")
+                shell.empty("No answer yet", "Wait for the comparison to finish.")
             elif name not in OF_AN_ANSWER:
                 OTHERS[name](brought, asked, answers)
             elif asked is None or table is None:
-                shell.empty("No answer yet", "The question at the left has to have one first.")
+                shell.empty("No answer yet", "Choose a comparison on the left.")
             else:
                 OF_AN_ANSWER[name](brought, asked, table)
 
@@ -77,7 +77,7 @@ def _over_time(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
     each = whole.groupby([pictures.GROUP, unit, "minute"], sort=False)["usage"].mean().reset_index()
     drawn = pictures.intervals(each, [pictures.GROUP, "minute"], "usage").reset_index()
     drawn = drawn[drawn["count"] >= drawn["count"].max() / 2]  # at the end only the longest recordings are left
-    words = f"{study.state_name(study.states[place])}, share of the time"
+    words = f"Usage of {study.state_name(study.states[place])}"
     plot(
         pictures.over_time(drawn, pictures.groups_of(table), words),
         key="study-time",
@@ -101,9 +101,7 @@ def _surest(table: pd.DataFrame, n_states: int) -> int:
 def _power(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
     """How many animals it would take, and what frames as units would have claimed."""
     if len(asked.between) > 1:
-        shell.empty(
-            "Power is that of one factor", "Take the second one away at the left, or choose its value under Only where."
-        )
+        shell.empty("Power needs one factor", "Remove the second factor, or fix it under Filter by.")
         return
     left, right = st.columns(2, gap="medium")
     by_state = asked.measure in STATE_MEASURES
@@ -111,13 +109,11 @@ def _power(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
         place = _state(brought, "Of", _surest(table, len(brought.study.states))) if by_state else 0
     with right:
         effect = slide(
-            "Difference (standard deviations between animals)", 0.1, 3.0, 1.0, 0.1, key="effect",
-            help="Of paired sessions: standard deviations of differences.",
+            "Effect size (Cohen's d)", 0.1, 3.0, 1.0, 0.1, key="effect",
+            help="In standard deviations between animals; of differences if paired.",
         )  # fmt: skip
     if asked.measure in questions.CHANGE_MEASURES:
-        shell.empty(
-            "Power of single changes is not offered", "Choose a measure of states or of recordings at the left."
-        )
+        shell.empty("Power is not available for transitions", "Choose another measure on the left.")
         return
     state = brought.study.states[place] if by_state else None
     asking = {**asked.design, "covariates": asked.covariates}
@@ -125,15 +121,15 @@ def _power(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
     def do(say: Say) -> Power:
         return brought.study.power(asked.measure, asked.between[0], state, float(effect), **asking)
 
-    key, words = (brought.key, "power", asked.key, state, effect), "Simulating 1,000 studies of every size"
-    found = work.outcome("study-power", key, do, "This has no power to speak of", words=words)
+    key, words = (brought.key, "power", asked.key, state, effect), "Simulating 1,000 studies per sample size"
+    found = work.outcome("study-power", key, do, "Power could not be estimated", words=words)
     if found is not None:
         needed = "more than 200" if found.needed is None else f"{found.needed}"
         what = ALL if state is None else brought.study.state_name(state)
         raw = format_difference(found.raw, asked.measure in SHARES)
-        pairs = "pairs" if asked.within else "animals a group"
+        pairs = "pairs" if asked.within else "animals per group"
         shell.finding(
-            f"A difference of {found.effect:.1f} standard deviations in {what} ({raw}) would be found by this study in "
+            f"A difference of {found.effect:.1f} standard deviations in {what} ({raw}) is detected with "
             f"{found.power:.0%} of cases; {needed} {pairs} find it in four of five."
         )
         plot(pictures.power(found), key="study-power-curve", filename=f"{brought.name}-power")
@@ -144,33 +140,31 @@ def _power(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
 def _frames(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
     """What frames as units would have claimed, and why not."""
     if len(asked.between) > 1 or asked.within:
-        shell.empty(
-            "This is shown between the groups of one column", "Take the pairs or the second factor away at the left."
-        )
+        shell.empty("This check needs one factor", "Remove the repeated measures or the second factor.")
         return
     found = questions.by_frames(brought, asked)
     if found is None:
         return
     claimed, true = int((found["p"] < answer.LEVEL).sum()), int((found["p_by_animal"] < answer.LEVEL).sum())
     shell.finding(
-        f"With frames for samples, {claimed} of {len(found)} states would 'differ' (p < .05, uncorrected); with animals, {true}."
+        f"Frames as units: {claimed} of {len(found)} states at p < .05, uncorrected. Animals as units: {true}."
     )
     shown = pd.DataFrame(
         {
             "state": [brought.study.state_name(state) for state in found["state"]],
-            "p claimed by frames": [answer.p_text(p).removeprefix("= ") for p in found["p"]],
-            "p by animals": [answer.p_text(p).removeprefix("= ") for p in found["p_by_animal"]],
+            "p (frames)": [answer.p_text(p).removeprefix("= ") for p in found["p"]],
+            "p (animals)": [answer.p_text(p).removeprefix("= ") for p in found["p_by_animal"]],
             "frames": [f"{n:,}" for n in found["n"]],
         }
     )
     show_table(shown, 560, "study-frames-table")
-    shell.quiet(found.attrs["notes"][0].replace("p_by_animal", "p by animals"))
+    shell.quiet(found.attrs["notes"][0].replace("p_by_animal", "p (animals)"))
 
 
 def _clips(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> None:
     table = None if answers is None else answers.table
     labels.show_clips(
-        brought, asked, _state(brought, "Clips of", 0 if table is None else _surest(table, len(brought.study.states)))
+        brought, asked, _state(brought, "State", 0 if table is None else _surest(table, len(brought.study.states)))
     )
 
 
@@ -179,31 +173,31 @@ def _recordings(brought: Brought, asked: Asked | None, answers: StudyAnswer | No
     study = brought.study
     counts = study.counts
     table = study.conditions.copy()
-    table.insert(1, "minutes with a state", np.round(counts.labelled_minutes, 2))
+    table.insert(1, "labelled minutes", np.round(counts.labelled_minutes, 2))
     table.insert(2, "Hz", counts.rates)
-    table.insert(3, "unlike the rest", [study.flagged.get(name, "") for name in table[RECORDING]])
+    table.insert(3, "flagged", [study.flagged.get(name, "") for name in table[RECORDING]])
     if not study.flagged:
-        table = table.drop(columns="unlike the rest")
+        table = table.drop(columns="flagged")
     for note in dict.fromkeys([*answer.left_out(brought), *study.notes]):
         shell.quiet(note)
-    two = {"minutes with a state": st.column_config.NumberColumn(format="%.2f")}
+    two = {"labelled minutes": st.column_config.NumberColumn(format="%.2f")}
     show_table(table, 460, "study-sheet-table", column_config=two)
 
 
 OF_AN_ANSWER: dict[str, Callable[[Brought, Asked, pd.DataFrame], None]] = {
-    "State by state": answer.table,
-    "By the minute": _over_time,
-    "How many animals": _power,
-    "Frames as units": _frames,
+    "Results by state": answer.table,
+    "Over time": _over_time,
+    "Sample size and power": _power,
+    "Pseudoreplication check": _frames,
 }
 OTHERS: dict[str, Callable[[Brought, Asked | None, StudyAnswer | None], None]] = {
     "Changes": _changes,
-    "Clips and labels": _clips,
+    "Clips": _clips,
     "Names": lambda brought, asked, _: names.name_states(brought, asked),
     "Recordings": _recordings,
-    "Take along": leave.panel,
+    "Export": leave.panel,
 }
 TABS = (
-    "State by state", "Changes", "By the minute", "Clips and labels", "How many animals", "Frames as units", "Names",
-    "Recordings", "Take along",
+    "Results by state", "Changes", "Over time", "Clips", "Sample size and power", "Pseudoreplication check", "Names",
+    "Recordings", "Export",
 )  # fmt: skip

@@ -20,7 +20,7 @@ T = TypeVar("T")
 Say = Callable[[str, float], None]
 
 
-def of(key: tuple[Hashable, ...], do: Callable[[Say], Any], words: str = "Beginning") -> Task:
+def of(key: tuple[Hashable, ...], do: Callable[[Say], Any], words: str = "Starting") -> Task:
     """Return the task of that key, begun now if there is none."""
 
     def run(task: Task) -> Any:
@@ -48,12 +48,12 @@ def outcome(
     what    it is, "the fit": then a button stops it, and `kept` says what stays of it
     words   while it is under way, where it says nothing by itself
     """
-    task = of(key, do, words or "Beginning")
+    task = of(key, do, words or "Starting")
     ended = task.wait(AT_ONCE_S)
     show_progress(f"{name}-progress", task, ended)
     if not ended:
         if what:
-            st.button(f"Stop {what}", key=f"{name}-stop", on_click=task.cancel, icon=":material/stop:")
+            st.button(f"Cancel {what}", key=f"{name}-stop", on_click=task.cancel, icon=":material/stop:")
         return None
     if task.error is None:
         value: T = task.value
@@ -61,8 +61,8 @@ def outcome(
     again = partial(visitor_jobs().forget, ("study", *key))
     if task.cancelled.is_set():
         was = task.progress[0]
-        shell.empty(f"{what.capitalize()} was stopped", f"It was {was[:1].lower()}{was[1:]}. {kept}".strip())
-        st.button("Go on", key=f"{name}-again", icon=":material/refresh:", on_click=again)
+        shell.empty(f"{what.capitalize()} was cancelled", f"Last step: {was}. {kept}".strip())
+        st.button("Continue", key=f"{name}-again", icon=":material/refresh:", on_click=again)
     else:
         shell.error(failed, str(task.error), retry=f"{name}-again", again=again)
     return None

@@ -57,7 +57,7 @@ def folder(tmp_path, *, misspelt: str = "", lone: str = "") -> str:
 
 def of_folder(tmp_path, **more: str) -> AppTest:
     return opened(
-        "study", data="A folder below the data folder", path=folder(tmp_path, **more), hold="States of another tool"
+        "study", data="A folder below the data folder", path=folder(tmp_path, **more), hold="States from another tool"
     )
 
 
@@ -78,7 +78,7 @@ def test_misspelt_file_is_listed_and_can_be_left_out(tmp_path):
 
 def test_sheet_can_be_typed_on_the_page(tmp_path, monkeypatch):
     (tmp_path / folder(tmp_path) / "sheet.csv").unlink()
-    asked = {"data": "A folder below the data folder", "path": "mice", "hold": "States of another tool"}
+    asked = {"data": "A folder below the data folder", "path": "mice", "hold": "States from another tool"}
     written: dict[str, list[str]] = {}
     drawn = record(monkeypatch)
 
@@ -110,7 +110,7 @@ def test_stopped_import_continues_where_it_was(tmp_path, monkeypatch):
 
     monkeypatch.setattr(cohort_files, "read_states", slowly)
     monkeypatch.setattr(work, "AT_ONCE_S", 0.2)
-    app = opened("study", data="A folder below the data folder", path=place, hold="States of another tool")
+    app = opened("study", data="A folder below the data folder", path=place, hold="States from another tool")
     until(lambda: len(read) == 4)
     app.run()
     app.button(key="study-read-stop").click().run()
@@ -131,7 +131,7 @@ def test_single_animal_group_and_empty_folder_are_reported(tmp_path):
 
 
 def test_one_model_is_fitted_to_all_animals(engine):
-    app = opened("study", animals="3", found="Found by a fit")
+    app = opened("study", animals="3", found="Fitted")
     assert "12 recordings" in words(app)
     app.button(key="study-fit").click().run()
     request, *readings = [job.work for job in engine.jobs if job.session.endswith("/study")]
@@ -141,7 +141,7 @@ def test_one_model_is_fitted_to_all_animals(engine):
 
 def test_failed_fit_has_a_reason_and_no_answer(engine):
     engine.failing = "The fit failed: its score is low. Try another seed."
-    app = opened("study", animals="3", found="Found by a fit")
+    app = opened("study", animals="3", found="Fitted")
     app.button(key="study-fit").click().run()
     assert engine.failing in words(app)
     assert "Does it differ?" not in words(app)
@@ -149,7 +149,7 @@ def test_failed_fit_has_a_reason_and_no_answer(engine):
 
 def test_exports_reproduce_the_result(monkeypatch, tmp_path):
     drawn = record(monkeypatch)
-    app = opened("study", view="Take along", animals="4")
+    app = opened("study", view="Export", animals="4")
     given = {name: make() for name, make in file_makers(app).items()}
     assert given["simulated-animals-tests.csv"].startswith(b"state,name,mean_control,mean_treated,effect")
     again = Study.from_bytes(given["simulated-animals.study"])
@@ -164,7 +164,7 @@ def test_exports_reproduce_the_result(monkeypatch, tmp_path):
 
 
 def test_saved_study_reopens_with_its_question(engine, tmp_path):
-    app = opened("study", view="Take along", animals="4", between="session", measured="Bouts a minute")
+    app = opened("study", view="Export", animals="4", between="session", measured="Bouts a minute")
     app.button(key="study-keep").click().run()
     (file,) = (tmp_path / "studies").glob("*.study")
     kept = Study.open(file)
@@ -178,7 +178,7 @@ def test_saved_study_reopens_with_its_question(engine, tmp_path):
 @pytest.mark.bulk
 def test_labels_of_some_animals_apply_to_all(engine, monkeypatch):
     engine.real = True
-    app = opened("study", animals="2", found="Found by a fit", view="Clips and labels", K="3")
+    app = opened("study", animals="2", found="Fitted", view="Clips", K="3")
     app.button(key="study-fit").click().run()
     until(lambda: "Label clips of at least two behaviours" in words(app.run()))
     marks = [("animal01_session1", 100 * i, 100 * i + 40, ["calm", "lively"][i % 2]) for i in range(1, 9)]
@@ -208,8 +208,8 @@ def test_two_factors_are_shown_in_the_legend(tmp_path, monkeypatch):
     path = tmp_path / place / "sheet.csv"
     sheet = pd.read_csv(path)
     sheet.assign(sex=["f", "m"] * 6).to_csv(path, index=False)
-    app = opened("study", data="A folder below the data folder", path=place, hold="States of another tool")
-    (second,) = [each for each in app.selectbox if each.label == "and (a second factor)"]
+    app = opened("study", data="A folder below the data folder", path=place, hold="States from another tool")
+    (second,) = [each for each in app.selectbox if each.label == "Second factor"]
     second.set_value("sex").run()
     figure, _ = drawn["study-dots"]
     named = [trace["name"] for trace in figure["data"] if trace.get("showlegend")]
@@ -225,7 +225,7 @@ def test_long_table_needs_no_sheet(tmp_path):
     ]
     (tmp_path / "long").mkdir()
     pd.concat(rows).to_csv(tmp_path / "long" / "everything.csv", index=False)
-    said = words(opened("study", data="A folder below the data folder", path="long", hold="States of another tool"))
+    said = words(opened("study", data="A folder below the data folder", path="long", hold="States from another tool"))
     assert "8 recordings" in said
     assert "between control and treated" in said
 
@@ -239,7 +239,7 @@ def test_suggestion_uses_a_part_of_every_animal(engine, monkeypatch):
         return asdict(Probe(model, dict(setting), tuple(better + 0.01 * i for i in range(10)), 1.0, better, 0, 4.0))
 
     monkeypatch.setattr("gdm_core.engine.suggest.probe", made_up)
-    app = opened("study", animals="4", found="Found by a fit")
+    app = opened("study", animals="4", found="Fitted")
     app.button(key="study-suggest").click().run()
     names = [trial.name.partition("_")[0] for trial in tried[0]]
     assert len(names) == len(set(names)) == 8, "one part of each animal"
@@ -248,7 +248,7 @@ def test_suggestion_uses_a_part_of_every_animal(engine, monkeypatch):
 
 
 def test_model_of_one_group_is_applied_to_all(engine):
-    app = opened("study", animals="3", found="Found by a fit")
+    app = opened("study", animals="3", found="Fitted")
     (choice,) = [each for each in app.selectbox if each.label == "Fitted to"]
     choice.set_value("group").run()
     app.button(key="study-fit").click().run()

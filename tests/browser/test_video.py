@@ -96,7 +96,7 @@ def test_clips_can_be_paused_and_saved_as_a_video(visit, tmp_path: Path):
     page = seen.ready("canvas[data-drawn]")
     grid = page.locator(".clips canvas")
     expect(grid).to_have_attribute("aria-label", re.compile("^9 clips of "))
-    page.get_by_role("combobox", name="Clips of").click()
+    page.get_by_role("combobox", name="State").click()
     page.keyboard.type("mount")  # the list draws a part only
     page.get_by_role("option", name="expert: mount").click()
     expect(grid).to_have_attribute("aria-label", re.compile("^9 clips of expert: mount"))

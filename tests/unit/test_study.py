@@ -293,7 +293,7 @@ def test_outlying_recording_is_flagged(monkeypatch):
     monkeypatch.setattr(SimpleModel, "score", lambda self, data, y=None: scores[data[0].name])
     study = Study.fit(recordings, sheet_of(recordings), SimpleModel(n_states=3))
     assert list(study.flagged) == ["t5"]
-    assert any(note.startswith("t5 is explained far worse than the rest (-60.00 nats") for note in study.notes)
+    assert any(note.startswith("t5 is a possible outlier: low log-likelihood (-60.00 nats") for note in study.notes)
 
 
 @pytest.mark.parametrize(
