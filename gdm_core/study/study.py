@@ -560,8 +560,8 @@ def _versions() -> str:
 def _describe_flow(found: Flow) -> str:
     groups = ", ".join(f"{name} n = {n}" for name, n in found.sizes.items())
     return (
-        f"Behavioural flow ({groups}) was compared by the Manhattan distance between mean matrices of transitions from one state to "
-        f"another, in {found.unit} (after von Ziegler et al. 2024), against {len(found.null):,} label permutations: "
+        f"Behavioural flow ({groups}) was compared by the Manhattan distance between mean matrices of transitions between "
+        f"states, in {found.unit} (after von Ziegler et al. 2024), against {len(found.null):,} label permutations: "
         f"distance {found.distance:.4g}, z = {found.z:.2f}, p = {found.p:.2g}."
     )
 
