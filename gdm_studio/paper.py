@@ -40,7 +40,6 @@ SHOWN_STATES = 8
 F1_LAPS, F1_DIMENSIONS = 8, 2
 MICE_TRIALS, MICE_FRAMES, MICE_STATES, MICE_DIMENSIONS = 6, 2000, 5, 3
 N_SEEDS = {"table": 10, "formula1": 5, "mice": 3}
-DEADLINE_S = 3600.0  # per fit
 
 Cells = dict[str, tuple[Any, ...]]
 
@@ -176,9 +175,7 @@ def reproduce_all(
             progress(before + done, total)
 
     for function, cells in work:
-        bulk = (engine or LocalEngine()).map(
-            function, cells, session="reproduce", deadline_s=DEADLINE_S, cached=False, progress=report
-        )
+        bulk = (engine or LocalEngine()).map(function, cells, session="reproduce", cached=False, progress=report)
         bulk.wait()
         view = bulk.poll()
         before += view.done

@@ -22,7 +22,6 @@ N_STATES = 4
 N_LATENT = 2
 SETTINGS = ("standard", "soft")
 PROTOCOLS = ("fair", "paper")
-DEADLINE_S = 6 * 3600.0  # per fit
 
 
 @dataclass(frozen=True)
@@ -109,9 +108,7 @@ def run_tasks(
     from gdm_core.engine import LocalEngine
 
     cells = {"/".join(map(str, astuple(task))): (task,) for task in work}
-    bulk = (engine or LocalEngine()).map(
-        run, cells, session="reproduce", deadline_s=DEADLINE_S, cached=False, progress=progress
-    )
+    bulk = (engine or LocalEngine()).map(run, cells, session="reproduce", cached=False, progress=progress)
     bulk.wait()
     view = bulk.poll()
     if view.failures:

@@ -104,7 +104,7 @@ class Link:
         self.pins |= bool(workers)
         where = {"workers": workers, "allow_other_workers": True} if workers else {}
         how = {"key": f"{job.name}-{job.id}", "retries": 0, **where}
-        return self.client.submit(run, job.id, self.topic, work.deadline_s, function, *there, **how)
+        return self.client.submit(run, job.id, self.topic, function, *there, **how)
 
     def cancel(self, job: Job) -> None:
         """Tell the worker to stop a job at its next step."""

@@ -76,14 +76,11 @@ class Call:
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
-    deadline_s: float
     cache_key: str | None = None
 
     def __post_init__(self) -> None:
         name = getattr(self.function, "__qualname__", repr(self.function))
         require_for_workers(getattr(self.function, "__module__", ""), name)
-        if not self.deadline_s > 0:
-            raise FitError(f"deadline_s is {self.deadline_s}; it must be a positive number of seconds.")
 
 
 class Job:

@@ -31,21 +31,19 @@ class Runner(ABC):
         session: str = "",
         name: str = "",
         priority: Priority | None = None,
-        deadline_s: float = 60.0,
         cached_as: str = "",
     ) -> Job:
         """Run a fit, or `work(*args)`, on a worker.
 
-        session     whose data and jobs `forget` drops
-        name        label of the job
-        priority    HIGH for a fit and NORMAL for a function, unless given
-        deadline_s  of a function, checked where it yields or calls `checkpoint`; a fit has its own
-        cached_as   key of everything that a function's result depends on; JSON must hold the result
+        session    whose data and jobs `forget` drops
+        name       label of the job
+        priority   HIGH for a fit and NORMAL for a function, unless given
+        cached_as  key of everything that a function's result depends on; JSON must hold the result
         """
         if isinstance(work, FitSpec):
             job = Job(work, session, name or "fit", Priority.HIGH if priority is None else priority, self._on_end)
         else:
-            call = Call(work, args, deadline_s, call_key(work, cached_as) if cached_as else None)
+            call = Call(work, args, call_key(work, cached_as) if cached_as else None)
             chosen = Priority.NORMAL if priority is None else priority
             job = Job(call, session, name or work.__name__, chosen, self._on_end)
         self._begin(job)
@@ -57,7 +55,6 @@ class Runner(ABC):
         items: Mapping[str, tuple[Any, ...]],
         *,
         session: str,
-        deadline_s: float = 600.0,
         cached: bool = True,
         progress: Progress | None = None,
     ) -> Bulk:
@@ -78,7 +75,7 @@ class Runner(ABC):
 
         jobs = {}
         for item, args in items.items():
-            call = Call(function, args, deadline_s, call_key(function, item) if cached else None)
+            call = Call(function, args, call_key(function, item) if cached else None)
             jobs[item] = Job(call, session, function.__name__, Priority.LOW, on_end)
         for job in jobs.values():
             self._begin(job)

@@ -25,18 +25,16 @@ if TYPE_CHECKING:
 class FitSpec:
     """Specification of one fit.
 
-    family      a known family, or "module:Class" of a StateModel that workers can import
-    config      constructor arguments, including the seed
-    preview     indices of the trials that snapshots show
-    deadline_s  seconds after which the fit fails
-    use_cache   whether to read and write the result cache
+    family     a known family, or "module:Class" of a StateModel that workers can import
+    config     constructor arguments, including the seed
+    preview    indices of the trials that snapshots show
+    use_cache  whether to read and write the result cache
     """
 
     family: str
     config: Mapping[str, Any]
     trials: Trials
     preview: tuple[int, ...] = (0,)
-    deadline_s: float = 3600.0
     use_cache: bool = True
 
     def __post_init__(self) -> None:
@@ -44,8 +42,6 @@ class FitSpec:
             raise ConfigError(
                 f"family is {self.family!r}; choose one of {', '.join(FAMILIES)}, or name your own as 'module:Class'."
             )
-        if not self.deadline_s > 0:
-            raise ConfigError(f"deadline_s is {self.deadline_s}; it must be a positive number of seconds.")
         wrong = [i for i in self.preview if not 0 <= i < len(self.trials)]
         if wrong:
             raise ConfigError(f"preview names trial {wrong[0]}, but there are trials 0 to {len(self.trials) - 1}.")

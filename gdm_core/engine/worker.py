@@ -36,11 +36,9 @@ class JobCancelled(BaseException):
 class Control:
     """A running job's connection to the engine."""
 
-    def __init__(self, job: str, topic: str, deadline_s: float) -> None:
-        self.job, self.step = job, 0
-        self._topic, self._deadline_s = topic, deadline_s
+    def __init__(self, job: str, topic: str) -> None:
+        self.job, self.step, self._topic = job, 0, topic
         self._cancelled = Event(job)
-        self._began = time.monotonic()
         self._next_check = self._next_report = 0.0
 
     def send(self, kind: str, **content: Any) -> None:
@@ -58,18 +56,13 @@ class Control:
         self.send("progress", step=step, total=total, **content)
 
     def checkpoint(self, step: int) -> None:
-        """Stop the job if it has been cancelled or has passed its deadline."""
+        """Stop the job if it has been cancelled."""
         self.step, now = step, time.monotonic()
         if now >= self._next_check:
             self._next_check = now + CANCEL_EVERY_S
             if self._cancelled.is_set():
                 self._cancelled.clear()
                 raise JobCancelled
-        if now - self._began > self._deadline_s:
-            raise FitError(
-                f"Stopped at step {step} because it ran longer than its deadline of {self._deadline_s:g} s. "
-                "Use fewer steps, less data or a smaller model, or allow more time."
-            )
 
 
 def checkpoint(step: int | None = None, total: int = 0) -> None:
@@ -83,10 +76,10 @@ def checkpoint(step: int | None = None, total: int = 0) -> None:
     control.checkpoint(reached)
 
 
-def run(job: str, topic: str, deadline_s: float, function: Callable[..., Any], *args: Any) -> tuple[bool, Any]:
+def run(job: str, topic: str, function: Callable[..., Any], *args: Any) -> tuple[bool, Any]:
     """Return (True, value), (False, GdmError), or (False, None) after a cancellation."""
     prepare()
-    _local.control = control = Control(job, topic, deadline_s)
+    _local.control = control = Control(job, topic)
     try:
         control.send("started")
         control.checkpoint(0)

@@ -14,8 +14,6 @@ from gdm_core.models.scaling import Scaler
 from pages.lab.dataset import Dataset, count_previewed
 from pages.ui.model_controls import Choice
 
-DEADLINE_S = 6 * 3600.0  # Cancel ends a fit before
-
 
 @dataclass(frozen=True)
 class Measure:
@@ -48,7 +46,6 @@ class PageSpec(FitSpec):
             {**choice.config, **changes},
             dataset.train,
             preview=tuple(range(count_previewed(dataset.train))),
-            deadline_s=DEADLINE_S,
             use_cache=dataset.keep,
             dataset=dataset,
             choice=choice,

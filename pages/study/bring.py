@@ -61,7 +61,6 @@ SESSIONS, MINUTES = 2, 4.0
 
 _GO, _SUGGESTED = f"{KEPT}go", f"{KEPT}suggested"
 MOST_VALUES = 12  # of a column whose values say what is fitted to
-FIT_S, READ_S = 1_800.0, 600.0
 AT_A_TIME = 4  # recordings on their way to workers and back
 LOOK_EVERY_S = 0.2
 OF_A_FIT = 0.8  # of all the work; the rest is reading
@@ -417,7 +416,7 @@ def _fit(
         chosen = kept if on is None else {name: kept[name] for name in on if name in kept}
         trials = Study.training(chosen, known, notes)
         part = replace(known, set_aside={**known.set_aside, **aside}, notes=(*known.notes, *notes))
-        spec = FitSpec(choice.family, choice.config, trials, preview=(), deadline_s=FIT_S, use_cache=keep)
+        spec = FitSpec(choice.family, choice.config, trials, preview=(), use_cache=keep)
         job = engine.submit(spec, session=session)
         model = wait_for(job, "Fitting one model to all", say).model_bytes
         found = read_all(engine, fitting.decode_recording, model, kept, session, "Applying the model", say)
@@ -458,7 +457,7 @@ def read_all(
             while left and len(under_way) < AT_A_TIME:
                 name = left.pop(0)
                 question = (model, Trials((recordings[name],)), rule.smooth_s, rule.shortest_s)
-                under_way[name] = engine.submit(function, *question, session=session, deadline_s=READ_S)
+                under_way[name] = engine.submit(function, *question, session=session)
             next(iter(under_way.values())).wait(LOOK_EVERY_S)
             for name in [name for name, job in under_way.items() if job.poll().status.final]:
                 found[name] = under_way.pop(name).result(0)

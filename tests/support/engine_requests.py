@@ -17,11 +17,11 @@ PATIENCE_S = 240.0
 
 def fake_fit(trials: Trials = TRIALS, **settings: object) -> FitSpec:
     """Return a fit of the fake model; settings unknown to FitSpec are configuration."""
-    own = {"preview", "deadline_s", "use_cache"}
+    own = {"preview", "use_cache"}
     config = {name: value for name, value in settings.items() if name not in own}
     return FitSpec(FAMILY, config, trials, **{name: settings[name] for name in own & settings.keys()})  # type: ignore[arg-type]
 
 
 def long_fit(**settings: Any) -> FitSpec:
     """Return a fit of at least a hundred seconds."""
-    return fake_fit(**{"n_steps": 5000, "step_s": 0.02, "deadline_s": 600.0, "use_cache": False} | settings)
+    return fake_fit(**{"n_steps": 5000, "step_s": 0.02, "use_cache": False} | settings)

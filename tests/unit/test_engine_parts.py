@@ -46,7 +46,7 @@ def test_key_covers_every_input(monkeypatch: pytest.MonkeyPatch) -> None:
         FitSpec(**base | {"trials": other_data}).key,
     }
     assert len(keys) == 5
-    assert FitSpec(**base | {"config": {"seed": 0, "n_states": 2}}, deadline_s=9, preview=()).key in keys
+    assert FitSpec(**base | {"config": {"seed": 0, "n_states": 2}}, preview=()).key in keys
     monkeypatch.setattr("gdm_core.engine.spec.code_version", lambda: "another")
     assert FitSpec(**base).key not in keys
 
@@ -56,7 +56,6 @@ def test_key_covers_every_input(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ({"family": "gmd"}, "family is 'gmd'; choose one of gdm"),
         ({"preview": (1,)}, "preview names trial 1, but there are trials 0 to 0"),
-        ({"deadline_s": 0}, "deadline_s is 0; it must be a positive"),
         ({"config": {"n_states": np.ones(2)}}, "config must hold numbers"),
     ],
 )
@@ -101,7 +100,7 @@ def test_functions_of_pages_raise_config_error() -> None:
 
     draw_depth.__module__ = "pages.nascar.depth"
     with pytest.raises(ConfigError, match=r"pages\.nascar\.depth:.*draw_depth belongs to a page.*gdm_core/analysis"):
-        Call(draw_depth, (), 1.0)
+        Call(draw_depth, ())
     with pytest.raises(ConfigError, match="belongs to a page"):
         Sweep("gdm", {}, {"n_states": [2]}, [0], TRIALS, TRIALS, scorer="pages.nascar.depth:scores")
 

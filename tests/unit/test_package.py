@@ -149,7 +149,7 @@ if __name__ == "__main__":
     from datasets import nascar
     from gdm_core.engine import Engine
     with Engine() as engine:
-        print(engine.submit(nascar.simulate, "soft", 50, deadline_s=120).result(200).n_samples)
+        print(engine.submit(nascar.simulate, "soft", 50).result(200).n_samples)
 """
     )
     done = run(installed / "python", "sweep.py", cwd=tmp_path)

@@ -218,7 +218,7 @@ def offer_files(labelling: Labelling, answers: LabelAnswers | None) -> None:
     engine, session = panels.engine(), view.fit.name  # known to the script's thread alone
 
     def make() -> bytes:
-        job = engine.submit(label_model_bytes, *question, session=session, deadline_s=MODEL_S)
+        job = engine.submit(label_model_bytes, *question, session=session)
         return bytes(job.result(MODEL_S))
 
     download("Label model (safetensors)", make, f"{view.stem}-label-model.safetensors", key="label-model")

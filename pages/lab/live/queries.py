@@ -11,7 +11,6 @@ from gdm_core.engine import Engine, FitSpec, Job, JobStatus, Priority
 from gdm_core.errors import GdmError
 
 MAX_RESULTS = 48
-DEADLINE_S = 600.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +86,6 @@ class Queries:
                 session=self._session,
                 name=f"ask-{name}",
                 priority=priority,
-                deadline_s=DEADLINE_S,
                 cached_as=key if kept else "",
             )
 
