@@ -116,7 +116,7 @@ def _is_read_only(array: npt.NDArray[Any]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One recording: observations `y` [T, N], with optional labels, positions and states.
+    """A recording: observations `y` [T, N], with optional labels, positions and states.
 
     y          observations, float32, or float64 if float32 loses detail (such as small steps near 1e6); NaN is a missing
                value, and so are masked values; infinities raise DataError

@@ -67,7 +67,7 @@ class PredictionScores:
 
 @dataclass(frozen=True, kw_only=True)
 class Scores(StateScores, PredictionScores):
-    """All scores of a model on training and test trials.
+    """Scores of a model on training and test trials.
 
     smoothed_r2_*   R² of the reconstruction from smoothed states; `persistence_smoothed_r2_*` of persistence
     elbo_*          nats per time step in the units of the data; `ar1_log_likelihood_*` of a linear AR(1)
