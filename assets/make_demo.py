@@ -26,7 +26,8 @@ from datasets import formula1, nascar  # noqa: E402
 from gdm_core import GDM  # noqa: E402
 from gdm_core.analysis.controls import supervised_controls  # noqa: E402
 from gdm_core.analysis.matching import contrasting_order  # noqa: E402
-from gdm_core.analysis.metrics import evaluate, match_states  # noqa: E402
+from gdm_core.analysis.metrics import evaluate  # noqa: E402
+from gdm_core.analysis.state_scores import match_states  # noqa: E402
 from gdm_core.engine import FitResult, Snapshot  # noqa: E402
 from gdm_core.trials import Trials, as_trials  # noqa: E402
 from gdm_studio.plot import palette  # noqa: E402
