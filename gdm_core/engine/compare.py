@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from gdm_core.analysis.comparisons import MEASURES, Cell, Verdict, fit_cell, measure_baselines, verdict
-from gdm_core.engine.grid import check_seeds, grid_key
+from gdm_core.engine.grid import cell_name, check_seeds, grid_key
 from gdm_core.engine.job import Progress
 from gdm_core.engine.runner import Runner
 from gdm_core.errors import ConfigError
@@ -64,20 +64,14 @@ class Comparison:
 
     def cells(self) -> dict[str, tuple[Any, ...]]:
         """Return the arguments of `fit_cell` for each fit."""
-        return {
-            self.cell_name(setting, seed): (setting[0], {**setting[1], "seed": seed}, self.train, self.test)
-            for setting in self.settings.values()
-            for seed in self.seeds
-        }
+        return {self.name(*one): self._arguments(*one) for one in itertools.product(self.settings.values(), self.seeds)}
 
-    def cell_name(self, setting: Setting, seed: int) -> str:
-        """Return the cache name of a fit: everything that it depends on except the code version."""
-        family, config = setting
-        return f"{family}/{json.dumps(dict(config) | {'seed': seed}, sort_keys=True)}/{self.data_name}"
+    def name(self, setting: Setting, seed: int) -> str:
+        """Return the cache name of a fit."""
+        return cell_name(*self._arguments(setting, seed))
 
-    @property
-    def data_name(self) -> str:
-        return f"{self.train.fingerprint}/{self.test.fingerprint}"
+    def _arguments(self, setting: Setting, seed: int) -> tuple[str, dict[str, Any], Trials, Trials]:
+        return setting[0], {**setting[1], "seed": seed}, self.train, self.test
 
 
 @dataclass(frozen=True)
@@ -139,7 +133,7 @@ class CompareJob:
         k, data = comparison.n_states, (comparison.train, comparison.test)
         shared: dict[str, Any] = {"session": session, "cached": comparison.keep}
         self._fits = engine.map(fit_cell, comparison.cells(), progress=progress, **shared)
-        name = f"baselines/{k}/{comparison.data_name}"
+        name = "/".join(["baselines", str(k), *(trials.fingerprint for trials in data)])
         self._baselines = engine.map(measure_baselines, {name: (*data, k)}, **shared)
 
     def poll(self) -> Compared:
@@ -150,7 +144,7 @@ class CompareJob:
         for label, setting in asked.settings.items():
             cells[label] = {}
             for seed in asked.seeds:
-                name = asked.cell_name(setting, seed)
+                name = asked.name(setting, seed)
                 if name in fits.results:
                     cells[label][seed] = Cell.from_dict(fits.results[name])
                 elif name in fits.failures:

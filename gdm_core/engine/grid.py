@@ -6,7 +6,14 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from gdm_core.engine.spec import config_text
 from gdm_core.errors import ConfigError
+from gdm_core.trials import Trials
+
+
+def cell_name(family: str, config: Mapping[str, Any], train: Trials, test: Trials, scorer: str = "") -> str:
+    """Return the cache name of a fit: everything that its scores depend on except the code version."""
+    return "/".join([family, config_text(config), scorer, train.fingerprint, test.fingerprint])
 
 
 def grid_key(names: Iterable[str]) -> str:

@@ -15,7 +15,6 @@ from gdm_core.engine.results import MAX_SNAPSHOTS, FitResult, Snapshot, thin
 from gdm_core.engine.spec import FitSpec, require_for_workers
 from gdm_core.errors import FitError
 
-MAX_HISTORY = 500
 RESTARTED = "A worker stopped. The job was started again."
 # Job ids must be unique on a cluster that several servers share.
 _process = uuid4().hex[:8]
@@ -169,8 +168,6 @@ class Job:
 
 def _with_progress(view: JobView, event: Mapping[str, Any]) -> JobView:
     curve = event.get("curve", ())
-    steps = (*view.steps, *(step for step, _ in curve))
-    elbos = (*view.elbos, *(elbo for _, elbo in curve))
     snapshots, new = view.snapshots, event.get("snapshot")
     if new is not None:
         snapshots = thin((*snapshots, Snapshot.decode(new)), MAX_SNAPSHOTS)
@@ -178,8 +175,8 @@ def _with_progress(view: JobView, event: Mapping[str, Any]) -> JobView:
         view,
         step=event["step"],
         total=event["total"],
-        steps=thin(steps, MAX_HISTORY),
-        elbos=thin(elbos, MAX_HISTORY),
+        steps=(*view.steps, *(step for step, _ in curve)),
+        elbos=(*view.elbos, *(elbo for _, elbo in curve)),
         snapshots=snapshots,
     )
 

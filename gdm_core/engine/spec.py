@@ -45,17 +45,21 @@ class FitSpec:
         wrong = [i for i in self.preview if not 0 <= i < len(self.trials)]
         if wrong:
             raise ConfigError(f"preview names trial {wrong[0]}, but there are trials 0 to {len(self.trials) - 1}.")
-        try:
-            json.dumps(dict(self.config), sort_keys=True)
-        except TypeError as error:
-            raise ConfigError(f"config must hold numbers, strings, booleans and None only ({error}).") from error
+        config_text(self.config)
 
     @cached_property
     def key(self) -> str:
         """Cache key: data, family, configuration and code version."""
-        config = json.dumps(dict(self.config), sort_keys=True)
-        parts = (self.trials.fingerprint, self.family, config, code_version())
+        parts = (self.trials.fingerprint, self.family, config_text(self.config), code_version())
         return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def config_text(config: Mapping[str, Any]) -> str:
+    """Return a configuration as JSON, for keys; raise ConfigError for values of other types."""
+    try:
+        return json.dumps(dict(config), sort_keys=True)
+    except TypeError as error:
+        raise ConfigError(f"config must hold numbers, strings, booleans and None only ({error}).") from error
 
 
 def resolve_family(family: str) -> type[StateModel]:

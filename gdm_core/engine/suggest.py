@@ -5,7 +5,6 @@ Finished fits are cached, so a search that was stopped continues.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -17,6 +16,7 @@ from gdm_core.analysis.suggestions import Probe, Recommendation, choose_states, 
 from gdm_core.engine.grid import grid_key
 from gdm_core.engine.job import Bulk, BulkView, Progress
 from gdm_core.engine.runner import LocalEngine, Runner
+from gdm_core.engine.spec import config_text
 from gdm_core.errors import ConfigError, FitError, GdmError
 from gdm_core.models.registry import NAMED_MODELS, TITLES, available, import_family
 from gdm_core.trials import Trials
@@ -94,7 +94,7 @@ class SuggestQuestion:
 
     def name_of(self, model: str, setting: Mapping[str, Any]) -> str:
         """Return the cache name of a probe: everything that it depends on except the code version."""
-        return f"{model}/{json.dumps(setting, sort_keys=True)}/{list(self.seeds)}/{self.read.fingerprint}"
+        return f"{model}/{config_text(setting)}/{list(self.seeds)}/{self.read.fingerprint}"
 
     @property
     def key(self) -> str:

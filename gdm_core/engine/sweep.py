@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from gdm_core.engine.grid import check_seeds, grid_key
+from gdm_core.engine.grid import cell_name, check_seeds, grid_key
 from gdm_core.engine.job import Bulk, BulkView, Progress
 from gdm_core.engine.runner import LocalEngine, Runner
 from gdm_core.engine.spec import require_for_workers, resolve, resolve_family
@@ -125,15 +124,7 @@ class Sweep:
         """Return the configuration of each fit by its cache name."""
         combinations = itertools.product(*self.grid.values(), self.seeds)
         configs = [dict(self.base) | dict(zip([*self.grid, "seed"], values, strict=True)) for values in combinations]
-        data = f"{self.train.fingerprint}/{self.test.fingerprint}"
-        try:
-            return {
-                f"{self.family}/{json.dumps(config, sort_keys=True)}/{self.scorer}/{data}": config for config in configs
-            }
-        except TypeError as error:
-            raise ConfigError(
-                f"Configurations must hold numbers, strings, booleans and None only ({error})."
-            ) from error
+        return {cell_name(self.family, config, self.train, self.test, self.scorer): config for config in configs}
 
     @property
     def key(self) -> str:

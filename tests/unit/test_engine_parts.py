@@ -148,19 +148,6 @@ def progress(step: int, total: int) -> dict[str, Any]:
     return {"kind": "progress", "step": step, "total": total, "curve": [[step, -step]], "snapshot": None}
 
 
-def test_history_is_thinned_over_the_whole_fit() -> None:
-    one = job()
-    one.apply({"kind": "started"})
-    for step in range(1, 3001):
-        one.apply(progress(step, 3000))
-    view = one.poll()
-    assert view.step == 3000
-    assert 100 < len(view.steps) <= 500
-    assert view.steps[0] == 1
-    assert view.steps[-1] > 2900
-    assert [-step for step in view.steps] == list(view.elbos)
-
-
 def test_restarted_job_begins_again_with_a_note() -> None:
     one = job()
     for _ in range(2):
