@@ -142,7 +142,7 @@ def fit_cell(family: str, setting: Mapping[str, Any], train: Trials, test: Trial
 def measure_baselines(train: Trials, test: Trials, n_states: int) -> dict[str, Any]:
     """Measure baselines in the same blocks; return name -> Cell as plain values."""
     found = {
-        "stands still": Cell(_predict_blocks(test, _predict_last_value)),
+        "persistence": Cell(_predict_blocks(test, _predict_last_value)),
         "linear AR(1)": Cell(_predict_blocks(test, _fit_autoregression(train))),
     }
     if (np.concatenate(labels_of(test)) != UNLABELLED).any():

@@ -16,7 +16,7 @@ from gdm_core.models.variants import make_untrained
 from gdm_core.trials import UNLABELLED, Trials, labels_of
 
 Accuracies = dict[str, float]
-FOREST, CUTS = "a forest that is told", "cuts at thresholds"
+FOREST, CUTS = "random forest", "decision tree"
 MOST_SAMPLES = 20_000
 
 

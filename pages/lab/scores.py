@@ -61,7 +61,7 @@ def forecast_row(scores: Scores, tested: str, step: str = "") -> Score | None:
     ahead = at(scores.get("forecast_r2", ()))
     if ahead is None:
         return None
-    lines = {"stands still": at(scores["persistence_r2"]), "linear AR(1)": at(scores["ar1_r2"])}
+    lines = {"persistence": at(scores["persistence_r2"]), "linear AR(1)": at(scores["ar1_r2"])}
     known = {name: value for name, value in lines.items() if value is not None}
     said = (
         f"How much of what the {tested} does ten steps later the prediction explains: 1 is all of it, 0 no more than its "

@@ -29,7 +29,6 @@ FEATURES = {"steps": "changes from one sample to the next", "position": "positio
 BASELINES = {  # label and help, by the name in scores
     "majority class": ("Majority class", "Always predicts the most frequent label of the training trials."),
     "untrained model": ("Untrained model", "The same model before training."),
-    "stands still": ("Persistence (last value)", "Predicts the last known value."),
     "the sample before": ("Persistence (last value)", "Repeats the previous sample."),
     "persistence": ("Persistence (last value)", "Predicts the last known value."),
     "linear AR(1)": ("Linear AR(1)", "One linear model for all times, without states."),

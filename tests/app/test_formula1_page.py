@@ -69,7 +69,7 @@ def test_precomputed_states_equal_those_of_the_model():
     measured = mapped_accuracy(majority_map(ours, known, 3), theirs, truth)
     assert measured == pytest.approx(found.more["scores"]["majority_map_accuracy"], abs=0.01)
     told = found.more["told"]
-    assert max(0.75, told["cuts at thresholds"] - 0.15) < measured < told["a forest that is told"]
+    assert max(0.75, told["decision tree"] - 0.15) < measured < told["random forest"]
 
 
 def test_stored_race_is_offered_first(feed):

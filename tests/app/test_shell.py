@@ -122,7 +122,7 @@ def test_verdict_depends_on_the_spread(value, line, spread, verdict):
 def test_card_shows_scores_and_baselines():
     rows = [
         card.Score("Matches <corners>", 0.86, line=0.19, line_name="chance", spread=0.02, others=[("untrained", 0.61)]),
-        card.Score("Next second", float("nan"), line=0.9, line_name="stands still"),
+        card.Score("Next second", float("nan"), line=0.9, line_name="persistence"),
     ]
     text = card.scores_html(rows, status="1.3 s · seed 0")
     for part in ("0.860", "± 0.020", "chance 0.190", "untrained 0.610", "1.3 s · seed 0", "&lt;corners&gt;"):

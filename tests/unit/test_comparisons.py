@@ -124,8 +124,8 @@ def test_baselines_share_the_blocks_of_fits():
     train, test = laps()
     lines = {name: Cell.from_dict(cell) for name, cell in measure_baselines(train, test, 4).items()}
     assert len(lines["linear AR(1)"].blocks["density"]) == len(split_blocks(test))
-    assert "density" not in lines["stands still"].blocks, "a guess without a spread has no density"
-    assert lines["linear AR(1)"].mean("ten") > lines["stands still"].mean("ten")
+    assert "density" not in lines["persistence"].blocks, "a guess without a spread has no density"
+    assert lines["linear AR(1)"].mean("ten") > lines["persistence"].mean("ten")
     assert "matched_accuracy" in lines["k-means on steps"].scores
 
 
@@ -133,7 +133,7 @@ def test_unlabelled_trials_have_no_state_measure():
     train, test = (Trials((Trial(side[0].y, 1.0),)) for side in laps())
     cell = Cell.from_dict(fit_cell("arhmm", {"n_states": 3, "n_latent": 2, "seed": 0}, train, test))
     assert "states" not in cell.blocks
-    assert set(measure_baselines(train, test, 3)) == {"stands still", "linear AR(1)"}
+    assert set(measure_baselines(train, test, 3)) == {"persistence", "linear AR(1)"}
 
 
 # ---- fits compared moment by moment ---------------------------------------------------------------------------------
