@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,28 +19,15 @@ import pandas as pd
 from gdm_core.errors import DataError
 from gdm_core.trials import Trials
 
+if TYPE_CHECKING:
+    from .readers.pose import KeypointTable
+
 Floats = npt.NDArray[np.floating[Any]]
 LAG_SECONDS = 0.1  # of speeds
 
 _FRONT = (r"^neck", r"nose|snout", r"head", r"^top$", r"ear", r"cent(er|re)|body")
 _REAR = (r"tail[ _.-]?(base|root|start|0)$|^tti$", r"tail", r"hip|rump|lat|back")
 _NOSE = (r"nose|snout", *_FRONT)
-
-
-class Tracked(Protocol):
-    """The required attributes of a recording, such as a `KeypointTable`."""
-
-    @property
-    def xy(self) -> Floats: ...  # [T, A, 2, P]
-
-    @property
-    def animals(self) -> tuple[str, ...]: ...
-
-    @property
-    def parts(self) -> tuple[str, ...]: ...
-
-    @property
-    def rate_hz(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -73,7 +60,7 @@ _LENGTHS = ("x", "y", "length", "nose-nose", "nose-tail", "distance")
 _SPEEDS = ("forward speed", "lateral speed", "approach speed")
 
 
-def egocentric_features(table: Tracked) -> tuple[npt.NDArray[np.float32], tuple[str, ...]]:
+def egocentric_features(table: KeypointTable) -> tuple[npt.NDArray[np.float32], tuple[str, ...]]:
     """Return features [T, N] of the animals in `table`, and their names.
 
     shape     length from tip to rear, and log elongation of the parts
@@ -117,7 +104,7 @@ def _pair_features(
     centre: Floats,
     facing: Floats,
     pair: tuple[int, int],
-    table: Tracked,
+    table: KeypointTable,
     axis: BodyAxis,
     lag: int,
 ) -> list[tuple[str, Floats]]:
