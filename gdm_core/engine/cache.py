@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import logging
 import os
 import zlib
 from collections.abc import Callable
@@ -21,8 +20,6 @@ from gdm_core.files import write_whole
 
 DISK_BYTES = 2 * 2**30
 DATA_VARIABLE = "GDM_DATA_DIR"
-
-logger = logging.getLogger(__name__)
 
 
 def default_folder() -> Path:
@@ -41,26 +38,15 @@ class ResultCache:
 
     def get(self, key: str) -> tuple[FitResult | None, str]:
         """Return the result of a fit, None if there is none, and a note for the user."""
-        known, plain, note = self._read(key)
+        known, plain, note = self.read(key)
         return (_decode(plain), "") if known else (None, note)
 
     def put(self, result: FitResult) -> str:
         """Write the result of a fit; return a note for the user if that failed."""
-        return self._write(result.key, _encode(result))
+        return self.write(result.key, _encode(result))
 
-    def get_value(self, key: str) -> tuple[bool, Any]:
-        """Return whether a call's result is known, and the result."""
-        known, value, note = self._read(key)
-        if note:
-            logger.warning("%s", note)
-        return known, value
-
-    def put_value(self, key: str, value: Any) -> str:
-        """Write a call's result, which JSON must hold; return a note for the user if that failed."""
-        return self._write(key, value)
-
-    def _read(self, key: str) -> tuple[bool, Any, str]:
-        """Return whether there is a file, its content, and a note if it could not be used."""
+    def read(self, key: str) -> tuple[bool, Any, str]:
+        """Return whether a value is known, the value, and a note for the user."""
         path = self.folder / key
         try:
             digest, _, text = path.read_text().partition("\n")
@@ -74,7 +60,8 @@ class ResultCache:
             os.utime(path)
         return True, json.loads(text), ""
 
-    def _write(self, key: str, value: Any) -> str:
+    def write(self, key: str, value: Any) -> str:
+        """Write a value, which JSON must hold; return a note for the user if that failed."""
         try:
             text = json.dumps(value)
             write_whole(self.folder / key, f"{_digest(key, text)}\n{text}".encode())

@@ -83,12 +83,8 @@ class Engine(Runner):
 
     # ---- lifetime -----------------------------------------------------------------------------------------------
     def start(self) -> Job:
-        """Start the workers now; without it, the first job does."""
+        """Start the workers before the first job; the job ends when they are ready."""
         return self.submit(code_version, name="start")
-
-    def wait_ready(self, timeout: float = 90.0) -> None:
-        """Wait for workers; raise FitError or ConfigError if there are none."""
-        self.start().result(timeout)
 
     def info(self) -> EngineInfo:
         with self._lock:

@@ -83,21 +83,20 @@ class Runner(ABC):
 
     def _begin(self, job: Job) -> None:
         """Finish a job from the cache, or enqueue it."""
-        work = job.work
+        work, known, value, note = job.work, False, None, ""
         if isinstance(work, FitSpec):
             result, note = self.cache.get(work.key) if work.use_cache else (None, "")
-            if note:
-                job.note(note)
             if result is not None:
                 fits = result.snapshot is not None and result.snapshot.preview == work.preview
-                job.succeed(replace(result, snapshots=result.snapshots if fits else (), from_cache=True))
-                return
+                known, value = True, replace(result, snapshots=result.snapshots if fits else (), from_cache=True)
         elif work.cache_key is not None:
-            known, value = self.cache.get_value(work.cache_key)
-            if known:
-                job.succeed(value)
-                return
-        self._enqueue(job)
+            known, value, note = self.cache.read(work.cache_key)
+        if note:
+            job.note(note)
+        if known:
+            job.succeed(value)
+        else:
+            self._enqueue(job)
 
     @abstractmethod
     def _enqueue(self, job: Job) -> None:
@@ -113,7 +112,7 @@ class Runner(ABC):
         if isinstance(job.work, FitSpec):
             note = self.cache.put(value) if job.work.use_cache else ""
         elif job.work.cache_key is not None:
-            note = self.cache.put_value(job.work.cache_key, value)
+            note = self.cache.write(job.work.cache_key, value)
         if note:
             job.note(note)
 

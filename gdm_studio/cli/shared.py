@@ -249,7 +249,7 @@ def open_engine(label: str, total: int, jobs: int) -> Iterator[tuple[Engine | No
 
         os.environ["GDM_WORKERS"] = str(jobs)  # for local processes; an external cluster keeps its size
         with Engine() as engine:
-            engine.wait_ready(START_S)
+            engine.start().result(START_S)
             yield engine, progress
     finally:
         bar.close()

@@ -104,8 +104,8 @@ class Kept:
         self.results[result.key] = result
         return ""
 
-    def get_value(self, key: str) -> tuple[bool, Any]:
-        return key in self.values, self.values.get(key)
+    def read(self, key: str) -> tuple[bool, Any, str]:
+        return key in self.values, self.values.get(key), ""
 
 
 class QuickEngine(Engine):

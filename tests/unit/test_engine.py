@@ -188,7 +188,7 @@ def test_missing_scheduler_raises_fit_error(monkeypatch: pytest.MonkeyPatch, tmp
     words = r"No scheduler answers at GDM_SCHEDULER=tcp://127\.0\.0\.1:9.*dask scheduler"
     with Engine(ResultCache(tmp_path)) as engine:
         with pytest.raises(FitError, match=words):
-            engine.wait_ready(PATIENCE_S)
+            engine.start().result(PATIENCE_S)
         bulk = engine.map(divmod, {str(i): (i, 2) for i in range(2000)}, session="a", cached=False)
         assert bulk.wait(PATIENCE_S)
         assert len(bulk.poll().failures) == 2000

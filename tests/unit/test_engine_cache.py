@@ -69,12 +69,14 @@ def test_disk_cache_evicts_least_recently_used(tmp_path: Path) -> None:
 
 def test_call_values_are_kept_unless_damaged(tmp_path: Path) -> None:
     cache = ResultCache(tmp_path)
-    assert cache.get_value("v") == (False, None)
-    assert cache.put_value("v", {"a": [1, None]}) == ""
-    assert cache.get_value("v") == (True, {"a": [1, None]})
-    assert "could not be cached" in cache.put_value("w", object())
+    assert cache.read("v") == (False, None, "")
+    assert cache.write("v", {"a": [1, None]}) == ""
+    assert cache.read("v") == (True, {"a": [1, None]}, "")
+    assert "could not be cached" in cache.write("w", object())
     (tmp_path / "v").write_text("{")
-    assert cache.get_value("v") == (False, None)
+    known, _, note = cache.read("v")
+    assert not known
+    assert "damaged" in note
     assert call_key(divmod, "a") != call_key(divmod, "b") != call_key(pow, "b")
 
 

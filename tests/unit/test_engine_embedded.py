@@ -38,7 +38,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         patch.setenv("GDM_WORKER_MEMORY", "1 GiB")
         patch.setenv("DASK_TEMPORARY_DIRECTORY", str(folder / "scratch"))
         with Engine(ResultCache(folder / "fits")) as engine:
-            engine.wait_ready(WAIT_S)
+            engine.start().result(WAIT_S)
             yield engine
 
 

@@ -80,10 +80,10 @@ def test_edited_code_invalidates_kept_results(tmp_path: Path, monkeypatch: pytes
     def scored() -> int:
         code_version.cache_clear()
         key = call_key(state_accuracy, "this fit")
-        known, value = cache.get_value(key)
+        known, value, _ = cache.read(key)
         if not known:
             calls.append(key)
-            cache.put_value(key, value := len(calls))
+            cache.write(key, value := len(calls))
         return int(value)
 
     try:

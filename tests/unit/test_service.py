@@ -68,7 +68,7 @@ def test_composed_services_start_and_fit(tmp_path, monkeypatch):
         answered(web, tmp_path)
         monkeypatch.setenv("GDM_SCHEDULER", address)
         with Engine(ResultCache(tmp_path / "fits")) as engine:  # a worker that finds models and loaders
-            engine.wait_ready(PATIENCE_S)
+            engine.start().result(PATIENCE_S)
             assert engine.submit(nascar.simulate, "soft", 50).result(PATIENCE_S).n_samples == 50
     finally:
         for process in reversed(processes):  # a worker needs the scheduler to sign off
