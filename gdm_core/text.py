@@ -26,10 +26,10 @@ def first_of(parts: Sequence[str], most: int) -> str:
     return ", ".join(parts[:most]) + (f" and {len(parts) - most} more" if len(parts) > most else "")
 
 
-def shorten(what: object, most: int = 160) -> str:
-    """Shorten a text to at most `most` characters."""
+def shorten(what: object) -> str:
+    """Shorten a text to at most 160 characters."""
     text = str(what)
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+    return text if len(text) <= 160 else f"{text[:157]}..."
 
 
 def for_json(value: Any) -> Any:

@@ -26,7 +26,10 @@ _cached: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}  # baselines by d
 def scores(
     model_bytes: bytes, train: Trials, test: Trials, smooth_s: float, shortest_s: float, seed: int = 0
 ) -> dict[str, Any]:
-    """Return the scores of a model and, under "lines", of baselines on the same trials."""
+    """Return scores of all test trials and of each, and of baselines under "lines", as plain values.
+
+    Each state predicts its most frequent label in the training trials. "raw" scores are without smoothing.
+    """
     return last(score_parts(model_bytes, train, test, smooth_s, shortest_s, seed))
 
 
@@ -48,16 +51,6 @@ def score_parts(
         while len(_cached) > MAX_CACHED:
             _cached.pop(next(iter(_cached)), None)
     yield found | {"lines": cached}
-
-
-def measure(
-    model_bytes: bytes, train: Trials, test: Trials, smooth_s: float, shortest_s: float, seed: int = 0
-) -> dict[str, Any]:
-    """Return scores of all test trials and of each, as plain values.
-
-    Each state predicts its most frequent label in the training trials. "raw" scores are without smoothing.
-    """
-    return last(_measure_parts(model_bytes, train, test, smooth_s, shortest_s, seed))
 
 
 def _measure_parts(

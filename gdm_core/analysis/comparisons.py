@@ -42,6 +42,7 @@ FEWEST_BLOCKS = 4
 MAX_SHOWN = 4_000  # samples of states that travel, evenly spaced
 CONFIDENCE = 0.95
 APART = 0.5  # share of the weight in other states from which two fits disagree
+SHORTEST_SPAN = 3  # samples of a disagreement
 # Measures of a block, for which more is better: name -> (words, digits).
 MEASURES = {
     "states": ("matches the labels", 3),
@@ -381,7 +382,7 @@ def find_consensus(fits: Sequence[States]) -> Consensus:
     return Consensus(mean, (0.5 * np.abs(moved - mean).sum(axis=2)).mean(axis=0).astype(np.float32))
 
 
-def find_disagreements(apart: Shares, least: float = APART, shortest: int = 3) -> list[tuple[int, int]]:
+def find_disagreements(apart: Shares) -> list[tuple[int, int]]:
     """Return the spans (start, end) in which two fits disagree, the largest first."""
-    found = [(a, b) for a, b in find_bouts(apart >= least).tolist() if apart[a] >= least and b - a >= shortest]
+    found = [(a, b) for a, b in find_bouts(apart >= APART).tolist() if apart[a] >= APART and b - a >= SHORTEST_SPAN]
     return sorted(found, key=lambda span: -float(apart[span[0] : span[1]].sum()))

@@ -20,6 +20,7 @@ from gdm_core.maths.gaussian import LOG_2PI
 
 Float = npt.NDArray[np.float64]
 _VARIANCE_FLOOR = 1e-8
+_ROUNDS = 20  # of balancing
 _WEIGHT_RANGE = 100.0  # largest ratio of a channel's noise variance to the typical one
 
 
@@ -34,13 +35,13 @@ def can_balance(n_channels: int, n_latent: int) -> bool:
     return (n_channels - n_latent) ** 2 >= n_channels + n_latent
 
 
-def balance_channels(covariance: Float, n_latent: int, rounds: int = 20) -> Float:
+def balance_channels(covariance: Float, n_latent: int) -> Float:
     """Return weights [N] that equalise the residuals of all channels; ones for too few channels."""
     n_channels = len(covariance)
     weight = np.ones(n_channels)
     if not can_balance(n_channels, n_latent):
         return weight
-    for _ in range(rounds):
+    for _ in range(_ROUNDS):
         basis = principal_axes(covariance, weight)[1][:, :n_latent]
         across = np.eye(n_channels) - basis @ basis.T
         left = np.einsum("ij,jk,ik->i", across, covariance * weight[:, None] * weight, across)

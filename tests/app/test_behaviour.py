@@ -82,7 +82,7 @@ def test_refit_of_precomputed_result_is_as_good():
     assert result.elbo == pytest.approx(bundle.result.elbo, abs=0.5)
     rule = BoutRule(*bundle.more["options"])
     assert rule == data.expert_rule
-    found = bout_scores.measure(result.model_bytes, data.train, data.test, rule.smooth_s, rule.shortest_s)
+    found = bout_scores.scores(result.model_bytes, data.train, data.test, rule.smooth_s, rule.shortest_s)
     assert found["macro_f1"] == pytest.approx(bundle.more["scores"]["macro_f1"], abs=0.08)
 
 

@@ -42,7 +42,7 @@ from tests.support.recording import SMALL, view_of
 def test_scores_equal_those_of_the_library(sketch):
     data, model, content = sketch
     rule = BoutRule(0.5, 0.3)
-    found = bout_scores.measure(content, data.train, data.test, 0.5, 0.3)
+    found = bout_scores.scores(content, data.train, data.test, 0.5, 0.3)
     known, truth = (np.concatenate([t.labels for t in side]) for side in (data.train, data.test))
     hard, hard_test = (
         np.concatenate([rule.labels(p, 30.0) for p in model.predict_proba(side)]) for side in (data.train, data.test)
@@ -61,7 +61,7 @@ def test_scores_equal_those_of_the_library(sketch):
 
 def test_macro_f1_is_compared_with_unsupervised_baselines(sketch):
     data, _, content = sketch
-    found = bout_scores.measure(content, data.train, data.test, 0.0, 0.0)
+    found = bout_scores.scores(content, data.train, data.test, 0.0, 0.0)
     lines = {"k-means on steps": {"macro_f1": 0.95}, "10-NN on position": {"macro_f1": 0.99}}
     row = next(row for row in scores.bout_rows(found | {"lines": lines}) if row.name == "Macro-F1")
     assert (row.line_name, row.line) == ("k-means on steps", 0.95)
@@ -72,7 +72,7 @@ def test_macro_f1_is_compared_with_unsupervised_baselines(sketch):
 def test_recording_without_labels_has_no_label_scores(sketch):
     data, _, content = sketch
     blank = replace(data.test, trials=tuple(replace(t, labels=None) for t in data.test))
-    found = bout_scores.measure(content, data.train, blank, 0.0, 0.0)
+    found = bout_scores.scores(content, data.train, blank, 0.0, 0.0)
     assert "macro_f1" not in found
     assert [row.name for row in scores.bout_rows(found | {"lines": {}})] == ["Median bout", "Explains new trials (R²)"]
     assert bout_scores.baselines(data.train, blank, 4) == {}
@@ -176,7 +176,7 @@ def test_user_names_are_scored_without_a_verdict(engine):
 
 def test_label_table_counts_each_frame_once(sketch):
     data, _, content = sketch
-    found = bout_scores.measure(content, data.train, data.test, 0.3, 0.3)
+    found = bout_scores.scores(content, data.train, data.test, 0.3, 0.3)
     made = arrange(["", "mount", "", ""], [0, 1, 1, 3], labels=data.label_names)
     shown = SimpleNamespace(order=(2, 0, 3, 1), states=(), result=None)
     view = view_of(data, made, BoutRule(0.3, 0.3), shown=shown)
@@ -222,7 +222,7 @@ def test_trial_names_are_shortened_and_stay_distinct():
 
 def test_trial_table_has_no_missing_cell(sketch):
     data, _, content = sketch
-    table = trial_table(bout_scores.measure(content, data.train, data.test, 0.0, 0.0))
+    table = trial_table(bout_scores.scores(content, data.train, data.test, 0.0, 0.0))
     assert len(table) == len(data.trials)
     assert not table.isna().to_numpy().any()
     assert (table["macro-F1"][table["side"] == "fitted"] == "–").all()
@@ -231,7 +231,7 @@ def test_trial_table_has_no_missing_cell(sketch):
 
 def test_names_in_figures_are_escaped(sketch):
     data, _, content = sketch
-    found = bout_scores.measure(content, data.train, data.test, 0.0, 0.0)
+    found = bout_scores.scores(content, data.train, data.test, 0.0, 0.0)
     found["test"][0]["name"] = "<b>one</b>"
     assert "<b>" not in str(figures.trial_scores(found)["data"])
     graph = figures.transition_graph(np.eye(2), [0.5, 0.5], ["<i>a</i>", "b"], [0, 1])
@@ -242,7 +242,7 @@ def test_names_in_figures_are_escaped(sketch):
 def test_single_label_is_not_scored(sketch):
     data, _, content = sketch
     same = replace(data.test, trials=tuple(replace(t, labels=np.zeros(t.n_samples, np.int64)) for t in data.test))
-    found = bout_scores.measure(content, data.train, same, 0.0, 0.0)
+    found = bout_scores.scores(content, data.train, same, 0.0, 0.0)
     assert found["alone"] == "new"
     assert "macro_f1" not in found
     assert [row.name for row in scores.bout_rows(found | {"lines": {}})] == ["Median bout", "Explains new trials (R²)"]
@@ -251,7 +251,7 @@ def test_single_label_is_not_scored(sketch):
 
 def test_label_scores_have_a_majority_baseline(sketch):
     data, _, content = sketch
-    found = bout_scores.measure(content, data.train, data.test, 0.0, 0.0)
+    found = bout_scores.scores(content, data.train, data.test, 0.0, 0.0)
     for row, trial in zip(found["test"], data.test, strict=True):
         assert row["majority_balanced"] == pytest.approx(1 / len(np.unique(trial.labels)))
     figure = figures.trial_scores(found)
@@ -269,7 +269,7 @@ def test_bout_durations_have_a_suitable_unit(sketch):
     data, _, content = sketch
     y = np.random.default_rng(0).normal(size=(60, data.train.n_channels)).astype(np.float32)
     daily = Trials((Trial(np.repeat(y, 20, axis=0), 1 / 86_400),))
-    found = bout_scores.measure(content, daily, daily, 0.0, 0.0) | {"lines": {}}
+    found = bout_scores.scores(content, daily, daily, 0.0, 0.0) | {"lines": {}}
     row = scores.bout_rows(found, unit_for(daily.n_samples * 86_400))[0]
     assert row.unit == " days"
     assert 1 <= row.value < 1000
@@ -313,7 +313,7 @@ def made_up(n_trials: int, n: int, related: bool, seed: int) -> Trials:
 def rows_of(whole: Trials) -> dict[str, cards.Score]:
     train, test = split_trials(whole)
     model = Sketch(n_states=2).fit(train)
-    found = bout_scores.measure(model.to_bytes(), train, test, 0.0, 0.0)
+    found = bout_scores.scores(model.to_bytes(), train, test, 0.0, 0.0)
     lines = bout_scores.baselines(train, test, 2)
     return {row.name: row for row in scores.bout_rows(found | {"lines": lines})}
 

@@ -67,7 +67,7 @@ def test_example_states_beat_the_baselines(session):
         model.save(Path(folder) / "m.safetensors")
         content = (Path(folder) / "m.safetensors").read_bytes()
     rule = data.expert_rule
-    found = bout_scores.measure(content, data.train, data.test, rule.smooth_s, rule.shortest_s)
+    found = bout_scores.scores(content, data.train, data.test, rule.smooth_s, rule.shortest_s)
     rows = scores.bout_rows(found | {"lines": bout_scores.baselines(data.train, data.test, k)})
 
     first = next(row for row in rows if row.name == "Macro-F1")
