@@ -23,8 +23,8 @@ from .splits import select_channels
 
 Features = Literal["egocentric", "keypoints"]
 PathOrFile = Path | IO[bytes]  # an open file has a `name`
-MOST_FILES = 1_000
-MOST_BYTES = 4 << 30  # unpacked, of all files in one zip
+MAX_FILES = 1_000
+MAX_BYTES = 4 << 30  # unpacked, of all files in one zip
 _KEYS = ("recording", "observation id")  # columns that identify a row's recording
 _NO_RECORDING = (".zip", ".mp4", ".avi", ".png", ".jpg", ".md", ".json", ".yaml", ".pickle")
 
@@ -40,8 +40,8 @@ def list_files(given: PathOrFile) -> list[PathOrFile]:
         return [given]
     if not found:
         raise DataError(f"{name} contains no file that could be a recording.")
-    if len(found) > MOST_FILES:
-        raise DataError(f"{name} contains {len(found):,} files; the limit is {MOST_FILES:,}.")
+    if len(found) > MAX_FILES:
+        raise DataError(f"{name} contains {len(found):,} files; the limit is {MAX_FILES:,}.")
     return found
 
 
@@ -55,9 +55,9 @@ def _open_zip(given: PathOrFile) -> list[PathOrFile]:
         inside = [
             one for one in archive.infolist() if not one.is_dir() and _may_be_recording(PurePath(one.filename).name)
         ]
-        if sum(one.file_size for one in inside) > MOST_BYTES:
+        if sum(one.file_size for one in inside) > MAX_BYTES:
             raise DataError(
-                f"{given.name} unpacks to more than {MOST_BYTES >> 30} GB. Put it into the data folder, unpacked."
+                f"{given.name} unpacks to more than {MAX_BYTES >> 30} GB. Put it into the data folder, unpacked."
             )
         return [archive.open(one) for one in inside]  # unpacked while reading
     except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError) as error:

@@ -36,7 +36,7 @@ from .readers.quality import (
 )
 from .readers.roles import Role, columns_with, find_recording_columns, format_cell, guess_roles, is_numeric
 from .readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, Source, open_source
-from .tables import MOST_TRIALS, Table
+from .tables import MAX_TRIALS, Table
 from .tables import read as read_table
 
 __all__ = [
@@ -46,7 +46,7 @@ __all__ = [
 
 READABLE = (".csv", ".csv.gz", ".h5", ".hdf5", ".slp", ".npz", ".parquet", ".xlsx")
 FILL_SECONDS = 30.0  # longest gap of a part that pages fill before computing features
-MOST_NOTES = 6  # on single recordings
+MAX_NOTES = 6  # on single recordings
 _RECORDING_COLUMN = "(which recording)"  # a temporary column
 _SENSOR = re.compile(
     r"(^|[ _.\-])(acc(el\w*)?|gyro\w*|mag(net\w*)?|imu\w*|vel\w*|speed|force|torque|field)([ _.\-\d]|$)", re.I
@@ -167,9 +167,9 @@ def _group_recordings(table: Table) -> tuple[npt.NDArray[np.int64], tuple[tuple[
         return np.arange(table.n_rows), (), notes
     grouped = table.frame.groupby(used, sort=False, observed=True)
     key = grouped.ngroup().fillna(-1).to_numpy(np.int64)
-    if (n := int(key.max()) + 1) > MOST_TRIALS:
+    if (n := int(key.max()) + 1) > MAX_TRIALS:
         raise DataError(
-            f"The columns {' and '.join(used)} would split {table.name} into {n:,} recordings; the limit is {MOST_TRIALS:,}. "
+            f"The columns {' and '.join(used)} would split {table.name} into {n:,} recordings; the limit is {MAX_TRIALS:,}. "
             "Remove the column that does not name recordings."
         )
     rows = np.argsort(key, kind="stable")[int((key < 0).sum()) :]
@@ -285,5 +285,5 @@ def describe_filled(filled: npt.NDArray[np.bool_]) -> str:
 
 def limit_notes(notes: Sequence[str]) -> list[str]:
     """Return the first few notes on single recordings, and the number of further ones."""
-    more = [f"and {len(notes) - MOST_NOTES:,} more notes of this kind"] if len(notes) > MOST_NOTES else []
-    return [*notes[:MOST_NOTES], *more]
+    more = [f"and {len(notes) - MAX_NOTES:,} more notes of this kind"] if len(notes) > MAX_NOTES else []
+    return [*notes[:MAX_NOTES], *more]

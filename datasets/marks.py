@@ -18,7 +18,7 @@ from .readers.annotations import read_annotation
 from .readers.source import Readable, brief
 
 FIELDS = ("recording", "start", "stop", "label")
-MOST_LETTERS, MOST_FRAMES, MOST_TEXT = 300, 1_000_000_000, 20_000_000
+MAX_LETTERS, MAX_FRAMES, MAX_TEXT = 300, 1_000_000_000, 20_000_000
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class Mark:
         if not self.label.strip():
             raise DataError(f"A mark in {self.recording!r} has no label. Add one.")
         for name, text in (("recording", self.recording), ("label", self.label)):
-            if len(text) > MOST_LETTERS:
+            if len(text) > MAX_LETTERS:
                 raise DataError(
-                    f"The {name} {text[:40]!r}... of a mark has {len(text):,} characters; the limit is {MOST_LETTERS}."
+                    f"The {name} {text[:40]!r}... of a mark has {len(text):,} characters; the limit is {MAX_LETTERS}."
                 )
-        if not 0 <= self.start < self.stop <= MOST_FRAMES:
+        if not 0 <= self.start < self.stop <= MAX_FRAMES:
             raise DataError(
                 f"A mark of {self.label!r} in {self.recording!r} spans frames {self.start} to {self.stop}; expected "
-                f"0 <= start < stop <= {MOST_FRAMES:,}."
+                f"0 <= start < stop <= {MAX_FRAMES:,}."
             )
 
 
@@ -115,8 +115,8 @@ class Marks:
     @classmethod
     def from_json(cls, text: str) -> Marks:
         """Read what `to_json` wrote."""
-        if len(text) > MOST_TEXT:
-            raise DataError(f"This list of marks has {len(text):,} characters; the limit is {MOST_TEXT:,}.")
+        if len(text) > MAX_TEXT:
+            raise DataError(f"This list of marks has {len(text):,} characters; the limit is {MAX_TEXT:,}.")
         try:
             rows = [[entry[name] for name in FIELDS] for entry in json.loads(text)["marks"]]
         except (KeyError, TypeError, ValueError, RecursionError) as error:

@@ -15,7 +15,7 @@ from gdm_core.trials import Trial, Trials
 from .readers.pose import KeypointSet, KeypointTable
 
 HELD_OUT = 0.4
-LEAST_SAMPLES = 40
+MIN_SAMPLES = 40
 _FIRST, _LAST = f"first {round(100 * (1 - HELD_OUT))} %", f"last {round(100 * HELD_OUT)} %"
 
 
@@ -50,9 +50,9 @@ def _count_held_out(n: int) -> int:
 
 def split_point(n: int) -> int:
     """Return the sample at which to split n samples."""
-    if n < LEAST_SAMPLES:
+    if n < MIN_SAMPLES:
         raise DataError(
-            f"There are {n} samples; at least {LEAST_SAMPLES} are needed to split them into training and test data."
+            f"There are {n} samples; at least {MIN_SAMPLES} are needed to split them into training and test data."
         )
     return int((1 - HELD_OUT) * n)
 

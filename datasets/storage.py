@@ -22,7 +22,7 @@ from gdm_core.errors import ConfigError, DataError
 ENVIRONMENT_VARIABLE = "GDM_DATA_DIR"
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
-MOST_FILES = 200  # in a listing
+MAX_FILES = 200  # in a listing
 CACHES = ("formula1", "fastf1", "calms21")
 
 
@@ -41,7 +41,7 @@ def cache_dir(name: str) -> Path:
 
 
 def files_below(endings: tuple[str, ...]) -> list[str]:
-    """List up to MOST_FILES files of the user with these endings in the data folder."""
+    """List up to MAX_FILES files of the user with these endings in the data folder."""
     root, found = data_dir(), list[str]()
     for path in sorted(root.rglob("*")):
         inside = path.relative_to(root)
@@ -49,7 +49,7 @@ def files_below(endings: tuple[str, ...]) -> list[str]:
             continue
         if path.name.lower().endswith(endings):
             found.append(inside.as_posix())
-            if len(found) == MOST_FILES:
+            if len(found) == MAX_FILES:
                 break
     return found
 

@@ -25,7 +25,7 @@ __all__ = [
     "read", "template",
 ]  # fmt: skip
 
-MOST_TRIALS = 10_000
+MAX_TRIALS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,9 +193,9 @@ class Table:
         if not name:
             return [(self.name, np.arange(self.n_rows))]
         codes, words = pd.factorize(self.frame[name[0]])
-        if len(words) > MOST_TRIALS:
+        if len(words) > MAX_TRIALS:
             raise DataError(
-                f"The column {name[0]!r} would split the table into {len(words):,} trials; the limit is {MOST_TRIALS:,}. "
+                f"The column {name[0]!r} would split the table into {len(words):,} trials; the limit is {MAX_TRIALS:,}. "
                 "Assign another role."
             )
         if len(words) == 0:

@@ -33,8 +33,8 @@ _WHEN = re.compile(
 )
 _EVENT_TIMES = (r"time( ?\(s\)|_s)?$", r"time(?! offset)", r"frame|image index")
 _SIGNS = {"START": 1, "STATE START": 1, "STOP": -1, "STATE STOP": -1, "POINT": 0}
-_MOST_FRAMES = 20_000_000
-MOST_LABELS = 500
+_MAX_FRAMES = 20_000_000
+MAX_LABELS = 500
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def _read_row_labels(frame: pd.DataFrame, what: str | None, rate_hz: float, sour
         )
     codes, found = pd.factorize(frame[column], sort=True)
     words = tuple(format_cell(value) for value in found)
-    if not 0 < len(words) <= MOST_LABELS or sum(map(_is_decimal, words)) > len(words) / 2:
+    if not 0 < len(words) <= MAX_LABELS or sum(map(_is_decimal, words)) > len(words) / 2:
         values = f"{len(words):,} different values" + (f", such as {words[0]!r}" if words else "")
         raise DataError(
             f"{source.name}: the column {column!r} has {values}. Choose a file of bouts, or of one label per frame."
@@ -190,8 +190,8 @@ def _spread_over_frames(frame: pd.DataFrame, rows: Annotation, rate_hz: float) -
     if abs(clock.rate_hz / rate_hz - 1) < 0.01:
         return rows
     n = (seconds[-1] + 1 / clock.rate_hz) * rate_hz
-    if n > _MOST_FRAMES:
-        raise DataError(f"The time column {when!r} would make {n:,.0f} frames; the limit is {_MOST_FRAMES:,}.")
+    if n > _MAX_FRAMES:
+        raise DataError(f"The time column {when!r} would make {n:,.0f} frames; the limit is {_MAX_FRAMES:,}.")
     at = np.searchsorted(seconds, (np.arange(round(n)) + 1e-6) / rate_hz, side="right") - 1
     note = f"rows at {clock.rate_hz:.4g} Hz were converted to frames at {rate_hz:.4g} Hz"
     return replace(rows, labels=rows.labels[at], notes=(*rows.notes, note))
@@ -203,8 +203,8 @@ def _label_frames(
     """Return the labels of bouts, each with the frames first to last (exclusive)."""
     if not (np.isfinite(first).all() and np.isfinite(last).all()):
         raise DataError(f"{source.name}: a bout has no start or no stop.")
-    if (first < 0).any() or (last < first).any() or last.max() > _MOST_FRAMES:
-        bad = int(np.flatnonzero((first < 0) | (last < first) | (last > _MOST_FRAMES))[0])
+    if (first < 0).any() or (last < first).any() or last.max() > _MAX_FRAMES:
+        bad = int(np.flatnonzero((first < 0) | (last < first) | (last > _MAX_FRAMES))[0])
         raise DataError(
             f"{source.name}: bout {bad + 1} spans frames {first[bad]:.0f} to {last[bad]:.0f}, which is invalid."
         )

@@ -23,7 +23,7 @@ from .pose import KeypointTable, finish_table, with_labels
 from .source import Source, refuse_damage
 from .timing import read_clock
 
-_MOST_MEMBERS = 2000
+_MAX_MEMBERS = 2000
 
 
 @contextmanager
@@ -58,8 +58,8 @@ def measure(file: IO[bytes], most: int) -> int:
 
 def _check_archive(archive: zipfile.ZipFile, source: Source) -> None:
     infos, limits = archive.infolist(), source.limits
-    if len(infos) > _MOST_MEMBERS:
-        raise DataError(f"{source.name} has {len(infos):,} parts; the limit is {_MOST_MEMBERS:,}.")
+    if len(infos) > _MAX_MEMBERS:
+        raise DataError(f"{source.name} has {len(infos):,} parts; the limit is {_MAX_MEMBERS:,}.")
     declared = sum(info.file_size for info in infos)
     source.check_size(unpacked=declared)
     if declared > 10_000_000 and declared > limits.unpack_ratio * max(source.size, 1):

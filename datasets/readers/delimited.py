@@ -22,7 +22,7 @@ from .source import BoundedStream, Source, brief, refuse_damage
 _DELIMITERS = (",", ";", "\t", "|")
 SPACES = r"\s+"
 _SEPARATOR_LINE = re.compile(r"""^\s*["']?sep=([,;|\t])["']?[\s;,]*$""", re.IGNORECASE)
-_MOST_PREAMBLE = 50  # lines before the header
+_MAX_PREAMBLE = 50  # lines before the header
 _NUMBER = re.compile(r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$")
 _COMMA_NUMBER = re.compile(r"^\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*$")
 MISSING = (
@@ -96,7 +96,7 @@ def _preamble(lines: list[str], delimiter: str, rows: list[tuple[str, ...]], sou
     width = Counter(len(row) for row in rows).most_common(1)[0][0]
     if width < 2 or len(rows[0]) >= width:
         return 0
-    for i, line in enumerate(lines[:_MOST_PREAMBLE]):
+    for i, line in enumerate(lines[:_MAX_PREAMBLE]):
         cells = next(iter(_split([line], delimiter, source)), ())
         if len(cells) >= width:
             return i if len(cells) == width and _is_header(cells) else 0
@@ -294,7 +294,7 @@ def _explain(message: str, layout: Layout) -> str:
     if found:
         line = int(found[2]) + layout.skipped
         advice = "Correct the line, or its quotes."
-        if layout.has_header and int(found[2]) <= 1 + _MOST_PREAMBLE and int(found[3]) > len(layout.header):
+        if layout.has_header and int(found[2]) <= 1 + _MAX_PREAMBLE and int(found[3]) > len(layout.header):
             advice = "Remove lines above it that are not part of the table, or correct the line or its quotes."
         return f"line {line} has {found[3]} fields where {found[1]} are expected. {advice}"
     return f"the text cannot be split into rows and columns ({message.strip()})."

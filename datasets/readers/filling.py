@@ -13,12 +13,12 @@ from gdm_core.maths.gaps import gap_lengths
 Floats = npt.NDArray[np.floating[Any]]
 Bool = npt.NDArray[np.bool_]
 
-MOST_ABSENT_SECONDS = 3.0  # longest gap of a whole animal
+MAX_ABSENT_SECONDS = 3.0  # longest gap of a whole animal
 _STEP_SECONDS = 1.0  # movements over shorter times are mostly tracking noise
 _BLOCK = 2_000  # frames filled at once, to limit memory
 _NOISE = 0.1  # of tracking, as a share of the variance of a step
 _STEP = 1e-4  # small compared to the broad prior of a path's start
-_LEAST_VARIANCE = 1e-4  # of any combination of parts, as a share of the largest
+_MIN_VARIANCE = 1e-4  # of any combination of parts, as a share of the largest
 
 
 def fill_parts(xy: Floats, rate_hz: float, longest_seconds: float) -> tuple[npt.NDArray[np.float32], Bool]:
@@ -47,7 +47,7 @@ def fill_parts(xy: Floats, rate_hz: float, longest_seconds: float) -> tuple[npt.
 def _fillable(xy: Floats, rate_hz: float, longest_seconds: float) -> Bool:
     """Return a mask [T, P] of the gaps of one animal to fill."""
     missing: Bool = np.asarray(~np.isfinite(xy).all(axis=1))
-    absent = gap_lengths(np.asarray(missing.all(axis=1))) > round(min(longest_seconds, MOST_ABSENT_SECONDS) * rate_hz)
+    absent = gap_lengths(np.asarray(missing.all(axis=1))) > round(min(longest_seconds, MAX_ABSENT_SECONDS) * rate_hz)
     fillable = missing & ~absent[:, None]
     for p in range(missing.shape[1]):
         seen = np.flatnonzero(~missing[:, p])
@@ -73,7 +73,7 @@ def _fit_walk(xy: Floats, lag: int) -> tuple[FactorModel, Floats, float]:
     if not variance[-1] > 0:  # no part moves: treat parts as independent
         variance, axes = np.ones(len(variance)), np.eye(len(variance))
     scale = float(np.sqrt(variance[variance > 0].sum() / len(variance)))
-    variance = np.maximum(variance / scale**2, _LEAST_VARIANCE * variance[-1] / scale**2)
+    variance = np.maximum(variance / scale**2, _MIN_VARIANCE * variance[-1] / scale**2)
     root = axes * np.sqrt(variance / 2 / _STEP)
     loadings = np.block([[root.real, -root.imag], [root.imag, root.real]])
     n = len(loadings)

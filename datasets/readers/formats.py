@@ -20,7 +20,7 @@ from .delimited import compact, join_pieces, read_delimited, sniff, unique_names
 from .roles import is_numeric
 from .source import DAMAGE, Source, refuse_damage
 
-_MOST_ABOVE = 50  # lines before the header
+_MAX_ABOVE = 50  # lines before the header
 Row = tuple[Any, ...]
 
 
@@ -93,9 +93,9 @@ def _read_rows(page: Any, source: Source) -> list[Row]:
 
 def _find_header(rows: list[Row]) -> int:
     """Return the index of the header, the first full row, if it is text."""
-    filled = [sum(cell is not None for cell in row) for row in rows[: 4 * _MOST_ABOVE]]
+    filled = [sum(cell is not None for cell in row) for row in rows[: 4 * _MAX_ABOVE]]
     usual = Counter(filled).most_common(1)[0][0]
-    for i in range(min(_MOST_ABOVE, len(rows) - 1)):
+    for i in range(min(_MAX_ABOVE, len(rows) - 1)):
         # the name of the first column, of row numbers, may be missing
         if filled[i] >= usual or (filled[i] == usual - 1 and rows[i][0] is None):
             return i if all(isinstance(cell, str | None) for cell in rows[i]) else 0

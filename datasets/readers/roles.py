@@ -130,7 +130,7 @@ _ANIMAL = re.compile(r"^(subject|animal|mouse|rat)([ _]?(id|no|number|name|index
 _TREATED = re.compile(r"^group([ _]?(id|no|number|name|index|num))?$")
 _SCORE = re.compile(r"(^|[ _.])(likelihoods?|scores?|confidence|probability|p|prob|conf)$")
 _POSITION = (("x", "y"), ("lon", "lat"), ("longitude", "latitude"), ("pos_x", "pos_y"), ("pos x", "pos y"))
-_MOST_LABELS = 50
+_MAX_LABELS = 50
 _LABELLED = 0.05  # share of rows; text with fewer values is comments
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -283,7 +283,7 @@ def _guess(name: str, column: pd.Series[Any], n_rows: int) -> Role:
     values = numeric_values(column)
     seen = values[np.isfinite(values)]
     whole = numeric and bool(np.all(np.mod(seen, 1) == 0))
-    if _LABEL.search(key) and distinct <= _MOST_LABELS and (whole or not numeric):
+    if _LABEL.search(key) and distinct <= _MAX_LABELS and (whole or not numeric):
         return Role.LABEL
     if _TIME.search(key):
         return Role.TIME
@@ -292,9 +292,9 @@ def _guess(name: str, column: pd.Series[Any], n_rows: int) -> Role:
     if pd.api.types.is_float_dtype(column.dtype) and not numeric:
         return Role.IGNORE  # all values are too large
     if not numeric:
-        if distinct > min(_MOST_LABELS, max(2, n_rows // 4)) and is_time_column(column):
+        if distinct > min(_MAX_LABELS, max(2, n_rows // 4)) and is_time_column(column):
             return Role.TIME
-        few = 2 <= distinct <= min(_MOST_LABELS, max(2, n_rows // 4))
+        few = 2 <= distinct <= min(_MAX_LABELS, max(2, n_rows // 4))
         return Role.LABEL if few and column.count() >= _LABELLED * n_rows else Role.IGNORE
     if seen.min() == seen.max():
         return Role.IGNORE  # a constant carries no dynamics

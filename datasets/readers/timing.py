@@ -18,7 +18,7 @@ TimeUnit = Literal["auto", "s", "ms", "us", "ns", "min", "h", "frames"]
 _IN_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
 _EPOCH = 1e8  # larger times (three years) count from an epoch such as 1970, not from a recording's start
 _FAR = 100.0  # usual steps
-_MOST_ROWS = 5  # to name one by one
+_MAX_ROWS = 5  # to name one by one
 _UNIT_IN_NAME = re.compile(r"(?:^|[ _(\[])(ms|us|ns|min|h|s|sec|secs|seconds|millis|milliseconds|frames?)[)\]]?$")
 _SPELLED = {"sec": "s", "secs": "s", "seconds": "s", "millis": "ms", "milliseconds": "ms", "frame": "frames"}
 
@@ -97,7 +97,7 @@ def describe_times(column: pd.Series[Any], seconds: npt.NDArray[np.float64]) -> 
     )
     notes = []
     for fault, rows in faults:
-        shown = [f"the time of row {row + 1:,} ({str(column.iloc[row])[:40]}) {fault}" for row in rows[:_MOST_ROWS]]
+        shown = [f"the time of row {row + 1:,} ({str(column.iloc[row])[:40]}) {fault}" for row in rows[:_MAX_ROWS]]
         more = len(rows) - len(shown)
         notes += shown + ([f"the time of {more:,} more rows {fault}"] if more else [])
     return notes

@@ -38,7 +38,7 @@ States = npt.NDArray[np.float32]
 Shares = npt.NDArray[np.float32]
 
 N_BLOCKS = 12
-FEWEST_BLOCKS = 4
+MIN_BLOCKS = 4
 MAX_SHOWN = 4_000  # samples of states that travel, evenly spaced
 CONFIDENCE = 0.95
 APART = 0.5  # share of the weight in other states from which two fits disagree
@@ -93,10 +93,10 @@ def split_blocks(test: Trials) -> list[npt.NDArray[np.int64]]:
         n_blocks = max(1, round(N_BLOCKS * trial.n_samples / total))
         found += [begin + np.arange(low, high) for low, high in blocks(trial.n_samples, n_blocks)]
         begin += trial.n_samples
-    if len(found) < FEWEST_BLOCKS:
+    if len(found) < MIN_BLOCKS:
         raise DataError(
             f"{test.name!r} has {total} samples, which make {len(found)} blocks of {SHORTEST} or more; at least "
-            f"{FEWEST_BLOCKS} are needed to tell settings apart. Take longer new trials."
+            f"{MIN_BLOCKS} are needed to tell settings apart. Take longer new trials."
         )
     return found
 

@@ -17,7 +17,7 @@ from gdm_core.trials import UNLABELLED, Trials, labels_of
 
 Accuracies = dict[str, float]
 FOREST, CUTS = "random forest", "decision tree"
-MOST_SAMPLES = 20_000
+MAX_SAMPLES = 20_000
 
 
 def accuracy_controls(
@@ -75,7 +75,7 @@ def _fit_classifiers(rows: Any, labels: Any, seed: int) -> dict[str, Any]:
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.tree import DecisionTreeClassifier
 
-    thin = max(1, len(rows) // MOST_SAMPLES)
+    thin = max(1, len(rows) // MAX_SAMPLES)
     forest = RandomForestClassifier(60, min_samples_leaf=5, random_state=seed, n_jobs=1)
     classifiers = {FOREST: forest, CUTS: DecisionTreeClassifier(max_depth=3, random_state=seed)}
     with one_thread():

@@ -1,7 +1,7 @@
 """Uncertainty of scores: jackknife intervals over pieces of the test trials, and scores expected by chance.
 
 Neighbouring samples are not independent, so pieces are resampled: whole trials if there are enough, otherwise blocks with
-several expert bouts each. Intervals need at least ENOUGH pieces.
+several expert bouts each. Intervals need at least MIN_PIECES pieces.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from gdm_core.trials import UNLABELLED, Trials
 from gdm_core.units import unit_for
 
 SHORTEST = 20  # samples of a block
-ENOUGH = 6
+MIN_PIECES = 6
 BOUTS_A_BLOCK = 4
-LEAST_SAMPLES = 50
-MOST_BLOCKS = 24
+MIN_SAMPLES = 50
+MAX_BLOCKS = 24
 SHIFTS = 99
 T_LEVEL = 0.975  # quantile of Student's t for a 95% interval
 
@@ -60,14 +60,14 @@ class Pieces:
 
 def split_pieces(trials: Trials, bout: float = float("nan")) -> Pieces:
     """Split test trials into pieces, given the median expert bout in samples or NaN."""
-    if len(trials) >= ENOUGH:
+    if len(trials) >= MIN_PIECES:
         whole = f"{len(trials)} trials"
         return Pieces(tuple((i, 0, trial.n_samples) for i, trial in enumerate(trials)), whole, whole)
-    size = max(LEAST_SAMPLES, int(np.ceil(BOUTS_A_BLOCK * bout)) if np.isfinite(bout) else 0)
-    size = max(size, -(-trials.n_samples // MOST_BLOCKS))
+    size = max(MIN_SAMPLES, int(np.ceil(BOUTS_A_BLOCK * bout)) if np.isfinite(bout) else 0)
+    size = max(size, -(-trials.n_samples // MAX_BLOCKS))
     parts = []
     for i, trial in enumerate(trials):
-        parts += [(i, a, b) for a, b in blocks(trial.n_samples, MOST_BLOCKS, size)]
+        parts += [(i, a, b) for a, b in blocks(trial.n_samples, MAX_BLOCKS, size)]
     if len(parts) == 1:
         one = f"one piece of {trials.n_samples:,} samples"
         return Pieces(tuple(parts), one, one)
@@ -116,7 +116,7 @@ def _half_width(n: int, gain: Callable[[npt.NDArray[np.bool_]], float]) -> float
     """Return half of the 95% jackknife interval of `gain` over `n` pieces."""
     from scipy.stats import t
 
-    if n < ENOUGH:
+    if n < MIN_PIECES:
         return None
     gains = np.array([gain(rows) for rows in ~np.eye(n, dtype=bool)])
     return float(t.ppf(T_LEVEL, n - 1) * np.sqrt((n - 1) / n * np.square(gains - gains.mean()).sum()))

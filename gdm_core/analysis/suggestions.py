@@ -38,7 +38,7 @@ MARGIN = 0.1  # nats per sample and channel by which one model must be better to
 STABLE = 0.9  # share of time steps on which two halves agree
 UNSTABLE = 0.7
 SAME = 0.05  # difference in agreement that does not count
-LEAST = 0.01  # nats per sample: smaller differences do not count against a recommendation
+MIN_DIFFERENCE = 0.01  # nats per sample: smaller differences do not count against a recommendation
 IDLE = 0.01  # share of the time
 NUMBERS = {1: "one state", 2: "two states", 3: "three states", 4: "four states", 5: "five states", 6: "six states"}
 
@@ -246,9 +246,9 @@ def choose_states(probes: Sequence[Probe], n_channels: int = 1) -> Recommendatio
     steady = [p for p in near if p.found_again >= steadiest - SAME]
     chosen = min(steady, key=lambda p: (p.n_states, -score(p)))
     fewer = [p for p in by_model[chosen.model] if p.n_states < chosen.n_states]
-    rivals = [p for p in tried if score(p) - score(chosen) > LEAST]
+    rivals = [p for p in tried if score(p) - score(chosen) > MIN_DIFFERENCE]
     # Of those that only a few blocks favour, the mean of all blocks decides.
-    better = rivals or [p for p in tried if p.mean - chosen.mean > LEAST]
+    better = rivals or [p for p in tried if p.mean - chosen.mean > MIN_DIFFERENCE]
     rival = max(better, key=score if rivals else lambda p: p.mean, default=None)
     sure = _grade(chosen, fewer, better)
     if fewer:
@@ -282,7 +282,7 @@ def _certainty(chosen: Probe, sure: str, rival: Probe | None) -> str:
 def _advantage(rival: Probe, chosen: Probe) -> str:
     """Say how much better another setting predicts, in most blocks or in a single one."""
     gained, error = deficit(chosen, rival)
-    if gained <= LEAST:
+    if gained <= MIN_DIFFERENCE:
         most = max(np.asarray(rival.held_out) - np.asarray(chosen.held_out))
         where = f"one of {len(rival.held_out)} blocks of time"
         return f"{_describe(rival)} would predict {where} better, by {most:.2f} nats per sample"

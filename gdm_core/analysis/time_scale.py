@@ -21,10 +21,10 @@ Float = npt.NDArray[np.float64]
 
 SHORTEST = 10  # samples of a window
 STEPS_PER_WINDOW = 10
-LEAST_WINDOWS = 20  # that fit end to end into a recording
-PIECE, MOST_SAMPLES = 25_000, 100_000  # of long recordings
-MOST_ROWS = 1000  # that are clustered
-MOST_STATES = 9
+MIN_WINDOWS = 20  # that fit end to end into a recording
+PIECE, MAX_SAMPLES = 25_000, 100_000  # of long recordings
+MAX_ROWS = 1000  # that are clustered
+MAX_STATES = 9
 N_BLOCKS = 10  # of time, for standard errors
 SEPARATED = 0.5  # silhouette of a "reasonable structure" (Kaufman and Rousseeuw, 1990)
 MARGIN = 0.05  # between silhouettes of windows and samples
@@ -112,16 +112,16 @@ def _error(blocks: Sequence[float] | Float) -> float:
 
 
 def _excerpt(trials: Trials) -> list[Float]:
-    """Return the recordings, or about `MOST_SAMPLES` samples in evenly spread pieces."""
+    """Return the recordings, or about `MAX_SAMPLES` samples in evenly spread pieces."""
     pieces = [piece for trial in trials for piece in np.array_split(trial.y, math.ceil(trial.n_samples / PIECE))]
     pieces = [piece for piece in pieces if len(piece) > SHORTEST] or pieces[:1]
-    return [piece.astype(np.float64) for piece in pieces[:: math.ceil(sum(map(len, pieces)) / MOST_SAMPLES)]]
+    return [piece.astype(np.float64) for piece in pieces[:: math.ceil(sum(map(len, pieces)) / MAX_SAMPLES)]]
 
 
 def _window_lengths(pieces: Sequence[Float]) -> list[int]:
     """Return odd window lengths, each about 1.4 times the one before."""
     lengths = [len(piece) for piece in pieces]
-    most = min(max(lengths) / LEAST_WINDOWS, min(lengths))
+    most = min(max(lengths) / MIN_WINDOWS, min(lengths))
     count = 1 + int(2 * math.log2(most / SHORTEST)) if most >= SHORTEST else 0
     return [2 * int(SHORTEST * 2 ** (i / 2) / 2) + 1 for i in range(count)]
 
@@ -137,9 +137,9 @@ def _cluster(parts: Sequence[Float], scale: int | None = None, step: int = 1) ->
         return []
     rows = rows[:, np.ptp(rows, axis=0) > 1e-9 * np.abs(rows).max(axis=0)]
     rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
-    some = rows[np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS)).astype(int)]
+    some = rows[np.linspace(0, len(rows) - 1, min(len(rows), MAX_ROWS)).astype(int)]
     found = []
-    for k in range(2, MOST_STATES + 1):
+    for k in range(2, MAX_STATES + 1):
         if not rows.size or len(rows) <= 2 * k:
             break
         clusters = KMeans(k, n_init=3, random_state=0).fit(some)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 Float = npt.NDArray[np.float64]
 
-_LEAST_RIDGE = 1e-12
+_MIN_RIDGE = 1e-12
 
 
 def left_out_changes(
@@ -32,7 +32,7 @@ def left_out_changes(
         grams.append(x[rows].T @ x[rows])
         targets.append(x[rows].T @ y[rows])
     gram, target = np.sum(grams, axis=0), np.sum(targets, axis=0)
-    ridge = max(1e-4 * np.trace(gram) / len(gram), _LEAST_RIDGE) * np.eye(len(gram))
+    ridge = max(1e-4 * np.trace(gram) / len(gram), _MIN_RIDGE) * np.eye(len(gram))
     everything = np.linalg.solve(gram + ridge, target)
     return [
         np.linalg.solve(gram - own + ridge, target - its) - everything for own, its in zip(grams, targets, strict=True)

@@ -13,10 +13,10 @@ Bool = npt.NDArray[np.bool_]
 
 _MEDIAN = 7  # values
 _SPREAD = 25  # values on one side, for the local spread
-_FAR = 6.0  # local standard deviations
-_LEAST = 0.5  # of the spread of the whole channel
-_LONGEST = 2  # spikes in a row
-_MOST = 0.05  # share of a channel; more are not outliers
+_LIMIT = 6.0  # local standard deviations
+_MIN_DISTANCE = 0.5  # of the spread of the whole channel
+_MAX_RUN = 2  # spikes in a row
+_MAX_SHARE = 0.05  # share of a channel; more are not outliers
 _PER_MAD = 1.4826  # standard deviation of a Gaussian
 REACH = 2 * (_MEDIAN + _SPREAD)  # values that `is_new_spike` looks back at
 
@@ -36,11 +36,11 @@ def find_spikes(y: npt.NDArray[Any]) -> Bool:
         # the maximum of both sides, because a change of the noise is no spike
         spread = np.maximum(local[: len(values)], local[-len(values) :])
         low, high = np.quantile(values, [0.05, 0.95])
-        far = distance > np.maximum(_FAR * _PER_MAD * spread, _LEAST * (high - low) / 3.29)
+        far = distance > np.maximum(_LIMIT * _PER_MAD * spread, _MIN_DISTANCE * (high - low) / 3.29)
         edges = np.flatnonzero(np.diff(far, prepend=False, append=False)).reshape(-1, 2)
-        for first, after in edges[np.diff(edges, axis=1)[:, 0] > _LONGEST]:
+        for first, after in edges[np.diff(edges, axis=1)[:, 0] > _MAX_RUN]:
             far[first:after] = False
-        if far.mean() <= _MOST:
+        if far.mean() <= _MAX_SHARE:
             spikes[seen, channel] = far
     return spikes
 
@@ -54,9 +54,9 @@ def find_new_spikes(y: npt.NDArray[Any]) -> Bool:
             continue
         distance = np.abs(values - scipy.ndimage.median_filter(values, _MEDIAN, mode="nearest", origin=_MEDIAN // 2))
         spread = np.roll(scipy.ndimage.median_filter(distance, _SPREAD, mode="nearest", origin=_SPREAD // 2), 1)
-        far = distance > np.maximum(_FAR * _PER_MAD * spread, _LEAST)
+        far = distance > np.maximum(_LIMIT * _PER_MAD * spread, _MIN_DISTANCE)
         far[:_SPREAD] = False
-        far[_LONGEST:] &= ~(far[1:-1] & far[:-2])
+        far[_MAX_RUN:] &= ~(far[1:-1] & far[:-2])
         spikes[seen, channel] = far
     return spikes
 

@@ -11,7 +11,7 @@ from gdm_core.maths.gaps import ratio
 
 Float = npt.NDArray[np.float64]
 
-LEAST_OBSERVED = 0.1  # share of a window; with less, the window is missing
+MIN_OBSERVED = 0.1  # share of a window; with less, the window is missing
 
 
 def summarise_windows(y: npt.NDArray[Any], length: int, step: int) -> Float:
@@ -39,7 +39,7 @@ def summarise_windows(y: npt.NDArray[Any], length: int, step: int) -> Float:
         mean = ratio(total, count)
         spread = np.sqrt(np.maximum(ratio(square, count) - mean**2, 0))
         summaries = np.column_stack([mean + centre, spread, np.sqrt(ratio(energy, span))])
-        found[:, channel] = np.where((count < LEAST_OBSERVED * weight)[:, None], np.nan, summaries)
+        found[:, channel] = np.where((count < MIN_OBSERVED * weight)[:, None], np.nan, summaries)
     return found
 
 

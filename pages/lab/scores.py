@@ -143,7 +143,7 @@ SHIFTED = "the same bouts at other times"
 _MARGIN = (
     "±: half of the 95 % interval of the difference from what it has to beat, from leaving out each piece of the new trials "
     "in turn, and how much that difference varies with the seed of the fit. "
-    f"With fewer than {score_uncertainty.ENOUGH} pieces nothing is said."
+    f"With fewer than {score_uncertainty.MIN_PIECES} pieces nothing is said."
 )
 # Of each score against labels: its name, what a guess of the commonest label gets, and its help.
 _LABELLED = {

@@ -31,7 +31,7 @@ def test_too_many_fits_raise_config_error():
 
 
 def test_too_many_trials_or_frames_raise_data_error():
-    text = "trial,y\n" + "".join(f"t{i},{i % 7}.5\n" for i in range(tables.MOST_TRIALS + 1))
+    text = "trial,y\n" + "".join(f"t{i},{i % 7}.5\n" for i in range(tables.MAX_TRIALS + 1))
     table = tables.read(text.encode(), "a.csv")
     with pytest.raises(DataError, match=r"into 10,001 trials; the limit is 10,000"):
         table.to_trials({"trial": "group", "y": "channel"})

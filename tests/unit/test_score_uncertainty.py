@@ -30,8 +30,8 @@ def test_few_trials_are_cut_into_blocks_of_bouts():
     assert min(stop - start for _, start, stop in cut.parts) >= score_uncertainty.BOUTS_A_BLOCK * 20
     assert "blocks of about 8 s" in cut.words
     assert score_uncertainty.split_pieces(trials(20_000, rate=1 / 60)).words == "23 blocks of about 13.9 h"
-    assert len(score_uncertainty.split_pieces(trials(160)).parts) < score_uncertainty.ENOUGH
-    assert len(score_uncertainty.split_pieces(trials(1952), bout=150).parts) < score_uncertainty.ENOUGH
+    assert len(score_uncertainty.split_pieces(trials(160)).parts) < score_uncertainty.MIN_PIECES
+    assert len(score_uncertainty.split_pieces(trials(1952), bout=150).parts) < score_uncertainty.MIN_PIECES
 
 
 def test_scores_from_counts_equal_sample_scores():
