@@ -28,15 +28,13 @@ Array = npt.NDArray[np.float32]
 class InferredStates:
     """Soft states of a fitted model, in the model's order of states.
 
-    train, test   soft states [T, K] of each trial
-    stay          stickiness (gamma); None if the family has none
-    sees          name of the posterior; None if the family has one only
+    train, test  soft states [T, K] of each trial
+    posterior    name of the posterior; None if the family has one only
     """
 
     train: tuple[Array, ...]
     test: tuple[Array, ...]
-    stay: float | None
-    sees: str | None
+    posterior: str | None
 
 
 def filter_states(model_bytes: bytes, trial: Trial) -> Array:
@@ -88,13 +86,11 @@ def soft_states(model_bytes: bytes, trials: Trials) -> tuple[Array, ...]:
 def infer(model_bytes: bytes, train: Trials, test: Trials | None) -> InferredStates:
     """Return soft states of all trials."""
     model = model_from_bytes(model_bytes)
-    stay = getattr(model, "stickiness_", None)
-    sees = getattr(model, "posterior_", None)
+    posterior = getattr(model, "posterior_", None)
     return InferredStates(
         states_of(model, train),
         () if test is None else states_of(model, test),
-        None if stay is None else float(stay),
-        None if sees is None else str(sees),
+        None if posterior is None else str(posterior),
     )
 
 

@@ -76,7 +76,7 @@ def _load(name: str, here: tuple[str, int]) -> Shipped | None:
         "", arrays["model"].tobytes(), words["fit_status"], words["elbo"], words["seconds"], tuple(words["steps"]),
         tuple(words["elbos"]), snapshots, from_cache=True,
     )  # fmt: skip
-    look = InferredStates(train, test, words["stay"], words["sees"])
+    look = InferredStates(train, test, words["posterior"])
     return Shipped(words["fingerprint"], words["family"], words["config"], result, look, words["more"])
 
 
@@ -131,8 +131,7 @@ def write(
         ],
         "n_train": len(look.train),
         "n_test": len(look.test),
-        "stay": look.stay,
-        "sees": look.sees,
+        "posterior": look.posterior,
         "more": dict(more),
     }
     result_files.write(name, "fit", arrays, words)
