@@ -402,7 +402,7 @@ def fitted_data(pick: Pick, session: Session, licences: tuple[str, ...]) -> Data
             ("fitted on", pick.train),
             ("applied to", pick.test),
             ("laps", pick.looked.which.about),
-            ("sees", pick.looked.posterior),
+            ("sees", pick.looked.sees),
             ("samples", f"{len(race.train.lap):,}"),
             ("mean speed", f"{known.mean():.0f} km/h" if len(known) else "unknown"),
         ),
