@@ -21,6 +21,7 @@ Stored = dict[str, Any]
 STATES = {
     "gdm": "**GDM**",
     "gdm-mixture": "GDM, three-level mixture",
+    "gdm-network": "GDM with network transitions",
     "gdm-rnn": "GDM with a GRU",
     "gdm-paper": "GDM, the paper's recipe",
     "arhmm": "AR-HMM",

@@ -26,7 +26,7 @@ SEEDS = (0,)
 MAX_STATES = 9
 # Limits on samples, which keep a search within about a minute on one core.
 MAX_SAMPLES = {"gdm": 6000, "gdm-linear": 6000, "arhmm": 6000, "arhmm-sticky": 6000}
-MAX_SAMPLES |= {"gdm-paper": 1500, "gdm-rnn": 1500, "gdm-mixture": 1500, "pdlds": 1500}
+MAX_SAMPLES |= {"gdm-paper": 1500, "gdm-network": 1500, "gdm-rnn": 1500, "gdm-mixture": 1500, "pdlds": 1500}
 DEFAULT_MAX_SAMPLES = 3000
 TEMPERATURES = (0.3, 0.6, 0.99)
 STICKINESSES = ("learn", 0.0, 0.5, 0.9)

@@ -39,6 +39,7 @@ from pages.ui.model_controls import (
 LETTERS = "ABCDEF"
 SHORT = {
     "gdm": "GDM",
+    "gdm-network": "GDM (network)",
     "gdm-rnn": "GDM (GRU)",
     "gdm-mixture": "GDM, three levels",
     "slds-sticky": "sticky SLDS",

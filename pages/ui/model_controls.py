@@ -15,6 +15,7 @@ from pages.ui.controls import number, one_of, slide
 
 ABOUT = {  # when to use each model
     "gdm": "States blend. The paper's model and the fastest: start here.",
+    "gdm-network": "States blend; the next one depends nonlinearly on state and position.",
     "gdm-rnn": "States blend and depend on a longer past.",
     "gdm-mixture": "Blends dynamics over a latent path. Slower; for noisy recordings.",
     "slds-sticky": "One state at a time over a latent path; states persist. The usual reference.",
@@ -26,7 +27,7 @@ ABOUT = {  # when to use each model
 }
 MODELS = {name: TITLES[name] for name in ABOUT}
 GROUPS = {
-    "Soft states: 70% one state, 30% another": ("gdm", "gdm-rnn", "gdm-mixture", "pdlds"),
+    "Soft states: 70% one state, 30% another": ("gdm", "gdm-network", "gdm-rnn", "gdm-mixture", "pdlds"),
     "Hard states: one at a time, with a probability": (
         "slds-sticky", "rslds-sticky", "rslds-ro", "arhmm", "arhmm-sticky",
     ),

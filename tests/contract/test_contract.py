@@ -44,6 +44,7 @@ MODELS: dict[str, Callable[..., StateModel]] = {
     "gdm sticky": gdm(posterior="sticky", n_steps=20),
     "gdm full noise": gdm(covariance="full", n_steps=20),
     "gdm as published": gdm(preset="paper", n_steps=20, n_samples=3),
+    "gdm network": gdm(transition="network", n_steps=20),
     "gdm memory": gdm(transition="gru", n_steps=12),
     "gdm attention": gdm(posterior="transformer", n_steps=12),
     "arhmm": other("ARHMM", **SWITCHING),
@@ -55,12 +56,17 @@ MODELS: dict[str, Callable[..., StateModel]] = {
     "pdlds": other("PDLDS", n_iter=3, n_restarts=1),
     "gdm mixture": other("GDMMixture", n_steps=60),
     "gdm mixture without noise": other("GDMMixture", dynamics="deterministic", n_steps=12),
+    "gdm mixture previous": other("GDMMixture", posterior="previous", n_steps=150),
 }
 
 # Fits of so few steps are worse than a single autoregression, so they must report failure.
 TOO_SHORT = {"gdm as published", "gdm mixture without noise"}
 
-ONE_SIZE = {"gdm mixture", "gdm mixture without noise"}  # cannot start from a different number of states
+ONE_SIZE = {
+    "gdm mixture",
+    "gdm mixture without noise",
+    "gdm mixture previous",
+}  # cannot start from a different number of states
 
 # `make test` runs one model of each family, `make test-all` also its variants.
 FIRST_OF_FAMILIES = ("gdm", "gdm memory", "arhmm", "slds recurrent", "pdlds", "gdm mixture")

@@ -90,7 +90,7 @@ OWN = [
     ("GDM", "temperature", float("nan"), "is nan"),
     ("GDM", "stickiness", 1.0, r"\[0, 1\)"),
     ("GDM", "stickiness", "often", "'often'"),
-    ("GDM", "transition", "lstm", "'linear', 'gru'"),
+    ("GDM", "transition", "lstm", "'linear', 'network', 'gru'"),
     ("GDM", "batch_size", 1, "is 1"),
     ("GDM", "device", 3, "is 3"),
     ("GDMMixture", "dynamics", "chaotic", "'chaotic'"),

@@ -14,7 +14,10 @@ from gdm_core.models.gdm.module import importance_objective, sampled_elbo
 
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU that torch can use")
 SETTINGS = {"n_states": 3, "n_latent": 2, "n_steps": 30}
-VARIANTS = [{}, {"posterior": "linear"}, {"covariance": "full"}, {"transition": "gru"}, {"posterior": "transformer"}]
+VARIANTS = [
+    {}, {"posterior": "linear"}, {"covariance": "full"}, {"transition": "network"}, {"transition": "gru"},
+    {"posterior": "transformer"},
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

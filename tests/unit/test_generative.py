@@ -26,6 +26,7 @@ CONFIGS = {
     "lags": GDMConfig(3, 2, posterior="window_linear", lags=3),
     "full noise": GDMConfig(3, 2, covariance="full", n_hidden=4),
     "sticky": GDMConfig(3, 2, posterior="sticky"),
+    "network": GDMConfig(3, 2, transition="network", n_hidden=4),
     "memory": GDMConfig(3, 2, transition="gru", posterior="bigru", n_hidden=4),
     "attention": GDMConfig(3, 2, posterior="transformer", n_hidden=4),
     "memory and attention": GDMConfig(3, 2, transition="gru", posterior="transformer", n_hidden=4),
@@ -65,7 +66,9 @@ def test_bound_is_the_elbo_below_the_likelihood(posterior, covariance, gamma):
         assert bound > exact.elbo - (2e-3 if gamma == 0 else 0.05)
 
 
-@pytest.mark.parametrize(("posterior", "transition"), [("sticky", "linear"), ("window", "gru"), ("bigru", "gru")])
+@pytest.mark.parametrize(
+    ("posterior", "transition"), [("sticky", "linear"), ("window", "network"), ("window", "gru"), ("bigru", "gru")]
+)
 def test_sampled_bound_is_the_elbo(posterior, transition):
     check_sampled_bound(GDMConfig(2, 1, posterior=posterior, transition=transition, n_hidden=4))
 
@@ -191,7 +194,7 @@ def test_many_missing_patterns_share_one_factorisation(monkeypatch):
     assert len(calls) == 1
     monkeypatch.setattr(generative, "_PATTERN_ROWS", 37)
     torch.testing.assert_close(module.log_likelihood(z, design, rows), found)
-    some = rows.at(torch.arange(6))
+    some = rows.select(torch.arange(6))
     assert gradients_are_right(module, lambda: module.log_likelihood(z[:, :6], design[:6].detach(), some).sum())
 
 
@@ -244,7 +247,7 @@ def test_identical_states_equal_one_state(covariance, lags):
     assert loose < exact
 
 
-@pytest.mark.parametrize("transition", ["linear", "gru"])
+@pytest.mark.parametrize("transition", ["linear", "network", "gru"])
 @pytest.mark.parametrize("posterior", [*FEED_FORWARD, "sticky", "bigru", "transformer"])
 def test_one_state_equals_an_autoregression(posterior, transition):
     config = GDMConfig(1, 2, posterior=posterior, transition=transition, lags=2, n_hidden=4)
@@ -291,7 +294,7 @@ def test_batched_trials_equal_single_trials(config):
             torch.testing.assert_close(together[begin:end], alone, atol=close, rtol=0)
             begin = end
     if not module.posterior.sequential and module.transition.affine_in_state:
-        rest = rows.at(slice(25, 52), n_scored=27, lengths=rows.lengths[1:])
+        rest = rows.select(slice(25, 52), n_scored=27, lengths=rows.lengths[1:])
         parts = elbo(module, rows.piece(0, 25), TAU) + elbo(module, rest, TAU)
         assert elbo(module, rows, TAU) == pytest.approx(parts, abs=1e-6)
 

@@ -38,10 +38,16 @@ def some_rows(*lengths: int, n_channels: int = 3, gaps: bool = False) -> Rows:
 
 
 def some_module(
-    k: int = 3, d: int = 2, n: int = 3, deterministic: bool = False, gamma: float = 0.3, recurrent: bool = True
+    k: int = 3,
+    d: int = 2,
+    n: int = 3,
+    deterministic: bool = False,
+    gamma: float = 0.3,
+    recurrent: bool = True,
+    posterior: str = "window",
 ) -> MixtureModule:
-    config = GDMConfig(n_states=k, n_latent=d, stickiness=gamma, posterior="window", n_hidden=4)
-    module = MixtureModule(n, config, deterministic)
+    config = GDMConfig(n_states=k, n_latent=d, stickiness=gamma, stickiness_scale=1.0, posterior="window", n_hidden=4)
+    module = MixtureModule(n, config, deterministic, posterior)
     random = generator(3)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -248,9 +254,10 @@ def _by_quadrature(module: MixtureModule, rows: Rows, tau: float) -> tuple[float
     return float(torch.logsumexp(joint, 0)) + area, torch.einsum("n,ntk->tk", torch.softmax(joint, 0), z)
 
 
+@pytest.mark.parametrize("posterior", ["window", "previous"])
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_bound_is_below_the_likelihood(deterministic):
-    module = some_module(k=2, d=1, n=2, deterministic=deterministic, recurrent=False)
+def test_bound_is_below_the_likelihood(deterministic, posterior):
+    module = some_module(k=2, d=1, n=2, deterministic=deterministic, recurrent=False, posterior=posterior)
     rows = some_rows(2, n_channels=2)
     with torch.no_grad():
         evidence, _ = _by_quadrature(module, rows, 0.8)
@@ -275,9 +282,10 @@ def test_states_equal_the_posterior_mean(log_step, y):
     torch.testing.assert_close(readout.weighed_states(module, rows, 0.8), exact, atol=0.02, rtol=0)
 
 
+@pytest.mark.parametrize("posterior", ["window", "previous"])
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_every_parameter_has_the_right_gradient(deterministic):
-    module, rows = some_module(deterministic=deterministic), some_rows(5, 4, gaps=True)
+def test_every_parameter_has_the_right_gradient(deterministic, posterior):
+    module, rows = some_module(deterministic=deterministic, posterior=posterior), some_rows(5, 4, gaps=True)
     noise = gumbel((2, 9, 3), generator(4), torch.float64)
 
     def value() -> torch.Tensor:
@@ -288,6 +296,27 @@ def test_every_parameter_has_the_right_gradient(deterministic):
     for name, parameter in module.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().max() > 0, name
+
+
+def test_previous_posterior_starts_as_the_prior():
+    module, rows = some_module(posterior="previous"), some_rows(5, 4)
+    noise = gumbel((2, 9, 3), generator(4), torch.float64)
+    with torch.no_grad():
+        module.posterior.start_from(module.transition, module.initial)
+        z, logits = module.sample_posterior(rows, noise, 0.7)
+        prior = module.prior_logits(module.projected(rows).expand(2, -1, -1), z, rows)
+    torch.testing.assert_close(logits, prior, atol=1e-3, rtol=0)
+
+
+def test_previous_posterior_ignores_the_present():
+    module, rows = some_module(posterior="previous"), some_rows(9)
+    noise = gumbel((2, 9, 3), generator(4), torch.float64)
+    moved = replace(rows, past=rows.past + (torch.arange(9) == 5)[:, None])
+    with torch.no_grad():
+        before, after = (module.sample_posterior(each, noise, 0.7)[0] for each in (rows, moved))
+    change = (before - after).abs().amax((0, 2))
+    assert (change[:6] == 0).all()
+    assert (change[6:8] > 1e-3).all()
 
 
 def test_cheap_and_exact_divergences_agree_on_average():

@@ -17,6 +17,7 @@ FEW = {"n_states": K, "n_latent": 2}
 EXACT = {
     "gdm": GDM(**FEW, n_steps=40, informed=False),
     "gdm lags": GDM(**FEW, n_steps=20, lags=3, posterior="window_linear", informed=False),
+    "gdm network": GDM(**FEW, n_steps=10, transition="network"),
     "gdm memory": GDM(**FEW, n_steps=10, transition="gru", posterior="window"),
     "gdm full noise": GDM(**FEW, n_steps=20, covariance="full"),
     "gdm places": GDM(**FEW, n_steps=20, posterior="linear"),

@@ -1,4 +1,4 @@
-"""The generative half of the GDM and its bounds, as pure tensor code (paper, equations 2.1 and section 3).
+"""Tensor code of the GDM and its bounds (paper, equation 2.1 and section 3).
 
 Shapes: S samples, R rows (time steps of all trials), K states, N channels, D latent, L lags.
 """
@@ -16,31 +16,31 @@ from gdm_core.maths.rows import Rows, row_products, shift
 from gdm_core.models.gdm.chain import chain_log_probabilities
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.posteriors import POSTERIORS, PosteriorNetwork
-from gdm_core.models.gdm.transitions import GruTransition, LinearTransition
+from gdm_core.models.gdm.transitions import TRANSITIONS
 
 _LOG_2PI = math.log(2 * math.pi)
 _MAX_REACH = 1.0  # of the sticky term in a logit: the exact bound loosens exponentially with it
-_EVIDENCE_ROWS = 16_384  # whose densities under each state are computed at a time
-_PATTERN_ROWS = 8_192  # whose whitening matrices are held at a time
+_EVIDENCE_ROWS = 16_384  # per block of densities under each state
+_PATTERN_ROWS = 8_192  # per block of whitening matrices
 _BOUND_ELEMENTS = 50_000_000
 _START_TRUST, _START_STAY = 0.5, 0.98
-_LEAST_LOG_NOISE = math.log(1e-4)  # of a channel's standard deviation; keeps noise-free data from a singular fit
+_LEAST_LOG_NOISE = math.log(1e-4)  # of a standard deviation; noise-free data would make the fit singular
 
 
 class RowsView(NamedTuple):
-    """What one pass over the rows needs again and again."""
+    """Quantities of the rows that do not depend on z."""
 
     x: Tensor  # [R, D] projected observations
     design: Tensor  # [R, L D + 2] lagged x, 1 once there are enough lags, 1 before that
-    context: Tensor  # [R, C] what transitions take from the past
-    posterior: Tensor  # [R, K] posterior logits (before any memory term)
+    context: Tensor  # [R, C] input of the transitions from the past
+    posterior: Tensor  # [R, K] posterior logits, without terms in z_{t-1}
 
     def piece(self, begin: int, end: int) -> RowsView:
         return RowsView(*(part[begin:end] for part in self))
 
 
 class GdmModule(nn.Module):
-    """All parameters of one GDM with its posterior."""
+    """Parameters of a GDM and its posterior."""
 
     first_log_noise: Tensor
     stay: Tensor
@@ -53,19 +53,14 @@ class GdmModule(nn.Module):
         # Per state: S_k for each lag, b_k, and mu_k for the first rows of a trial.
         self.dynamics = nn.Parameter(torch.zeros(k, config.lags * d + 2, n))
         self.initial = nn.Parameter(torch.zeros(k))  # pi_1
-        # Shared by all states, or per state and mixed in the logarithm: log sd = sum_k z_k log sd_k.
+        # Shared, or per state with log sd = sum_k z_k log sd_k.
         self.log_noise = nn.Parameter(torch.zeros(k, n) if config.state_noise else torch.zeros(n))
-        # R_1 of a trial's first rows. One trial says nothing about where others start, so it stays at the spread of
-        # the data; the paper's recipe shares R, and a trial that starts elsewhere then costs thousands of nats.
+        # R_1 of a trial's first rows stays at the spread of the data (docs/decisions/005). The paper shares R.
         self.own_start_noise = config.preset != "paper"
         self.register_buffer("first_log_noise", torch.zeros(n))
-        # Strictly lower part of R's Cholesky factor, a row in units of its standard deviation.
+        # Strictly lower part of R's Cholesky factor; rows are in units of their standard deviations.
         self.noise_coupling = nn.Parameter(torch.zeros(n, n)) if config.covariance == "full" else None
-        self.transition = (
-            LinearTransition(k, d, config.stickiness, config.scale_of_stickiness)
-            if config.transition == "linear"
-            else GruTransition(k, d, config.stickiness, config.n_hidden)
-        )
+        self.transition = TRANSITIONS[config.transition](config)
         self.posterior: PosteriorNetwork = POSTERIORS[config.reads](n, config)
         self.informed = bool(config.informed)
         if self.informed:
@@ -78,11 +73,11 @@ class GdmModule(nn.Module):
 
     @property
     def has_state_noise(self) -> bool:
-        """Whether each state has noise of its own."""
+        """True if each state has its own noise."""
         return self.log_noise.ndim == 2
 
     def view(self, rows: Rows, filtered: bool = False) -> RowsView:
-        """Return what the rows imply; posterior logits use no later sample where `filtered`."""
+        """Return the view of the rows; with `filtered`, posterior logits use no later sample."""
         x = rows.past @ self.projection.T
         design = self.design(rows, x)
         posterior = self.posterior(rows, x)
@@ -91,14 +86,14 @@ class GdmModule(nn.Module):
         return RowsView(x, design, self.transition.context(rows, x), posterior)
 
     def design(self, rows: Rows, x: Tensor) -> Tensor:
-        """[R, L D + 2] what the dynamics see of projections x [R, D]."""
+        """Return the design [R, L D + 2] of the dynamics from projections x [R, D]."""
         ready = (rows.age >= self.lags).to(x.dtype)[:, None]
         lagged = [shift(x, lag) for lag in range(1, self.lags + 1)]
         return torch.cat([*(part * ready for part in lagged), ready, 1 - ready], -1)
 
     @torch.no_grad()
     def _chain(self, rows: Rows, design: Tensor, filtered: bool) -> Tensor:
-        """[R, K] log-probabilities of the chain of pure states."""
+        """Return log-probabilities [R, K] of the chain of pure states."""
         if rows.chain is not None:
             return rows.chain
         return chain_log_probabilities(self.evidence(rows, design), rows, float(self.stay), filtered)
@@ -116,9 +111,9 @@ class GdmModule(nn.Module):
 
     # ---- prior --------------------------------------------------------------------------------------------------
     def prior_logits(self, context: Tensor, z: Tensor, rows: Rows, before: Tensor | None = None) -> Tensor:
-        """[S, R, K] logits of each row given the sampled z of the row before it; pi_1 where a trial starts.
+        """Return prior logits [S, R, K] given soft states z [S, R, K]; pi_1 where a trial starts.
 
-        `before` [S, 1, K] is what preceded the first row when the rows continue a trial.
+        before  [S, 1, K] states before the first row, if the rows continue a trial
         """
         previous = shift(z, 1) if before is None else torch.cat([before, z[:, :-1]], 1)
         logits = self.transition.logits(context.expand(*z.shape[:-1], -1), previous)
@@ -126,24 +121,24 @@ class GdmModule(nn.Module):
 
     # ---- emission -----------------------------------------------------------------------------------------------
     def noise_factor(self) -> Tensor:
-        """[N, N] Cholesky factor of R, where states share it."""
+        """Return the Cholesky factor [N, N] of a shared R."""
         sd = self.log_noise.clamp_min(_LEAST_LOG_NOISE).exp()
         if self.noise_coupling is None:
             return torch.diag(sd)
         return sd[:, None] * (torch.eye(len(sd), dtype=sd.dtype, device=sd.device) + self.noise_coupling.tril(-1))
 
     def log_deviation(self, z: Tensor) -> Tensor:
-        """Log standard deviations of the noise: [..., N] for soft states [..., K], or [N] where states share them."""
+        """Return log standard deviations of the noise: [..., N] for soft states [..., K], or [N] if shared."""
         log_noise = self.log_noise.clamp_min(_LEAST_LOG_NOISE)
         return z @ log_noise if self.has_state_noise else log_noise
 
     def mean(self, z: Tensor, design: Tensor) -> Tensor:
-        """[S, R, N] expected observation for given soft states."""
+        """Return expected observations [S, R, N] for soft states [S, R, K]."""
         weighted = (z[..., :, None] * design[:, None, :]).flatten(-2)  # [S, R, K (L D + 2)]
         return weighted @ self.dynamics.flatten(0, 1)
 
     def row_log_noise(self, rows: Rows, z: Tensor | None = None) -> Tensor:
-        """Log standard deviations [R, N], or [N] where no row is a trial's first; [S, R, N] of states z with their own noise."""
+        """Return log standard deviations [R, N], [N] without first rows, or [S, R, N] for states z with their own noise."""
         log_noise = self.log_noise.clamp_min(_LEAST_LOG_NOISE) if z is None else self.log_deviation(z)
         first = rows.age < self.lags
         if not self.own_start_noise or not bool(first.any()):
@@ -151,14 +146,14 @@ class GdmModule(nn.Module):
         return torch.where(first[:, None], self.first_log_noise, log_noise)
 
     def log_likelihood(self, z: Tensor, design: Tensor, rows: Rows) -> Tensor:
-        """[S, R] log p(observed part of y_t | z_t, past)."""
+        """Return log p(observed part of y_t | z_t, past) [S, R]."""
         return self._log_density(rows.y - self.mean(z, design), rows, self.row_log_noise(rows, z))
 
     def log_likelihood_of_draws(self, z: Tensor, design: Tensor, rows: Rows) -> Tensor:
-        """[S, R] the same for many draws a row: quadratic in z, so a row's N channels are visited once, not S times.
+        """Return the same [S, R], faster for many draws and without gradients.
 
-        Everything is taken relative to the average state, which keeps the squares small enough for float32. For use
-        without gradients.
+        With shared diagonal noise it is quadratic in z, so its coefficients are computed once per row. They are relative to
+        the average state, which keeps the squares small enough for float32.
         """
         if self.noise_coupling is not None or self.has_state_noise:
             return self.log_likelihood(z, design, rows)
@@ -179,7 +174,7 @@ class GdmModule(nn.Module):
         return (at_center[:, None] + slope.mul_(by_row).sum(1)).T
 
     def _log_density(self, residual: Tensor, rows: Rows, log_noise: Tensor | None = None) -> Tensor:
-        """[..., R] log-density of residuals [..., R, N] over each row's observed channels; `log_noise` where it is known."""
+        """Return the log-density [..., R] of residuals [..., R, N] over each row's observed channels."""
         log_noise = self.row_log_noise(rows) if log_noise is None else log_noise
         if self.noise_coupling is None or log_noise.ndim > 1:
             terms = -0.5 * (residual * torch.exp(-log_noise)).square() - log_noise - 0.5 * _LOG_2PI
@@ -190,7 +185,7 @@ class GdmModule(nn.Module):
         return _gaussian(residual, self.noise_factor(), rows)
 
     def expected_log_likelihood(self, mean_z: Tensor, covariance: Tensor, view: RowsView, rows: Rows) -> Tensor:
-        """[R] exact E_q[log p(y_t | z_t)] from the first two moments of z_t."""
+        """Return the exact E_q[log p(y_t | z_t)] [R] from the first two moments of z_t."""
         per_state = torch.einsum("rd,kdn->rkn", view.design, self.dynamics)  # [R, K, N]
         value = self.log_likelihood(mean_z[None], view.design, rows)[0]
         if self.noise_coupling is None:
@@ -205,22 +200,21 @@ class GdmModule(nn.Module):
 
     # ---- posterior ----------------------------------------------------------------------------------------------
     def sample_posterior(self, view: RowsView, rows: Rows, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-        """(log z, posterior logits), each [S, R, K]."""
+        """Return samples of log z and their logits, [S, R, K] each."""
         return self.posterior.sample_log(rows, view.posterior, noise, temperature)
 
 
 def roles(dynamics: Tensor) -> Tensor:
-    """[K] which column of fixed noise each state of some dynamics [K, ...] gets: by what it does and not by its number, so that
-    renaming states is harmless."""
+    """Return the column [K] of fixed noise for each state of dynamics [K, ...], independent of the order of states."""
     key = dynamics.detach().flatten(1).double()
     return torch.argsort(torch.argsort(key.sum(1) + 1e-3 * key[:, 0]))
 
 
 def _gaussian(residual: Tensor, factor: Tensor, rows: Rows) -> Tensor:
-    """Log-density [..., R] of N(0, L L') at residual [..., R, N], over each row's observed channels."""
+    """Return the log-density [..., R] of N(0, L L') at residuals [..., R, N], over each row's observed channels."""
     if rows.known is None:
         return _gaussian_block(residual, factor)
-    # All patterns at once: a missing channel is one of unit variance, tied to none, whose residual is zero.
+    # All patterns at once: a missing channel gets unit variance, no covariance and a residual of zero.
     seen, which = rows.patterns
     covariance = (factor @ factor.T) * seen[:, :, None] * seen[:, None] + torch.diag_embed(1 - seen)
     factors = torch.linalg.cholesky(covariance)  # [P, N, N]
@@ -243,7 +237,7 @@ def _gaussian_block(residual: Tensor, factor: Tensor) -> Tensor:
 
 # ---- bounds -----------------------------------------------------------------------------------------------------
 def sampled_elbo(module: GdmModule, rows: Rows, noise: Tensor, temperature: float) -> Tensor:
-    """[R] unbiased estimate of each row's share of the ELBO; the divergence takes one draw per sample, not z itself."""
+    """Return an unbiased estimate [R] of the ELBO per row, with one draw of the divergence per sample."""
     view = module.view(rows)
     log_z, posterior = module.sample_posterior(view, rows, noise, temperature)
     z = log_z.exp()
@@ -253,11 +247,11 @@ def sampled_elbo(module: GdmModule, rows: Rows, noise: Tensor, temperature: floa
 
 
 def importance_objective(module: GdmModule, rows: Rows, noise: Tensor, temperature: float) -> Tensor:
-    """[R] log of the average importance weight of each row over S samples, for training.
+    """Return the log of the average importance weight [R] of each row over S samples, for training.
 
-    Its gradient is that of reweighted wake-sleep: the draws stay where they are, the model moves towards the weighted
-    draws, and so does q. Without stickiness its value bounds log p(y) more tightly than the ELBO does; with it each
-    row sees one sampled predecessor, so it is never reported.
+    Its gradient is that of reweighted wake-sleep: model and q move towards the weighted draws, which are held constant.
+    Without stickiness it bounds log p(y) more tightly than the ELBO. With stickiness each row sees one sampled
+    predecessor, so it is never reported.
     """
     view = module.view(rows)
     with torch.no_grad():
@@ -274,10 +268,10 @@ def importance_objective(module: GdmModule, rows: Rows, noise: Tensor, temperatu
 
 
 def _sampled_bound(module: GdmModule, rows: Rows, view: RowsView, temperature: float, n_samples: int) -> Tensor:
-    """[R] each row's share of the ELBO, averaged over samples of z_{t-1}; in pieces, so that memory stays bounded."""
+    """Return the ELBO per row [R], averaged over samples of z_{t-1}, in pieces of bounded memory."""
     generator = torch.Generator(device=view.x.device).manual_seed(0)
     k = module.n_states
-    if module.posterior.sequential:  # a draw needs the whole history, so all of it is drawn at once
+    if module.posterior.sequential:  # a draw needs the whole history
         pieces = [(0, len(rows))]
     else:
         step = max(1, _BOUND_ELEMENTS // (n_samples * (k * view.design.shape[1] + rows.y.shape[1])))
@@ -299,9 +293,8 @@ def _sampled_bound(module: GdmModule, rows: Rows, view: RowsView, temperature: f
 def elbo(module: GdmModule, rows: Rows, temperature: float, n_samples: int = 16) -> float:
     """Return the total ELBO of the rows in nats.
 
-    Exact quadrature, with the effect of a sticky z_{t-1} bounded from the safe side, wherever the transition is affine
-    in z_{t-1} with a small factor, states share their noise and q(z_t | y) does not look at z_{t-1}; averaged over seeded
-    samples otherwise.
+    Exact quadrature with a bound on the effect of z_{t-1}, if the transition is affine in z_{t-1} with a small factor,
+    states share their noise and q(z_t | y) does not depend on z_{t-1}; otherwise an average over seeded samples.
     """
     view = module.view(rows)
     reach = float(module.transition.gamma * module.transition.scale)
@@ -314,7 +307,7 @@ def elbo(module: GdmModule, rows: Rows, temperature: float, n_samples: int = 16)
         return float(_sampled_bound(module, rows, view, temperature, n_samples).double().sum())
     step = max(1, _BOUND_ELEMENTS // (4 * module.n_states * rows.y.shape[1]))
     total = 0.0
-    for begin in range(0, len(rows), step):  # a piece looks one row back
+    for begin in range(0, len(rows), step):  # a piece needs the row before it
         head, end = max(0, begin - 1), min(begin + step, len(rows))
         shares = _exact_bound(module, rows.piece(head, end), view.piece(head, end), temperature)[begin - head :]
         total += float(shares.double().sum())
@@ -322,7 +315,7 @@ def elbo(module: GdmModule, rows: Rows, temperature: float, n_samples: int = 16)
 
 
 def _exact_bound(module: GdmModule, rows: Rows, view: RowsView, temperature: float) -> Tensor:
-    """[R] each row's share of the ELBO, from exact moments of q."""
+    """Return the ELBO per row [R] from exact moments of q."""
     exact = moments(view.posterior, temperature, second=True)
     fit = module.expected_log_likelihood(exact.mean, exact.covariance, view, rows)
     delta = module.prior_logits(view.context, exact.mean[None], rows)[0] - view.posterior

@@ -1,8 +1,4 @@
-"""Amortised posteriors q(z | y): networks that read observations and answer with Gumbel-Softmax logits.
-
-Some read a moment or two; those over sequences read the whole trial, past and future (paper, section 3.1). First
-logits, of transitions too, are linear discriminants in closed form.
-"""
+"""Amortised posteriors q(z | y): networks from observations to Gumbel-Softmax logits (paper, section 3.1)."""
 
 from __future__ import annotations
 
@@ -16,22 +12,22 @@ from gdm_core.maths.gru import Gru, find_starts, start_small
 from gdm_core.maths.relaxed import log_sample
 from gdm_core.maths.rows import Rows, shift
 from gdm_core.models.gdm.config import GDMConfig
+from gdm_core.models.gdm.transitions import LinearTransition
 
-BAND = 16  # rows that attention sees to either side
+BAND = 16  # rows on either side that attention sees
 _HEADS = 2
 _RANDOM_SCALE = 0.8  # of the authors' released code
-MARGIN = 3.0  # nats between the best and the next state of a typical row, at the most
+MARGIN = 3.0  # largest difference in nats between the best and the next state of a typical row
 
 
 def discriminant(features: Tensor, member: Tensor, every_state: bool = False) -> tuple[Tensor, Tensor]:
-    """Weights [F, K] and bias [K] of the linear discriminant of one-hot (or soft) membership [R, K], softened.
+    """Return weights [F, K] and bias [K] of a softened linear discriminant of soft membership [R, K].
 
-    States whose features hardly vary are told apart by thousands of nats. Where two such sets of logits (posterior
-    and transitions) disagree, a row costs as much, and no optimiser takes that back in small steps.
+    Features with little variance separate states by thousands of nats. Where posterior and transitions then disagree, a
+    row costs as much, and gradient steps do not recover. Logits are therefore scaled down to MARGIN.
 
-    every_state   keep the best and the worst of K states within K - 1 margins in the typical row of every state, too: a state
-                  that is rare is no part of the typical row of all. Where a channel is on or off, as a brake is, one state
-                  is known by hundreds of nats
+    every_state  also limit the logits in the typical row of each state, to K - 1 margins between the best and the worst
+                 state; channels that are on or off, such as a brake, need that
     """
     count = member.sum(0).clamp_min(1e-3)  # [K]
     center = (member.T @ features) / count[:, None]  # [K, F]
@@ -55,38 +51,38 @@ def discriminant(features: Tensor, member: Tensor, every_state: bool = False) ->
 
 
 def step_features(x: Tensor, rows: Rows, scale: Tensor) -> Tensor:
-    """Where the projected data is and how it just moved: [R, 2 D]. The first row of a trial has not moved."""
+    """Return positions and scaled steps [R, 2 D]; the step is zero in the first row of a trial."""
     moved = (x - shift(x, 1)) / scale * (rows.age > 0)[:, None]
     return torch.cat([x, moved], -1)
 
 
 class PosteriorNetwork(nn.Module, ABC):
-    """Logits of q(z_t | y) for every row."""
+    """Network for the logits of q(z_t | y)."""
 
     causal: ClassVar[bool] = True  # reads no later sample, so forecasts may start from it
-    sequential: ClassVar[bool] = False  # q(z_t) looks at z_{t-1}
+    sequential: ClassVar[bool] = False  # q(z_t) depends on z_{t-1}
 
     @abstractmethod
     def forward(self, rows: Rows, x: Tensor) -> Tensor:
-        """[R, K] logits from rows and their projections x [R, D], before any term in z_{t-1}."""
+        """Return logits [R, K] from rows and their projections x [R, D], without terms in z_{t-1}."""
 
     def logits_given(self, rows: Rows, base: Tensor, z: Tensor) -> Tensor:
-        """[S, R, K] logits of each row given the z of the row before it, from those before any term in it."""
+        """Return logits [S, R, K] given soft states z [S, R, K], from the logits of `forward`."""
         return base.expand_as(z)
 
     def sample_log(self, rows: Rows, base: Tensor, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-        """(log z, logits), [S, R, K]."""
+        """Return samples of log z and their logits, [S, R, K] each."""
         return log_sample(base, temperature, noise), base.expand_as(noise)
 
     @abstractmethod
     def start(
         self, past: Tensor, features: Tensor, member: Tensor, move_scale: Tensor, generator: torch.Generator
     ) -> None:
-        """First parameters, given observations [R, N], `step_features` [R, 2 D] and a first clustering [R, K]."""
+        """Start from observations [R, N], `step_features` [R, 2 D] and clusters [R, K]."""
 
     @torch.no_grad()
     def start_random(self, generator: torch.Generator) -> None:
-        """Everything random, nothing looked at."""
+        """Draw random weights."""
         for parameter in self.parameters():
             if parameter.ndim > 1:
                 parameter.copy_(_RANDOM_SCALE * torch.randn(parameter.shape, generator=generator))
@@ -95,11 +91,11 @@ class PosteriorNetwork(nn.Module, ABC):
 
 
 class LinearPosterior(PosteriorNetwork):
-    """logits = W y_t + b, the paper's linear posterior: states are places."""
+    """Linear posterior of the paper: logits = W y_t + b. States are positions."""
 
-    def __init__(self, n_channels: int, config: GDMConfig) -> None:
+    def __init__(self, n_inputs: int, config: GDMConfig) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.zeros(n_channels, config.n_states))
+        self.weight = nn.Parameter(torch.zeros(n_inputs, config.n_states))
         self.bias = nn.Parameter(torch.zeros(config.n_states))
 
     def forward(self, rows: Rows, x: Tensor) -> Tensor:
@@ -112,17 +108,17 @@ class LinearPosterior(PosteriorNetwork):
 
 
 class StickyPosterior(LinearPosterior):
-    """logits = W y_t + B z_{t-1} + b: remembers the previous state, so sampling runs along the trial."""
+    """Linear posterior with the previous state: logits = W y_t + B z_{t-1} + b."""
 
     sequential = True
 
-    def __init__(self, n_channels: int, config: GDMConfig) -> None:
-        super().__init__(n_channels, config)
+    def __init__(self, n_inputs: int, config: GDMConfig) -> None:
+        super().__init__(n_inputs, config)
         self.memory = nn.Parameter(torch.zeros(config.n_states, config.n_states))
 
     def sample_log(self, rows: Rows, base: Tensor, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-        """All times at once: each sweep makes one more step of history exact, and the influence of the distant past dies out
-        geometrically, so a few sweeps reach the recursion's fixed point."""
+        # Each sweep over all rows makes one more step of history exact. The influence of the past falls geometrically, so a
+        # few sweeps suffice.
         logits = base.expand_as(noise)
         log_z = log_sample(logits, temperature, noise)
         for _ in range(len(rows)):
@@ -139,10 +135,32 @@ class StickyPosterior(LinearPosterior):
         return base + (shift(z, 1) * started) @ self.memory
 
 
+class PreviousPosterior(StickyPosterior):
+    """Posterior of the paper's Appendix C: logits = W x_{t-1} + B z_{t-1} + b, and b_1 for the first row of a trial."""
+
+    def __init__(self, n_channels: int, config: GDMConfig) -> None:
+        super().__init__(config.n_latent, config)
+        self.initial = nn.Parameter(torch.zeros(config.n_states))  # b_1
+
+    def forward(self, rows: Rows, x: Tensor) -> Tensor:
+        return torch.where((rows.age > 0)[:, None], torch.addmm(self.bias, shift(x, 1), self.weight), self.initial)
+
+    @torch.no_grad()
+    def start_from(self, transition: LinearTransition, initial: Tensor) -> None:
+        """Start as the prior."""
+        gamma = transition.gamma
+        self.weight.copy_((1 - gamma) * transition.weight)
+        self.bias.copy_((1 - gamma) * transition.bias)
+        self.memory.copy_(gamma * transition.scale * torch.eye(len(self.bias), dtype=self.bias.dtype))
+        self.initial.copy_(initial)
+
+
 class WindowPosterior(PosteriorNetwork):
-    """logits = W f_t + b + O tanh(U f_t + V e_t + c) of places and moves f_t = [x_t, dx_t]. The small network of tanh units is
-    left out where the configuration says so; e_t is what subclasses read besides. O starts at zero, so a fit starts as the
-    linear posterior."""
+    """Posterior of positions and steps f_t = [x_t, dx_t]: logits = W f_t + b + O tanh(U f_t + V e_t + c).
+
+    "window_linear" has no hidden units. e_t is what subclasses encode. O starts at zero, so a fit starts as the linear
+    posterior.
+    """
 
     move_scale: Tensor
 
@@ -164,12 +182,12 @@ class WindowPosterior(PosteriorNetwork):
         features = step_features(x, rows, self.move_scale)
         if self.out is None:
             return torch.addmm(self.bias, features, self.weight)
-        # First: autograd adds up the gradients of features in the order of their uses, and a fit keeps its last bits.
+        # Before the linear part: autograd adds gradients in the order of use, which fixes the last bits of a fit.
         hidden = torch.tanh(self.inner(features, rows))
         return torch.addmm(torch.addmm(self.bias, features, self.weight), hidden, self.out)
 
     def inner(self, features: Tensor, rows: Rows) -> Tensor:
-        """[R, M] what goes into the tanh units."""
+        """Return the inputs [R, M] of the hidden units."""
         return torch.addmm(self.hidden_bias, features, self.hidden_weight)
 
     def start(
@@ -181,7 +199,7 @@ class WindowPosterior(PosteriorNetwork):
             self.start_networks(generator)
 
     def start_networks(self, generator: torch.Generator) -> None:
-        """First parameters of all that the output weights silence."""
+        """Draw the weights of hidden units and encoders."""
         start_small(generator, self.hidden_weight, *(() if self.encoded_weight is None else (self.encoded_weight,)))
         self.hidden_bias.copy_(0.5 * torch.randn(self.hidden_bias.shape, generator=generator).to(self.hidden_bias))
 
@@ -193,7 +211,7 @@ def _start_linear(weight: Tensor, bias: Tensor, features: Tensor, member: Tensor
 
 
 class SequencePosterior(WindowPosterior):
-    """Adds what the trial tells to what the last move tells, by a network over the sequence."""
+    """Window posterior with an encoding e_t of the whole trial."""
 
     causal = False
     out: nn.Parameter
@@ -201,7 +219,7 @@ class SequencePosterior(WindowPosterior):
 
     @abstractmethod
     def encode(self, features: Tensor, rows: Rows) -> Tensor:
-        """[R, E] what the network makes of whole trials, from features [R, 2 D]."""
+        """Return the encoding [R, E] of whole trials from features [R, 2 D]."""
 
     def inner(self, features: Tensor, rows: Rows) -> Tensor:
         return torch.addmm(super().inner(features, rows), self.encode(features, rows), self.encoded_weight)
@@ -214,7 +232,7 @@ class SequencePosterior(WindowPosterior):
 
 
 class BiGruPosterior(SequencePosterior):
-    """e_t = (a GRU that has read the trial up to t, another that has read it backwards down to t)."""
+    """Posterior with an encoding of two GRUs, one forwards up to t and one backwards down to t."""
 
     def __init__(self, n_channels: int, config: GDMConfig) -> None:
         each = max(1, config.n_hidden // 2)
@@ -231,9 +249,9 @@ class BiGruPosterior(SequencePosterior):
 
 
 class TransformerPosterior(SequencePosterior):
-    """One layer of attention over the rows within BAND of t, by content and by a learned bias for each distance.
+    """Posterior with one layer of attention over the rows within BAND of t, with a learned bias for each distance.
 
-    Rows of other trials, and padding, are never attended to. Time and memory grow in proportion to the rows.
+    Rows of other trials and padding are masked. Time and memory are proportional to the rows.
     """
 
     def __init__(self, n_channels: int, config: GDMConfig) -> None:
@@ -246,14 +264,13 @@ class TransformerPosterior(SequencePosterior):
     def start_networks(self, generator: torch.Generator) -> None:
         super().start_networks(generator)
         start_small(generator, self.to_heads, self.mix)
-        # One head starts by looking back, the other ahead.
+        # One head starts with a focus before t, the other after it.
         steps = torch.arange(-BAND, BAND + 1) / BAND
         self.distance.copy_(torch.stack([-2 * (steps + 0.25).abs(), -2 * (steps - 0.25).abs()])[:_HEADS])
 
     def encode(self, features: Tensor, rows: Rows) -> Tensor:
         n = len(features)
         blocks = -(-n // BAND)
-        # Trials by number; a row may only see rows of its own.
         trial = torch.cumsum(find_starts(rows).long(), 0)
         queries, keys, values = self._blocks(features @ self.to_heads, blocks)
         own = nn.functional.pad(trial, (0, blocks * BAND - n), value=-1).reshape(blocks, BAND)
@@ -268,7 +285,7 @@ class TransformerPosterior(SequencePosterior):
         return torch.tanh(read @ self.mix)
 
     def _blocks(self, projected: Tensor, blocks: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries [blocks, heads, BAND, E], and keys and values [blocks, heads, 3 BAND, E] of a block and its neighbours."""
+        """Return queries [blocks, heads, BAND, E], and keys and values [blocks, heads, 3 BAND, E] with neighbours."""
         n, width = projected.shape
         spare = blocks * BAND - n
         parts = projected.reshape(n, 3, _HEADS, width // (3 * _HEADS)).unbind(1)  # three of [R, heads, E]
@@ -283,6 +300,7 @@ class TransformerPosterior(SequencePosterior):
 POSTERIORS: dict[str, type[LinearPosterior | WindowPosterior]] = {
     "linear": LinearPosterior,
     "sticky": StickyPosterior,
+    "previous": PreviousPosterior,
     "window": WindowPosterior,
     "window_linear": WindowPosterior,
     "bigru": BiGruPosterior,

@@ -106,8 +106,7 @@ def start_random(module: GdmModule, seed: int) -> None:
     def normal(tensor: Tensor, scale: float) -> Tensor:
         return torch.randn(tensor.shape, generator=generator).to(tensor) * scale
 
-    k, n = module.n_states, module.log_noise.shape[0]
-    d = module.projection.shape[0]
+    k, (d, n) = module.n_states, module.projection.shape
     module.projection.copy_(normal(module.projection, 0.1))
     rotations = torch.linalg.qr(torch.randn(k * module.lags, d, d, generator=generator)).Q
     lagged = (rotations @ torch.randn(d, n, generator=generator)).reshape(k, module.lags * d, n)
@@ -130,6 +129,7 @@ _STATE_AXES: dict[str, tuple[int, ...]] = {
     "transition.out": (1,),
     "posterior.weight": (1,),
     "posterior.bias": (0,),
+    "posterior.initial": (0,),
     "posterior.out": (1,),
     "posterior.memory": (0, 1),
 }

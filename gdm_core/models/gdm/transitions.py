@@ -1,51 +1,49 @@
-"""Prior logits of the next soft state: the paper's linear sticky form with a scale, and one with memory (section 2.2)."""
+"""Transitions of the GDM: prior logits of the next soft state (paper, section 2.2)."""
 
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from gdm_core.maths.gru import Gru, start_small
 from gdm_core.maths.rows import Rows, shift
+from gdm_core.models.gdm.config import GDMConfig
 
-_LEARNED_START, _RANDOM_START = -1.5, -2.197  # of gamma's logit; the second is gamma = 0.1
+_START_LOGIT, _RANDOM_START_LOGIT = -1.5, -2.197  # of gamma; the second is gamma = 0.1
 _START_SCALE = 4.0
 MAX_LOG_SCALE = math.log(20.0)
 
 
 class LinearTransition(nn.Module):
-    """pi_t = (1 - gamma) (R x_{t-1} + r) + gamma c z_{t-1}: observations come in through a context, the previous soft state
-    directly, with gamma in [0, 1). The paper's form has c = 1."""
+    """Linear sticky transition: pi_t = (1 - gamma) (R x_{t-1} + r) + gamma c z_{t-1}.
 
-    affine_in_state: ClassVar[bool] = True  # pi_t = context + gamma c z_{t-1}: the ELBO can integrate z_{t-1} out
+    gamma lies in [0, 1). The paper has c = 1.
+    """
+
+    affine_in_state: ClassVar[bool] = True  # the ELBO can then integrate z_{t-1} out
     fixed_stickiness: Tensor
     fixed_scale: Tensor
 
-    def __init__(
-        self,
-        n_states: int,
-        n_latent: int,
-        stickiness: float | Literal["learn"],
-        scale: float | Literal["learn"] = 1.0,
-    ) -> None:
+    def __init__(self, config: GDMConfig) -> None:
         super().__init__()
-        if stickiness == "learn":
-            self.stickiness_logit = nn.Parameter(torch.tensor(_LEARNED_START))
+        if config.stickiness == "learn":
+            self.stickiness_logit = nn.Parameter(torch.tensor(_START_LOGIT))
         else:
-            self.register_buffer("fixed_stickiness", torch.tensor(float(stickiness)))
+            self.register_buffer("fixed_stickiness", torch.tensor(float(config.stickiness)))
+        scale = config.scale_of_stickiness
         if scale == "learn":
             self.log_scale = nn.Parameter(torch.tensor(math.log(_START_SCALE)))
         else:
             self.register_buffer("fixed_scale", torch.tensor(float(scale)))
-        self.weight = nn.Parameter(torch.zeros(n_latent, n_states))  # R
-        self.bias = nn.Parameter(torch.zeros(n_states))  # r
+        self.weight = nn.Parameter(torch.zeros(config.n_latent, config.n_states))  # R
+        self.bias = nn.Parameter(torch.zeros(config.n_states))  # r
 
     @property
     def gamma(self) -> Tensor:
-        """How strongly the previous soft state holds on."""
+        """Stickiness."""
         if hasattr(self, "stickiness_logit"):
             return torch.sigmoid(self.stickiness_logit) * 0.999  # strictly below 1
         return self.fixed_stickiness
@@ -58,88 +56,125 @@ class LinearTransition(nn.Module):
         return self.fixed_scale
 
     def start(self, generator: torch.Generator, weight: Tensor, bias: Tensor) -> None:
-        """First parameters, given linear logits (R, r) of a first clustering."""
+        """Start from linear logits (R, r)."""
         self.weight.copy_(weight)
         self.bias.copy_(bias)
 
     def start_random(self, generator: torch.Generator) -> None:
-        """Everything random, nothing looked at; gamma, where learned, at 0.1."""
+        """Draw random weights; a learned gamma starts at 0.1."""
         self.weight.copy_(torch.randn(self.weight.shape, generator=generator))
         self._start_neutral()
 
     def _start_neutral(self) -> None:
         self.bias.zero_()
         if hasattr(self, "stickiness_logit"):
-            self.stickiness_logit.fill_(_RANDOM_START)
+            self.stickiness_logit.fill_(_RANDOM_START_LOGIT)
 
     def context(self, rows: Rows, x: Tensor) -> Tensor:
-        """[R, C] what the logits take from observations up to t-1."""
+        """Return the part of the logits [R, C] that depends on observations up to t-1."""
         return torch.addmm(self.bias, shift(x, 1), self.weight)
 
     def logits(self, context: Tensor, previous: Tensor) -> Tensor:
-        """[..., K] from context [..., C] and the previous soft state [..., K]."""
+        """Return logits [..., K] from context [..., C] and the previous soft state [..., K]."""
         return torch.lerp(context.expand_as(previous), self.scale * previous, self.gamma)
 
     def memory(self, rows: Rows, x: Tensor) -> Tensor | None:
-        """[R, H] what a rollout that starts after row t carries along, if anything."""
+        """Return the memory [R, H] of a forecast from each row, or None without memory."""
         return None
 
     def memory_at_start(self) -> Tensor | None:
-        """[H] the same before a trial's first sample."""
+        """Return the memory [H] before the first sample of a trial, or None without memory."""
         return None
 
     def next_context(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """One step of a rollout: context of the next sample from the newest x [D] or [R, D], and memory that has read x."""
-        context = (self.weight.T @ x.transpose(0, -1)).transpose(0, -1) + self.bias
-        return context, None  # with columns that lie together where those of x do
+        """Return the context of the next sample from the newest x [D] or [R, D], and the updated memory."""
+        # Transposed to keep the memory layout of x.
+        return (self.weight.T @ x.transpose(0, -1)).transpose(0, -1) + self.bias, None
 
 
-class GruTransition(LinearTransition):
-    """pi_t = (1 - gamma) FNN(z_{t-1}, h_t, x_{t-1}) + gamma z_{t-1}, with h_t = GRU(h_{t-1}, F y_{t-1}).
+class NetworkTransition(LinearTransition):
+    """Feed-forward transition without memory: pi_t = (1 - gamma) FNN(z_{t-1}, x_{t-1}) + gamma c z_{t-1}.
 
-    FNN(z, h, x) = R x + r + O tanh(U h + V z + c) + W h: the paper's linear form with what memory adds to it, so that
-    a fit starts as the linear model and can only gain. gamma keeps its meaning, the pull of the previous soft state.
-    h is zero where a trial starts and reads x_1, ..., x_{t-1} of its own trial alone.
+    FNN(z, x) = R x + r + O tanh(U x + V z + u), with x_{t-1} = F y_{t-1}. O starts at zero, so a fit starts as the
+    linear transition. gamma is the stickiness, as there.
     """
 
     affine_in_state = False  # the reported bound averages over samples of z_{t-1}
 
-    def __init__(self, n_states: int, n_latent: int, stickiness: float | Literal["learn"], n_hidden: int) -> None:
-        super().__init__(n_states, n_latent, stickiness)
-        width = max(1, n_hidden // 2)
-        self.gru = Gru(n_latent, width)
-        self.recurrent_weight = nn.Parameter(torch.zeros(width, n_states))  # W
-        self.hidden_weight = nn.Parameter(torch.zeros(width, width))  # U
+    def __init__(self, config: GDMConfig) -> None:
+        super().__init__(config)
+        self._add_units(config.n_latent, config.n_hidden, config.n_states)
+
+    def _add_units(self, n_inputs: int, width: int, n_states: int) -> None:
+        self.hidden_weight = nn.Parameter(torch.zeros(n_inputs, width))  # U
         self.state_weight = nn.Parameter(torch.zeros(n_states, width))  # V
-        self.hidden_bias = nn.Parameter(torch.zeros(width))  # c
+        self.hidden_bias = nn.Parameter(torch.zeros(width))  # u
         self.out = nn.Parameter(torch.zeros(width, n_states))  # O
 
     def start(self, generator: torch.Generator, weight: Tensor, bias: Tensor) -> None:
-        """A linear transition (R, r) as first guess, and small random memory whose outputs are still zero."""
+        """Start from linear logits (R, r) and random hidden units without effect."""
         super().start(generator, weight, bias)
-        self._start_memory(generator)
+        self._start_units(generator)
 
-    def _start_memory(self, generator: torch.Generator) -> None:
-        self.gru.start(generator)
+    def _start_units(self, generator: torch.Generator) -> None:
         start_small(generator, self.hidden_weight, self.state_weight)
         self.hidden_bias.copy_(0.5 * torch.randn(self.hidden_bias.shape, generator=generator).to(self.hidden_bias))
 
     def start_random(self, generator: torch.Generator) -> None:
-        self._start_memory(generator)
+        self._start_units(generator)
+        start_small(generator, self.weight, self.out)
+        self._start_neutral()
+
+    def context(self, rows: Rows, x: Tensor) -> Tensor:
+        """Return the linear logits and the inputs of the hidden units [R, K + M], without z_{t-1}."""
+        return self._context(shift(x, 1), shift(x, 1))
+
+    def _context(self, x: Tensor, inputs: Tensor) -> Tensor:
+        return torch.cat([x @ self.weight + self.bias, inputs @ self.hidden_weight + self.hidden_bias], -1)
+
+    def next_context(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        return self._context(x, x), None
+
+    def logits(self, context: Tensor, previous: Tensor) -> Tensor:
+        """Return logits [..., K] from context [..., K + M] and the previous soft state [..., K]."""
+        k = previous.shape[-1]
+        hidden = torch.tanh(context[..., k:] + previous @ self.state_weight)
+        free = context[..., :k] + hidden @ self.out
+        return torch.lerp(free, self.scale * previous.expand_as(free), self.gamma)
+
+
+class GruTransition(NetworkTransition):
+    """Transition with memory: pi_t = (1 - gamma) FNN(z_{t-1}, h_t, x_{t-1}) + gamma c z_{t-1}.
+
+    h_t = GRU(h_{t-1}, x_{t-1}) is zero where a trial starts. FNN(z, h, x) = R x + r + W h + O tanh(U h + V z + u);
+    W and O start at zero, so a fit starts as the linear transition.
+    """
+
+    def _add_units(self, n_inputs: int, width: int, n_states: int) -> None:
+        width = max(1, width // 2)
+        self.gru = Gru(n_inputs, width)
+        self.recurrent_weight = nn.Parameter(torch.zeros(width, n_states))  # W
+        super()._add_units(width, width, n_states)
+
+    def _start_units(self, generator: torch.Generator) -> None:
+        self.gru.start(generator)
+        super()._start_units(generator)
+
+    def start_random(self, generator: torch.Generator) -> None:
+        self._start_units(generator)
         start_small(generator, self.weight, self.recurrent_weight, self.out)
         self._start_neutral()
 
-    def _context(self, x: Tensor, hidden: Tensor) -> Tensor:
-        """[..., K + M] everything but z_{t-1}: the part that is linear, and what goes into the tanh units."""
-        linear = x @ self.weight + hidden @ self.recurrent_weight + self.bias
-        return torch.cat([linear, hidden @ self.hidden_weight + self.hidden_bias], -1)
+    def _context(self, x: Tensor, inputs: Tensor) -> Tensor:
+        linear = x @ self.weight + inputs @ self.recurrent_weight + self.bias
+        return torch.cat([linear, inputs @ self.hidden_weight + self.hidden_bias], -1)
 
     def context(self, rows: Rows, x: Tensor) -> Tensor:
-        """[R, K + M] from observations up to t-1. First rows of a trial have a prior of their own and ignore theirs."""
+        # First rows get the memory of the previous trial, but use pi_1 instead of their context.
         return self._context(shift(x, 1), shift(self.gru(x, rows), 1))
 
     def memory(self, rows: Rows, x: Tensor) -> Tensor:
-        """[R, H] the hidden state that has read x up to t-1: a rollout from row t reads x_t first."""
+        # Up to t-1: a forecast from row t reads x_t first.
         return shift(self.gru(x, rows), 1) * (rows.age > 0)[:, None]
 
     def memory_at_start(self) -> Tensor:
@@ -150,9 +185,9 @@ class GruTransition(LinearTransition):
         hidden = self.gru.step(x, memory)
         return self._context(x, hidden), hidden
 
-    def logits(self, context: Tensor, previous: Tensor) -> Tensor:
-        """[..., K] from context [..., K + M] and the previous soft state [..., K]."""
-        k = previous.shape[-1]
-        hidden = torch.tanh(context[..., k:] + previous @ self.state_weight)
-        free = context[..., :k] + hidden @ self.out
-        return torch.lerp(free, self.scale * previous.expand_as(free), self.gamma)
+
+TRANSITIONS: dict[str, type[LinearTransition]] = {
+    "linear": LinearTransition,
+    "network": NetworkTransition,
+    "gru": GruTransition,
+}

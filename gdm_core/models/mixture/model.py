@@ -1,9 +1,8 @@
-"""The 3-level mixture behind the verbs of `StateModel`. A fit starts as the equivalent of a fitted 2-level model, then climbs its
-own ELBO.
+"""Estimator of the 3-level mixture.
 
-Appendix B of the paper gives the equivalent. From there the emission, both noises and q(z) move freely while the
-dynamics and transitions of the states move slowly: wherever q(z) has to be a broad Gumbel-Softmax, the ELBO takes its
-breadth for noise of x, and given time it would pull the states together to save on it (docs/method.md).
+A fit starts as the equivalent of a fitted 2-level model (Appendix B of the paper), then maximises its own ELBO. Dynamics and
+transitions of the states learn slowly: where q(z) is broad, the ELBO counts its breadth as noise of x, and would in time
+draw the states together to reduce it (docs/method.md).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import numpy.typing as npt
 import torch
 
 from gdm_core.errors import FitError
-from gdm_core.maths.relaxed import gumbel, log_sample
+from gdm_core.maths.relaxed import gumbel
 from gdm_core.maths.rows import Rows, WindowSampler, as_numpy, make_rows
 from gdm_core.maths.threads import on_one_thread, one_torch_thread
 from gdm_core.models.base import Array
@@ -26,6 +25,7 @@ from gdm_core.models.gdm.config import GDMConfig, SoftConfig
 from gdm_core.models.gdm.fit import Step, one_cycle
 from gdm_core.models.gdm.model import SoftModel, first_fit
 from gdm_core.models.gdm.module import GdmModule
+from gdm_core.models.gdm.posteriors import PreviousPosterior
 from gdm_core.models.gdm.start import start_random
 from gdm_core.models.mixture.module import MixtureModule, bound, determined_path, mixture_elbo
 from gdm_core.models.mixture.readout import mixture_paths, mixture_sample, settled_belief, smoothed, weighed_states
@@ -34,16 +34,16 @@ from gdm_core.models.progress import Progress
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 
 Dynamics = Literal["noisy", "deterministic"]
-MixturePosterior = Literal["window", "window_linear", "linear"]
+MixturePosterior = Literal["window", "window_linear", "linear", "previous"]
 
 _CPU = torch.device("cpu")
-_START_STEPS = 300  # of the 2-level model the fit starts from
+_START_STEPS = 300  # of the 2-level fit
 _OWN_STEPS = 80
 _DETERMINISTIC_STEPS = 150
 PEAK_RATE = 0.01
 _WINDOW = 256
-_FIRST_STEP = 2.0  # times the noise that one observation leaves in x: where the noise of x starts
-_SLOW = 0.03  # of the rate of everything else
+_FIRST_STEP = 2.0  # initial noise of x, relative to the error of x given one observation
+_SLOW = 0.03  # relative rate of dynamics and transitions
 
 
 @dataclass(frozen=True)
@@ -53,32 +53,32 @@ class GDMMixtureConfig(SoftConfig):
     n_latent: int = parameter(2, "Dimensions of the latent path (D).", whole(), "D")
     dynamics: Dynamics = parameter(
         "noisy",
-        "'noisy' gives x noise of its own, different for each state; 'deterministic' lets z determine x, which then "
-        "carries no noise at all (paper, equation 2.2).",
+        "'noisy' adds noise to x, different for each state; with 'deterministic', z determines x (paper, equation 2.2).",
         one_of(Dynamics),
     )
     posterior: MixturePosterior = parameter(
         "window",
-        "What q(z) sees: 'window' (places and moves), 'window_linear' (the same, linear), 'linear' (places).",
+        "Input of q(z): 'window' (position and step), 'window_linear' (the same, linear), 'linear' (position), or "
+        "'previous' (previous position and state, as in the paper's Appendix C; for 'noisy' dynamics).",
         one_of(MixturePosterior),
     )
     n_steps: int | None = parameter(
-        None, "Steps of the part of the fit that is this model's own; None suits `dynamics`.", whole()
+        None, "Training steps after the 2-level fit; None is the default for `dynamics`.", whole()
     )
-    n_samples: int = parameter(1, "Posterior samples a step.", whole())
-    batch_size: int = parameter(8192, "Samples a step looks at.", whole(512))
-    n_hidden: int = parameter(32, "Width of the posterior's network.", whole())
-    seed: int = parameter(0, "Where all randomness comes from.", whole(0))
+    n_samples: int = parameter(1, "Posterior samples per training step.", whole())
+    batch_size: int = parameter(8192, "Samples per training step.", whole(512))
+    n_hidden: int = parameter(32, "Hidden units of the posterior.", whole())
+    seed: int = parameter(0, "Random seed.", whole(0))
 
     @property
     def two_levels(self) -> GDMConfig:
-        """The 2-level model that a fit starts from, and whose q(z) this one keeps."""
+        """Return the 2-level model from which a fit starts."""
         return GDMConfig(
             n_states=self.n_states,
             n_latent=self.n_latent,
             temperature=self.temperature,
             stickiness=self.stickiness,
-            posterior=self.posterior,
+            posterior="window" if self.posterior == "previous" else self.posterior,
             informed=False,
             state_noise=False,
             stickiness_scale=1.0,
@@ -97,11 +97,10 @@ class GDMMixtureConfig(SoftConfig):
 
 @torch.no_grad()
 def start_from_two_levels(module: MixtureModule, two: GdmModule, rows: Rows, temperature: float) -> None:
-    """A_k = F S_k, b_k = F b_k, mu_k = F mu_k and C = F^+, for the F and S of a fitted 2-level model."""
+    """Start from a fitted 2-level model: A_k = F S_k, b_k = F b_k, mu_k = F mu_k and C = F^+."""
     projection, dynamics = two.projection.double(), two.dynamics.double()  # [D, N], [K, D + 2, N]
     guess = rows.past @ projection.T  # [R, D]
-    # F^+ as the data has it: the regression of y on F y, which a noisy F leaves unmoved.
-    # By its normal equations: torch's lstsq differs in the last bits from call to call when the machine is busy.
+    # F^+ by regression of y on F y, with normal equations: the last bits of torch's lstsq vary on a busy machine.
     gram = guess.T @ guess
     gram.diagonal().mul_(1 + 1e-12)
     module.emission.copy_(torch.linalg.solve(gram, guess.T @ rows.past).T)
@@ -110,18 +109,20 @@ def start_from_two_levels(module: MixtureModule, two: GdmModule, rows: Rows, tem
     module.initial.copy_(two.initial.double())
     for name, value in two.transition.state_dict().items():
         getattr(module.transition, name).copy_(value.double())
-    for name, value in two.posterior.state_dict().items():
-        getattr(module.posterior, name).copy_(value.double())
+    if isinstance(module.posterior, PreviousPosterior):
+        module.posterior.start_from(module.transition, module.initial)
+    else:
+        module.posterior.load_state_dict(two.posterior.state_dict())
     residual = rows.y - module.projected(rows) @ module.emission.T
     known = torch.ones_like(rows.y) if rows.known is None else rows.known
     noise = (residual.square() * known).sum(0) / known.sum(0).clamp_min(1)
-    freedom = 1 - module.n_latent / len(module.log_noise)  # x was free to follow some of the noise
+    freedom = 1 - module.n_latent / len(module.log_noise)  # x follows some of the noise
     module.log_noise.copy_((noise / max(freedom, 0.1) + 1e-6).sqrt().log())
     if module.deterministic:
-        # Nothing corrects the path on its way, so what one draw of it misses is what R has to cover.
+        # Observations do not correct the path, so R covers the errors of one draw.
         noise = gumbel((len(rows), module.n_states), torch.Generator().manual_seed(0), torch.float64)
-        z = log_sample(module.posterior_logits(rows), temperature, noise).exp()
-        path = determined_path(module.drive(z[None], rows))
+        z, _ = module.sample_posterior(rows, noise[None], temperature)
+        path = determined_path(module.drive(z, rows))
         missed = (rows.y - path @ module.emission.T).square() * known
         module.log_noise.copy_((missed.sum(0) / known.sum(0).clamp_min(1) + 1e-6).sqrt().log())
     else:
@@ -131,12 +132,12 @@ def start_from_two_levels(module: MixtureModule, two: GdmModule, rows: Rows, tem
 
 
 def mixture_steps(module: MixtureModule, rows: Rows, c: GDMMixtureConfig) -> Iterator[Step]:
-    """Climb the ELBO; a step that is not finite is reported and not applied."""
+    """Maximise the ELBO; a step that is not finite is reported and not applied."""
     generator, total = torch.Generator().manual_seed(c.seed), c.own_steps
     slow = [module.dynamics, *module.transition.parameters()]
-    held = {id(parameter) for parameter in slow}
-    free = [parameter for parameter in module.parameters() if id(parameter) not in held]
-    groups = [{"params": free, "share": 1.0}, {"params": slow, "share": _SLOW}]
+    slow_ids = {id(parameter) for parameter in slow}
+    fast = [parameter for parameter in module.parameters() if id(parameter) not in slow_ids]
+    groups = [{"params": fast, "share": 1.0}, {"params": slow, "share": _SLOW}]
     optimiser = torch.optim.Adam(groups, lr=PEAK_RATE, betas=(0.9, 0.99))
     sampler = None
     if len(rows) > c.batch_size:
@@ -161,10 +162,7 @@ def mixture_steps(module: MixtureModule, rows: Rows, c: GDMMixtureConfig) -> Ite
 
 
 class GDMMixture(SoftModel[MixtureModule]):
-    """3-level mixture: soft states mix linear dynamics of a latent path, and the path is what is observed.
-
-    A fit starts as the equivalent 2-level model, so this family alone builds on another one.
-    """
+    """3-level mixture: soft states mix linear dynamics of a latent path, observed with noise."""
 
     family: ClassVar[str] = "gdm_mixture"
     config_class: ClassVar[type] = GDMMixtureConfig
@@ -178,14 +176,15 @@ class GDMMixture(SoftModel[MixtureModule]):
         super().__init__(config)
 
     def _new_module(self, n_channels: int) -> MixtureModule:
-        return MixtureModule(n_channels, self.config.two_levels, self.config.dynamics == "deterministic")
+        config = self.config
+        return MixtureModule(n_channels, config.two_levels, config.dynamics == "deterministic", config.posterior)
 
     def _blank(self) -> MixtureModule:
         return self._new_module(self.n_channels)
 
     # ---- fitting ----------------------------------------------------------------------------------------------------
     def _fit(self, ys: list[Array]) -> Iterator[Progress]:
-        return on_one_thread(self._steps(ys))  # with more, sums are rounded as the machine's other work has it
+        return on_one_thread(self._steps(ys))  # more threads would round sums differently when the machine is busy
 
     def _steps(self, ys: list[Array]) -> Iterator[Progress]:
         config = self.config
@@ -193,12 +192,8 @@ class GDMMixture(SoftModel[MixtureModule]):
         module = self._new_module(rows.y.shape[1])
         done = 0
         if self._warm_from is not None:
-            known = {name: torch.as_tensor(value) for name, value in self._warm_from.params_.items()}
-            if "transition.stickiness_logit" in module.state_dict() and "transition.stickiness_logit" not in known:
-                known["transition.stickiness_logit"] = module.transition.stickiness_logit.detach()
-            module.load_state_dict(
-                {**module.state_dict(), **{k: v for k, v in known.items() if k in module.state_dict()}}
-            )
+            own, known = module.state_dict(), self._warm_from.params_
+            module.load_state_dict(own | {name: torch.as_tensor(known[name]) for name in own.keys() & known.keys()})
             if config.stickiness != "learn":
                 module.transition.fixed_stickiness.fill_(float(config.stickiness))
         else:
@@ -235,12 +230,12 @@ class GDMMixture(SoftModel[MixtureModule]):
 
     @torch.no_grad()
     def _smoothed_path(self, y: Array) -> torch.Tensor:
-        """[T, D] posterior mean of x."""
+        """Return the posterior mean of x [T, D]."""
         module, rows = self._net, self._rows(y)
         if module.deterministic:
             states = weighed_states(module, rows, self.config.temperature)
             return determined_path(module.drive(states[None], rows))
-        posterior = module.posterior_logits(rows)
+        posterior = module.posterior_logits(rows, self.config.temperature)
         return smoothed(module, rows, settled_belief(module, rows, posterior, self.config.temperature, sweeps=2)).mean
 
     def _reconstruct(self, y: Array) -> Array:
@@ -254,7 +249,7 @@ class GDMMixture(SoftModel[MixtureModule]):
         return bound(self._net, self._rows(y), self.config.temperature)
 
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
-        seen = y[: int(origins.max()) + 1]  # nothing later is looked at
+        seen = y[: int(origins.max()) + 1]
         rows = make_rows([seen], _CPU, torch.float64, self._fill_causally)
         return as_numpy(mixture_paths(self._net, rows, origins, horizon, n_paths, self.config.temperature, seed))
 

@@ -1,14 +1,14 @@
-"""The 3-level mixture as pure tensor code (paper, equation 2.2 and Appendix C).
+"""Tensor code of the 3-level mixture (paper, equation 2.2 and Appendix C).
 
     z_t ~ GS(pi_t, tau)   x_t ~ N(sum_k z_tk (A_k x_{t-1} + b_k), Q(z_t))   y_t ~ N(C x_t + d, R)
 
-pi_t = (1 - gamma) (W x_{t-1} + w) + gamma z_{t-1}; Q(z) is diagonal, its logarithm mixed by z. Given z, the posterior
-of x is a Gaussian whose block-tridiagonal precision is built from A, b, Q of the states and from the information
-C' R^-1 (y - d) of every sample: that is q(x | z), and it is exact but for what the transitions would add. So
+pi_t = (1 - gamma) (W x_{t-1} + w) + gamma z_{t-1}; Q(z) is diagonal, and z mixes its logarithm. q(x | z) is the Gaussian
+posterior of x without the transitions. Its block-tridiagonal precision follows from A, b, Q of the states and from the
+information C' R^-1 (y - d) of each sample. Then
 
     ELBO = E_q(z) [ log p(y | z) - E_q(x|z) sum_t KL(q(z_t) || p(z_t | z_{t-1}, x_{t-1})) ]
 
-with log p(y | z) and the divergences in closed form; only draws of z, and of x for the transitions, are left.
+where log p(y | z) and the divergences have closed forms; z is sampled, and x for the transitions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from gdm_core.maths.gaussian import GaussianPath
 from gdm_core.maths.gru import find_starts
-from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl, log_sample, sampled_kl
+from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl, moments, sampled_kl
 from gdm_core.maths.rows import Rows, shift
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import roles
@@ -34,10 +34,11 @@ _LOG_2PI = math.log(2 * math.pi)
 _LEAST_LOG_NOISE = math.log(1e-3)
 _LEAST_LOG_STEP = math.log(1e-3)  # of the latent's unit of length
 _UNKNOWN_START = 1e-2  # precision of x where a window of rows begins inside a trial
+_SETTLED = 1e-6  # change of logits
 
 
 class Path(NamedTuple):
-    """A Gaussian over paths with precision blocks J and linear term h, and one draw from it."""
+    """Gaussian of a path with precision J and linear term h, and a draw from it."""
 
     mean: Tensor  # [R, D] J^-1 h
     draw: Tensor  # [R, D]
@@ -45,10 +46,9 @@ class Path(NamedTuple):
 
 
 class _Solve(torch.autograd.Function):
-    """(J^-1 h, J^-1 (h + e), log |J|). The second is a draw wherever e ~ N(0, J).
+    """Solve for (J^-1 h, J^-1 (h + e), log |J|); the second is a draw if e ~ N(0, J).
 
-    With J = L L' block tridiagonal all of it is a handful of banded solves of LAPACK's; there is no loop over samples, and
-    the way back costs as little as the way forward. Values are float64 on the CPU, whatever the device asked.
+    Forward and backward passes are banded LAPACK solves in float64 on the CPU, without loops over samples.
     """
 
     @staticmethod
@@ -83,7 +83,7 @@ class _Solve(torch.autograd.Function):
 
 
 def _solve(path: GaussianPath, right: np.ndarray) -> np.ndarray:
-    """J^-1 of right-hand sides [R, D, M]."""
+    """Return J^-1 times right-hand sides [R, D, M]."""
     solution, info = lapack.dpbtrs(path.factor, right.reshape(-1, right.shape[-1]), lower=1)
     assert info == 0
     result: np.ndarray = solution.reshape(right.shape)
@@ -91,31 +91,33 @@ def _solve(path: GaussianPath, right: np.ndarray) -> np.ndarray:
 
 
 def solve_path(diagonal: Tensor, below: Tensor, linear: Tensor, noise: Tensor | None = None) -> Path:
-    """The Gaussian with precision blocks [R, D, D] and linear term [R, D]; `noise` ~ N(0, J) makes the draw."""
+    """Return the Gaussian of precision blocks [R, D, D] and linear term [R, D]; `noise` ~ N(0, J) gives the draw."""
     return Path(*_Solve.apply(diagonal, below, linear, torch.zeros_like(linear) if noise is None else noise))
 
 
 class Drive(NamedTuple):
-    """The dynamics of x once z is given. S R rows, end to end."""
+    """Dynamics of x given z, in S R rows."""
 
-    matrix: Tensor  # [S R, D, D] mixed A, zero where rows begin anew
+    matrix: Tensor  # [S R, D, D] mixed A, zero in rows without a predecessor
     offset: Tensor  # [S R, D] mixed b, or mu at the start of a trial
     precision: Tensor  # [S R, D] diagonal of Q^-1
 
 
 class SampleInformation(NamedTuple):
-    """What each observation says about its x."""
+    """Information of each observation about its x."""
 
     information: Tensor  # [R, D, D] C' R^-1 C over the observed channels
     linear: Tensor  # [R, D] C' R^-1 (y - d)
-    constant: Tensor  # [R] the rest of log p(y_t | x_t)
+    constant: Tensor  # [R] terms of log p(y_t | x_t) without x_t
     roots: Tensor  # [R, N, D] R^-1/2 C, zero where nothing was observed: information = roots' roots
 
 
 class MixtureModule(nn.Module):
-    """All parameters of one 3-level mixture with its posterior of z. Computes in float64."""
+    """Parameters of a 3-level mixture and its posterior of z, in float64."""
 
-    def __init__(self, n_channels: int, config: GDMConfig, deterministic: bool = False) -> None:
+    def __init__(
+        self, n_channels: int, config: GDMConfig, deterministic: bool = False, posterior: str | None = None
+    ) -> None:
         super().__init__()
         k, d, n = config.n_states, config.n_latent, n_channels
         self.deterministic = deterministic
@@ -128,8 +130,8 @@ class MixtureModule(nn.Module):
         else:
             self.log_step = nn.Parameter(torch.zeros(k, d))  # log of the diagonal of Q_k^(1/2)
         self.initial = nn.Parameter(torch.zeros(k))
-        self.transition = LinearTransition(k, d, config.stickiness)
-        self.posterior = POSTERIORS[config.reads](n, config)
+        self.transition = LinearTransition(config)
+        self.posterior = POSTERIORS[posterior or config.reads](n, config)
         self.double()
 
     @property
@@ -141,35 +143,48 @@ class MixtureModule(nn.Module):
         return int(self.emission.shape[1])
 
     def noise_precision(self) -> Tensor:
-        """[N] diagonal of R^-1."""
+        """Return the diagonal [N] of R^-1."""
         return torch.exp(-2 * self.log_noise.clamp_min(_LEAST_LOG_NOISE))
 
     def step_deviation(self, z: Tensor) -> Tensor:
-        """[..., D] square root of Q(z)'s diagonal."""
+        """Return the standard deviations [..., D] of Q(z)."""
         if self.deterministic:
             return z.new_zeros(*z.shape[:-1], self.n_latent)
         return torch.exp(z @ self.log_step.clamp_min(_LEAST_LOG_STEP))
 
     # ---- q(z) -------------------------------------------------------------------------------------------------------
     def projected(self, rows: Rows) -> Tensor:
-        """[R, D] a first guess of x from each observation alone: F (y - d), F the pseudoinverse of C."""
+        """Return F (y - d) [R, D], where F is the pseudoinverse of C."""
         gram = self.emission.T @ self.emission
         gram = gram + 1e-9 * torch.eye(self.n_latent, dtype=gram.dtype, device=gram.device)
         return (rows.past - self.offset) @ torch.linalg.solve(gram, self.emission.T).T
 
-    def posterior_logits(self, rows: Rows) -> Tensor:
-        """[R, K]"""
-        logits: Tensor = self.posterior(rows, self.projected(rows))
+    def sample_posterior(self, rows: Rows, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+        """Return samples of z and their logits, [S, R, K] each, from Gumbel noise [S, R, K]."""
+        log_z, logits = self.posterior.sample_log(rows, self.posterior(rows, self.projected(rows)), noise, temperature)
+        return log_z.exp(), logits
+
+    @torch.no_grad()
+    def posterior_logits(self, rows: Rows, temperature: float) -> Tensor:
+        """Return the logits [R, K] of each q(z_t), at the mean of z_{t-1} where they depend on it."""
+        base: Tensor = self.posterior(rows, self.projected(rows))
+        logits = base
+        for _ in range(len(rows) if self.posterior.sequential else 0):  # each sweep makes one more row exact
+            updated = self.posterior.logits_given(rows, base, moments(logits, temperature).mean[None])[0]
+            settled = bool((updated - logits).abs().max() < _SETTLED)
+            logits = updated
+            if settled:
+                break
         return logits
 
     def prior_logits(self, x: Tensor, z: Tensor, rows: Rows) -> Tensor:
-        """[S, R, K] from x [S, R, D] and z [S, R, K] of the row before; pi_1 where a trial starts."""
+        """Return prior logits [S, R, K] from x [S, R, D] and z [S, R, K]; pi_1 where a trial starts."""
         logits = self.transition.logits(shift(x, 1) @ self.transition.weight + self.transition.bias, shift(z, 1))
         return torch.where((rows.age > 0)[:, None], logits, self.initial)
 
     # ---- x given z --------------------------------------------------------------------------------------------------
     def drive(self, z: Tensor, rows: Rows, new: Tensor | None = None) -> Drive:
-        """What states z [S, R, K] do to x. `new` [R] marks rows without a predecessor (given for pieces of a trial)."""
+        """Return the dynamics of x under states z [S, R, K]; `new` [R] marks rows without a predecessor."""
         s, d = len(z), self.n_latent
         new, start = find_starts(rows) if new is None else new, (rows.age == 0).to(z.dtype)
         mixed = (z @ self.dynamics.flatten(1)).reshape(s, len(rows), d + 2, d)
@@ -193,11 +208,10 @@ class MixtureModule(nn.Module):
         return SampleInformation(roots.transpose(1, 2) @ roots, (weight * residual) @ self.emission, constant, roots)
 
     def path(self, drive: Drive, samples: SampleInformation, generator: torch.Generator | None = None) -> Path:
-        """q(x | z) for all samples at once, [S R, D]; with a generator also a draw.
+        """Return q(x | z) [S R, D] of all samples; with a generator also a draw.
 
-        J is a sum of outer products (one for each step of x and one for each observation), so noise with covariance J
-        is the sum of their square roots times normal noise, and J^-1 (h + noise) is a draw: one solve with the
-        Cholesky factor of J, whose gradient is another one.
+        J is a sum of outer products, one for each step of x and one for each observation. Their square roots times
+        normal noise have covariance J, so J^-1 (h + noise) is a draw.
         """
         diagonal, below, linear = precision_blocks(drive, samples)
         if generator is None:
@@ -212,7 +226,7 @@ class MixtureModule(nn.Module):
         return solve_path(diagonal, below, linear, noise)
 
     def log_likelihood(self, drive: Drive, samples: SampleInformation, path: Path) -> Tensor:
-        """[] sum over samples and rows of log p(y | z)."""
+        """Return the sum [] of log p(y | z) over samples and rows."""
         copies = len(drive.offset) // len(samples.linear)
         linear = precision_blocks(drive, samples)[2]
         quadratic = (linear * path.mean).sum() - (drive.precision * drive.offset.square()).sum()
@@ -220,7 +234,7 @@ class MixtureModule(nn.Module):
 
 
 def precision_blocks(drive: Drive, samples: SampleInformation) -> tuple[Tensor, Tensor, Tensor]:
-    """(diagonal [S R, D, D], below [S R, D, D], linear term [S R, D]) of q(x | z)."""
+    """Return diagonal [S R, D, D], lower blocks [S R, D, D] and linear term [S R, D] of q(x | z)."""
     copies = len(drive.offset) // len(samples.linear)
     weighted = drive.precision[..., None] * drive.matrix
     onto_next = _led(drive.matrix.transpose(1, 2) @ weighted)  # A' Q^-1 A of the row after
@@ -230,18 +244,18 @@ def precision_blocks(drive: Drive, samples: SampleInformation) -> tuple[Tensor, 
 
 
 def _towards_previous(drive: Drive, offset: Tensor) -> Tensor:
-    """[S R, D] A' Q^-1 offset of the row after."""
+    """Return A' Q^-1 offset [S R, D] of the next row."""
     weighted = drive.precision[..., None] * drive.matrix
     return _led((weighted.transpose(1, 2) @ offset[..., None])[..., 0])
 
 
 def _led(values: Tensor) -> Tensor:
-    """Row t holds what row t + 1 held, the last row zero."""
+    """Shift rows back by one; the last row becomes zero."""
     return torch.cat([values[1:], torch.zeros_like(values[:1])])
 
 
 def determined_path(drive: Drive) -> Tensor:
-    """[R, D] x_t = A_t x_{t-1} + b_t, by composing neighbouring maps over ever longer stretches (log2 R levels)."""
+    """Return x_t = A_t x_{t-1} + b_t [R, D] by composing neighbouring maps (log2 R levels)."""
     matrix, offset = drive.matrix, drive.offset
     span, n = 1, len(offset)
     while span < n:
@@ -256,7 +270,7 @@ def determined_path(drive: Drive) -> Tensor:
 def _likelihood_and_path(
     module: MixtureModule, rows: Rows, z: Tensor, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """(sum of log p(y | z) over samples, one draw of x [S, R, D] for each)."""
+    """Return the sum of log p(y | z) over samples, and a draw of x [S, R, D] for each."""
     drive, samples = module.drive(z, rows), module.information(rows)
     if module.deterministic:
         x = determined_path(drive)
@@ -272,29 +286,26 @@ def _likelihood_and_path(
 def mixture_elbo(
     module: MixtureModule, rows: Rows, noise: Tensor, temperature: float, generator: torch.Generator, exact: bool
 ) -> Tensor:
-    """[] unbiased estimate of the rows' ELBO from Gumbel noise [S, R, K].
+    """Return an unbiased estimate [] of the rows' ELBO from Gumbel noise [S, R, K].
 
-    `exact` divergences are quadratures, for reporting; otherwise one draw each, for training.
+    exact  divergences by quadrature, for reports; otherwise from one draw each, for training
     """
-    posterior = module.posterior_logits(rows)
-    z = log_sample(posterior, temperature, noise).exp()
+    z, posterior = module.sample_posterior(rows, noise, temperature)
     fit, x = _likelihood_and_path(module, rows, z, generator)
     prior = module.prior_logits(x, z, rows)
-    if exact:
-        divergence = gumbel_softmax_kl(posterior.expand_as(prior), prior)
-    else:
-        divergence = sampled_kl(prior - posterior, torch.log_softmax(-noise, -1))
-    # A row that begins inside a trial has lost its predecessor: its divergence is left to other windows.
+    weights = torch.log_softmax(-noise, -1)
+    divergence = gumbel_softmax_kl(posterior, prior) if exact else sampled_kl(prior - posterior, weights)
+    # Other windows count the divergence of a row that has lost its predecessor.
     counted = ((rows.age == 0) | ~find_starts(rows)).to(z.dtype)
     return (fit - (divergence * counted).sum()) / len(z)
 
 
 @torch.no_grad()
 def bound(module: MixtureModule, rows: Rows, temperature: float, n_samples: int = 16, seed: int = 0) -> float:
-    """Total ELBO of whole trials in nats, averaged over seeded samples, one at a time so that memory stays bounded."""
+    """Return the ELBO of whole trials in nats, averaged over samples."""
     generator = torch.Generator().manual_seed(seed)
     total = 0.0
-    for _ in range(n_samples):
+    for _ in range(n_samples):  # one at a time to bound memory
         noise = gumbel((1, len(rows), module.n_states), generator, torch.float64)[..., roles(module.dynamics)]
         total += float(mixture_elbo(module, rows, noise, temperature, generator, exact=True))
     return total / n_samples

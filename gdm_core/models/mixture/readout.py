@@ -1,12 +1,10 @@
-"""Soft states of the 3-level mixture, weighed by the model with the latent path integrated out.
+"""Soft states of the 3-level mixture with the latent path integrated out, and its forecasts.
 
-q(z_t) must be a Gumbel-Softmax of what the network sees. For each row, draws of q are weighed by how well they carry
-what is known before the row (a Gaussian of x_{t-1}) to what is known from it on (one of x_t): the factor of row t is
-taken out of q(x | z), and each draw's own factor is put in its place. Nothing is optimised; every row uses the same
-noise, so smooth paths stay smooth. The same weights train the model (`gdm_core.models.mixture.model`).
+Draws of q(z_t) are weighed by how well their dynamics connect the Gaussian of x_{t-1} before the row to that of x_t from
+the row on: the factor of row t is removed from q(x | z), and that of each draw takes its place. All rows use the same noise,
+so smooth paths give smooth states.
 
-Where a future begins, x is known from the past only: a Kalman filter runs for each of several draws of the states (their
-posterior reads nothing later).
+Forecasts start from a Kalman filter for each of several draws of the states.
 """
 
 from __future__ import annotations
@@ -31,20 +29,20 @@ from gdm_core.models.mixture.module import Drive, MixtureModule, SampleInformati
 _SWEEPS = 3
 _DRAWS = 64
 _CHUNK_ROWS = 4_000
-_STATE_DRAWS = 8  # that a future may begin from
+_STATE_DRAWS = 8  # from which forecasts start
 _RUN_UP = 48
-_VAGUE = 1e-4  # precision that stands in for a direction of which nothing is known
+_VAGUE = 1e-4  # precision of a direction without information
 
 
 class Belief(NamedTuple):
-    """What is held of the soft states."""
+    """Estimated soft states."""
 
     states: Tensor  # [R, K] mean of z
-    spread: Tensor  # [R, D] variance that doubt about z_t adds to the step into x_t
+    spread: Tensor  # [R, D] variance that uncertainty about z_t adds to the step into x_t
 
 
 class Smoothed(NamedTuple):
-    """Moments of the path under one belief of the states."""
+    """Moments of the path under a belief."""
 
     mean: Tensor  # [R, D]
     variance: Tensor  # [R, D, D]
@@ -53,17 +51,17 @@ class Smoothed(NamedTuple):
 
 
 class Cavity(NamedTuple):
-    """What all rows but the step from t - 1 to t say about its two ends."""
+    """Gaussians of x_{t-1} and x_t without the step between them."""
 
-    before: Tensor  # [R, D] of x_{t-1}
+    before: Tensor  # [R, D] mean of x_{t-1}
     before_covariance: Tensor  # [R, D, D]
-    here: Tensor  # [R, D] of x_t
+    here: Tensor  # [R, D] mean of x_t
     here_covariance: Tensor  # [R, D, D]
 
 
 @torch.no_grad()
 def smoothed(module: MixtureModule, rows: Rows, belief: Belief) -> Smoothed:
-    """Moments of q(x | z) with doubt about z counted as noise of x."""
+    """Return the moments of q(x | z), where uncertainty about z adds to the noise of x."""
     drive = module.drive(belief.states[None], rows)
     drive = drive._replace(precision=1 / (1 / drive.precision + belief.spread))
     blocks = precision_blocks(drive, module.information(rows))
@@ -75,14 +73,14 @@ def smoothed(module: MixtureModule, rows: Rows, belief: Belief) -> Smoothed:
 
 @torch.no_grad()
 def cavities(rows: Rows, found: Smoothed) -> Cavity:
-    """Take the factor of every row out of the joint Gaussian of its two ends."""
+    """Remove the factor of each row from the joint Gaussian of its two ends."""
     d = found.mean.shape[-1]
     before = shift(found.variance.flatten(1), 1).reshape(found.variance.shape)
     pair = torch.cat(
         [torch.cat([before, found.lagged.transpose(1, 2)], 2), torch.cat([found.lagged, found.variance], 2)], 1
     )  # [R, 2 D, 2 D]
     mean = torch.cat([shift(found.mean, 1), found.mean], -1)
-    # A row without a predecessor is tied to none: any Gaussian may stand in for it.
+    # Any Gaussian serves as the missing predecessor of a first row.
     lone = torch.block_diag(torch.eye(d), torch.zeros(d, d)).to(pair)
     tied = (~find_starts(rows)).to(pair)[:, None, None]
     last = torch.block_diag(torch.zeros(d, d), torch.ones(d, d)).to(pair)
@@ -104,7 +102,7 @@ def cavities(rows: Rows, found: Smoothed) -> Cavity:
 
 
 def log_carry(cavity: Cavity, drive: Drive, n_samples: int) -> Tensor:
-    """[S, R] log N(here; A before + b, A P A' + Q + P'): how well each draw's step joins the two ends."""
+    """Return log N(here; A before + b, A P A' + Q + P') [S, R] for the step of each draw."""
     d = drive.offset.shape[-1]
     matrix = drive.matrix.reshape(n_samples, -1, d, d)
     spread = matrix @ cavity.before_covariance @ matrix.transpose(-1, -2) + cavity.here_covariance
@@ -116,7 +114,7 @@ def log_carry(cavity: Cavity, drive: Drive, n_samples: int) -> Tensor:
 
 
 def log_ratio(prior: Tensor, posterior: Tensor, noise: Tensor) -> Tensor:
-    """[S, R] log p(z) / q(z) at the draws of q that this noise makes."""
+    """Return log p(z) / q(z) [S, R] at the draws of q with this noise."""
     delta = prior - posterior
     k = delta.shape[-1]
     return delta.sum(-1) - k * (torch.logsumexp(delta - noise, -1) - torch.logsumexp(-noise, -1))
@@ -124,13 +122,13 @@ def log_ratio(prior: Tensor, posterior: Tensor, noise: Tensor) -> Tensor:
 
 @lru_cache(maxsize=16)
 def _even_noise(k: int) -> Tensor:
-    """[S, K] Gumbel noise from a low-discrepancy sequence."""
+    """Return Gumbel noise [S, K] from a low-discrepancy sequence."""
     return torch.as_tensor(-np.log(-np.log(np.clip(even_points(_DRAWS, k).numpy(), 1e-9, 1 - 1e-9))))
 
 
 @torch.no_grad()
 def weigh(module: MixtureModule, rows: Rows, posterior: Tensor, belief: Belief | None, temperature: float) -> Belief:
-    """One sweep: a better belief, judged by the path and the cavities of the one before. Without one, q's own."""
+    """Return an improved belief from the path and cavities of the previous one, or that of q alone without one."""
     if belief is None:
         cavity, prior, x = None, posterior, module.projected(rows)
     else:
@@ -160,18 +158,15 @@ def weigh(module: MixtureModule, rows: Rows, posterior: Tensor, belief: Belief |
 
 @torch.no_grad()
 def weighed_states(module: MixtureModule, rows: Rows, temperature: float) -> Tensor:
-    """[R, K] posterior mean of the soft states under the model, with q as the proposal.
-
-    Where x has no noise of its own there is no Gaussian to weigh by, and q's own mean is the answer.
-    """
-    posterior = module.posterior_logits(rows)
+    """Return the posterior mean [R, K] of the soft states, with q as the proposal; of q alone if x has no noise."""
+    posterior = module.posterior_logits(rows, temperature)
     if module.deterministic:
         return moments(posterior, temperature).mean
     return settled_belief(module, rows, posterior, temperature, _SWEEPS).states
 
 
 def settled_belief(module: MixtureModule, rows: Rows, posterior: Tensor, temperature: float, sweeps: int) -> Belief:
-    """What is held of the states after so many sweeps."""
+    """Return the belief after some sweeps."""
     belief = None
     for _ in range(sweeps + 1):
         belief = weigh(module, rows, posterior, belief, temperature)
@@ -179,7 +174,7 @@ def settled_belief(module: MixtureModule, rows: Rows, posterior: Tensor, tempera
     return belief
 
 
-# ---- futures, and whole trials from the model alone -----------------------------------------------------------------
+# ---- forecasts and samples ------------------------------------------------------------------------------------------
 
 
 @torch.no_grad()
@@ -192,13 +187,13 @@ def mixture_paths(
     temperature: float,
     seed: int,
 ) -> Tensor:
-    """[P, O, H, N] futures with observation noise; the path from origin t sees y[..t] only."""
+    """Return forecasts [P, O, H, N] with observation noise; those from origin t depend on y[..t] only."""
     generator = torch.Generator().manual_seed(seed)
     draws = min(_STATE_DRAWS, n_paths)
-    # Row by row, from a generator of its own: later rows then change nothing before them.
+    # Row by row from a separate generator: later rows change nothing before them.
     noise = gumbel((len(rows), draws, module.n_states), torch.Generator().manual_seed(seed + 1), rows.y.dtype)
     noise = noise.transpose(0, 1)
-    states = log_sample(module.posterior_logits(rows), temperature, noise).exp()  # [S, R, K]
+    states, _ = module.sample_posterior(rows, noise, temperature)  # [S, R, K]
     mean, covariance = filtered(module.drive(states, rows), module.information(rows), origins, draws)  # [S, O, D(, D)]
     which = torch.arange(n_paths) % draws
     root = torch.linalg.cholesky(covariance + 1e-12 * torch.eye(module.n_latent, dtype=mean.dtype))
@@ -215,14 +210,14 @@ def mixture_paths(
 def filtered(
     drive: Drive, samples: SampleInformation, origins: npt.NDArray[np.int64], draws: int
 ) -> tuple[Tensor, Tensor]:
-    """Mean [S, O, D] and covariance [S, O, D, D] of x at each origin from the rows up to it, for S draws of states."""
+    """Return filtered means [S, O, D] and covariances [S, O, D, D] of x at each origin, for S draws of states."""
     d = drive.offset.shape[-1]
     matrix, offset = drive.matrix.reshape(draws, -1, d, d), drive.offset.reshape(draws, -1, d)
     variance = torch.diag_embed(1 / drive.precision).reshape(draws, -1, d, d)
     first = torch.as_tensor(chunk_starts(origins, _RUN_UP))
     eye = torch.eye(d, dtype=offset.dtype)
     mean = offset.new_zeros(draws, len(first), d)
-    covariance = (100.0 * eye).expand(draws, len(first), d, d)  # of nothing known, where a run-up begins mid-trial
+    covariance = (100.0 * eye).expand(draws, len(first), d, d)  # no information where a run-up begins mid-trial
     means, covariances = offset.new_zeros(draws, len(origins), d), offset.new_zeros(draws, len(origins), d, d)
     for step, seen in enumerate(iterate_chunks(origins, _RUN_UP)):
         now, here, stretch = map(torch.as_tensor, seen)
@@ -246,7 +241,7 @@ def filtered(
 def _advance(
     module: MixtureModule, z: Tensor, x: Tensor, temperature: float, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """One step of states [..., K] and latents [..., D]."""
+    """Sample the next states [..., K] and positions [..., D]."""
     logits = module.transition.logits(x @ module.transition.weight + module.transition.bias, z)
     z = log_sample(logits, temperature, gumbel(logits.shape, generator, logits.dtype)).exp()
     ready = torch.cat([x, torch.ones_like(x[..., :1]), torch.zeros_like(x[..., :1])], -1)  # [..., D + 2]
@@ -267,7 +262,7 @@ def _normal(shape: tuple[int, ...] | torch.Size, generator: torch.Generator) -> 
 def mixture_sample(
     module: MixtureModule, n_samples: int, temperature: float, seed: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(y [T, N], z [T, K], x [T, D]): each sample needs the one before it."""
+    """Sample y [T, N], z [T, K] and x [T, D] from the model."""
     generator = torch.Generator().manual_seed(seed)
     noise = gumbel((module.n_states,), generator, torch.float64)
     z = log_sample(module.initial, temperature, noise).exp()
