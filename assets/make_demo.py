@@ -77,9 +77,9 @@ def thinned(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, levels=tuple(levels), strides=tuple(strides))
 
 
-def rename_score(name: str, row: Score) -> Score:
-    """Return a row of the page's scores under another name, for a card."""
-    return Score(name, row.value, row.line, row.line_name, row.spread, ahead=row.ahead)
+def strip_texts(row: Score) -> Score:
+    """Return a row of the page's scores without name and help, for a card."""
+    return Score("", row.value, row.line, row.line_name, row.spread, ahead=row.ahead)
 
 
 def write_nascar() -> None:
@@ -111,12 +111,8 @@ def make_nascar() -> Card:
     return Card(
         test[0].position,
         coloured,
-        "Soft track",
-        "A car on a simulated track, 1,000 steps the model had not seen, in the states it found.",
-        {"states K": "4", "fitted in": f"{found.result.seconds:.1f} s", "measured over": row.over},
-        (rename_score("Matches the true states", row),),
-        {"trial": "New trial"},
-        "NASCAR: simulated data.",
+        strip_texts(row),
+        {"trial": "Held-out"},
     )
 
 
@@ -149,12 +145,8 @@ def make_formula1() -> Card:
     return Card(
         place,
         states[part][:, order],
-        "Shanghai, simulated",
-        f"Three simulated laps of a driver whom the model had not seen: it learned from the winner, {codes[0]}.",
-        {"states K": str(config["n_states"]), "fitted in": f"{result.seconds:.1f} s", "measured over": row.over},
-        (rename_score("Says what the car does", row),),
+        strip_texts(row),
         {"who": "test", "source": "simulated"},
-        "Formula 1: simulated laps by invented drivers on an approximate layout.",
     )
 
 

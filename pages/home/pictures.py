@@ -1,5 +1,4 @@
-"""What Home shows of a result: pictures as plain SVG, there with the first paint before any plotting library has loaded, and scores
-in plain words."""
+"""Pictures on Home as plain SVG, which need no plotting library."""
 
 from __future__ import annotations
 
@@ -12,21 +11,20 @@ import numpy.typing as npt
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.states import averaged
 from gdm_studio.plot.figures.track import bucket_lines
-from pages.ui.card import Score, describe_baseline
 
 STRIP_COLUMNS = 240
 MAX_POINTS = 1_600
 FRAMES = 48
 
 
-def _image(svg: str, alt: str, css_class: str = "") -> str:
-    """An SVG as an <img>: Streamlit strips inline SVG from pages."""
+def _to_image(svg: str, alt: str, css_class: str = "") -> str:
+    """Return an SVG as an <img>, because Streamlit strips inline SVG."""
     packed = base64.b64encode(svg.encode()).decode("ascii")
     return f'<img class="{css_class}" alt="{escape(alt)}" src="data:image/svg+xml;base64,{packed}">'
 
 
-def track_svg(position: npt.NDArray[np.floating], states: npt.NDArray[np.float32], alt: str) -> str:
-    """A path in mixed colours: every n-th sample with the mean state around it, so that a race becomes a small picture."""
+def track_image(position: npt.NDArray[np.floating], states: npt.NDArray[np.float32], alt: str) -> str:
+    """Draw a path in mixed colours, thinned to every n-th sample with the mean state around it."""
     soft, step = averaged(states, MAX_POINTS)
     where = position[step // 2 :: step][: len(soft)]
     soft = soft[: len(where)]
@@ -52,11 +50,11 @@ def track_svg(position: npt.NDArray[np.floating], states: npt.NDArray[np.float32
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'fill="none" stroke-width="3.2" stroke-linejoin="round">{"".join(paths)}</svg>'
     )
-    return _image(svg, alt)
+    return _to_image(svg, alt)
 
 
 def _stops(places: npt.NDArray[np.floating], states: npt.NDArray[np.float32]) -> str:
-    """A gradient through the mixed colours of states, each at its share of the width."""
+    """Return gradient stops in the mixed colours of states, each at its place in [0, 1]."""
     colours, opacity = palette.mix(states)
     return "".join(
         f'<stop offset="{at:.4f}" stop-color="{c}" stop-opacity="{o:.2f}"/>'
@@ -64,8 +62,8 @@ def _stops(places: npt.NDArray[np.floating], states: npt.NDArray[np.float32]) ->
     )
 
 
-def strip_svg(states: npt.NDArray[np.float32], alt: str) -> str:
-    """The same states as a strip over time."""
+def strip_image(states: npt.NDArray[np.float32], alt: str) -> str:
+    """Draw states as a strip over time."""
     soft, _ = averaged(states, STRIP_COLUMNS)
     n, height = len(soft), 14
     stops = _stops((np.arange(n) + 0.5) / n, soft)
@@ -73,11 +71,11 @@ def strip_svg(states: npt.NDArray[np.float32], alt: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {n} {height}" preserveAspectRatio="none"><defs>'
         f'<linearGradient id="g">{stops}</linearGradient></defs><rect width="{n}" height="{height}" fill="url(#g)"/></svg>'
     )
-    return _image(svg, alt, "gdm-strip")
+    return _to_image(svg, alt, "gdm-strip")
 
 
 def _oval(n: int) -> npt.NDArray[np.float64]:
-    """[n, 2] a stadium at constant speed, from the start of its upper straight."""
+    """Return a stadium [n, 2] at constant speed, from the start of its upper straight."""
     width, height, pad = 300, 118, 16
     radius = (height - 2 * pad) / 2
     straight = width - 2 * pad - 2 * radius
@@ -89,8 +87,8 @@ def _oval(n: int) -> npt.NDArray[np.float64]:
     return np.column_stack([x, height / 2 - radius * np.cos(turned)])
 
 
-def soft_lap(n: int, softness: float) -> npt.NDArray[np.float32]:
-    """[n, 2] shares of 'straight' and 'turn' along the stadium; softness 0 switches at once."""
+def stadium_states(n: int, softness: float) -> npt.NDArray[np.float32]:
+    """Return proportions [n, 2] of 'straight' and 'turn' along the stadium; softness 0 switches abruptly."""
     position = _oval(n)
     x = position[:, 0]
     edge = np.minimum(x - x.min(), x.max() - x)  # distance to the end of the track
@@ -100,9 +98,9 @@ def soft_lap(n: int, softness: float) -> npt.NDArray[np.float32]:
     return np.column_stack([1 - turn, turn]).astype(np.float32)
 
 
-def _road_svg(softness: float, alt: str) -> str:
-    """The stadium in mixed colours. Its states depend on x alone, so that one gradient colours it without a seam."""
-    position, lap = _oval(384), soft_lap(384, softness)
+def _stadium_image(softness: float, alt: str) -> str:
+    """Draw the stadium in mixed colours; its states depend on x alone, so one gradient suffices."""
+    position, lap = _oval(384), stadium_states(384, softness)
     order = np.argsort(position[:, 0], kind="stable")
     if softness:
         order = order[::4]
@@ -117,28 +115,28 @@ def _road_svg(softness: float, alt: str) -> str:
         f'<linearGradient id="g" gradientUnits="userSpaceOnUse" x1="{left:.1f}" x2="{right:.1f}" y1="0" y2="0">{stops}'
         f'</linearGradient></defs><path d="{d}" fill="none" stroke="url(#g)" stroke-width="7" stroke-linejoin="round"/></svg>'
     )
-    return _image(svg, alt)
+    return _to_image(svg, alt)
 
 
 def _frames(name: str, shares: npt.NDArray[np.float32]) -> str:
-    """Keyframes that let a bar show `shares` one after the other."""
+    """Return keyframes of a bar that follows `shares`."""
     steps = "".join(
         f"{100 * i / len(shares):.2f}%{{transform:scaleX({max(v, 0.004):.3f})}}" for i, v in enumerate(shares.tolist())
     )
     return f"@keyframes {name}{{{steps}100%{{transform:scaleX({max(float(shares[0]), 0.004):.3f})}}}}"
 
 
-def animation() -> str:
-    """Two cars on the same track: one whose states flip, one whose states blend."""
+def animation_html() -> str:
+    """Draw two cars on the same track: one with hard states, one with soft states."""
     panels, styles = [], []
     for key, title, text, softness in (
-        ("hard", "Hard switching", "One state at a time. Between straight and turn there is nothing.", 0.0),
-        ("soft", "Soft switching", "Shares that slide: 70 % turning is a state, too.", 0.32),
+        ("hard", "Hard switching", "One state at a time. No in-between.", 0.0),
+        ("soft", "Soft switching", "Mixtures: 70% turning, 30% straight.", 0.32),
     ):
-        lap = soft_lap(FRAMES, softness)
-        picture = _road_svg(softness, f"{title}: a lap in the colours of two states")
+        lap = stadium_states(FRAMES, softness)
+        picture = _stadium_image(softness, f"{title}: a lap in the colours of two states")
         road = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in _oval(96)) + "Z"
-        timing = "" if softness else "animation-timing-function:step-end"  # hard shares jump: nothing lies between
+        timing = "" if softness else "animation-timing-function:step-end"  # hard shares jump
         bars = "".join(
             f'<span>{label}</span><i><b style="background:{colour};animation-name:gdm-{key}-{k};'
             f'transform:scaleX({max(float(lap[FRAMES // 3, k]), 0.004):.3f});{timing}"></b></i>'
@@ -151,26 +149,3 @@ def animation() -> str:
             f'<p class="gdm-quiet">{text}</p></div>'
         )
     return f"<style>{''.join(styles)}</style><div class='gdm-laps'>{''.join(panels)}</div>"
-
-
-# ---- scores, for somebody who has not met the measures ----------------------------------------------------------------
-# What was measured, for somebody who has not met the measure: what it says, and whether it is a share of the time.
-PLAIN = {
-    "Says what the car does": ("Says whether the car brakes, turns or pushes, without having been told", True),
-    "Matches the true states": ("Finds the true state", True),
-    "Macro-F1": ("Agrees with the expert, rare behaviours counting like common ones; 1 is always", False),
-}
-RIVALS = {"k-means": "sorting single moments into groups", "Gaussian HMM": "a classic model of hard switching"}
-
-
-def score_line(score: Score) -> str:
-    """A score and its line to beat in plain words, ticked where it is ahead by more than it varies."""
-    words, of_time = PLAIN.get(score.name, (score.name, False))
-
-    def number(value: float) -> str:
-        return f"{value:.0%} of the time" if of_time else f"{value:.2f}"
-
-    rival = RIVALS.get(score.line_name.partition(" on ")[0], describe_baseline(score.line_name)[0])
-    line = "" if score.line is None else f" · {escape(rival)}: {number(score.line)}"
-    mark = '<span class="good">✓</span> ' if score.verdict == "beats" else ""
-    return f"<li>{mark}{escape(words)}: <b>{number(score.value)}</b>{line}</li>"

@@ -31,11 +31,11 @@ view = lab.begin(frame, data, choice, ships=list(simulator.BUNDLED))
 with frame.picture, st.container(key="nascar-head", horizontal=True, vertical_alignment="center"):
     which = one_of(
         "Trial",
-        {"train": "Fitted trial", "test": "New trial"},
+        {"train": "Training", "test": "Held-out"},
         row=True,
         key="trial",
         label_visibility="collapsed",
-        help="The model is fitted to one trial and has never seen the new one.",
+        help="The model is fitted to the training trial only.",
     )
     with shell.of(view.made_for):
         shell.state_key(max(pictures.truth_of(view.trial).shape[1], view.state.n_states))

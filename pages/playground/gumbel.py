@@ -1,4 +1,4 @@
-"""The Gumbel-Softmax distribution in numpy, quick enough to follow a finger."""
+"""The Gumbel-Softmax distribution in NumPy."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ Array = npt.NDArray[np.float64]
 
 
 def logsumexp(values: Array, axis: int = -1, keepdims: bool = False) -> Array:
-    """As SciPy's, which takes a first visit as long to load as all that this page draws."""
+    """Return log sum exp; importing SciPy's would slow the first visit."""
     top = values.max(axis=axis, keepdims=True)
     found: Array = np.log(np.exp(values - top).sum(axis=axis, keepdims=True)) + top
     return found if keepdims else found.squeeze(axis)
 
 
 def noise(n: int, n_states: int, seed: int) -> Array:
-    """[n, K] standard Gumbel noise. The same seed gives the same noise, so that draws glide as a setting moves."""
+    """Return standard Gumbel noise [n, K]."""
     return np.random.default_rng(seed).gumbel(size=(n, n_states))
 
 
 def log_draws(logits: Array, temperature: float | Array, gumbel: Array, scale: float = 1.0) -> Array:
-    """[n, K] logarithms of soft states softmax((logits + scale * noise) / temperature)."""
+    """Return the logarithms [n, K] of softmax((logits + scale * noise) / temperature)."""
     u = (logits + scale * gumbel) / temperature
     result: Array = u - logsumexp(u, axis=-1, keepdims=True)
     return result
 
 
 def draws(logits: Array, temperature: float, gumbel: Array, scale: float = 1.0) -> Array:
-    """[n, K] soft states."""
+    """Return soft states [n, K]."""
     return np.exp(log_draws(logits, temperature, gumbel, scale))
 
 
 def log_density(log_z: Array, logits: Array, temperature: float) -> Array:
-    """[...] log-density on the log-simplex of log soft states [..., K]."""
+    """Return the log density [...] of log soft states [..., K] on the log-simplex."""
     k = logits.shape[-1]
     u = logits - temperature * log_z
     result: Array = math.lgamma(k) + (k - 1) * np.log(temperature) + u.sum(-1) - k * logsumexp(u, axis=-1)
@@ -45,20 +45,21 @@ def log_density(log_z: Array, logits: Array, temperature: float) -> Array:
 
 
 def log_density_on_simplex(z: Array, logits: Array, temperature: float) -> Array:
-    """[...] the same on the simplex itself, NaN where a share is missing."""
+    """Return the log density [...] on the simplex, NaN where a proportion is zero."""
     log_z = np.log(z)
     return log_density(log_z, logits, temperature) - log_z.sum(-1)
 
 
 def winners(logits: Array, gumbel: Array, scale: float = 1.0) -> Array:
-    """[K] how often each state has the largest share; the softness cannot change it."""
+    """Return how often [K] each state is the strongest; this does not depend on the temperature."""
     top = (logits + scale * gumbel).argmax(axis=1)
     return np.bincount(top, minlength=len(logits)) / len(gumbel)
 
 
 def exact_kl(logits: Array, other: Array) -> float:
-    """The divergence of one distribution from another that shares its softness, whatever that is: without torch, which
-    takes a first visit longer to load than all else. `gdm_core.maths.relaxed.gumbel_softmax_kl` is the same integral.
+    """Return the KL divergence of two distributions with the same temperature, without importing torch.
+
+    `gdm_core.maths.relaxed.gumbel_softmax_kl` computes the same integral.
     """
     delta, k = other - logits, len(logits)
     around = delta - delta.mean()
@@ -70,7 +71,7 @@ def exact_kl(logits: Array, other: Array) -> float:
 
 
 def sampled_kl(first: Array, second: Array, temperatures: Array, n: int, seed: int) -> tuple[Array, Array]:
-    """KL from GS(first) to GS(second) at several shared temperatures, each from draws of its own, and its standard error."""
+    """Return Monte Carlo estimates of the KL divergence at several temperatures, and their standard errors."""
     k = len(first)
     gumbel = noise(n * len(temperatures), k, seed).reshape(len(temperatures), n, k)
     tau = temperatures[:, None, None]
@@ -86,8 +87,8 @@ def sampled_kl(first: Array, second: Array, temperatures: Array, n: int, seed: i
 
 
 @dataclass(frozen=True)
-class Stays:
-    """Stays in one state of a sticky chain, at several strengths of staying."""
+class DwellTimes:
+    """Dwell times of a chain at several values of stickiness."""
 
     gammas: Array  # [G]
     lengths: list[npt.NDArray[np.int64]]  # for each gamma
@@ -97,13 +98,13 @@ class Stays:
         return np.array([float(np.mean(v)) if len(v) else np.nan for v in self.lengths])
 
     def survival(self, index: int, longest: int) -> Array:
-        """[longest] share of stays that last at least 1, 2, ... steps."""
+        """Return the share [longest] of dwells that last at least 1, 2, ... steps."""
         counts = np.bincount(np.minimum(self.lengths[index], longest + 1), minlength=longest + 2)
         at_least = counts[::-1].cumsum()[::-1]
         return at_least[1 : longest + 1] / max(len(self.lengths[index]), 1)
 
 
-def simulate_stays(
+def simulate_dwell_times(
     logits: Array,
     temperature: float,
     scale: float,
@@ -111,32 +112,31 @@ def simulate_stays(
     seed: int,
     n_chains: int = 120,
     n_steps: int = 400,
-) -> Stays:
-    """z_t = softmax(((1 - gamma) evidence_t + gamma z_{t-1} + scale * noise) / temperature), for each gamma.
+) -> DwellTimes:
+    """Simulate z_t = softmax(((1 - gamma) e_t + gamma z_{t-1} + scale * noise) / temperature) for each gamma.
 
-    The evidence deals the logits to the states anew at every step, so that without stickiness nothing lasts. Each step
-    needs the one before, so time is a loop; chains and gammas run side by side. Stays that begin in the first half are
-    counted, so that nearly all of them end before the simulation does.
+    e_t is a new permutation of the logits at each step, so nothing persists without stickiness. Dwells that begin in the
+    first half count; nearly all of them end before the simulation does.
     """
     k = len(logits)
     rng = np.random.default_rng(seed)
     gumbel = scale * rng.gumbel(size=(n_steps, 1, n_chains, k))  # the same noise for every gamma
-    evidence = rng.permuted(np.broadcast_to(logits, (n_steps, n_chains, k)), axis=-1)
+    permuted = rng.permuted(np.broadcast_to(logits, (n_steps, n_chains, k)), axis=-1)
     g = gammas[:, None, None]
     z = np.full((len(gammas), n_chains, k), 1 / k)
     path = np.empty((n_steps, len(gammas), n_chains, k))
     for t in range(n_steps):
-        u = ((1 - g) * evidence[t] + g * z + gumbel[t]) / temperature
+        u = ((1 - g) * permuted[t] + g * z + gumbel[t]) / temperature
         u -= u.max(axis=-1, keepdims=True)
         np.exp(u, out=u)
         z = u / u.sum(axis=-1, keepdims=True)
         path[t] = z
     top = path.argmax(-1)  # [T, G, chains]
-    return Stays(gammas, [_first_half_stays(top[:, i]) for i in range(len(gammas))], path[:, :, 0].swapaxes(0, 1))
+    return DwellTimes(gammas, [_first_half_dwells(top[:, i]) for i in range(len(gammas))], path[:, :, 0].swapaxes(0, 1))
 
 
-def _first_half_stays(top: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Lengths of stays in [T, chains] that begin in the first half, without each chain's first one."""
+def _first_half_dwells(top: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return the lengths of dwells in [T, chains] that begin in the first half, without the first of each chain."""
     n_steps = len(top)
     flat = top.T.ravel()
     begins = np.ones(len(flat), bool)
@@ -149,6 +149,6 @@ def _first_half_stays(top: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 
 
 def probabilities(logits: Array, scale: float = 1.0) -> Array:
-    """[K] chance of each state to have the largest share."""
+    """Return the probability [K] that each state is the strongest."""
     result: Array = np.exp(logits / scale - logsumexp(logits / scale))
     return result

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -32,12 +32,8 @@ class Card:
 
     position: npt.NDArray[np.float32]  # [T, 2]
     states: npt.NDArray[np.float32]  # [T, K]
-    title: str
-    about: str
-    facts: Mapping[str, str]
-    scores: tuple[Score, ...]
+    score: Score
     query: Mapping[str, Any]
-    licence: str
 
 
 def load_card(name: str) -> Card | None:
@@ -56,17 +52,13 @@ def _card(name: str, here: tuple[str, int]) -> Card | None:
     position, states = arrays["position"], soft(arrays["states"])
     if len(position) != len(states):
         raise DataError(f"{name}.npz has {len(position)} positions but {len(states)} states.")
-    return Card(position, states, **words | {"scores": tuple(Score(**score) for score in words["scores"])})
+    return Card(position, states, Score(**{"name": ""} | words["score"]), words["query"])
 
 
 def write_card(name: str, card: Card) -> None:
     """Put the card beside what else is known of the result `name`."""
     arrays: Arrays = {"position": np.asarray(card.position, np.float32), "states": levels(card.states)}
-    words: dict[str, Any] = {
-        field.name: getattr(card, field.name) for field in fields(card) if field.name not in arrays
-    }
-    words["scores"] = [_given(score) for score in card.scores]
-    write(name, "card", arrays, words)
+    write(name, "card", arrays, {"score": _given(card.score), "query": dict(card.query)})
 
 
 def _given(score: Score) -> dict[str, Any]:

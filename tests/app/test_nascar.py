@@ -209,14 +209,14 @@ def test_hard_model_disables_temperature(engine):
 
 
 def test_new_trial_is_another_lap(engine):
-    live = live_of(opened(trial="New trial"))
+    live = live_of(opened(trial="Held-out"))
     assert live.poll().spec.dataset.test[0].name == "nascar standard, seed 100"
     assert live.memory[LAST_LOOK].states(1).shape == (200, 4)
 
 
 def test_filtered_view_uses_past_data_only(engine, drawn):
     engine.real = True  # the sketch of a model has no filter
-    app = opened(trial="New trial")
+    app = opened(trial="Held-out")
     inferred = drawn["inferred-track"][0]
     app.toggle(key="then").set_value(True)
     settled(app.run())

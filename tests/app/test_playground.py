@@ -52,7 +52,7 @@ def test_every_slider_moves_without_an_error(playground):
 
 @pytest.mark.bulk
 def test_script_draws_the_dots_of_the_page(tmp_path):
-    app = opened("playground", about="Export & reproduce", logit1="1.5", softness="0.6", dice="3")
+    app = opened("playground", about="Export", logit1="1.5", softness="0.6", dice="3")
     assert offered(app) >= {
         "Draws (CSV)",
         "Divergence (CSV)",
@@ -66,7 +66,7 @@ def test_script_draws_the_dots_of_the_page(tmp_path):
     with np.load(tmp_path / "playground.npz") as file:
         drawn = np.concatenate([file["states"], file["hollow"]])
     np.testing.assert_allclose(drawn, table[["p_1", "p_2", "p_3"]].to_numpy(), atol=1e-12)
-    assert list(table["drawn_from"]).count("compared_with") == len(drawn) - 500
+    assert list(table["drawn_from"]).count("second") == len(drawn) - 500
     exact = gumbel_softmax_kl(torch.tensor([1.5, 0.0, -0.2]) / 0.3, torch.tensor([-0.2, 0.2, 0.2]) / 0.3)
     assert float(printed.split()[1]) == pytest.approx(float(exact), abs=1e-3)
 
@@ -171,22 +171,30 @@ def test_second_distribution_is_drawn(monkeypatch):
     assert untyped(moved["x"]).mean() < before.mean() - 0.2, "closer to the first corner"
 
 
+def test_divergence_is_drawn_on_request(monkeypatch):
+    drawn = record(monkeypatch)
+    opened("playground")
+    assert "divergence" not in drawn
+    opened("playground", about="KL divergence")
+    assert "divergence" in drawn
+
+
 def test_default_stickiness_lengthens_dwell_times():
     app = opened("playground")
     settings = {each.key: each.value for each in sliders(app)}
     logits = np.array([settings[f"logit{i}"] for i in (1, 2, 3)])
     gammas = np.array([0.0, settings["stay"]])
-    mean = gumbel.simulate_stays(logits, settings["softness"], settings["noise"], gammas, 0).mean()
+    mean = gumbel.simulate_dwell_times(logits, settings["softness"], settings["noise"], gammas, 0).mean()
     assert mean[1] > 2.5 * mean[0]
 
 
 def test_dwell_times_without_stickiness_are_geometric():
     # Each step draws the state independently, so it repeats with probability 1/3.
-    stays = gumbel.simulate_stays(LOGITS, 0.5, 1.0, np.array([0.0, 1.0]), 0, n_chains=200)
-    n = len(stays.lengths[0])
-    assert stays.mean()[0] == pytest.approx(1.5, abs=5 * 0.87 / np.sqrt(n))
-    assert stays.mean()[1] > stays.mean()[0] * 1.1
-    share = stays.survival(0, 5)
+    dwells = gumbel.simulate_dwell_times(LOGITS, 0.5, 1.0, np.array([0.0, 1.0]), 0, n_chains=200)
+    n = len(dwells.lengths[0])
+    assert dwells.mean()[0] == pytest.approx(1.5, abs=5 * 0.87 / np.sqrt(n))
+    assert dwells.mean()[1] > dwells.mean()[0] * 1.1
+    share = dwells.survival(0, 5)
     assert share[0] == 1
     np.testing.assert_allclose(share[1:4], 3.0 ** -np.arange(1, 4), atol=0.02)
 
@@ -194,7 +202,7 @@ def test_dwell_times_without_stickiness_are_geometric():
 def test_first_and_late_dwell_times_are_left_out():
     top = np.array([[0, 1], [0, 1], [1, 1], [1, 0], [1, 0], [2, 0], [2, 1], [2, 1]])
     # The first dwell and those that begin in the second half are censored.
-    assert sorted(gumbel._first_half_stays(top).tolist()) == [3, 3]
+    assert sorted(gumbel._first_half_dwells(top).tolist()) == [3, 3]
 
 
 LOADED = """

@@ -33,7 +33,7 @@ def test_many_snapshots_are_thinned_to_the_first_and_last(engine, monkeypatch):
     assert table["values"] == [steps[0], steps[-1]]
 
 
-@pytest.mark.parametrize("controls", [{"trial": "New trial"}, {"then": "true"}])
+@pytest.mark.parametrize("controls", [{"trial": "Held-out"}, {"then": "true"}])
 def test_pictures_of_other_states_have_no_replay(engine, controls):
     app = opened(seed="1", **controls)
     assert "replay" not in offers(app)

@@ -41,7 +41,7 @@ def test_temperature_table_holds_the_states_at_each_value(engine):
 
 
 def test_temperature_table_follows_the_new_trial(engine):
-    app = opened(seed="1", trial="New trial")
+    app = opened(seed="1", trial="Held-out")
     shown, trials = live_of(app).poll(), live_of(app).spec.dataset.test
     (table,) = tables(app, "tau")["tables"]
     (exact,) = exact_states(shown.result.model_bytes, trials, temperature=table["values"][20])

@@ -46,7 +46,7 @@ def test_triangle_follows_a_held_slider(visit):
     opened = visit("/playground")
     page = opened.ready(".st-key-triangle figure[data-updates]")
     before, drawn = page.url, page.evaluate(UPDATES)
-    drag(page, "Softness (τ)", 0.06, *np.linspace(0.1, 0.9, 3))
+    drag(page, "Temperature (τ)", 0.06, *np.linspace(0.1, 0.9, 3))
     page.wait_for_function(f"{UPDATES} > {drawn}")
     page.wait_for_function("document.querySelector('.st-key-triangle figure').parentElement.gdmSimplex.frame === 0")
     held = _settings(page)["softness"]
@@ -58,7 +58,7 @@ def test_triangle_follows_a_held_slider(visit):
     page.wait_for_function("!document.querySelector('.st-key-triangle .gdm-dots')")
     assert _settings(page)["softness"] == held
     page.go_back()
-    expect(page.get_by_role("slider", name="Softness (τ)").first).to_have_value("0.2")
+    expect(page.get_by_role("slider", name="Temperature (τ)").first).to_have_value("0.2")
     page.wait_for_function(
         "document.querySelector('.st-key-triangle figure').parentElement.gdmSimplex.now.softness === 0.2",
     )
