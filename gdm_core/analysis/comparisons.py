@@ -45,10 +45,10 @@ APART = 0.5  # share of the weight in other states from which two fits disagree
 SHORTEST_SPAN = 3  # samples of a disagreement
 # Measures of a block, for which more is better: name -> (words, digits).
 MEASURES = {
-    "states": ("matches the labels", 3),
-    "density": ("forecast density, next sample (nats)", 2),
-    "ten": ("ten samples ahead (R²)", 3),
-    "next": ("next sample (R²)", 3),
+    "states": ("State accuracy", 3),
+    "density": ("Forecast density, next sample (nats)", 2),
+    "ten": ("Ten samples ahead (R²)", 3),
+    "next": ("Next sample (R²)", 3),
 }
 
 

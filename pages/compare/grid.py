@@ -1,4 +1,4 @@
-"""One of the settings with other K and softness: a heat map that fills while its fits come in, and the way to each of them."""
+"""Heat map of one model over the number of states and a second parameter, with a link to each fit."""
 
 from __future__ import annotations
 
@@ -25,28 +25,27 @@ from pages.ui.plot import plot
 
 STATES = (2, 3, 4, 5, 6, 8)
 GRIDS: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "temperature": ("softness (τ)", (0.3, 0.6, 0.99, 1.5)),
+    "temperature": ("temperature (τ)", (0.3, 0.6, 0.99, 1.5)),
     "stickiness": ("stickiness (γ)", ("learn", 0.0, 0.3, 0.5, 0.7, 0.9)),
 }
 
 
 def tab(source: ComparedData, chosen: list[ComparedSetting]) -> None:
-    """Which setting, against what; a button that says how many fits that is; then the map."""
+    """Show the choice of model and parameter, a button that starts the fits, and the map."""
     left, middle, right = st.columns(3, gap="medium", vertical_alignment="bottom")
     letters = {one.letter: one for one in chosen}
-    one = letters[one_of("Setting", list(letters), key="grid-of", at=left)]
+    one = letters[one_of("Model", list(letters), key="grid-of", at=left)]
     offered = {name: words for name, (words, _) in GRIDS.items() if name in one.config}
-    against = pick("K against", offered, next(iter(offered)), at=middle, key="grid-against") if offered else None
+    against = pick("Second parameter", offered, next(iter(offered)), at=middle, key="grid-against") if offered else None
     comparison = Comparison(settings_of(one, against), (0,), source.train, source.test, keep=source.keep)
     fits: Fits | None = visitor_jobs().find(("compare-grid", comparison.key))
     if fits is None:
         label, start = f"Fit {comparison.n_fits} models", partial(begin, "compare-grid", comparison.key, comparison)
-        refused = "The fits could not be started"
+        refused = "The fits could not start"
         shell.begin_button(label, start, refused, at=right, type="primary", width="stretch", key="grid-start")
         shell.empty(
-            f"{one.letter} with other numbers of states",
-            f"{comparison.n_fits} fits of one seed each, in the background; finished fits are kept. One seed says where to look, "
-            "not what is best: compare what looks good with several.",
+            f"Scores of {one.letter} by number of states",
+            f"{comparison.n_fits} fits of one seed each, in the background. Compare promising ones with several seeds.",
         )
         return
     measures = {name: words for name, (words, _) in MEASURES.items()}
@@ -56,12 +55,12 @@ def tab(source: ComparedData, chosen: list[ComparedSetting]) -> None:
     with shell.panel("grid"):
         clicked = plot(heat(found, against, name), key="grid", clicked=lambda _: None).click
         if found.failures:
-            shell.quiet(f"{len(found.failures)} settings failed. {next(iter(found.failures.values()))}")
-        _lead(source, one, against, clicked)
+            shell.quiet(f"Failed fits: {len(found.failures)}. {next(iter(found.failures.values()))}")
+        _link(source, one, against, clicked)
 
 
 def begin(name: str, about: Hashable, comparison: Comparison) -> Fits:
-    """Begin these fits for this visitor; earlier ones of that name end."""
+    """Start the fits of this visitor; cancel earlier ones of that name."""
     engine, session = panels.engine(), f"{live.visitor()}/{name}"
     visitor_jobs().end(name)
     fits: Fits = visitor_jobs().get((name, about), lambda: Fits({name: CompareJob(comparison, engine, session)}))
@@ -73,7 +72,7 @@ def _name(k: int, value: Any) -> str:
 
 
 def settings_of(one: ComparedSetting, against: str | None) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Every cell of the map, by its name."""
+    """Return the model of each cell by name."""
     values = GRIDS[against][1] if against else (None,)
     return {
         _name(k, value): (one.family, {**one.config, "n_states": k, **({against: value} if against else {})})
@@ -82,10 +81,10 @@ def settings_of(one: ComparedSetting, against: str | None) -> dict[str, tuple[st
     }
 
 
-def _lead(source: ComparedData, one: ComparedSetting, against: str | None, clicked: Mapping[str, Any] | None) -> None:
-    """The way from a cell of the map to that fit on the page of its data."""
+def _link(source: ComparedData, one: ComparedSetting, against: str | None, clicked: Mapping[str, Any] | None) -> None:
+    """Show a link from the clicked cell to its fit on the page of these data."""
     if not source.page:
-        shell.quiet("These data are shown on no other page.")
+        shell.quiet("No other page shows these data.")
         return
     cell = cell_at(one, against, clicked)
     if cell is None:
@@ -102,7 +101,7 @@ def _lead(source: ComparedData, one: ComparedSetting, against: str | None, click
 
 
 def cell_at(one: ComparedSetting, against: str | None, clicked: Mapping[str, Any] | None) -> ComparedSetting | None:
-    """The setting of a cell that was clicked, as the browser names it; None where there is none."""
+    """Return the model of a clicked cell, None if there is no such cell."""
     if not isinstance(clicked, Mapping) or str(clicked.get("x")) not in map(str, STATES):
         return None
     config = {**one.config, "n_states": int(str(clicked["x"]))}
@@ -115,7 +114,7 @@ def cell_at(one: ComparedSetting, against: str | None, clicked: Mapping[str, Any
 
 
 def heat(found: Compared, against: str | None, measure: str) -> Figure:
-    """The measure for each K and value; what failed is marked, what is not there yet is blank."""
+    """Draw the measure for each K and value; failed fits are marked, missing ones blank."""
     words, values = GRIDS[against] if against else ("", (None,))
     table = np.full((len(values), len(STATES)), np.nan, np.float32)
     failed = []
@@ -133,7 +132,7 @@ def heat(found: Compared, against: str | None, measure: str) -> Figure:
         x_name="states (K)",
         y_name=words,
         digits=MEASURES[measure][1],
-        caption=f"{MEASURES[measure][0]}; the stronger the colour, the better. × marks a fit that did not work out.",
+        caption=f"{MEASURES[measure][0]}; darker is better. × marks failed fits.",
     )
     made["layout"]["annotations"] = [note("×", x, y, xref="x", yref="y") for x, y in failed]  # type: ignore[arg-type]
     return made

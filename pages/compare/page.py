@@ -1,4 +1,4 @@
-"""Compare: models and settings on the same data, with the differences that can be told from chance."""
+"""Compare: up to six models on the same data, with intervals of their differences."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ frame = shell.frame("compare", card_share=0.34)
 with frame.controls:
     source = settings.choose_data()
     if source is None:
-        frame.header("nothing to compare on yet")
+        frame.header("no data")
         with frame.picture:
-            shell.empty("Nothing is open there", "Open the page that the menu at the left names, then come back.")
+            shell.empty("No data", "Open the page named under Data, then come back.")
         shell.end_page()
-    said = "Each setting is fitted once from every seed: what changes from seed to seed is luck."
-    n_seeds = number("Seeds", *SEEDS, 3, key="seeds", help=said)
-    chosen, repeated = settings.once(settings.choose(source))
+    text = "Each model is fitted from every seed, which measures seed-to-seed variability."
+    n_seeds = number("Seeds", *SEEDS, 3, key="seeds", help=text)
+    chosen, duplicates = settings.drop_duplicates(settings.choose(source))
 comparison = Comparison(
     {label: (one.family, one.config) for label, one in zip(settings.labels(chosen), chosen, strict=True)},
     tuple(range(n_seeds)),
@@ -28,16 +28,16 @@ comparison = Comparison(
     source.test,
     keep=source.keep,
 )
-frame.header(source.about, [("settings", str(len(chosen))), ("seeds", str(n_seeds)), ("fits", str(comparison.n_fits))])
+frame.header(source.about, [("models", str(len(chosen))), ("seeds", str(n_seeds)), ("fits", str(comparison.n_fits))])
 with frame.picture:
-    if repeated:
-        shell.quiet(repeated)
+    if duplicates:
+        shell.quiet(duplicates)
 try:
-    asked = results.current(frame, comparison)
+    fits = results.current(frame, comparison)
 except GdmError as error:
-    asked = None
+    fits = None
     with frame.picture:
         shell.error(results.REFUSED, str(error))
-if asked is not None:
-    results.show_results(frame, source, chosen, asked)
-shell.footer(["What is fitted here is measured on trials that no model has seen."])
+if fits is not None:
+    results.show_results(frame, source, chosen, fits)
+shell.footer(["All scores are of held-out data."])

@@ -1,11 +1,13 @@
-"""What a comparison has found, of whose fits the latest wish wins: the states side by side, the verdict, and what stands below."""
+"""Results of a comparison: states side by side, findings, and tabs with the details."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from html import escape
+from statistics import fmean
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -17,34 +19,34 @@ from gdm_core.text import format_mean_sd
 from gdm_studio.plot import figures
 from pages.compare import grid, pictures
 from pages.compare.settings import ComparedData, ComparedSetting
-from pages.lab import live
 from pages.lab.live.background import Fits, show_progress, visitor_jobs
 from pages.ui import shell
-from pages.ui.controls import one_of, tabs
+from pages.ui.controls import one_of, switch, tabs
 from pages.ui.downloads import download
 from pages.ui.plot import plot
 from pages.ui.shell import Frame
 
-MOST_MOMENTS = 12
-REFUSED = "These settings cannot be compared"
-AT_ONCE = 60_000  # samples of all fits together: more than some 20 s of work is started by a button
-SAID = ("states", "density", "ten")  # in words; the error of the next sample is in its density already
+MOST_DISAGREEMENTS = 12
+REFUSED = "These models cannot be compared"
+AT_ONCE = 60_000  # samples of all fits together; a button starts larger comparisons
+IN_WORDS = ("states", "density", "ten")
 FAILED = "failed"
+# Score or measure: (name, digits, factor, unit). The first four are shown unless all are requested.
 SCORES = {
-    "coverage_90": "90 % band as calibrated holds (ten ahead)",
-    "paper_accuracy": "the paper's accuracy",
-    "macro_f1": "macro-F1",
-    "ari": "adjusted Rand index",
+    "matched_accuracy": ("State accuracy", 3, 1, ""),
+    "density": (MEASURES["density"][0], 2, 1, ""),
+    "ten": (MEASURES["ten"][0], 3, 1, ""),
+    "coverage_90": ("90% interval coverage", 1, 100, "%"),
+    "next": (MEASURES["next"][0], 3, 1, ""),
+    "paper_accuracy": ("10-NN accuracy (paper's metric)", 3, 1, ""),
+    "macro_f1": ("Macro-F1", 3, 1, ""),
+    "ari": ("Adjusted Rand index", 3, 1, ""),
 }
-DENSITY = (
-    "Forecast density is what a forecast, made before the sample, gives to what then came: a Gaussian for every model alike, so "
-    "that models with and without soft states compete on equal terms. The log-likelihood per step on a lab's card is another "
-    "number: a bound on all that the model itself says of the new trials, with states read from those very samples."
-)
+SHOWN = tuple(SCORES)[:4]
 
 
 def current(frame: Frame, comparison: Comparison) -> Fits | None:
-    """The job of these settings, started if it is small or the button was pressed; None while it waits for that."""
+    """Return the job of this comparison, started if it is small; None while it waits for a click."""
     about = (comparison.key, tuple(comparison.settings))  # the same fits under other names are another comparison
     known: Fits | None = visitor_jobs().find(("compare", about))
     if known is not None:
@@ -54,7 +56,7 @@ def current(frame: Frame, comparison: Comparison) -> Fits | None:
     with frame.picture:
         shell.empty(
             f"{comparison.n_fits} fits of {comparison.train.n_samples:,} samples",
-            f"That takes {live.estimate_wait(comparison.usual_s)}. It goes on when you leave the page, and finished fits are kept.",
+            "Fits run in the background, also when you leave the page. Results appear as they finish.",
         )
         start = partial(grid.begin, "compare", about, comparison)
         shell.begin_button("Compare", start, REFUSED, type="primary", key="compare-start")
@@ -62,155 +64,180 @@ def current(frame: Frame, comparison: Comparison) -> Fits | None:
 
 
 def show_results(frame: Frame, source: ComparedData, chosen: list[ComparedSetting], fits: Fits) -> None:
-    """Everything below the controls. What comes in while fits run is drawn by the part that looks for it."""
+    """Show everything below the controls; while fits run, the progress panel reruns the page."""
     (found,) = fits.poll().values()
     with frame.picture:
-        with st.container():  # always there, so that the pictures below are not drawn anew when it empties
+        with st.container():  # always present: otherwise the figures below would be drawn again when it empties
             show_progress("compare-progress", fits, found.finished)
         pictures.draw(source, found)
     with frame.card:
-        _verdicts(found)
-    drawn: dict[str, Callable[[], None]] = {
-        "Scores": lambda: _scores(found),
-        "Differences": lambda: _differences(found),
-        "Where they disagree": lambda: _disagreement(source, found),
-        "Seeds": lambda: _seeds(source, found),
-        "Other K": lambda: grid.tab(source, chosen),
-        "Export": lambda: _export(found),
+        _show_findings(found)
+    views: dict[str, Callable[[], None]] = {
+        "Scores": lambda: _show_scores(found),
+        "Differences": lambda: _show_differences(found),
+        "Disagreement": lambda: _show_disagreement(source, found),
+        "Seeds": lambda: _show_seeds(source, found),
+        "Number of states": lambda: grid.tab(source, chosen),
+        "Export": lambda: _show_export(found),
     }
     with frame.below:
-        for name, place in tabs(list(drawn)):
+        for name, place in tabs(list(views)):
             if place.open:
                 with place:
                     if any(found.cells.values()):
-                        drawn[name]()
+                        views[name]()
                     else:
-                        shell.empty("Nothing fitted yet", "This fills in with the first result.")
+                        shell.empty("No results yet", "Results appear when the first fit finishes.")
 
 
-def _verdicts(found: Compared) -> None:
-    """In words, a paragraph a measure: what was found, and what cannot be said."""
-    st.html('<p class="gdm-panel-title">What can be told</p>')
+def _show_findings(found: Compared) -> None:
+    st.html('<p class="gdm-panel-title">Findings</p>')
     if not found.finished:
-        shell.quiet("Every fit counts: the verdict stands when all are done.")
+        shell.quiet("Results appear after all fits finish.")
         return
     for label, message in found.failures.items():
-        shell.error(f"{label} is left out", message)
-    verdicts = [one for name in SAID if (one := found.verdict(name)) is not None and one.sentence]
+        shell.error(f"{label} failed", message)
+    verdicts = [one for name in IN_WORDS if (one := found.verdict(name)) is not None and one.sentence]
     parts = [f"<dt>{escape(MEASURES[one.measure][0])}</dt><dd>{escape(one.sentence)}</dd>" for one in verdicts]
     st.html(f'<dl class="gdm-verdicts">{"".join(parts)}</dl>')
     if verdicts:
-        shell.quiet(f"{verdicts[0].basis}. {DENSITY}")
+        shell.quiet(f"{verdicts[0].basis}.")
 
 
-def _scores(found: Compared) -> None:
-    st.table(scores_table(found).replace("", "–"), border="horizontal")
-    shell.quiet("Mean ± standard deviation over seeds. Baselines have no seeds.")
+def _show_scores(found: Compared) -> None:
+    every = switch("All scores and baselines", False, key="all-scores")
+    st.table(scores_table(found, every).replace("", "–"), border="horizontal")
+    seconds = [cell.seconds for cells in found.cells.values() for cell in cells.values()]
+    took = f" A fit took {fmean(seconds):.3g} s on average." if seconds else ""
+    shell.quiet(f"Mean ± SD over seeds.{took}")
 
 
-def scores_table(found: Compared) -> pd.DataFrame:
-    """One row a setting, then one for each line to beat; text, as it is printed. A failed setting has its reason only."""
+def scores_table(found: Compared, every: bool = True) -> pd.DataFrame:
+    """Return a row of formatted scores for each model and baseline; a failed model has its reason only.
 
-    def measured(cells: list[Cell]) -> dict[str, str]:
-        of_blocks = {words: format_mean_sd([c.mean(m) for c in cells], n) for m, (words, n) in MEASURES.items()}
-        given = {words: [c.scores[name] for c in cells if name in c.scores] for name, words in SCORES.items()}
-        return of_blocks | {words: format_mean_sd(values, 3) for words, values in given.items()}
-
+    every  whether to include all scores and baselines; otherwise SHOWN, with the best baseline of each
+    """
+    names = tuple(SCORES) if every else SHOWN
     rows = {}
     for label, by_seed in found.cells.items():
         if label in found.failures:
             rows[label] = {FAILED: found.failures[label]}
         elif cells := list(by_seed.values()):
-            seconds = format_mean_sd([c.seconds for c in cells], 2)
-            rows[label] = measured(cells) | {"parameters": f"{cells[0].parameters:,}", "seconds a fit": seconds}
-    rows |= {name: measured([cell]) for name, cell in found.baselines.items()}
+            rows[label] = _format_scores(cells, names)
+            if every:
+                seconds = format_mean_sd([cell.seconds for cell in cells], 2)
+                rows[label] |= {"Parameters": f"{cells[0].parameters:,}", "Seconds per fit": seconds}
+    baselines = found.baselines if every else _best_baselines(found.baselines)
+    rows |= {name: _format_scores([cell], names) for name, cell in baselines.items()}
     table = pd.DataFrame.from_dict(rows, orient="index").fillna("")
     return table.loc[:, (table != "").any()]
 
 
-def _differences(found: Compared) -> None:
+def _format_scores(cells: list[Cell], names: tuple[str, ...]) -> dict[str, str]:
+    texts = {}
+    for name in names:
+        words, digits, factor, unit = SCORES[name]
+        text = format_mean_sd([factor * _score(cell, name) for cell in cells], digits)
+        texts[words] = f"{text}{unit}" if text else ""
+    return texts
+
+
+def _score(cell: Cell, name: str) -> float:
+    return cell.scores[name] if name in cell.scores else cell.mean(name)
+
+
+def _best_baselines(baselines: Mapping[str, Cell]) -> dict[str, Cell]:
+    """Return the best baseline of each score in SHOWN."""
+    best = set()
+    for name in SHOWN:
+        values = {base: value for base, cell in baselines.items() if np.isfinite(value := _score(cell, name))}
+        if values:
+            best.add(max(values, key=lambda base: values[base]))
+    return {name: cell for name, cell in baselines.items() if name in best}
+
+
+def _show_differences(found: Compared) -> None:
     measures = {name: words for name, (words, _) in MEASURES.items() if found.verdict(name) is not None}
     verdict = found.verdict(one_of("Measure", measures, row=True, key="measure"))
     if verdict is None or not verdict.differences:
-        shell.empty("One setting alone", "Add a second one to compare it with.")
+        shell.empty("One model", "Add a second model to compare.")
         return
     with shell.panel("differences"):
         plot(pictures.differences(verdict), key="differences")
 
 
-def _disagreement(source: ComparedData, found: Compared) -> None:
-    """The moments that two settings see differently."""
-    firsts = pictures.firsts(found)
-    if len(firsts) < 2:
-        shell.empty("One setting alone", "Add a second one to see where the two differ.")
+def _show_disagreement(source: ComparedData, found: Compared) -> None:
+    """Show where the states of two models differ, and step through the largest disagreements."""
+    cells = pictures.first_cells(found)
+    if len(cells) < 2:
+        shell.empty("One model", "Add a second model to see where they disagree.")
         return
-    labels = list(firsts)
-    left, right = st.columns(2, gap="small")
-    one = left.selectbox("One", labels, 0, key="disagree-one")
-    other = right.selectbox("The other", labels, 1, key="disagree-other")
-    a, b = firsts[one if one in firsts else labels[0]], firsts[other if other in firsts else labels[1]]
-    apart = comparisons.distance(a.states, b.states)
-    like = comparisons.match_columns(b.states, a.states)
-    step = pictures.step_of(source, a.stride)
-    spans = comparisons.find_disagreements(apart)[:MOST_MOMENTS]
-    share = 100 * (1 - float(apart.mean()))
-    said = f"They agree on {share:.0f} % of all weight, states matched one to one."
-    at = _moment(f"{one}/{other}", len(spans))
-    window = None if at is None else pictures.around(spans[at], len(apart))
-    if at is None:
-        shell.quiet(f"{said} No stretch differs by more than half of its weight." if not spans else said)
-    else:
+    labels, places = list(cells), st.columns(2, gap="small")
+    first, second = (
+        place.selectbox(f"Model {i}", labels, i - 1, key=f"disagree-{i}") for i, place in enumerate(places, 1)
+    )
+    first, second = (name if name in cells else labels[i] for i, name in enumerate((first, second)))
+    apart = comparisons.distance(cells[first].states, cells[second].states)
+    axis = pictures.timing(source, cells[first].stride)
+    step, unit = axis["step"], axis["unit"]
+    spans = comparisons.find_disagreements(apart)[:MOST_DISAGREEMENTS]
+    at = _choose_disagreement(f"{first}/{second}", len(spans))
+    text = f"{100 * (1 - float(apart.mean())):.0f}% soft agreement."
+    window = None
+    if at is not None:
         low, high = spans[at]
-        where = f"{low * step:.4g} to {high * step:.4g} {source.unit}"
-        differs = f"{100 * apart[low:high].mean():.0f} % of the weight differs"
-        shell.quiet(f"{said} Moment {at + 1} of {len(spans)}, from {where}: {differs}.")
+        window = pictures.widen(spans[at], len(apart))
+        text += (
+            f" Disagreement {at + 1} of {len(spans)}, from {low * step:.3g} to {high * step:.3g} {unit}: "
+            f"{100 * apart[low:high].mean():.0f}% of the weight differs."
+        )
+    shell.quiet(text)
     with shell.panel("disagreement"):
-        rows = {"one": a.states, "the other": like}
-        strips = figures.state_strips(rows, step=step, unit=source.unit, height=130)
-        over_time = pictures.apart(apart, step, source.unit)
+        states = pictures.align(source, found)
+        rows = {name.split(" ")[0]: states[name] for name in (first, second)}
+        strips = figures.state_strips(rows, height=130, **axis)
+        over_time = pictures.disagreement(apart, step, unit)
         for key, figure in (("disagree-strips", strips), ("disagree-apart", over_time)):
-            shown = figure if window is None else pictures.zoomed(figure, window[0] * step, window[1] * step)
-            plot(shown, key=key, group="disagree", revision=f"{one}/{other}/{at}")
-        if window is not None:
-            pictures.on_the_map(source, a.stride, window, rows)
+            shown = figure if window is None else pictures.zoom(figure, window[0] * step, window[1] * step)
+            plot(shown, key=key, group="disagree", revision=f"{first}/{second}/{at}")
 
 
-def _moment(of: str, count: int) -> int | None:
-    """Which moment is looked at: none at first, then one after the other, with a button or its key."""
-    kept: dict[str, int] = st.session_state.setdefault("_compare-moment", {})
+def _choose_disagreement(of: str, count: int) -> int | None:
+    """Return the index of the current disagreement, None before the first click."""
+    kept: dict[str, int] = st.session_state.setdefault("_compare-disagreement", {})
 
-    def on() -> None:
+    def show_next() -> None:
         kept[of] = (kept.get(of, -1) + 1) % count
 
     if count:
-        said = "The weightiest first; key N."
-        st.button("Next moment", shortcut="n", key="disagree-next", help=said, on_click=on)
+        text = "Largest first; key N."
+        st.button("Next disagreement", shortcut="n", key="disagree-next", help=text, on_click=show_next)
     at = kept.get(of)
     return at if at is not None and at < count else None
 
 
-def _seeds(source: ComparedData, found: Compared) -> None:
-    """What the seeds of each setting agree on: the states that a careful person reports."""
-    many = {label: cells for label, cells in found.cells.items() if len(cells) > 1}
-    if not many:
-        shell.empty("One seed alone", "With two seeds or more, this shows what they agree on.")
+def _show_seeds(source: ComparedData, found: Compared) -> None:
+    """Show the consensus of each model's seeds and where they disagree."""
+    several = {label: cells for label, cells in found.cells.items() if len(cells) > 1}
+    if not several:
+        shell.empty("One seed", "Choose two seeds or more to see seed-to-seed variability.")
         return
-    for label, cells in many.items():
+    aligned = pictures.align(source, found)
+    for label, cells in several.items():
         agreed = comparisons.find_consensus([cell.states for cell in cells.values()])
-        step = pictures.step_of(source, next(iter(cells.values())).stride)
-        with shell.panel(f"seeds-{label[0]}", f"{label} · {len(cells)} seeds agree on {100 * agreed.share:.1f} %"):
-            plot(
-                figures.state_strips({"consensus": agreed.states}, step=step, unit=source.unit, height=104),
-                key=f"consensus-{label[0]}", group="seeds",
-            )  # fmt: skip
-            plot(pictures.apart(agreed.apart, step, source.unit), key=f"apart-{label[0]}", group="seeds")
+        states = comparisons.match_columns(agreed.states, aligned[label])
+        axis = pictures.timing(source, next(iter(cells.values())).stride)
+        with shell.panel(f"seeds-{label[0]}", f"{label}: {100 * agreed.share:.1f}% agreement of {len(cells)} seeds"):
+            strips = figures.state_strips({"consensus": states}, height=104, **axis)
+            plot(strips, key=f"consensus-{label[0]}", group="seeds")
+            plot(pictures.disagreement(agreed.apart, **axis), key=f"apart-{label[0]}", group="seeds")
 
 
 def blocks_table(found: Compared) -> pd.DataFrame:
-    """Every number that the verdicts are made from: one row a setting, seed and block."""
+    """Return the measures behind the findings: one row per model, seed and block."""
     lines = {name: {0: cell} for name, cell in found.baselines.items() if cell.blocks}
     rows = [
-        {"setting": label, "seed": seed, "block": i, **{name: values[i] for name, values in cell.blocks.items()}}
+        {"model": label, "seed": seed, "block": i, **{name: values[i] for name, values in cell.blocks.items()}}
         for label, cells in {**found.cells, **lines}.items()
         for seed, cell in cells.items()
         for i in range(max((len(values) for values in cell.blocks.values()), default=0))
@@ -218,11 +245,11 @@ def blocks_table(found: Compared) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _export(found: Compared) -> None:
+def _show_export(found: Compared) -> None:
     files: list[tuple[str, Callable[[], bytes], str]] = [
-        ("Scores (CSV)", lambda: csv(scores_table(found).reset_index(names="setting")), "compare-scores.csv"),
-        ("Every block (CSV)", lambda: csv(blocks_table(found)), "compare-blocks.csv"),
-        ("Every block (Parquet)", lambda: blocks_table(found).to_parquet(index=False), "compare-blocks.parquet"),
+        ("Scores (CSV)", lambda: csv(scores_table(found).reset_index(names="model")), "compare-scores.csv"),
+        ("Scores by block (CSV)", lambda: csv(blocks_table(found)), "compare-blocks.csv"),
+        ("Scores by block (Parquet)", lambda: blocks_table(found).to_parquet(index=False), "compare-blocks.parquet"),
     ]
     for place, (label, make, name) in zip(st.columns(3, gap="small"), files, strict=True):
         with place:

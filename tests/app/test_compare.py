@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gdm_core.engine.compare import CompareJob, Comparison
 from gdm_core.errors import ConfigError
-from pages.compare import grid, settings
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures import state_strips
+from pages.compare import grid, pictures, settings
 from pages.ui import navigation
 from tests.support.compared import fits, lines, made_up
 from tests.support.drawn import record
@@ -36,12 +39,12 @@ def test_first_visit_compares_three_models_over_three_seeds():
 def test_every_tab_draws_its_figures(monkeypatch):
     drawn = record(monkeypatch)
     app = opened("compare")
-    for tab, key in (("Differences", "differences"), ("Where they disagree", "disagree-strips"), ("Seeds", "")):
+    for tab, key in (("Differences", "differences"), ("Disagreement", "disagree-strips"), ("Seeds", "")):
         app.session_state["view"] = tab
         app.run()
         assert not key or key in drawn, tab
     app.session_state["view"] = "Export"
-    assert offered(app.run()) >= {"Scores (CSV)", "Every block (CSV)"}
+    assert offered(app.run()) >= {"Scores (CSV)", "Scores by block (CSV)"}
 
 
 def test_added_model_starts_only_its_own_fits():
@@ -65,7 +68,7 @@ def test_duplicate_model_is_left_out():
 
 def test_failed_model_is_left_out():
     app = opened("compare", **{"model-B": "Decomposed LDS (p-dLDS)"})
-    assert "B p-dLDS is left out" in text(app)
+    assert "B p-dLDS failed" in text(app)
     assert "The fit diverged." in text(app)
     assert "C rSLDS" in text(app)
     assert "B p-dLDS by" not in text(app)
@@ -74,20 +77,80 @@ def test_failed_model_is_left_out():
     assert (scores.loc["B p-dLDS"].drop("failed") == "–").all()
 
 
+def test_scores_show_four_columns_until_all_are_requested():
+    app = opened("compare")
+    assert list(app.table[0].value.columns) == [
+        "State accuracy",
+        "Forecast density, next sample (nats)",
+        "Ten samples ahead (R²)",
+        "90% interval coverage",
+    ]
+    app = next(box for box in app.toggle if box.label == "All scores and baselines").set_value(True).run()
+    assert {"Next sample (R²)", "Parameters"} <= set(app.table[0].value.columns)
+
+
+def blocks_of(*order: int, n: int = 300, rest: int = 0) -> np.ndarray:
+    """Return hard states [n, K] that follow `order` in blocks of 20; the last 100 samples are in state `rest`."""
+    which = np.array(order)[np.arange(n) // 20 % len(order)]
+    which[-100:] = rest
+    return np.eye(max(order) + 1, dtype=np.float32)[which]
+
+
+def test_matching_states_share_a_column():
+    truth = blocks_of(0, 1, 2, 3)
+    same, permuted = pictures.share_columns([truth, truth[:, [2, 0, 3, 1]]])
+    assert same.tolist() == [0, 1, 2, 3]
+    assert permuted.tolist() == [2, 0, 3, 1]
+
+
+def test_states_without_a_match_get_a_new_column():
+    truth = blocks_of(0, 1)
+    other = np.eye(3, dtype=np.float32)[np.arange(300) // 7 % 3]  # unrelated to the truth
+    half = np.stack([truth[:, 1], truth[:, 0] * (np.arange(300) < 200), truth[:, 0] * (np.arange(300) >= 200)], axis=1)
+    _, apart, split, again = pictures.share_columns([truth, other, half, other[:, [1, 2, 0]]])
+    assert apart.tolist() == [2, 3, 4]
+    assert split[0] == 1
+    assert 0 in split.tolist()
+    assert max(split) == 5, "the other half has a column of its own"
+    assert again.tolist() == [3, 4, 2], "later models match columns of earlier ones"
+
+
+def test_columns_never_exceed_the_palette():
+    rng = np.random.default_rng(0)
+    found = pictures.share_columns([np.eye(8, dtype=np.float32)[rng.integers(0, 8, 400)] for _ in range(4)])
+    assert max(int(columns.max()) for columns in found) == 11
+    assert all(len(set(columns.tolist())) == 8 for columns in found)
+
+
+def test_strips_of_all_tabs_have_the_same_colours(monkeypatch):
+    drawn = record(monkeypatch)
+    shown = []
+    monkeypatch.setattr(figures, "state_strips", lambda rows, **more: shown.append(rows) or state_strips(rows, **more))
+    app = opened("compare", settings="3")
+    assert "compare-strips" in drawn
+    rows = next(rows for rows in shown if "truth" in rows)
+    for tab, key in (("Disagreement", "B"), ("Seeds", "consensus")):
+        shown.clear()
+        app.session_state["view"] = tab
+        app.run()
+        below = [found[key] for found in shown if key in found and "truth" not in found]
+        wanted = rows["B"] if key == "B" else rows["A"]
+        assert (below[0].argmax(axis=1) == wanted.argmax(axis=1)).mean() > 0.9, tab
+
+
 def test_disagreements_are_shown_one_by_one(monkeypatch):
     drawn = record(monkeypatch)
-    app = opened("compare", view="Where they disagree", settings="3")
-    app.selectbox(key="disagree-other").set_value("C rSLDS").run()
-    app = pressed(app, "Next moment")
+    app = opened("compare", view="Disagreement", settings="3")
+    app.selectbox(key="disagree-2").set_value("C rSLDS").run()
+    app = pressed(app, "Next disagreement")
     first = drawn["disagree-strips"][0]["layout"]["xaxis"]["range"]
     assert first[1] - first[0] < 240
-    assert {"disagree-map-one", "disagree-map-the other"} <= set(drawn)
-    app = pressed(app, "Next moment")
+    app = pressed(app, "Next disagreement")
     assert drawn["disagree-strips"][0]["layout"]["xaxis"]["range"] != first
 
 
 def test_map_over_k_marks_failed_fits(engine):
-    app = opened("compare", view="Other K")
+    app = opened("compare", view="Number of states")
     assert len(fits) == 9
     app = pressed(app, "Fit 24 models")
     app.run()

@@ -55,7 +55,7 @@ def test_compare_names_models_and_baselines(laps):
     assert (frame.message == "").all()
     said = str(found)
     assert all(name in said for name in frame.index)
-    assert "matches the labels: " in said
+    assert "State accuracy: " in said
     by_name = gdm_core.compare({"one": models[0]}, *laps, seeds=[0])
     assert list(by_name.cells) == ["one"]
     with pytest.raises(ConfigError, match="Two of these models are the same"):
