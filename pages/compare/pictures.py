@@ -67,7 +67,7 @@ def timing(source: ComparedData, stride: int) -> dict[str, Any]:
     """Return the step and the unit of a time axis on which every `stride`-th sample is shown."""
     rate = source.test[0].rate_hz
     unit = unit_for(source.test.n_samples / rate, source.unit)
-    return {"step": unit.of(stride / rate), "unit": unit.name}
+    return {"step": unit.convert(stride / rate), "unit": unit.name}
 
 
 # ---- one colour per state -------------------------------------------------------------------------------------------

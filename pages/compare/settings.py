@@ -1,5 +1,4 @@
-"""What stands side by side, up to six models with their K, softness and stickiness, all in the address; and what they are compared
-on: simulations with known states, and what this visitor has opened on other pages."""
+"""Controls of Compare: the data, and up to six models with their parameters."""
 
 from __future__ import annotations
 
@@ -50,12 +49,12 @@ SHORT = {
     "pdlds": "p-dLDS",
 }
 FIRST = ("gdm", "arhmm", "rslds-ro")  # what a first visit compares
-COUNT = "settings"  # how many there are, in the address
+COUNT = "settings"  # number of models, in the address
 
 
 @dataclass(frozen=True)
 class ComparedSetting:
-    """One setting: the model by its name, and the parameters of its family, all but the seed."""
+    """A model by name, with all parameters of its family except the seed."""
 
     letter: str
     name: str
@@ -64,16 +63,16 @@ class ComparedSetting:
 
 
 def labels(chosen: list[ComparedSetting]) -> list[str]:
-    """A name for each: its letter, its model, and what else it does not share with all others."""
-    told = {"n_states": "K", "temperature": "τ", "stickiness": "γ", "posterior": "states by"}
-    differ = [name for name in told if len({repr(one.config[name]) for one in chosen if name in one.config}) > 1]
-    named = []
+    """Return a label for each: letter, model, and the parameters that differ."""
+    symbols = {"n_states": "K", "temperature": "τ", "stickiness": "γ", "posterior": "states by"}
+    differ = [name for name in symbols if len({repr(one.config[name]) for one in chosen if name in one.config}) > 1]
+    found = []
     for one in chosen:
         values = {name: one.config[name] for name in differ if name in one.config}
         values |= {"posterior": _sees(values["posterior"])} if "posterior" in values else {}
-        parts = [f"{told[name]} {value}" for name, value in values.items()]
-        named.append(f"{one.letter} {', '.join([SHORT[one.name], *parts])}")
-    return named
+        parts = [f"{symbols[name]} {value}" for name, value in values.items()]
+        found.append(f"{one.letter} {', '.join([SHORT[one.name], *parts])}")
+    return found
 
 
 def _sees(posterior: str) -> str:
@@ -81,24 +80,22 @@ def _sees(posterior: str) -> str:
     return next(source for source, name in POSTERIORS.items() if name == posterior)
 
 
-def once(chosen: list[ComparedSetting]) -> tuple[list[ComparedSetting], str]:
-    """(each setting once, a sentence on those that were there twice): a setting cannot be compared with itself."""
+def drop_duplicates(chosen: list[ComparedSetting]) -> tuple[list[ComparedSetting], str]:
+    """Return each model once, and a sentence about the duplicates."""
     kept: list[ComparedSetting] = []
-    said = []
+    notes = []
     for one in chosen:
         same = next((other for other in kept if (other.name, other.config) == (one.name, one.config)), None)
         if same is None:
             kept.append(one)
         else:
-            said.append(
-                f"{one.letter} is the same setting as {same.letter}, and is left out: change its model, K or softness."
-            )
-    return kept, " ".join(said)
+            notes.append(f"{one.letter} equals {same.letter} and is left out. Change one of its parameters.")
+    return kept, " ".join(notes)
 
 
 def choose(source: ComparedData) -> list[ComparedSetting]:
-    """Show a row of controls for each setting."""
-    shell.section("Settings")
+    """Show a row of controls for each model."""
+    shell.section("Models")
     count = _count()
     offered = [name for name in MODELS if name in available()]
     chosen = []
@@ -115,18 +112,18 @@ def choose(source: ComparedData) -> list[ComparedSetting]:
 def _offer_fit(count: int) -> None:
     """Show a button that adds the model of the last finished fit on a lab page."""
     last: tuple[str, Choice] | None = st.session_state.get(lab.LAST_FIT)
-    said = "No finished fit yet: open a lab page and wait for its fit."
+    text = "No finished fit yet. Open a lab page and wait for its fit."
     if last is not None:
         page, fitted = last
         facts = ", ".join(f"{name} {value}" for name, value in fitted.facts if name != "seed")
-        said = f"{fitted.label}, {facts}, from {page}. Compare uses its own seeds."
+        text = f"{fitted.label}, {facts}, from {page}. Compare uses its own seeds."
     st.button(
         "Add the current fit",
         key="add-fit",
         on_click=_add_fit,
         args=(count, last),
         disabled=last is None or count == len(LETTERS),
-        help=said,
+        help=text,
         width="stretch",
     )
 
@@ -151,8 +148,8 @@ def address_of(model: str, config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _count() -> int:
-    """Return how many settings there are; a link has them all."""
-    count = number_in_address(COUNT, "Settings", 1, len(LETTERS), len(FIRST))
+    """Return the number of models."""
+    count = number_in_address(COUNT, "Models", 1, len(LETTERS), len(FIRST))
     ui_settings.keep(COUNT, None if count == len(FIRST) else str(count))
     return count
 
@@ -170,7 +167,9 @@ def _row(letter: str, offered: list[str], source: ComparedData) -> ComparedSetti
     stickiness: float | Literal["learn"] = "learn"
     if NAMED_MODELS[name][0] in SOFT:
         shown: dict[str, Any] = {"of": letter, "at": right, "format": "%.2f"}
-        tau = number("Softness (τ)", *TAU_RANGE, tau, key="tau", step=0.1, called=f"Softness of {letter}", **shown)
+        tau = number(
+            "Temperature (τ)", *TAU_RANGE, tau, key="tau", step=0.1, called=f"Temperature of {letter}", **shown
+        )
         if one_of("Stickiness (γ)", STICKINESS, old=OLD_STICKINESS, key="stay", of=letter, at=left) == "fix":
             called = f"Stickiness of {letter}"
             stickiness = number("Fixed at", *GAMMA_RANGE, GAMMA_START, key="gamma", step=0.1, called=called, **shown)
@@ -186,31 +185,31 @@ def _row(letter: str, offered: list[str], source: ComparedData) -> ComparedSetti
 
 # ---- what they are compared on --------------------------------------------------------------------------------------
 SIMULATED = {
-    "nascar-soft": "NASCAR, soft and sticky",
+    "nascar-soft": "NASCAR, soft-sticky",
     "nascar-standard": "NASCAR, standard",
     "nascar-variable": "NASCAR, variable speed",
     "race": "Formula 1, simulated laps",
     "mice": "Mice, simulated",
 }
-# Of each simulated track what the simulator calls its setting, and what the NASCAR lab calls it in its address.
+# Scenario of each simulated track: for the simulator, and in the address of the NASCAR lab.
 SETTINGS = {
-    "nascar-soft": ("soft", "Soft and sticky"),
+    "nascar-soft": ("soft", "Soft-sticky"),
     "nascar-standard": ("standard", "Standard"),
     "nascar-variable": ("variable_speed", "Variable speed"),
 }
-LABS = ("nascar", "formula1", "behaviour", "your_data")  # pages whose data can be compared on
+LABS = ("nascar", "formula1", "behaviour", "your_data")  # pages whose data can be used
 T, LAPS, FRAMES = 1000, 6, 2000
 SEEDS = (0, 9999)
 
 
 @dataclass(frozen=True, eq=False)
 class ComparedData:
-    """Trials to fit, new ones to measure on, and a line about them.
+    """Training and test trials.
 
-    n_latent   dimensions of the dynamics, the same for all settings
-    keep       whether what is found may stay on disk
-    page       the folder of the page that shows these data, at `address`; "" for none
-    of         the recording that the page's K and posterior belong to
+    n_latent   latent dimensions, the same for all models
+    keep       whether results may stay on disk
+    page       folder of the page that shows these data, at `address`; "" if there is none
+    of         scope of that page's K and posterior
     windowed   whether trials are windows of a recording
     """
 
@@ -226,20 +225,20 @@ class ComparedData:
     windowed: bool = False
 
     def query(self, chosen: ComparedSetting) -> dict[str, Any]:
-        """The address at which the page shows `chosen` fitted to these data."""
-        of = {"K": self.of, "sees": self.of}  # the recording that these belong to
+        """Return the address at which the page shows `chosen` fitted to these data."""
+        of = {"K": self.of, "sees": self.of}
         found = address_of(chosen.name, chosen.config)
         return {**self.address, **{ui_settings.key(name, of.get(name, "")): text for name, text in found.items()}}
 
 
 @st.cache_resource(max_entries=12, show_spinner="Simulating")
 def simulated(name: str, seed: int) -> ComparedData:
-    """The same object each time, so that its fingerprint is computed once."""
-    about = f"{SIMULATED[name]}, number {seed}"
+    """Return simulated data, cached so that the fingerprint is computed once."""
+    about = f"{SIMULATED[name]}, seed {seed}"
     if name in SETTINGS:
-        setting, called = SETTINGS[name]
+        setting, scenario = SETTINGS[name]
         lap, another = nascar.train_test(setting, seed, T)
-        address = {"scenario": called, "track": str(seed)}
+        address = {"scenario": scenario, "track": str(seed)}
         sides = Trials((lap,), name=lap.name), Trials((another,), name=another.name)
         return ComparedData(about, *sides, page="nascar", address=address)
     if name == "race":
@@ -251,18 +250,12 @@ def simulated(name: str, seed: int) -> ComparedData:
 
 
 def choose_data() -> ComparedData | None:
-    """Show the controls. None, with what to do on the screen, where nothing is open on the page that was chosen."""
+    """Show the controls and return the data; None if the chosen page has none."""
     shell.section("Data")
     pages = {info.folder: OPEN_ON.format(info.title) for info in navigation.available() if info.folder in LABS}
     names = SIMULATED | pages
-    said = "Simulations whose states are known, or the data that you have open on another page."
-    name = one_of("Compare on", names, key="data", help=said)
-    if name in pages:
-        source = _open(name)
-    else:
-        source = simulated(
-            name, number("Simulation (seed)", *SEEDS, 0, key="track", help="Another number draws other data.")
-        )
+    name = one_of("Dataset", names, key="data", help="A simulation with known states, or the data of another page.")
+    source = _open(name) if name in pages else simulated(name, number("Simulation seed", *SEEDS, 0, key="track"))
     if source is None or source.windowed:
         return source
     length, _ = choose_window(source.train, source.unit, source.of)
@@ -271,14 +264,14 @@ def choose_data() -> ComparedData | None:
 
 @st.cache_resource(scope="session", max_entries=4, show_spinner=False)
 def summarised(fingerprint: str, _source: ComparedData, length: int) -> ComparedData:
-    """The same object each time, so that its fingerprint is computed once."""
+    """Return windows of `length`, cached so that the fingerprint is computed once."""
     train, test = (windows.summarise(side, length) for side in (_source.train, _source.test))
     about = f"{_source.about}, windows of {describe(length, _source.train[0].rate_hz, _source.unit)}"
     return replace(_source, about=about, train=train, test=test, n_latent=windows.N_LATENT, page="", windowed=True)
 
 
 def _open(page: str) -> ComparedData | None:
-    """The data that this visitor has on another page."""
+    """Return the data that this visitor has open on a page."""
     setting = open_on(page)
     if setting is None:
         return None

@@ -1,4 +1,4 @@
-"""NASCAR lab: simulated tracks and regimes with known states, next to what a model finds in them."""
+"""NASCAR lab: simulated tracks and regimes with known states, next to the inferred states."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ with frame.controls:
         track = simulator.choose()
         data = simulator.data_of(track)
     except GdmError as error:
-        frame.header("no such track")
+        frame.header("no track")
         with frame.picture:
             shell.error("The track cannot be simulated", str(error))
-        shell.footer(["Simulated data, no licence needed."])
         shell.end_page()
     choice = model_controls.choose(
         n_channels=data.train.n_channels, n_samples=data.train.n_samples, **simulator.first_model(track)
@@ -32,6 +31,7 @@ with frame.picture, st.container(key="nascar-head", horizontal=True, vertical_al
     which = one_of(
         "Trial",
         {"train": "Training", "test": "Held-out"},
+        old={"Fitted trial": "train", "New trial": "test"},
         row=True,
         key="trial",
         label_visibility="collapsed",
@@ -42,8 +42,8 @@ with frame.picture, st.container(key="nascar-head", horizontal=True, vertical_al
 view = view.at(1 if which == "test" else 0)
 with frame.picture:
     shown = lab.choose_filtered(view)
-    places = pictures.places(view.trial)
-close = pictures.flickers(view.read())
+    places = pictures.arrange_tracks(view.trial)
+close = pictures.is_flickering(view.read())
 lab.picture(
     shown, lambda now: pictures.make_panels(shown, shown.read(now), now, revision=str(track), close=close), places
 )
@@ -52,7 +52,7 @@ lab.show_tabs(
     view,
     {
         "Shares": lab.shares,
-        "How long": lab.stays,
+        "Dwell times": lab.stays,
         "Transitions": lab.transitions,
         "Prediction": lab.prediction,
         "Suggest settings": lab.suggest,

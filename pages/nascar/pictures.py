@@ -1,5 +1,4 @@
-"""What the lab shows of a fit: the true track, or channels, beside the inferred one and both over time; and the rows of its honest
-card, how close the states come to the true ones and how well the model knows what comes."""
+"""Figures of the NASCAR lab, true next to inferred states, and the rows of its scorecard."""
 
 from __future__ import annotations
 
@@ -22,34 +21,32 @@ from pages.ui.plot import BADGES, Panel, Picture, by_key
 
 SIDE_BY_SIDE, STACKED = (310, 190), (195, 110)  # heights of a track and of the strips
 SHOWN_CHANNELS = 3  # that are drawn where there is no track
-DOTS = "Grey dots: where the channels alone put it, noise and all, which is what the model gets."
-CLOSE_UP = (
-    "A stretch of it step by step, in the mixed colour of the soft states; drag to move along. Faint means undecided."
-)
-VISIBLE = 0.005  # of the track's width: less lies under its line
+DOTS = "Grey dots: positions estimated from single noisy samples."
+CLOSE_UP = "Detail; drag to pan. Paler = less certain."
+INFERRED = "Inferred (colours matched to ground truth)."
+VISIBLE = 0.005  # of the track's width; smaller deviations are hidden by its line
 Array = npt.NDArray[np.float32]
-IN_QUESTION = 0.86  # opacity of a strip beside one that stands
-WHAT_WAS_FOUND = "What the model found, in the colours of the true states that it matches."
+UNSETTLED = 0.86  # opacity of a strip whose fit is not final
 
 
-def places(trial: Trial) -> dict[str, Any]:
-    """Where the two tracks stand: one above the other, as wide as the panel, where a track is long and low."""
-    if _height(trial) == STACKED:
+def arrange_tracks(trial: Trial) -> dict[str, Any]:
+    """Return the place of each track: side by side, or stacked if the track is wide."""
+    if _heights(trial) == STACKED:
         return {}
     left, right = st.columns(2, gap="small")
     return {"true-track": left, "inferred-track": right}
 
 
-def _height(trial: Trial) -> tuple[int, int]:
-    """Of a track, and of the strips."""
+def _heights(trial: Trial) -> tuple[int, int]:
+    """Return the height of a track and of the strips."""
     if trial.position is None:
         return STACKED
     span = np.ptp(np.asarray(trial.position), axis=0)
     return STACKED if span[0] > 2 * span[1] else SIDE_BY_SIDE
 
 
-def flickers(reading: Decoded | Undecoded) -> bool:
-    """Whether states change with every step: then they are shown step by step for a stretch, under an average of the whole."""
+def is_flickering(reading: Decoded | Undecoded) -> bool:
+    """Return whether states change at nearly every step, so that strips need a close-up."""
     inferred = [] if isinstance(reading, Undecoded) else [reading.states]
     return any(figures.is_flickering(row) for row in (truth_of(reading.trial), *inferred))
 
@@ -62,7 +59,7 @@ def truth_of(trial: Trial) -> Array:
 
 
 def draw_data(trial: Trial, states: Array, title: str, caption: str = "", **place: Any) -> Figure:
-    """Draw the track in the colours of `states`; the channels over time where there is none."""
+    """Draw the track in the colours of `states`, or the channels if there is no track."""
     if trial.position is not None:
         return figures.track(trial.position, states, title=title, caption=caption, **place)
     place.pop("dots", None)
@@ -76,21 +73,20 @@ def draw_data(trial: Trial, states: Array, title: str, caption: str = "", **plac
 def make_panels(
     view: View, reading: Decoded | Undecoded, now: live.FitState, revision: str, *, close: bool
 ) -> dict[str, Panel]:
-    """The two tracks and the strips.
+    """Return the panels: two tracks, strips and channels.
 
-    close  whether the strips show a stretch step by step, under an average of the whole: see `flickers`
+    close  whether to show a close-up under an average of the whole trial
     """
     trial, which, truth = reading.trial, view.index, truth_of(reading.trial)
     states = None if isinstance(reading, Undecoded) else reading.states
-    height, low = _height(trial)
-    stands = view.state  # what does not move is made once a run, and known to the browser
-    true = stands.memoize(
+    height, low = _heights(trial)
+    true = view.state.memoize(
         ("true", which),
         lambda: draw_data(
             trial,
             truth,
             "true states",
-            "Ground truth." if (dots := seen_places(trial)) is None else f"Ground truth. {DOTS}",
+            "Ground truth." if (dots := locate(trial)) is None else f"Ground truth. {DOTS}",
             height=height,
             dots=dots,
         ),
@@ -101,26 +97,26 @@ def make_panels(
     if states is not None:
         made = now.memoize(
             ("inferred", which),
-            lambda: draw_data(trial, states, "inferred states", reading.note or WHAT_WAS_FOUND, height=height),
+            lambda: draw_data(trial, states, "inferred states", reading.note or INFERRED, height=height),
             of=(states,),
             settings=reading.note,
         )
         inferred = Picture(made, "inferred-track", reading.state, revision)
     rows = {"true": truth} | ({} if states is None else {"inferred": states})
-    seen = stands.memoize(
+    channels = view.state.memoize(
         ("channels", which), lambda: figures.channel_strip(trial.y, start=trial.start_seconds, height=90), of=(trial,)
     )
     return by_key(
         Picture(true, "true-track", revision=revision, still=True),
         inferred,
         *_strips(view, reading, now, rows, low, revision, close),
-        Picture(seen, "channels", revision=revision, still=True),
+        Picture(channels, "channels", revision=revision, still=True),
     )
 
 
 def make_preview(view: View) -> preview_figures.SliderPreview:
-    """What the browser draws by itself while a slider is held."""
-    row = preview_figures.strips({"inferred": "states"}, view.dataset.step(view.trial), opacity=IN_QUESTION)
+    """Return what the browser draws while a slider is dragged."""
+    row = preview_figures.strips({"inferred": "states"}, view.dataset.step(view.trial), opacity=UNSETTLED)
     n_channels = min(SHOWN_CHANNELS, view.trial.n_channels)
     part = "states" if view.trial.position is not None else "channels"
 
@@ -142,10 +138,9 @@ def _strips(
     revision: str,
     close: bool,
 ) -> list[Picture]:
-    """Both over time."""
+    """Return the strips over time; only the inferred one fades during a fit."""
     trial, states, word, start = reading.trial, rows.get("inferred"), BADGES[reading.state], reading.trial.start_seconds
-    # What is true stands whatever becomes of the fit, so that only the other strip fades.
-    marks = {"inferred": (word, 0.5 if reading.state == "stale" else IN_QUESTION)} if word else {}
+    marks = {"inferred": (word, 0.5 if reading.state == "stale" else UNSETTLED)} if word else {}
 
     def detail() -> Figure:
         if not close:
@@ -166,7 +161,7 @@ def _strips(
 
 
 def overview(rows: dict[str, Array], marks: Mapping[str, tuple[str, float]], start: float) -> Figure:
-    """The whole trial in averages that can be told apart."""
+    """Draw the whole trial as averages over windows."""
     window = figures.window_length(max(len(row) for row in rows.values()))
     return figures.state_strips(
         rows,
@@ -174,24 +169,24 @@ def overview(rows: dict[str, Array], marks: Mapping[str, tuple[str, float]], sta
         height=96,
         marks=marks,
         columns=figures.FEW_COLUMNS,
-        caption=f"The whole trial, true above inferred: each cell is the average of {window} steps.",
+        caption=f"Whole trial, averages over {window} time steps.",
     )
 
 
-def seen_places(trial: Trial) -> Array | None:
-    """[T, 2] where the channels alone put the car, noise and all; None where that can not be told from where it was."""
+def locate(trial: Trial) -> Array | None:
+    """Return positions [T, 2] estimated from each sample alone; None if they are indistinguishable from the true ones."""
     if trial.position is None:
         return None
     position = np.asarray(trial.position, np.float64)
     y = np.asarray(trial.y, np.float64)
-    map_, *_ = np.linalg.lstsq(np.column_stack([position, np.ones(len(position))]), y, rcond=None)  # [3, N]
-    places = (y - map_[2]) @ np.linalg.pinv(map_[:2])
-    off = np.sqrt(np.mean((places - position) ** 2))
-    return places.astype(np.float32) if off > VISIBLE * np.ptp(position) else None
+    emission, *_ = np.linalg.lstsq(np.column_stack([position, np.ones(len(position))]), y, rcond=None)  # [3, N]
+    found = (y - emission[2]) @ np.linalg.pinv(emission[:2])
+    off = np.sqrt(np.mean((found - position) ** 2))
+    return found.astype(np.float32) if off > VISIBLE * np.ptp(position) else None
 
 
 def tracks(reading: Decoded) -> dict[str, Callable[[], Figure | None]]:
-    """The two tracks, for files: with a legend, since a picture in a paper has no page around it."""
+    """Return the two tracks for export, with a legend."""
     trial, truth, states = reading.trial, truth_of(reading.trial), reading.states
     key = {"states": legend.states(max(truth.shape[1], states.shape[1]))}
     return {
@@ -200,17 +195,17 @@ def tracks(reading: Decoded) -> dict[str, Callable[[], Figure | None]]:
     }
 
 
-# ---- the honest card ------------------------------------------------------------------------------------------------
-TESTED = "new trial"
+# ---- scorecard ------------------------------------------------------------------------------------------------------
+TESTED = "held-out trial"
 _MATCHED = (
-    "Share of the new trial's steps whose strongest state is the true one. States are matched on the fitted trial; with "
-    "another number of states than the truth, each stands for its most frequent true state."
+    "Share of held-out samples whose strongest state is the true one. States are matched on the training trial; if K "
+    "differs from the truth, each state predicts its most frequent true state."
 )
-_PAPER = "Ten nearest neighbours from soft states to true states, learned on the fitted trial (the paper's measure)."
+_PAPER = "Ten nearest neighbours from soft states to true states, fitted on the training trial."
 
 
 def score_rows(scores: Mapping[str, Any]) -> list[Score]:
-    """Each score beside what it has to beat."""
+    """Return each score with its baseline."""
 
     def accuracy(field: str, name: str, help: str) -> Score | None:
         small = ("untrained model", "k-means on steps")
@@ -220,8 +215,8 @@ def score_rows(scores: Mapping[str, Any]) -> list[Score]:
 
     return usual.known(
         [
-            accuracy("matched_accuracy", "Matches the true states", _MATCHED),
-            accuracy("paper_accuracy", "The paper's accuracy", _PAPER),
+            accuracy("matched_accuracy", "State accuracy", _MATCHED),
+            accuracy("paper_accuracy", "10-NN accuracy (paper's metric)", _PAPER),
             usual.forecast_row(scores, TESTED),
             usual.coverage_row(scores, TESTED),
             usual.bound_row(scores, TESTED),

@@ -229,7 +229,7 @@ def test_filtered_view_uses_past_data_only(engine, drawn):
 
 TABS = {
     "Shares": {"proportions", "entropy", "usage"},
-    "How long": {"dwell-true", "dwell-inferred"},
+    "Dwell times": {"dwell-true", "dwell-inferred"},
     "Transitions": {"plane", "matrix"},
     "Prediction": {"envelope"},
     "Export & reproduce": {"nascar-export-preview"},

@@ -67,7 +67,7 @@ def test_back_and_forward_restore_settings(visit):
     expect(facts).to_contain_text("stickiness γlearned")
     page.go_back()
     _wait_for_address(page, "K=5", removed=("scenario",))
-    expect(page.locator(".gdm-head")).to_contain_text("soft and sticky")
+    expect(page.locator(".gdm-head")).to_contain_text("soft-sticky")
     page.go_back()
     _wait_for_address(page, "T=200", removed=("K=",))
     expect(facts).to_contain_text("K4")
