@@ -1,4 +1,4 @@
-"""Behaviour: poses of animals, what an expert saw in them, and the states that a model finds."""
+"""Behaviour: poses of animals, expert labels and inferred states."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ with page.controls:
 if data is None:
     page.header("no recording")
     with page.picture:
-        shell.error("This recording cannot be used", trouble, retry="behaviour-again")
+        shell.error("The recording cannot be loaded", trouble, retry="behaviour-again")
     with page.card:
-        st.html('<p class="gdm-panel-title">Where to get recordings</p>')
+        st.html('<p class="gdm-panel-title">Recordings</p>')
         shell.quiet(WHERE_TO_GET)
-        shell.quiet("DeepLabCut, SLEAP and other tracking files of your own can be uploaded under Your data.")
-    shell.footer(["CalMS21: see its record for the licence."])
+        shell.quiet("To upload tracking files, open Your data.")
     shell.end_page()
 
 assert data is not None

@@ -1,4 +1,4 @@
-"""Where poses come from: simulated mice, CalMS21, or a tracking file in the data folder."""
+"""Recordings of the Behaviour page: simulated mice, CalMS21, or a tracking file in the data folder."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from pages.ui import settings, shell
 from pages.ui.controls import number, one_of, slide, text
 from pages.ui.exports import Recipe
 
-SOURCES = {"simulated": "Simulated mice", "calms21": "CalMS21, from a file", "file": "A tracking file"}
+SOURCES = {"simulated": "Simulated mice", "calms21": "CalMS21", "file": "Tracking file"}
+OLD_SOURCES = {"CalMS21, from a file": "calms21", "A tracking file": "file"}  # in links
 LENGTHS = (1000, 6000, 500)
 N_TRIALS, N_NEW = 12, 4
 MAX_CALMS = {"train": 70, "test": 19}
-SHIPPED = "behaviour"  # the result that a first visit finds
-SIMULATED = "Simulated mice: no frame is a recording, and how an attack looks is invented. No licence needed."
+SHIPPED = "behaviour"  # precomputed result of a first visit
+SIMULATED = "Simulated mice."
 
 
 @dataclass(frozen=True)
 class ChosenRecordings:
-    """What the controls describe, as plain values that name it."""
+    """Source, features and options of the recordings."""
 
     source: str
     features: FeatureSet
@@ -41,13 +42,14 @@ class ChosenRecordings:
 
 
 def choose() -> ChosenRecordings:
-    """Show the controls and say what they describe."""
+    """Show the controls and return their values."""
     shell.section("Recording")
     source = one_of(
         "Source",
         SOURCES,
         key="source",
-        help="Simulated mice need no download. Files are read from the data folder of this installation.",
+        old=OLD_SOURCES,
+        help="Files are read from the data folder.",
     )
     options = {"simulated": _simulated, "calms21": _calms21, "file": _file}[source]()
     features = one_of(
@@ -55,31 +57,26 @@ def choose() -> ChosenRecordings:
         FEATURES,
         row=True,
         key="features",
-        help="What they do: body shape, speeds and the relation to the partner, wherever in the cage. "
-        "Raw keypoints: every coordinate, as in the paper.",
+        help="Egocentric: body shape, speeds and relation to the partner. Raw: all coordinates, as in the paper.",
     )
     return ChosenRecordings(source, features, tuple(options.items()))
 
 
 def _simulated() -> dict[str, Any]:
     low, high, step = LENGTHS
-    said = f"{N_TRIALS - N_NEW} trials are fitted, {N_NEW} are new. 30 frames are a second."
-    length = slide("Frames a trial", low, high, 2000, step, key="frames", help=said)
-    seed = number("Mice (seed)", 0, 9999, 0, key="mice", help="Another number draws other mice.")
+    text = f"{N_TRIALS - N_NEW} training and {N_NEW} held-out trials at 30 Hz."
+    length = slide("Frames per trial", low, high, 2000, step, key="frames", help=text)
+    seed = number("Simulation seed", 0, 9999, 0, key="mice")
     return {"frames": length, "seed": seed}
 
 
 def _calms21() -> dict[str, Any]:
-    said = {"placeholder": "found by itself in the data folder", "help": f"Below the data folder: {data_dir()}"}
-    path = text("Zip, or folder of both JSON files", key="path", **said)
-    n_train = slide("Fitted trials", 1, MAX_CALMS["train"], 10, key="ntrain", help=_HOW_MANY)
-    n_test = slide("New trials", 1, MAX_CALMS["test"], 4, key="ntest")
+    where = {"placeholder": "searched in the data folder", "help": f"Relative to the data folder, {data_dir()}."}
+    path = text("Zip, or folder of both JSON files", key="path", **where)
+    note = "All 70 have half a million frames and take one to two minutes to fit."
+    n_train = slide("Training trials", 1, MAX_CALMS["train"], 10, key="ntrain", help=note)
+    n_test = slide("Held-out trials", 1, MAX_CALMS["test"], 4, key="ntest")
     return {"path": path, "train": n_train, "test": n_test}
-
-
-_HOW_MANY = (
-    "The first trials of the published training set. All 70 are half a million frames: a minute or two of fitting."
-)
 
 
 def _file() -> dict[str, Any]:
@@ -89,19 +86,19 @@ def _file() -> dict[str, Any]:
         "File",
         names,
         key=settings.widget_key("file"),
-        placeholder="no tracking file in the data folder" if not names else "choose one",
+        placeholder="Choose a file" if names else "No tracking file in the data folder",
         index=names.index(asked) if asked in names else None,
-        help=f"DeepLabCut CSV or HDF5, SLEAP analysis h5, NPZ; below {data_dir()}. To upload one, use Your data.",
+        help=f"DeepLabCut CSV or HDF5, SLEAP analysis h5, or NPZ in {data_dir()}. To upload a file, open Your data.",
     )
     settings.keep("file", None if [name] == names[:1] else name or asked or None)
     of = settings.scope("file", name)
-    rate = number("Frames a second", 1.0, 1000.0, 30.0, key="rate", of=of, help="Most tracking files do not say.")
+    rate = number("Frame rate (Hz)", 1.0, 1000.0, 30.0, key="rate", of=of, help="Most tracking files lack it.")
     return {"file": name or "", "missing": "" if name else asked, "rate": rate, "repairs": tuple(cleaning(of).items())}
 
 
 @st.cache_resource(max_entries=8, show_spinner="Reading the recordings")
 def load(chosen: ChosenRecordings) -> Dataset:
-    """The trials of a choice. The same object each time, so that fingerprints are computed once."""
+    """Return the data, cached to compute fingerprints once."""
     return {"simulated": load_simulated, "calms21": _load_calms21, "file": _load_file}[chosen.source](chosen)
 
 
@@ -117,7 +114,7 @@ def load_simulated(chosen: ChosenRecordings) -> Dataset:
             f"test = replace(trials, trials=trials.trials[-{N_NEW}:])",
         ],
     )
-    about = f"simulated mice, {len(train)} trials of {frames:,} frames, {N_NEW} new ones"
+    about = f"simulated mice, {len(train)} + {N_NEW} trials of {frames:,} frames"
     return from_recordings(
         f"simulated-{frames}-{seed}-{chosen.features}", about, train, test, chosen.features, recipe,
         notes=mice.NOTES, licences=(SIMULATED,),
@@ -128,7 +125,7 @@ def _load_calms21(chosen: ChosenRecordings) -> Dataset:
     source = path_within(data_dir(), chosen.option("path")) if chosen.option("path") else data_dir()
     bar = st.progress(0.0, "Looking for CalMS21")
 
-    def say(split: str, share: float, text: str) -> None:
+    def report(split: str, share: float, text: str) -> None:
         bar.progress(share, f"{split}: {text}")
 
     try:
@@ -136,13 +133,13 @@ def _load_calms21(chosen: ChosenRecordings) -> Dataset:
         refused: dict[str, DataError] = {}
         for split in ("train", "test"):
             try:
-                whole = calms21.load_recordings(source, split, progress=partial(say, split))
+                whole = calms21.load_recordings(source, split, progress=partial(report, split))
                 sets[split] = KeypointSet(whole.tables[: chosen.option(split)], whole.name)
             except DataError as error:
                 refused[split] = error
         if len(refused) == 1:
             missing, why = next(iter(refused.items()))
-            raise _one_part_alone(source, missing, str(why)) from why
+            raise _missing_part(source, missing, str(why)) from why
         if refused:
             raise refused["train"]
     finally:
@@ -151,30 +148,28 @@ def _load_calms21(chosen: ChosenRecordings) -> Dataset:
     recipe = Recipe(
         ["from dataclasses import replace", "from gdm_studio.datasets import calms21"],
         [
-            'source = "task1_classic_classification.zip"  # where you put it',
+            'source = "task1_classic_classification.zip"  # path of the zip',
             f'train = calms21.load(source, "train", features={chosen.features!r})',
             f"train = replace(train, trials=train.trials[:{len(train)}])",
             f'test = calms21.load(source, "test", features={chosen.features!r})',
             f"test = replace(test, trials=test.trials[:{len(test)}])",
         ],
-        note="CalMS21 has to be downloaded from CaltechDATA, record s0vdx-0k302.",
+        note="Download CalMS21 from CaltechDATA, record s0vdx-0k302.",
     )
-    about = f"CalMS21, {len(train)} fitted and {len(test)} new trials, {train.n_frames + test.n_frames:,} frames"
+    about = f"CalMS21, {len(train)} + {len(test)} trials, {train.n_frames + test.n_frames:,} frames"
     return from_recordings(
         f"calms21-{chosen.options}-{chosen.features}", about, train, test, chosen.features, recipe,
         notes=[note for table in (*train, *test) for note in table.notes][:6],
-        licences=("CalMS21 task 1 (Sun and others 2021), CaltechDATA record s0vdx-0k302; its licence stands there.",),
+        licences=("CalMS21 task 1 (Sun and others 2021), CaltechDATA record s0vdx-0k302: see its licence.",),
         of=settings.scope("calms21", chosen.option("path")), name="CalMS21",
     )  # fmt: skip
 
 
-def _one_part_alone(source: Path, missing: str, why: str) -> DataError:
-    """What to say where one of the two parts was found: not that there is nothing."""
-    there = "test" if missing == "train" else "train"
+def _missing_part(source: Path, missing: str, why: str) -> DataError:
+    """Return the error for a missing CalMS21 file."""
     return DataError(
-        f"{source.name} holds {there} trials of CalMS21, but the {missing} trials are missing, and both are needed. Put "
-        f"calms21_task1_{missing}.json into one folder with the {there} file and give that folder, or the official zip, "
-        f"which holds both. ({why.split('. ')[0].rstrip('.')}.) {calms21.WHERE_TO_GET}"
+        f"{source.name} has no {missing} trials of CalMS21 ({why.split('. ')[0].rstrip('.')}). Put both JSON files into one "
+        f"folder, or use the official zip. {calms21.WHERE_TO_GET}"
     )
 
 
@@ -182,13 +177,12 @@ def _load_file(chosen: ChosenRecordings) -> Dataset:
     name = chosen.option("file")
     if missing := dict(chosen.options).get("missing"):
         raise DataError(
-            f"The link asks for {missing!r}, which is not in the data folder, {data_dir()}. Put it there and reload, or "
-            "choose another file: names and settings of the link stay with the one it was made for."
+            f"The link opens {missing!r}, which is not in the data folder, {data_dir()}. Put it there and reload, or choose "
+            "another file."
         )
     if not name:
         raise DataError(
-            f"There is no tracking file in the data folder, {data_dir()}. Put a DeepLabCut CSV, a SLEAP analysis h5 or "
-            "an NPZ there, or upload one under Your data."
+            f"There is no tracking file in the data folder, {data_dir()}. Put one there, or upload it under Your data."
         )
     path = path_within(data_dir(), name)
     return from_tracking(
@@ -197,7 +191,7 @@ def _load_file(chosen: ChosenRecordings) -> Dataset:
         keypoints.read(path, rate_hz=chosen.option("rate")),
         chosen.features,
         dict(chosen.option("repairs")),
-        licences=("Your own file: nothing of it leaves this machine.",),
+        licences=("Your file stays on this machine.",),
         of=settings.scope("file", name),
         name=Path(name).stem,
     )

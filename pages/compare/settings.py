@@ -183,7 +183,7 @@ def _row(letter: str, offered: list[str], source: ComparedData) -> ComparedSetti
     return ComparedSetting(letter, name, choice.family, config)
 
 
-# ---- what they are compared on --------------------------------------------------------------------------------------
+# ---- data -----------------------------------------------------------------------------------------------------------
 SIMULATED = {
     "nascar-soft": "NASCAR, soft-sticky",
     "nascar-standard": "NASCAR, standard",
@@ -233,7 +233,7 @@ class ComparedData:
 
 @st.cache_resource(max_entries=12, show_spinner="Simulating")
 def simulated(name: str, seed: int) -> ComparedData:
-    """Return simulated data, cached so that the fingerprint is computed once."""
+    """Return simulated data, cached to compute the fingerprint once."""
     about = f"{SIMULATED[name]}, seed {seed}"
     if name in SETTINGS:
         setting, scenario = SETTINGS[name]
@@ -264,7 +264,7 @@ def choose_data() -> ComparedData | None:
 
 @st.cache_resource(scope="session", max_entries=4, show_spinner=False)
 def summarised(fingerprint: str, _source: ComparedData, length: int) -> ComparedData:
-    """Return windows of `length`, cached so that the fingerprint is computed once."""
+    """Return windows of `length`, cached to compute the fingerprint once."""
     train, test = (windows.summarise(side, length) for side in (_source.train, _source.test))
     about = f"{_source.about}, windows of {describe(length, _source.train[0].rate_hz, _source.unit)}"
     return replace(_source, about=about, train=train, test=test, n_latent=windows.N_LATENT, page="", windowed=True)

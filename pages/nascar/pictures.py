@@ -46,7 +46,7 @@ def _heights(trial: Trial) -> tuple[int, int]:
 
 
 def is_flickering(reading: Decoded | Undecoded) -> bool:
-    """Return whether states change at nearly every step, so that strips need a close-up."""
+    """Return whether states change at nearly every step and need a close-up."""
     inferred = [] if isinstance(reading, Undecoded) else [reading.states]
     return any(figures.is_flickering(row) for row in (truth_of(reading.trial), *inferred))
 

@@ -100,7 +100,7 @@ FIRST_CONFIG: dict[str, Any] = {
 
 @st.cache_resource(max_entries=24, show_spinner=False)
 def simulate(track: Track) -> tuple[Trials, Trials]:
-    """Return (train, test), cached so that the fingerprints are computed once."""
+    """Return (train, test), cached to compute fingerprints once."""
     if track.is_regimes:
         train, test = regimes.simulate(track.setting, track.length, track.seed, held_out=track.length)
     else:
@@ -132,7 +132,7 @@ def data_of(track: Track) -> Dataset:
 
 
 def choose() -> Track:
-    """Show the controls and return what they describe."""
+    """Show the controls and return the chosen data."""
     shell.section("Data")
     setting = one_of(
         "Scenario",

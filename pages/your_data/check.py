@@ -1,5 +1,4 @@
-"""What was understood of a table, before any fit: roles, clock, gaps and outliers, each of which can be changed; and of labels, how
-much of the recording they cover, what was left out, and where they lie."""
+"""Check of a table before any fit: roles of columns, clock, gaps, outliers and labels."""
 
 from __future__ import annotations
 
@@ -9,6 +8,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from datasets.readers.quality import QualityReport
 from datasets.readers.roles import is_numeric, numeric_values
 from datasets.readers.timing import TimeUnit
 from datasets.tables import Role, Table
@@ -24,54 +24,70 @@ from pages.ui import shell
 from pages.ui.controls import number, one_of, slide, switch
 from pages.ui.plot import plot
 from pages.ui.tables import rows_high, show_table
-from pages.your_data.intake import KEPT, OpenFile, TableOptions, edited, rate_of
+from pages.your_data.intake import KEPT, OpenFile, TableOptions, edited, rate_of, remembered
 
 UNITS: dict[TimeUnit, str] = {
-    "auto": "as guessed", "s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds",
-    "min": "minutes", "h": "hours", "frames": "frames, which tell no time",
+    "auto": "guessed", "s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds",
+    "min": "minutes", "h": "hours", "frames": "frames",
 }  # fmt: skip
 ROLE_HELP = (
-    "time: the clock. channel: what the model explains. position: x and y of a map, also explained. label: what an "
-    "expert saw, never fitted. group: one trial for each value. score: a tracker's confidence. ignore: left out."
+    "time: the clock. channel: modelled. position: x and y of a map, also modelled. label: expert labels, not modelled. "
+    "group: one trial per value. score: confidence of a tracker."
 )
 MAX_LINES, MAX_POINTS = 6, 1_200
+FEW_OUTLIERS = 0.01  # share of all values up to which outliers are ignored by default
 
 
 def table_options(file: OpenFile) -> TableOptions:
-    """The controls of a table, in the sidebar. Those that its columns have no use for are left out."""
-    table, of = file.content, file.of
+    """Show the controls of a table, without those that its columns do not need."""
+    table, of = file.content, file.scope
     assert isinstance(table, Table)
     roles = edited_roles(file)
     shell.section("Samples")
     unit: TimeUnit = "auto"
     clock = next((name for name, role in roles.items() if role == Role.TIME), None)
     if clock is not None and is_numeric(table.frame[clock]):
-        said = f"Guessed from the name and the size of {clock!r}; the rate that follows stands under What was found."
-        unit = one_of("Time is in", UNITS, key="unit", of=of, help=said)
-    said = "As found in the time column; without one, samples are counted."
-    rate = number("Samples a second (0: as found)", 0.0, 1e6, 0.0, key="rate", of=of, help=said)
+        unit = one_of("Time unit", UNITS, key="unit", of=of, help=f"Guessed from name and values of {clock!r}.")
+    rate = number("Sampling rate (Hz)", 0.0, 1e6, 0.0, key="rate", of=of, help="0: from the time column.")
     timed = _is_timed(table, roles, unit, rate)
     most, step, key, counted = (5.0, 0.1, "fill", "s") if timed else (50.0, 1.0, "fill-steps", "steps")
-    said = "Straight lines across short gaps. The model estimates longer ones."
-    fill = slide(f"Fill gaps up to ({counted})", 0.0, most, 0.0, step, key=key, of=of, help=said)
-    outliers = switch("Ignore outliers", False, key="outliers", of=of, help="Fit as if they were missing.")
-    said = "For irregular time: samples at a fixed step."
-    resample = clock is not None and switch("Even clock", False, key="even", of=of, help=said)
-    said = "Whether x and y are channels as well."
-    place = Role.POSITION not in roles.values() or switch("Explain positions too", True, key="places", of=of, help=said)
+    text = "Interpolates short gaps linearly. The model estimates longer ones."
+    fill = slide(f"Fill gaps up to ({counted})", 0.0, most, 0.0, step, key=key, of=of, help=text)
+    text = "Outliers count as missing values. On by default if they are rare."
+    outliers = switch("Ignore outliers", has_few_outliers(file, roles, unit), key="outliers", of=of, help=text)
+    text = "Resamples irregular time to a fixed step."
+    resample = clock is not None and switch("Resample", False, key="even", of=of, help=text)
+    text = "Whether x and y are channels too."
+    place = Role.POSITION not in roles.values() or switch("Model position too", True, key="places", of=of, help=text)
     return TableOptions(tuple(roles.items()), rate or None, unit, resample, fill, outliers, place)
 
 
 def _is_timed(table: Table, roles: dict[str, str], unit: TimeUnit, rate: float) -> bool:
-    """Whether somebody or something says how fast samples follow one another."""
+    """Return True if the sampling rate is known."""
     try:
         return rate_of(table, TableOptions(tuple(roles.items()), rate or None, unit)) is not None
-    except GdmError:  # the roles contradict each other, which the report says
+    except GdmError:  # contradicting roles; the report shows the message
         return bool(rate)
 
 
+def report_of(file: OpenFile, roles: dict[str, str], unit: TimeUnit) -> QualityReport:
+    """Return the quality report, computed once."""
+    table = file.content
+    assert isinstance(table, Table)
+    return remembered(repr((file.digest, roles, unit)), lambda: table.report(roles, unit), "report")
+
+
+def has_few_outliers(file: OpenFile, roles: dict[str, str], unit: TimeUnit) -> bool:
+    """Return True if there are outliers, in at most FEW_OUTLIERS of all values."""
+    try:
+        report = report_of(file, roles, unit)
+    except GdmError:
+        return False
+    return 0 < report.outliers <= FEW_OUTLIERS * report.n_samples * len(report.channels)
+
+
 def edited_roles(file: OpenFile) -> dict[str, str]:
-    """The roles as they stand in the editor of this file, the guesses where it has not been touched."""
+    """Return the roles in the editor of this file."""
     table = file.content
     assert isinstance(table, Table)
     _, rows = edited(_key(file), _guessed(table))
@@ -87,19 +103,18 @@ def _key(file: OpenFile) -> str:
 
 
 def table_panel(file: OpenFile, options: TableOptions) -> bool:
-    """Roles, the report and a first look. Whether the table can be fitted as it stands."""
+    """Show roles, report and channels; return True if the table can be fitted."""
     table = file.content
     assert isinstance(table, Table)
     guessed = pd.DataFrame(
         {
             "column": list(table.roles),
             "role": [row["role"] for row in edited(_key(file), _guessed(table))[0]],
-            "missing": [f"{100 * missing(table, name):.3g} %" for name in table.columns],
+            "missing": [f"{100 * missing(table, name):.3g}%" for name in table.columns],
             "examples": [_examples(table.frame[name]) for name in table.columns],
         }
     )
-    with shell.panel("roles", "What the columns are for"):
-        shell.quiet("Guessed from names and values; every role can be changed.")
+    with shell.panel("roles", "Columns"):
         st.data_editor(
             guessed.map(harmless),
             hide_index=True,
@@ -112,50 +127,48 @@ def table_panel(file: OpenFile, options: TableOptions) -> bool:
                 )
             },
         )
-    with shell.panel("report", "What was found"):
+    with shell.panel("report", "Data quality"):
         try:
-            report = table.report(dict(options.roles), options.unit)
+            report = report_of(file, dict(options.roles), options.unit)
         except GdmError as error:
-            shell.error("These roles do not work together", str(error))
+            shell.error("These roles contradict each other", str(error))
             return False
-        say_report(report.sentences())
-        if report.outliers and not options.drop_outliers:
-            shell.quiet("A few outliers can decide a fit: turn on Ignore outliers.")
+        show_report(report.sentences())
+        if report.outliers:
+            shell.quiet(
+                "Outliers count as missing values; turn off Ignore outliers to keep them."
+                if options.drop_outliers
+                else "Outliers can dominate a fit. Turn on Ignore outliers if they are errors."
+            )
         names = [name for name, role in options.roles if role in (Role.CHANNEL, Role.POSITION)]
         y = np.stack([numeric_values(table.frame[name]) for name in names[:MAX_LINES]], axis=1)
         rate = rate_of(table, options)
         if rate is None:
-            shell.quiet(NO_CLOCK)
+            shell.quiet("No time column or sampling rate: time is in steps.")
         group = next((table.frame[name] for name, role in options.roles if role == Role.GROUP), None)
         plot(lines(y, names, rate, len(y) if group is None else int(group.value_counts().max())), key="first-look")
     return True
 
 
-NO_CLOCK = (
-    "No column tells the time and no rate was given: samples are counted, as steps, until you say at the left how many a "
-    "second there are."
-)
-
-
 def missing(table: Table, name: str) -> float:
-    """The share of a column that holds no value. Among numbers, what is no number counts as none, as it does in a fit."""
+    """Return the share of a column without a value; text among numbers counts as missing."""
     column = table.frame[name]
     numbers, there = np.isfinite(numeric_values(column)), column.notna().to_numpy()
     return float(1 - (numbers if numbers.sum() >= 0.5 * there.sum() else there).mean())
 
 
-def say_report(said: list[str]) -> None:
-    """The report in words."""
-    if not said:
-        shell.quiet("Nothing is missing and nothing stands out.")
-    for line in said:
-        shell.quiet(f"· {line}")
+def show_report(sentences: list[str]) -> None:
+    """Show the sentences of a report."""
+    if not sentences:
+        shell.quiet("No missing values or outliers.")
+    for sentence in sentences:
+        shell.quiet(f"· {sentence}")
 
 
 def lines(y: Any, names: list[str], rate_hz: float | None = None, longest: int = 0) -> Figure:
-    """A first look at some channels, each on its own level: [rows, channels], over time where the rate is known.
+    """Draw some channels [rows, channels], each on its own scale.
 
-    longest  rows of the longest trial, which the unit of time suits; all of them if 0
+    longest  rows of the longest trial, which sets the unit of time; all rows if 0
     """
     values, width = averaged(np.asarray(y, np.float32), MAX_POINTS)
     low, high = np.nanmin(values, axis=0, initial=np.inf), np.nanmax(values, axis=0, initial=-np.inf)
@@ -175,8 +188,7 @@ def lines(y: Any, names: list[str], rate_hz: float | None = None, longest: int =
         note(plain(name), 0, n - j - 0.06, xref="paper", xanchor="left", yanchor="top", **look)
         for j, name in enumerate(shown)
     ]
-    over = "steps" if rate_hz is None else "time"
-    caption = f"The first {n} of {len(names)} channels over {over}, each on its own scale."
+    caption = f"{n} of {len(names)} channels, each on its own scale."
     axes: Dict = {
         "xaxis": axis(unit.name, showgrid=False), "yaxis": axis(showticklabels=False, fixedrange=True, showgrid=False)
     }  # fmt: skip
@@ -189,51 +201,38 @@ def _examples(column: pd.Series) -> str:
 
 
 def label_panel(data: Dataset) -> None:
-    """Counts, time, and a strip of the labels over the channels of the same moments; nothing where there are none."""
+    """Show the labels as counts and as a strip, if there are any."""
     words = data.words
     if words is None:
         return
     every = np.concatenate(labels_of(data.trials))
     with shell.panel("labels", "Labels"):
-        shell.quiet(
-            f"{100 * (every >= 0).mean():.3g} % of {len(every):,} samples have a label. The fit does not see them: states are "
-            "scored against those of the trials kept aside."
-        )
+        shell.quiet(f"{100 * (every >= 0).mean():.3g}% of {len(every):,} samples are labelled. Labels are not fitted.")
         for note in data.notes:
             if note.startswith("labels: "):
                 shell.quiet(f"· {note.removeprefix('labels: ')}")
-        table = counted(data, every)
-        show_table(table, 260, "label-counts")
+        show_table(count_labels(data, every), 260, "label-counts")
         unit = data.time_unit
-        timing: dict[str, Any] = {"step": unit.convert(data.step(data.trials[0])), "unit": unit.name}
         strip = figures.state_strips(
             {"expert": words.hot(every)},
-            **timing,
-            caption="The labels of all trials, one after the other: those to be fitted first. " + words.remark,
+            step=unit.convert(data.step(data.trials[0])),
+            unit=unit.name,
+            caption=f"Labels of all trials, training trials first. {words.remark}".strip(),
             height=96,
         )
         plot(strip, key="label-strip")
-        signal = np.concatenate([trial.y for trial in data.trials])
-        plot(figures.channel_strip(signal, **timing, height=min(60 + 8 * signal.shape[1], 200)), key="label-signal")
         st.html(shell.key_html("Labels", zip(words.colours, words.names, strict=True)))
 
 
-def counted(data: Dataset, every: np.ndarray) -> pd.DataFrame:
-    """A row for each behaviour: bouts, samples, time, and how much of it is kept aside as new."""
-    fitted = data.train.n_samples
-    starts = np.flatnonzero(np.diff(every, prepend=-2))
+def count_labels(data: Dataset, every: np.ndarray) -> pd.DataFrame:
+    """Return bouts, samples, duration and the held-out share of each label."""
+    unit, starts = data.time_unit, np.flatnonzero(np.diff(every, prepend=-2))
     rows = []
     for k, name in enumerate(data.every_label):
-        of = every == k
-        rows.append(
-            {
-                "behaviour": name,
-                "bouts": int((every[starts] == k).sum()),
-                "samples": int(of.sum()),
-                "seconds": round(float(of.sum()) / data.train[0].rate_hz, 1),
-                "share of the labelled": f"{100 * of.sum() / max((every >= 0).sum(), 1):.3g} %",
-                "of these new": f"{100 * of[fitted:].sum() / of.sum():.3g} %" if of.any() else "–",
-            }
-        )
-    table = pd.DataFrame(rows)
-    return table.drop(columns="seconds") if data.unit == "step" else table
+        mine = every == k
+        row = {"label": name, "bouts": int((every[starts] == k).sum()), "samples": int(mine.sum())}
+        if data.unit == "s":
+            row[f"duration ({unit.name})"] = f"{unit.convert(mine.sum() / data.train[0].rate_hz):.3g}"
+        held_out = mine[data.train.n_samples :].sum() / max(int(mine.sum()), 1)
+        rows.append(row | {"held out": f"{100 * held_out:.3g}%"})
+    return pd.DataFrame(rows)

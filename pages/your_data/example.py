@@ -1,4 +1,4 @@
-"""The recording that this page offers to be tried with: simulated, long enough to learn from, with labels to be scored by."""
+"""Simulated example file with labels."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ import pandas as pd
 from datasets import nascar
 
 NAME = "example.csv"
-ABOUT = "Simulated: a car on a track, in six trials of four sensors, with a label for each part of the track."
 N_TRIALS, N_ROWS, RATE_HZ, NOISE = 6, 600, 30.0, 0.07
 WORDS = ("right turn", "left turn", "upper straight", "lower straight")
 
 
 @cache
 def content() -> bytes:
-    """The file."""
-    seen = nascar.emission(4, seed=0)
+    """Return the content of the file."""
+    emission = nascar.emission(4, seed=0)
     trials = []
     for number in range(N_TRIALS):
-        trial = nascar.simulate("standard", N_ROWS, seed=number, emission=seen, noise=NOISE)
+        trial = nascar.simulate("standard", N_ROWS, seed=number, emission=emission, noise=NOISE)
         columns = {"trial": number + 1, "time": (np.arange(N_ROWS) / RATE_HZ).round(4)}
         columns |= {f"sensor {j + 1}": trial.y[:, j].round(4) for j in range(trial.y.shape[1])}
         trials.append(pd.DataFrame(columns | {"label": np.array(WORDS)[trial.labels]}))

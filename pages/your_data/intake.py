@@ -1,6 +1,6 @@
-"""A file of the visitor's: read, understood, repaired, and turned into what the lab works on.
+"""The user's file: reading, options and conversion to a Dataset.
 
-Everything stays in the visitor's session: no cache that others share, and none on disk.
+Files and results stay in the session: not in shared caches, and not on disk.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from pages.your_data import example
 
 KEPT = "your-data"
 PIECE_BYTES = 1 << 20
-SOURCE = f"{KEPT}-source"  # the file as it was sent
-EXAMPLE_ON = f"{KEPT}-example"  # the visitor tries the page with the example
-LABELS = f"{KEPT}-labels"  # the same of labels beside a tracking file
+SOURCE = f"{KEPT}-source"  # the uploaded file
+EXAMPLE_ON = f"{KEPT}-example"  # whether the example is open
+LABELS = f"{KEPT}-labels"  # the uploaded file of labels
 GO = f"{KEPT}-go"
-EXAMPLE = "example"  # in the address: "open", or the name of the reading that was fitted
+EXAMPLE = "example"  # in the address: "open", or the scope of the fitted example
 UPLOAD, MARKS = "upload", "marks"
-OWN = "Your own file: it stays in this session and is forgotten with it."
+OWN = "Your file stays in this session."
 
 Made = TypeVar("Made")
 
@@ -43,9 +43,9 @@ Made = TypeVar("Made")
 class OpenFile:
     """A file as read.
 
-    digest  names its content and how it was read; source the content alone
-    every   of a table, which rows were read
-    table   how a script reads the table that `content` was made from, "" where it was not made from one
+    digest  of its content and how it was read; source of the content alone
+    every   which rows of a table were read
+    table   how a script reads the table that `content` was made from; "" if there is none
     """
 
     name: str
@@ -56,23 +56,23 @@ class OpenFile:
     table: str = ""
 
     @property
-    def of(self) -> str:
-        """What the controls of this file belong to."""
+    def scope(self) -> str:
+        """Scope of the controls of this file."""
         return settings.scope(self.digest)
 
     @property
     def stem(self) -> str:
-        """Its name without endings."""
+        """File name without extension."""
         return Path(self.name.removesuffix(".gz")).stem
 
     @property
     def sheets(self) -> tuple[str, ...]:
-        """Of a workbook, the sheets that could be read."""
+        """Readable sheets of a workbook."""
         return self.content.sheets if isinstance(self.content, Table) else ()
 
     @property
     def read_as(self) -> str:
-        """The arguments of `tables.read` in a script."""
+        """Arguments of `tables.read` in a script."""
         sheet = self.content.sheet if isinstance(self.content, Table) and len(self.sheets) > 1 else ""
         more = [f"every={self.every}"] * (self.every > 1) + [f"sheet={sheet!r}"] * bool(sheet)
         return ", ".join([repr(self.name), *more])
@@ -90,14 +90,14 @@ def every_key(source: str) -> str:
     return settings.key("_every", settings.scope(source))
 
 
-def received(files: list[Upload]) -> None:
-    """Open the file that the visitor has sent."""
-    leave_example()
+def receive(files: list[Upload]) -> None:
+    """Open an uploaded file."""
+    close_example()
     st.session_state[SOURCE] = files[0]
 
 
 def source() -> tuple[BinaryIO | None, str]:
-    """(the file that the visitor gave, or the example; its name)."""
+    """Return the uploaded file, or the example, and its name."""
     sent = st.session_state.get(SOURCE)
     if sent is not None:
         return sent, sent.name
@@ -105,62 +105,62 @@ def source() -> tuple[BinaryIO | None, str]:
 
 
 def labels() -> Any:
-    """The file with labels beside a tracking file, or None."""
+    """Return the uploaded file of labels, or None."""
     return st.session_state.get(LABELS)
 
 
-def received_labels(files: list[Upload]) -> None:
+def receive_labels(files: list[Upload]) -> None:
     st.session_state[LABELS] = files[0]
 
 
-def leave_labels() -> None:
+def remove_labels() -> None:
     st.session_state.pop(LABELS, None)
 
 
-def leave() -> None:
-    """The visitor is done with this file."""
+def remove_file() -> None:
+    """Close the file."""
     st.session_state.pop(SOURCE, None)
-    leave_example()
-    forget()
+    close_example()
+    discard()
 
 
-def private() -> bool:
-    """Whether the file is the visitor's own: no link can show it to anybody else."""
+def is_private() -> bool:
+    """Return True if the file is an upload, which no link can open."""
     return st.session_state.get(SOURCE) is not None
 
 
-def from_address() -> None:
-    """Open the example where a link asks for it."""
+def open_linked_example() -> None:
+    """Open the example if the address asks for it."""
     asked = settings.text(EXAMPLE)
-    if asked and not private():
+    if asked and not is_private():
         st.session_state[EXAMPLE_ON] = True
         settings.keep(EXAMPLE, asked)
 
 
-def try_example() -> None:
+def open_example() -> None:
     st.session_state[EXAMPLE_ON] = True
     settings.change(EXAMPLE, "open")
 
 
-def leave_example() -> None:
+def close_example() -> None:
     st.session_state.pop(EXAMPLE_ON, None)
     settings.change(EXAMPLE, None)
 
 
-def fit_it(file: OpenFile) -> None:
-    """From here on, `file` is fitted as it is read; for the example that is in the address, too."""
+def request_fit(file: OpenFile) -> None:
+    """Fit `file` from now on; the address records this for the example."""
     st.session_state[GO] = file.digest
-    if not private():
-        settings.change(EXAMPLE, file.of)
+    if not is_private():
+        settings.change(EXAMPLE, file.scope)
 
 
 def is_fitted(file: OpenFile) -> bool:
-    """Whether the visitor asked for a fit of this file as it is read."""
-    return st.session_state.get(GO) == file.digest or (not private() and settings.text(EXAMPLE) == file.of)
+    """Return True if a fit of this file as read was requested."""
+    return st.session_state.get(GO) == file.digest or (not is_private() and settings.text(EXAMPLE) == file.scope)
 
 
 def digest_of(file: BinaryIO) -> str:
-    """Names the content without holding a copy of it (`hashlib.file_digest` makes a file in memory copy itself)."""
+    """Return a digest, without the copy in memory that `hashlib.file_digest` makes."""
     found = hashlib.sha256()
     file.seek(0)
     while piece := file.read(PIECE_BYTES):
@@ -170,9 +170,9 @@ def digest_of(file: BinaryIO) -> str:
 
 
 def open_file(file: Any, name: str, digest: str, progress: Callable[[float, str], None]) -> OpenFile:
-    """The file, read once a session. Raises what is wrong with it; nothing of an earlier file is lost by that.
+    """Read the file once per session. An invalid file raises an error and does not replace an earlier one.
 
-    digest  of its content, as `digest_of` gives it: what was chosen for it (sheet, rows to keep) is kept under that
+    digest  of its content, the scope of the chosen sheet and rows
     """
     sheet = st.session_state.get(sheet_key(digest))
     every = max(int(st.session_state.get(every_key(digest)) or 1), 1)
@@ -181,22 +181,22 @@ def open_file(file: Any, name: str, digest: str, progress: Callable[[float, str]
     if kept is not None and (kept[0] == key or (kept[0][:2] == key[:2] and kept[1].tracked)):
         return kept[1]
     content = keypoints.read_any(file, name, every=every, progress=progress, sheet=sheet)
-    forget()  # fits of the file before, and its data on the workers
+    discard()
     made = OpenFile(name, f"{digest}-{every}-{sheet or ''}", content, every, digest)
     st.session_state[KEPT] = (key, made)
     return made
 
 
-def forget() -> None:
-    """Let go of all that was made of a file, here and on the workers."""
+def discard() -> None:
+    """Discard everything that was made of the file, here and on the workers."""
     for name in [name for name in st.session_state if str(name).startswith(KEPT) and name not in (SOURCE, EXAMPLE_ON)]:
         del st.session_state[name]
     live.close_fit("your_data")
-    settings.change(live.COLOURS, None)  # of the states that are gone
+    settings.change(live.COLOURS, None)  # of states of the earlier file
 
 
 def remembered(key: str, make: Callable[[], Made], what: str = "made") -> Made:
-    """What belongs to `key`, made once: the same object from run to run, so that fits are recognised."""
+    """Return the value for `key`, the same object in every run."""
     kept = st.session_state.get(f"{KEPT}-{what}")
     if kept is None or kept[0] != key:
         st.session_state[f"{KEPT}-{what}"] = kept = (key, make())
@@ -204,10 +204,9 @@ def remembered(key: str, make: Callable[[], Made], what: str = "made") -> Made:
 
 
 def edited(key: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """(the rows that the editor `key` is to be drawn with, those rows with what the visitor changed in it).
+    """Return the rows to draw the editor `key` with, and those rows with the user's edits.
 
-    Its changes count from the rows that it was drawn with, and are lost when another page takes it away: then it is
-    drawn anew with the rows as they were changed.
+    Edits refer to the drawn rows and are lost when another page opens; then the edited rows are drawn.
     """
     drawn, changed = f"{key}-drawn", f"{key}-changed"
     if key not in st.session_state:
@@ -220,7 +219,7 @@ def edited(key: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, 
 
 
 def as_poses(file: OpenFile) -> OpenFile:
-    """The table read as keypoints, which its columns have to be named like; else as it is."""
+    """Return the table as keypoints if its columns are named like body parts, else unchanged."""
     table = file.content
     assert isinstance(table, Table)
     found = remembered(file.digest, lambda: keypoints.from_table(table), "keypoints")
@@ -232,7 +231,7 @@ def as_poses(file: OpenFile) -> OpenFile:
 # ---- tables -------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class TableOptions:
-    """What the visitor decided about a table; all but the roles are called as `Table.to_trials` calls them."""
+    """Options of a table: roles, and the arguments of `Table.to_trials`."""
 
     roles: tuple[tuple[str, str], ...]
     rate_hz: float | None = None
@@ -243,12 +242,12 @@ class TableOptions:
     position_is_channel: bool = True
 
     def arguments(self) -> dict[str, Any]:
-        """For `Table.to_trials`."""
+        """Return the arguments of `Table.to_trials`."""
         return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "roles"}
 
 
 def from_table(file: OpenFile, options: TableOptions) -> Dataset:
-    """Trials of a table, the last of them held out."""
+    """Convert a table to trials and hold out the last ones."""
     table = file.content
     assert isinstance(table, Table)
     roles = dict(options.roles)
@@ -257,19 +256,19 @@ def from_table(file: OpenFile, options: TableOptions) -> Dataset:
     about = f"{file.name}, {trials.n_samples:,} samples in {len(trials)} {'trial' if len(trials) == 1 else 'trials'}"
     return from_trials(
         f"{file.digest}-{options!r}", about, train, test, table_recipe(file, roles, options),
-        notes=table.report(roles, options.unit).sentences(), licences=(OWN,), of=file.of, name=file.stem, keep=False,
+        notes=table.report(roles, options.unit).sentences(), licences=(OWN,), of=file.scope, name=file.stem, keep=False,
         unit="step" if rate_of(table, options) is None else "s",
     )  # fmt: skip
 
 
 def rate_of(table: Table, options: TableOptions) -> float | None:
-    """Samples a second, as said or as the time column has them; None where nothing says so."""
+    """Return the sampling rate that was entered or that the time column has; None if unknown."""
     clock = table.clock(dict(options.roles), options.unit)
     return options.rate_hz or (None if clock is None else clock.rate_hz)
 
 
 def table_recipe(file: OpenFile, roles: Mapping[str, str], options: TableOptions) -> Recipe:
-    """The lines that read and cut the table as the page does."""
+    """Return the code that reads and splits the table."""
     used = {column: str(role) for column, role in roles.items() if role != Role.IGNORE}
     default = TableOptions(())
     given = ", ".join(
@@ -280,6 +279,4 @@ def table_recipe(file: OpenFile, roles: Mapping[str, str], options: TableOptions
         f"trials = table.to_trials({used!r}{', ' + given if given else ''})",
         "train, test = splits.split_trials(trials)",
     ]
-    return Recipe(
-        ["from gdm_studio.datasets import splits, tables"], lines, note=f"The file {file.name} has to be there."
-    )
+    return Recipe(["from gdm_studio.datasets import splits, tables"], lines, note=f"Needs the file {file.name}.")

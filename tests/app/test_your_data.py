@@ -26,7 +26,7 @@ from tests.support.offered import files, offered
 from tests.support.sliders import sliders
 from tests.support.your_data_page import fitted, html, opened, read, upload, uploaded, waves
 
-EVERY = "Keep each n-th row"
+EVERY = "Keep every n-th row"
 
 
 def turned_away_and_back(app: AppTest) -> AppTest:
@@ -103,7 +103,7 @@ def last_fit(engine) -> tuple[int, int]:
 
 def suggested(app: AppTest) -> tuple[int, int]:
     """Return K and D as the page announces them before a fit."""
-    found = re.search(r"It starts with K (\d+) and D (\d+)", html(app))
+    found = re.search(r"First guess: K (\d+) .*?, D (\d+)", html(app))
     assert found is not None
     return int(found[1]), int(found[2])
 
@@ -144,12 +144,11 @@ def test_upload_and_fit_survive_a_visit_to_another_page(engine):
     assert [session for session in engine.forgotten if session.endswith("/your_data")]
 
 
-def test_upload_has_a_report_in_place_of_a_link(engine):
+def test_upload_has_no_link(engine):
     app = uploaded("first.csv", waves(600, 20.0))
-    assert app.button(key="to-report").disabled
-    app.button(key="fit").click().run()
-    app.button(key="to-report").click().run()
-    assert "Report (HTML)" in offered(app)
+    (button,) = [one for one in app.button if one.label == "Copy link"]
+    assert button.disabled
+    assert "report" in button.help
 
 
 def test_link_reopens_the_example_with_its_settings(engine):
@@ -257,11 +256,32 @@ def test_labels_are_counted_before_the_fit(engine):
     app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
     marks = b"behaviour,start,stop\nwalk,0,1\nrest,0.5,1.5\n"
     control(app, "file_uploader", "marks").upload("bouts.csv", marks).run()
-    shown = next(frame.value for frame in app.dataframe if "behaviour" in frame.value)
-    assert list(shown["behaviour"]) == ["rest", "walk"]
+    shown = next(frame.value for frame in app.dataframe if "label" in frame.value)
+    assert list(shown["label"]) == ["rest", "walk"]
     assert list(shown["samples"]) == [30, 15]
     assert list(shown["bouts"]) == [1, 1]
     assert not engine.jobs
+
+
+def test_rare_outliers_are_ignored_by_default(engine):
+    table = pd.read_csv(io.BytesIO(waves(3000, 20.0)))
+    table.loc[[700, 1500], "c1"] = [1e6, -2e5]
+    app = uploaded("spikes.csv", table.to_csv(index=False).encode())
+    assert control(app, "toggle", "outliers").value
+    assert "outliers: 2" in html(app)
+    app.button(key="fit").click().run()
+    fitted = [job.work.trials for job in engine.jobs if job.name == "fit"][-1]
+    assert max(float(np.nanmax(np.abs(trial.y))) for trial in fitted) < 2
+    control(app, "toggle", "outliers").set_value(False).run()
+    kept = [job.work.trials for job in engine.jobs if job.name == "fit"][-1]
+    assert max(float(np.nanmax(np.abs(trial.y))) for trial in kept) == 1e6
+
+
+def test_frequent_outliers_are_kept_by_default(engine):
+    table = pd.read_csv(io.BytesIO(waves(600, 20.0)))
+    table.loc[5::30, "c1"] = 50.0
+    app = uploaded("spikes.csv", table.to_csv(index=False).encode())
+    assert not control(app, "toggle", "outliers").value
 
 
 def test_missing_share_matches_the_report(session):

@@ -12,12 +12,10 @@ import pytest
 
 from datasets import keypoints, mice, splits, tables
 from gdm_core.errors import DataError, GdmError
-from gdm_studio.plot.figures.base import untyped
 from pages.your_data import check, intake, poses
 from pages.your_data.intake import OpenFile, TableOptions
-from pages.your_data.poses import PoseOptions, chosen, from_poses
+from pages.your_data.poses import PoseOptions, from_poses, select
 from tests.support.controls import control
-from tests.support.drawn import record
 from tests.support.scripts import same_from_script
 from tests.support.table_files import npz
 from tests.support.your_data_page import REPAIRS, fitted, html, read, uploaded, waves
@@ -156,20 +154,20 @@ def test_editor_selects_and_renames_animals_and_parts(session):
 def test_skeleton_keeps_edges_between_selected_parts():
     table = pair()
     options = replace(PLAIN, animals=((1, "guest"),), parts=((0, "tip"), (3, table.parts[3]), (6, "rear")))
-    made = chosen(table, options)
+    made = select(table, options)
     assert (made.animals, made.parts) == (("guest",), ("tip", table.parts[3], "rear"))
     np.testing.assert_array_equal(made.xy[:, 0, :, 2], np.asarray(table.xy)[:, 1, :, 6])
     np.testing.assert_array_equal(made.scores[:, 0, 1], np.asarray(table.scores)[:, 1, 3])
     old = {(0, 0), (3, 1), (6, 2)}
     kept = {(dict(old)[i], dict(old)[j]) for i, j in table.edges if {i, j} <= {0, 3, 6}}
     assert set(made.edges) == kept
-    assert chosen(table, PLAIN).parts == table.parts
+    assert select(table, PLAIN).parts == table.parts
 
 
 def test_duplicate_part_name_raises_data_error():
     table = pair()
     with pytest.raises(DataError, match="Two parts are called 'nose'"):
-        chosen(table, replace(PLAIN, parts=((0, "nose"), (1, "nose"))))
+        select(table, replace(PLAIN, parts=((0, "nose"), (1, "nose"))))
 
 
 @pytest.mark.parametrize("features", ["egocentric", "keypoints"])
@@ -190,41 +188,6 @@ def test_empty_selection_disables_the_fit(engine, monkeypatch):
     assert app.button(key="fit").disabled
 
 
-# ---- what is wrong ------------------------------------------------------------------------------------------------
-def test_tracking_problems_are_located():
-    table = pair(400)
-    xy, scores = np.array(table.xy), np.array(table.scores)
-    xy[50:90, 0, :, 2] = np.nan
-    scores[100:150, 1, 4] = 0.1
-    xy[200, 1, :, 0] += 400
-    codes = poses.problems_in(replace(table, xy=xy, scores=scores), 0.3)
-    assert (codes[50:90, 0, 2] == 1).all()
-    assert (codes[100:150, 1, 4] == 2).all()
-    assert codes[200, 1, 0] == 3
-    assert (poses.problems_in(replace(table, xy=xy, scores=scores), 0.0)[100:150, 1, 4] != 2).all()
-    figure = poses.problem_picture(codes, table)
-    cells = untyped(figure["data"][0]["z"])
-    assert cells.shape == (14, 200)
-    assert (cells[2, 25:45] == 1 + 0 * 3 + 2).all(), "fully untracked"
-    assert (cells[7 + 4, 50:75] == 1 + 1 * 3 + 2).all()
-    assert cells[7, 100] in (1 + 2 * 3 + 1, 1 + 2 * 3 + 2)
-    assert "not tracked" in figure["alt"]
-    assert list(poses.problem_shares(codes)) == [
-        word for kind, (word, _) in poses.KINDS.items() if (codes == kind).any()
-    ]
-
-
-def test_problems_are_drawn_only_where_there_are_any(engine):
-    table = pair(120)
-    xy = np.array(table.xy)
-    xy[40:80, 0, :, 1] = np.nan
-    app = uploaded("bad.npz", npz(keypoints=xy))
-    assert 'aria-label="Problems"' in html(app)
-    still = np.array(table.xy)
-    still[:] = still[:1]
-    assert 'aria-label="Problems"' not in html(uploaded("good.npz", npz(keypoints=still)))
-
-
 # ---- rate, start --------------------------------------------------------------------------------------------------
 
 
@@ -242,11 +205,11 @@ def test_table_of_parts_is_read_as_keypoints(engine):
     app = uploaded("flat.csv", flat_csv())
     assert control(app, "toggle", "posed").value
     assert control(app, "number_input", "fps").value == pytest.approx(25)
-    assert "Animals and parts" in html(app)
+    assert "Animals and body parts" in html(app)
     app.button(key="fit").click().run()
     assert "2 animals" in html(app)
     control(app, "toggle", "posed").set_value(False).run()
-    assert "What the columns are for" in html(app)
+    assert ">Columns<" in html(app)
 
 
 @pytest.mark.parametrize("every", [1, 3])
@@ -315,9 +278,9 @@ def test_another_sheet_of_a_workbook_can_be_chosen(engine):
     app = uploaded("book.xlsx", workbook())
     chosen_sheet = next(box for box in app.selectbox if box.label == "Sheet")
     assert chosen_sheet.value == "walk"
-    assert "What the columns are for" in html(app)
+    assert ">Columns<" in html(app)
     chosen_sheet.set_value("poses").run()
-    assert "Animals and parts" in html(app)
+    assert "Animals and body parts" in html(app)
     assert next(box for box in app.selectbox if box.label == "Sheet").value == "poses"
     app.button(key="fit").click().run()
     assert "2 animals" in html(app)
@@ -345,20 +308,3 @@ def test_unit_of_time_changes_the_rate(engine):
     app.button(key="fit").click().run()
     fitted = next(job.work.trials[0] for job in engine.jobs if job.name == "fit")
     assert fitted.rate_hz == pytest.approx(1000)
-
-
-# ---- which part is which -------------------------------------------------------------------------------------------
-def test_sketch_follows_renamed_parts(engine, monkeypatch):
-    drawn = record(monkeypatch)
-    app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
-    figure = drawn["pose-sketch"][0]
-    found = {mark["text"] for mark in figure["layout"]["annotations"]}
-    file = app.session_state["your-data"][1]
-    table, editor = file.content, f"your-data-parts-{file.digest}-drawn"
-    assert found == set(table.parts)
-    rows = app.session_state[editor]
-    first = len(table.animals)
-    rows[first] = rows[first] | {"name": "muzzle"}
-    app.session_state[editor] = rows
-    app.run()
-    assert "muzzle" in {mark["text"] for mark in drawn["pose-sketch"][0]["layout"]["annotations"]}

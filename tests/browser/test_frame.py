@@ -166,7 +166,7 @@ def test_page_with_an_upload_asks_before_a_reload(visit, tmp_path):
     opened.ready("[data-testid=stFileUploaderDropzoneInput]")
     page.locator("[data-testid=stFileUploaderDropzoneInput]").first.set_input_files(table)
     page.wait_for_function("window.onbeforeunload !== null")
-    page.get_by_text("What was understood").click()
+    page.get_by_text("Data check").click()
     page.reload()
     assert asked == ["beforeunload"]
     opened.ready("[data-testid=stFileUploaderDropzoneInput]")
