@@ -163,7 +163,9 @@ def disagreement(values: npt.NDArray[np.float32], step: float, unit: str) -> Fig
     curve = points("lines", time, 100 * shown, f"{unit} %{{x:.4~g}} · %{{y:.0f}}% differ", **look)
     alt = f"Disagreement over time, {100 * float(np.mean(values)):.0f}% on average."
     axes: Dict = {"xaxis": axis(unit, showgrid=False), "yaxis": axis("disagreement (%)", range=[0, 100], nticks=3)}
-    return figure([curve], "", alt, 110, cursor=time_cursor(), margin=TIME_MARGIN, **axes)
+    return figure(
+        [curve], "Share of the weight in different states.", alt, 110, cursor=time_cursor(), margin=TIME_MARGIN, **axes
+    )
 
 
 def widen(span: tuple[int, int], length: int) -> tuple[int, int]:

@@ -79,7 +79,7 @@ def survival(dwells: DwellTimes, chosen: int, longest: int) -> Figure:
     ticks: Dict = {"tickvals": [1, 0.1, 0.01, 0.001], "ticktext": ["100%", "10%", "1%", "0.1%"]}
     up = axis("share lasting longer", type="log", range=[-3, 0.05], **ticks)
     alt = f"Dwell times with stickiness {dwells.gammas[chosen]:.2f} and with none."
-    return figure(traces, "", alt, 260, xaxis=across, yaxis=up, annotations=marks)
+    return figure(traces, "Survival function.", alt, 260, xaxis=across, yaxis=up, annotations=marks)
 
 
 def mean_dwell_time(dwells: DwellTimes, chosen: int) -> Figure:
@@ -92,7 +92,8 @@ def mean_dwell_time(dwells: DwellTimes, chosen: int) -> Figure:
     ]
     across = axis("stickiness γ", showgrid=False, range=[-0.03, 1.03])
     alt = f"Mean dwell time against stickiness; {mean[chosen]:.1f} steps at {dwells.gammas[chosen]:.2f}."
-    return figure(drawn, "", alt, 260, xaxis=across, yaxis=axis("mean dwell time (steps)", rangemode="tozero"))
+    up = axis("mean dwell time (steps)", rangemode="tozero")
+    return figure(drawn, "Mean dwell time.", alt, 260, xaxis=across, yaxis=up)
 
 
 def draws_table(z: gumbel.Array, other: gumbel.Array) -> pd.DataFrame:

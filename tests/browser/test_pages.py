@@ -116,7 +116,7 @@ PAGES: dict[tuple[str, str], tuple[Callable[[Page, str, bool], None], bool]] = {
     ("/study", "desktop"): (anything, True),
     ("/study", "phone"): (anything, False),
     ("/compare?settings=2&seeds=1", "desktop"): (compare, True),
-    ("/playground?about=Export+%26+reproduce", "desktop"): (playground, True),
+    ("/playground?about=Export", "desktop"): (playground, True),
     ("/playground", "phone"): (playground, False),
     ("/paper", "desktop"): (paper, True),
 }
@@ -141,7 +141,7 @@ ONCE = {
     "/your-data",
     "/study",
     "/compare?settings=2&seeds=1",
-    "/playground?about=Export+%26+reproduce",
+    "/playground?about=Export",
     "/paper",
 }
 

@@ -34,7 +34,9 @@ def _all_figures() -> dict[str, figures.Figure]:
     bands = {name: (time - k, time + k) for k, name in enumerate(("band50", "band90", "three_sigma"), start=1)}
     grid = np.linspace(-1, 1, 12)
     plane = np.random.default_rng(0).dirichlet(np.ones(4), (12, 12))
-    stays = gumbel.simulate_stays(np.array([1.0, 0, 0]), 0.5, 1.0, np.array([0.0, 0.5]), 0, n_chains=20, n_steps=60)
+    dwells = gumbel.simulate_dwell_times(
+        np.array([1.0, 0, 0]), 0.5, 1.0, np.array([0.0, 0.5]), 0, n_chains=20, n_steps=60
+    )
     kl = gumbel.sampled_kl(np.array([1.0, 0, 0]), np.zeros(3), np.array([0.5, 1.0]), 500, 0)
     return {
         "track": figures.track(where, states, labels=[(0, 0, "T1")], ghost=where),
@@ -51,9 +53,9 @@ def _all_figures() -> dict[str, figures.Figure]:
         "sweep": figures.sweep([2, 3], {"GDM": [[0.9, 0.8], [0.7, 0.9]]}, lines={"chance": 0.3}),
         "heat": figures.heat([[0.1, 0.2]], [1, 2], [3]),
         "simplex": figures.simplex(states[:, :3] / states[:, :3].sum(1, keepdims=True)),
-        "survival": pictures.survival(stays, 1, 10),
-        "mean_stay": pictures.mean_stay(stays, 1),
-        "divergence": pictures.kl_against_softness(np.array([0.5, 1.0]), *kl, 0.5),
+        "survival": pictures.survival(dwells, 1, 10),
+        "mean_dwell_time": pictures.mean_dwell_time(dwells, 1),
+        "divergence": pictures.divergence(np.array([0.5, 1.0]), *kl, 0.5),
     }
 
 
