@@ -254,7 +254,9 @@ def choose_data() -> ComparedData | None:
     shell.section("Data")
     pages = {info.folder: OPEN_ON.format(info.title) for info in navigation.available() if info.folder in LABS}
     names = SIMULATED | pages
-    name = one_of("Dataset", names, key="data", help="A simulation with known states, or the data of another page.")
+    old = {f"What is open on: {navigation.info(folder).title}": folder for folder in pages}  # in links
+    text = "A simulation with known states, or the data of another page."
+    name = one_of("Dataset", names, old=old, key="data", help=text)
     source = _open(name) if name in pages else simulated(name, number("Simulation seed", *SEEDS, 0, key="track"))
     if source is None or source.windowed:
         return source

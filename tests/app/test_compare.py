@@ -9,6 +9,7 @@ import pytest
 
 from gdm_core.engine.compare import CompareJob, Comparison
 from gdm_core.errors import ConfigError
+from gdm_core.trials import Trial, Trials
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures import state_strips
 from pages.compare import grid, pictures, settings
@@ -120,6 +121,12 @@ def test_columns_never_exceed_the_palette():
     found = pictures.share_columns([np.eye(8, dtype=np.float32)[rng.integers(0, 8, 400)] for _ in range(4)])
     assert max(int(columns.max()) for columns in found) == 11
     assert all(len(set(columns.tolist())) == 8 for columns in found)
+
+
+def test_long_recording_is_shown_in_days():
+    trials = Trials((Trial(np.zeros((20_000, 1), np.float32), 1 / 60),), name="home cage")
+    axis = pictures.timing(settings.ComparedData("", trials, trials, unit="s"), 2)
+    assert axis == {"step": pytest.approx(2 / 1440), "unit": "days"}
 
 
 def test_strips_of_all_tabs_have_the_same_colours(monkeypatch):
