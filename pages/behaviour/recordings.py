@@ -168,8 +168,8 @@ def _load_calms21(chosen: ChosenRecordings) -> Dataset:
 def _missing_part(source: Path, missing: str, why: str) -> DataError:
     """Return the error for a missing CalMS21 file."""
     return DataError(
-        f"{source.name} has no {missing} trials of CalMS21 ({why.split('. ')[0].rstrip('.')}). Put both JSON files into one "
-        f"folder, or use the official zip. {calms21.WHERE_TO_GET}"
+        f"{source.name} has no {missing} trials of CalMS21 ({why.split('. ')[0].rstrip('.')}). Put "
+        f"calms21_task1_{missing}.json into the same folder, or use the official zip. {calms21.WHERE_TO_GET}"
     )
 
 
