@@ -115,7 +115,8 @@ def _correlate(first: States, second: States) -> npt.NDArray[np.float64]:
     a, b = (np.nan_to_num(states).astype(np.float64) for states in (first, second))
     a, b = a - a.mean(axis=0), b - b.mean(axis=0)
     scale = np.sqrt(np.outer((a**2).sum(axis=0), (b**2).sum(axis=0)))
-    return np.divide(a.T @ b, scale, out=np.zeros_like(scale), where=scale > 1e-12)
+    found: npt.NDArray[np.float64] = np.divide(a.T @ b, scale, out=np.zeros_like(scale), where=scale > 1e-12)
+    return found
 
 
 def to_columns(states: States, columns: Columns, n_columns: int) -> States:
