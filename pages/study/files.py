@@ -82,9 +82,10 @@ class FileReading:
 def upload(label: str, key: str, help: str, *, several: bool = False) -> list[Upload]:
     """Show what the visitor has sent, with a button to remove it, and a control to send more; return it."""
     kept = sent(key)
-    if kept:
-        shell.quiet(kept[0].name if len(kept) == 1 else f"{len(kept)} files")
-        st.button("Remove", key=f"{key}-remove", on_click=_keep, args=(key, []), icon=":material/close:")
+    with st.container():  # always there: the control below keeps its place
+        if kept:
+            shell.quiet(kept[0].name if len(kept) == 1 else f"{len(kept)} files")
+            st.button("Remove", key=f"{key}-remove", on_click=_keep, args=(key, []), icon=":material/close:")
     uploader(label, lambda more: _keep(key, [*kept, *more] if several else more), key=key, several=several, help=help)
     return kept
 

@@ -32,7 +32,8 @@ def choose_file() -> intake.OpenFile | None:
             shell.quiet(name)
             st.button("Remove", key="leave", on_click=intake.remove_file, icon=":material/close:", width="stretch")
         text = f"{', '.join(KINDS)}; up to 200 MB. The Behaviour page reads larger files from the data folder."
-        uploader("Recording" if source is None else "Another file", intake.receive, key=intake.UPLOAD, help=text)
+        label, place = ("Recording", None) if source is None else ("Another file", page.picture)
+        uploader(label, intake.receive, key=intake.UPLOAD, moved_from=place, help=text)
     if source is None:
         return None
     with page.controls:
@@ -65,9 +66,10 @@ def read(source: BinaryIO, name: str) -> intake.OpenFile:
 def choose_labels(rate_hz: float) -> tuple[keypoints.Annotation | None, str]:
     """Return the uploaded labels of a tracking file, or an error message."""
     labels = intake.labels()
-    if labels is not None:
-        shell.quiet(f"Labels: {labels.name}")
-        st.button("Remove labels", key="no-marks", on_click=intake.remove_labels, width="stretch")
+    with st.container():  # always there: the control below keeps its place
+        if labels is not None:
+            shell.quiet(f"Labels: {labels.name}")
+            st.button("Remove labels", key="no-marks", on_click=intake.remove_labels, width="stretch")
     text = "Expert labels by frame or by bout (CSV, TSV), such as BORIS exports."
     label = "Labels (optional)" if labels is None else "Other labels"
     uploader(label, intake.receive_labels, key=intake.MARKS, help=text)
