@@ -24,6 +24,8 @@ def test_file_sent_right_after_a_refused_one_replaces_it(visit):
     field.set_input_files(_file("good.csv", TABLE))
     expect(page.get_by_text("good.csv").first).to_be_visible()
     expect(page.locator(".gdm-message.error")).to_have_count(0)
-    page.locator("[data-testid=stFileUploader]:visible input[type=file]").set_input_files(_file("refused.pdf", "%PDF-1.4"))
+    page.locator("[data-testid=stFileUploader]:visible input[type=file]").set_input_files(
+        _file("refused.pdf", "%PDF-1.4")
+    )
     expect(page.locator(".gdm-message.error")).to_contain_text("refused.pdf")
     expect(page.locator("[data-testid=stFileUploader]:visible")).to_have_count(1)
