@@ -102,9 +102,8 @@ def choose(source: ComparedData) -> list[ComparedSetting]:
     for letter in LETTERS[:count]:
         with st.container(border=True, key=f"compare-row-{letter}"):
             chosen.append(_row(letter, offered, source))
-    more, fewer = st.columns(2, gap="small")
-    more.button("Add model", on_click=_set_count, args=(count + 1,), disabled=count == len(LETTERS), width="stretch")
-    fewer.button("Remove model", on_click=_set_count, args=(count - 1,), disabled=count == 1, width="stretch")
+    st.button("Add model", on_click=_set_count, args=(count + 1,), disabled=count == len(LETTERS), width="stretch")
+    st.button("Remove model", on_click=_set_count, args=(count - 1,), disabled=count == 1, width="stretch")
     _offer_fit(count)
     return chosen
 

@@ -8,10 +8,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 
-from gdm_core.analysis.tables import csv
 from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures import Figure
 from pages.playground import gumbel, pictures
@@ -138,19 +136,17 @@ def show_winners(s: Settings) -> None:
     plot(pictures.winners(NAMES, counted, expected, COUNTED), key="winners")
 
 
-def compute_divergence(s: Settings) -> tuple[Figure, pd.DataFrame]:
-    """Return a figure and a table of the divergence from the second distribution, exact and sampled."""
+def draw_divergence(s: Settings) -> Figure:
+    """Draw the KL divergence from the second distribution, exact and sampled."""
     first, second = s.logits / s.noise, s.other / s.noise
-    exact = gumbel.exact_kl(first, second)
     sampled, error = gumbel.sampled_kl(first, second, TEMPERATURES, SAMPLED, s.seed + 1)
-    columns = {"temperature": TEMPERATURES, "sampled": sampled, "standard_error": error, "exact": exact}
-    return pictures.divergence(TEMPERATURES, sampled, error, exact), pd.DataFrame(columns)
+    return pictures.divergence(TEMPERATURES, sampled, error, gumbel.exact_kl(first, second))
 
 
 def show_divergence(s: Settings) -> None:
     """Show the divergence from the second distribution."""
     with shell.panel("divergence"):
-        plot(compute_divergence(s)[0], key="divergence")
+        plot(draw_divergence(s), key="divergence")
 
 
 def show_dwell_times(s: Settings) -> None:
@@ -186,31 +182,19 @@ def show_equivalence(s: Settings) -> None:
 
 
 def show_export(s: Settings, triangle: Figure) -> None:
-    """Offer the figures, the numbers and a script."""
+    """Offer the figures, and a script that repeats the draws."""
     code = pictures.script(
         s.logits, s.other, s.temperature, s.noise, s.seed, SHOWN, COMPARED, exports.link(), exports.install()
     )
-    divergence, table = compute_divergence(s)
-    left, right = st.columns(2, gap="small")
-    with left, shell.panel("playground-figures", "Figures"):
-        for name, key, figure in (("Draws", "triangle", triangle), ("KL divergence", "divergence", divergence)):
-            st.markdown(name)
-            stem = f"playground-{key}"
-            first, second = st.columns(2, gap="small")
-            with first:
-                _offer("HTML", partial(exports.figure_html, figure, name), f"{stem}.html")
-            with second:
-                exports.save_picture(key, stem, figure, least=PICTURE_WIDTH)
-    with right, shell.panel("playground-numbers", "Numbers"):
-        for name, rows in (("Draws", pictures.draws_table(*draw(s))), ("Divergence", table)):
-            _offer(f"{name} (CSV)", partial(csv, rows), f"playground-{name.lower()}.csv")
-        _offer("Python script", code.encode, "playground.py")
+    figures_here = (("Draws", "triangle", triangle), ("KL divergence", "divergence", draw_divergence(s)))
+    for place, (name, key, figure) in zip(st.columns(2, gap="small"), figures_here, strict=True):
+        stem = f"playground-{key}"
+        with place, shell.panel(stem, name):
+            download("HTML", partial(exports.figure_html, figure, name), f"{stem}.html", key=f"download-{key}")
+            exports.save_picture(key, stem, figure, least=PICTURE_WIDTH)
+    download("Python script", code.encode, "playground.py", key="download-script")
     with st.expander("Script", icon=":material/code:"):
         st.code(code, language="python")
-
-
-def _offer(label: str, make: Callable[[], bytes], name: str) -> None:
-    download(label, make, name, key=f"download-{name}")
 
 
 page = shell.frame("playground")

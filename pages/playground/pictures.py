@@ -1,4 +1,4 @@
-"""Figures, tables and the script of the Playground."""
+"""Figures and the script of the Playground."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import Dict, Figure, axis, bare, figure, note, points, shape, typed
@@ -94,14 +93,6 @@ def mean_dwell_time(dwells: DwellTimes, chosen: int) -> Figure:
     alt = f"Mean dwell time against stickiness; {mean[chosen]:.1f} steps at {dwells.gammas[chosen]:.2f}."
     up = axis("mean dwell time (steps)", rangemode="tozero")
     return figure(drawn, "Mean dwell time.", alt, 260, xaxis=across, yaxis=up)
-
-
-def draws_table(z: gumbel.Array, other: gumbel.Array) -> pd.DataFrame:
-    """Return the draws as a table: proportions, strongest state, and distribution."""
-    table = pd.DataFrame(np.concatenate([z, other]), columns=["p_1", "p_2", "p_3"])
-    table["state"] = [f"S{k + 1}" for k in table.to_numpy().argmax(axis=1)]
-    table.insert(0, "drawn_from", ["first"] * len(z) + ["second"] * len(other))
-    return table
 
 
 def script(

@@ -16,7 +16,7 @@ from gdm_core.maths.relaxed import gumbel_softmax_kl
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import untyped
 from gdm_studio.plot.figures.track import barycentric
-from pages.playground import gumbel, pictures
+from pages.playground import gumbel
 from pages.ui import navigation
 from tests.support.drawn import record
 from tests.support.offered import offered
@@ -53,20 +53,13 @@ def test_every_slider_moves_without_an_error(playground):
 @pytest.mark.bulk
 def test_script_draws_the_dots_of_the_page(tmp_path):
     app = opened("playground", about="Export", logit1="1.5", softness="0.6", dice="3")
-    assert offered(app) >= {
-        "Draws (CSV)",
-        "Divergence (CSV)",
-        "Python script",
-    }
+    assert "Python script" in offered(app)
     printed = run_script(app.code[0].value, tmp_path)
-    table = pictures.draws_table(
-        gumbel.draws(np.array([1.5, 0.0, -0.2]), 0.6, gumbel.noise(500, 3, 3), 0.3),
-        gumbel.draws(np.array([-0.2, 0.2, 0.2]), 0.6, gumbel.noise(150, 3, 5), 0.3),
-    )
     with np.load(tmp_path / "playground.npz") as file:
-        drawn = np.concatenate([file["states"], file["hollow"]])
-    np.testing.assert_allclose(drawn, table[["p_1", "p_2", "p_3"]].to_numpy(), atol=1e-12)
-    assert list(table["drawn_from"]).count("second") == len(drawn) - 500
+        states, hollow = file["states"], file["hollow"]
+    first, second = np.array([1.5, 0.0, -0.2]), np.array([-0.2, 0.2, 0.2])
+    np.testing.assert_allclose(states, gumbel.draws(first, 0.6, gumbel.noise(500, 3, 3), 0.3), atol=1e-12)
+    np.testing.assert_allclose(hollow, gumbel.draws(second, 0.6, gumbel.noise(150, 3, 5), 0.3), atol=1e-12)
     exact = gumbel_softmax_kl(torch.tensor([1.5, 0.0, -0.2]) / 0.3, torch.tensor([-0.2, 0.2, 0.2]) / 0.3)
     assert float(printed.split()[1]) == pytest.approx(float(exact), abs=1e-3)
 
@@ -207,7 +200,7 @@ def test_first_and_late_dwell_times_are_left_out():
 
 LOADED = """
 import sys
-from pages.playground import gumbel, pictures
+from pages.playground import gumbel
 from pages.paper import panels
 from pages.compare import results, settings
 drawn = set(sys.modules)

@@ -193,7 +193,7 @@ def channel_strip(
     step: float = 1.0,
     unit: str = "step",
     height: int = 120,
-    caption: str = "The fitted channels, one per row, each on its own scale; high values are dark.",
+    caption: str = "Channels, each on its own scale; darker = higher.",
 ) -> Figure:
     """Draw observations [T, N] as rows of shades."""
     y = np.asarray(values, np.float32)
