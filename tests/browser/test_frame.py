@@ -141,7 +141,7 @@ def test_each_page_keeps_its_own_settings(visit):
     page.wait_for_url("**/nascar?*stay=Fixed*")
     rested(page)  # the server has the new settings
     turn(page, "Playground", "**/playground")
-    page.get_by_role("slider", name="Softness").first.wait_for()
+    page.get_by_role("slider", name="Temperature").first.wait_for()
     turn(page, "NASCAR lab", "**/nascar?*K=5*")
     wait_for_value(page, 5)
     assert "T=200" in page.url
