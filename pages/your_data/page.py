@@ -150,8 +150,8 @@ def show_summary(file: intake.OpenFile, data: Dataset | None) -> None:
         shell.quiet("Correct the columns or settings first.")
     else:
         shell.quiet(
-            f"Training: {len(data.train)} {_plural('trial', len(data.train))}, {data.train.n_samples:,} samples. "
-            f"Held-out: {len(data.test)} {_plural('trial', len(data.test))}, {data.test.n_samples:,} samples."
+            f"Trials: {len(data.train)} training, {len(data.test)} held-out. "
+            f"Samples: {data.train.n_samples:,} and {data.test.n_samples:,}."
         )
         if data.missing:
             shell.quiet(data.missing)
@@ -159,10 +159,6 @@ def show_summary(file: intake.OpenFile, data: Dataset | None) -> None:
         shell.quiet(f"First guess: K {k} ({data.suggestion.why_states}), D {d} ({data.why_latent}).")
     st.button("Fit", type="primary", key="fit", disabled=data is None, width="stretch", on_click=intake.request_fit,
               args=(file,))  # fmt: skip
-
-
-def _plural(word: str, n: int) -> str:
-    return word if n == 1 else f"{word}s"
 
 
 def show_no_link() -> None:
