@@ -69,12 +69,10 @@ def choose() -> Settings:
     """Show the sliders and return their values."""
     at: dict[str, Any] = {}
     for heading, sliders in SLIDERS.items():
-        if heading == "Advanced":
-            place = st.expander(heading, icon=":material/tune:")
-        else:
-            shell.section(heading)
-            place = st.container()
+        place: Any = st.expander(heading, icon=":material/tune:") if heading == "Advanced" else st.container()
         with place:
+            if heading != "Advanced":
+                shell.section(heading)
             for key, (label, low, high, start, step, text) in sliders.items():
                 at[key] = slide(label, low, high, start, step, key=key, help=text, live=True)
     logits, other = (np.array([at[f"{name}{i}"] for i in (1, 2, 3)]) for name in ("logit", "other"))

@@ -43,10 +43,14 @@ def choose_file() -> intake.OpenFile | None:
 def read(source: BinaryIO, name: str) -> intake.OpenFile:
     """Read the file and show the controls for reading it, even if that fails."""
     bar = st.progress(0.0, f"Decoded {name}")
+
+    def report(share: float, text: str) -> None:
+        bar.progress(min(share, 1.0), text)
+
     digest = intake.digest_of(source)
     file = None
     try:
-        file = intake.open_file(source, name, digest, lambda share, text: bar.progress(min(share, 1.0), text))
+        file = intake.open_file(source, name, digest, report)
     finally:
         bar.empty()
         if file is None or not file.tracked:  # tracking files are read in full
