@@ -82,8 +82,8 @@ def preview(view: View, content: SliderPreview) -> None:
         return _neighbour_tables(view, content, value if held else None)
 
     channel().scene.tables = tables
-    with st.container(key="held-states"):
-        component("held")(key="held", data={"offers": offers})
+    with st.container(key="slider-preview-place"):
+        component("slider_preview")(key="slider-preview", data={"offers": offers})
 
 
 def _count_samples(view: View, content: SliderPreview, parameter: str) -> int:

@@ -65,11 +65,11 @@ NOTE_END = """
     observer.disconnect();
     const { given, figure: drawn } = figure.parentElement.gdmView;
     const hidden = [...figure.querySelectorAll(".shape-group")].filter(({ style }) => style.display === "none").length;
-    window.heldEnd = { newest: drawn === given.data.figure, hidden };
+    window.previewEnd = { newest: drawn === given.data.figure, hidden };
   }).observe(figure, { childList: true, subtree: true });
 }
 """
-KNOWN = """[...document.querySelectorAll('.st-key-held-states *')].find((node) => node.gdmHeld)?.gdmHeld"""
+KNOWN = """[...document.querySelectorAll('.st-key-slider-preview-place *')].find((node) => node.gdmPreview)?.gdmPreview"""
 
 
 def _soft(n: int, k: int, tau: float) -> np.ndarray:
@@ -172,8 +172,8 @@ def test_dragging_draws_states_and_releases_to_the_fit(visit):
     assert page.evaluate("window.gdmChannel.runs") == runs, "no script runs while the slider is held"
     page.evaluate(NOTE_END, INFERRED)
     page.mouse.up()
-    page.wait_for_function("window.heldEnd")
-    assert page.evaluate("window.heldEnd") == {"newest": True, "hidden": 0}, "no gap before the fit is drawn"
+    page.wait_for_function("window.previewEnd")
+    assert page.evaluate("window.previewEnd") == {"newest": True, "hidden": 0}, "no gap before the fit is drawn"
     rested(page)
     assert page.locator(".gdm-states").count() == 0
     servers = """() => {

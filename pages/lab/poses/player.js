@@ -1,7 +1,7 @@
 // Two skeletons on a canvas, over the clock of pages/ui/player.js, drawn by poses.js over the picture of video.js, which all stand above this. The clock
 // counts frames.
 
-const STATES = "gdm:states"; // of a slider that is held (pages/ui/components/held.js): shown until they are null
+const STATES = "gdm:states"; // of a slider that is held (pages/ui/components/slider_preview.js): shown until they are null
 const TRAIL_S = 4;
 const HEIGHT = { wide: 300, narrow: 230 };
 

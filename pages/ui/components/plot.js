@@ -1,7 +1,7 @@
 // Draws a figure with Plotly.react into a node that lives as long as its place on the page: zoom, hover and the DOM
 // node survive every update, and nothing flashes. Colours written as "$ink" are looked up in the theme of the moment.
 
-import { hear } from "./channel.js";
+import { onMessage } from "./channel.js";
 import { axesOf } from "./axes.js";
 import { decode } from "./colours.js";
 import { clearStates } from "./states_canvas.js";
@@ -241,8 +241,8 @@ export default function show(given) {
   const gone = () => setTimeout(() => parentElement.isConnected || tearDown(view, parentElement));
   view.given = given;
   // What moves between two runs of the script comes over the live channel.
-  view.deaf ??= hear(options.key, (part) => show({ ...view.given, data: { ...view.given.data, ...part } }), () => view.job);
-  if (view.waits) return gone; // held.js draws over what stands, and has this drawn when the thumb is let go
+  view.unsubscribe ??= onMessage(options.key, (part) => show({ ...view.given, data: { ...view.given.data, ...part } }), () => view.job);
+  if (view.waits) return gone; // slider_preview.js draws over what stands, and has this drawn when the thumb is let go
   if (!stands(view, figure, options)) return gone;
   Object.assign(view, { figure, options, group: options.group, send: setTriggerValue });
   const { root, plot, badge, caption, alt } = view;
@@ -303,7 +303,7 @@ function stands({ root, plot, badge, caption, cursor, message }, figure, options
 
 function tearDown(view, parentElement) {
   if (parentElement.gdmView !== view) return;
-  view.deaf?.();
+  view.unsubscribe?.();
   view.resize?.disconnect();
   view.theme?.disconnect();
   window.removeEventListener(ANNOUNCE, view.heard);

@@ -1,7 +1,7 @@
-// Training replay: moves a finished fit through its training steps. held.js draws the states at each step, from tables that the
+// Training replay: moves a finished fit through its training steps. slider_preview.js draws the states at each step, from tables that the
 // server sends when a pointer comes near. While a fit runs, the thumb shows its latest snapshot.
 
-import { hear } from "./channel.js";
+import { onMessage } from "./channel.js";
 
 const HEARD = "gdm:slider"; // see slider.js
 const CURSOR = "gdm:cursor"; // see plot.js
@@ -75,7 +75,7 @@ function show({ button, input, label, icon, at, total, playing, running, note })
 
 export default function take({ data, parentElement }) {
   const view = (parentElement.gdmScrubber ??= build(parentElement));
-  view.deaf ??= hear(data.options.key, (part) => take({ data: { ...data, ...part }, parentElement }));
+  view.unsubscribe ??= onMessage(data.options.key, (part) => take({ data: { ...data, ...part }, parentElement }));
   const { fit, at, total } = data;
   const running = at < total || !fit;
   if (fit !== view.fit || running) {
@@ -90,7 +90,7 @@ export default function take({ data, parentElement }) {
 function tearDown(view, parentElement) {
   if (parentElement.gdmScrubber !== view) return;
   toEnd(view);
-  view.deaf();
+  view.unsubscribe();
   window.removeEventListener(HEARD, view.heard, true);
   delete parentElement.gdmScrubber;
 }

@@ -1,10 +1,10 @@
 // Words that a script or the live channel says, in a place that stays (pages/ui/plot.py makes them safe).
 
-import { hear } from "./channel.js";
+import { onMessage } from "./channel.js";
 
 export default function show({ data, parentElement }) {
   const view = (parentElement.gdmText ??= build(parentElement));
-  view.deaf ??= hear(data.options.key, (part) => show({ data: { ...data, ...part }, parentElement }));
+  view.unsubscribe ??= onMessage(data.options.key, (part) => show({ data: { ...data, ...part }, parentElement }));
   if (view.html !== data.html) view.words.innerHTML = view.html = data.html;
   if (view.aloud.textContent !== data.said) view.aloud.textContent = data.said;
   return () => setTimeout(() => parentElement.isConnected || end(parentElement));
@@ -20,6 +20,6 @@ function build(parent) {
 }
 
 function end(parent) {
-  parent.gdmText?.deaf();
+  parent.gdmText?.unsubscribe();
   delete parent.gdmText;
 }
