@@ -69,7 +69,9 @@ NOTE_END = """
   }).observe(figure, { childList: true, subtree: true });
 }
 """
-KNOWN = """[...document.querySelectorAll('.st-key-slider-preview-place *')].find((node) => node.gdmPreview)?.gdmPreview"""
+KNOWN = (
+    """[...document.querySelectorAll('.st-key-slider-preview-place *')].find((node) => node.gdmPreview)?.gdmPreview"""
+)
 
 
 def _soft(n: int, k: int, tau: float) -> np.ndarray:
