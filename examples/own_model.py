@@ -41,8 +41,7 @@ class Steps(StateModel):
     config_class = StepsConfig
 
     @parameters_of(StepsConfig)
-    def __init__(self, config: StepsConfig) -> None:
-        super().__init__(config)
+    def __init__(self) -> None: ...
 
     def _fit(self, ys: list[Array]) -> Iterator[Progress]:
         steps = np.concatenate([self._steps(y) for y in ys])

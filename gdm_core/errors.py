@@ -2,8 +2,10 @@
 
 GdmError
     DataError (also ValueError)
+        DataTypeError (also TypeError)
     ConfigError (also ValueError)
     FitError (also RuntimeError)
+        NotFittedError (also scikit-learn's, in `gdm_core.models.estimator`)
     ModelFileError (also ValueError)
 """
 
@@ -16,6 +18,10 @@ class GdmError(Exception):
 
 class DataError(GdmError, ValueError):
     """The data are invalid."""
+
+
+class DataTypeError(DataError, TypeError):
+    """A value of the data is not a number."""
 
 
 class ConfigError(GdmError, ValueError):

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.errors import DataError
+from gdm_core.errors import DataError, DataTypeError
 
 FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.integer[Any]]
@@ -49,6 +49,7 @@ def _freeze_arrays(value: Any) -> None:
             _freeze_arrays(part)
 
 
+_MAX_SKIPPED = 0.05  # share of steps of an integer index that may skip rows
 _PROBED_STEPS, _PROBED_VALUES = 20_000, 2_000_000
 _DETAIL = 0.01  # largest acceptable rounding, relative to the usual step between samples
 
@@ -103,7 +104,8 @@ def _read_only_copy(array: npt.ArrayLike, dtype: type, where: str) -> npt.NDArra
         with np.errstate(over="ignore"):  # overflow becomes infinite, which raises DataError later
             copy: npt.NDArray[Any] = np.array(array, dtype=dtype, order="C", copy=True)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{where} is not numeric ({error}). Convert text columns to numbers or drop them.") from error
+        kind = DataTypeError if isinstance(error, TypeError) else DataError
+        raise kind(f"{where} is not numeric ({error}). Convert text columns to numbers or drop them.") from error
     copy.flags.writeable = False
     return copy
 
@@ -146,8 +148,10 @@ class Trial:
         where = f"Trial {self.name!r}: y"
         y = unmasked(self.y)
         y = _read_only_copy(y, working_precision(y) if isinstance(y, np.ndarray) else np.float32, where)
-        if y.ndim != 2 or y.shape[0] == 0 or y.shape[1] == 0:
-            raise DataError(f"{where} has shape {y.shape}; expected [time, channels] with at least one of each.")
+        if y.ndim == 2 and y.shape[1] == 0:
+            raise DataError(f"{where} has 0 feature(s) (shape={y.shape}) while a minimum of 1 is required.")
+        if y.ndim != 2 or y.shape[0] == 0:
+            raise DataError(f"{where} has shape {y.shape}; expected [time, channels] with at least one sample.")
         if np.isinf(y).any():
             row, column = np.argwhere(np.isinf(y))[0]
             raise DataError(
@@ -162,7 +166,7 @@ class Trial:
             raise DataError(
                 f"Trial {self.name!r}: start_seconds is {self.start_seconds}; it must be a number of seconds."
             )
-        channels = tuple(self.channels) or tuple(f"y{i + 1}" for i in range(y.shape[1]))
+        channels = tuple(self.channels) or default_channels(y.shape[1])
         if len(channels) != y.shape[1]:
             raise DataError(f"Trial {self.name!r} has {y.shape[1]} channels but {len(channels)} channel names.")
         object.__setattr__(self, "y", y)
@@ -286,6 +290,11 @@ Recordings = Trials | Sequence[Trial] | Sequence[npt.NDArray[Any]]  # functions 
 TrialsLike = Recording | Recordings | npt.ArrayLike | Sequence[npt.ArrayLike]
 
 
+def default_channels(n: int) -> tuple[str, ...]:
+    """Return the names of channels without names: y1, y2, ..."""
+    return tuple(f"y{i + 1}" for i in range(n))
+
+
 def labels_of(trials: Iterable[Trial]) -> list[npt.NDArray[np.int64]]:
     """Return the labels [T] of each trial; all UNLABELLED if it has none."""
     return [
@@ -318,7 +327,7 @@ def paint_labels(trials: Iterable[Trial], stretches: Iterable[Stretch]) -> list[
 
 
 def as_trials(data: TrialsLike) -> Trials:
-    """Convert Trials, a Trial, an array [T, N], or a list of either, to Trials."""
+    """Convert Trials, a Trial, an array [T, N] or [B, T, N], a DataFrame, or a list of recordings, to Trials."""
     if isinstance(data, Trials):
         return data
     if isinstance(data, Trial):
@@ -326,29 +335,53 @@ def as_trials(data: TrialsLike) -> Trials:
     if isinstance(data, list | tuple):
         if not data:
             raise DataError("The list of trials is empty; at least one trial is needed.")
-        if all(isinstance(item, Trial) or np.ndim(item) == 2 for item in data):
-            return Trials(
-                tuple(
-                    item if isinstance(item, Trial) else Trial(np.asarray(unmasked(item)), name=f"trial {i}")
-                    for i, item in enumerate(data)
-                )
-            )
+        if all(_is_recording(item) for item in data):
+            return Trials(tuple(_to_trial(item, f"trial {i}") for i, item in enumerate(data)))
         data = [unmasked(item) for item in data]
     if hasattr(data, "toarray"):
         raise DataError("Sparse data is not supported. Pass data.toarray().")
-    array = np.asarray(unmasked(data))
-    if array.ndim != 2:
+    if np.ndim(data) == 3:
+        return as_trials(list(data))  # type: ignore[arg-type]
+    if np.ndim(data) != 2:
         raise DataError(
-            f"Data has {array.ndim} dimensions; expected one array [time, channels], a list of such arrays, or Trials. "
-            "Reshape your data: one channel is y[:, None]."
+            f"Data has {np.ndim(data)} dimensions; expected one array [time, channels], several in an array "
+            "[recordings, time, channels] or a list, or Trials. Reshape your data: one channel is y[:, None]."
         )
-    return Trials((Trial(array, name="trial 0"),))
+    return Trials((_to_trial(data, "trial 0"),))
+
+
+def _is_recording(item: Any) -> bool:
+    return isinstance(item, Trial) or np.ndim(item) == 2
 
 
 def is_single(data: TrialsLike) -> bool:
     """Return whether `data` is one recording, so results are not lists."""
-    if isinstance(data, Trials):
-        return False
     if isinstance(data, list | tuple):
-        return not any(isinstance(item, Trial) or np.ndim(item) == 2 for item in data)
-    return True
+        return not any(_is_recording(item) for item in data)
+    return isinstance(data, Trial) or (not isinstance(data, Trials) and np.ndim(data) != 3)
+
+
+def _to_trial(data: Any, name: str) -> Trial:
+    """Convert an array, a tensor or a DataFrame to a trial; a Trial is returned unchanged."""
+    if isinstance(data, Trial):
+        return data
+    if getattr(data, "requires_grad", False):
+        raise DataError("The data are a tensor with gradients, which fits do not use. Pass tensor.detach().")
+    columns = tuple(getattr(data, "columns", ()))
+    if columns:
+        _check_row_order(np.asarray(data.index))
+    channels = columns if all(isinstance(column, str) for column in columns) else ()
+    return Trial(np.asarray(unmasked(data)), channels=channels, name=name)
+
+
+def _check_row_order(index: npt.NDArray[Any]) -> None:
+    """Raise DataError for an index that rows of one recording in order of time do not have."""
+    if index.dtype.kind not in "iufM" or len(index) < 3:
+        return
+    steps = np.diff(index).astype(np.float64)
+    advice = "For cross-validation, use KFold(shuffle=False) or TimeSeriesSplit."
+    if (steps < 0).any():
+        row = int((steps < 0).argmax()) + 1
+        raise DataError(f"Rows are not in order of time: the index decreases at row {row}. Sort them. {advice}")
+    if index.dtype.kind in "iu" and (steps > 1.5 * np.median(steps)).mean() > _MAX_SKIPPED:
+        raise DataError(f"Rows are missing all over the recording, as in shuffled folds. {advice} Mark gaps as NaN.")

@@ -123,9 +123,7 @@ class EMModel(StateModel, Generic[P, Q]):
     tolerance: ClassVar[float] = 1e-5
     same_to_warm: ClassVar[tuple[str, ...]] = ("n_latent",)
 
-    def __init__(self, config: EMConfig) -> None:
-        super().__init__(config)
-        self._last: tuple[bytes, dict[str, Array], Q] | None = None
+    _last: tuple[bytes, dict[str, Array], Q] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the cached posterior, which may be larger than everything else."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import wraps
 from textwrap import fill
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, get_args
@@ -31,6 +31,8 @@ class Allowed:
 
 
 def whole(least: int = 1, most: int | None = None) -> Allowed:
+    """Allow whole numbers in a range."""
+
     def holds(value: Any) -> bool:
         counts = isinstance(value, int) and not isinstance(value, bool)
         return counts and value >= least and (most is None or value <= most)
@@ -41,7 +43,7 @@ def whole(least: int = 1, most: int | None = None) -> Allowed:
 
 
 def number(holds: Callable[[float], bool], expected: str, word: str | None = None) -> Allowed:
-    """A number for which something holds, or the one `word`."""
+    """Allow numbers that meet a condition, or one word."""
 
     def either(value: Any) -> bool:
         counts = isinstance(value, int | float) and not isinstance(value, bool)
@@ -75,7 +77,7 @@ OUTLIERS = (
 
 @dataclass(frozen=True)
 class Configuration:
-    """Parameters of a model. Numbers of NumPy, as `np.arange` gives them, become Python's, which files can hold."""
+    """Checked parameters of a model. NumPy scalars, as in a grid from `np.arange`, become Python numbers for files."""
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -86,24 +88,24 @@ class Configuration:
                 allowed.require(f"{one.name} ({symbol})" if symbol else one.name, value)
 
 
-def parameters_of(
-    config: Callable[P, Any],
-) -> Callable[[Callable[[Any, Any], None]], Callable[Concatenate[Any, P], None]]:
-    """Replace the configuration argument of an `__init__` by the fields of the configuration.
+def parameters_of(config: Callable[P, Any]) -> Callable[[Callable[[Any], None]], Callable[Concatenate[Any, P], None]]:
+    """Make an `__init__` that stores the fields of a configuration as attributes, as scikit-learn expects.
 
-    Type checkers, editors and `inspect.signature` see the signature of the configuration.
+    Values are checked when the configuration is first used. Type checkers, editors and `inspect.signature` see the
+    signature of the configuration.
     """
     wanted = inspect.signature(config).replace(return_annotation=None)
     itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
-    def decorate(init: Callable[[Any, Any], None]) -> Callable[Concatenate[Any, P], None]:
+    def decorate(init: Callable[[Any], None]) -> Callable[Concatenate[Any, P], None]:
         @wraps(init)
         def __init__(self: Any, *args: P.args, **kwargs: P.kwargs) -> None:
             try:
-                wanted.bind(*args, **kwargs)
+                given = wanted.bind(*args, **kwargs)
             except TypeError as error:
                 raise TypeError(f"{type(self).__name__}() {error}") from None
-            init(self, config(*args, **kwargs))
+            given.apply_defaults()
+            vars(self).update(given.arguments)
 
         __init__.__doc__ = described(config)
         __init__.__signature__ = wanted.replace(parameters=[itself, *wanted.parameters.values()])  # type: ignore[attr-defined]
@@ -116,7 +118,6 @@ def described(config: Any) -> str:
     """Return the parameters with their descriptions, for a docstring."""
     lines = []
     for one in fields(config):
-        assert one.default is not MISSING
-        text = f"{one.name}   {one.metadata['about']} Default: {one.default!r}."
+        text = f"{one.name}   {one.metadata.get('about', '')} Default: {one.default!r}."
         lines.append(fill(text, 116, subsequent_indent=" " * (len(one.name) + 3)))
     return "\n".join(lines)

@@ -35,7 +35,7 @@ def with_parameters(model: Fitted, **changes: Any) -> Fitted:
             "Fit a new model, or use warm_start()."
         )
     changed = copy.copy(model)
-    changed.config = dataclasses.replace(model.config, **changes)
+    changed._fitted_config = dataclasses.replace(model.config, **changes)
     return changed
 
 
@@ -53,6 +53,7 @@ def make_untrained(model: Fitted, trials: Trials, seed: int = 0) -> Fitted | Non
     if "readout" in model.adjustable:
         config = dataclasses.replace(config, readout="amortised")
     control = model._from_config(config)
+    control._fitted_config = config
     control.scaler_ = Scaler.from_trials(trials)
     ys = [control.scaler_.apply(trial.y) for trial in trials]
     control.factors_ = FactorModel.fit(ys, config.n_latent)

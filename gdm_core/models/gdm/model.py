@@ -44,9 +44,7 @@ _EXCERPT_ROWS, _EXCERPT_DRAWS = 500, 16
 class SoftModel(StateModel, Generic[Module]):
     """A model that keeps the parameters of a module."""
 
-    def _forget(self) -> None:
-        super()._forget()
-        self._module: Module | None = None
+    _module: Module | None = None
 
     @property
     def stickiness_(self) -> float:
@@ -131,8 +129,7 @@ class GDM(SoftModel[GdmModule]):
     config: GDMConfig
 
     @parameters_of(GDMConfig)
-    def __init__(self, config: GDMConfig) -> None:
-        super().__init__(config)
+    def __init__(self) -> None: ...
 
     # ---- fitted attributes ---------------------------------------------------------------------------------------
     @property

@@ -172,8 +172,7 @@ class GDMMixture(SoftModel[MixtureModule]):
     config: GDMMixtureConfig
 
     @parameters_of(GDMMixtureConfig)
-    def __init__(self, config: GDMMixtureConfig) -> None:
-        super().__init__(config)
+    def __init__(self) -> None: ...
 
     def _new_module(self, n_channels: int) -> MixtureModule:
         config = self.config

@@ -79,8 +79,7 @@ class PDLDS(EMModel[Parameters, Posterior]):
     config: PDLDSConfig
 
     @parameters_of(PDLDSConfig)
-    def __init__(self, config: PDLDSConfig) -> None:
-        super().__init__(config)
+    def __init__(self) -> None: ...
 
     # ---- fitting ------------------------------------------------------------------------------------------------
     def _algorithm(self, ys: list[Array], previous: Self | None) -> em.PdldsEM:

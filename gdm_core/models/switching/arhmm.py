@@ -52,8 +52,7 @@ class ARHMM(SwitchingModel[ARParameters, EStep]):
     config: ARHMMConfig
 
     @parameters_of(ARHMMConfig)
-    def __init__(self, config: ARHMMConfig) -> None:
-        super().__init__(config)
+    def __init__(self) -> None: ...
 
     # ---- fitting ------------------------------------------------------------------------------------------------
     def _algorithm(self, ys: list[Array], previous: Self | None) -> ArhmmEM:

@@ -54,8 +54,7 @@ class SLDS(SwitchingModel[em.SLDSParameters, em.SLDSPosterior]):
     config: SLDSConfig
 
     @parameters_of(SLDSConfig)
-    def __init__(self, config: SLDSConfig) -> None:
-        super().__init__(config)
+    def __init__(self) -> None: ...
 
     # ---- fitting ------------------------------------------------------------------------------------------------
     def _algorithm(self, ys: list[Array], previous: Self | None) -> em.LaplaceEM:
