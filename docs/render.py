@@ -1,4 +1,4 @@
-"""Write the measured numbers of docs/results.json into README.md and docs: `make pages`.
+"""Write the measured numbers of docs/results.json and the API tables into README.md and docs: `make pages`.
 
 A page marks each place with `<!-- numbers: NAME -->` and `<!-- end -->`. With `--check`, write nothing and exit with
 status 1 if a page is out of date.
@@ -6,6 +6,7 @@ status 1 if a page is out of date.
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "docs/scores.md", "docs/performance.md")
+PAGES = ("README.md", "docs/api.md", "docs/scores.md", "docs/performance.md")
 MARKED = re.compile(r"(<!-- numbers: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.S)
 Stored = dict[str, Any]
 
@@ -193,8 +194,38 @@ def origin(stored: Stored) -> list[str]:
     return lines
 
 
+def exports(_: Stored) -> list[str]:
+    """Return the names of gdm_core with the first sentence of their docstrings."""
+    import gdm_core
+
+    found = {name: getattr(gdm_core, name) for name in gdm_core.__all__ if name != "__version__"}
+    return [*table_head("name", "content"), *(table_row(f"`{name}`", summary(one)) for name, one in found.items())]
+
+
+def methods(_: Stored) -> list[str]:
+    """Return the public methods of models with the first sentence of their docstrings."""
+    from gdm_core.models.estimator import Estimator
+    from gdm_core.models.loading import StateModel
+    from gdm_core.models.switching.base import SwitchingModel
+
+    lines = table_head("method", "content")
+    for kind in (StateModel, SwitchingModel, Estimator):
+        for name, one in vars(kind).items():
+            if inspect.isfunction(one) and not name.startswith("_"):
+                given = inspect.signature(one).parameters.values()
+                call = ", ".join(str(each.replace(annotation=each.empty)) for each in given if each.name != "self")
+                lines.append(table_row(f"`{name}({call})`", summary(one)))
+    return lines
+
+
+def summary(thing: Any) -> str:
+    """Return the first sentence of a docstring."""
+    return re.split(r"(?<=\.)\s", inspect.getdoc(thing) or "", maxsplit=1)[0].replace("\n", " ")
+
+
 BLOCKS: dict[str, Callable[[Stored], list[str]]] = {
-    block.__name__: block for block in (claims, states, forecasts, intervals, ceiling, costs, visits, origin)
+    block.__name__: block
+    for block in (claims, states, forecasts, intervals, ceiling, costs, visits, origin, exports, methods)
 }
 
 

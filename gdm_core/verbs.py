@@ -13,6 +13,7 @@ from gdm_core.engine.suggest import suggest as _suggest
 from gdm_core.engine.sweep import EVALUATE, Records, Sweep
 from gdm_core.errors import ConfigError
 from gdm_core.models.base import StateModel
+from gdm_core.models.variants import format_call
 from gdm_core.trials import TrialsLike, as_trials
 
 
@@ -91,19 +92,19 @@ def sweep(
     progress     called with the number of finished fits and the total
     engine       runs the fits; None for this process
     """
-    if unknown := sorted(set(grid) - model.get_params().keys()):
+    if unknown := sorted(set(grid) - vars(model.config).keys()):
         raise ConfigError(f"{type(model).__name__} has no parameter {', '.join(unknown)}, which the grid contains.")
     base = {name: value for name, value in _setting(model).items() if name not in grid}
     return Sweep(model.family, base, grid, seeds, as_trials(train), as_trials(test), scorer).run(engine, progress)
 
 
 def _setting(model: StateModel) -> dict[str, Any]:
-    return {name: value for name, value in model.get_params().items() if name != "seed"}
+    return {name: value for name, value in vars(model.config).items() if name != "seed"}
 
 
 def _name_by_repr(models: Sequence[StateModel]) -> dict[str, StateModel]:
-    """Return the models by repr."""
-    found = {str(type(model)(**_setting(model))): model for model in models}
+    """Return the models by the parameters that are not the default."""
+    found = {format_call(model, without=("seed",)): model for model in models}
     if len(found) < len(models):
         raise ConfigError("Two of these models are the same. List each model once; `seeds` sets their seeds.")
     return found

@@ -102,7 +102,8 @@ def write_api() -> None:
     for name in MODULES:
         shared = ""
         if name == "gdm_core":  # methods of all models, once
-            shared = ".. autoclass:: gdm_core.models.base.StateModel\n\n.. autoclass:: gdm_core.models.gdm.model.SoftModel\n\n"
+            shared = ".. autoclass:: gdm_core.models.estimator.Estimator\n\n"
+            shared += ".. autoclass:: gdm_core.models.base.StateModel\n\n.. autoclass:: gdm_core.models.gdm.model.SoftModel\n\n"
         own = {"gdm_core.study": "Study", "gdm_core.labels": "LabelModel"}.get(name)  # documented with the models
         again = f"\n   :exclude-members: {own}" if own else ""
         said = name.replace("datasets", "gdm_studio.datasets", 1) if name.startswith("datasets") else name

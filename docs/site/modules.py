@@ -2,6 +2,7 @@
 
 MODULES = (
     "gdm_core",
+    "gdm_core.models.progress",
     "gdm_core.models.online",
     "gdm_core.forecast",
     "gdm_core.adaptation",

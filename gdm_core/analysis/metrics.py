@@ -17,7 +17,7 @@ from gdm_core.analysis.state_scores import MAX_NEIGHBOUR_SAMPLES, StateScores, s
 from gdm_core.errors import DataError, FitError
 from gdm_core.forecast import coverage, outcomes, width
 from gdm_core.maths.gaps import carry_forward
-from gdm_core.models.variants import make_untrained
+from gdm_core.models.variants import format_call, make_untrained
 from gdm_core.text import for_json
 from gdm_core.trials import UNLABELLED, Trials, TrialsLike, as_trials, labels_of
 
@@ -285,7 +285,7 @@ def score_parts(model: StateModel, train: TrialsLike, test: TrialsLike, seed: in
     untrained = make_untrained(model, ours, seed)
     labelled = bool((truth != UNLABELLED).any())
     yield asdict(state_scores(soft, known, soft_test, truth, seed) if labelled else StateScores()) | {
-        "model": repr(model),
+        "model": format_call(model),
         "posterior": _posterior_name(model),
         "n_states": soft.shape[1],
         "n_train": ours.n_samples,

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.errors import DataError, FitError, ModelFileError
+from gdm_core.errors import DataError, ModelFileError
 from gdm_core.files import write_whole
 from gdm_core.labels.checks import Codes, check_labels
 from gdm_core.labels.classifier import Classifier
@@ -17,6 +17,7 @@ from gdm_core.labels.features import window_features
 from gdm_core.labels.scores import Agreement, measure_agreement
 from gdm_core.maths import hmm
 from gdm_core.models.base import StateModel
+from gdm_core.models.estimator import BaseEstimator, NotFittedError
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.scaling import Scaler
 from gdm_core.models.variants import infer_quickly
@@ -41,7 +42,7 @@ TEMPERATURES = np.geomspace(0.25, 32.0, 29)
 TINY = 1e-12
 
 
-class LabelModel:
+class LabelModel(BaseEstimator):
     """Probabilities of labels for every sample, learned from a few labelled clips.
 
     Attributes
@@ -53,12 +54,13 @@ class LabelModel:
         Agreement in cross-validation, or None if there are too few labels.
     """
 
+    class_names_: tuple[str, ...] = ()
+    calibrated_on_: CalibratedOn = "nothing"
+    held_out_: Agreement | None = None
+
     def __init__(self, model: StateModel | None = None, *, seed: int = 0) -> None:
         """Create a label model; the soft states of a fitted `model` are additional features."""
         self.model, self.seed = model, seed
-        self.class_names_: tuple[str, ...] = ()
-        self.calibrated_on_: CalibratedOn = "nothing"
-        self.held_out_: Agreement | None = None
 
     def fit(self, trials: TrialsLike, labels: Any, class_names: Sequence[str] | None = None) -> Self:
         """Fit to labels [T], -1 if unlabelled, or a list of them per trial.
@@ -180,7 +182,7 @@ class LabelModel:
 
     def _each(self, trials: TrialsLike, function: Any) -> Any:
         if not self.class_names_:
-            raise FitError("This LabelModel is not fitted yet. Call fit() first, or LabelModel.load().")
+            raise NotFittedError("This LabelModel is not fitted yet. Call fit() first, or LabelModel.load().")
         data = as_trials(trials)
         if data.n_channels != len(self._scaler.center):
             raise DataError(
@@ -197,7 +199,7 @@ class LabelModel:
     def to_bytes(self) -> bytes:
         """Return the content of the file that `save` writes."""
         if not self.class_names_:
-            raise FitError("This LabelModel is not fitted yet. Call fit() first.")
+            raise NotFittedError("This LabelModel is not fitted yet. Call fit() first.")
         tensors: dict[str, npt.NDArray[Any]] = {
             "center": self._scaler.center,
             "scale": self._scaler.scale,

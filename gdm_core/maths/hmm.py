@@ -135,6 +135,24 @@ def filter_states(log_likelihoods: Float, log_initial: Float, log_transitions: F
     return np.asarray(np.einsum("tij->tj", pairs))
 
 
+def most_probable_path(chain: ChainPosterior) -> npt.NDArray[np.int64]:
+    """Return the path of states [T] with the highest posterior probability (Viterbi)."""
+    states, pairs = (np.log(np.maximum(p, np.finfo(np.float64).tiny)) for p in (chain.states, chain.pairs))
+    if pairs.shape[1] == 1:
+        return states.argmax(axis=1)
+    begins = ~chain.pairs.any(axis=(1, 2))
+    best, came_from = states[0], np.empty(states.shape, np.int64)
+    for t in range(1, len(states)):
+        paths = best[:, None] + (states[t] if begins[t] else pairs[t] - states[t - 1][:, None])
+        came_from[t] = paths.argmax(axis=0)
+        best = paths.max(axis=0)
+    path = np.empty(len(states), np.int64)
+    path[-1] = best.argmax()
+    for t in range(len(states) - 1, 0, -1):
+        path[t - 1] = came_from[t, path[t]]
+    return path
+
+
 class _Level(NamedTuple):
     """Products of adjacent steps, exp(rows[n, i]) * matrices[n, i, j] * exp(columns[n, j]).
 

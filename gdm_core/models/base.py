@@ -11,10 +11,12 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from types import MappingProxyType
 from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.metadata_routing import UNUSED
 
 from gdm_core import forecast as forecasting
 from gdm_core.adaptation import adapt
@@ -37,6 +39,10 @@ class StateModel(Estimator, ABC):
     # Parameters of inference, which a fitted model may change: see `variants.with_parameters`.
     adjustable: ClassVar[frozenset[str]] = frozenset()
     _warm_from: StateModel | None = None
+    # The data are scikit-learn's X under another name, not metadata to route.
+    __metadata_request__fit = MappingProxyType({"trials": UNUSED})
+    __metadata_request__predict = __metadata_request__predict_proba = MappingProxyType({"data": UNUSED})
+    __metadata_request__score = __metadata_request__transform = MappingProxyType({"data": UNUSED})
 
     # ---- hooks: one trial, standardised units -------------------------------------------------------------------
     @abstractmethod

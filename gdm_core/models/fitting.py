@@ -40,16 +40,18 @@ def standardise_as(scaler: Scaler, trials: Trials, n_latent: int) -> tuple[Scale
         raise DataError(
             f"The model to start from was fitted on {len(scaler.center)} channels, this data has {trials.n_channels}."
         )
-    new = Scaler.from_trials(trials)
-    ratio = float(np.median(new.scale / scaler.scale))
-    shift = float(np.median(np.abs(new.center - scaler.center) / np.maximum(new.scale, scaler.scale)))
+    ys = [scaler.apply(trial.y) for trial in trials]
+    factors = FactorModel.fit(ys, n_latent)
+    filled = np.concatenate([factors.fill(y) for y in ys])
+    spread = filled.std(axis=0)
+    ratio = float(np.median(spread))
+    shift = float(np.median(np.abs(filled.mean(axis=0)) / np.maximum(spread, 1)))
     if not 1 / _MAX_CHANGE_OF_SCALE <= ratio <= _MAX_CHANGE_OF_SCALE or shift > _MAX_CHANGE_OF_SCALE:
         raise DataError(
             f"The data have another scale than those of the fit to start from: {ratio:.3g} times its standard deviation, "
             f"with means {shift:.3g} standard deviations apart. Convert the data to the same units, or fit a new model."
         )
-    ys = [scaler.apply(trial.y) for trial in trials]
-    return scaler, FactorModel.fit(ys, n_latent), ys
+    return scaler, factors, ys
 
 
 def score_baseline(scaler: Scaler, factors: FactorModel, ys: list[Array]) -> float:

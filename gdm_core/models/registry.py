@@ -93,4 +93,6 @@ def build(name: str, n_states: int, n_latent: int, seed: int = 0, **changes: Any
             f"The model {name!r} has no parameter {', '.join(unknown)}; it knows {', '.join(sorted(known))}."
         )
     parameters: dict[str, Any] = {"n_states": n_states, "n_latent": n_latent, "seed": seed} | options | changes
-    return kind(**parameters)
+    model = kind(**parameters)
+    _ = model.config  # raises ConfigError for a value that is not allowed
+    return model

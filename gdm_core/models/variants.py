@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Collection
 from typing import Any, TypeVar, overload
 
 from gdm_core.errors import ConfigError
@@ -60,3 +61,10 @@ def make_untrained(model: Fitted, trials: Trials, seed: int = 0) -> Fitted | Non
     control._set_random_parameters(ys, seed)
     control.status_ = Status.CANCELLED
     return control if control.params_ else None
+
+
+def format_call(model: StateModel, without: Collection[str] = ()) -> str:
+    """Return the call that makes an equal model, on one line: `GDM(n_states=3)`."""
+    default = vars(model.config_class())
+    given = {name: value for name, value in vars(model.config).items() if value != default[name]}
+    return f"{type(model).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items() if name not in without)})"

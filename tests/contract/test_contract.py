@@ -127,6 +127,7 @@ def relabelled(model: Any, order: list[int]) -> Any:
 
 def copy_of(model: StateModel) -> StateModel:
     copy = type(model)._from_config(model.config)
+    copy._fitted_config = model.config
     copy.scaler_, copy.factors_ = model.scaler_, model.factors_
     copy.params_, copy.status_ = model.params_, model.status_
     return copy
@@ -243,6 +244,7 @@ def test_containers_and_dtypes_are_equivalent(name):
     np.testing.assert_array_equal(model.predict_proba(Trial(y)), expected)
     assert isinstance(model.predict_proba([y]), list)
     np.testing.assert_array_equal(model.predict_proba(Trials((Trial(y),)))[0], expected)
+    np.testing.assert_array_equal(model.predict_proba(np.stack([y, y])), [expected, expected])
     assert model.score(Trials((Trial(y),))) == score
 
 
@@ -331,7 +333,7 @@ def test_saved_model_is_equal_to_the_bit(name, tmp_path):
     again = load_model(tmp_path / "model.safetensors")
     assert type(again) is type(model)
     assert again.config == model.config
-    assert (again.status_, again.elbo_) == (model.status_, model.elbo_)
+    assert (again.status_, again.elbo_, again.history_) == (model.status_, model.elbo_, model.history_)
     assert_same_model(model, again)
     np.testing.assert_array_equal(again.predict_proba(y), model.predict_proba(y))
     assert again.score(y) == model.score(y)

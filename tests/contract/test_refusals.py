@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import gdm_core
-from gdm_core.errors import ConfigError, DataError, FitError
+from gdm_core.errors import ConfigError, DataError
+from gdm_core.models.estimator import NotFittedError
 from tests.contract.test_contract import MODELS, N_CHANNELS, every_model, fitted, recordings
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -33,7 +34,8 @@ BAD_DATA = {
     "constant channel": (spoiled(slice(None), 3, 4.2), DataError, "Channel y4 is constant"),
     "other channels": ([noise(60, N_CHANNELS), noise(60, 3)], DataError, "4 channels but .* has 3"),
     "one dimension": (noise(60), DataError, "1 dimensions"),
-    "three dimensions": (noise(4, 5, 6), DataError, "dimensions"),
+    "four dimensions": (noise(4, 5, 6, 2), DataError, "4 dimensions"),
+    "no channels": (np.zeros((60, 0)), DataError, "0 feature"),
     "text": (np.array([["a", "b"], ["c", "d"]]), DataError, "not numeric"),
     "too few channels": (noise(60, 1), ConfigError, "n_latent .* is 2 but the data has 1"),
     "too few samples": (noise(5, N_CHANNELS), ConfigError, "n_states .* is 3 but there are only 5"),
@@ -50,7 +52,7 @@ def test_invalid_data_is_refused(name, data, error, message):
 @every_model
 def test_invalid_requests_are_refused(name, tmp_path):
     model, y = fitted(name), recordings()[0]
-    with pytest.raises(DataError, match="fitted on 4 channels, this data has 3"):
+    with pytest.raises(DataError, match=r"X has 3 features, but .* is expecting 4"):
         model.predict(y[:, :3])
     with pytest.raises(DataError, match="has 1 sample"):
         model.predict(y[:1])
@@ -70,10 +72,10 @@ def test_invalid_requests_are_refused(name, tmp_path):
         model.warm_start().fit(y[:, :3])
     new = MODELS[name]()
     for verb in (new.predict, new.predict_proba, new.smooth, new.latent, new.score, new.forecast):
-        with pytest.raises(FitError, match="not fitted"):
+        with pytest.raises(NotFittedError, match="not fitted"):
             verb(y)
     for verb in (lambda: new.sample(5), new.warm_start, lambda: new.save(tmp_path / "x")):
-        with pytest.raises(FitError, match="not fitted"):
+        with pytest.raises(NotFittedError, match="not fitted"):
             verb()
 
 
@@ -81,7 +83,7 @@ def test_invalid_requests_are_refused(name, tmp_path):
 @every_model
 def test_invalid_parameters_are_named(name, field, value):
     with pytest.raises(ConfigError, match=f"{field}.* is {value}"):
-        MODELS[name](**{field: value})
+        MODELS[name](**{field: value}).fit(recordings()[0])
 
 
 OWN = [
@@ -110,7 +112,7 @@ OWN = [
 @pytest.mark.parametrize(("family", "field", "value", "message"), OWN)
 def test_invalid_parameters_of_a_family_are_named(family, field, value, message):
     with pytest.raises(ConfigError, match=f"{field}.*{message}"):
-        getattr(gdm_core, family)(**{field: value})
+        getattr(gdm_core, family)(**{field: value}).fit(recordings()[0])
 
 
 @pytest.mark.parametrize("family", ["GDM", "ARHMM"])

@@ -13,6 +13,7 @@ import numpy as np
 
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.models.base import Array, StateModel
+from gdm_core.models.parameters import parameters_of
 from gdm_core.models.progress import Progress, Status
 from gdm_core.models.registry import FAMILIES
 
@@ -67,8 +68,8 @@ class FakeModel(OfData):
     family: ClassVar[str] = "fake"
     config_class: ClassVar[type] = FakeConfig
 
-    def __init__(self, **parameters: Any) -> None:
-        super().__init__(FakeConfig(**parameters))
+    @parameters_of(FakeConfig)
+    def __init__(self) -> None: ...
 
     def _fit(self, ys: list[Array]) -> Iterator[Progress]:
         config = self.config

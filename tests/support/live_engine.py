@@ -20,6 +20,7 @@ from gdm_core.engine.job import Call
 from gdm_core.engine.spec import resolve_family
 from gdm_core.errors import ConfigError, FitError, GdmError
 from gdm_core.models.base import Array
+from gdm_core.models.parameters import parameters_of
 from gdm_core.models.progress import Progress, Status
 from gdm_core.models.registry import FAMILIES
 from gdm_core.trials import Trials
@@ -51,8 +52,8 @@ class Sketch(OfData):
     config_class: ClassVar[type] = SketchConfig
     adjustable = frozenset({"temperature"})
 
-    def __init__(self, **parameters: Any) -> None:
-        super().__init__(SketchConfig(**parameters))
+    @parameters_of(SketchConfig)
+    def __init__(self) -> None: ...
 
     @property
     def stickiness_(self) -> float:

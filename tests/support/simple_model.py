@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gdm_core.models.base import StateModel
+from gdm_core.models.parameters import parameters_of
 from gdm_core.models.progress import Progress, Status
 
 
@@ -26,8 +27,8 @@ class SimpleModel(StateModel):
     family = "simple"
     config_class = SimpleConfig
 
-    def __init__(self, n_states=4, n_latent=2, temperature=0.99, stickiness=0.0, seed=0, spread=1.0, posterior="steps"):
-        super().__init__(SimpleConfig(n_states, n_latent, temperature, stickiness, seed, spread, posterior))
+    @parameters_of(SimpleConfig)
+    def __init__(self) -> None: ...
 
     def _fit(self, ys) -> Iterator[Progress]:
         from sklearn.cluster import KMeans

@@ -106,10 +106,10 @@ def test_filter_of_ignored_outliers_equals_online():
     online = model.online()
     np.testing.assert_array_equal(model.filter(y[:300]), [online.step(row).shares for row in y[:300]])
     keeps = copy.copy(model)
-    keeps.config = dataclasses.replace(model.config, outliers="keep")
+    keeps._fitted_config = dataclasses.replace(model.config, outliers="keep")
     assert (model.filter(y[:300]) != keeps.filter(y[:300])).any()
 
 
 def test_unknown_treatment_of_outliers_is_refused():
     with pytest.raises(ConfigError, match="'keep', 'ignore'"):
-        GDM(outliers="drop")
+        GDM(outliers="drop").fit(np.zeros((20, 2)))

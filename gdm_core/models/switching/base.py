@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from gdm_core.forecast import N_FOLDS, Sampler
 from gdm_core.maths.gaps import split_runs
-from gdm_core.maths.hmm import ChainPosterior
+from gdm_core.maths.hmm import ChainPosterior, most_probable_path
 from gdm_core.models.base import Array
 from gdm_core.models.em import Bounded, EMModel, P
 from gdm_core.models.progress import Status
 from gdm_core.models.switching.dynamics import Dynamics
 from gdm_core.models.switching.transitions import Transitions
+from gdm_core.trials import TrialsLike
 
 
 class HasChain(Bounded, Protocol):
@@ -63,6 +64,13 @@ class SwitchingModel(EMModel[P, Posterior]):
 
     def _soft_states(self, y: Array) -> Array:
         return self._infer(y).chain.states.astype(np.float32)
+
+    def viterbi(self, data: TrialsLike) -> Any:
+        """Return the most probable path of states [T]; a list for several recordings.
+
+        `predict` returns the most probable state of each sample instead, which makes fewer errors per sample.
+        """
+        return self._each(data, lambda y: most_probable_path(self._infer(y).chain))
 
     def _collapsed(self, ys: list[Array]) -> str | None:
         noise = np.asarray(self._parameters.dynamics.covariance, np.float64)
