@@ -198,7 +198,7 @@ def exports(_: Stored) -> list[str]:
     """Return the names of gdm_core with the first sentence of their docstrings."""
     import gdm_core
 
-    found = {name: getattr(gdm_core, name) for name in gdm_core.__all__ if name != "__version__"}
+    found = {name: getattr(gdm_core, name) for name in gdm_core.__all__ if not name.endswith(("__", "Error"))}
     return [*table_head("name", "content"), *(table_row(f"`{name}`", summary(one)) for name, one in found.items())]
 
 
@@ -219,8 +219,8 @@ def methods(_: Stored) -> list[str]:
 
 
 def summary(thing: Any) -> str:
-    """Return the first sentence of a docstring."""
-    return re.split(r"(?<=\.)\s", inspect.getdoc(thing) or "", maxsplit=1)[0].replace("\n", " ")
+    """Return the first clause of a docstring."""
+    return re.split(r"[.;]\s|\.$", inspect.getdoc(thing) or "", maxsplit=1)[0].replace("\n", " ")
 
 
 BLOCKS: dict[str, Callable[[Stored], list[str]]] = {

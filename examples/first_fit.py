@@ -19,7 +19,7 @@ print(f"{train.n_samples} samples of {train.n_channels} channels: {', '.join(tra
 # This takes half a second on one core. `n_states` is the number of states, `n_latent` the dimension of the dynamics.
 
 model = GDM(n_states=4, n_latent=2, seed=0).fit(train)
-print(model)
+print(model, "-", model.status_, f"with {model.elbo_:.1f} nats per sample")
 
 # %% Infer the states of another lap
 # States of a new recording need no further fit. Each row adds up to 1.

@@ -41,7 +41,7 @@ class Steps(StateModel):
     config_class = StepsConfig
 
     @parameters_of(StepsConfig)
-    def __init__(self) -> None: ...
+    def __init__(self) -> None: ...  # stores the fields as attributes
 
     def _fit(self, ys: list[Array]) -> Iterator[Progress]:
         steps = np.concatenate([self._steps(y) for y in ys])

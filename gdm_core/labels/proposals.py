@@ -75,7 +75,9 @@ def _most_different(
     """Return clips whose features and states differ from used ones and each other."""
     scaler = Scaler.from_trials(data)
     features = [window_features(scaler.apply(trial.y), trial.rate_hz) for trial in data]
-    place = np.concatenate([_means(features, clips), _means(infer_quickly(model, data), clips)], axis=1)
+    place = np.concatenate(
+        [_means(features, clips), _means([infer_quickly(model, one) for one in data], clips)], axis=1
+    )
     width = np.median(np.linalg.norm(place - place.mean(axis=0), axis=1)) + 1e-9
     distance = np.full(len(clips), np.inf)
     for i in np.flatnonzero(~free):

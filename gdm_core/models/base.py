@@ -10,7 +10,7 @@ import dataclasses
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, overload
 
@@ -128,7 +128,7 @@ class StateModel(Estimator, ABC):
 
     # ---- fitting ------------------------------------------------------------------------------------------------
     def fit(self, trials: TrialsLike, y: Any = None) -> Self:
-        """Fit to `trials`: a Trial, an array [T, N] or [B, T, N], a list of either, or Trials. `y` is ignored."""
+        """Fit to one or several recordings. `y` is ignored."""
         for _ in self.fit_iter(trials):
             pass
         return self
@@ -237,7 +237,7 @@ class StateModel(Estimator, ABC):
     @overload
     def predict_proba(self, data: Recordings) -> list[Array]: ...
     def predict_proba(self, data: TrialsLike) -> Any:
-        """Return soft states [T, K] of a Trial or an array [T, N]; a list for several recordings."""
+        """Return soft states [T, K]; a list for several recordings."""
         return self._each(data, self._soft_states)
 
     @overload
@@ -253,7 +253,7 @@ class StateModel(Estimator, ABC):
     @overload
     def smooth(self, data: Recordings) -> list[Array]: ...
     def smooth(self, data: TrialsLike) -> Any:
-        """Return the reconstruction [T, N] of `data`, in its units; a list for several recordings."""
+        """Return the reconstruction [T, N]; a list for several recordings."""
         return self._each(data, lambda y: self._scaler.undo(self._reconstruct(y)))
 
     def impute(self, data: TrialsLike, return_std: bool = False) -> Any:
@@ -282,9 +282,9 @@ class StateModel(Estimator, ABC):
         return self._each(data, self._latent)
 
     def score(self, data: TrialsLike, y: Any = None) -> float:
-        """Return the ELBO per observed sample of `data` in nats, in its units: a lower bound on its log-likelihood.
+        """Return the ELBO, a lower bound on the log-likelihood, in nats per observed sample.
 
-        Samples without any observed channel do not count. `y` is ignored, as in `fit`.
+        Samples without any observed channel do not count. `y` is ignored.
         """
         trials = self._checked(data)
         return self._score(self._scaler.apply(trial.y) for trial in trials)
@@ -299,26 +299,6 @@ class StateModel(Estimator, ABC):
             raise DataError("The data has no observed value, so there is nothing to score.")
         return total / n_samples
 
-    @overload
-    def forecast(
-        self,
-        data: Recording,
-        horizon: int = ...,
-        n_paths: int = ...,
-        seed: int = ...,
-        origins: npt.ArrayLike | None = ...,
-        adaptive: bool = ...,
-    ) -> forecasting.Forecast: ...  # fmt: skip
-    @overload
-    def forecast(
-        self,
-        data: Recordings,
-        horizon: int = ...,
-        n_paths: int = ...,
-        seed: int = ...,
-        origins: npt.ArrayLike | None = ...,
-        adaptive: bool = ...,
-    ) -> list[forecasting.Forecast]: ...  # fmt: skip
     def forecast(
         self,
         data: TrialsLike,
@@ -346,7 +326,7 @@ class StateModel(Estimator, ABC):
         return self._each(data, ahead, as_recorded=True)
 
     def online(self, lag: int = 0) -> Online:
-        """Infer states while a recording is made: `online().step(sample)` returns those of the current sample.
+        """Return a filter that takes sample by sample: `online().step(sample)`.
 
         lag   return the states of the sample `lag` steps ago instead, given all samples since
         """
@@ -359,7 +339,7 @@ class StateModel(Estimator, ABC):
     @overload
     def filter(self, data: Recordings, lag: int = 0) -> list[Array]: ...
     def filter(self, data: TrialsLike, lag: int = 0) -> Any:
-        """Return filtered soft states [T, K], from the past and `lag` later samples; a list for several recordings."""
+        """Return soft states [T, K] from the past and `lag` later samples; a list for several recordings."""
         found = [self.online(lag).follow(trial.y) for trial in self._checked(data, as_recorded=True)]
         return found[0] if is_single(data) else found
 
@@ -382,6 +362,6 @@ class StateModel(Estimator, ABC):
         """Return soft states [T, K] as `predict_proba` does; pandas after `set_output(transform="pandas")`."""
         return self.predict_proba(data)  # type: ignore[call-overload]
 
-    def _each(self, data: TrialsLike, verb: Any, as_recorded: bool = False) -> Any:
+    def _each(self, data: TrialsLike, verb: Callable[[Array], Any], as_recorded: bool = False) -> Any:
         results = [verb(self._scaler.apply(trial.y)) for trial in self._checked(data, as_recorded)]
         return results[0] if is_single(data) else results

@@ -5,25 +5,22 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Collection
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from gdm_core.errors import ConfigError
 from gdm_core.maths.factor import FactorModel
 from gdm_core.models.base import Array, StateModel
 from gdm_core.models.progress import Status
 from gdm_core.models.scaling import Scaler
-from gdm_core.trials import Recording, Recordings, Trials, TrialsLike
+from gdm_core.trials import Trial, Trials
 
 Fitted = TypeVar("Fitted", bound=StateModel)
 
 
-@overload
-def infer_quickly(model: StateModel, data: Recording) -> Array: ...
-@overload
-def infer_quickly(model: StateModel, data: Recordings) -> list[Array]: ...
-def infer_quickly(model: StateModel, data: TrialsLike) -> Any:
+def infer_quickly(model: StateModel, trial: Trial) -> Array:
     """Return soft states [T, K], less exact and faster than `predict_proba` where the family can."""
-    return model._each(data, model._rough_states)
+    states: Array = model._each(trial, model._rough_states)
+    return states
 
 
 def with_parameters(model: Fitted, **changes: Any) -> Fitted:

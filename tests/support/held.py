@@ -47,4 +47,5 @@ def _levels(part: Mapping[str, Any], kind: str) -> npt.NDArray[np.uint8]:
 
 def exact_states(model_bytes: bytes, trials: Trials, **changes: Any) -> list[npt.NDArray[np.float32]]:
     """Return soft states of a fitted model with other parameters."""
-    return list(infer_quickly(with_parameters(model_from_bytes(model_bytes), **changes), trials))
+    model = with_parameters(model_from_bytes(model_bytes), **changes)
+    return [infer_quickly(model, trial) for trial in trials]

@@ -148,7 +148,7 @@ def test_unfinished_warm_start_leaves_the_original_alone(fitted, change):
     steps.close()
     assert begun.calibration_ is None
     assert np.isnan(begun.elbo_)
-    states = infer_quickly(begun, recording())
+    states = infer_quickly(begun, trials[0])
     assert states.shape == (200, change.get("n_states", 3))
     np.testing.assert_allclose(states.sum(axis=1), 1, atol=1e-4)
     np.testing.assert_array_equal(fitted.predict_proba(recording()), before)

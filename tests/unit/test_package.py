@@ -172,6 +172,19 @@ def test_exported_script_runs(installed, tmp_path):
 
 
 @pytest.mark.bulk
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "examples").glob("*.py")))
+def test_example_runs_from_the_wheel(installed, name, tmp_path):
+    code = f"""
+import runpy
+import plotly.graph_objects as go
+go.Figure.show = lambda figure: None
+runpy.run_path({str(ROOT / "examples" / f"{name}.py")!r}, run_name="__main__")
+"""
+    (tmp_path / "run.py").write_text(code)
+    assert run(installed / "python", "run.py", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.bulk
 def test_installed_dashboard_opens(installed, tmp_path):
     code = """
 from streamlit.testing.v1 import AppTest

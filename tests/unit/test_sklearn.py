@@ -113,7 +113,7 @@ def test_changed_parameter_leaves_the_original_alone():
         with_parameters(model, n_states=3)
     hard = clone(SMALL["arhmm"]).fit(y)
     assert without_correction(hard) is hard
-    np.testing.assert_array_equal(infer_quickly(hard, y), hard.predict_proba(y))
+    np.testing.assert_array_equal(infer_quickly(hard, Trial(y)), hard.predict_proba(y))
 
 
 def test_next_states_is_a_distribution_or_none():
