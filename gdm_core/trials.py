@@ -340,14 +340,15 @@ def as_trials(data: TrialsLike) -> Trials:
         data = [unmasked(item) for item in data]
     if hasattr(data, "toarray"):
         raise DataError("Sparse data is not supported. Pass data.toarray().")
-    if np.ndim(data) == 3:
-        return as_trials(list(data))  # type: ignore[arg-type]
-    if np.ndim(data) != 2:
+    array: Any = data if hasattr(data, "ndim") else np.asarray(data)
+    if array.ndim == 3:
+        return as_trials(list(array))
+    if array.ndim != 2:
         raise DataError(
-            f"Data has {np.ndim(data)} dimensions; expected one array [time, channels], several in an array "
+            f"Data has {array.ndim} dimensions; expected one array [time, channels], several in an array "
             "[recordings, time, channels] or a list, or Trials. Reshape your data: one channel is y[:, None]."
         )
-    return Trials((_to_trial(data, "trial 0"),))
+    return Trials((_to_trial(array, "trial 0"),))
 
 
 def _is_recording(item: Any) -> bool:
@@ -358,7 +359,7 @@ def is_single(data: TrialsLike) -> bool:
     """Return whether `data` is one recording, so results are not lists."""
     if isinstance(data, list | tuple):
         return not any(_is_recording(item) for item in data)
-    return isinstance(data, Trial) or (not isinstance(data, Trials) and np.ndim(data) != 3)
+    return isinstance(data, Trial) or (not isinstance(data, Trials) and getattr(data, "ndim", 2) != 3)
 
 
 def _to_trial(data: Any, name: str) -> Trial:
