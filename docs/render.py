@@ -204,8 +204,8 @@ def exports(_: Stored) -> list[str]:
 
 def methods(_: Stored) -> list[str]:
     """Return the public methods of models with the first sentence of their docstrings."""
+    from gdm_core.models.base import StateModel
     from gdm_core.models.estimator import Estimator
-    from gdm_core.models.loading import StateModel
     from gdm_core.models.switching.base import SwitchingModel
 
     lines = table_head("method", "content")

@@ -6,20 +6,22 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis import metrics
 from gdm_core.errors import FitError
-from gdm_core.models.base import StateModel
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.progress import Status
 from gdm_core.models.registry import import_family
 from gdm_core.models.variants import infer_quickly, with_parameters
 from gdm_core.text import for_json
 from gdm_core.trials import Trial, Trials
+
+if TYPE_CHECKING:
+    from gdm_core.models.base import StateModel
 
 Array = npt.NDArray[np.float32]
 

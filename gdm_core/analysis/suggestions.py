@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +22,12 @@ from gdm_core.analysis.score_uncertainty import SHORTEST, blocks
 from gdm_core.analysis.state_scores import matched_accuracy
 from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_core.maths.threads import one_thread, one_torch_thread
-from gdm_core.models.base import StateModel
 from gdm_core.models.progress import Status
 from gdm_core.models.registry import TITLES, import_family
 from gdm_core.trials import Trials
+
+if TYPE_CHECKING:
+    from gdm_core.models.base import StateModel
 
 N_BLOCKS = 10
 MANY_TRIALS = 8  # from here on halves are made of whole trials

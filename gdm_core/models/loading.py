@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ModelFileError
-from gdm_core.models.base import StateModel
 from gdm_core.models.registry import FAMILIES, import_family
 from gdm_core.store import decode
 from gdm_core.text import shorten
+
+if TYPE_CHECKING:
+    from gdm_core.models.base import StateModel
 
 
 def load_model(path: str | Path) -> StateModel:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Collection
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gdm_core.errors import ConfigError
 from gdm_core.maths.factor import FactorModel
-from gdm_core.models.base import Array, StateModel
 from gdm_core.models.progress import Status
 from gdm_core.models.scaling import Scaler
 from gdm_core.trials import Trial, Trials
 
-Fitted = TypeVar("Fitted", bound=StateModel)
+if TYPE_CHECKING:
+    from gdm_core.models.base import Array, StateModel
+
+Fitted = TypeVar("Fitted", bound="StateModel")
 
 
 def infer_quickly(model: StateModel, trial: Trial) -> Array:
