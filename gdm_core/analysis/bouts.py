@@ -109,7 +109,7 @@ def remove_short_bouts(labels: Labels, shortest: int) -> Labels:
     before = (after - 1).clip(0)
     at = np.arange(len(z))
     nearer = np.abs(kept[before] - at) <= np.abs(kept[after] - at)
-    return z[np.where(nearer, kept[before], kept[after])]
+    return np.asarray(z[np.where(nearer, kept[before], kept[after])])
 
 
 def median_bout(parts: list[npt.NDArray[Any]]) -> float:

@@ -134,4 +134,4 @@ class Classifier:
 
 def _with_floor(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     raised = np.maximum(p, FLOOR)
-    return raised / raised.sum(axis=1, keepdims=True)
+    return np.asarray(raised / raised.sum(axis=1, keepdims=True))

@@ -48,7 +48,7 @@ def split_runs(y: npt.NDArray[Any], chosen: npt.NDArray[np.bool_]) -> list[npt.N
 def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> Float:
     """Return part / whole; NaN where the whole is zero."""
     nothing = np.full(np.broadcast_shapes(np.shape(part), np.shape(whole)), np.nan)
-    return np.divide(part, whole, out=nothing, where=np.asarray(whole) > 0)
+    return np.asarray(np.divide(part, whole, out=nothing, where=np.asarray(whole) > 0))
 
 
 def known_mean(values: npt.NDArray[Any], axis: int = 0) -> Float:

@@ -139,8 +139,8 @@ def most_probable_path(chain: ChainPosterior) -> npt.NDArray[np.int64]:
     """Return the path of states [T] with the highest posterior probability (Viterbi)."""
     states, pairs = (np.log(np.maximum(p, np.finfo(np.float64).tiny)) for p in (chain.states, chain.pairs))
     if pairs.shape[1] == 1:
-        return states.argmax(axis=1)
-    begins = ~chain.pairs.any(axis=(1, 2))
+        return np.asarray(states.argmax(axis=1))
+    begins: Bool = np.logical_not(chain.pairs.any(axis=(1, 2)))
     best, came_from = states[0], np.empty(states.shape, np.int64)
     for t in range(1, len(states)):
         paths = best[:, None] + (states[t] if begins[t] else pairs[t] - states[t - 1][:, None])

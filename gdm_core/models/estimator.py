@@ -134,7 +134,7 @@ class Estimator(TransformerMixin, BaseEstimator):
 
     @property
     def failure_message(self) -> str:
-        """Why the fit failed and what to try, in two sentences."""
+        """Reason for the failure and advice, in two sentences."""
         return f"The fit failed: {self.failure_}. Try another seed, fewer states, or data without extreme values."
 
     def raise_if_failed(self) -> None:

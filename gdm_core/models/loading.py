@@ -1,4 +1,4 @@
-"""Saved models of any family, back from a file or from bytes."""
+"""Load saved models of any family."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def load_model(path: str | Path) -> StateModel:
 
 
 def model_from_bytes(content: bytes, path: str = "The model") -> StateModel:
-    """The model whose `to_bytes` this is. `path` is what messages call it."""
+    """Load a model from the content of its file; messages mention `path`."""
     tensors, header = decode(content, path, families=tuple(FAMILIES))
     try:
-        parts_fit = _is_as_large_as_it_says(tensors, header["config"])
+        parts_fit = _sizes_agree(tensors, header["config"])
         if parts_fit:
             model = import_family(header["family"])._from_file(tensors, header)
-            parts_fit = _answers(model)
+            parts_fit = _infers_states(model)
     except (
         AttributeError,
         IndexError,
@@ -64,7 +64,7 @@ _MISFIT = (
 _UNSEEN = 10_000_000  # numbers that a configuration may describe beyond those in the file: some have no effect
 
 
-def _is_as_large_as_it_says(tensors: Mapping[str, npt.NDArray[Any]], config: Mapping[str, Any]) -> bool:
+def _sizes_agree(tensors: Mapping[str, npt.NDArray[Any]], config: Mapping[str, Any]) -> bool:
     """Return whether the sizes in a configuration agree with the parameters, before memory is allocated for them."""
     held = max(sum(tensor.size for tensor in tensors.values()), _UNSEEN)
     k, d, lags, hidden = (int(config.get(name) or 1) for name in ("n_states", "n_latent", "lags", "n_hidden"))
@@ -78,7 +78,7 @@ def _is_as_large_as_it_says(tensors: Mapping[str, npt.NDArray[Any]], config: Map
     return max(wanted) <= held and tensors["scaler.center"].ndim == 1
 
 
-def _answers(model: StateModel) -> bool:
+def _infers_states(model: StateModel) -> bool:
     """Return whether the model infers states of the right shape; it does not if the parts of its file disagree."""
     probe = np.tile(model._scaler.center, (model.min_samples + 1, 1))
     return bool(model.predict_proba(probe).shape == (len(probe), model.config.n_states))

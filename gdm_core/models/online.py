@@ -118,7 +118,7 @@ class Online:
         return np.array(found, np.float32).reshape(-1, self._n_states)
 
     def _shares(self, at: int) -> npt.NDArray[np.float32]:
-        """[K] of sample `at` of the window, from all that was seen."""
+        """Return states [K] of sample `at` of the window, given all samples so far."""
         future: Float = np.ones(1)
         for i in range(len(self._window) - 1, at, -1):
             transfer = self._window[i][0].transfer

@@ -99,7 +99,7 @@ def parameters_of(config: Callable[P, Any]) -> Callable[[Callable[[Any], None]],
 
     def decorate(init: Callable[[Any], None]) -> Callable[Concatenate[Any, P], None]:
         @wraps(init)
-        def __init__(self: Any, *args: P.args, **kwargs: P.kwargs) -> None:
+        def __init__(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> None:
             try:
                 given = wanted.bind(*args, **kwargs)
             except TypeError as error:

@@ -1,4 +1,4 @@
-"""Progress of a fit, and how it ended."""
+"""Progress and outcome of a fit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """How a fit ended.
+    """Outcome of a fit.
 
     CONVERGED  the bound no longer improved
     MAX_STEPS  the bound was still improving at the last step

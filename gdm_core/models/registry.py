@@ -1,4 +1,4 @@
-"""Which models there are: families by the names in saved files, and configurations of them by the names that people use."""
+"""Registry of models: families by their names in files, and named configurations of them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ FAMILIES: dict[str, tuple[str, str]] = {
     "gdm_mixture": ("gdm_core.models.mixture.model", "GDMMixture"),
 }
 
-# What pages ask of a family without loading it, which may take torch: parameters that say how a fitted model is read, and those
-# that `warm_start` may change where it may not change all.
+# Known without importing a family, and with it torch: parameters of inference, and those that `warm_start` may change if it
+# may not change all.
 ADJUSTABLE: dict[str, frozenset[str]] = {
     "gdm": frozenset({"temperature", "readout"}),
     "gdm_mixture": frozenset({"temperature"}),
@@ -35,7 +35,7 @@ WARM_CHANGES: dict[str, frozenset[str]] = {
 
 
 def import_family(family: str) -> type[StateModel]:
-    """The class of a family."""
+    """Import the class of a family."""
     module, name = FAMILIES[family]
     found: type[StateModel] = getattr(import_module(module), name)
     return found
@@ -76,12 +76,12 @@ TITLES = {
 
 
 def available() -> tuple[str, ...]:
-    """The names that people use."""
+    """Return the names of all models."""
     return tuple(NAMED_MODELS)
 
 
 def build(name: str, n_states: int, n_latent: int, seed: int = 0, **changes: Any) -> StateModel:
-    """An unfitted model; `changes` are further parameters of its family."""
+    """Create an unfitted model; `changes` are further parameters of its family."""
     if name not in available():
         raise ConfigError(f"There is no model {name!r}; choose one of {', '.join(available())}.")
     family, options = NAMED_MODELS[name]

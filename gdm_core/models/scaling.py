@@ -61,12 +61,12 @@ class Scaler:
         return (y * self.scale + self.center).astype(self.center.dtype)
 
     def log_jacobian(self, y: npt.NDArray[Any]) -> float:
-        """What the log-density of the observed entries of `y` loses by going back to the user's units."""
+        """Return by how much standardising the observed entries of `y` raises their log-density."""
         return float((np.isfinite(y) * np.log(self.scale.astype(np.float64))).sum())
 
 
 def _channel_sums(trials: Trials, center: Float | None = None) -> Float:
-    """[2, N] number of values and their sum for each channel; with a centre [1, N] sums of squared deviations."""
+    """Return the number and sum of values per channel [2, N]; with a centre, sums of squared deviations [1, N]."""
     total: Any = 0.0
     for trial in trials:
         for begin in range(0, trial.n_samples, _BLOCK_ROWS):

@@ -1,7 +1,7 @@
-"""Guesses at the states of a path, from which fits start.
+"""First guesses at the states of a path, as starts of fits.
 
-Clusters of steps find states that move differently, even those of a few samples. Clusters of windows find states that
-last, whatever they change: each window has a linear autoregression, and k-means measures by its likelihood.
+Clusters of steps find states that move differently, even those of a few samples. Clusters of windows find lasting states:
+k-means assigns each window to the linear autoregression with the highest likelihood.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Model:
         """Return F from the explained and total sums of squares."""
         left = np.maximum(total - explained, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return (explained / self.effect.shape[1]) / (left / self.df_residual)
+            return np.asarray((explained / self.effect.shape[1]) / (left / self.df_residual))
 
     def p_values(self, values: Floats, n_permutations: int, seed: int) -> Floats:
         """Return the share [m] of permutations, this study included, with at least the observed F."""
@@ -132,7 +132,7 @@ def p_of_two(values: Floats, second: npt.NDArray[np.bool_], n_permutations: int,
         mean_a, mean_b = -sums / n_a, sums / n_b
         var_b = np.maximum(squares - n_b * mean_b**2, 0) / (n_b - 1) / n_b
         var_a = np.maximum(all_squares - squares - n_a * mean_a**2, 0) / (n_a - 1) / n_a
-        return (mean_b - mean_a) ** 2 / np.maximum(var_a + var_b, 1e-12)
+        return np.asarray((mean_b - mean_a) ** 2 / np.maximum(var_a + var_b, 1e-12))
 
     observed = squared_t(second.astype(np.float64)[None] @ both)
     more = np.zeros(m)
