@@ -151,7 +151,7 @@ class Trial:
         if y.ndim == 2 and y.shape[1] == 0:
             raise DataError(f"{where} has 0 feature(s) (shape={y.shape}) while a minimum of 1 is required.")
         if y.ndim != 2 or y.shape[0] == 0:
-            raise DataError(f"{where} has shape {y.shape}; expected [time, channels] with at least one sample.")
+            raise DataError(f"{where} has shape {y.shape}; expected [time, channels] with at least one of each.")
         if np.isinf(y).any():
             row, column = np.argwhere(np.isinf(y))[0]
             raise DataError(

@@ -12,6 +12,7 @@ import pytest
 import gdm_core
 from gdm_core import ARHMM, Trials
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.models.variants import format_call
 from gdm_studio.datasets import nascar
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +47,7 @@ def test_suggest_takes_an_array(laps):
 def test_compare_names_models_and_baselines(laps):
     models = [ARHMM(**FEW), ARHMM(**FEW, transitions="sticky", seed=4)]
     found = gdm_core.compare(models, *laps, seeds=[0, 1])
-    assert list(found.cells) == [str(ARHMM(**FEW)), str(ARHMM(**FEW, transitions="sticky"))]
+    assert list(found.cells) == [format_call(ARHMM(**FEW)), format_call(ARHMM(**FEW, transitions="sticky"))]
     assert all(list(by_seed) == [0, 1] for by_seed in found.cells.values())
     frame = found.to_frame()
     assert list(frame.index[:2]) == list(found.cells)
