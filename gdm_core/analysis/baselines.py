@@ -138,7 +138,7 @@ class GaussianHMM:
         quadratic = (
             rows**2 @ precision.T - 2 * rows @ (self.mean * precision).T + (self.mean**2 * precision).sum(axis=1)
         )
-        return -0.5 * (quadratic + np.log(2 * np.pi * self.variance).sum(axis=1))
+        return np.asarray(-0.5 * (quadratic + np.log(2 * np.pi * self.variance).sum(axis=1)))
 
     def infer(self, rows: Array, starts: npt.NDArray[np.int64]) -> hmm.ChainPosterior:
         """Return the posterior of the states given `rows`."""
@@ -151,7 +151,7 @@ def _distribution(counts: Array) -> Array:
     total = counts.sum(axis=-1, keepdims=True)
     shares = np.where(total > 0, counts / np.where(total > 0, total, 1), 1 / counts.shape[-1])
     shares = np.maximum(shares, _FLOOR)
-    return shares / shares.sum(axis=-1, keepdims=True)
+    return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def majority_map(states: npt.ArrayLike, labels: npt.ArrayLike, n_states: int | N
     """Return the most frequent label of each state; unused states get the overall one."""
     counts, classes = _contingency(states, labels, n_states)
     overall = classes[counts.sum(axis=0).argmax()]
-    return np.where(counts.sum(axis=1) > 0, classes[counts.argmax(axis=1)], overall).astype(np.int64)
+    return np.asarray(np.where(counts.sum(axis=1) > 0, classes[counts.argmax(axis=1)], overall).astype(np.int64))
 
 
 def mapped_accuracy(mapping: IntArray, states: npt.ArrayLike, labels: npt.ArrayLike) -> float:

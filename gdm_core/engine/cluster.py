@@ -84,14 +84,14 @@ class Link:
     pins: bool = False
     seen: float = 0.0
     topic: str = field(default_factory=lambda: f"gdm-{uuid4().hex[:12]}")
-    _data: OrderedDict[str, tuple[Future, int]] = field(default_factory=OrderedDict)
+    _data: OrderedDict[str, tuple[Future[Any], int]] = field(default_factory=OrderedDict)
     _users: dict[str, set[str]] = field(default_factory=dict)
 
     @property
     def alive(self) -> bool:
         return bool(self.client.status == "running")
 
-    def send(self, job: Job, workers: list[str]) -> Future:
+    def send(self, job: Job, workers: list[str]) -> Future[Any]:
         """Submit a job, preferably to `workers`. Each dataset is sent once."""
         work = job.work
         function: Callable[..., Any]
@@ -110,7 +110,7 @@ class Link:
         """Tell the worker to stop a job at its next step."""
         Event(job.id, self.client).set()
 
-    def _place(self, trials: Trials, session: str) -> Future:
+    def _place(self, trials: Trials, session: str) -> Future[Any]:
         """Return the trials on the cluster; drop the least recently used ones if they exceed the limit."""
         # Error messages contain the names of trials, so the names are part of the key.
         names = repr((trials.name, [trial.name for trial in trials]))

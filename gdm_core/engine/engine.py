@@ -204,7 +204,7 @@ class Engine(Runner):
         if job is not None:
             job.apply(event)
 
-    def _on_done(self, job: Job, future: Future) -> None:
+    def _on_done(self, job: Job, future: Future[Any]) -> None:
         try:
             done, value = future.result()
             if done:

@@ -51,7 +51,7 @@ class Snapshot:
     def states(self, position: int = 0) -> npt.NDArray[np.float32]:
         """Return soft states [t, K] of the preview trial at `position`, every `strides[position]` samples."""
         levels = self.levels[position].astype(np.float32)
-        return levels / np.maximum(levels.sum(axis=1, keepdims=True), 1.0)
+        return np.asarray(levels / np.maximum(levels.sum(axis=1, keepdims=True), 1.0))
 
     @property
     def n_bytes(self) -> int:

@@ -44,7 +44,7 @@ class LabelAnswers:
     @property
     def confidence(self) -> Array:
         """Probability [T] of the most probable label."""
-        return self.proba.max(axis=1)
+        return np.asarray(self.proba.max(axis=1))
 
 
 @dataclass(frozen=True, eq=False)

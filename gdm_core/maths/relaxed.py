@@ -112,7 +112,8 @@ class _LogMixture(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> Tensor:
         (mean,) = ctx.saved_tensors
-        return upstream[0][..., None] * mean
+        result: torch.Tensor = upstream[0][..., None] * mean
+        return result
 
 
 def gumbel_softmax_kl(posterior_logits: Tensor, prior_logits: Tensor) -> Tensor:

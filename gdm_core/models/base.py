@@ -23,7 +23,8 @@ from gdm_core.adaptation import adapt
 from gdm_core.errors import ConfigError, DataError, FitWarning
 from gdm_core.maths.artificial_gaps import gap_factors
 from gdm_core.maths.spikes import find_new_spikes
-from gdm_core.models.estimator import Array, Estimator
+from gdm_core.models.estimator import Array as Array
+from gdm_core.models.estimator import Estimator
 from gdm_core.models.fitting import BASELINE_MARGIN, score_baseline, standardise, standardise_as
 from gdm_core.models.online import Online, SampleReader
 from gdm_core.models.parameters import whole
@@ -360,7 +361,7 @@ class StateModel(Estimator, ABC):
 
     def transform(self, data: TrialsLike) -> Any:
         """Return soft states [T, K] as `predict_proba` does; pandas after `set_output(transform="pandas")`."""
-        return self.predict_proba(data)  # type: ignore[call-overload]
+        return self.predict_proba(data)  # type: ignore[arg-type]
 
     def _each(self, data: TrialsLike, verb: Callable[[Array], Any], as_recorded: bool = False) -> Any:
         results = [verb(self._scaler.apply(trial.y)) for trial in self._checked(data, as_recorded)]

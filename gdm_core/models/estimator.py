@@ -38,7 +38,7 @@ else:
 Array = npt.NDArray[np.float32]
 
 
-class NotFittedError(FitError, exceptions.NotFittedError):
+class NotFittedError(FitError, exceptions.NotFittedError):  # type: ignore[misc]
     """The model is not fitted yet; also scikit-learn's error of this name."""
 
 

@@ -125,7 +125,7 @@ class Design:
 
     def dummies(self, j: int = 0) -> Floats:
         """Return dummy variables [n, levels - 1] relative to a factor's first level."""
-        return (self.levels[:, j, None] == np.arange(1, len(self.factors[j].levels))).astype(np.float64)
+        return np.asarray((self.levels[:, j, None] == np.arange(1, len(self.factors[j].levels))).astype(np.float64))
 
     def average(self, values: Floats) -> Floats:
         """Return the mean [n, ...] over each unit's recordings, ignoring NaN."""

@@ -91,7 +91,7 @@ def run_flow_test(
         means = groups.reshape(-1, groups.shape[2]) @ flat[:, used]
         means = means.reshape(*groups.shape[:2], -1)
         pairs = list(itertools.combinations(range(len(sizes)), 2))
-        return np.mean([np.abs(means[:, b] - means[:, a]).sum(axis=1) for a, b in pairs], axis=0)
+        return np.asarray(np.mean([np.abs(means[:, b] - means[:, a]).sum(axis=1) for a, b in pairs], axis=0))
 
     distance = float(distances(weights[None])[0])
     width = len(sizes) * (1 + int(used.sum()) // max(1, len(flat)))

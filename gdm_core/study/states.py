@@ -224,7 +224,7 @@ class Counts:
             if len(self.states) < 2:
                 return np.zeros(len(share))
             logs = np.log(np.where(share > 0, share, 1.0))
-            return -(share * logs).sum(axis=1) / np.log(len(self.states))
+            return np.asarray(-(share * logs).sum(axis=1) / np.log(len(self.states)))
         return ratio(self.observed_changes.sum(axis=(1, 2)), self.observed_minutes.sum(axis=1))
 
     def usage_over_time(self, bin_s: float) -> list[Floats]:

@@ -149,7 +149,7 @@ class _Linearised:
         surprise = self._precision @ self.steps(0).residual(y)[..., None]
         moved = self.prior + (self.spread @ surprise)[..., 0]
         positive: Float = np.maximum(moved, _MIN_SHARE)
-        return positive / positive.sum(axis=1, keepdims=True)
+        return np.asarray(positive / positive.sum(axis=1, keepdims=True))
 
 
 def _linearise(module: GdmModule, y: Float, states: Float, rows: Ints, temperature: float) -> _Linearised:

@@ -225,14 +225,16 @@ def _gaussian(residual: Tensor, factor: Tensor, rows: Rows) -> Tensor:
     known = (residual * rows.known).reshape(-1, *rows.known.shape).permute(1, 2, 0)  # [R, N, S]
     pieces = zip(known.split(_PATTERN_ROWS), which.split(_PATTERN_ROWS), strict=True)
     squares = torch.cat([(whitening[at] @ part).square().sum(1) for part, at in pieces])  # [R, S]
-    return (-0.5 * squares.T - constant[which]).reshape(residual.shape[:-1])
+    result: torch.Tensor = (-0.5 * squares.T - constant[which]).reshape(residual.shape[:-1])
+    return result
 
 
 def _gaussian_block(residual: Tensor, factor: Tensor) -> Tensor:
     flat = residual.reshape(-1, residual.shape[-1])
     white = torch.linalg.solve_triangular(factor, flat.T, upper=False)
     constant = factor.diagonal().log().sum() + 0.5 * _LOG_2PI * factor.shape[0]
-    return (-0.5 * white.square().sum(0) - constant).reshape(residual.shape[:-1])
+    result: torch.Tensor = (-0.5 * white.square().sum(0) - constant).reshape(residual.shape[:-1])
+    return result
 
 
 # ---- bounds -----------------------------------------------------------------------------------------------------

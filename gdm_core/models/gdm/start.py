@@ -54,7 +54,8 @@ def regress(design: Tensor, member: Tensor, y: Tensor) -> Tensor:
     shared = torch.linalg.solve(design.T @ design + 1e-4 * len(y) * eye, design.T @ y)  # [P, N]
     gram = torch.einsum("rk,rp,rq->kpq", member, design, design)
     target = torch.einsum("rk,rp,rn->kpn", member, design, y)
-    return torch.linalg.solve(gram + ridge * eye, target + ridge * shared)
+    result: torch.Tensor = torch.linalg.solve(gram + ridge * eye, target + ridge * shared)
+    return result
 
 
 @torch.no_grad()

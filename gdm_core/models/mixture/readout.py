@@ -110,7 +110,8 @@ def log_carry(cavity: Cavity, drive: Drive, n_samples: int) -> Tensor:
     missed = cavity.here - (matrix @ cavity.before[..., None])[..., 0] - drive.offset.reshape(n_samples, -1, d)
     factor = torch.linalg.cholesky(spread)
     white = torch.linalg.solve_triangular(factor, missed[..., None], upper=False)[..., 0]
-    return -0.5 * white.square().sum(-1) - torch.diagonal(factor, dim1=-2, dim2=-1).log().sum(-1)
+    result: torch.Tensor = -0.5 * white.square().sum(-1) - torch.diagonal(factor, dim1=-2, dim2=-1).log().sum(-1)
+    return result
 
 
 def log_ratio(prior: Tensor, posterior: Tensor, noise: Tensor) -> Tensor:

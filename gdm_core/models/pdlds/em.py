@@ -52,7 +52,7 @@ class Prior:
     def noise_power(self, operators: Float) -> float:
         """The power of 1 / det(Q)^(1/2) in the priors of operators and of Q together."""
         k, d, _ = operators.shape
-        return k * (d + int(self.constants)) + NOISE_FREEDOM + d + 1
+        return float(k * (d + int(self.constants)) + NOISE_FREEDOM + d + 1)
 
 
 @dataclass(frozen=True)

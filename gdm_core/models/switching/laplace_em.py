@@ -58,7 +58,7 @@ def dynamics_table(x: GaussianPath, dynamics: Dynamics, starts: Bool) -> Float:
     """[T, K] E_q(x)[log p(x_t | x_{t-1}, z_t = k)]; zero at starts."""
     quadratic, logdet = dynamics.quadratic
     d, m = dynamics.covariance.shape[1], x.moments.shape[1]
-    table = -0.5 * (x.moments.reshape(-1, m * m) @ quadratic.reshape(-1, m * m).T + logdet + d * LOG_2PI)
+    table: Float = -0.5 * (x.moments.reshape(-1, m * m) @ quadratic.reshape(-1, m * m).T + logdet + d * LOG_2PI)
     table[starts] = 0.0
     return table
 
