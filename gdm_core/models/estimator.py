@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn import exceptions
 
 from gdm_core.errors import DataError, FitError
 from gdm_core.files import write_whole
@@ -23,6 +22,8 @@ from gdm_core.trials import Trial, Trials, TrialsLike, as_trials, default_channe
 
 if TYPE_CHECKING:  # scikit-learn has no types, and a base class without types would switch off all checks
 
+    class SklearnNotFittedError(ValueError, AttributeError): ...
+
     class BaseEstimator:
         def get_params(self, deep: bool = True) -> dict[str, Any]: ...
         def set_params(self, **params: Any) -> Self: ...
@@ -34,11 +35,12 @@ if TYPE_CHECKING:  # scikit-learn has no types, and a base class without types w
 
 else:
     from sklearn.base import BaseEstimator, TransformerMixin
+    from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 Array = npt.NDArray[np.float32]
 
 
-class NotFittedError(FitError, exceptions.NotFittedError):  # type: ignore[misc]
+class NotFittedError(FitError, SklearnNotFittedError):
     """The model is not fitted yet; also scikit-learn's error of this name."""
 
 
