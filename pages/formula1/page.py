@@ -128,10 +128,10 @@ lab.preview(view, picture.make_preview(view, options))
 
 shown = data.on_map(stands, options.which)
 race = data.race_of(shown)
-with legend, shell.of(view.made_for):
+with legend, shell.made_for(view.made_for):
     n_states = max(2, view.state.n_states or choice.n_states)
     shell.state_key(n_states, called or None)
-with said_above, shell.of(view.made_for):
+with said_above, shell.made_for(view.made_for):
     for said in findings.sentences(shown):
         shell.finding(said)
 with page.card:

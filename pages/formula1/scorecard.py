@@ -47,7 +47,7 @@ RIVALS = "rivals"  # in the fit's memory: scores of the recurrent SLDS over seed
 def show_card(view: lab.View) -> None:
     """The card, and what has to be known to read it."""
     if any(row.name == PAPER for row in lab.honest_card(view, rows_of(view))):
-        with view.frame.card, shell.of(view.made_for):
+        with view.frame.card, shell.made_for(view.made_for):
             shell.quiet(f"{_CAUTION} {named_segments(view)}".strip())
 
 

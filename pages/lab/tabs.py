@@ -54,7 +54,7 @@ def show_tabs(
                     if name in early:
                         draw(view, reading)
                     elif isinstance(reading, Decoded):
-                        with shell.of(view.made_for if reading.state == "fresh" else ""):
+                        with shell.made_for(view.made_for if reading.state == "fresh" else ""):
                             draw(view, reading)
                     elif view.is_new:
                         shell.empty(reading.title, reading.note)

@@ -122,7 +122,7 @@ class View:
     def made_for(self) -> str:
         """Number of the settings that the picture is the result of; "" if it is not final.
 
-        Text in `shell.of(view.made_for)` fades when the controls ask for something else.
+        Text in `shell.made_for(view.made_for)` fades when the controls ask for something else.
         """
         spec = self.state.spec
         return "" if spec is None or self.state.status != "fresh" else spec.number

@@ -37,7 +37,7 @@ with frame.picture, st.container(key="nascar-head", horizontal=True, vertical_al
         label_visibility="collapsed",
         help="The model is fitted to the training trial only.",
     )
-    with shell.of(view.made_for):
+    with shell.made_for(view.made_for):
         shell.state_key(max(pictures.truth_of(view.trial).shape[1], view.state.n_states))
 view = view.at(1 if which == "test" else 0)
 with frame.picture:

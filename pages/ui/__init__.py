@@ -1,1 +1,1 @@
-"""What pages share: shell, palette, figures, the plot component."""
+"""Components that all pages share."""

@@ -1,4 +1,4 @@
-"""The app's own components: modules of components/, which browsers load from this server (server.py)."""
+"""Components of the app: modules of components/, served by this server (README.md says why)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def base_path() -> str:
 
 @cache
 def route() -> str:
-    """Return the address of the modules, which changes with their content: browsers may keep what they loaded."""
+    """Return the address of the modules, which changes with their content and may be cached."""
     content = b"".join(path.read_bytes() for path in sorted(FOLDER.glob("*.js")))
     return f"/gdm/static/{hashlib.sha256(content).hexdigest()[:12]}"
 
@@ -30,8 +30,7 @@ def route() -> str:
 def component(name: str) -> Callable[..., Any]:
     """Return the component of components/<name>.js.
 
-    Streamlit runs an inline script from memory. This one loads the module from its address, so that components share what
-    they import.
+    Streamlit runs an inline script from memory. This one loads the module by its address, which lets components share imports.
     """
     address = f"{base_path()}{route()}/{name}.js"
     js = f'const {{ default: show }} = await import(new URL("{address}", location.origin));\nexport default show;\n'

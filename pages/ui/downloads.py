@@ -1,4 +1,4 @@
-"""Files that a visitor saves, and videos of this server that a player plays."""
+"""Downloads, and videos of this server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 VIDEOS = "/gdm/videos"
-_SECRET = secrets.token_bytes(24)  # addresses of videos cannot be guessed
+_SECRET = secrets.token_bytes(24)  # makes addresses of videos unguessable
 _videos: dict[str, Path] = {}
 
 
@@ -23,7 +23,7 @@ def download(label: str, make: Callable[[], bytes], name: str, *, key: str) -> N
 
 
 def video_address(path: Path) -> str:
-    """Return the address of a video on this server; browsers may ask for any part of it."""
+    """Return the address of a video on this server."""
     token = hmac.digest(_SECRET, str(path).encode(), "sha256").hex()
     _videos[token] = path
     return f"{VIDEOS}/{token}"

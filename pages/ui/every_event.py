@@ -1,8 +1,7 @@
 """A patch of Streamlit 1.67, the only one: it loses a click or a key if the next request comes before the run has begun.
 
-Streamlit looks for a waiting request before it takes the values of a run, and at each use of the session in a callback. If
-there is one, it drops the run and with it the click, which the browser sends once. Upstream:
-https://github.com/streamlit/streamlit/pull/16765 ends a race next to this one; this one has no issue of its own yet.
+Streamlit checks for a waiting request before it applies the values of a run, and at each use of the session in a callback. If
+there is one, it drops the run together with the click. https://github.com/streamlit/streamlit/pull/16765 fixes a related race.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from streamlit.runtime.state.safe_session_state import SafeSessionState
 
 
 def take_every_event() -> None:
-    """Take the values of a request and call its callbacks before a later request is looked at."""
+    """Apply the values of a request and call its callbacks before the next request is handled."""
     plain = SafeSessionState.on_script_will_rerun
     if getattr(plain, "whole", False):
         return

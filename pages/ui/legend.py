@@ -1,4 +1,4 @@
-"""Which colour is which state, in the figure itself: a picture in a paper has no page around it that says so."""
+"""A legend of states inside a figure, for files without a page around them."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import Dict, Figure, plain
 
 Key = Mapping[str, Sequence[tuple[str, str]]]
-_CHARACTER, _MARK, _ROW = 7.4, 44, 20  # pixels; room for the letters of another machine, where a picture may be drawn
-_PADDING = 8  # that Plotly puts around the rows, beyond what they take
-_WIDE, _NARROW = 560, 250  # what a panel leaves between the margins of a figure, and a phone
+_CHARACTER, _MARK, _ROW = 7.4, 44, 20  # pixels; fonts of other machines may be wider
+_PADDING = 8  # Plotly's, around all rows
+_WIDE, _NARROW = 560, 250  # width of a figure between its margins, in a panel and on a phone
 
 
 def states(
     n_states: int, names: Sequence[str] | None = None, kept: Sequence[int] | None = None
 ) -> list[tuple[str, str]]:
-    """(name, colour) of each state, or of those `kept`."""
+    """Return (name, colour) of each state, or of the `kept` ones."""
     colours = palette.colours(n_states)
     return [(names[k] if names else f"S{k + 1}", colours[k]) for k in (range(n_states) if kept is None else kept)]
 
 
 def with_key(figure: Figure, key: Key) -> Figure:
-    """The figure under a legend. `key` has a list for each kind of row, such as states and the expert's labels; where
-    there are several, each entry says whose it is."""
+    """Return the figure with a legend above it. `key` has entries by kind of row, such as states and expert labels."""
     several = sum(1 for entries in key.values() if entries) > 1
     shown = [
         (f"{who}: {name}" if several else name, colour) for who, entries in key.items() for name, colour in entries
@@ -55,8 +54,8 @@ def with_key(figure: Figure, key: Key) -> Figure:
         "bgcolor": "$clear",
         "font": {"size": 12, "color": "$ink"},
         "entrywidth": width,
-        "traceorder": "normal",  # stacked areas would turn it round
-        "maxheight": narrow + _PADDING,  # in place of half the plot, below which Plotly gives a legend a scroll bar
+        "traceorder": "normal",  # stacked areas would reverse it
+        "maxheight": narrow + _PADDING,  # instead of a scroll bar
         "itemclick": False,
         "itemdoubleclick": False,
     }
@@ -76,6 +75,6 @@ def with_key(figure: Figure, key: Key) -> Figure:
 
 
 def _height(entries: int, width: int, room: int) -> int:
-    """Pixels that the rows of a legend take."""
+    """Return the height of the legend in pixels."""
     a_row = max(1, room // (width + _MARK))
     return -(-entries // a_row) * _ROW + 6

@@ -1,4 +1,4 @@
-"""What runs for every visit: the theme, then the page that was asked for."""
+"""The script of every visit: sets the theme and runs the chosen page."""
 
 from pages.ui import every_event, navigation, server, theme
 

@@ -1,4 +1,4 @@
-"""Which pages there are, in order, and running one. A page appears once its folder has a page.py."""
+"""The pages of the app, in order, and the run of one. A page appears once its folder has a page.py."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pages.ui import settings
 from pages.ui.component import component
 
 ROOT = Path(__file__).resolve().parents[2]
-ALONE = "Live pictures cannot reach this browser (something on the way lets no WebSocket through): the page looks once a second."
+ALONE = "Live updates are blocked, perhaps by a proxy: the page updates once a second."
 
 
 class EndOfPage(Exception):
-    """A page has no more to show."""
+    """Raised by `shell.end_page`."""
 
 
 @dataclass(frozen=True)
 class PageInfo:
-    """One entry of the menu; `folder` is its package in pages/."""
+    """An entry of the menu; `folder` is its package in pages/."""
 
     folder: str
     title: str
@@ -31,7 +31,7 @@ class PageInfo:
 
     @property
     def url(self) -> str:
-        """Its address, below that of the app."""
+        """Return the address below that of the app."""
         return "" if self.folder == "home" else self.folder.replace("_", "-")
 
     @property
@@ -68,7 +68,7 @@ def page(folder: str) -> Any:
 
 
 def build() -> None:
-    """Show the menu and run the page that was asked for."""
+    """Show the menu and run the chosen page."""
     chosen = st.navigation([page(entry.folder) for entry in available()], position="top")
     st.set_page_config(page_title="GDM Studio" if chosen.url_path == "" else f"{chosen.title} · GDM Studio")
     with st.container(key="history-place"):
@@ -83,7 +83,7 @@ def build() -> None:
 
 
 def open_channel() -> None:
-    """Have what moves from here on reach the browser over the live channel."""
+    """Send updates after this run to the browser over the live channel."""
     mine = channel()
     scene = mine.scene
     address = {"address": f"{ROUTE}/{mine.token}", "runs": mine.runs, "moves": scene.goes_on, "words": ALONE}
@@ -93,5 +93,5 @@ def open_channel() -> None:
 
 
 def warn_before_unload() -> None:
-    """Have the browser ask before it reloads or closes this page, which holds unsaved work."""
+    """Let the browser ask before it closes this page, which has unsaved work."""
     channel().scene.unsaved = True

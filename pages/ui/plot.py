@@ -1,10 +1,10 @@
-"""A figure on the page that updates in place: the drawing node, the zoom and the hover survive every change.
+"""Figures and text that update in place: the node, the zoom and the hover survive.
 
-plot(figure, key="track")                                  # draw, or update what stands there under this key
+plot(figure, key="track")                                  # draw, or update the figure of this key
 plot(figure, key="track", state="stale")                   # an earlier result, dimmed
-plot(figure, key="track", revision=dataset_name)           # another revision forgets the zoom
+plot(figure, key="track", revision=dataset_name)           # another revision resets the zoom
 
-What may move while no script runs is a `Picture` or a `Text`, drawn by `draw_parts`: the same figure, or words in its place.
+Panels that the live channel may update are a `Picture`, a `Text` or a `Scrubber`, drawn by `draw_parts`.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A figure in its place; without one, `title` and `note` say there what is missing and what will bring it.
+    """A figure; without one, `title` and `note` take its place.
 
-    state       whether this is the result ('fresh'), an earlier one ('stale'), or of a running fit ('running')
-    revision    zoom is kept as long as this stays the same
-    still       it shows nothing of the fit, and does not fade while a slider moves on
-    clicked     called with the point that was clicked, {"x", "y", "curve", "point", "customdata"}, before the page runs
-    height      pixels, when not the figure's own
+    state       'fresh': the result, 'stale': an earlier one, 'running': a running fit
+    revision    zoom is kept while this is the same
+    still       whether the figure does not depend on the fit, and never fades
+    clicked     called with a clicked point, {"x", "y", "curve", "point", "customdata"}, before the page runs
+    height      pixels, instead of the figure's own
     group       figures of one group share a time cursor
-    filename    of the PNG or SVG that the visitor saves
-    module      what draws it in the browser: another one of components/ may change the figure by itself, and is given `more`
+    filename    of a saved PNG or SVG
+    module      component that draws it; it receives `more`
     """
 
     figure: Figure | None
@@ -61,7 +61,7 @@ class Picture:
     more: Mapping[str, Any] | None = None
 
     def message(self) -> dict[str, Any]:
-        """What the browser is given, by a script or over the live channel."""
+        """Return the data that the browser receives, from a script or over the live channel."""
         size = {"height": self.height, "phone_height": None}
         if self.figure is not None:
             size = {"height": self.height or self.figure["height"], "phone_height": self.figure.get("phone_height")}
@@ -81,7 +81,7 @@ class Picture:
         return {"figure": self.figure, "options": options, "tokens": TOKENS}
 
     def same(self, other: Any) -> bool:
-        """Whether it would be drawn alike: figures are known by identity, since the page makes each of them once."""
+        """Return whether both look the same; figures are compared by identity."""
         mine, theirs = (
             (one.key, one.state, one.revision, one.title, one.note) if isinstance(one, Picture) else None
             for one in (self, other)
@@ -89,23 +89,23 @@ class Picture:
         return mine == theirs and self.figure is other.figure
 
     def draw(self) -> Any:
-        """Draw it, or update in place what stands under its key."""
+        """Draw it, or update the figure of this key."""
         callbacks = {} if self.clicked is None else {"on_click_change": partial(_call, self.clicked, self.key)}
         return component(self.module)(key=self.key, data=self.message() | dict(self.more or {}), **callbacks)
 
 
-def _drawn(make: Callable[P, Picture]) -> Callable[P, Any]:
+def _draw_at_once(make: Callable[P, Picture]) -> Callable[P, Any]:
     def draw(*args: P.args, **kwargs: P.kwargs) -> Any:
         return make(*args, **kwargs).draw()
 
     return draw
 
 
-plot = _drawn(Picture)  # takes what a picture takes, and draws it at once
+plot = _draw_at_once(Picture)
 
 
 def coming(key: str, words: str, height: int = 300) -> None:
-    """The place of a figure that is on its way: what stands below it stays where it is."""
+    """Reserve the place of a figure that is being computed."""
     plot(None, key, height=height, note=words)
 
 
@@ -114,12 +114,12 @@ def _call(clicked: Callable[[Any], None], key: str) -> None:
     clicked(point if isinstance(point, Mapping) else None)  # a browser may send anything
 
 
-# ---- words in their place, and the parts of a page that may move while no script runs -------------------------------
+# ---- text, and panels that the live channel updates -----------------------------------------------------------------
 @dataclass(frozen=True)
 class Text:
-    """Some HTML in its place, made here and safe: whatever a visitor or a file said is escaped in it.
+    """HTML in which text of visitors and files is escaped.
 
-    said  for those who listen instead of looking: read out, politely, whenever it changes
+    said  read out by screen readers whenever it changes
     """
 
     html: str
@@ -133,7 +133,7 @@ class Text:
         return self == other
 
     def draw(self) -> None:
-        """Draw them, or update in place what stands under their key."""
+        """Draw it, or update the text of this key."""
         component("text")(key=self.key, data=self.message(), height="content")
 
 
@@ -141,12 +141,12 @@ Panel = Picture | Text | Scrubber
 
 
 def by_key(*parts: Panel | None) -> dict[str, Panel]:
-    """Those that are there, by their places."""
+    """Return the panels that are not None, by key."""
     return {part.key: part for part in parts if part is not None}
 
 
 def draw_parts(parts: Mapping[str, Panel], places: Mapping[str, Any] | None = None) -> None:
-    """Draw them in their places, the others one below the other."""
+    """Draw panels in their places, the others below each other."""
     for key, part in parts.items():
         with (places or {}).get(key) or nullcontext():
             part.draw()

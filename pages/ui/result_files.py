@@ -1,7 +1,7 @@
-"""The files of results that ship with the app, and the card of each on Home, which opens before anything else has loaded.
+"""Files of precomputed results, and the card of each on Home.
 
-assets/demo/<name>.npz and <name>.json hold what belongs to a result, in parts: "fit" (pages/lab/shipped.py) and "card".
-Arrays are called <part>.<name>; states are kept in eight bits, 255 for 1. Scripts in assets/ make the files.
+assets/demo/<name>.npz and <name>.json have the parts of a result: "fit" (pages/lab/shipped.py) and "card". Arrays are
+called <part>.<name>; states have eight bits, 255 for 1. Scripts in assets/ write the files.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Card:
-    """What Home shows of a result: a path, its soft states, and what was measured when it was made.
+    """A path, its soft states and their scores, for Home.
 
-    query   the address of the view that the card shows
+    query   address of the view that the card shows
     """
 
     position: npt.NDArray[np.float32]  # [T, 2]
@@ -37,7 +37,7 @@ class Card:
 
 
 def load_card(name: str) -> Card | None:
-    """The card of the result `name`, or None where this installation has none."""
+    """Return the card of a result, None if it is not installed."""
     return None if (here := version(name)) is None else _card(name, here)
 
 
@@ -56,13 +56,13 @@ def _card(name: str, here: tuple[str, int]) -> Card | None:
 
 
 def write_card(name: str, card: Card) -> None:
-    """Put the card beside what else is known of the result `name`."""
+    """Add the card to the files of a result."""
     arrays: Arrays = {"position": np.asarray(card.position, np.float32), "states": levels(card.states)}
-    write(name, "card", arrays, {"score": _given(card.score), "query": dict(card.query)})
+    write(name, "card", arrays, {"score": _score_fields(card.score), "query": dict(card.query)})
 
 
-def _given(score: Score) -> dict[str, Any]:
-    """What is not the default of a score. Not rounded as it is shown: what is rounded twice differs from the page's number."""
+def _score_fields(score: Score) -> dict[str, Any]:
+    """Return the fields of a score that differ from the default, with seven digits."""
     default = asdict(Score("", score.value))
     given = {"value": score.value} | {name: value for name, value in asdict(score).items() if value != default[name]}
     return {name: round(value, 7) if isinstance(value, float) else value for name, value in given.items()}
@@ -73,19 +73,19 @@ def levels(states: npt.ArrayLike) -> npt.NDArray[np.uint8]:
 
 
 def soft(states: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-    """Shares that sum to one, back from eight bits."""
+    """Return states that sum to one, from eight bits."""
     found = states.astype(np.float32)
     return found / np.maximum(found.sum(axis=1, keepdims=True), 1)
 
 
 def version(name: str) -> tuple[str, int] | None:
-    """Which files of the result `name` are there, for what is remembered of them; None where there are none."""
+    """Return an id of the files of a result for caches, None if there are none."""
     path = FOLDER / f"{name}.npz"
     return (str(path), path.stat().st_mtime_ns) if path.is_file() else None
 
 
 def read(name: str, part: str) -> tuple[Arrays, dict[str, Any]] | None:
-    """(arrays, words) of one part of the result `name`, or None where it does not ship with that."""
+    """Return (arrays, words) of one part of a result, None if it lacks that part."""
     if version(name) is None:
         return None
     words = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
@@ -97,7 +97,7 @@ def read(name: str, part: str) -> tuple[Arrays, dict[str, Any]] | None:
 
 
 def write(name: str, part: str, arrays: Arrays, words: Mapping[str, Any]) -> None:
-    """Save one part of the result `name`; the others stay."""
+    """Replace one part of a result."""
     FOLDER.mkdir(exist_ok=True)
     arrays_path, words_path = FOLDER / f"{name}.npz", FOLDER / f"{name}.json"
     whole, every = {}, {}

@@ -7,7 +7,7 @@ from typing import Any
 
 from pages.ui.component import component
 
-KEY = "replay"  # of its events and messages, and the group of the cursor over the ELBO curve
+KEY = "replay"  # of its events, and of the cursor over the ELBO curve
 
 
 @dataclass(frozen=True)
@@ -31,5 +31,5 @@ class Scrubber:
         return self == other
 
     def draw(self) -> None:
-        """Draw it, or update what stands under its key."""
+        """Draw it, or update the scrubber of this key."""
         component("scrubber")(key=self.key, data=self.message(), height="content")

@@ -1,4 +1,4 @@
-"""What the web server does besides pages: it serves the browser's modules and files, words errors, and adds security headers."""
+"""Routes for browser modules and files, error messages, and security headers."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 MAIN = Path(__file__).with_name("main.py")
 PLOTLY = Path(plotly.__file__).parent / "package_data"
 PLOTLY_ROUTE = f"/gdm/static/plotly-{version('plotly')}"
-QUIET_S = 2.0  # the first page comes first
-# What a first look at a fit and the matching of colours need: two seconds together.
+QUIET_S = 2.0  # until the first page is there
+# Needed by the first fit; importing them takes two seconds.
 LOAD_AHEAD = ("pages.lab.live", "gdm_core.models.gdm.model", "scipy.stats", "scipy.optimize")
 
 
@@ -38,14 +38,14 @@ def plotly_address() -> str:
 
 @cache
 def get_ready() -> threading.Thread:
-    """Start the workers and load what a first fit needs, while the first visitor looks at the first page."""
+    """Start the workers and import what a first fit needs, in the background."""
 
     def prepare() -> None:
         time.sleep(QUIET_S)
         for name in LOAD_AHEAD:
             import_module(name)
         gc.collect()
-        gc.freeze()  # otherwise a full collection of all libraries stops the server for 0.2 s
+        gc.freeze()  # a full collection of all libraries would stop the server for 0.2 s
         import_module("pages.lab.live.panels").engine().start()
 
     thread = threading.Thread(target=prepare, name="gdm-get-ready", daemon=True)
@@ -54,21 +54,21 @@ def get_ready() -> threading.Thread:
 
 
 def show_error(error: Exception) -> bool:
-    """Show an error that no page caught: its message if it is one of ours, otherwise a number that the log has too."""
+    """Show an uncaught error: the message of a GdmError, otherwise a number that the log has as well."""
     if isinstance(error, GdmError):
-        shell.error("This does not work as it stands", str(error))
+        shell.error("This page cannot be shown", str(error))
         return True
     number = secrets.token_hex(3)
     log.error("error %s", number, exc_info=error)
     shell.error(
         "Something went wrong on this page",
-        f"Reload it to go on. If it happens again, the server's log tells more under the number {number}.",
+        f"Reload the page. If it happens again, look for error {number} in the server's log.",
     )
     return True
 
 
 def routes() -> list[BaseRoute]:
-    """Return our addresses, below the path that the app is served below."""
+    """Return the routes, below server.baseUrlPath."""
     base = component.base_path()
     return [
         Mount(base + component.route(), StaticFiles(directory=component.FOLDER)),
@@ -77,9 +77,9 @@ def routes() -> list[BaseRoute]:
     ]
 
 
-# ---- what every answer says -----------------------------------------------------------------------------------------
-# Streamlit writes styles and its start into the page, components start as modules from memory (blob:), and what Plotly draws
-# with WebGL is compiled in the browser (unsafe-eval). Everything else comes from here, and goes nowhere else.
+# ---- headers of every response --------------------------------------------------------------------------------------
+# Streamlit needs inline styles and scripts, components start from memory (blob:), and Plotly's WebGL compiles code
+# (unsafe-eval). Everything else comes from this server.
 POLICY = {
     "default-src": "'self'",
     "script-src": "'self' 'unsafe-inline' 'unsafe-eval' blob:",

@@ -1,14 +1,9 @@
-"""The skeleton that every page shares: header, controls, picture, honest card, depth below, footer.
+"""The frame of every page: header, controls, picture, score card, tabs and footer.
 
 page = shell.frame("nascar")                 # page.controls, page.picture, page.card, page.below
 with page.controls:
     shell.section("Model")
-    k, held = slider(...)
-with page.picture:
-    plot(...)
-with page.card:
-    st.html(card.scores_html([...]))
-page.header("One simulated lap", [("states K", "4"), ("softness τ", "0.99")])
+page.header("One simulated lap", [("K", "4"), ("temperature τ", "0.99")])
 shell.footer(["..."])
 """
 
@@ -50,7 +45,7 @@ button { font: inherit; font-size: 0.85rem; cursor: pointer; padding: 0.3rem 0.7
 button:hover, button:focus-visible { border-color: var(--st-primary-color); color: var(--st-primary-color); }
 """
 
-FADED = "--gdm-faded: 0.6; --gdm-good: var(--gdm-muted);"  # styles.css says what becomes of it
+FADED = "--gdm-faded: 0.6; --gdm-good: var(--gdm-muted);"  # used by styles.css
 _made_for: ContextVar[str | None] = ContextVar("made_for", default=None)
 
 _share = component(
@@ -60,7 +55,7 @@ _share = component(
 
 @dataclass(frozen=True)
 class Frame:
-    """The places of a page. Fill them in any order, with `with page.picture:` and so on."""
+    """The containers of a page, to be filled in any order."""
 
     folder: str
     title: str
@@ -73,17 +68,17 @@ class Frame:
     def header(
         self, about: str = "", facts: Sequence[tuple[str, str]] = (), *, wanted: str = "", waits: str = ""
     ) -> None:
-        """The first line: title, what is shown, and the model's key facts (name, value).
+        """Show the title, a line about the data, and the main settings (name, value).
 
-        wanted  number of the settings that are wanted from here on: all that was said `of` others fades at once
-        waits   what has to come before the rest of the page is of these settings, "" where it is
+        wanted  number of the current settings; text made for others fades (`made_for`)
+        waits   message on what the page waits for, "" if it is current
         """
         shown = "".join(f"<div><dt>{escape(n)}</dt><dd>{escape(v)}</dd></div>" for n, v in facts)
         waiting = f'<p class="gdm-waiting" role="status">{escape(waits)}</p>' if waits else ""
-        with self.head, of(wanted or None):
-            if wanted:  # an element of its own: a style sheet takes no room on the page
+        with self.head, made_for(wanted or None):
+            if wanted:
                 st.html(f'<style>.gdm-of:not([data-of="{wanted}"]) {{{FADED}}}</style>')
-            say(
+            html(
                 f'<header class="gdm-head"><h1>{escape(self.title)}</h1><p>{escape(about)}</p>'
                 f'<dl class="gdm-facts">{shown}</dl>{waiting}</header>'
             )
@@ -92,9 +87,9 @@ class Frame:
 def frame(
     folder: str, *, title: str | None = None, card_share: float = 0.30, share: Callable[[], None] | None = None
 ) -> Frame:
-    """Lay out a page: controls at the left (a drawer on a phone), the picture, the card at its right, tabs below.
+    """Lay out a page: controls at the left (a sheet on a phone), picture, card at its right, tabs below.
 
-    share  draws what stands in place of the button that copies the link, where a link would not show the same page
+    share  draws a replacement for the button that copies the link
     """
     with st.container(key=f"gdm-top-{folder}", horizontal=True, vertical_alignment="center", wrap=False):
         head = st.container()  # not st.empty, which would clear the line at the start of every run
@@ -115,11 +110,10 @@ def frame(
 
 
 @contextmanager
-def of(settings: str | None) -> Iterator[None]:
-    """What is said inside was made for the settings of that number, "" for none that could be wanted, None for any.
+def made_for(settings: str | None) -> Iterator[None]:
+    """Mark text as made for the settings of this number; "" for none, None for any.
 
-    It fades wherever a header says that others are wanted, whichever run of the page drew it: a run that another one
-    overtakes never comes to what stands further down.
+    It fades when a header shows other settings, even in a run that ends before it is drawn again.
     """
     before = _made_for.set(settings)
     try:
@@ -128,19 +122,19 @@ def of(settings: str | None) -> Iterator[None]:
         _made_for.reset(before)
 
 
-def say(body: str) -> None:
-    """HTML, made for the settings that `of` names."""
+def html(body: str) -> None:
+    """Show HTML, marked with the settings of `made_for`."""
     settings = _made_for.get()
     st.html(body if settings is None else marked(body, settings))
 
 
 def marked(body: str, settings: str) -> str:
-    """HTML that says for which settings it was made, for words that move."""
+    """Return HTML marked with the settings that it was made for."""
     return f'<div class="gdm-of" data-of="{escape(settings)}">{body}</div>'
 
 
 def panel(key: str, title: str = "") -> Any:
-    """A surface of its own, to be used with `with`; `key` must be unique on the page."""
+    """Return a container with a border; `key` is unique on the page."""
     box = st.container(key=f"gdm-panel-{key}")
     if title:
         box.html(f'<p class="gdm-panel-title">{escape(title)}</p>')
@@ -148,51 +142,45 @@ def panel(key: str, title: str = "") -> Any:
 
 
 def section(title: str) -> None:
-    """A heading among the controls."""
+    """Show a heading among the controls."""
     st.html(f'<p class="gdm-section">{escape(title)}</p>')
 
 
 def quiet(text: str) -> None:
-    """A remark in small muted letters."""
-    say(quiet_html(text))
+    """Show a remark in small muted letters."""
+    html(quiet_html(text))
 
 
 def quiet_html(text: str) -> str:
-    """The same, for words that move."""
     return f'<p class="gdm-quiet">{escape(text)}</p>'
 
 
 def finding(text: str) -> None:
-    """What was found, in a sentence that stands out."""
-    say(f'<p class="gdm-finding">{escape(text)}</p>')
+    """Show a result in a sentence."""
+    html(f'<p class="gdm-finding">{escape(text)}</p>')
 
 
 def state_key(n_states: int, names: Sequence[str] | None = None) -> None:
-    """Which colour is which state."""
-    say(state_key_html(n_states, names))
-
-
-def state_key_html(n_states: int, names: Sequence[str] | None = None) -> str:
-    """The same, for words that move."""
+    """Show the colour of each state."""
     shown = names or [f"S{k + 1}" for k in range(n_states)]
-    return key_html("States", zip(palette.colours(n_states), shown, strict=True))
+    html(key_html("States", zip(palette.colours(n_states), shown, strict=True)))
 
 
-def key_html(of: str, items: Iterable[tuple[str, str]], head: str = "") -> str:
-    """Which colour is what, as HTML: (colour, name) in order, after a word that names all of them."""
+def key_html(label: str, items: Iterable[tuple[str, str]], head: str = "") -> str:
+    """Return a colour key: (colour, name) in order, after a word for all of them."""
     parts = [f"{escape(head)}:"] if head else []
     parts += [f'<i style="background:{colour}"></i>{escape(name)}' for colour, name in items]
     shown = "".join(f'<span role="listitem">{part}</span>' for part in parts)
-    return f'<div class="gdm-key" role="list" aria-label="{escape(of)}">{shown}</div>'
+    return f'<div class="gdm-key" role="list" aria-label="{escape(label)}">{shown}</div>'
 
 
-def empty(title: str, what_to_do: str) -> None:
-    """Nothing to show yet, and what would change that."""
-    st.html(f'<div class="gdm-message"><strong>{escape(title)}</strong>{escape(what_to_do)}</div>')
+def empty(title: str, advice: str) -> None:
+    """Show that there is nothing yet, and advice."""
+    st.html(f'<div class="gdm-message"><strong>{escape(title)}</strong>{escape(advice)}</div>')
 
 
 def error(title: str, message: str, *, retry: str = "", again: Callable[[], Any] | None = None) -> None:
-    """What went wrong and what to do. With a key in `retry` a button beside it calls `again`, and has the page run once more."""
+    """Show an error; a key in `retry` adds a button that calls `again` and reruns the page."""
     st.html(f'<div class="gdm-message error" role="alert"><strong>{escape(title)}</strong>{escape(message)}</div>')
     if retry:
         st.button("Try again", key=retry, icon=":material/refresh:", on_click=again)
@@ -201,10 +189,10 @@ def error(title: str, message: str, *, retry: str = "", again: Callable[[], Any]
 def begin_button(
     label: str, begin: Callable[[], Any], refused: str = "", *, key: str, at: Any = st, **more: Any
 ) -> None:
-    """Show a button that calls `begin` with the settings of the run after the click; the page then runs once more.
+    """Show a button that calls `begin` with the objects of the run after the click; the page then reruns.
 
-    The click is kept until a run gets here, because a run that another one overtakes loses it. A GdmError of `begin` is shown
-    under `refused`.
+    `on_click` sees objects of the previous run, and the button's value is lost if a run is interrupted: it sets a flag. A
+    GdmError of `begin` is shown under `refused`.
     """
     pressed = f"pressed-{key}"
     at.button(label, key=key, on_click=st.session_state.update, args=({pressed: True},), **more)
@@ -219,7 +207,7 @@ def begin_button(
 
 
 def running_html(text: str, share: float) -> str:
-    """Something under way, for words that move: what it does, and how far it is (0 to 1)."""
+    """Return a progress bar; `share` is 0 to 1."""
     done = min(max(share, 0.0), 1.0) * 100
     return (
         f'<div class="gdm-running" role="status"><span>{escape(text)}</span>'
@@ -228,11 +216,11 @@ def running_html(text: str, share: float) -> str:
 
 
 def end_page() -> NoReturn:
-    """The page has no more to show. After `st.stop` nothing could be drawn, and the live channel is drawn last."""
+    """End the page; unlike `st.stop`, this still draws the live channel."""
     raise navigation.EndOfPage
 
 
 def footer(licences: Sequence[str] = ()) -> None:
-    """Version, and where the data of this page comes from and under which terms."""
+    """Show the version, and source and licence of the data."""
     lines = [f"GDM Studio {__version__}", *licences]
     st.html('<footer class="gdm-foot">' + "".join(f"<span>{escape(line)}</span>" for line in lines) + "</footer>")

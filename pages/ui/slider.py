@@ -1,7 +1,4 @@
-"""A slider that pictures in the browser can follow while it is dragged; Streamlit's own tells its value on release only.
-
-components/slider.js says what it sends.
-"""
+"""A slider that reports its value while it is dragged, to the browser and to the page (components/slider.js)."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ class Scale:
 
 
 def parse_move(message: Any) -> tuple[float, bool, int] | None:
-    """Return (value, whether the slider is held, number of the message), None for anything that a slider does not send."""
+    """Return (value, whether it is held, number) of a message of a slider, None if it is invalid."""
     if not isinstance(message, Mapping):
         return None
     value, count = number(message.get("value")), number(message.get("number"))
@@ -43,7 +40,7 @@ def parse_move(message: Any) -> tuple[float, bool, int] | None:
 
 
 def number(value: Any) -> float | None:
-    """Return a number that a browser sent, None for anything else."""
+    """Return a number that a browser sent, None if it is none."""
     return float(value) if isinstance(value, int | float) and abs(value) < _MOST else None
 
 
@@ -64,7 +61,7 @@ def slider(
     """Show a slider; return its value, an int if its range and step are, and whether it is held.
 
     step    1 for whole numbers, a hundredth of the range otherwise
-    name    what pictures in the browser know it by
+    name    its key in browser events
     digits  decimals of its values; as many as the step has, and at least two, by default
     live    whether the page also reruns while the slider is held
     """

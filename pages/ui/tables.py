@@ -1,4 +1,4 @@
-"""Tables on the screen, and moments of a recording that a row of one leads to."""
+"""Tables, and jumps from a row to a time of a recording."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gdm_core.analysis.tables import harmless
 _JUMP = """
 export default function ({ data, parentElement }) {
   const asked = JSON.stringify(data);
-  if (parentElement.gdmAsked === asked) return; // the page ran again, and nobody asked anew
+  if (parentElement.gdmAsked === asked) return; // the page ran again
   parentElement.gdmAsked = asked;
   const detail = { group: "page", time: data.time, from: parentElement, follow: true };
   window.dispatchEvent(new CustomEvent("gdm:cursor", { detail }));
@@ -24,23 +24,23 @@ _jump = component("gdm_jump", js=_JUMP)
 
 
 def rows_high(n: int, most: int) -> int | Literal["content"]:
-    """How high a table of `n` rows is: as its rows, so that no empty one shows below, and at the most so many pixels."""
+    """Return the height of a table of `n` rows: that of its rows, at most so many pixels."""
     return "content" if 35 * (n + 1) <= most else most
 
 
 def show_table(table: pd.DataFrame, most: int, key: str, **more: Any) -> Any:
-    """A table that can be looked at and, as every table of Streamlit, saved as CSV: no cell of it is a formula."""
+    """Show a table; a cell that a spreadsheet would take for a formula is escaped."""
     shown = table.map(harmless).rename(columns=harmless)
     return st.dataframe(shown, hide_index=True, height=rows_high(len(table), most), key=key, **more)
 
 
 def clicked_row(chosen: Any, n_rows: int) -> int | None:
-    """The row of the cell that was clicked; None where none was, or where the browser names one that there is not."""
+    """Return the row of the clicked cell, None if there is none."""
     cells = chosen.selection.cells
     row = cells[0][0] if cells and cells[0] else None
     return row if type(row) is int and 0 <= row < n_rows else None
 
 
 def jump(time: float, recording: str) -> None:
-    """Move the cursor of the page, and the poses with it, to a moment of `recording`, once."""
+    """Move the cursor of the page and the pose player to a time of `recording`, once."""
     _jump(key="jump", data={"time": time, "recording": recording})

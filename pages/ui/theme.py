@@ -1,7 +1,6 @@
-"""Light and dark, both designed: the colours of everything that is not a state.
+"""Colours of the light and the dark theme, for everything that is not a state.
 
-Figures name these colours as "$ink", "$grid" and so on; the browser fills in the theme of the moment, which may change under an
-open page, and `resolve` does the same for exports.
+Figures name these colours "$ink", "$grid" and so on. The browser fills in the current theme; `resolve` does so for exports.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ ASSETS = Path(__file__).resolve().parents[2] / "assets"
 
 
 def apply() -> None:
-    """The window's title and icon, and the style sheet of the whole app."""
+    """Set the window's title and icon, and the style sheet."""
     st.set_page_config(
         page_title="GDM Studio",
         page_icon=str(ASSETS / "icon.svg"),

@@ -62,7 +62,7 @@ def _broken() -> None:
         shell.begin_button("Begin", lambda: done("begun"), "Not begun", key="begin")
         if "tried" in st.session_state:
             shell.quiet("tried again")
-        shell.say(shell.running_html("fitting", 1.7))
+        shell.html(shell.running_html("fitting", 1.7))
     shell.footer(["CC BY 4.0"])
 
 
@@ -183,7 +183,7 @@ def test_uncaught_error_shows_a_number_and_no_internals(caplog):
     text = _html(app)
     assert "Channel &lt;x&gt; is constant. Drop it." in text
     assert "an inner secret" not in text
-    number = text.rsplit("under the number ", 1)[1][:6]
+    number = text.rsplit("look for error ", 1)[1][:6]
     assert any(number in record.getMessage() for record in caplog.records)
 
 
