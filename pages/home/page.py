@@ -47,7 +47,7 @@ ENTRIES = (
         "behaviour",
         "Mice",
         "The path of a simulated mouse, coloured by inferred state.",
-        "Predicts expert labels from soft states with {} accuracy (10-NN, the paper's metric)",
+        "Predicts expert labels with {} accuracy (the paper's 10-NN metric)",
         "behaviour",
     ),
 )

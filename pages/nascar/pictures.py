@@ -23,7 +23,7 @@ SIDE_BY_SIDE, STACKED = (310, 190), (195, 110)  # heights of a track and of the 
 SHOWN_CHANNELS = 3  # that are drawn where there is no track
 DOTS = "Grey dots: positions estimated from single noisy samples."
 CLOSE_UP = "Detail; drag to pan. Paler = less certain."
-INFERRED = "Inferred (colours matched to ground truth)."
+MATCHED = "Colours matched to ground truth."
 VISIBLE = 0.005  # of the track's width; smaller deviations are hidden by its line
 Array = npt.NDArray[np.float32]
 UNSETTLED = 0.86  # opacity of a strip whose fit is not final
@@ -85,8 +85,8 @@ def make_panels(
         lambda: draw_data(
             trial,
             truth,
-            "true states",
-            "Ground truth." if (dots := locate(trial)) is None else f"Ground truth. {DOTS}",
+            "Ground truth",
+            "" if (dots := locate(trial)) is None else DOTS,
             height=height,
             dots=dots,
         ),
@@ -97,7 +97,7 @@ def make_panels(
     if states is not None:
         made = now.memoize(
             ("inferred", which),
-            lambda: draw_data(trial, states, "inferred states", reading.note or INFERRED, height=height),
+            lambda: draw_data(trial, states, "Inferred", reading.note or MATCHED, height=height),
             of=(states,),
             settings=reading.note,
         )

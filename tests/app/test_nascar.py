@@ -223,7 +223,7 @@ def test_filtered_view_uses_past_data_only(engine, drawn):
     shown, test = live_of(app).poll(), live_of(app).poll().spec.dataset.test[0]
     found = model_from_bytes(shown.result.model_bytes).filter(test)[:, list(shown.order)]
     then = drawn["inferred-track"][0]
-    known = figures.track(test.position, found, title="inferred states", height=then["height"], caption=KNOWN_THEN)
+    known = figures.track(test.position, found, title="Inferred", height=then["height"], caption=KNOWN_THEN)
     assert then["layout"]["shapes"] == known["layout"]["shapes"] != inferred["layout"]["shapes"]
 
 
