@@ -29,7 +29,7 @@ def winners(
         note(f"{share:.1%}", float(max(share, right)), name, xanchor="left", xshift=6)
         for name, share, right in zip(names, counted, expected, strict=True)
     ]
-    caption = f"Bars: {n_draws:,} draws. Ticks: softmax(π / β), independent of temperature."
+    caption = f"Bars: {n_draws:,} draws. Ticks: softmax(π / β)."
     shares = ", ".join(f"{name} {share:.1%}" for name, share in zip(names, counted, strict=True))
     across = bare(range=[0, 1.35 * float(max(counted.max(), expected.max()))])
     down = axis(autorange="reversed", showgrid=False, tickfont={"size": 12, "color": "$ink"})
