@@ -1,7 +1,7 @@
-// What drawings on a canvas share: arrays as Python packs them (gdm_studio/plot/figures/base.py), and a clean sheet to draw on.
+// Arrays packed by gdm_studio/plot/figures/base.py, and a clean canvas.
 const ARRAYS = { f4: Float32Array, i2: Int16Array, u1: Uint8Array };
 
-// What was sent, with its arrays as such.
+// Return data with its arrays unpacked.
 function unpacked(data) {
   if (data === null || typeof data !== "object") return data;
   if (Array.isArray(data)) return data.map(unpacked);
@@ -9,7 +9,7 @@ function unpacked(data) {
   return Object.fromEntries(Object.entries(data).map(([name, value]) => [name, unpacked(value)]));
 }
 
-// A clean canvas as large as it is shown, or null while it is not.
+// Return a clean canvas of the displayed size, null while it is hidden.
 function paper({ canvas }) {
   const { clientWidth: width, clientHeight: height } = canvas;
   if (!canvas.isConnected || !width || !height) return null;
@@ -26,4 +26,4 @@ function paper({ canvas }) {
   return { pen, width, height };
 }
 
-const CALM = matchMedia("(prefers-reduced-motion: reduce)"); // whoever asks for less motion
+const CALM = matchMedia("(prefers-reduced-motion: reduce)"); 

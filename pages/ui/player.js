@@ -1,18 +1,18 @@
-// What players share: a canvas over one clock, over canvas.js, which stands above this. Play, scrub, keys and the page's cursor ask no server. A player brings `own`:
-//   of       names what is played among its data: something else starts anew
-//   words    of the button: where it stands, while it plays
-//   keys     how far each goes; fine (data): what comma and point step by, and minus and plus change the speed
-//   follow   whether figures of the page come along with it
-//   begin    and end (data): where the clock starts and stops
-//   rate     (data) how far the clock goes in a second
-//   cursor   (view) where the page's cursor is at this moment; moment (view, cursor): the other way round
-//   dress    (view) what stands around the canvas; draw (view): the moment itself
-//   listens  (view) events of the window besides; starts (view): after it was built
-//   media    what plays by itself beside it, if anything: play (view, playing), and at (view): where it is, null where it is not
+// A player: a canvas with a clock, a scrubber, keys and the page's cursor. canvas.js comes before it. `own` of a player has:
+//   of       field of its data that identifies the recording; another one restarts the player
+//   words    labels of the button, paused and playing
+//   keys     step of each key; fine (data): step of comma and period
+//   follow   whether zoomed figures of the page scroll with it
+//   begin    and end (data): limits of the clock
+//   rate     (data) clock units per second
+//   cursor   (view) time of the page's cursor; moment (view, time): the clock at that time
+//   dress    (view) draws the elements around the canvas; draw (view): the canvas
+//   listens  (view) further events of the window; starts (view): called once built
+//   media    a video, if any: play (view, playing), and at (view): its time, null without one
 const ANNOUNCE = "gdm:cursor";
-const TRANSPORT = "gdm:transport"; // a key that was pressed elsewhere on the page and is meant for the player
-const WHERE = "gdm:where"; // somebody asks which moment this is
-const STILL_MS = 1000; // who asks for less motion gets a picture a second in place of an animation
+const TRANSPORT = "gdm:transport"; // a key pressed elsewhere on the page, for the player
+const WHERE = "gdm:where"; // asks for the current time
+const STILL_MS = 1000; // between pictures with reduced motion
 
 function build(parent, own) {
   const view = { at: 0, playing: false, own };
@@ -43,7 +43,7 @@ function build(parent, own) {
   return view;
 }
 
-// What a key does to the player; whether it does anything.
+// Handle a key; return whether the player uses it.
 function pressed(view, key) {
   const { own, data, speed } = view;
   const fine = own.fine?.(data) ?? 1;
@@ -116,8 +116,7 @@ function player(own) {
     own.dress(view);
     own.draw(view);
     view.canvas.dataset.ready = "yes";
-    // Streamlit calls this also when newer data overtook these, while the player lives on: what goes for good has left
-    // the document by the time of the next task.
+    // Streamlit also calls this when newer data arrive while the player stays.
     return () => setTimeout(() => parentElement.isConnected || tearDown(view, parentElement));
   };
 }

@@ -1,4 +1,4 @@
-"""What plays moments on a canvas: Play, a scrubber, time and speed, over a clock that the page's cursor shares (player.js)."""
+"""Players on a canvas: a button, a scrubber, time and speed (player.js)."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def player(
     below: str = "",
     css: str = "",
 ) -> Callable[..., Any]:
-    """A component that plays; the last `js` says what a moment looks like, over what all players share.
+    """Return a player component; the last `js` calls `player` of player.js.
 
-    label         of the scrubber
-    above, below  what stands around its line, as HTML whose places have roles
+    label         label of the scrubber
+    above, below  HTML around the scrubber
     """
     offered = "".join(
         f'<option value="{speed:g}"{" selected" * (speed == 1)}>{_FRACTIONS.get(speed, f"{speed:g}")}×</option>'
@@ -68,5 +68,5 @@ def player(
 
 
 def joined(*js: Path) -> str:
-    """Sources that are one module in the browser, over what every canvas shares."""
+    """Join sources to one module, after canvas.js."""
     return "\n".join(path.read_text(encoding="utf-8") for path in (_FOLDER / "canvas.js", *js))

@@ -1,8 +1,7 @@
-// Saves what a canvas shows as a video, by the browser's own encoder.
+// Saves a canvas as a video with the browser's encoder.
 const KINDS = ["video/webm;codecs=vp9", "video/webm;codecs=vp8", "video/webm", "video/mp4"];
 
-// `play` begins what is recorded, and its promise is kept when that is over. It is saved as `name`, with the ending of its kind;
-// the button `save` rests meanwhile, and `said` tells how it goes, beginning with `about`.
+// Record while `play` runs, and save the video as `name`. The element `said` shows `about` first, then the result.
 async function record({ canvas, save, said }, name, about, play) {
   const kind = window.MediaRecorder && KINDS.find((one) => MediaRecorder.isTypeSupported(one));
   if (!kind) {

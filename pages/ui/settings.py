@@ -78,7 +78,7 @@ def texts(name: str) -> list[str] | None:
 
 
 def keep(name: str, value: str | Sequence[str] | None, *, settled: bool = True) -> None:
-    """Keep the value of a control, None for its default; one that is not settled yet stays out of the address."""
+    """Keep the value of a control, None for its default; a value that is not settled stays out of the address."""
     page = _current()
     page.shown.add(name)
     page.asked.discard(name)

@@ -1,6 +1,6 @@
-// Where the axes of a figure lie that Plotly has drawn: its layout has the ranges, the page the rectangles between the axes.
+// Axes of a figure that Plotly has drawn: ranges from its layout, pixels from the page.
 
-// { x, y, panels } in pixels from the figure's corner, null while it is not drawn; panels are the y axes from top to bottom.
+// Return { x, y, panels } in pixels from the figure's corner, null if not drawn; panels are y axes from top to bottom.
 export function axesOf(plot) {
   const areas = [...(plot?.querySelectorAll(".nsewdrag") ?? [])].map((area) => area.getBBox());
   if (!areas.length || !plot.layout?.xaxis?.range) return null;
@@ -9,7 +9,7 @@ export function axesOf(plot) {
   return { x: axis(plot.layout.xaxis, x, x, width), y: axis(plot.layout.yaxis, y, y + height, -height), panels };
 }
 
-// `from` is the pixel where the range begins, from which it goes `span` pixels.
+// The range begins at pixel `from` and is `span` pixels long.
 function axis({ range: [low, high], autorange }, start, from, span) {
   const pixels = span / (high - low);
   return {

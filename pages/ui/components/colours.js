@@ -1,10 +1,10 @@
-// Soft states at a value of a setting, and the few colours that they are drawn in: as palette.py mixes and quantises them.
+// Soft states at a value of a setting, and their quantised colours, as in palette.py.
 
 const MOST_CELLS = 800;
 const ROUNDS = 3;
 const TYPES = { f4: Float32Array, f8: Float64Array, u1: Uint8Array };
 
-// An array as figures/base.py packs it; one that is unpacked already stays as it is.
+// Unpack an array of figures/base.py; return other values as they are.
 export function decode(array) {
   if (!array?.bdata) return array;
   const text = atob(array.bdata);
@@ -14,7 +14,7 @@ export function decode(array) {
 }
 
 // ---- states ---------------------------------------------------------------------------------------------------
-// [S * K] soft states of a part at `value`: between its two neighbours among `values`, or the only ones there are.
+// Return [S * K] soft states of a part at `value`, interpolated between its neighbours among `values`.
 export function statesAt(part, values, value) {
   const [, length, k] = part.shape;
   if (part.labels) return oneHot(labelsAt(part, values, value), k);
@@ -30,7 +30,7 @@ export function statesAt(part, values, value) {
   return mixed;
 }
 
-// [S] the labels at the nearest of `values`.
+// Return [S] labels at the nearest of `values`.
 export function labelsAt({ labels, shape: [, length] }, values, value) {
   const far = values.map((each) => Math.abs(each - value));
   const at = far.indexOf(Math.min(...far));
@@ -93,7 +93,7 @@ function nearest(centres, mean) {
   return best;
 }
 
-// { index [T], css }: at most `limit` colours for all moments.
+// Return { index [T], css } with at most `limit` colours.
 export function quantise(states, mixing, limit) {
   const feature = features(states, mixing);
   let size = 0.03;
@@ -122,7 +122,7 @@ export function quantise(states, mixing, limit) {
   return { index: cells.cellOf.map((cell) => bucketOf[cell]), css: centres.map((centre) => css(centre, mixing)) };
 }
 
-// What each moment is drawn in: { rgb [3 * S], strength [S] }.
+// Return the colour of each sample: { rgb [3 * S], strength [S] }.
 export function mixed(states, mixing) {
   const feature = features(states, mixing);
   const n = feature.length / 4;

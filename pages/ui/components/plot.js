@@ -1,5 +1,5 @@
-// Draws a figure with Plotly.react into a node that lives as long as its place on the page: zoom, hover and the DOM
-// node survive every update, and nothing flashes. Colours written as "$ink" are looked up in the theme of the moment.
+// Draws a figure with Plotly.react into a node that survives every update, with its zoom and hover. Colours such as "$ink" are
+// those of the current theme.
 
 import { onMessage } from "./channel.js";
 import { axesOf } from "./axes.js";
@@ -12,7 +12,7 @@ const TOUCH = matchMedia("(pointer: coarse)");
 
 let loading = null;
 
-// One download for all figures of a visit, and none on the next: the address names the version.
+// Load Plotly once; its address names the version and is cached.
 function loadPlotly(address) {
   if (window.Plotly?.react) return Promise.resolve(window.Plotly);
   loading ??= new Promise((resolve, reject) => {
@@ -42,7 +42,7 @@ function oneStop(plot) {
 
 let themed = { at: -1000, dark: false };
 
-// Looked up once for all figures of an update: reading a computed style makes the browser lay the page out.
+// Cached for all figures of an update: reading a computed style forces a layout.
 function isDark(element) {
   if (performance.now() - themed.at > 50) themed = { at: performance.now(), dark: darkness(element) };
   return themed.dark;
@@ -54,7 +54,7 @@ function darkness(element) {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b < 110;
 }
 
-// Who is asked to draw while the theme changes may still see the one before: the app's class says when it has changed.
+// A figure drawn while the theme changes may have the old one: draw again when the app's class has changed.
 function mindTheme(view, show) {
   const seen = new MutationObserver(() => {
     themed.at = -1000;
@@ -65,7 +65,7 @@ function mindTheme(view, show) {
   return seen;
 }
 
-// A copy with theme colours filled in. Arrays are passed on untouched: they are either typed (base64) or short.
+// Return a copy with theme colours; arrays are typed (base64) or short.
 function withColours(value, tokens) {
   if (typeof value === "string") return value[0] === "$" ? (tokens[value.slice(1)] ?? value) : value;
   if (Array.isArray(value)) return value.length > 200 ? value : value.map((item) => withColours(item, tokens));
@@ -119,7 +119,7 @@ function configuration(view, options) {
   };
 }
 
-// What a figure says of its layout from some width on: the widest that fits.
+// Return the widest layout of a figure that fits.
 function fitting(figure, width) {
   return figure.widths?.findLast(({ least }) => width >= least);
 }
@@ -131,7 +131,7 @@ function layoutAt(width, figure, options, tokens) {
   layout.height = fit?.height ?? (narrow && options.phone_height ? options.phone_height : options.height);
   layout.width = width;
   layout.uirevision = options.revision;
-  // Under a thumb, dragging scrolls the page; zooming stays with the mouse.
+  // On touch screens dragging scrolls the page.
   if (TOUCH.matches) layout.dragmode = false;
   return layout;
 }
@@ -170,7 +170,7 @@ function announce(view, time) {
   }
 }
 
-// Zoomed in, the window goes along with a moment that somebody jumps or plays to.
+// Scroll a zoomed figure to the cursor.
 function keepInView({ plot, figure }, time) {
   const axis = axesOf(plot)?.x;
   if (figure.cursor?.kind !== "time" || !axis || axis.autorange) return;
@@ -240,9 +240,8 @@ export default function show(given) {
   const view = (parentElement.gdmView ??= build(parentElement));
   const gone = () => setTimeout(() => parentElement.isConnected || tearDown(view, parentElement));
   view.given = given;
-  // What moves between two runs of the script comes over the live channel.
   view.unsubscribe ??= onMessage(options.key, (part) => show({ ...view.given, data: { ...view.given.data, ...part } }), () => view.job);
-  if (view.waits) return gone; // slider_preview.js draws over what stands, and has this drawn when the thumb is let go
+  if (view.waits) return gone; // slider_preview.js draws over the figure, and draws this one at its end
   if (!stands(view, figure, options)) return gone;
   Object.assign(view, { figure, options, group: options.group, send: setTriggerValue });
   const { root, plot, badge, caption, alt } = view;
@@ -281,12 +280,11 @@ export default function show(given) {
       badge.textContent = `${error.message} Reload the page to try again.`;
     });
 
-  // Streamlit calls this also when a newer figure overtook this one, while the place on the page lives on: what goes
-  // for good has left the document by the time of the next task.
+  // Streamlit also calls this when a newer figure arrives while the place stays.
   return gone;
 }
 
-// Whether there is a figure; words stand in its place where there is none yet.
+// Show the figure or a message in its place; return whether there is a figure.
 function stands({ root, plot, badge, caption, cursor, message }, figure, options) {
   const [title, note] = message.children;
   message.hidden = figure !== null;
@@ -295,7 +293,7 @@ function stands({ root, plot, badge, caption, cursor, message }, figure, options
   for (const part of [badge, cursor]) part.hidden = true;
   title.textContent = options.empty.title;
   note.textContent = options.empty.note;
-  message.style.minHeight = options.height ? `${options.height}px` : ""; // what stands below keeps its place
+  message.style.minHeight = options.height ? `${options.height}px` : ""; // keeps the place of elements below
   root.setAttribute("aria-label", `${options.empty.title} ${options.empty.note}`);
   root.dataset.state = options.state;
   return false;

@@ -1,5 +1,5 @@
-// Training replay: moves a finished fit through its training steps. slider_preview.js draws the states at each step, from tables that the
-// server sends when a pointer comes near. While a fit runs, the thumb shows its latest snapshot.
+// Training replay: moves through the training steps of a finished fit; slider_preview.js draws their states. While a fit runs,
+// the thumb shows its latest snapshot.
 
 import { onMessage } from "./channel.js";
 
@@ -23,7 +23,7 @@ function build(parent) {
     view.playing = false;
     move(view, Number(input.value));
   };
-  // A slider that is dragged takes the figures over.
+  // Dragging another slider ends the replay.
   view.heard = ({ detail }) => detail.key !== KEY && detail.held && toEnd(view);
   window.addEventListener(HEARD, view.heard, true);
   return view;

@@ -1,5 +1,5 @@
-// The triangle of the Playground. While a slider or a dot is held, the browser draws the dots on a canvas, with the noise that
-// they have, and the density below follows with the page. A dot that is dragged moves the sliders, so that this draw lies there.
+// The simplex of the Playground. While a slider or a dot is dragged, the browser draws the dots on a canvas; the density follows
+// with the page. Dragging a dot moves the sliders to logits under which this draw is there.
 
 import draw from "./plot.js";
 import { axesOf } from "./axes.js";
@@ -8,13 +8,13 @@ import { decode } from "./colours.js";
 const HEARD = "gdm:slider"; // see slider.js
 const MOVE = "gdm:slider-move";
 const ROOT3 = Math.sqrt(3) / 2;
-const EDGE = 0.01; // of the triangle, within which a dot can be dragged
+const EDGE = 0.01; // smallest share of a dragged dot
 const RADIUS = 3; // of a dot, in pixels, as on the server
-const REACH = { mouse: 10, touch: 20, pen: 14 }; // pixels from a dot within which it is taken hold of
+const REACH = { mouse: 10, touch: 20, pen: 14 }; // pixels from a dot within which it can be grabbed
 const SIDES = ["logit", "other"];
 const NAMES = [...SIDES, "softness", "noise"];
 
-// Soft states of noise, one after the other, as gdm_core.maths.relaxed works them out.
+// Return soft states of noise, as in gdm_core.maths.relaxed.
 export function draws(logits, tau, scale, noise) {
   const z = new Float64Array(noise.length);
   for (let i = 0; i < noise.length; i += 3) {
@@ -43,7 +43,7 @@ function begin(parent) {
   window.addEventListener(HEARD, view.heard);
   parent.addEventListener("pointerdown", (event) => take(view, event), true);
   parent.addEventListener("pointermove", (event) => hover(view, event));
-  // Where a finger lands on a dot, the page must not scroll away under it.
+  // The page must not scroll while a dot is dragged.
   parent.addEventListener("touchstart", (event) => view.grip && event.cancelable && event.preventDefault(), { passive: false });
   return view;
 }
@@ -53,7 +53,7 @@ export default function (given) {
   const view = (parentElement.gdmSimplex ??= begin(parentElement));
   const { settings, dots, hollow, colours, range } = data.follow;
   Object.assign(view, { noise: [decode(dots), decode(hollow)], colours, range });
-  // Settings that changed elsewhere, such as by Back; otherwise a figure of an earlier value has come.
+  // Settings changed elsewhere, such as by Back; otherwise this is the figure of an earlier value.
   if (!view.now || (!view.held && isCurrent(view))) view.now = structuredClone(settings);
   view.settings = settings;
   const finish = draw(given);
@@ -70,7 +70,7 @@ function tearDown(view, parent) {
   delete parent.gdmSimplex;
 }
 
-// Soft states of the dots, full (0) or hollow (1).
+// Return soft states of the dots, full (0) or hollow (1).
 const where = ({ now, noise }, side) => draws(now[SIDES[side]], now.softness, now.noise, noise[side]);
 
 function axes({ parent }) {
@@ -80,7 +80,7 @@ function axes({ parent }) {
 }
 
 // ---- the dots while something is held -------------------------------------------------------------------------
-// Dots on the canvas are hidden in the figure (styles.css), until the page has drawn the settings of the moment.
+// The figure's own dots are hidden (styles.css) until the page has drawn the current settings.
 function follow(view) {
   view.frame ||= requestAnimationFrame(() => {
     view.frame = 0;
@@ -89,7 +89,7 @@ function follow(view) {
   });
 }
 
-// Whether the page has drawn what the sliders say.
+// Whether the page has drawn the values of the sliders.
 const isCurrent = ({ now, settings }) => NAMES.every((name) => String(settings[name]) === String(now[name]));
 
 function paint(view) {
@@ -128,7 +128,7 @@ function colourOf(z, i, { steps, table }) {
 }
 
 // ---- dots that are dragged ------------------------------------------------------------------------------------
-// [which side, which draw] under the pointer.
+// Return [side, draw] under the pointer.
 function nearest(view, { pointerType, clientX, clientY }) {
   const found = axes(view);
   if (!found) return null;
@@ -168,8 +168,8 @@ function take(view, event) {
   for (const name of ["pointerup", "pointercancel"]) window.addEventListener(name, drop);
 }
 
-// The evidence under which the draw that is held, with its own noise, lies under the pointer. Only differences count: the middle
-// of the three stays where it was, or moves as far as the range of the sliders asks.
+// Find logits under which the dragged draw is under the pointer. Only their differences count: their mean changes as little as
+// the range of the sliders allows.
 function drag(view, { clientX, clientY }) {
   const { x, y, box } = axes(view);
   const third = y.value(clientY - box.top) / ROOT3;
@@ -187,7 +187,7 @@ function drag(view, { clientX, clientY }) {
   follow(view);
 }
 
-// The sliders go along. Let go, they snap to their steps, and say where they stand.
+// Move the sliders; on release they snap to their steps.
 function tell(view, held) {
   const name = SIDES[view.grip[0]];
   view.held = held;

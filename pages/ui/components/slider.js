@@ -1,9 +1,9 @@
-// A slider that pictures in the browser follow while it is dragged (event "gdm:slider" of the window). The page gets its value
-// on release, and of a `live` one a few times a second before.
+// A slider that announces its value while it is dragged (event "gdm:slider"). The page gets the value on release; the page of a
+// `live` slider also gets it every 0.3 s before.
 
 const HEARD = "gdm:slider";
 const MOVE = "gdm:slider-move"; // another part of the page moves a slider
-const SETTLE_MS = 250; // a key held down repeats; where it comes to rest counts
+const SETTLE_MS = 250; // a key held down repeats; its last value counts
 const LIVE_MS = 300;
 let count = 0;
 
@@ -42,7 +42,7 @@ function listen(view) {
   });
   input.addEventListener("input", () => {
     move(view, Number(input.value));
-    if (!view.held) settleSoon(view); // a key, or an aid that sets values
+    if (!view.held) settleSoon(view); // a key, or assistive technology
   });
   input.addEventListener("blur", () => {
     release();
@@ -69,7 +69,7 @@ function move(view, value) {
   }, LIVE_MS);
 }
 
-// `stands` says whether the page stands where the slider does.
+// `stands`: whether the page has this value.
 function announce(view, held) {
   const { key, value, settled, label } = view;
   const detail = { key, value, held, said: `${label.textContent} = ${view.bubble.textContent}`, stands: value === settled, live: view.live };
@@ -87,7 +87,7 @@ function settleSoon(view) {
   view.timer = setTimeout(() => settle(view), SETTLE_MS);
 }
 
-// What was sent while it was held has to be confirmed, also where the thumb returned to its place.
+// A value sent while dragging has to be confirmed, even if the thumb returned.
 function settle(view) {
   clearTimeout(view.timer);
   view.timer = 0;
@@ -113,7 +113,7 @@ export default function ({ data, parentElement, setStateValue }) {
   const { key, label, help, disabled, live, scale, value, heard } = data;
   Object.assign(view, { key, live, scale, tell: (message) => setStateValue("moved", message) });
   const { input, button, root } = view;
-  const app = document.querySelector(".stApp"); // whose theme a popover, which lies outside of it, does not inherit
+  const app = document.querySelector(".stApp"); // a popover is outside of it and does not inherit its theme
   if (app && !app.contains(parentElement)) root.style.colorScheme = getComputedStyle(app).colorScheme;
   root.dataset.name = key;
   view.label.textContent = label;
@@ -124,19 +124,19 @@ export default function ({ data, parentElement, setStateValue }) {
   help ? input.setAttribute("aria-describedby", view.help.id) : input.removeAttribute("aria-describedby");
   Object.assign(input, { min: scale.min, max: scale.max, step: scale.step, disabled });
   [scale.min, scale.max].forEach((end, i) => (view.ends[i].textContent = words(end, scale)));
-  // Under a finger, and until the server has heard the last message, the slider knows better where it stands.
+  // While it is dragged, and until the server has the last message, the slider's own value counts.
   const ours = view.held || view.timer || heard < view.said;
   const moved = !ours && view.value !== null && value !== view.value; // by the page: a link or a button
   if (!ours) view.settled = value;
   show(view, ours ? view.value : value);
   if (moved) announce(view, false);
-  // Streamlit calls this also when newer data overtook these, while the place on the page lives on.
+  // Streamlit also calls this when newer data arrive while the slider stays.
   return () => setTimeout(() => parentElement.isConnected || tearDown(view, parentElement));
 }
 
 function tearDown(view, parentElement) {
   if (parentElement.gdmSlider !== view) return;
-  if (view.timer || view.held) settle(view); // taken away under the finger: the server must not wait for a release
+  if (view.timer || view.held) settle(view); // removed while dragged: no release will follow
   window.removeEventListener(MOVE, view.moved);
   delete parentElement.gdmSlider;
 }

@@ -1,6 +1,5 @@
-// Figures of soft states while a thumb is held: on a canvas above the marks that stand, and below words and the mouse, since a
-// picture of Plotly's takes ten times as long. It looks as Plotly would draw it, whose next picture takes its place. What
-// follows from the states and cannot be worked out here fades. pages/lab/held.py says how each figure is drawn.
+// Draws soft states on a canvas over a Plotly figure, ten times as fast as Plotly would, until its next picture is there.
+// pages/lab/preview_figures.py describes how each figure is drawn.
 
 import { axesOf } from "./axes.js";
 import { averaged, decode, quantise } from "./colours.js";
@@ -9,8 +8,8 @@ const STROKE = /^#[0-9a-f]{8}$/; // the colour of a piece of the path; other sha
 const FADED = 0.2;
 const KINDS = { track, strips, areas, places };
 
-// Over `view`, a figure of plot.js, as `how` says; `soft(part)` gives { states, mixing, stride } of a part. False where the
-// figure that stands has nothing that could be drawn over.
+// Draw over `view`, a figure of plot.js, as described by `how`; `soft(part)` returns { states, mixing, stride }. Return false if
+// the figure cannot be drawn over.
 export function drawStates(view, how, soft, colours) {
   const { plot, root, badge, figure } = view;
   const frame = axesOf(plot);
@@ -35,7 +34,7 @@ export function drawStates(view, how, soft, colours) {
   return true;
 }
 
-// Plotly's own marks again.
+// Show Plotly's marks again.
 export function clearStates(view) {
   for (const [node, [name, value]] of view.over?.before ?? []) node.style[name] = value;
   view.over?.canvas.remove();
@@ -49,7 +48,7 @@ function restyle({ before }, node, name, value) {
   node.style[name] = value;
 }
 
-// A clean canvas as large as the figure, below its words; what is drawn stays between the axes.
+// Return a clean canvas as large as the figure, below its text and clipped to the axes.
 function paper(plot, canvas, { x, y }) {
   const { width, height } = plot.layout;
   const words = plot.querySelectorAll(".svg-container > .main-svg")[1];
@@ -72,7 +71,6 @@ function fill(pen, colour, opacity, ...box) {
 }
 
 // ---- a track, as figures/track.py draws it --------------------------------------------------------------------
-// What a mouse would be told stays that of the server's last picture.
 function track(on, { part }, soft) {
   const { plot, figure } = on;
   const { states, mixing } = soft(part);
@@ -108,7 +106,7 @@ function line({ pen, frame }, { index, css }, x, y, wide) {
   });
 }
 
-// ---- samples at places above a ground that stays -----------------------------------------------------------------
+// ---- samples on a map -----------------------------------------------------------------
 function places(on, how, soft) {
   const { pen, frame, plot, figure } = on;
   for (const layer of [".gl-container", ".cartesianlayer .scatterlayer"]) {

@@ -1,4 +1,4 @@
-// Words that a script or the live channel says, in a place that stays (pages/ui/plot.py makes them safe).
+// HTML of a script or the live channel (pages/ui/plot.py escapes it).
 
 import { onMessage } from "./channel.js";
 
