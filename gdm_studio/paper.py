@@ -1,6 +1,7 @@
 """Experiments of the paper: their fits, and files of their results.
 
-The Paper page shows stored results, or runs the fits again. `gdm reproduce all` writes the stored results.
+The Paper page shows stored results, or runs the fits again. `gdm reproduce all` writes the stored results. Figures 3 and 4
+use simulated laps and mice, and also the real ones if they are in the data folder.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from datasets import formula1, mice, nascar
+from datasets import calms21, formula1, mice, nascar
+from datasets.splits import split_trials
+from datasets.storage import data_dir
 from gdm_core.analysis.comparisons import Cell, fit_cell, measure_baselines
 from gdm_core.analysis.envelopes import next_ranges
 from gdm_core.engine import Engine, LocalEngine
@@ -24,7 +27,7 @@ from gdm_core.text import format_mean_sd
 from gdm_core.trials import Trials
 
 FILE = Path(__file__).resolve().parents[1] / "assets" / "paper.json"
-SETTINGS = {"standard": "standard", "soft": "soft-sticky"}
+SETTINGS = {"standard": "Standard", "soft": "Soft-sticky"}
 PROTOCOLS = ("paper", "fair")
 # Columns of Table 1 and the models that reproduce them.
 TABLE_1 = {
@@ -35,6 +38,8 @@ TABLE_1 = {
     "AR-HMM (RO)": "arhmm-ro",
     "GDM": "gdm",
 }
+FIGURE_4 = {"GDM": "gdm", "GDM with a GRU": "gdm-rnn", "rSLDS (RO)": "rslds-ro"}
+RACE = ("Chinese Grand Prix", "Race")  # of any year
 STATES = tuple(range(2, 11))  # for accuracy against K
 SHOWN_STATES = 8
 F1_LAPS, F1_DIMENSIONS = 8, 2
@@ -70,21 +75,34 @@ Found = list[dict[str, dict[int, Cell]]]  # for each comparison: setting -> seed
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all experiments."""
+    """Return the names of all experiments on simulated data."""
     return (*(f"table/{setting}/{protocol}" for setting in SETTINGS for protocol in PROTOCOLS), "formula1", "mice")
+
+
+def find_names(prefix: str = "") -> tuple[str, ...]:
+    """Return the names of experiments whose data are at hand, by name or by its first parts.
+
+    Raises ConfigError if none match.
+    """
+    real = [f"{kind}/real" for kind in ("formula1", "mice") if _load_real(kind, data_dir()) is not None]
+    found = tuple(name for name in (*names(), *real) if not prefix or f"{name}/".startswith(f"{prefix}/"))
+    if not found:
+        raise ConfigError(f"There is no experiment {prefix!r}; choose one of {', '.join((*names(), *real))}.")
+    return found
 
 
 def experiment(name: str, n_seeds: int | None = None, samples: int = 1000) -> Experiment:
     """Return an experiment by name, with fewer seeds if given."""
     kind, *rest = name.split("/")
-    if name not in names():
+    real = _load_real(kind, data_dir()) if rest == ["real"] else None
+    if name not in names() and real is None:
         raise ConfigError(f"There is no experiment {name!r}; choose one of {', '.join(names())}.")
     seeds = tuple(range(n_seeds or N_SEEDS[kind]))
     if kind == "formula1":
-        return Experiment(name, (Comparison(_settings_by_k(), seeds, *_simulate_race()),))
+        return Experiment(name, (Comparison(_settings_by_k(), seeds, *(real or _simulate_race())),))
     if kind == "mice":
-        both = _settings({"GDM": "gdm", "rSLDS (RO)": "rslds-ro"}, MICE_STATES, MICE_DIMENSIONS)
-        return Experiment(name, (Comparison(both, seeds, *_simulate_mice()),))
+        settings = _settings(FIGURE_4, MICE_STATES, MICE_DIMENSIONS)
+        return Experiment(name, (Comparison(settings, seeds, *(real or _simulate_mice())),))
     models, (setting, protocol) = _settings(TABLE_1, 4, 2), rest
     if protocol == "paper":  # one simulation for all seeds
         return Experiment(name, (Comparison(models, seeds, *_simulate_tracks(setting, None, samples)),))
@@ -135,39 +153,76 @@ def _simulate_mice() -> tuple[Trials, Trials]:
     return Trials(whole.trials[:-2], "training trials"), Trials(whole.trials[-2:], "held-out trials")
 
 
+@cache
+def _load_real(kind: str, folder: Path) -> tuple[Trials, Trials] | None:
+    """Load training and test trials of "formula1" or "mice" from the data folder, None if it has none."""
+    if kind == "mice":
+        return _load_real_mice(folder)
+    for year, event, name in formula1.stored_sessions():
+        if (event, name) == RACE:
+            session = formula1.load_session(year, event, name, offline=True)
+            return formula1.to_trials(session, session.codes[0], preset="paper"), formula1.to_trials(
+                session, session.codes[4], preset="paper"
+            )
+    return None
+
+
+def _load_real_mice(folder: Path) -> tuple[Trials, Trials] | None:
+    """Load CalMS21. If only one split is there, its trials are divided into training and test trials."""
+    files = calms21.find(folder)
+    sides = [calms21.load(path, split) for split, path in files.items()]
+    if len(sides) == 1:
+        return split_trials(sides[0])
+    return (sides[0], sides[1]) if sides else None
+
+
 # ---- running --------------------------------------------------------------------------------------------------------
-def build_grids(n_seeds: int | None = None, samples: int = 1000) -> list[tuple[Callable[..., Any], Cells]]:
-    """Return the functions of `reproduce_all` with their cells; cell names are JSON paths into its result."""
+def build_grids(
+    experiments: Sequence[str], n_seeds: int | None = None, samples: int = 1000
+) -> list[tuple[Callable[..., Any], Cells]]:
+    """Return the functions of `reproduce_all` with their cells."""
     fits: Cells = {}
     lines: Cells = {}
-    for name in names():
+    for name in experiments:
         comparisons = experiment(name, n_seeds, samples).comparisons
         for i, one in enumerate(comparisons):
             for label, (family, config) in one.settings.items():
                 for seed in one.seeds:
-                    place = json.dumps(["experiments", name, i, label, seed])
-                    fits[place] = (family, {**config, "seed": seed}, one.train, one.test)
+                    arguments = (family, {**config, "seed": seed}, one.train, one.test)
+                    fits[_name_cell(arguments, "experiments", name, i, label, seed)] = arguments
         first = comparisons[0]
-        lines[json.dumps(["lines", name])] = (first.train, first.test, first.n_states)
-    ranges: Cells = {json.dumps(["ranges", setting]): range_arguments(setting, samples) for setting in SETTINGS}
+        baseline = (first.train, first.test, first.n_states)
+        lines[_name_cell(baseline, "lines", name)] = baseline
+    ranges: Cells = {}
+    for setting in SETTINGS:
+        if f"table/{setting}/paper" in experiments:
+            arguments = range_arguments(setting, samples)
+            ranges[_name_cell(arguments, "ranges", setting)] = arguments
     return [(fit_cell, fits), (measure_baselines, lines), (next_ranges, ranges)]
 
 
-def count_tasks(n_seeds: int | None = None) -> int:
+def _name_cell(arguments: tuple[Any, ...], *place: Any) -> str:
+    """Return a name of the place of a result and of everything that it depends on."""
+    named = [one.fingerprint if isinstance(one, Trials) else one for one in arguments]
+    return json.dumps([place, named], sort_keys=True)
+
+
+def count_tasks(experiments: Sequence[str], n_seeds: int | None = None) -> int:
     """Return the number of tasks of `reproduce_all`."""
-    return sum(len(cells) for _, cells in build_grids(n_seeds))
+    return sum(len(cells) for _, cells in build_grids(experiments, n_seeds))
 
 
 def reproduce_all(
+    experiments: Sequence[str],
     n_seeds: int | None = None,
     samples: int = 1000,
     engine: Engine | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
-    """Run every fit of every experiment; return plain values and a list of failures."""
-    keys = {name: experiment(name, n_seeds, samples).keys for name in names()}
-    found: dict[str, Any] = {"made": keys, "experiments": {}, "lines": {}, "ranges": {}, "failed": []}
-    work, before = build_grids(n_seeds, samples), 0
+    """Run every fit of some experiments; return plain values and the failures of each. Finished fits are cached."""
+    keys = {name: experiment(name, n_seeds, samples).keys for name in experiments}
+    found: dict[str, Any] = {"made": keys, "experiments": {}, "lines": {}, "ranges": {}, "failed": {}}
+    work, before = build_grids(experiments, n_seeds, samples), 0
     total = sum(len(cells) for _, cells in work)
 
     def report(done: int, _: int) -> None:
@@ -175,13 +230,15 @@ def reproduce_all(
             progress(before + done, total)
 
     for function, cells in work:
-        bulk = (engine or LocalEngine()).map(function, cells, session="reproduce", cached=False, progress=report)
+        bulk = (engine or LocalEngine()).map(function, cells, session="reproduce", progress=report)
         bulk.wait()
         view = bulk.poll()
         before += view.done
-        for place, value in view.results.items():
-            _insert(found, json.loads(place), value)
-        found["failed"] += [f"{'/'.join(map(str, json.loads(at)))}: {why}" for at, why in view.failures.items()]
+        for cell, value in view.results.items():
+            _insert(found, json.loads(cell)[0], value)
+        for cell, why in view.failures.items():
+            _, name, *rest = json.loads(cell)[0]
+            found["failed"].setdefault(name, []).append(f"{'/'.join(map(str, rest))}: {why}")
     return found
 
 
@@ -197,7 +254,8 @@ def _insert(found: dict[str, Any], place: Sequence[Any], value: dict[str, Any]) 
         found[kind][name] = value
         return
     i, label, seed = rest
-    shown = i == 0 and seed == 0 and ("K = " not in label or label.endswith(f"= {SHOWN_STATES}"))
+    shown = not name.endswith("/real") and i == 0 and seed == 0
+    shown &= "K = " not in label or label.endswith(f"= {SHOWN_STATES}")
     if not shown:  # figures draw the states of one fit only
         value = {**value, "states": {"values": "", "shape": [0, 0]}}
     found["experiments"].setdefault(name, {}).setdefault(str(i), {}).setdefault(label, {})[str(seed)] = value
@@ -222,9 +280,9 @@ def summary(found: dict[str, Any]) -> list[str]:
 # ---- files of results -----------------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class StoredResults:
-    """Results of `gdm reproduce all`; `made` has the `Experiment.keys` of each experiment."""
+    """Results of `gdm reproduce`: the code version and the `Experiment.keys` of each experiment, its fits and baselines."""
 
-    code: str
+    code: dict[str, str]
     made: dict[str, list[str]]
     cells: dict[str, Found]
     lines: dict[str, dict[str, Cell]]
@@ -232,8 +290,15 @@ class StoredResults:
 
 
 def save(found: dict[str, Any], path: Path, code: str) -> None:
-    """Write results to a file for `load`."""
-    write_whole(path, json.dumps(_round_floats({"code": code, **found}), separators=(",", ":")).encode())
+    """Write results to a file for `load`. The file keeps its results of experiments that were not run."""
+    earlier = json.loads(path.read_text()) if path.is_file() else {}
+    failed = {name: why for name, why in earlier.get("failed", {}).items() if name not in found["made"]}
+    merged = {part: {**earlier.get(part, {}), **found[part]} for part in ("made", "experiments", "lines", "ranges")}
+    merged |= {
+        "code": {**earlier.get("code", {}), **dict.fromkeys(found["made"], code)},
+        "failed": failed | found["failed"],
+    }
+    write_whole(path, json.dumps(_round_floats(merged), separators=(",", ":")).encode())
 
 
 def _round_floats(value: Any) -> Any:

@@ -122,6 +122,10 @@ def fit_cell(family: str, setting: Mapping[str, Any], train: Trials, test: Trial
     known, truth = np.concatenate(labels_of(train)), np.concatenate(labels_of(test))
     for side, trials in (("train", train), ("test", test)):
         scores[f"smoothed_r2_{side}"] = smoothed_r2(model, trials)
+    if [trial.y.shape for trial in train] == [trial.y.shape for trial in test]:
+        scores["smoothed_r2_kept"] = smoothed_r2(
+            model, train, test
+        )  # test trials from the posterior of training trials
     if (truth != UNLABELLED).any() and (known != UNLABELLED).any():
         soft_train = np.concatenate(model.predict_proba(train)).astype(np.float64)
         scores |= _numbers(state_scores(soft_train, known, soft, truth))

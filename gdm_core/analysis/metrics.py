@@ -328,9 +328,9 @@ def _stacked_r2(trials: Trials, predicted: list[Any]) -> float:
     return r2(np.concatenate([trial.y for trial in trials]), np.concatenate(predicted))
 
 
-def smoothed_r2(model: StateModel, trials: Trials) -> float:
-    """Return the R² of the model's reconstruction."""
-    return _stacked_r2(trials, model.smooth(trials))
+def smoothed_r2(model: StateModel, trials: Trials, truth: Trials | None = None) -> float:
+    """Return the R² of the model's reconstruction of trials, of themselves or of others of the same lengths."""
+    return _stacked_r2(truth or trials, model.smooth(trials))
 
 
 def _posterior_name(model: StateModel) -> str | None:

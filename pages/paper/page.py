@@ -1,4 +1,4 @@
-"""Paper: its tables and figures, each beside the code released with it and what is measured here, and run anew on request."""
+"""Paper page: tables and figures of the paper, the results of its released code, and ours, which can be rerun."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ PANELS = {
     "table": ("Table 1: states on two tracks", panels.table),
     "nascar": ("Figure 2: NASCAR, states and ranges", panels.nascar),
     "formula1": ("Figure 3: Formula 1, accuracy against K", panels.formula1),
-    "usage": ("Appendix F: use of states", panels.usage),
-    "mice": ("Figure 4: CalMS21, two mice", panels.mice),
+    "usage": ("Appendix F: state usage", panels.usage),
+    "mice": ("Figure 4: two mice", panels.mice),
 }
+
+PROTOCOLS = {"paper": "Paper's protocol", "fair": "New tracks"}
 
 frame = shell.frame("paper", card_share=0.34)
 with frame.controls:
@@ -30,39 +32,38 @@ with frame.controls:
     if name in ("table", "nascar"):
         setting = one_of("Track", paper.SETTINGS, "soft", row=True, key="track")
     if name == "table":
-        words = {one: f"{one} protocol".capitalize() for one in paper.PROTOCOLS}
-        said = "Paper: one simulation, every seed another fit. Fair: every seed another simulation and another fit."
-        protocol = one_of("Run it anew under", words, "fair", row=True, key="protocol", help=said)
+        about = (
+            "Paper: one simulation, a new fit for each seed. New tracks: a new simulation and a new fit for each seed."
+        )
+        protocol = one_of("Rerun with", PROTOCOLS, "fair", row=True, key="protocol", help=about)
     experiment = {"formula1": "formula1", "usage": "formula1", "mice": "mice"}.get(name, f"table/{setting}/{protocol}")
     most = paper.N_SEEDS[experiment.split("/")[0]]
-    n_seeds = number("Seeds", 1, most, min(2, most), key="seeds", help="Of a run anew.")
-    asked = panels.own(experiment, n_seeds) or paper.experiment(experiment, n_seeds)
-    running = panels.running(asked.name)
-    if running is None:
-        label, refused = f"Run it now: {asked.n_fits} fits", "The fits could not be started"
+    n_seeds = number("Seeds", 1, most, min(2, most), key="seeds", help="Seeds of a rerun.")
+    request = panels.choose_data(experiment, n_seeds) or paper.experiment(experiment, n_seeds)
+    run = panels.find_run(request.name)
+    if run is None:
+        label, refused = f"Run {request.n_fits} fits", "The fits could not be started"
         shell.begin_button(
-            label, partial(panels.start, asked), refused, key="paper-run", type="primary", width="stretch"
+            label, partial(panels.start, request), refused, key="paper-run", type="primary", width="stretch"
         )
-        shell.quiet(f"That takes {live.estimate_wait(asked.usual_s)}.")
+        shell.quiet(f"Takes {live.estimate_wait(request.usual_s)}.")
     else:
-        st.button("Show what is stored", on_click=visitor_jobs().end, args=("paper",), width="stretch")
+        st.button("Show stored results", on_click=visitor_jobs().end, args=("paper",), width="stretch")
 
 stored = paper.load()
 frame.header(PANELS[name][0])
 with frame.picture:
-    first = list(running.poll().values()) if running is not None else []
-    going = any(not found.finished for found in first)
+    results = list(run.poll().values()) if run is not None else []
+    going = any(not result.finished for result in results)
 
-    if running is not None:
-        with st.container():  # always there, so that the panel below is not drawn anew when it empties
-            show_progress("paper-progress", running, not going)
+    if run is not None:
+        with st.container():  # keeps the place of the panel below when the progress bar goes
+            show_progress("paper-progress", run, not going)
         if not going:
-            shell.quiet(f"Measured now: {sum(one.total for one in first)} fits on this machine.")
-        for label, message in {k: v for one in first for k, v in one.failures.items()}.items():
+            shell.quiet(f"{sum(result.total for result in results)} fits finished on this machine.")
+        for label, message in {k: v for result in results for k, v in result.failures.items()}.items():
             shell.quiet(f"{label} is left out: {message}")
-    PANELS[name][1](panels.Material(stored, asked, setting, first))
+    PANELS[name][1](panels.Material(stored, request, setting, results))
 with frame.card:
-    panels.say_why_numbers_differ(name)
-shell.footer(
-    ["Interpretable time series analysis with Gumbel dynamics. What others' code came to is measured with that code."]
-)
+    panels.show_notes(name)
+shell.footer(["Interpretable time series analysis with Gumbel dynamics. Baselines use the authors' released code."])

@@ -1,5 +1,4 @@
-"""Each table and figure, beside the paper's numbers: drawn from the fits that are stored, or from those of a run anew that one
-watches, which are kept like all others."""
+"""Panels of the Paper page, drawn from stored results or from a rerun."""
 
 from __future__ import annotations
 
@@ -8,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import streamlit as st
 
 from gdm_core.analysis import comparisons
 from gdm_core.analysis.comparisons import Cell
 from gdm_core.analysis.envelopes import SPREADS
+from gdm_core.analysis.metrics import majority_map
 from gdm_core.analysis.segments import composition
 from gdm_core.engine.compare import Compared, CompareJob
 from gdm_core.text import format_mean_sd
@@ -31,16 +32,18 @@ from pages.ui.controls import one_of
 from pages.ui.plot import plot
 
 LAPS_SHOWN = 3
-OPEN = {"formula1": "formula1", "mice": "behaviour"}  # experiments that can be run on what is open on another page
+OPEN = {"formula1": "formula1", "mice": "behaviour"}  # experiments that can run on the data of another page
+REAL = {"formula1": "Chinese Grand Prix, winner and fifth", "mice": "CalMS21"}
+SIMULATED = {"formula1": "Simulated laps", "mice": "Simulated mice"}
 
 
-def own(name: str, n_seeds: int) -> paper.Experiment | None:
-    """The experiment on the visitor's own data, if they choose so: what they have open on the page that has such data."""
+def choose_data(name: str, n_seeds: int) -> paper.Experiment | None:
+    """Return the experiment on the data of another page if the user chooses so."""
     page = OPEN.get(name)
     if page is None:
         return None
-    offered = {"shipped": "What ships", "open": f"What is open on {navigation.info(page).title}"}
-    chosen = one_of("Run it on", offered, tall=True, key="on", of=name)
+    options = {"shipped": "Bundled", "open": f"Current {navigation.info(page).title} session"}
+    chosen = one_of("Data", options, tall=True, key="on", of=name)
     setting = open_on(page) if chosen == "open" else None
     if setting is None:
         return None
@@ -48,93 +51,119 @@ def own(name: str, n_seeds: int) -> paper.Experiment | None:
     return paper.with_data(name, data.train, data.test, n_seeds, data.keep)
 
 
-# ---- run anew -------------------------------------------------------------------------------------------------------
-def running(name: str) -> Fits | None:
-    """Return the run of this experiment that the visitor has started, if any."""
+# ---- reruns ---------------------------------------------------------------------------------------------------------
+def find_run(name: str) -> Fits | None:
+    """Return the user's rerun of an experiment, if any."""
     fits: Fits | None = visitor_jobs().find(("paper", name))
     return fits
 
 
 def start(experiment: paper.Experiment) -> None:
-    """Run an experiment; the visitor's earlier run ends."""
+    """Run an experiment, and end the user's previous run."""
     engine, visitor = panels.engine(), f"{live.visitor()}/paper"
     visitor_jobs().end("paper")
     jobs = {str(i): CompareJob(one, engine, visitor) for i, one in enumerate(experiment.comparisons)}
     visitor_jobs().get(("paper", experiment.name), lambda: Fits(jobs))
 
 
-# ---- what is drawn --------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class Material:
-    """What a panel is drawn from: what is stored, and of the experiment that is asked for what has come in, if anything."""
+    """Stored results, and the results of a rerun so far."""
 
     stored: paper.StoredResults
-    asked: paper.Experiment
+    request: paper.Experiment
     setting: str
-    anew: list[Compared]
+    rerun: list[Compared]
 
-    def _is_asked(self, experiment: str) -> bool:
-        return bool(self.anew) and self.asked.name in (experiment, f"{experiment}/open")
+    def _is_rerun(self, experiment: str) -> bool:
+        return bool(self.rerun) and self.request.name in (experiment, f"{experiment}/open")
 
     def cells(self, experiment: str) -> dict[str, list[Cell]]:
-        """Every fit of an experiment by its setting: those made anew, once there are any, else those stored."""
-        anew = [one.cells for one in self.anew] if self._is_asked(experiment) else None
-        made: dict[str, list[Cell]] = {}
-        for one in self.stored.cells.get(experiment, []) if anew is None else anew:
+        """Return the fits of each setting, of the rerun if there is one."""
+        rerun = [one.cells for one in self.rerun] if self._is_rerun(experiment) else None
+        found: dict[str, list[Cell]] = {}
+        for one in self.stored.cells.get(experiment, []) if rerun is None else rerun:
             for label, by_seed in one.items():
-                made.setdefault(label, []).extend(by_seed.values())
-        return made
+                found.setdefault(label, []).extend(by_seed.values())
+        return found
 
     def lines(self, experiment: str) -> dict[str, Cell]:
-        """What has to be beaten on the same data."""
-        return self.anew[0].baselines if self._is_asked(experiment) else self.stored.lines.get(experiment, {})
+        """Return the baselines on the same data."""
+        return self.rerun[0].baselines if self._is_rerun(experiment) else self.stored.lines.get(experiment, {})
 
     def test(self, experiment: str) -> Trials:
-        """The new trials of what is drawn."""
-        asked = self.asked if self._is_asked(experiment) else paper.experiment(experiment, 1)
-        return asked.comparisons[0].test
+        """Return the held-out trials."""
+        request = self.request if self._is_rerun(experiment) else paper.experiment(experiment, 1)
+        return request.comparisons[0].test
 
     def shown(self, experiment: str, label: str) -> Cell | None:
-        """A fit whose states can be drawn."""
+        """Return a fit with states to draw."""
         return next((cell for cell in self.cells(experiment).get(label, []) if len(cell.states)), None)
 
+    def data_name(self, experiment: str) -> str:
+        """Return a name of the data for captions."""
+        kind, *rest = experiment.split("/")
+        if self._is_rerun(experiment):
+            return str(self.test(experiment).name)
+        return REAL[kind] if rest else SIMULATED[kind]
 
-def spread(cells: Sequence[Cell], score: str, digits: int = 3) -> str:
-    """Mean and standard deviation over fits, as it is printed."""
+
+def format_score(cells: Sequence[Cell], score: str, digits: int = 3) -> str:
+    """Return mean ± standard deviation of a score over fits."""
     return format_mean_sd([cell.scores[score] for cell in cells if score in cell.scores], digits)
 
 
 # ---- Table 1 --------------------------------------------------------------------------------------------------------
 def table(material: Material) -> None:
-    """Inferred state accuracy: the paper's, its released code's, and ours under both protocols."""
+    """Show state accuracy: the paper's, its released code's, and ours."""
     setting = material.setting
     ours = {protocol: material.cells(f"table/{setting}/{protocol}") for protocol in paper.PROTOCOLS}
     rows = {}
     for label in [*paper.TABLE_1, "GDM, untrained"]:
-        blank = label.endswith("untrained")
-        score = "untrained.paper_accuracy" if blank else "paper_accuracy"
+        score = "untrained.paper_accuracy" if label.endswith("untrained") else "paper_accuracy"
         source = label.split(",")[0]
         rows[label] = {
             "paper": numbers.PAPER[setting].get(label, ""),
             "released code": numbers.RELEASED[setting].get(label, ""),
-            "ours, paper's protocol": spread(ours["paper"].get(source, []), score),
-            "ours, fair": spread(ours["fair"].get(source, []), score),
-            "ours, fair, one to one": spread(ours["fair"].get(source, []), score.replace("paper", "matched")),
+            "ours, paper's protocol": format_score(ours["paper"].get(source, []), score),
+            "ours, new tracks": format_score(ours["fair"].get(source, []), score),
+            "ours, new tracks, matched accuracy": format_score(
+                ours["fair"].get(source, []), score.replace("paper", "matched")
+            ),
         }
     lines = material.stored.lines.get(f"table/{setting}/paper", {})
     for name in ("k-means on steps", "majority class"):
         if name in lines:
-            rows[name] = {"ours, paper's protocol": spread([lines[name]], "paper_accuracy")}
+            rows[name] = {"ours, paper's protocol": format_score([lines[name]], "paper_accuracy")}
     _show_table(with_best(rows))
     shell.quiet(
-        "Mean ± standard deviation over seeds; the best of each column in bold, a dash where nothing was measured. The first four "
-        "columns are the paper's measure: ten nearest neighbours from states to labels. One to one: each state is one true state, "
-        "matched on the fitted trial."
+        "Mean ± SD over seeds; best of each column in bold. Columns are 10-NN accuracy (paper's metric) except the last, which "
+        "matches states to labels one to one."
+    )
+    _show_reconstructions(ours)
+
+
+def _show_reconstructions(ours: Mapping[str, Mapping[str, Sequence[Cell]]]) -> None:
+    """Show the held-out R² of reconstructions without retraining."""
+    columns = {"states of the held-out trial": "smoothed_r2_test", "states of the training trial": "smoothed_r2_kept"}
+    protocols = {"paper": "paper's protocol", "fair": "new tracks"}
+    rows = {
+        label: {
+            f"R², {states}, {words}": format_score(ours[protocol].get(label, []), score, 3)
+            for protocol, words in protocols.items()
+            for states, score in columns.items()
+        }
+        for label in paper.TABLE_1
+    }
+    _show_table(rows)
+    shell.quiet(
+        "R² on held-out trials without retraining. With the states of the training trial, it is the difference between the trials; "
+        "the paper reports 0.8 for the models it compares with, and near 1 for the GDM without retraining."
     )
 
 
 def with_best(rows: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
-    """The same with the best number of each column in bold, all of them where several are printed alike."""
+    """Return the rows with the best values of each column in bold."""
     found = {column: [values[column].split(" ")[0] for values in rows.values() if values.get(column)]
              for values in rows.values() for column in values}  # fmt: skip
     best = {column: max(numbers, key=float) for column, numbers in found.items() if numbers}
@@ -148,17 +177,15 @@ def with_best(rows: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]
 
 
 def _show_table(rows: Mapping[str, Mapping[str, str]]) -> None:
-    """A dash stands where there is no number."""
     table = pd.DataFrame.from_dict(dict(rows), orient="index").fillna("").replace("", "–")
     st.table(table, border="horizontal")
 
 
 # ---- Figure 2 -------------------------------------------------------------------------------------------------------
 def nascar(material: Material) -> None:
-    """True states, those of GDM and p-dLDS, and ranges one step ahead."""
+    """Draw true and inferred states, and prediction intervals of the next sample."""
     experiment = f"table/{material.setting}/paper"
-    test = material.test(experiment)
-    trial = test[0]
+    trial = material.test(experiment)[0]
     assert trial.states is not None
     assert trial.position is not None
     truth = np.asarray(trial.states, np.float32)
@@ -176,54 +203,32 @@ def nascar(material: Material) -> None:
     plot(figures.state_strips(rows, height=50 + 40 * len(rows)), key="paper-strips")
     found = material.stored.ranges.get(material.setting)
     if found is not None:
-        plot(_ranges(found), key="paper-ranges")
+        plot(_draw_ranges(found), key="paper-ranges")
 
 
-def _ranges(found: Mapping[str, Any]) -> Figure:
-    mean, wide = (np.asarray(found[name], np.float32) for name in ("mean", "spread"))
+def _draw_ranges(found: Mapping[str, Any]) -> Figure:
+    mean, sd = (np.asarray(found[name], np.float32) for name in ("mean", "spread"))
     time = np.arange(len(mean)) + found["from"]
-    held = 100 * found["held"]
-    seen = np.array(found["observed"], np.float32)  # NaN where there is none
+    observed = np.array(found["observed"], np.float32)  # NaN where missing
     return figures.envelope(
         time,
         mean,
-        band90=(mean - SPREADS * wide, mean + SPREADS * wide),
-        observed=(time, seen),
+        band90=(mean - SPREADS * sd, mean + SPREADS * sd),
+        observed=(time, observed),
         channel="first channel",
         height=240,
-        caption=f"One step ahead in the first channel, three standard deviations to either side: {held:.1f} % of outcomes lie "
-        "inside (a Gaussian would hold 99.7 %).",
+        caption=f"Forecast of the next sample ± 3 SD; covers {100 * found['held']:.1f}% (99.7% for a Gaussian).",
     )
 
 
 # ---- Figure 3 -------------------------------------------------------------------------------------------------------
 def formula1(material: Material) -> None:
-    """Accuracy against K for GDM and rSLDS, with untrained ones, and what both find at K = 8."""
-    cells, k = material.cells("formula1"), np.array(paper.STATES)
-    n_seeds = max((len(found) for found in cells.values()), default=1)
-    curves = {}
-    for model in ("GDM", "rSLDS (RO)"):
-        for name, score in ((model, "paper_accuracy"), (f"{model}, untrained", "untrained.paper_accuracy")):
-            values = np.full((len(k), n_seeds), np.nan, np.float32)
-            for i, states in enumerate(paper.STATES):
-                known = [cell.scores[score] for cell in cells.get(f"{model}, K = {states}", []) if score in cell.scores]
-                values[i, : len(known)] = known
-            curves[name] = values
-    there = np.any([np.isfinite(v).any(axis=1) for v in curves.values()], axis=0)
-    curves = {name: v[there] for name, v in curves.items() if np.isfinite(v[there]).any(axis=1).all()}
-    if not curves:
-        shell.empty("The first fits are under way", "The curves begin once every model has a fit of some K.")
+    """Draw accuracy against K for GDM and rSLDS, trained and untrained, and their states at K = 8."""
+    if not _draw_against_k(material, "formula1"):
+        shell.empty("The first fits are running", "The curves appear once every model has a fit.")
         return
-    lines = {
-        name: float(cell.scores["paper_accuracy"])
-        for name, cell in material.lines("formula1").items()
-        if name in ("majority class", "10-NN on position")
-    }
-    plot(
-        figures.sweep(k[there], curves, lines=lines, score_name="inferred state accuracy", height=320),
-        key="paper-against-k",
-    )
-    shell.quiet(f"The released code's notebooks, on a real race: {numbers.RELEASED_F1}.")
+    _draw_against_k(material, "formula1/real")
+    shell.quiet(f"Released code, one real race: {numbers.RELEASED_F1}.")
     test = material.test("formula1")
     if any(trial.position is None for trial in test):
         return
@@ -236,13 +241,43 @@ def formula1(material: Material) -> None:
     for place, (model, cell) in zip(st.columns(2, gap="small"), shown.items(), strict=False):
         with place:
             title = f"{model}, K = {paper.SHOWN_STATES}"
-            made = figures.track(position[:: cell.stride], cell.states, title=title, height=260, caption="")
-            plot(made, key=f"paper-f1-{model}")
-    _by_segment(test, shown)
+            drawn = figures.track(position[:: cell.stride], cell.states, title=title, height=260, caption="")
+            plot(drawn, key=f"paper-f1-{model}")
+    _show_segments(test, shown)
 
 
-def _by_segment(test: Trials, cells: Mapping[str, Cell]) -> None:
-    """Which states each segment is made of, by the paper's rule: more than 1 % of the weight in more than 20 % of its samples."""
+def _draw_against_k(material: Material, experiment: str) -> bool:
+    """Draw accuracy against K if every model has a fit, and return whether they have."""
+    cells, k = material.cells(experiment), np.array(paper.STATES)
+    n_seeds = max((len(found) for found in cells.values()), default=1)
+    curves = {}
+    for model in ("GDM", "rSLDS (RO)"):
+        for name, score in ((model, "paper_accuracy"), (f"{model}, untrained", "untrained.paper_accuracy")):
+            values = np.full((len(k), n_seeds), np.nan, np.float32)
+            for i, n_states in enumerate(paper.STATES):
+                fits = cells.get(f"{model}, K = {n_states}", [])
+                known = [cell.scores[score] for cell in fits if score in cell.scores]
+                values[i, : len(known)] = known
+            curves[name] = values
+    there = np.any([np.isfinite(v).any(axis=1) for v in curves.values()], axis=0)
+    curves = {name: v[there] for name, v in curves.items() if np.isfinite(v[there]).any(axis=1).all()}
+    if not curves:
+        return False
+    lines = {
+        name: float(cell.scores["paper_accuracy"])
+        for name, cell in material.lines(experiment).items()
+        if name in ("majority class", "10-NN on position")
+    }
+    caption = f"{material.data_name(experiment)}. Mean over seeds ± SD; each dot is one fit."
+    plot(
+        figures.sweep(k[there], curves, lines=lines, score_name="10-NN accuracy", height=320, caption=caption),
+        key=f"paper-against-k-{experiment}",
+    )
+    return True
+
+
+def _show_segments(test: Trials, cells: Mapping[str, Cell]) -> None:
+    """List the states of each segment by the paper's rule: over 1% of the weight in over 20% of the samples."""
     labels = np.concatenate(labels_of(test))
     columns = {}
     for model, cell in cells.items():
@@ -252,16 +287,16 @@ def _by_segment(test: Trials, cells: Mapping[str, Cell]) -> None:
             parts = composition(cell.states[there], segment[there], int(segment.max()) + 1)
             columns[model] = [" ".join(f"S{part.state + 1}" for part in found if part.main) for found in parts]
     if columns:
-        with st.expander("States of each segment, the most present first"):
+        with st.expander("States by segment, most frequent first"):
             names = [f"segment {number + 1}" for number in range(len(next(iter(columns.values()))))]
             st.table(pd.DataFrame(columns, index=names), border="horizontal")
 
 
 def usage(material: Material) -> None:
-    """All states over the first three laps, and how much each is used."""
+    """Draw all states over the first three laps, and their usage."""
     cell = material.shown("formula1", f"GDM, K = {paper.SHOWN_STATES}")
     if cell is None:
-        shell.empty("Not fitted yet", f"This shows the GDM with K = {paper.SHOWN_STATES} once it is there.")
+        shell.empty("Not fitted yet", f"State usage appears once the GDM with K = {paper.SHOWN_STATES} is fitted.")
         return
     test = material.test("formula1")
     laps = np.concatenate([np.zeros(t.n_samples) if t.segments is None else np.asarray(t.segments) for t in test])
@@ -273,79 +308,90 @@ def usage(material: Material) -> None:
 
 # ---- Figure 4 -------------------------------------------------------------------------------------------------------
 def mice(material: Material) -> None:
-    """Smoothed R2 and accuracy: the authors' on CalMS21, ours on simulated mice, and how to get the recordings."""
-    theirs = {
-        name: {"R², fitted trials": r_train, "R², new trials": r_test, "state accuracy": accuracy, "on": "CalMS21"}
+    """Show R² and accuracy of the released code on CalMS21, and ours on simulated and real mice."""
+    rows = {
+        name: {"R², training": r_train, "R², held-out": r_test, "10-NN accuracy": accuracy, "data": "CalMS21, all 89 trials"}
         for name, (r_train, r_test, accuracy) in numbers.CALMS21.items()
-    }
+    }  # fmt: skip
+    for experiment in ("mice", "mice/real"):
+        name = material.data_name(experiment)
+        fits = dict(material.cells(experiment))
+        if fits and "majority class" in (lines := material.lines(experiment)):
+            fits["majority class"] = [lines["majority class"]]
+        for label, found in fits.items():
+            rows[f"{label}, ours" if experiment == "mice" else f"{label}, ours on real mice"] = {
+                "R², training": format_score(found, "smoothed_r2_train", 2),
+                "R², held-out": format_score(found, "smoothed_r2_test", 2),
+                "10-NN accuracy": format_score(found, "paper_accuracy"),
+                "data": name,
+            }
+    _show_table(rows)
     cells = material.cells("mice")
-    where = material.test("mice").name if material.anew else "simulated mice"
-    ours = {
-        f"{label}, ours": {
-            "R², fitted trials": spread(found, "smoothed_r2_train", 2),
-            "R², new trials": spread(found, "smoothed_r2_test", 2),
-            "state accuracy": spread(found, "paper_accuracy"),
-            "on": where,
-        }
-        for label, found in cells.items()
-    }
-    lines = material.lines("mice")
-    if "majority class" in lines:
-        ours["majority class, ours"] = {
-            "state accuracy": spread([lines["majority class"]], "paper_accuracy"),
-            "on": where,
-        }
-    _show_table(theirs | ours)
-    _by_trial(material.test("mice"), cells)
+    _draw_by_trial(material.test("mice"), cells)
     shown = {label: cell for label in cells if (cell := material.shown("mice", label)) is not None}
-    _beside_the_expert(material.test("mice"), shown)
+    _draw_expert_strips(material.test("mice"), shown)
     shell.quiet(
-        "The CalMS21 recordings cannot ship with the app. Put task1_classic_classification.zip, from the dataset's own page, into "
-        "the data folder, open it on Behaviour, and run this on what is open there."
+        "CalMS21 does not ship with the app. Put task1_classic_classification.zip into the data folder and open it on Behaviour, "
+        "or run gdm reproduce mice."
     )
 
 
-def _by_trial(test: Trials, cells: Mapping[str, Sequence[Cell]]) -> None:
-    """How far the states of each new trial agree with its labels, every fit a dot; a state stands for one behaviour."""
+def _draw_by_trial(test: Trials, cells: Mapping[str, Sequence[Cell]]) -> None:
+    """Draw the accuracy of each held-out trial."""
     owner = np.repeat(np.arange(len(test)), [trial.n_samples for trial in test])
-    of_block = np.array([owner[block[0]] for block in comparisons.split_blocks(test)])
+    trial_of_block = np.array([owner[block[0]] for block in comparisons.split_blocks(test)])
     curves = {}
     for label, found in cells.items():
         values = np.array([cell.blocks["states"] for cell in found if "states" in cell.blocks])  # [seeds, blocks]
         if len(values):
-            curves[label] = np.stack([np.nanmean(values[:, of_block == i], axis=1) for i in range(len(test))])
+            curves[label] = np.stack([np.nanmean(values[:, trial_of_block == i], axis=1) for i in range(len(test))])
     if curves and len(test) > 1:
         plot(
             figures.sweep(
                 np.arange(1, len(test) + 1),
                 curves,
-                setting_name="new trial",
-                score_name="agrees with the labels",
+                setting_name="held-out trial",
+                score_name="state accuracy",
                 height=220,
                 joined=False,
-                caption="Each small dot is one fit, the large one their mean, its line one standard deviation.",
+                caption="Mean over fits ± SD; each small dot is one fit.",
             ),
             key="paper-by-trial",
         )
 
 
-def _beside_the_expert(test: Trials, cells: dict[str, Cell]) -> None:
-    """States of the new trials below what a simulated expert says of them."""
+def _draw_expert_strips(test: Trials, cells: Mapping[str, Cell]) -> None:
+    """Draw the expert's labels above the states of each model, in the colours of the labels."""
     if not cells:
         return
     stride = next(iter(cells.values())).stride
-    said = np.concatenate(labels_of(test))[::stride]
-    truth = figures.one_hot(said, int(said.max()) + 1)
-    rows = {"expert": truth} | {
-        label: comparisons.match_columns(cell.states, np.nan_to_num(truth)) for label, cell in cells.items()
-    }
-    made = figures.state_strips(rows, step=stride / test[0].rate_hz, unit="s", height=50 + 44 * len(rows))
-    plot(made, key="paper-mice-strips")
+    labels = np.concatenate(labels_of(test))[::stride]
+    names = test.label_names or tuple(f"label {k + 1}" for k in range(int(labels.max()) + 1))
+    rows = {"expert": figures.one_hot(labels, len(names))}
+    rows |= {label: group_by_label(cell.states, labels, len(names)) for label, cell in cells.items()}
+    height = 50 + 44 * len(rows)
+    caption = (
+        "A state has the colour of the behaviour that the expert labelled most often during it. Paler = less certain."
+    )
+    drawn = figures.state_strips(
+        rows, step=stride / test[0].rate_hz, unit="s", height=height, names=names, caption=caption
+    )
+    plot(drawn, key="paper-mice-strips")
 
 
-# ---- what to make of it ---------------------------------------------------------------------------------------------
-def say_why_numbers_differ(name: str) -> None:
-    """Why the numbers differ, in a few sentences."""
-    st.html('<p class="gdm-panel-title">What to make of it</p>')
-    for text in numbers.SENTENCES[name]:
+def group_by_label(
+    states: npt.NDArray[np.float32], labels: npt.NDArray[np.int64], n_labels: int
+) -> npt.NDArray[np.float32]:
+    """Return states [T, K] summed over those with the same most frequent label [T, L]."""
+    mapping = majority_map(states.argmax(axis=1), labels, states.shape[1])
+    grouped = np.zeros((len(states), n_labels), np.float32)
+    np.add.at(grouped.T, mapping, states.T)
+    return grouped
+
+
+# ---- notes ----------------------------------------------------------------------------------------------------------
+def show_notes(name: str) -> None:
+    """Explain differences between the numbers."""
+    st.html('<p class="gdm-panel-title">Notes</p>')
+    for text in numbers.NOTES[name]:
         st.html(f"<p>{text}</p>")

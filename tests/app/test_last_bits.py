@@ -64,7 +64,7 @@ def test_page_and_card_open_with_the_precomputed_result(elsewhere, engine, page,
 @pytest.mark.bulk
 def test_paper_opens_with_stored_results(elsewhere, engine):
     app = opened("paper")
-    assert app.table[0].value.loc["GDM", "ours, fair"]
+    assert app.table[0].value.loc["GDM", "ours, new tracks"]
     for panel in ("nascar", "formula1", "usage", "mice"):
         app.radio(key="panel").set_value(panel).run()
         name = {"nascar": "table/soft/paper", "usage": "formula1"}.get(panel, panel)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from gdm_studio import paper
@@ -20,8 +21,7 @@ def _made_up(engine, monkeypatch):
 
 def test_stored_table_is_shown_next_to_the_paper():
     app = opened("paper")
-    (table,) = app.table
-    shown = table.value
+    shown, reconstructions = (table.value for table in app.table)
     assert shown.loc["GDM", "paper"] == f"**{numbers.PAPER['soft']['GDM']}**", "the best value is bold"
     assert shown.loc["rSLDS (RO)", "paper"] == numbers.PAPER["soft"]["rSLDS (RO)"]
     assert shown.loc["GDM, untrained", "paper"] == "–"
@@ -29,7 +29,14 @@ def test_stored_table_is_shown_next_to_the_paper():
     ours = [
         cell.scores["paper_accuracy"] for one in paper.load().cells["table/soft/fair"] for cell in one["GDM"].values()
     ]
-    assert shown.loc["GDM", "ours, fair"].startswith(f"**{sum(ours) / len(ours):.3f} ± ")
+    assert shown.loc["GDM", "ours, new tracks"].startswith(f"**{sum(ours) / len(ours):.3f} ± ")
+    assert list(reconstructions.index) == list(paper.TABLE_1)
+    held_out, kept = (
+        reconstructions[name].str.split().str[0].astype(float)
+        for name in ("R², states of the held-out trial, new tracks", "R², states of the training trial, new tracks")
+    )
+    assert (held_out > 0.99).all()
+    assert (kept < held_out).all()
 
 
 def test_best_values_are_bold():
@@ -58,21 +65,29 @@ def test_race_and_mice_panels_show_segments_and_trials(monkeypatch):
     traces = drawn["paper-by-trial"][0]["data"]
     assert {trace["mode"] for trace in traces} == {"markers"}, "no line joins two trials"
     means = [untyped(trace["x"]) for trace in traces if trace.get("error_y")]
-    assert len(means) == 2, "GDM and rSLDS"
+    assert len(means) == len(paper.FIGURE_4)
     assert not set(means[0]) & set(means[1]), "next to each other"
 
 
 def test_table_can_be_refitted_and_restored():
     app = opened("paper")
-    stored = app.table[0].value.loc["GDM", "ours, fair"]
-    (button,) = [each for each in app.button if each.label.startswith("Run it now")]
+    stored = app.table[0].value.loc["GDM", "ours, new tracks"]
+    (button,) = [each for each in app.button if each.label.startswith("Run ")]
     button.click().run()
     app.run()
-    assert app.table[0].value.loc["GDM", "ours, fair"] != stored
-    assert app.table[0].value.loc["p-dLDS", "ours, fair"] == "–"
-    (button,) = [each for each in app.button if each.label == "Show what is stored"]
+    assert app.table[0].value.loc["GDM", "ours, new tracks"] != stored
+    assert app.table[0].value.loc["p-dLDS", "ours, new tracks"] == "–"
+    (button,) = [each for each in app.button if each.label == "Show stored results"]
     button.click().run()
-    assert app.table[0].value.loc["GDM", "ours, fair"] == stored
+    assert app.table[0].value.loc["GDM", "ours, new tracks"] == stored
+
+
+def test_mouse_strips_group_states_by_label():
+    states = np.array([[0.7, 0.1, 0.2], [0.8, 0.2, 0.0], [0.1, 0.6, 0.3], [0.0, 0.1, 0.9]], np.float32)
+    grouped = panels.group_by_label(states, np.array([2, 2, 0, 0]), 4)
+    np.testing.assert_allclose(grouped[:, 2], states[:, 0])
+    np.testing.assert_allclose(grouped[:, 0], states[:, 1] + states[:, 2])
+    assert not grouped[:, [1, 3]].any()
 
 
 def test_experiment_runs_on_other_data():
