@@ -14,8 +14,8 @@ import streamlit as st
 from gdm_core.analysis import comparisons
 from gdm_core.analysis.comparisons import Cell
 from gdm_core.analysis.envelopes import SPREADS
-from gdm_core.analysis.metrics import majority_map
 from gdm_core.analysis.segments import composition
+from gdm_core.analysis.state_scores import majority_map
 from gdm_core.engine.compare import Compared, CompareJob
 from gdm_core.text import format_mean_sd
 from gdm_core.trials import UNLABELLED, Trials, labels_of
