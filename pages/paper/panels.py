@@ -87,7 +87,7 @@ class Material:
                 found.setdefault(label, []).extend(by_seed.values())
         return found
 
-    def lines(self, experiment: str) -> dict[str, Cell]:
+    def baselines(self, experiment: str) -> dict[str, Cell]:
         """Return the baselines on the same data."""
         return self.rerun[0].baselines if self._is_rerun(experiment) else self.stored.lines.get(experiment, {})
 
@@ -96,7 +96,7 @@ class Material:
         request = self.request if self._is_rerun(experiment) else paper.experiment(experiment, 1)
         return request.comparisons[0].test
 
-    def shown(self, experiment: str, label: str) -> Cell | None:
+    def find_fit(self, experiment: str, label: str) -> Cell | None:
         """Return a fit with states to draw."""
         return next((cell for cell in self.cells(experiment).get(label, []) if len(cell.states)), None)
 
@@ -191,7 +191,7 @@ def nascar(material: Material) -> None:
     truth = np.asarray(trial.states, np.float32)
     rows = {"true": truth}
     for label in ("GDM", "p-dLDS"):
-        cell = material.shown(experiment, label)
+        cell = material.find_fit(experiment, label)
         if cell is not None:
             rows[label] = comparisons.match_columns(cell.states, truth)
     for place, (label, states) in zip(st.columns(len(rows), gap="small"), rows.items(), strict=True):
@@ -236,7 +236,7 @@ def formula1(material: Material) -> None:
     shown = {
         model: cell
         for model in ("GDM", "rSLDS (RO)")
-        if (cell := material.shown("formula1", f"{model}, K = {paper.SHOWN_STATES}")) is not None
+        if (cell := material.find_fit("formula1", f"{model}, K = {paper.SHOWN_STATES}")) is not None
     }
     for place, (model, cell) in zip(st.columns(2, gap="small"), shown.items(), strict=False):
         with place:
@@ -265,7 +265,7 @@ def _draw_against_k(material: Material, experiment: str) -> bool:
         return False
     lines = {
         name: float(cell.scores["paper_accuracy"])
-        for name, cell in material.lines(experiment).items()
+        for name, cell in material.baselines(experiment).items()
         if name in ("majority class", "10-NN on position")
     }
     caption = f"{material.data_name(experiment)}. Mean over seeds ± SD; each dot is one fit."
@@ -294,7 +294,7 @@ def _show_segments(test: Trials, cells: Mapping[str, Cell]) -> None:
 
 def usage(material: Material) -> None:
     """Draw all states over the first three laps, and their usage."""
-    cell = material.shown("formula1", f"GDM, K = {paper.SHOWN_STATES}")
+    cell = material.find_fit("formula1", f"GDM, K = {paper.SHOWN_STATES}")
     if cell is None:
         shell.empty("Not fitted yet", f"State usage appears once the GDM with K = {paper.SHOWN_STATES} is fitted.")
         return
@@ -316,7 +316,7 @@ def mice(material: Material) -> None:
     for experiment in ("mice", "mice/real"):
         name = material.data_name(experiment)
         fits = dict(material.cells(experiment))
-        if fits and "majority class" in (lines := material.lines(experiment)):
+        if fits and "majority class" in (lines := material.baselines(experiment)):
             fits["majority class"] = [lines["majority class"]]
         for label, found in fits.items():
             rows[f"{label}, ours" if experiment == "mice" else f"{label}, ours on real mice"] = {
@@ -328,7 +328,7 @@ def mice(material: Material) -> None:
     _show_table(rows)
     cells = material.cells("mice")
     _draw_by_trial(material.test("mice"), cells)
-    shown = {label: cell for label in cells if (cell := material.shown("mice", label)) is not None}
+    shown = {label: cell for label in cells if (cell := material.find_fit("mice", label)) is not None}
     _draw_expert_strips(material.test("mice"), shown)
     shell.quiet(
         "CalMS21 does not ship with the app. Put task1_classic_classification.zip into the data folder and open it on Behaviour, "
