@@ -78,7 +78,7 @@ class EM(ABC, Generic[P, Q]):
         return end[1].elbo + end[0].log_prior(self.prior)
 
     def iterate(self, p: P, n_iter: int, posterior: Q | None = None) -> Iterator[tuple[P, Q]]:
-        """Yield the given parameters with their posterior, then those of each iteration."""
+        """Yield the given parameters with their posterior, then the result of each iteration."""
         posterior = self.infer_first(p) if posterior is None else posterior
         yield p, posterior
         for _ in range(n_iter):

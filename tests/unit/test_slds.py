@@ -13,7 +13,6 @@ from gdm_core.maths import hmm
 from gdm_core.models.switching import laplace_em as em
 from gdm_core.models.switching import slds
 from gdm_core.models.switching.dynamics import DynamicsPrior
-from gdm_core.models.switching.transitions import _Problem
 from tests.support.switching import (
     dense_observation,
     draws_of,
@@ -75,7 +74,7 @@ def test_bound_agrees_with_monte_carlo(kind):
     x = draws_of(now.x, n, rng)  # [n, T, D]
     exact_moves = []
     for path in x:
-        moves = p.transitions.expected(path).table
+        moves = p.transitions.expected(path)
         exact_moves.append(float((now.chain.pairs * moves).sum()))
     error = (y - x @ p.emission.loadings.T - p.emission.offset) / np.sqrt(p.emission.noise)
     seen = np.isfinite(y)
@@ -102,7 +101,7 @@ def test_expected_log_softmax_is_a_tight_lower_bound():
     x = rng.normal(size=(6, 2))
     half = rng.normal(size=(6, 2, 2)) * np.array([0.05, 0.1, 0.2, 0.4, 0.8, 0.0])[:, None, None]
     cover = half @ np.swapaxes(half, 1, 2)
-    bounded = p.expected(x, cover).table
+    bounded = p.expected(x, cover)
     for t in range(1, 6):
         draws = x[t - 1] + rng.normal(size=(20_000, 2)) @ half[t - 1].T
         exact = np.stack([hmm.log_normalise(p.logits(np.full(len(draws), i), draws))[0] for i in range(4)])
@@ -203,32 +202,24 @@ def test_gradient_of_weights_equals_differences(kind, known):
     rng = np.random.default_rng(16)
     p = random_parameters(rng, kind, k=3)
     now = em.infer(em.Observed.prepare(random_trials(rng, (12,))), p)
-    problem = _Problem(now.chain, now.x.mean, None if known else now.x.variance)
-
-    def value_at(transitions):
-        return problem.value(transitions)[0]
-
-    value, gradient, total = problem.evaluate(p.transitions)
-    assert value == pytest.approx(value_at(p.transitions), abs=1e-10)
-    np.testing.assert_array_equal(total, problem.value(p.transitions)[1])
+    path = (now.chain, now.x.mean, None if known else now.x.variance)
+    gradient = p.transitions.gradient(*path)
     for i in range(len(gradient)):
         step = np.zeros(len(gradient))
         step[i] = 1e-5
-        difference = value_at(p.transitions._moved(step)) - value_at(p.transitions._moved(-step))
-        assert difference / 2e-5 == pytest.approx(gradient[i], abs=1e-6)
+        ahead, behind = (p.transitions.moved(sign * step).objective(*path) for sign in (1, -1))
+        assert (ahead - behind) / 2e-5 == pytest.approx(gradient[i], abs=1e-6)
 
 
 def test_curvature_of_weights_equals_gradient_slope():
-    """Compare with differences of the gradient."""
     rng = np.random.default_rng(18)
     p = random_parameters(rng, "recurrent", k=3)
     now = em.infer(em.Observed.prepare(random_trials(rng, (40,))), p)
-    problem = _Problem(now.chain, now.x.mean, None)
-    information = problem.information(p.transitions)
+    information = p.transitions.information(now.chain, now.x.mean)
     for i, row in enumerate(information):
         step = np.zeros(len(information))
         step[i] = 1e-5
-        ahead, behind = (problem.evaluate(p.transitions._moved(sign * step))[1] for sign in (1, -1))
+        ahead, behind = (p.transitions.moved(sign * step).gradient(now.chain, now.x.mean) for sign in (1, -1))
         np.testing.assert_allclose((behind - ahead) / 2e-5, row, atol=1e-5)
 
 
@@ -250,7 +241,7 @@ def test_every_block_raises_the_objective(kind):
         x = em.infer_path(observed, p, now)[0]
         after_path = bound_of(observed, p, now.chain, now.chain_entropy, x)
         assert after_path >= now.elbo - 1e-9
-        new, _ = em.m_step(observed, p, replace(now, x=x), prior)
+        new = em.m_step(observed, p, replace(now, x=x), prior)
         level = after_path + p.log_prior(prior)
         mixed = p
         for block in ("emission", "dynamics", "transitions"):

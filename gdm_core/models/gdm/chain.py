@@ -1,8 +1,8 @@
-"""A chain of pure states that informs q(z): which state each sample belongs to, if states last.
+"""Hidden Markov chain of pure states that informs q(z).
 
-The evidence for state k at time t is the model's own likelihood log p(y_t | z_t = e_k, past). The chain keeps its state with
-probability `stay` and moves to any other one with equal probability. Its posterior enters the logits of q as a constant: any
-q gives a valid bound, and a new recording needs no optimisation.
+The evidence for state k at time t is the model's likelihood log p(y_t | z_t = e_k, past). The chain keeps its state with
+probability `stay` and changes to each other state with equal probability. Its posterior enters the logits of q as a
+constant: any q gives a valid bound, and a new recording needs no optimisation.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def log_transitions(stay: float, n_states: int) -> Float:
 
 
 def chain_log_probabilities(evidence: Tensor, rows: Rows, stay: float, filtered: bool) -> Tensor:
-    """Return log-probabilities [R, K] of the chain given all samples of a recording, or the past alone where `filtered`.
+    """Return smoothed log-probabilities [R, K] of the chain, or filtered ones.
 
     evidence  [R, K] log-likelihood of each pure state
     """
@@ -75,9 +75,9 @@ def advance(before: Float | None, evidence: Float, stay: float) -> Float:
 
 
 class WarmChain:
-    """The same during a fit: a few sweeps over all rows, from where the last ones ended.
+    """The chain during a fit.
 
-    Parameters change little between refreshes, so sweeps that start from the previous messages are enough.
+    Parameters change little between refreshes, so a few sweeps from the previous messages are enough.
     """
 
     def __init__(self, age: npt.NDArray[np.int64], n_states: int, stay: float) -> None:

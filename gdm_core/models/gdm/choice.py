@@ -1,7 +1,7 @@
 """Choice of start, posterior and noise by the bound of short fits.
 
-Soft or fast switching is fitted best from a clustering of steps with the window alone; states that last from an AR-HMM's states,
-with a chain of states and noise per state. Both are tried for a few steps.
+Soft or fast switching is fitted best from clusters of steps with the window alone; states that last, from an AR-HMM's
+states, with a chain of states and noise per state.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LEAST_STAY = 0.95  # states that last 20 samples on average
 
 
 class Choice(NamedTuple):
-    """A module to fit, the configuration it was built for, and the steps it has already taken."""
+    """A module to fit, its configuration, and the number of steps it has taken."""
 
     module: GdmModule
     config: GDMConfig
@@ -60,7 +60,7 @@ def choose(rows: Rows, config: GDMConfig, seed: int) -> Choice:
 
 
 def excerpt(rows: Rows, n_rows: int = _EXCERPT_ROWS) -> Rows:
-    """Return evenly spread stretches of long recordings, as recordings of their own."""
+    """Return evenly spread stretches of long recordings, as separate recordings."""
     if len(rows) <= n_rows:
         return rows
     size = n_rows // _EXCERPT_BLOCKS
@@ -84,7 +84,7 @@ def _autoregressive_states(rows: Rows, config: GDMConfig, seed: int) -> torch.Te
 
 
 def _short_fit(choice: Choice, rows: Rows, seed: int) -> float:
-    """Fit for a few steps; return the bound less what the parameters of the noise cost (BIC)."""
+    """Fit for a few steps; return the bound less the BIC penalty of the noise parameters."""
     module, config, _ = choice
     generator = torch.Generator(device=rows.device).manual_seed(seed)
     for _ in fast_steps(module, rows, config, _SHORT_STEPS, generator):

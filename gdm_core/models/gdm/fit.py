@@ -1,10 +1,8 @@
-"""Stochastic gradient fits: the fast recipe, and the paper's own as a faithful rival.
+"""Stochastic gradient fits: the fast recipe, and the paper's own for comparison.
 
-Fast: the first half of the steps (two thirds where Adam goes alone) climbs the ELBO with one sample and the
-exact-in-expectation divergence; the rest climbs the importance-weighted objective with several, which frees the
-parameters from the posterior's family (the ELBO alone shrinks the states towards each other, docs/decisions/003). One
-cycle of the learning rate over both.
-Paper: ten samples, AdamW, constant-then-falling rate, clipped gradients, an entropy bonus, its own stopping rule.
+The fast recipe maximises the ELBO with one sample and the exact-in-expectation divergence, then the importance-weighted
+objective with several samples: the ELBO alone shrinks the states towards each other (docs/decisions/003). The learning
+rate follows one cycle.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,13 +22,15 @@ from gdm_core.maths.threads import one_torch_thread
 from gdm_core.models.gdm import fused
 from gdm_core.models.gdm.chain import WarmChain
 from gdm_core.models.gdm.config import GDMConfig
-from gdm_core.models.gdm.fused import FusedObjective
 from gdm_core.models.gdm.module import GdmModule, importance_objective, sampled_elbo
 from gdm_core.models.gdm.transitions import MAX_LOG_SCALE
 
 Array = npt.NDArray[np.float32]
 
-# Of the common rate of Adam. F starts at its best for a linear model, and moves the ground under everything else.
+REPORT_EVERY = 10
+PEAK_RATE = 0.03
+IMPORTANCE_SAMPLES = 8
+# Relative rates of Adam. F starts at its best for a linear model, and everything else depends on it.
 RATES = {"projection": 0.1} | dict.fromkeys(
     (
         "transition.weight",
@@ -45,29 +44,41 @@ RATES = {"projection": 0.1} | dict.fromkeys(
     ),
     4.0,
 )
-# What the weights of logits lose in a step, of the rate. Where states never meet they would grow with every step, and
-# one step of a new trial that the fit thought impossible would cost its bound hundreds of nats. The sticky term does not
-# decay, so transitions decay less: else forecasts leave a state too late.
+# Decay of the weights of logits, which would grow with every step where states never meet. Transitions decay less, since
+# forecasts would otherwise leave a state too late.
 DECAY = {"transition.weight": 0.1, "posterior.weight": 0.5, "posterior.out": 0.5}
-FIRST_SHARE, LAST_SHARE = 0.5, 0.05  # of Newton's step that is taken, at the first and at the last step
-_MEMORY = 0.9  # of the curvature seen before
+FIRST_SHARE, LAST_SHARE = 0.5, 0.05  # of a Newton step, at the first and at the last step
+_MEMORY = 0.9  # of earlier curvature
 _BETA1, _BETA2 = np.float32(0.9), np.float32(0.99)  # of Adam
 _RIDGE = 1e-4  # on the curvature of a design with unit variance, per time step
 _NOISE_RIDGE = 1e-2  # on the curvature of the noise of states, per time step
+_MAX_CHANGE = 0.25  # of the log of a standard deviation, per step
+_MIN_OBSERVED = 0.05
 _REFRESH, _MAX_REFRESH = 5, 40  # steps between refreshes of the chain
 _FIRST_SWEEPS, _SWEEPS = 60, 4
-_MOST_CHANGE = 0.25  # of the log of a standard deviation, a step
-_LEAST_OBSERVED = 0.05
+_WINDOW, _RUN_UP = 64, 32
 
 
+@dataclass(frozen=True)
+class Step:
+    """Result of one optimiser step; values per time step, in nats."""
+
+    index: int
+    total: int
+    elbo: float
+    objective: float
+    finite: bool
+
+
+# ---- optimisers -------------------------------------------------------------------------------------------------
 class NewtonAscent:
-    """Maximises an objective: Newton steps for dynamics and noise, Adam for the other parameters.
+    """Newton steps for dynamics and noise, Adam for the other parameters.
 
-    Given the states, the dynamics are a weighted least-squares problem and the noise is its residual. Adam needs hundreds of
-    steps for these, because the noise is small and limits its step size.
+    Given the states, dynamics are weighted least squares and the noise is their residual. Adam would need hundreds of
+    steps, because the noise is small and limits its step size.
     """
 
-    def __init__(self, objective: FusedObjective) -> None:
+    def __init__(self, objective: fused.FusedObjective) -> None:
         self.objective = objective
         self._adam = Adam(objective.flat.size)
         self._rates: Array = objective.trainable.copy()
@@ -81,12 +92,7 @@ class NewtonAscent:
         self._noise_curvature: npt.NDArray[np.float64] | None = None
 
     def ascend(self, rate: float, done: float, observed: Array | None) -> None:
-        """Take one step.
-
-        rate      step size of Adam
-        done      share of the fit that is done
-        observed  [N] share of observed samples in each channel; None for all
-        """
+        """Take one step, with the share of the fit that is done and of observed samples in each channel [N]."""
         now = self.objective
         share = FIRST_SHARE + (LAST_SHARE - FIRST_SHARE) * done
         dynamics, noise = self._newton(observed)
@@ -96,14 +102,14 @@ class NewtonAscent:
         if "transition.log_scale" in now.p:
             np.minimum(now.p["transition.log_scale"], MAX_LOG_SCALE, out=now.p["transition.log_scale"])
         now.p["dynamics"][...] += np.float32(share) * dynamics
-        now.p["log_noise"][...] += np.clip(np.float32(share) * noise, -_MOST_CHANGE, _MOST_CHANGE)
+        now.p["log_noise"][...] += np.clip(np.float32(share) * noise, -_MAX_CHANGE, _MAX_CHANGE)
 
     def _newton(self, observed: Array | None) -> tuple[Array, Array]:
-        """Whole steps of the dynamics [K, P, N] and of the log of the noise, [N] or [K, N]."""
+        """Return full steps of the dynamics [K, P, N] and of the log noise, [N] or [K, N]."""
         now = self.objective
         seen = now.curvature.astype(np.float64)
         self._curvature = seen if self._curvature is None else _MEMORY * self._curvature + (1 - _MEMORY) * seen
-        weight = np.float32(1) if observed is None else np.maximum(observed, np.float32(_LEAST_OBSERVED))
+        weight = np.float32(1) if observed is None else np.maximum(observed, np.float32(_MIN_OBSERVED))
         slope = now.g["dynamics"]
         size = seen.shape[-1]
         if now.state_noise:
@@ -129,7 +135,7 @@ class Adam:
         self._steps = 0
 
     def ascend(self, flat: Array, gradient: Array, rate: float, rates: Array | float = 1.0) -> None:
-        """One step up the `gradient`, with `rate` times `rates`."""
+        """Take one step up the `gradient`, with `rate` times `rates`."""
         self._steps += 1
         self._first += (1 - _BETA1) * (gradient - self._first)
         self._second += (1 - _BETA2) * (np.square(gradient) - self._second)
@@ -138,19 +144,13 @@ class Adam:
         flat += np.float32(rate) * rates * first / (np.sqrt(second) + np.float32(1e-8))
 
 
-PEAK_RATE = 0.03
-IMPORTANCE_SAMPLES = 8
-REPORT_EVERY = 10
-_WINDOW = 64
-_RUN_UP = 32
-
-
+# ---- plan and batches -------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class FitPlan:
     """Optimiser and number of steps of a fit.
 
     newton          Newton steps for dynamics and noise (`NewtonAscent`)
-    steps, warm     steps from a cold start, and from another fit
+    steps, warm     number of steps from a cold start, and from another fit
     elbo_share      share of steps that maximise the ELBO; the others maximise the importance-weighted objective
     least_weighted  smallest number of rows of a step in the importance-weighted phase
     """
@@ -176,17 +176,6 @@ def plan(config: GDMConfig, module: GdmModule) -> FitPlan:
     return FitPlan(False, config.steps, 200, 2 / 3, 1024)
 
 
-@dataclass(frozen=True)
-class Step:
-    """What one optimiser step saw: values per time step, in nats."""
-
-    index: int
-    total: int
-    elbo: float
-    objective: float
-    finite: bool
-
-
 def _temperature(config: GDMConfig, step: int, total: int) -> float:
     if config.temperature_start is None:
         return config.temperature
@@ -195,20 +184,21 @@ def _temperature(config: GDMConfig, step: int, total: int) -> float:
 
 
 def one_cycle(step: int, total: int, peak: float) -> float:
+    """Return the learning rate: a rise over a fifth of the steps, then a fall along a cosine."""
     rise = max(1.0, 0.2 * total)
     if step < rise:
         return peak * (0.04 + 0.96 * 0.5 * (1 - math.cos(math.pi * step / rise)))
     return peak * 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1.0, total - rise))) + 1e-5
 
 
-Batches = dict[bool, Callable[[], Rows]]  # draws the rows of a step, by whether the step is weighted
+Batches = dict[bool, Callable[[], Rows]]  # draws the rows of a step; the key tells whether it is weighted
 
 
 def batches(rows: Rows, config: GDMConfig, size: int, generator: torch.Generator) -> Callable[[], Rows]:
-    """All rows when they fit in one batch, windows of them otherwise."""
+    """Return a function that draws all rows if they fit in one batch, and windows of them otherwise."""
     if len(rows) <= size:
         return lambda: rows
-    # Networks over sequences need a run-up, and those that read the future as much behind the window.
+    # Networks over sequences need a run-up, and those that read the future also need rows behind the window.
     context = _RUN_UP if config.transition == "gru" else max(config.lags, 2) + 1
     after = 0
     if config.reads in ("bigru", "transformer"):
@@ -218,40 +208,11 @@ def batches(rows: Rows, config: GDMConfig, size: int, generator: torch.Generator
     return sampler.draw
 
 
-class Climber(Protocol):
-    """Where the steps of the fast recipe are worked out."""
-
-    def value(self, temperature: float, weighted: bool) -> float:
-        """The objective per time step on fresh rows and noise; its gradient is kept."""
-
-    def ascend(self, rate: float, done: float) -> None:
-        """Follow the gradient; `done` is the share of the fit that is done."""
-
-    def write_back(self) -> None:
-        """Write the parameters to the module."""
-
-
-def climb(climber: Climber, config: GDMConfig, total: int, elbo_share: float) -> Iterator[Step]:
-    """Take the steps of the fast recipe. A step that is not finite is reported and not applied."""
-    first_weighted = round(elbo_share * total) if config.corrects else total
-    for index in range(total):
-        with one_torch_thread(), np.errstate(all="ignore"):  # values that are not finite are reported
-            value = climber.value(_temperature(config, index, total), index >= first_weighted)
-            finite = math.isfinite(value)
-            if finite:
-                climber.ascend(one_cycle(index, total, PEAK_RATE), index / total)
-        step = Step(index + 1, total, value, value, finite)
-        if step.index == total or step.index % REPORT_EVERY == 0:
-            climber.write_back()
-        yield step
-        if not finite:
-            return
-
-
+# ---- recipes ----------------------------------------------------------------------------------------------------
 def fast_steps(
     module: GdmModule, rows: Rows, config: GDMConfig, total: int, generator: torch.Generator
 ) -> Iterator[Step]:
-    """Run the fast recipe."""
+    """Run the fast recipe. A step that is not finite is reported and not applied."""
     how = plan(config, module)
     if module.informed:
         rows = replace(rows, chain=torch.zeros(len(rows), config.n_states, device=rows.device))
@@ -259,17 +220,29 @@ def fast_steps(
     sizes = {False: config.batch_size, True: max(how.least_weighted, quarter)}
     drawn = {weighted: batches(rows, config, size, generator) for weighted, size in sizes.items()}
     if fused.supports(config, module):
-        climber: Climber = FusedClimber(module, config, drawn, config.seed, how.newton, rows)
+        ascent: _FusedAscent | _AutogradAscent = _FusedAscent(module, config, drawn, how.newton, rows)
     else:
-        climber = _AutogradClimber(module, config, drawn, generator)
-    return climb(climber, config, total, how.elbo_share)
+        ascent = _AutogradAscent(module, config, drawn, generator)
+    first_weighted = round(how.elbo_share * total) if config.corrects else total
+    for index in range(total):
+        with one_torch_thread(), np.errstate(all="ignore"):  # values that are not finite are reported
+            value = ascent.evaluate(_temperature(config, index, total), index >= first_weighted)
+            finite = math.isfinite(value)
+            if finite:
+                ascent.step(one_cycle(index, total, PEAK_RATE), index / total)
+        step = Step(index + 1, total, value, value, finite)
+        if step.index == total or step.index % REPORT_EVERY == 0:
+            ascent.write_back()
+        yield step
+        if not finite:
+            return
 
 
 def _n_samples(config: GDMConfig, weighted: bool) -> int:
     return config.n_samples or (IMPORTANCE_SAMPLES if weighted else 1)
 
 
-class _AutogradClimber:
+class _AutogradAscent:
     """Objective and update for any configuration."""
 
     def __init__(self, module: GdmModule, config: GDMConfig, batches: Batches, generator: torch.Generator) -> None:
@@ -278,7 +251,8 @@ class _AutogradClimber:
             [p for p in module.parameters() if p.requires_grad], betas=(0.9, 0.99), fused=True
         )
 
-    def value(self, temperature: float, weighted: bool) -> float:
+    def evaluate(self, temperature: float, weighted: bool) -> float:
+        """Return the objective per time step on new rows and noise, and keep its gradient."""
         batch = self.batches[weighted]()
         noise = gumbel((_n_samples(self.config, weighted), len(batch), self.module.n_states), self.generator)
         per_row = (importance_objective if weighted else sampled_elbo)(self.module, batch, noise, temperature)
@@ -288,44 +262,52 @@ class _AutogradClimber:
         (-objective).backward()
         return objective.item()
 
-    def ascend(self, rate: float, done: float) -> None:
+    def step(self, rate: float, done: float) -> None:
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.optimiser.step()
 
     def write_back(self) -> None:
-        """The module is always current."""
+        """Do nothing: the optimiser updates the module itself."""
 
 
-class FusedClimber:
+class _FusedAscent:
     """The same with the hand-written pass."""
 
-    def __init__(
-        self, module: GdmModule, config: GDMConfig, batches: Batches, seed: int, newton: bool, rows: Rows
-    ) -> None:
-        self.module, self.config, self.batches = module, config, batches
-        self.objective = FusedObjective(module, config)
-        self.noise = fused.Noise(seed)
+    def __init__(self, module: GdmModule, config: GDMConfig, batches: Batches, newton: bool, rows: Rows) -> None:
+        self.module, self.config, self.batches, self.rows = module, config, batches, rows
+        self.objective = fused.FusedObjective(module, config)
+        self.noise = fused.Noise(config.seed)
         self._newton = NewtonAscent(self.objective) if newton else None
         self._adam = Adam(self.objective.flat.size)
         self._last: tuple[Rows, fused.Batch] | None = None
-        self._observed: fused.Array | None = None
-        self._chain = _ChainRefresh(self.objective, rows, module, config) if module.informed else None
+        self._chain: WarmChain | None = None
+        if module.informed:
+            self._chain = WarmChain(rows.age.numpy(), config.n_states, float(module.stay))
+            self._all_rows = fused.Batch(rows, config.lags)
+        self._refresh_every = min(_MAX_REFRESH, _REFRESH * (1 + len(rows) // config.batch_size))
+        self._n_steps = 0
 
-    def value(self, temperature: float, weighted: bool) -> float:
-        if self._chain is not None and self._chain.is_due():
-            self._chain.refresh()
-            self._last = None
+    def evaluate(self, temperature: float, weighted: bool) -> float:
+        if self._chain is not None and self._n_steps % self._refresh_every == 0:
+            self._refresh(self._chain)
+        self._n_steps += 1
         rows = self.batches[weighted]()
         if self._last is None or rows is not self._last[0]:
             self._last = rows, fused.Batch(rows, self.config.lags)
-        self._observed = self._last[1].observed
         noise = self.noise.draw(self.config.n_states, _n_samples(self.config, weighted), len(rows))
         return self.objective(self._last[1], noise, temperature, weighted)
 
-    def ascend(self, rate: float, done: float) -> None:
+    def _refresh(self, chain: WarmChain) -> None:
+        """Update the chain that batches read."""
+        found = chain.refresh(self.objective.evidence(self._all_rows), _SWEEPS if self._n_steps else _FIRST_SWEEPS)
+        assert self.rows.chain is not None
+        self.rows.chain.copy_(torch.from_numpy(found.T))
+        self._last = None
+
+    def step(self, rate: float, done: float) -> None:
         if self._newton is not None:
-            self._newton.ascend(rate, done, self._observed)
+            self._newton.ascend(rate, done, None if self._last is None else self._last[1].observed)
         else:
             self._adam.ascend(self.objective.flat, self.objective.gradient, rate, self.objective.trainable)
 
@@ -335,40 +317,12 @@ class FusedClimber:
             self.module.stay.fill_(self._chain.stay)
 
 
-class _ChainRefresh:
-    """Keeps the chain of pure states of all rows up to date while the parameters change."""
-
-    def __init__(self, objective: FusedObjective, rows: Rows, module: GdmModule, config: GDMConfig) -> None:
-        assert rows.chain is not None
-        self._objective, self._target = objective, rows.chain
-        self._batch = fused.Batch(rows, config.lags)
-        self._chain = WarmChain(rows.age.numpy(), config.n_states, float(module.stay))
-        self._every = min(_MAX_REFRESH, _REFRESH * (1 + len(rows) // config.batch_size))
-        self._calls = 0
-
-    @property
-    def stay(self) -> float:
-        """Return the estimated probability that a state lasts."""
-        return self._chain.stay
-
-    def is_due(self) -> bool:
-        """Return whether this step, which is counted, needs a refresh."""
-        self._calls += 1
-        return self._calls % self._every == 1
-
-    def refresh(self) -> None:
-        """Update the chain that batches read."""
-        sweeps = _FIRST_SWEEPS if self._calls == 1 else _SWEEPS
-        found = self._chain.refresh(self._objective.evidence(self._batch), sweeps)
-        self._target.copy_(torch.from_numpy(found.T))
-
-
 def paper_steps(
     module: GdmModule, rows: Rows, config: GDMConfig, total: int, generator: torch.Generator
 ) -> Iterator[Step]:
-    """The paper's recipe (section 3 and the authors' released settings): its objective is no bound, and is reported apart."""
+    """Run the paper's recipe: section 3 with the authors' released settings. Its objective is not a bound."""
     samples, warm = config.n_samples or 10, 200
-    module.projection.requires_grad_(False)  # F stays random there
+    module.projection.requires_grad_(False)  # the paper's F stays random
     parameters = [p for p in module.parameters() if p.requires_grad]
     optimiser = torch.optim.AdamW(parameters, lr=1e-2, weight_decay=1e-4)
     recent: list[float] = []

@@ -1,9 +1,8 @@
-"""Value and gradient of the training objective in one hand-written pass, for the models that sit under a slider.
+"""Value and gradient of the training objective in one hand-written pass.
 
-The same objective as `generative.sampled_elbo` and `importance_objective` (a test holds them together to rounding),
-for diagonal noise, linear transitions and the feed-forward posteriors. At T = 1,000 a step is dozens of operations
-on tiny arrays, so the cost is calling them: this pass makes a quarter of autograd's calls. Arrays are states-first,
-[K, S, R], because sums over a short last axis are slow.
+It covers diagonal noise, linear transitions and feed-forward posteriors, and equals `sampled_elbo` and
+`importance_objective` up to rounding. At T = 1,000 a step is dozens of operations on small arrays, and this pass makes a
+quarter of autograd's calls. Arrays are [K, S, R], because sums over a short last axis are slow.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def supports(config: GDMConfig, module: GdmModule) -> bool:
 
 
 class Batch:
-    """Rows in the layout of this pass: time last."""
+    """Rows with time as the last axis."""
 
     def __init__(self, rows: Rows, lags: int) -> None:
         self.y: Array = np.ascontiguousarray(rows.y.numpy().T)  # [N, R]
@@ -63,7 +62,7 @@ class Batch:
 
 
 class Noise:
-    """Exponential variables E = exp(-gumbel), drawn in bulk: E itself is what the divergence needs."""
+    """Exponential variables E = exp(-gumbel), drawn in bulk."""
 
     def __init__(self, seed: int, pool: int = 2_000_000) -> None:
         self._rng = np.random.Generator(np.random.SFC64(seed))
@@ -72,7 +71,7 @@ class Noise:
         self._used = 0
 
     def draw(self, k: int, n_samples: int, n_rows: int) -> tuple[Array, Array, Array]:
-        """(E, log E, log sum_k E): [K, S, R] twice and [S, R]."""
+        """Return E, log E [K, S, R] and log sum_k E [S, R]."""
         shape = (k, n_samples, n_rows)
         if self._pool is None or self._pool[0].shape[1:] != shape or self._used == len(self._pool[0]):
             count = max(1, min(64, self._size // math.prod(shape)))
@@ -99,7 +98,7 @@ class FusedObjective:
         self.p, self.g = self.views(self.flat), self.views(self.gradient)
         n_rows, n_channels = math.prod(self._shapes["dynamics"][:2]), self._shapes["dynamics"][2]
         self.state_noise = module.has_state_noise
-        # Of the dynamics, in units of 1 / R: [K P, K P], or [N, K P, K P] where R differs between states.
+        # Of the dynamics, in units of 1 / R: [K P, K P], or [N, K P, K P] with noise per state.
         self.curvature: Array = np.zeros((n_channels,) * self.state_noise + (n_rows, n_rows), np.float32)
         self.noise_curvature: Array = np.zeros((self.k, self.k), np.float32)  # [K, K] of log noise per state
         self.informed = module.informed
@@ -111,7 +110,7 @@ class FusedObjective:
         self._move_scale = None if scale is None else scale.numpy()[:, None]
 
     def views(self, flat: Array) -> dict[str, Array]:
-        """The parts of a vector of this layout, by name."""
+        """Split a vector of this layout into named parts."""
         views, at = {}, 0
         for name, shape in self._shapes.items():
             size = math.prod(shape)
@@ -132,14 +131,14 @@ class FusedObjective:
         return np.maximum(self.p["log_noise"], np.float32(_LEAST_LOG_NOISE))
 
     def _gamma(self) -> tuple[float, float]:
-        """gamma and its slope in the logit."""
+        """Return gamma and its slope in the logit."""
         if self._gamma_fixed is not None:
             return self._gamma_fixed, 0.0
         s = 0.5 + 0.5 * math.tanh(0.5 * float(self.p["transition.stickiness_logit"]))  # never overflows
         return 0.999 * s, 0.999 * s * (1 - s)
 
     def design(self, batch: Batch, x: Array) -> Array:
-        """[L D + 2, R] what the dynamics see of projections x [D, R]."""
+        """Return the inputs [L D + 2, R] of the dynamics for projections x [D, R]."""
         d = len(x)
         design = np.empty((self.lags * d + 2, batch.n_rows), np.float32)
         for lag in range(self.lags):
@@ -165,7 +164,7 @@ class FusedObjective:
         return found
 
     def _scale(self) -> tuple[float, float]:
-        """The factor of the sticky term and its slope in the logarithm."""
+        """Return the factor of the sticky term and its slope in the logarithm."""
         if self._scale_fixed is not None:
             return self._scale_fixed, 0.0
         log_scale = float(self.p["transition.log_scale"])
@@ -173,7 +172,7 @@ class FusedObjective:
         return scale, scale if log_scale < MAX_LOG_SCALE else 0.0
 
     def __call__(self, batch: Batch, noise: tuple[Array, Array, Array], temperature: float, importance: bool) -> float:
-        """Objective per time step; fills `gradient` and `curvature`."""
+        """Return the objective per time step; fill `gradient` and `curvature`."""
         p, g, k = self.p, self.g, self.k
         exponential, log_exponential, log_total = noise
         n_samples = exponential.shape[1]
@@ -229,7 +228,7 @@ class FusedObjective:
         # ---- backward
         d_delta = upstream * (1 - np.float32(k) * (mixture / mixture_total))
         if importance:
-            # Draws stay where they are: q is pulled over them by their weight, d log q / d logits = 1 - K E / sum(E).
+            # Draws are fixed; each pulls q by its weight: d log q / d logits = 1 - K E / sum(E).
             d_logits = (upstream * (1 - np.float32(k) * (exponential / np.exp(log_total)))).sum(axis=1)  # [K, R]
         else:
             d_logits = -d_delta.sum(axis=1)
@@ -309,7 +308,7 @@ class FusedObjective:
     def _row_noise(self, batch: Batch, log_noise: Array, z: Array) -> tuple[Array, Array]:
         """Return inverse standard deviations [N, 1, R] and minus the log density of a zero residual [R].
 
-        With noise per state they are those of each draw: [N, S, R] and [S, R].
+        With noise per state the shapes are [N, S, R] and [S, R].
         """
         if self.state_noise:
             logs = (log_noise.T @ z.reshape(len(z), -1)).reshape(-1, *z.shape[1:])
@@ -340,7 +339,7 @@ class FusedObjective:
     def _posterior_backward(
         self, batch: Batch, features: Array, hidden: Array | None, d_logits: Array, d_before: Array
     ) -> Array:
-        """Fills the posterior's gradient; returns that of x and adds that of the row before."""
+        """Fill the posterior's gradient, add to the row before's and return the gradient of x."""
         p, g = self.p, self.g
         g["posterior.weight"][...] = features @ d_logits.T
         g["posterior.bias"][:] = d_logits.sum(axis=1)
@@ -361,7 +360,7 @@ class FusedObjective:
 
 
 def _shift(values: Array, by: int) -> Array:
-    """[..., R] what row t - by held; the first rows repeat and must be masked."""
+    """Return values [..., R] of row t - `by`; the first rows repeat and must be masked."""
     result = np.empty_like(values)
     result[..., by:] = values[..., :-by]
     result[..., :by] = values[..., :1]
@@ -369,7 +368,7 @@ def _shift(values: Array, by: int) -> Array:
 
 
 def _unshift(gradient: Array, by: int) -> Array:
-    """The transpose of `_shift` for gradients that are already zero on its masked rows."""
+    """Apply the transpose of `_shift` to gradients that are zero on its masked rows."""
     result = np.zeros_like(gradient)
     result[..., :-by] = gradient[..., by:]
     return result

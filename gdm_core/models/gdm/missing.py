@@ -1,4 +1,4 @@
-"""Missing observations of a GDM: what the fitted dynamics expect of them, given everything that was observed."""
+"""Posterior of missing observations under the dynamics of a fitted GDM."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _MIN_SHARE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Completion:
-    """One recording with its gaps filled.
+    """A recording with its gaps filled.
 
-    y       [T, N] observations, with the posterior mean of missing ones
-    states  [T, K] expected soft states, from the dynamics on both sides of a gap
+    y       [T, N] observations; missing ones have their posterior mean
+    states  [T, K] expected soft states
     pieces  posterior of the missing entries, by stretch of time
     """
 
@@ -63,8 +63,8 @@ class Completion:
 def complete(module: GdmModule, y: npt.NDArray[Any], filled: Float, temperature: float) -> Completion:
     """Fill the missing entries of y [T, N], starting from a first guess `filled`.
 
-    Linearised around a path, dynamics and transitions make missing entries Gaussian: soft states follow from the sample
-    before, and their spread is part of the noise. Path and states are updated in turn until they settle.
+    Missing entries are Gaussian for dynamics and transitions linearised around a path, with the spread of the soft states
+    counted as noise. Path and states are updated in turn until they converge.
     """
     missing = np.isnan(y)
     current = np.where(missing, filled, y).astype(np.float64)
@@ -190,8 +190,7 @@ def _noise_covariance(module: GdmModule, prior: Float) -> Float:
 def _prior_states(
     module: GdmModule, x: Float, states: Float, rows: Ints, temperature: float
 ) -> tuple[Float, Float, Float]:
-    """Return mean [M, K] and covariance [M, K, K] of the states of `rows` given the samples before, and the derivative of
-    the mean in x [M, D, K]."""
+    """Return mean [M, K] and covariance [M, K, K] of states given the samples before, and the mean's slope in x [M, D, K]."""
     transition, dtype = module.transition, module.initial.dtype
     path = torch.as_tensor(x, dtype=dtype, device=module.initial.device)
     memory = transition.memory(_rows(module, x, None), path)

@@ -27,7 +27,7 @@ from gdm_core.models.gdm.missing import Completion, complete, missing_data_bound
 from gdm_core.models.gdm.module import GdmModule, elbo
 from gdm_core.models.gdm.online import GdmReader
 from gdm_core.models.gdm.readout import bound, generate, log_bound, posterior_mean, sample_paths, soft_states
-from gdm_core.models.gdm.start import resize_states, start_random
+from gdm_core.models.gdm.start import start_from, start_random
 from gdm_core.models.parameters import parameters_of
 from gdm_core.models.progress import Progress, Status
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
@@ -35,14 +35,13 @@ from gdm_core.models.scaling import Scaler
 
 Module = TypeVar("Module", bound=torch.nn.Module)
 
-# A fit has converged if its last quarter gained no more than this, in nats per sample and channel.
-_TOLERANCE = 0.01
+_TOLERANCE = 0.01  # nats per sample and channel that the last quarter of a converged fit gains at most
 _JUDGED_FROM = 0.75
 _EXCERPT_ROWS, _EXCERPT_DRAWS = 500, 16
 
 
 class SoftModel(StateModel, Generic[Module]):
-    """A model that keeps the parameters of a module."""
+    """A model whose parameters are those of a torch module."""
 
     _module: Module | None = None
 
@@ -53,11 +52,11 @@ class SoftModel(StateModel, Generic[Module]):
 
     @abstractmethod
     def _blank(self) -> Module:
-        """A module that `params_` fits into."""
+        """Return a module with the shapes of `params_`."""
 
     @property
     def _net(self) -> Module:
-        """The module that holds `params_`, made when first needed after a load."""
+        """The module that holds `params_`, built on first use."""
         self._require_fitted()
         if self._module is None:
             module = self._blank()
@@ -67,7 +66,7 @@ class SoftModel(StateModel, Generic[Module]):
 
     @abstractmethod
     def _random(self, ys: list[Array], seed: int) -> Module:
-        """A module of random parameters for these standardised trials."""
+        """Return a module with random parameters for standardised trials."""
 
     def _set_random_parameters(self, ys: list[Array], seed: int) -> None:
         self._keep(self._random(ys, seed))
@@ -75,7 +74,7 @@ class SoftModel(StateModel, Generic[Module]):
     def _climbed(
         self, module: Module, steps: Iterator[Step], rows: Rows, total: int, done: int = 0
     ) -> Iterator[Progress]:
-        """Follow the steps of a recipe on `rows`, keep finite parameters, and set the status; `done` of `total` steps are over."""
+        """Follow the steps of a recipe after the first `done` of `total`; keep finite parameters and set the status."""
         if not done:
             yield Progress(0, total, float("nan"), float("nan"))
         earlier, last = self.params_, None
@@ -140,13 +139,13 @@ class GDM(SoftModel[GdmModule]):
 
     @property
     def informed_(self) -> bool:
-        """Whether the posterior sees a chain of states."""
+        """True if the posterior sees a chain of states."""
         self._require_fitted()
         return "stay" in self.params_
 
     @property
     def state_noise_(self) -> bool:
-        """Whether each state has noise of its own."""
+        """True if noise differs between states."""
         self._require_fitted()
         return self.params_["log_noise"].ndim == 2
 
@@ -192,14 +191,14 @@ class GDM(SoftModel[GdmModule]):
         self._module = None
 
     def _fit_once(self, rows: Rows, config: GDMConfig, restart: int) -> Iterator[Progress]:
-        """Start from `rows` and climb on them."""
+        """Start from `rows` and fit them once."""
         seed, taken = config.seed + 1_000_003 * restart, 0
         self.status_, self.failure_ = None, None
         if self._warm_from is not None:
             previous: GDM = self._warm_from  # type: ignore[assignment]
             config = dataclasses.replace(config, informed=previous.informed_, state_noise=previous.state_noise_)
             module = GdmModule(rows.y.shape[1], config).to(rows.y.device)
-            resize_states(previous._net, module, rows, config, seed)
+            start_from(previous._net, module, rows, config, seed)
         elif config.preset == "paper":
             module = GdmModule(rows.y.shape[1], config).to(rows.y.device)
             start_random(module, seed)
@@ -268,7 +267,7 @@ class GDM(SoftModel[GdmModule]):
 
     # ---- hooks --------------------------------------------------------------------------------------------------
     def _rows(self, y: Array, filled: npt.NDArray[Any] | None = None) -> Rows:
-        """Rows of one trial, with `filled` in place of missing entries; of the factor model by default."""
+        """Return the rows of one trial, with missing entries from `filled` or from the factor model."""
         return make_rows([y], self._device, fill=self._fill if filled is None else lambda _: filled)
 
     def _complete(self, y: Array) -> Completion:
@@ -321,10 +320,7 @@ class GDM(SoftModel[GdmModule]):
 
 
 def first_fit(config: GDMConfig, ys: list[Array]) -> Iterator[tuple[Progress, GdmModule]]:
-    """A 2-level fit of standardised trials step by step, with its module, for a model that starts from one.
-
-    Raises FitError where it diverges.
-    """
+    """Fit a 2-level model to standardised trials, for a model that starts from one; raise FitError if it diverges."""
     model, n_channels = GDM._from_config(config), ys[0].shape[1]
     model.scaler_ = Scaler(np.zeros(n_channels, np.float32), np.ones(n_channels, np.float32))
     model.factors_ = FactorModel.fit(ys, config.n_latent)

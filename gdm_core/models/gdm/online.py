@@ -1,4 +1,4 @@
-"""A GDM sample by sample: the last few rows are all that it looks at, besides what a transition with memory carries."""
+"""Reader of a GDM for `online`: it keeps the last few rows and the memory of the transition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STICKY_DRAWS = 64
 
 
 class GdmReader:
-    """What `SampleReader` asks for. Its memory holds rows of the standardised past, the newest last."""
+    """Reader of a GDM; its memory holds rows of the standardised past, newest last."""
 
     def __init__(
         self,
@@ -33,13 +33,13 @@ class GdmReader:
     ) -> None:
         if not module.posterior.causal:
             raise ConfigError(
-                f"posterior={config.reads!r} reads whole recordings, the future too, so it says nothing of the present "
-                "moment alone. Fit with posterior='window' or 'linear' to follow a recording as it is made."
+                f"posterior={config.reads!r} needs whole recordings, so it cannot infer states while one is made. "
+                "Fit with posterior='window' or 'linear' instead."
             )
         self.module, self.config, self._factors = module, config, factors
         self._device = module.initial.device
         self._noise = same_noise(module)
-        self._n_rows = max(module.lags, 2) + 1  # the row before has a move of its own
+        self._n_rows = max(module.lags, 2) + 1  # the row before needs its own step
         n, k = module.projection.shape[1], module.n_states
         self.memory: Arrays = {
             "y": np.zeros((0, n), np.float32),  # 0 where missing
@@ -64,16 +64,14 @@ class GdmReader:
             rows = self._informed(rows)
         view = self._view(rows)
         if self.module.posterior.sequential:
-            found = self._sticky(view, rows)
-        elif self.config.corrects:
+            return self._sticky(view, rows)
+        if self.config.corrects:
             transfer, z = candidates_of_last_row(self.module, rows, view, self._noise, self.config.temperature)
-            found = Candidates(as_numpy(transfer), as_numpy(z))
-        else:
-            found = self._alone(moments(view.posterior[-1:], self.config.temperature).mean)
-        return found
+            return Candidates(as_numpy(transfer), as_numpy(z))
+        return _one_candidate(moments(view.posterior[-1:], self.config.temperature).mean)
 
     def _rows(self, y: npt.NDArray[np.float32]) -> Rows:
-        """The sample and those before it that a view of it needs."""
+        """Return the sample with the samples before it that a view of it needs."""
         m, known = self.memory, np.isfinite(y)
         observed = np.where(known, y, np.float32(0))
         age = int(m["age"][0, 0])
@@ -108,7 +106,7 @@ class GdmReader:
         return view._replace(context=torch.cat([view.context[:-1], context[None]]))
 
     def _sticky(self, view: RowsView, rows: Rows) -> Candidates:
-        """The mean of draws, each of which goes on from its own past."""
+        """Return the mean of draws, each of which continues its own past."""
         noise = sticky_noise(self.module, int(rows.age[-1]))
         logits = view.posterior[-1].expand_as(noise)
         if len(rows) > 1:
@@ -116,14 +114,15 @@ class GdmReader:
             logits = logits + drawn @ self.module.posterior.memory  # type: ignore[operator]
         z = torch.softmax((logits + noise) / self.config.temperature, -1)
         self.memory["drawn"] = as_numpy(z)
-        return self._alone(z.mean(0, keepdim=True))
+        return _one_candidate(z.mean(0, keepdim=True))
 
-    def _alone(self, shares: Tensor) -> Candidates:
-        """Shares [1, K] that no other sample changes."""
-        return Candidates(np.ones((1, 1)), as_numpy(shares))
+
+def _one_candidate(shares: Tensor) -> Candidates:
+    """Return states [1, K] that no other sample changes."""
+    return Candidates(np.ones((1, 1)), as_numpy(shares))
 
 
 def sticky_noise(module: GdmModule, age: int) -> Tensor:
-    """[draws, K] what sample number `age` of a recording is drawn with."""
+    """Return the noise [draws, K] of sample number `age` of a recording."""
     generator = torch.Generator(device=module.initial.device).manual_seed(age)
     return gumbel((_STICKY_DRAWS, module.n_states), generator)[:, roles(module.dynamics)]

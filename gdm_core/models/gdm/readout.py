@@ -1,17 +1,14 @@
-"""What the model itself says about the soft states, with q as a proposal: tighter bound, better posterior means.
+"""Soft states, bounds and forecasts of a fitted model.
 
-q(z_t | y) must be a Gumbel-Softmax, and at a high temperature no Gumbel-Softmax is narrow except at a corner; the true
-posterior often is. So each row draws S candidates from q, and the chain of candidates is a hidden Markov model with S
-states per row, whose weights follow from the model's own densities:
+At a high temperature a Gumbel-Softmax is narrow only at a corner, while the true posterior often is elsewhere. So each row
+draws S candidates from q, and the candidates form a hidden Markov model with S states per row:
 
     weight of candidate s at t = p(y_t | z^s) / q(z^s) * sum_j p(z^s | z^j_{t-1}) * weight of candidate j at t-1
 
-With noise drawn anew for every row its likelihood estimates p(y) without bias, so the expected logarithm is a true lower
-bound on log p(y), tighter than the ELBO (S = 1 is the ELBO's estimate). Its smoothed weights give the posterior mean;
-for these every row uses the same noise, so smooth data gives smooth states (under stickiness the candidates of
-neighbouring rows then resemble each other, and the bound would be too high). Nothing is optimised, so a new trial costs
-no fit. Stickiness carries little from one row to the next, hence the recursions over time are
-solved for all rows at once by a few sweeps.
+With independent noise per row, its likelihood is an unbiased estimate of p(y), and the expected logarithm is a lower bound
+on log p(y) that is tighter than the ELBO (S = 1). Its smoothed weights give the posterior mean; every row then uses the
+same noise, so smooth data gives smooth states. Stickiness carries little from one row to the next, so a few sweeps over all
+rows solve the recursions.
 """
 
 from __future__ import annotations
@@ -30,47 +27,47 @@ from gdm_core.maths.rows import Rows, row_products
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, RowsView, elbo, roles
 
-N_CANDIDATES = 32  # draws per row, whatever the length: scores of recordings can be compared
-_PIECE_ELEMENTS = 2_000_000  # of [S, R, S], held for one piece of rows at a time
+N_CANDIDATES = 32  # draws per row, for every length, so scores of recordings are comparable
+_PIECE_ELEMENTS = 2_000_000  # of [S, R, S] in memory at a time
 _HALO = 24  # rows of overlap; a sweep's error shrinks by more than half per row
-_BLOCK_ELEMENTS = 130_000  # of these, worked out at once
-_MOST_EXPONENT = 40.0
-_LEAST_TRANSFER = 1e-30  # beside the largest of the row
+_BLOCK_ELEMENTS = 130_000  # of these, computed at a time
+_MAX_EXPONENT = 40.0
+_MIN_TRANSFER = 1e-30  # relative to the largest of the row
 _TOLERANCE = 1e-5
 _MAX_SWEEPS = 200
 _FILTER_DRAWS = 32
-_PIECE_PATHS = 8_000  # held in one piece: what a step reads and writes should stay in a core's own memory
+_PIECE_PATHS = 8_000  # in memory at a time, so that a step stays in the processor's cache
 
 
 class Readout(NamedTuple):
     log_bound: Tensor  # [R] each row's share of the importance-weighted bound on log p(y)
-    states: Tensor  # [R, K] posterior mean of z; [0, K] where it was not asked for
+    states: Tensor  # [R, K] posterior mean of z; [0, K] if not requested
 
 
 @lru_cache(maxsize=16)
 def even_points(n_samples: int, k: int) -> Tensor:
-    """[S, K] evenly spread points of the unit cube."""
+    """Return evenly spread points [S, K] of the unit cube."""
     from scipy.stats import qmc
 
     return torch.as_tensor(qmc.Sobol(k, seed=0).random(n_samples))
 
 
 def _exponential(points: Tensor, moved: Tensor, like: Tensor) -> Tensor:
-    """[R, K, S] E = exp(-Gumbel noise): the same points [S, K] for every row, moved around the cube by [R, K]."""
+    """Return exp(-Gumbel noise) [R, K, S]: the same points [S, K] for every row, shifted by [R, K] modulo 1."""
     uniform = points.T + moved[..., None]
     uniform -= uniform.floor()
     return uniform.clamp_(1e-9, 1 - 1e-9).log_().neg_().to(like)
 
 
 def soft_states(module: GdmModule, rows: Rows, config: GDMConfig, n_draws: int = N_CANDIDATES) -> Tensor:
-    """[R, K] what a model says of its states: weighed by its own densities where `config` corrects, else the mean of q."""
+    """Return soft states [R, K]: importance-weighted where `config` corrects, else the mean of q."""
     if config.corrects and not module.posterior.sequential:
         return read_out(module, rows, config.temperature, n_draws).states
     return posterior_mean(module, rows, config.temperature)
 
 
 def bound(module: GdmModule, rows: Rows, config: GDMConfig) -> float:
-    """The bound that goes with these states, in nats: importance-weighted, or the ELBO of q alone."""
+    """Return the matching bound in nats: importance-weighted, or the ELBO."""
     if config.corrects and not module.posterior.sequential:
         return float(log_bound(module, rows, config.temperature).double().sum())
     return elbo(module, rows, config.temperature)
@@ -78,7 +75,7 @@ def bound(module: GdmModule, rows: Rows, config: GDMConfig) -> float:
 
 @torch.no_grad()
 def posterior_mean(module: GdmModule, rows: Rows, temperature: float) -> Tensor:
-    """[R, K] mean of q(z)."""
+    """Return the mean [R, K] of q(z)."""
     view = module.view(rows)
     if not module.posterior.sequential:
         return moments(view.posterior, temperature).mean
@@ -91,7 +88,7 @@ def posterior_mean(module: GdmModule, rows: Rows, temperature: float) -> Tensor:
 def log_bound(
     module: GdmModule, rows: Rows, temperature: float, n_samples: int = N_CANDIDATES, seed: int = 0
 ) -> Tensor:
-    """[R] each row's share of the bound on log p(y)."""
+    """Return each row's share [R] of the bound on log p(y)."""
     generator = torch.Generator().manual_seed(seed)
     moved = torch.rand((len(rows), module.n_states), generator=generator, dtype=torch.float64)
     return read_out(module, rows, temperature, n_samples, moved, states=False).log_bound
@@ -106,8 +103,10 @@ def read_out(
     moved: Tensor | None = None,
     states: bool = True,
 ) -> Readout:
-    """Both, with noise that is moved by [R, K] from row to row (uniform numbers make it a bound);
-    without `states` the bound alone, which looks into the past and not into the future."""
+    """Return bound and states; without `states` the bound alone, which needs no later rows.
+
+    moved   [R, K] shifts of the noise; uniform random numbers make the bound valid
+    """
     view = module.view(rows)
     role = roles(module.dynamics).cpu()
     points = even_points(n_samples, module.n_states)[:, role]
@@ -129,7 +128,7 @@ def read_out(
 
 
 def same_noise(module: GdmModule) -> Tensor:
-    """[1, K, S] what the candidates of every row are drawn with, as many as `read_out` takes."""
+    """Return the noise [1, K, S] from which `read_out` draws the candidates of every row."""
     points = even_points(N_CANDIDATES, module.n_states)[:, roles(module.dynamics).cpu()]
     return _exponential(points, points.new_zeros(1, module.n_states), module.initial)
 
@@ -137,37 +136,31 @@ def same_noise(module: GdmModule) -> Tensor:
 def candidates_of_last_row(
     module: GdmModule, rows: Rows, view: RowsView, noise: Tensor, temperature: float
 ) -> tuple[Tensor, Tensor]:
-    """Of the last row, as `read_out` would have it in the midst of a trial: its transfer [S, S] from the candidates of the
-    row before it ([1, S] where there is none), and the states [S, K] of its own candidates. `noise` is `same_noise`."""
+    """Return the transfer [S, S] from the candidates of the last row but one to those of the last, and these [S, K].
+
+    The transfer is [1, S] for a first row. `noise` is that of `same_noise`.
+    """
     begin = max(0, len(rows) - 2)
     rows, view = rows.piece(begin, len(rows)), view.piece(begin, len(rows))
-    chain = _Chain(module, rows, view, noise, temperature, last=True)
+    chain = _Chain(module, rows, view, noise, temperature)
     transfer = chain.transfer_of_last()
     return transfer if len(rows) > 1 else transfer.mean(0, keepdim=True), chain.z[-1].T
 
 
 class _Chain:
-    """Rows [R] with their candidates, from noise [R or 1, K, S]: arrays are [R, K, S], since sums over a short last axis
-    are slow, and what has S x S numbers a row is worked out for a block of rows, in a core's own memory.
+    """Candidates of rows, from noise [R or 1, K, S].
 
-    A transfer is exp(u_j + v_s) m_js^-K with m_js = sum_k exp(delta_jk - top_j) E_ks, so it needs products and no logarithm.
+    Arrays are [R, K, S], since sums over a short last axis are slow. Arrays with S x S numbers per row are computed in blocks
+    that stay in the processor's cache. A transfer is exp(u_j + v_s) m_js^-K with m_js = sum_k exp(delta_jk - top_j) E_ks,
+    so it needs no logarithm.
     """
 
-    def __init__(
-        self, module: GdmModule, rows: Rows, view: RowsView, exponential: Tensor, temperature: float, last: bool = False
-    ) -> None:
-        """`last` leaves of what follows the draws no row but the last."""
+    def __init__(self, module: GdmModule, rows: Rows, view: RowsView, exponential: Tensor, temperature: float) -> None:
         self.k, self.n_samples = int(exponential.shape[1]), int(exponential.shape[2])
         self.z = torch.softmax((view.posterior[..., None] - exponential.log()) / temperature, 1)  # [R, K, S]
         draws = self.z.permute(2, 0, 1)
-        before: Tensor | None = None
-        if last and len(rows) > 1:
-            before, draws = draws[:, :1], draws[:, 1:]
-            rows, view = rows.piece(1, 2), view.piece(1, 2)
-        # for each candidate before: delta = prior - posterior logits
-        delta = (module.prior_logits(view.context, draws, rows, before) - view.posterior).permute(
-            1, 2, 0
-        )  # [R, K, S_j]
+        # for each candidate before: delta = prior - posterior logits [R, K, S_j]
+        delta = (module.prior_logits(view.context, draws, rows) - view.posterior).permute(1, 2, 0)
         top = delta.amax(1, keepdim=True)
         delta = delta - top
         of_before = delta.sum(1)  # [R, S_j] u
@@ -182,14 +175,14 @@ class _Chain:
         self._transfer = self._even[:0]  # [R, S_j, S_s]
 
     def _root(self, best: Tensor, values: Tensor) -> Tensor:
-        """[R, 1, S] exp((best - values) / K), so far as numbers go; what is cut off weighs nothing."""
-        return ((best[:, None] - values) / self.k).clamp_(max=_MOST_EXPONENT).exp_()[:, None]
+        """Return exp((best - values) / K) [R, 1, S]; terms at the upper limit have no weight."""
+        return ((best[:, None] - values) / self.k).clamp_(max=_MAX_EXPONENT).exp_()[:, None]
 
     def forward(self, before: Tensor | None, keep: bool) -> tuple[Tensor, Tensor]:
-        """Weights [R, S] of candidates given the past and the row itself, and the log-likelihood [R].
+        """Return filtered weights [R, S] of the candidates, and the log-likelihood [R].
 
-        before   [S] the weights of the first row where they are known: its own transfer is then not looked at
-        keep     what `smoothed` needs
+        before   [S] weights of the first row if they are known; its own transfer is then ignored
+        keep     keep the transfers, for `smoothed`
         """
         n_rows, first = len(self.z), 0 if before is None else 1
         size = max(1, _BLOCK_ELEMENTS // self.n_samples**2)
@@ -208,7 +201,7 @@ class _Chain:
         return weights, log_likelihood - math.log(self.n_samples)
 
     def _forward(self, part: slice, transfer: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
-        """The weights of a block of rows, given those of the row before it; and what they summed to."""
+        """Return the weights of a block of rows given the row before it, and their sums before normalisation."""
         linked, even = self._linked[part], self._even[part]
 
         def sweep(value: Tensor) -> tuple[Tensor, Tensor]:
@@ -220,16 +213,16 @@ class _Chain:
         return _settle(sweep, even, len(even))
 
     def transfer_of_last(self) -> Tensor:
-        """[S_j, S_s] of the last row."""
+        """Return the transfer [S_j, S_s] of the last row."""
         out = self.z.new_empty(1, self.n_samples, self.n_samples)
         self._transfer_of(slice(len(self._left) - 1, None), out)
         return out[0]
 
     def _transfer_of(self, part: slice, out: Tensor) -> Tensor:
-        """Fills `out` with the transfers of some rows, the largest of each 1; the logarithm of what that was [rows]."""
+        """Fill `out` with the transfers of some rows, scaled to a maximum of 1; return the logs of the scales [rows]."""
         row_products(self._left[part], self._right[part], out)
         least = out.flatten(1).amin(1)
-        torch.div(least[:, None, None], out, out=out).clamp_(min=_LEAST_TRANSFER ** (1 / self.k))
+        torch.div(least[:, None, None], out, out=out).clamp_(min=_MIN_TRANSFER ** (1 / self.k))
         once = out.clone() if self.k & (self.k - 1) else out
         for bit in bin(self.k)[3:]:  # to the power K
             out.square_()
@@ -238,7 +231,7 @@ class _Chain:
         return self._scale[part] - self.k * least.log()
 
     def smoothed(self, weights: Tensor) -> Tensor:
-        """[R, K] posterior mean of z, from the weights and from what follows."""
+        """Return the posterior mean [R, K] of z from filtered weights and all later rows."""
         transfer = self._transfer
         goes_on = torch.cat([self._linked[1:], torch.zeros_like(self._linked[:1])])
 
@@ -253,7 +246,7 @@ class _Chain:
 
 
 def _settle(sweep, value: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:  # type: ignore[no-untyped-def]
-    """Repeat a recursion over time for all rows at once until nothing moves; n_rows sweeps are always exact."""
+    """Repeat a recursion for all rows at once until it converges; n_rows sweeps are exact."""
     extra = value
     for _ in range(min(n_rows + 1, _MAX_SWEEPS)):
         updated, extra = sweep(value)
@@ -264,7 +257,7 @@ def _settle(sweep, value: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:  # type
     return value, extra
 
 
-# ---- sampling forward in time: futures from many origins at once, and whole trials from the model alone --------------
+# ---- forecasts and samples --------------------------------------------------------------------------------------
 
 
 @torch.no_grad()
@@ -277,7 +270,7 @@ def sample_paths(
     temperature: float,
     seed: int,
 ) -> Tensor:
-    """[P, O, H, N] futures with observation noise; the path from origin t sees y[..t] only."""
+    """Sample futures [P, O, H, N] with observation noise; the path from origin t sees y[..t] only."""
     generator = torch.Generator(device=rows.y.device).manual_seed(seed)
     at = torch.as_tensor(origins, device=rows.y.device)
     view = module.view(rows, filtered=True)
@@ -286,7 +279,7 @@ def sample_paths(
     memory = module.transition.memory(rows, view.x)
     if memory is not None:
         memory = memory[at]
-    paths = rows.y.new_empty((horizon, rows.y.shape[1], len(at), n_paths))  # what is summarised lies together
+    paths = rows.y.new_empty((horizon, rows.y.shape[1], len(at), n_paths))  # contiguous for summaries over paths
     step = max(1, _PIECE_PATHS // n_paths)
     for begin in range(0, len(at), step):
         part = slice(begin, begin + step)
@@ -304,8 +297,7 @@ def sample_paths(
 
 
 def _columns(values: Tensor, n_paths: int) -> Tensor:
-    """[O P, C] each row of [O, C] for `n_paths` paths, with a column's numbers side by side: sums over a short last
-    axis are slow."""
+    """Repeat each row of [O, C] for `n_paths` paths, column-major, since sums over a short last axis are slow."""
     return values.T.repeat_interleave(n_paths, 1).T
 
 
@@ -318,10 +310,10 @@ def _states_at(
     temperature: float,
     generator: torch.Generator,
 ) -> Tensor:
-    """[P, O, K] states at the origins, from observations up to them.
+    """Sample states [P, O, K] at the origins, from observations up to them.
 
-    A posterior that reads only the past is sampled as it is. One that reads the future may not be asked: there the
-    states come from the prior of the row, weighed by how well they explain it (one step of a particle filter).
+    A causal posterior is sampled directly. Otherwise states come from the prior of the row, weighted by their likelihood:
+    one step of a particle filter.
     """
     k = module.n_states
     if module.posterior.causal and not module.posterior.sequential:
@@ -338,13 +330,13 @@ def _states_at(
     draws = log_sample(logits, temperature, gumbel((_FILTER_DRAWS, *logits.shape), generator)).exp()
     here, design = rows.select(at), view.design[at]
     weights = torch.stack([module.log_likelihood(z, design, here) for z in draws])  # [draws, P, O]
-    chosen = (weights + gumbel(weights.shape, generator)).argmax(0)  # a draw in proportion to its weight
+    chosen = (weights + gumbel(weights.shape, generator)).argmax(0)  # resampled by weight
     return draws.gather(0, chosen[None, ..., None].expand(1, *logits.shape))[0]
 
 
 def _emit(module: GdmModule, z: Tensor, lagged: list[Tensor], generator: torch.Generator) -> Tensor:
-    """One observation [N, R] from states [K, R] and lagged projections, each [D, R]."""
-    design = torch.cat([*lagged, lagged[0].new_ones(1, z.shape[1])])  # [L D + 1, R]; enough lags lie behind
+    """Sample observations [N, R] from states [K, R] and lagged projections, each [D, R]."""
+    design = torch.cat([*lagged, lagged[0].new_ones(1, z.shape[1])])  # [L D + 1, R]
     weighted = (z[:, None] * design).flatten(0, 1)
     mean = module.dynamics[:, :-1].flatten(0, 1).T @ weighted
     normal = torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)
@@ -355,7 +347,7 @@ def _emit(module: GdmModule, z: Tensor, lagged: list[Tensor], generator: torch.G
 
 @torch.no_grad()
 def generate(module: GdmModule, n_samples: int, temperature: float, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """(y [T, N], z [T, K], x [T, D]) from the model alone: each sample feeds the next, so this is a loop."""
+    """Sample y [T, N], z [T, K] and x [T, D] from the model."""
     device = module.initial.device
     generator = torch.Generator(device=device).manual_seed(seed)
     k, (d, n) = module.n_states, module.projection.shape

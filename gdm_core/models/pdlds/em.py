@@ -1,11 +1,11 @@
-"""Variational EM for probabilistic decomposed linear dynamical systems, every step of it in closed form.
+"""Variational EM for probabilistic decomposed linear dynamical systems, in closed form.
 
     l_t ~ N(l_{t-1} + sum_k c_tk (A_k l_{t-1} + a_k), Q)      b_t ~ N(b_{t-1}, S)      y_t ~ N(C (l_t + b_t) + d, diag(R))
-    c_tk = rho_k c_{t-1,k} + m_k + e_tk                       e_tk ~ Student-t: seldom large, mostly next to nothing
+    c_tk = rho_k c_{t-1,k} + m_k + e_tk                       e_tk ~ Student-t: mostly close to zero, seldom large
 
-The posterior is q(s) q(c) q(v) with s = (l, b) and v the variances behind the Student-t steps. Given the others q(s)
-and q(c) are Gaussian paths and q(v) is inverse-gamma, so the bound is exact and no update lowers it. With q(v) at its
-optimum each step of a coefficient enters the bound as a Student-t density at its root mean square.
+The posterior is q(s) q(c) q(v), with s = (l, b) and v the variances of the Student-t steps. Given the others, q(s) and
+q(c) are Gaussian paths and q(v) is inverse-gamma, so the bound is exact and no update lowers it. With q(v) at its optimum,
+each step of a coefficient enters the bound as a Student-t density at its root mean square.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from gdm_core.models.starts import candidate_states
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
-# Priors, each weak beside a hundred samples; they keep unused operators and vanishing noises away from zero.
-OPERATOR_STRENGTH = 1e-2  # the operators' entries, in units of Q
+# Priors, weak compared with a hundred samples; they keep unused operators and small noises away from zero.
+OPERATOR_STRENGTH = 1e-2  # of the operators' entries, in units of Q
 NOISE_FREEDOM = 4.0  # inverse-Wishart of Q
 STEP_SHAPE, STEP_RATE = 1.0, 1e-3  # gamma precision of the coefficients' steps
 CARRY_STRENGTH = 1.0  # Gaussian on (rho - 1, m)
-DRIFT_SHAPE, DRIFT_RATE = 10.0, 1e-6  # inverse-gamma of S: slow beside the dynamics
-_SHORT_RUN = 10  # iterations that each start is given before the best is chosen
-_RIDGE = 1e-3  # share of a cluster's samples that its operator's entries are worth at zero
-_DYNAMICS_SHARE = 0.02  # of what the clusters leave unexplained, put down to noise of the dynamics at the start
-_FIRST_DRIFT = 1e-6  # next to nothing: the offset comes in where the data ask for it
+DRIFT_SHAPE, DRIFT_RATE = 10.0, 1e-6  # inverse-gamma of S: slow compared with the dynamics
+_SHORT_RUN = 10  # iterations of each start
+_RIDGE = 1e-3  # on operators, as a share of a cluster's samples
+_DYNAMICS_SHARE = 0.02  # of the clusters' residual variance, for the first noise of the dynamics
+_FIRST_DRIFT = 1e-6  # small: the offset grows where the data need it
 
 
 @dataclass(frozen=True)
 class Prior:
-    """What the data's scale and the configuration fix before fitting."""
+    """Prior of the parameters, and the choices of the configuration."""
 
     noise_scale: Float  # [D, D] of the inverse-Wishart prior of Q
     freedom: float  # of the Student-t steps
-    carry: float | None  # rho, where it is given and not learned
-    constants: bool  # whether operators have constant terms a_k
-    drifts: bool = True  # whether the path has a slow offset b
+    carry: float | None  # rho, or None to learn it
+    constants: bool  # operators have constant terms a_k
+    drifts: bool = True  # the path has a slow offset b
 
     def noise_power(self, operators: Float) -> float:
-        """The power of 1 / det(Q)^(1/2) in the priors of operators and of Q together."""
+        """Return the power of 1 / det(Q)^(1/2) in the priors of operators and Q together."""
         k, d, _ = operators.shape
         return float(k * (d + int(self.constants)) + NOISE_FREEDOM + d + 1)
 
@@ -64,27 +64,27 @@ class Parameters:
     carry: Float  # rho [K]
     level: Float  # m [K]
     step: Float  # [K] squared scale of e
-    jump: Float  # [K] mean square of e under the posterior, where inference begins
+    jump: Float  # [K] mean square of e under the posterior; inference starts from it
 
     @property
     def reach(self) -> Float:
-        """How the path s reaches y: [D, S], the sum of l and b."""
+        """Map [D, S] from the path s to the sum of l and b."""
         eye = np.eye(len(self.noise))
         return np.concatenate([eye, eye], axis=1) if len(self.drift) else eye
 
     @property
     def whole_emission(self) -> Emission:
-        """Of y from the path s, in place of the sum of l and b."""
+        """Emission of y from the path s."""
         return replace(self.emission, loadings=self.emission.loadings @ self.reach)
 
     def mean_operator(self, c: Float) -> Float:
-        """[..., K] coefficients -> [..., D, D + 1] what they add up to."""
+        """Return the sum [..., D, D + 1] of operators with coefficients [..., K]."""
         k, d, p = self.operators.shape
         result: Float = (c @ self.operators.reshape(k, d * p)).reshape(*c.shape[:-1], d, p)
         return result
 
     def oriented(self, c: Float) -> Parameters:
-        """The same model with every operator turned to the side that coefficients [T, K] use more."""
+        """Return the same model with every operator's sign chosen for mostly positive coefficients [T, K]."""
         side = np.where(c.mean(axis=0) < 0, -1.0, 1.0)
         return replace(self, operators=self.operators * side[:, None, None], level=self.level * side)
 
@@ -118,7 +118,7 @@ class CoefficientPosterior(GaussianPath):
     """q(c); c of a start belongs to no step and is under its prior N(0, 1) alone."""
 
     def squares(self, p: Parameters, starts: Bool) -> Float:
-        """[T - starts, K] E[e^2] of every step."""
+        """Return E[e^2] of every step [T - starts, K]."""
         mean = self.mean
         inside = ~starts[1:]
         gap = (mean[1:] - p.carry * mean[:-1] - p.level)[inside]
@@ -129,7 +129,7 @@ class CoefficientPosterior(GaussianPath):
         return result
 
     def shares(self) -> Float:
-        """[T, K] soft states: what each operator has of the expected positive parts of all coefficients."""
+        """Return soft states [T, K]: each operator's share of the expected positive parts of all coefficients."""
         return positive_shares(self.mean, np.sqrt(np.diagonal(self.variance, axis1=1, axis2=2)))
 
     def second_moments(self) -> Float:
@@ -138,7 +138,7 @@ class CoefficientPosterior(GaussianPath):
 
 
 def positive_shares(mean: Float, deviation: Float) -> Float:
-    """[T, K] proportions of E[max(c, 0)] for Gaussian c; equal ones where no coefficient is positive."""
+    """Return proportions [T, K] of E[max(c, 0)] for Gaussian c; equal ones where no coefficient is positive."""
     scaled = mean / np.maximum(deviation, 1e-12)
     density = np.exp(-0.5 * np.minimum(scaled**2, 1e3)) / np.sqrt(2 * np.pi)
     positive = np.maximum(mean * ndtr(scaled) + deviation * density, 0.0) + 1e-12
@@ -155,20 +155,23 @@ class Posterior:
 
 # ---- the bound ----------------------------------------------------------------------------------------------------
 def step_weights(squares: Float, step: Float, freedom: float) -> Float:
-    """E[1 / v] of every step under the best q(v)."""
+    """Return E[1 / v] of every step under the best q(v)."""
     result: Float = (freedom + 1) / (freedom * step + squares)
     return result
 
 
 def step_terms(squares: Float, step: Float, freedom: float) -> float:
-    """E[log p(c_t | c_{t-1}, v)] - KL(q(v) || p(v)) under the best q(v), summed over steps."""
+    """Return E[log p(c_t | c_{t-1}, v)] - KL(q(v) || p(v)) under the best q(v), summed over steps."""
     constant = gammaln((freedom + 1) / 2) - gammaln(freedom / 2) - 0.5 * np.log(np.pi * freedom * step)
     return float((constant - 0.5 * (freedom + 1) * np.log1p(squares / (freedom * step))).sum())
 
 
 def whitened(p: Parameters) -> tuple[Float, Float, Float]:
-    """(B [M, M], G [K, M, M], H [K, K, M, M]) of the quadratic form of l_t - l_{t-1} - sum_k c_k (A_k l_{t-1} + a_k) in
-    [l_t, l_{t-1}, 1]: precision-weighted squares are B - sum_k c_k (G_k + G_k') + sum_kj c_k c_j H_kj."""
+    """Return B [M, M], G [K, M, M], H [K, K, M, M] of a quadratic form in [l_t, l_{t-1}, 1].
+
+    The precision-weighted square of l_t - l_{t-1} - sum_k c_k (A_k l_{t-1} + a_k) is
+    B - sum_k c_k (G_k + G_k') + sum_kj c_k c_j H_kj.
+    """
     k, d, _ = p.operators.shape
     precision = np.linalg.inv(p.noise)
     still = np.concatenate([np.eye(d), -np.eye(d), np.zeros((d, 1))], axis=1)  # [D, M]
@@ -180,7 +183,7 @@ def whitened(p: Parameters) -> tuple[Float, Float, Float]:
 
 
 def dynamics_terms(p: Parameters, x: PathPosterior, c: CoefficientPosterior, starts: Bool) -> float:
-    """E[log p(l_t | l_{t-1}, c_t)] summed over all but starts."""
+    """Return E[log p(l_t | l_{t-1}, c_t)] summed over all but starts."""
     base, linear, square = whitened(p)
     k, m = len(linear), base.shape[0]
     inside = ~starts
@@ -194,7 +197,7 @@ def dynamics_terms(p: Parameters, x: PathPosterior, c: CoefficientPosterior, sta
 
 
 def bound(observed: Observed, p: Parameters, prior: Prior, x: PathPosterior, c: CoefficientPosterior) -> float:
-    """The ELBO of q(s) q(c), q(v) being at its best."""
+    """Return the ELBO of q(s) q(c) with the best q(v)."""
     starts = observed.starts
     total = p.whole_emission.expected_log_density(observed, x.mean, x.variance)
     total += dynamics_terms(p, x, c, starts) + _start_terms(x.mean, x.variance, starts) + x.entropy
@@ -205,13 +208,13 @@ def bound(observed: Observed, p: Parameters, prior: Prior, x: PathPosterior, c: 
 
 
 def _start_terms(mean: Float, variance: Float, starts: Bool) -> float:
-    """E[log N(first sample | 0, I)]."""
+    """Return E[log N(first sample | 0, I)]."""
     squares = (mean[starts] ** 2).sum() + np.trace(variance[starts], axis1=1, axis2=2).sum()
     return -0.5 * (float(squares) + mean[starts].size * LOG_2PI)
 
 
 def _drift_squares(p: Parameters, x: PathPosterior, starts: Bool) -> Float:
-    """[T - starts, D] E[(b_t - b_{t-1})^2]."""
+    """Return E[(b_t - b_{t-1})^2] [T - starts, D]."""
     d, inside = len(p.drift), ~starts[1:]
     own = np.diagonal(x.variance, axis1=1, axis2=2)[:, d:]
     both = np.diagonal(x.cross, axis1=1, axis2=2)[1:, d:]
@@ -226,7 +229,7 @@ def _drift_terms(p: Parameters, x: PathPosterior, starts: Bool) -> float:
 
 # ---- the two paths ------------------------------------------------------------------------------------------------
 def path_given_coefficients(observed: Observed, p: Parameters, mean: Float, second: Float) -> PathPosterior:
-    """q(s) from coefficients with the given first [T, K] and second [T, K, K] moments."""
+    """Return q(s) given first [T, K] and second [T, K, K] moments of the coefficients."""
     diagonal, linear = p.whole_emission.information(observed)
     (n, size), d = linear.shape, len(p.noise)
     base, single, square = whitened(p)
@@ -253,7 +256,7 @@ def path_given_coefficients(observed: Observed, p: Parameters, mean: Float, seco
 
 
 def coefficients_given_path(observed: Observed, p: Parameters, moments: Float, weights: Float) -> CoefficientPosterior:
-    """q(c) from the path's moments [T, M, M] and E[1 / v] of every step [T - starts, K]."""
+    """Return q(c) given the path's moments [T, M, M] and E[1 / v] of every step [T - starts, K]."""
     _, single, square = whitened(p)
     k, m = len(single), single.shape[1]
     n, starts = len(moments), observed.starts
@@ -277,7 +280,7 @@ def coefficients_given_path(observed: Observed, p: Parameters, moments: Float, w
 def fit_operators(
     p: Parameters, prior: Prior, x: PathPosterior, c: CoefficientPosterior, starts: Bool
 ) -> tuple[Float, Float]:
-    """(operators, Q): one regression of the path's steps on coefficients times inputs."""
+    """Return operators and Q by one regression of the path's steps on coefficients times inputs."""
     k, d, _ = p.operators.shape
     width = d + int(prior.constants)
     inside = ~starts
@@ -300,7 +303,7 @@ def fit_operators(
 
 
 def fit_steps(p: Parameters, prior: Prior, c: CoefficientPosterior, starts: Bool) -> Parameters:
-    """The coefficients' own dynamics: rho and m by weighted regression, then the scale of their steps."""
+    """Update the coefficients' dynamics: rho and m by weighted regression, then the scale of their steps."""
     squares = c.squares(p, starts)
     weights = step_weights(squares, p.step, prior.freedom)
     inside = ~starts[1:]
@@ -340,7 +343,7 @@ def m_step(observed: Observed, p: Parameters, prior: Prior, x: PathPosterior, c:
 
 # ---- loops --------------------------------------------------------------------------------------------------------
 def update(observed: Observed, p: Parameters, prior: Prior, now: Posterior) -> Posterior:
-    """q(s), then q(v) and q(c)."""
+    """Update q(s), then q(v) and q(c)."""
     x = path_given_coefficients(observed, p, now.c.mean, now.c.second_moments())
     weights = step_weights(now.c.squares(p, observed.starts), p.step, prior.freedom)
     c = coefficients_given_path(observed, p, x.moments, weights)
@@ -348,7 +351,7 @@ def update(observed: Observed, p: Parameters, prior: Prior, now: Posterior) -> P
 
 
 def first_posterior(observed: Observed, p: Parameters, prior: Prior) -> Posterior:
-    """A start from the model itself: the path read off the observations, tied by steps as wide as the parameters allow."""
+    """Return a first posterior: a random-walk path with steps as wide as the parameters allow, then coefficients."""
     diagonal, linear = p.whole_emission.information(observed)
     (n, size), d = linear.shape, len(p.noise)
     tie = np.zeros((n, size))
@@ -367,7 +370,7 @@ def first_posterior(observed: Observed, p: Parameters, prior: Prior) -> Posterio
 
 
 def _typical_move(p: Parameters) -> Float:
-    """[D, D] covariance of what the operators do to a latent of unit variance."""
+    """Return the covariance [D, D] of the operators' effect on a latent of unit variance."""
     spread = p.jump / np.maximum(1 - p.carry**2, 0.05) + (p.level / np.maximum(1 - p.carry, 0.05)) ** 2
     result: Float = np.einsum("k,kdp,kep->de", spread, p.operators, p.operators)
     return result
@@ -388,7 +391,7 @@ class Series:
     x: Float  # [T, D]
     before: Float  # [T, D] the sample before; at a start the sample itself
     inside: npt.NDArray[np.bool_]  # [T] false at starts
-    noise: Float  # [N] variance that the scores leave in every channel
+    noise: Float  # [N] residual variance of every channel
 
     @classmethod
     def prepare(cls, ys: list[Array], n_latent: int, observed: Observed) -> Series:
@@ -408,12 +411,12 @@ class Series:
 
     @property
     def noise_scale(self) -> Float:
-        """[D, D] of the prior of Q, a thousandth of the moves' variance."""
+        """Scale [D, D] of the prior of Q, a thousandth of the steps' variance."""
         return np.diag(1e-3 * np.maximum((self.moves[self.inside] ** 2).mean(axis=0), 1e-6))
 
 
 def from_coefficients(series: Series, member: Float, prior: Prior) -> Parameters:
-    """The parameters that coefficients [T, K], one cluster's or random ones, imply."""
+    """Return the parameters that coefficients [T, K] imply."""
     inside = series.inside
     c, before, moves = member[inside], series.before[inside], series.moves[inside]
     n, d = moves.shape

@@ -2,9 +2,9 @@
 
     l_t ~ N(l_{t-1} + sum_k c_tk (A_k l_{t-1} + a_k), Q)      b_t ~ N(b_{t-1}, S)      y_t ~ N(C (l_t + b_t) + d, diag(R))
 
-K dynamic operators are mixed by coefficients c_t that move smoothly with rare jumps; the latent path is split into fast
-dynamics l and a slow offset b. After Chen, Mudrik and Charles (NeurIPS 2024), with a model whose likelihood has an exact
-lower bound: see `gdm_core.models.pdlds.em`.
+K dynamic operators are mixed by coefficients c_t that change smoothly with rare jumps; the latent path is the sum of fast
+dynamics l and a slow offset b. After Chen, Mudrik and Charles (NeurIPS 2024), with a likelihood that has an exact lower
+bound: see `gdm_core.models.pdlds.em`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from gdm_core.trials import TrialsLike
 
 Float = npt.NDArray[np.float64]
 
-RUN_UP = 256  # the slow offset is known only after a long while
-_FAR = 1e30  # of a latent of about unit variance; float32 ends soon after
+RUN_UP = 256  # long, because of the slow offset
+_FAR = 1e30  # close to the range of float32
 _PLAIN = ("operators", "noise", "drift", "carry", "level", "step", "jump")
 
 Offset = Literal["drift", "operators", "both"]
@@ -37,34 +37,34 @@ Offset = Literal["drift", "operators", "both"]
 
 @dataclass(frozen=True)
 class PDLDSConfig(EMConfig):
-    """Every parameter of a `PDLDS`."""
+    """Parameters of a `PDLDS`."""
 
     n_states: int = parameter(4, "Number of operators (K).", whole(most=64), "K")
     _: KW_ONLY
     offset: Offset = parameter(
         "both",
-        "What may move a path besides linear maps: 'drift' is a slow offset b_t as published, 'operators' gives every "
-        "operator a constant term, 'both' has both.",
+        "Movement besides linear maps: 'drift' is a slow offset b_t as published, 'operators' gives every operator a "
+        "constant term, 'both' has both.",
         one_of(Offset),
     )
     smoothness: float | Literal["learn"] = parameter(
         "learn",
-        "Share of a coefficient that carries over to the next moment (xi); 'learn' finds one per operator.",
+        "Share of a coefficient that carries over to the next sample (xi); 'learn' estimates one per operator.",
         number(lambda xi: 0 <= xi <= 1, "'learn' or a number in [0, 1]", "learn"),
         "xi",
     )
-    # At a half and beyond steps of coefficients would have no variance, and forecasts no mean.
+    # From a half on, steps of coefficients have no variance and forecasts no mean.
     sparsity: float = parameter(
         0.3,
-        "Of the coefficients' steps: they follow a Student-t distribution with 1 / sparsity degrees of freedom.",
+        "Sparsity of the coefficients' steps: a Student-t distribution with 1 / sparsity degrees of freedom.",
         number(
             lambda share: 0.001 <= share < 0.5, "a number from 0.001 (Gaussian steps) to below 0.5 (few, large ones)"
         ),
     )
-    n_iter: int = parameter(60, "Iterations at the most.", whole())
+    n_iter: int = parameter(60, "Largest number of iterations.", whole())
     n_restarts: int = parameter(
         3,
-        "Starts that are tried: clusters of steps, of windows, of steps with values, of values; then other seeds.",
+        "Starts to try: clusters of steps, of windows, of steps with values, of values; then other seeds.",
         whole(),
     )
 
@@ -133,10 +133,7 @@ class PDLDS(EMModel[Parameters, Posterior]):
         return em.infer(Observed.prepare([y]), self._parameters, self._prior)
 
     def coefficients(self, data: TrialsLike) -> Any:
-        """The mixing coefficients c [T, K], of either sign; a list for several trials.
-
-        data   a Trial, an array [T, N], several of either in a list, or Trials
-        """
+        """Return the mixing coefficients c [T, K] of `data`, of either sign; a list for several trials."""
         return self._each(data, lambda y: self._infer(y).c.mean.astype(np.float32))
 
     def _soft_states(self, y: Array) -> Array:
@@ -149,7 +146,7 @@ class PDLDS(EMModel[Parameters, Posterior]):
         return self._path(y).astype(np.float32)
 
     def _path(self, y: Array) -> npt.NDArray[np.float64]:
-        """[T, D] posterior mean of l + b."""
+        """Return the posterior mean [T, D] of l + b."""
         result: npt.NDArray[np.float64] = self._infer(y).x.mean @ self._parameters.reach.T
         return result
 
@@ -166,7 +163,7 @@ class PDLDS(EMModel[Parameters, Posterior]):
         first = blank(1, p).sample(1, rng)[0, 0]
         with np.errstate(over="ignore", invalid="ignore"):
             path, c = roll(p, self._prior.freedom, first, n_samples - 1, rng)
-        # Nothing in this model holds a path back: operators may amplify it for as long as they are on.
+        # Operators may amplify a path for as long as they are active.
         if (far := ~(np.abs(path) < _FAR).all(axis=1)).any():
             raise FitError(
                 f"The sampled path ran off to infinity after {int(far.argmax()) + 1} samples: this model's operators can "
@@ -178,16 +175,16 @@ class PDLDS(EMModel[Parameters, Posterior]):
         return p.emission.sample(x, rng), positive_shares(c, np.zeros_like(c)).astype(np.float32), x.astype(np.float32)
 
 
-# ---- what the past alone says of path and coefficients, and futures from there ----------------------------------------
+# ---- causal filter and sampling -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class PathBelief:
-    """Gaussians over [s, c] of B moments, s = (l, b) having S dimensions and c having K."""
+    """Gaussians over [s, c] at B time steps; s = (l, b) has S dimensions and c has K."""
 
     mean: Float  # [B, S + K]
     covariance: Float  # [B, S + K, S + K]
 
     def sample(self, n: int, rng: np.random.Generator) -> Float:
-        """[n, B, S + K]."""
+        """Draw [s, c] [n, B, S + K]."""
         factor = np.linalg.cholesky(self.covariance + 1e-12 * np.eye(self.mean.shape[1]))
         noise = rng.standard_normal((n, *self.mean.shape))
         result: Float = self.mean + (factor @ noise[..., None])[..., 0]
@@ -195,7 +192,7 @@ class PathBelief:
 
 
 def blank(n: int, p: Parameters) -> PathBelief:
-    """Before the first sample of a recording."""
+    """Return the belief before the first sample of a recording."""
     size = p.reach.shape[1] + len(p.operators)
     return PathBelief(np.zeros((n, size)), np.tile(np.eye(size), (n, 1, 1)))
 
@@ -203,10 +200,10 @@ def blank(n: int, p: Parameters) -> PathBelief:
 def filtered(
     origins: npt.NDArray[np.int64], y: npt.NDArray[np.float32], p: Parameters, step_variance: Float
 ) -> PathBelief:
-    """What samples 0..t of y [T, N] say at moment t, for each origin t; `step_variance` [K] of the coefficients' steps.
+    """Filter y [T, N] up to each origin; `step_variance` [K] is that of the coefficients' steps.
 
-    The dynamics multiply path and coefficients, so this is an extended Kalman filter over both at once; mean and
-    covariance of the product are those of two Gaussians. Linearised, an unknown offset would look known.
+    This is an extended Kalman filter over path and coefficients, with the exact mean and covariance of their product:
+    linearised, an unknown offset would look known.
     """
     observed = Observed.prepare([y[: int(origins.max()) + 1]])
     information, linear = p.emission.information(observed)  # of l + b
@@ -223,7 +220,7 @@ def filtered(
 
 
 def predicted(belief: PathBelief, p: Parameters, step_variance: Float) -> PathBelief:
-    """One step ahead: coefficients first, then the path that they move."""
+    """Predict one step ahead: coefficients, then the path."""
     k, d, _ = p.operators.shape
     size = p.reach.shape[1]
     mean, covariance = belief.mean.copy(), belief.covariance.copy()
@@ -233,7 +230,7 @@ def predicted(belief: PathBelief, p: Parameters, step_variance: Float) -> PathBe
     own = np.arange(size, size + k)
     covariance[:, own, own] += step_variance
     matrices, constants = p.operators[:, :, :d], p.operators[:, :, d]
-    pushes = np.einsum("kij,bj->bik", matrices, mean[:, :d]) + constants.T  # [B, D, K] what each operator does to l
+    pushes = np.einsum("kij,bj->bik", matrices, mean[:, :d]) + constants.T  # [B, D, K] effect of each operator on l
     whole = np.eye(size + k)
     jacobian = np.tile(whole, (len(mean), 1, 1))
     jacobian[:, :d, :d] += p.mean_operator(mean[:, size:])[:, :, :d]
@@ -251,7 +248,7 @@ def predicted(belief: PathBelief, p: Parameters, step_variance: Float) -> PathBe
 
 
 def _product_covariance(matrices: Float, path: Float, across: Float, coefficients: Float) -> Float:
-    """[B, D, D] what a linearisation leaves out of the covariance of sum_k c_k A_k l.
+    """Return the part [B, D, D] of the covariance of sum_k c_k A_k l that a linearisation leaves out.
 
     matrices      [K, D, D]
     path          [B, D, D] covariance of l
@@ -268,7 +265,7 @@ def _product_covariance(matrices: Float, path: Float, across: Float, coefficient
 
 
 def updated(belief: PathBelief, information: Float, linear: Float, p: Parameters) -> PathBelief:
-    """After seeing a sample; an all-missing one has zero information and changes nothing."""
+    """Condition on a sample; one without observations has zero information and changes nothing."""
     d, size = p.reach.shape
     across = belief.covariance[:, :, :size] @ p.reach.T  # [B, S + K, D] covariance with l + b
     system = np.eye(d) + information @ (p.reach @ across[:, :size])
@@ -281,10 +278,7 @@ def updated(belief: PathBelief, information: Float, linear: Float, p: Parameters
 
 
 def roll(p: Parameters, freedom: float, state: Float, horizon: int, rng: np.random.Generator) -> tuple[Float, Float]:
-    """Sample on from [s, c] in [..., S + K]: paths s [..., H, S] and coefficients [..., H, K].
-
-    The loop is over the horizon, each step being drawn from the one before.
-    """
+    """Sample paths s [..., H, S] and coefficients [..., H, K] that follow [s, c] [..., S + K]."""
     d, size = p.reach.shape
     factor = np.linalg.cholesky(p.noise)
     s, c = state[..., :size].copy(), state[..., size:]

@@ -109,7 +109,7 @@ class ARHMM(SwitchingModel[ARParameters, EStep]):
         p, chain = self._parameters, self._parameters.transitions
         series = ScoreSeries.prepare([y[: int(origins.max()) + 1]], self._scores, self.config.lags)
         table = log_likelihoods(series, p)[0]
-        states = hmm.filter_states(table, chain.log_initial, chain.expected(series.x).table, series.starts)
+        states = hmm.filter_states(table, chain.log_initial, chain.expected(series.x), series.starts)
         log_states = np.log(np.maximum(states[origins], 1e-300))
         z = hmm.sample_index(np.broadcast_to(log_states, (n_paths, *log_states.shape)), rng)  # [P, O]
         back = np.maximum(origins[:, None] - np.arange(self.config.lags), 0)

@@ -172,7 +172,7 @@ def _log_normal(error: Float, covariance: Float) -> Float:
 
 def e_step(series: ScoreSeries, p: ARParameters) -> EStep:
     table, mean, covariance = log_likelihoods(series, p)
-    log_transitions = p.transitions.expected(series.x).table
+    log_transitions = p.transitions.expected(series.x)
     chain = hmm.posterior(table, p.transitions.log_initial, log_transitions, series.starts)
     return EStep(chain, chain.log_likelihood + series.log_residual, mean, covariance)
 
@@ -216,7 +216,7 @@ class ArhmmEM(EM[ARParameters, EStep]):
                 joint = np.concatenate([step.partial_mean[chosen, k], series.joint[rows, d:]], axis=1)
                 moments[k] += (joint * share[:, k, None]).T @ joint
                 moments[k, :d, :d] += np.tensordot(share[:, k], step.partial_covariance[chosen, k], axes=1)
-        transitions = previous.transitions.fitted(step.chain, series.starts, series.x, steps=newton_steps)[0]
+        transitions = previous.transitions.fitted(step.chain, series.starts, series.x, steps=newton_steps)
         return replace(previous, dynamics=Dynamics.fitted(moments, self.prior), transitions=transitions)
 
     def from_states(self, states: Float, kind: str) -> ARParameters:

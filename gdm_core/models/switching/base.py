@@ -20,7 +20,7 @@ from gdm_core.trials import TrialsLike
 
 
 class HasChain(Bounded, Protocol):
-    """A posterior that includes one of the states."""
+    """A posterior over paths of states."""
 
     @property
     def chain(self) -> ChainPosterior: ...

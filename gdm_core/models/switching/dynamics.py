@@ -1,7 +1,7 @@
 """Linear dynamics of each state as a weighted Bayesian regression: x = coefficients @ [inputs, 1] + noise.
 
-The prior says "a state nobody has seen stays where it is": coefficients near the identity, noise near a small share
-of the data's steps. It keeps every state's noise positive, and it is part of the objective, so that EM stays monotone.
+Under the prior an unused state stays where it is: coefficients near the identity, noise near a small share of the
+data's steps. The prior keeps every state's noise positive and is part of the objective of EM.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ class DynamicsPrior:
     """Matrix-normal inverse-Wishart."""
 
     coefficients: Float  # [D, P]
-    strength: float  # how many samples the prior coefficients are worth
+    strength: float  # of the coefficients, in samples
     scale: Float  # [D, D]
     freedom: float
 
     @classmethod
     def stay(cls, n_latent: int, lags: int, step_variance: Float) -> DynamicsPrior:
-        """Around x_t = x_{t-1}, with noise of a thousandth of the steps' variance [D]."""
+        """Centre on x_t = x_{t-1}, with noise of a thousandth of the steps' variance [D]."""
         coefficients = np.eye(n_latent, n_latent * lags + 1)
         return cls(coefficients, 1.0, np.diag(1e-3 * step_variance), n_latent + 2.0)
 
 
 @dataclass(frozen=True)
 class Dynamics:
-    """What each of K states does to a latent: x_t ~ N(coefficients[k] @ inputs_t, covariance[k])."""
+    """Dynamics of K states: x_t ~ N(coefficients[k] @ inputs_t, covariance[k])."""
 
-    coefficients: Float  # [K, D, P], the last column is the constant
+    coefficients: Float  # [K, D, P]; the last column is the constant
     covariance: Float  # [K, D, D]
 
     @classmethod
     def fitted(cls, moments: Float, prior: DynamicsPrior) -> Dynamics:
-        """Posterior mode from weighted moments of [x, inputs], [K, D+P, D+P]; the last input is the constant one."""
+        """Return the posterior mode given weighted moments [K, D+P, D+P] of [x, inputs]; the last input is one."""
         d, p = prior.coefficients.shape
         count = moments[:, -1, -1]
         inside = moments[:, d:, d:] + prior.strength * np.eye(p)
@@ -64,7 +64,7 @@ class Dynamics:
         return float(-0.5 * ((prior.freedom + d + 1 + p) * logdet + trace).sum())
 
     def whitener(self) -> tuple[Float, Float]:
-        """(W [K, D, D+P], log-determinants [K]) with W_k [x, inputs] ~ N(0, I) under state k."""
+        """Return W [K, D, D+P] and log-determinants [K], with W_k [x, inputs] ~ N(0, I) under state k."""
         factor = np.linalg.cholesky(self.covariance)
         d = factor.shape[1]
         inverse = np.linalg.solve(factor, np.broadcast_to(np.eye(d), factor.shape))
@@ -73,12 +73,12 @@ class Dynamics:
 
     @cached_property
     def quadratic(self) -> tuple[Float, Float]:
-        """(W_k' W_k [K, D+P, D+P], log-determinants [K])."""
+        """W_k' W_k [K, D+P, D+P], and log-determinants [K]."""
         white, logdet = self.whitener()
         return np.swapaxes(white, 1, 2) @ white, logdet
 
     def log_density(self, joint: Float) -> Float:
-        """[T, D+P] rows of [x, inputs] -> [T, K]."""
+        """Return the log-density [T, K] of rows [x, inputs] [T, D+P]."""
         white, logdet = self.whitener()
         k, d, width = white.shape
         errors = (joint @ white.reshape(k * d, width).T).reshape(-1, k, d)
@@ -87,11 +87,11 @@ class Dynamics:
         return result
 
     def means(self, inputs: Float) -> Float:
-        """[T, P] -> [T, K, D]."""
+        """Return the mean [T, K, D] of x for inputs [T, P]."""
         k, d, p = self.coefficients.shape
         return (inputs @ self.coefficients.reshape(k * d, p).T).reshape(-1, k, d)
 
 
 def weighted_moments(weights: Float, joint: Float) -> Float:
-    """[T, K] weights and [T, M] rows -> [K, M, M] weighted sums of outer products."""
+    """Return sums of outer products [K, M, M] of rows [T, M] with weights [T, K]."""
     return np.stack([(joint * weights[:, k, None]).T @ joint for k in range(weights.shape[1])])

@@ -1,7 +1,7 @@
-"""What is known at each moment from the past alone, and futures sampled from there.
+"""Causal filters of switching models, and futures sampled from filtered states.
 
-The filter of a switching linear system keeps one Gaussian per state and merges them at every step (the interacting
-multiple model filter). Followed sample by sample, a model with hard states has K candidates for each: its states.
+The filter of a switching linear system is the interacting multiple model filter: one Gaussian per state, merged at every
+step. For `online`, the candidates of each sample are the K states.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SwitchingBelief:
     covariance: Float  # [B, K, D, D]
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[npt.NDArray[np.int64], Float]:
-        """States [n, B] and latents [n, B, D]."""
+        """Draw states [n, B] and latents [n, B, D]."""
         z = hmm.sample_index(np.broadcast_to(self.log_weight, (n, *self.log_weight.shape)), rng)
         row = np.arange(z.shape[1])
         factor = np.linalg.cholesky(self.covariance)
@@ -45,7 +45,7 @@ class SwitchingBelief:
 
 
 def filtered(origins: npt.NDArray[np.int64], y: npt.NDArray[Any], p: slds.SLDSParameters) -> SwitchingBelief:
-    """What samples 0..t of y [T, N] say at moment t, for each origin t."""
+    """Filter y [T, N] up to each origin."""
     information, linear = p.emission.information(Observed.prepare([y[: int(origins.max()) + 1]]))
     k, d = p.dynamics.coefficients.shape[:2]
     first = chunk_starts(origins, RUN_UP)
@@ -69,7 +69,7 @@ def filtered(origins: npt.NDArray[np.int64], y: npt.NDArray[Any], p: slds.SLDSPa
 
 
 def predicted(belief: SwitchingBelief, dynamics: Dynamics, transitions: Transitions) -> SwitchingBelief:
-    """One step ahead: states move, their Gaussians are merged per new state, and the dynamics act."""
+    """Predict one step ahead: states change, their Gaussians are merged per new state, then the dynamics act."""
     k = belief.log_weight.shape[1]
     moves = hmm.log_normalise(transitions.logits(np.arange(k), belief.mean))[0]
     moves = np.broadcast_to(moves, (*belief.log_weight.shape, k))
@@ -88,7 +88,7 @@ def predicted(belief: SwitchingBelief, dynamics: Dynamics, transitions: Transiti
 
 
 def updated(belief: SwitchingBelief, information: Float, linear: Float) -> SwitchingBelief:
-    """After seeing a sample; an all-missing one has zero information and changes nothing."""
+    """Condition on a sample; one without observations has zero information and changes nothing."""
     d = linear.shape[1]
     precision = information[:, None]  # [B, 1, D, D]
     system = np.eye(d) + belief.covariance @ precision
@@ -110,10 +110,7 @@ def roll(
     horizon: int,
     rng: np.random.Generator,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    """Sample on from states [P, O] and latest scores [P, O, L, D] (newest first): states [P, O, H], scores [P, O, H, D].
-
-    The loop is over the horizon, each step being drawn from the one before.
-    """
+    """Sample states [P, O, H] and scores [P, O, H, D] from states [P, O] and scores [P, O, L, D], newest first."""
     factors = np.linalg.cholesky(dynamics.covariance)
     coefficients = dynamics.coefficients
     d = factors.shape[1]
@@ -139,7 +136,7 @@ def _candidates(log_transfer: Float) -> Candidates:
 
 
 class ArhmmReader(SampleReader):
-    """Remembers as many samples as the dynamics look back at, with gaps filled from the past."""
+    """Reader of an AR-HMM; it keeps the last `lags` samples, with gaps filled from the past."""
 
     def __init__(self, parameters: ARParameters, scores: ComponentScores, lags: int) -> None:
         self._parameters, self._scores, self._lags = parameters, scores, lags
@@ -147,7 +144,7 @@ class ArhmmReader(SampleReader):
         mean, covariance = self._factors.filter_start()
         n_channels = len(scores.center)
         self.memory: Arrays = {
-            "past": np.zeros((0, n_channels)),  # what the dynamics see; empty after a long gap
+            "past": np.zeros((0, n_channels)),  # inputs of the dynamics; empty after a long gap
             "last": np.zeros((0, n_channels)),
             "unseen": np.zeros((1, 1), np.int64),  # samples since the last one with an observation
             "mean": mean[None],
@@ -166,7 +163,7 @@ class ArhmmReader(SampleReader):
         chain = self._parameters.transitions
         moves = chain.log_initial[None]
         if len(last):
-            table = chain.expected(self._scores.project(np.concatenate([last, filled[None]]))).table
+            table = chain.expected(self._scores.project(np.concatenate([last, filled[None]])))
             moves = table if table.ndim == 2 else table[-1]
         self.memory = {
             "past": np.concatenate([past, filled[None]])[-self._lags :],
@@ -179,7 +176,7 @@ class ArhmmReader(SampleReader):
 
 
 class SldsReader(SampleReader):
-    """Remembers one Gaussian of the latent path for each state, as the filter of forecasts does."""
+    """Reader of an SLDS; it keeps one Gaussian of the latent path for each state."""
 
     def __init__(self, parameters: slds.SLDSParameters) -> None:
         p = self._parameters = parameters
@@ -188,17 +185,17 @@ class SldsReader(SampleReader):
             "log_weight": p.transitions.log_initial[None],
             "mean": np.broadcast_to(p.start_mean, (1, k, d)),
             "covariance": np.broadcast_to(p.start_covariance, (1, k, d, d)),
-            "begun": np.zeros((1, 1)),
+            "started": np.zeros((1, 1)),
         }
 
     def read(self, y: npt.NDArray[np.float32]) -> Candidates:
         p, m = self._parameters, self.memory
         belief = SwitchingBelief(m["log_weight"], m["mean"], m["covariance"])
         moves = belief.log_weight
-        if m["begun"].any():
+        if m["started"].any():
             moves = hmm.log_normalise(p.transitions.logits(np.arange(moves.shape[1]), belief.mean))[0]
             moves = np.broadcast_to(moves, (1, *(moves.shape[-1],) * 2))[0]
             belief = predicted(belief, p.dynamics, p.transitions)
         after = updated(belief, *p.emission.information(Observed.prepare([y[None]])))
-        self.memory = vars(after) | {"begun": np.ones((1, 1))}
+        self.memory = vars(after) | {"started": np.ones((1, 1))}
         return _candidates(moves + (after.log_weight - belief.log_weight))

@@ -2,10 +2,9 @@
 
     x_t ~ N(A_z x_{t-1} + b_z, Q_z)        y_t ~ N(C x_t + d, diag(R))        z_t as in `gdm_core.models.switching.transitions`
 
-q(z) is an exact forward-backward pass. q(x) is the Gaussian at the mode of E_q(z)[log p(x, z, y)] with that mode's
-curvature: without recurrence it is the exact optimum, with recurrence a Laplace approximation that is only taken as
-far as it raises the bound. The bound itself is a closed form, so its increase is a fact and not an estimate.
-Missing entries drop out of the emission. Trials lie end to end.
+q(z) comes from an exact forward-backward pass. q(x) is the Gaussian at the mode of E_q(z)[log p(x, z, y)] with that
+mode's curvature: the exact optimum without recurrence, and with it a Laplace approximation, taken only as far as it raises
+the bound. The bound has a closed form. Missing entries drop out of the emission. Trials are concatenated.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from gdm_core.maths.pca import ComponentScores
 from gdm_core.models.em import EM, settle
 from gdm_core.models.switching.arhmm_em import ArhmmEM
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior
-from gdm_core.models.switching.transitions import Expected, Transitions
+from gdm_core.models.switching.transitions import Transitions, expected_log_probability
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
-ROUNDING = 1e-12  # of a bound: smaller differences are the order of its sums
+_ROUNDING = 1e-12  # relative to a bound
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class SLDSPosterior:
 
 # ---- the bound --------------------------------------------------------------------------------------------------
 def dynamics_table(x: GaussianPath, dynamics: Dynamics, starts: Bool) -> Float:
-    """[T, K] E_q(x)[log p(x_t | x_{t-1}, z_t = k)]; zero at starts."""
+    """Return E_q(x)[log p(x_t | x_{t-1}, z_t = k)] [T, K]; zero at starts."""
     quadratic, logdet = dynamics.quadratic
     d, m = dynamics.covariance.shape[1], x.moments.shape[1]
     table: Float = -0.5 * (x.moments.reshape(-1, m * m) @ quadratic.reshape(-1, m * m).T + logdet + d * LOG_2PI)
@@ -64,7 +63,7 @@ def dynamics_table(x: GaussianPath, dynamics: Dynamics, starts: Bool) -> Float:
 
 
 def path_terms(observed: Observed, p: SLDSParameters, x: GaussianPath) -> float:
-    """E_q(x)[log p(y | x) + log p(x at starts)] plus the entropy of q(x)."""
+    """Return E_q(x)[log p(y | x) + log p(x at starts)] plus the entropy of q(x)."""
     emitted = p.emission.expected_log_density(observed, x.mean, x.variance)
     gap = x.mean[observed.starts] - p.start_mean
     scatter = gap[:, :, None] * gap[:, None, :] + x.variance[observed.starts]
@@ -75,35 +74,34 @@ def path_terms(observed: Observed, p: SLDSParameters, x: GaussianPath) -> float:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a q(x) is worth under given parameters, to every q(z)."""
+    """Terms of the bound that depend on q(x), for any q(z)."""
 
     table: Float  # [T, K] of the dynamics
-    moves: Expected
+    moves: Float  # [T, R, K] or [K, K] of the transitions
     path: float
 
     @classmethod
-    def prepare(cls, observed: Observed, p: SLDSParameters, x: GaussianPath, moves: Expected | None = None) -> Terms:
-        """With the `moves` that the transitions expect, where they are known."""
-        moves = p.transitions.expected(x.mean, x.variance) if moves is None else moves
+    def prepare(cls, observed: Observed, p: SLDSParameters, x: GaussianPath) -> Terms:
+        moves = p.transitions.expected(x.mean, x.variance)
         return cls(dynamics_table(x, p.dynamics, observed.starts), moves, path_terms(observed, p, x))
 
     def under(self, chain: hmm.ChainPosterior, p: SLDSParameters, starts: Bool) -> float:
-        """E_q(z)[...] of the table, the transitions and the initial distribution."""
-        total = float(np.vdot(chain.states, self.table)) + self.moves.under(chain)
+        """Return the expectation of the table, the transitions and the initial distribution under q(z)."""
+        total = float(np.vdot(chain.states, self.table)) + expected_log_probability(self.moves, chain)
         return total + float(chain.states[starts].sum(axis=0) @ p.transitions.log_initial)
 
 
 def infer_states(observed: Observed, p: SLDSParameters, x: GaussianPath, terms: Terms | None = None) -> SLDSPosterior:
-    """The best q(z) given q(x), and the bound; with the `terms` of x, where they are known."""
+    """Return the best q(z) given q(x), and the bound; `terms` saves computing those of x again."""
     terms = Terms.prepare(observed, p, x) if terms is None else terms
-    chain = hmm.posterior(terms.table, p.transitions.log_initial, terms.moves.table, observed.starts)
+    chain = hmm.posterior(terms.table, p.transitions.log_initial, terms.moves, observed.starts)
     entropy = chain.log_likelihood - terms.under(chain, p, observed.starts)
     return SLDSPosterior(chain, x, entropy, chain.log_likelihood + terms.path)
 
 
 # ---- q(x) -------------------------------------------------------------------------------------------------------
 def quadratic_part(observed: Observed, p: SLDSParameters, chain: hmm.ChainPosterior) -> GaussianPath:
-    """Everything in E_q(z)[log p(x, z, y)] that is quadratic in x: all but recurrent transitions."""
+    """Return the part of E_q(z)[log p(x, z, y)] that is quadratic in x: all but recurrent transitions."""
     diagonal, linear = p.emission.information(observed)
     n, d = linear.shape
     start_precision = np.linalg.inv(p.start_covariance)
@@ -123,21 +121,21 @@ def quadratic_part(observed: Observed, p: SLDSParameters, chain: hmm.ChainPoster
 def log_joint(
     quadratic: GaussianPath, p: SLDSParameters, chain: hmm.ChainPosterior, x: Float
 ) -> tuple[float, Float, Float]:
-    """E_q(z)[log p(x, z, y)] up to a constant at a path x [T, D]: value, gradient, and the recurrent part of the
-    negative Hessian's diagonal blocks (it has no others)."""
+    """Return E_q(z)[log p(x, z, y)] at a path x [T, D] up to a constant, its gradient, and the recurrent part of its
+    negative Hessian, which is block diagonal."""
     pushed = quadratic.times(x)
     value = float((x * (quadratic.linear - 0.5 * pushed)).sum())
     gradient = quadratic.linear - pushed
     if not p.transitions.recurrent:
         return value, gradient, np.zeros((*x.shape, x.shape[1]))
-    extra, slope, curve = p.transitions.curvature(x, chain)
+    extra, slope, curve = p.transitions.path_derivatives(x, chain)
     return value + extra, gradient + slope, curve
 
 
 def laplace(
     quadratic: GaussianPath, p: SLDSParameters, chain: hmm.ChainPosterior, x: Float, steps: int
 ) -> GaussianPath:
-    """Newton's method with a line search to the mode of q(x); the Gaussian with that mode and curvature."""
+    """Return the Gaussian at the mode of q(x), found by Newton's method with a line search."""
     if not p.transitions.recurrent:
         return quadratic
     value, gradient, curve = log_joint(quadratic, p, chain, x)
@@ -160,13 +158,15 @@ def laplace(
 
 
 def infer_path(observed: Observed, p: SLDSParameters, now: SLDSPosterior) -> tuple[GaussianPath, Terms | None]:
-    """q(x) given q(z): the Laplace approximation, or a step towards it that raises the bound. Its terms, where they had to
-    be found."""
+    """Return q(x) given q(z), and its terms if they were computed.
+
+    This is the Laplace approximation, or a step towards it that raises the bound.
+    """
     quadratic = quadratic_part(observed, p, now.chain)
     target = laplace(quadratic, p, now.chain, now.x.mean, steps=3)
     if not p.transitions.recurrent:
         return target, None
-    least = now.elbo - ROUNDING * abs(now.elbo)  # where nothing is left to gain, rounding is not worth a search
+    least = now.elbo - _ROUNDING * abs(now.elbo)
     for share in (1.0, 0.5, 0.2, 0.05):
         x = target if share == 1.0 else now.x.move_towards(target, share)
         terms = Terms.prepare(observed, p, x)
@@ -183,20 +183,20 @@ def fit_dynamics(observed: Observed, now: SLDSPosterior, prior: DynamicsPrior) -
     return Dynamics.fitted(moments, prior)
 
 
-def m_step(
-    observed: Observed, p: SLDSParameters, now: SLDSPosterior, prior: DynamicsPrior
-) -> tuple[SLDSParameters, Expected]:
-    """Raise every block of parameters in turn; return them, and the expected log-probabilities of their transitions."""
-    transitions, moves = p.transitions.fitted(now.chain, observed.starts, now.x.mean, now.x.variance, steps=1)
-    emission = regress_emission(observed, now.x.mean, now.x.variance)
-    dynamics = fit_dynamics(observed, now, prior)
-    return replace(p, emission=emission, dynamics=dynamics, transitions=transitions), moves
+def m_step(observed: Observed, p: SLDSParameters, now: SLDSPosterior, prior: DynamicsPrior) -> SLDSParameters:
+    """Raise every block of parameters in turn."""
+    x = now.x
+    return replace(
+        p,
+        transitions=p.transitions.fitted(now.chain, observed.starts, x.mean, x.variance, steps=1),
+        emission=regress_emission(observed, x.mean, x.variance),
+        dynamics=fit_dynamics(observed, now, prior),
+    )
 
 
 # ---- inference and EM -------------------------------------------------------------------------------------------
 def first_posterior(observed: Observed, p: SLDSParameters) -> SLDSPosterior:
-    """A start from the model itself: the path read off the observations, states by messages that know how far that
-    reading is off."""
+    """Return a first posterior: the path from observations alone, then states that allow for its uncertainty."""
     e = p.emission
     a, b = p.dynamics.coefficients[:, :, :-1], p.dynamics.coefficients[:, :, -1]
     if observed.mask is None:
@@ -207,21 +207,20 @@ def first_posterior(observed: Observed, p: SLDSParameters) -> SLDSPosterior:
         blurred = Dynamics(p.dynamics.coefficients, p.dynamics.covariance + blur + a @ blur @ np.swapaxes(a, 1, 2))
         table = blurred.log_density(np.concatenate([x, before, np.ones((len(x), 1))], axis=1))
     else:
-        x, variance = _reading(observed, p)
+        x, variance = _random_walk_path(observed, p)
         error = x[1:, None] - (a @ x[:-1, None, :, None])[..., 0] - b  # [T - 1, K, D]
         spread = p.dynamics.covariance + variance[1:, None] + a @ variance[:-1, None] @ np.swapaxes(a, 1, 2)
         table = np.zeros((len(x), len(a)))
         square = (error * np.linalg.solve(spread, error[..., None])[..., 0]).sum(axis=2)
         table[1:] = -0.5 * (square + np.linalg.slogdet(spread)[1])
     table[observed.starts] = 0.0
-    chain = hmm.posterior(table, p.transitions.log_initial, p.transitions.expected(x).table, observed.starts)
+    chain = hmm.posterior(table, p.transitions.log_initial, p.transitions.expected(x), observed.starts)
     path = laplace(quadratic_part(observed, p, chain), p, chain, x, steps=4)
     return infer_states(observed, p, path)
 
 
-def _reading(observed: Observed, p: SLDSParameters) -> tuple[Float, Float]:
-    """Mean [T, D] and variance [T, D, D] of the path without knowing states: a random walk with steps as large as the
-    states' own bridges what is missing."""
+def _random_walk_path(observed: Observed, p: SLDSParameters) -> tuple[Float, Float]:
+    """Return mean [T, D] and variance [T, D, D] of a random walk with steps as large as the states' steps."""
     a, b = p.dynamics.coefficients[:, :, :-1], p.dynamics.coefficients[:, :, -1]
     drift = a - np.eye(a.shape[1])
     steps = p.dynamics.covariance + b[:, :, None] * b[:, None, :]
@@ -270,5 +269,5 @@ class LaplaceEM(EM[SLDSParameters, SLDSPosterior]):
     def update(self, p: SLDSParameters, posterior: SLDSPosterior) -> tuple[SLDSParameters, SLDSPosterior]:
         observed = self.observed
         now = replace(posterior, x=infer_path(observed, p, posterior)[0])
-        p, moves = m_step(observed, p, now, self.prior)
-        return p, infer_states(observed, p, now.x, Terms.prepare(observed, p, now.x, moves))
+        p = m_step(observed, p, now, self.prior)
+        return p, infer_states(observed, p, now.x)

@@ -82,7 +82,7 @@ class SLDS(SwitchingModel[em.SLDSParameters, em.SLDSPosterior]):
         blank = Transitions.blank(config.transitions, config.n_states, config.n_latent)
         chain = hmm.ChainPosterior.independent(states, observed.starts, len(blank.bias))
         dynamics = em.fit_dynamics(observed, replace(now, chain=chain), algorithm.prior)
-        transitions = blank.fitted(chain, observed.starts, mean, now.x.variance, steps=8)[0]
+        transitions = blank.fitted(chain, observed.starts, mean, now.x.variance, steps=8)
         return replace(p, dynamics=dynamics, transitions=transitions), None
 
     def _parameters_from(self, algorithm: em.LaplaceEM, states: npt.NDArray[np.float64]) -> em.SLDSParameters:
@@ -146,7 +146,7 @@ def from_autoregression(algorithm: em.LaplaceEM, start: ARParameters) -> em.SLDS
     factor = np.linalg.cholesky(seen)
     inverse = np.linalg.inv(factor)
     left = np.eye(d) - inverse @ (blur + a @ blur @ np.swapaxes(a, 1, 2)) @ np.swapaxes(inverse, 1, 2)
-    values, vectors = np.linalg.eigh(left)  # what is left of each direction's noise, at least a fifth
+    values, vectors = np.linalg.eigh(left)  # at least a fifth of each direction's noise remains
     half = factor @ vectors * np.sqrt(np.clip(values, 0.2, 1.0))[:, None, :]
     dynamics = Dynamics(start.dynamics.coefficients, half @ np.swapaxes(half, 1, 2))
     emission = Emission(loadings, scores.center, noise)

@@ -1,22 +1,20 @@
-"""How discrete states follow each other: one softmax that covers every kind of transition.
+"""Transitions between discrete states: one softmax for every kind.
 
     p(z_t = j | z_{t-1} = i, x_{t-1}) = softmax_j(bias[i, j] + weights[j] . x_{t-1})
 
 stationary, sticky   weights are zero; sticky has a prior that favours staying
 recurrent            everything is learned
-recurrent_only       bias has one row: the state before is not used
+recurrent_only       bias has one row, as the state before is not used
 
-When x is only known as a Gaussian, E[log softmax] has no closed form. With u ~ N(m, V) the logits and any weights a,
+For Gaussian x, E[log softmax] has no closed form. With logits u ~ N(m, V) and any weights a,
     E[logsumexp(u)] <= logsumexp_k(m_k + 1/2 (e_k - a)' V (e_k - a)),
-by Jensen's inequality after taking a.u out of the sum. With a = softmax(m) this is exact to second order in V, so the
-expected log-probabilities used here are a strict lower bound, tight where x is well known, and a closed form.
+by Jensen's inequality. With a = softmax(m) this is exact to second order in V.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,12 +29,12 @@ Bool = npt.NDArray[np.bool_]
 
 KINDS = ("stationary", "sticky", "recurrent", "recurrent_only")
 STAY_COUNT = 10.0  # sticky: prior observations of staying in each state
-ROW_COUNT = 0.1  # prior observations of every other move, so that no probability reaches zero
+ROW_COUNT = 0.1  # prior observations of every other transition, which keep probabilities above zero
 WEIGHT_PENALTY = 1e-3  # on squared recurrent weights; separable data would drive them to infinity
 BIAS_PENALTY = 1e-2
 _CACHED_NUMBERS = 50_000
-_LEAST = 1e-300  # of a sum of exponentials
-_INFORMATION_STEPS = 2000  # steps of the path that the curvature of the recurrent weights is measured on
+_MIN_SUM = 1e-300  # of exponentials
+_INFORMATION_STEPS = 2000  # steps used for the curvature of the recurrent weights
 
 
 @dataclass(frozen=True)
@@ -45,12 +43,12 @@ class Transitions:
 
     kind: str
     log_initial: Float  # [K]
-    bias: Float  # [R, K], R = K, or 1 where the state before is not used
+    bias: Float  # [R, K]; R is K, or 1 where the state before is not used
     weights: Float  # [K, D]
 
     @classmethod
     def blank(cls, kind: str, n_states: int, n_latent: int) -> Transitions:
-        """Uniform start, no recurrence; staying is likely where the state before is used."""
+        """Return transitions without recurrence, from a uniform start; staying is likely unless they are stationary."""
         if kind not in KINDS:
             raise ConfigError(f"transitions is {kind!r}; choose one of {', '.join(KINDS)}.")
         rows = 1 if kind == "recurrent_only" else n_states
@@ -67,25 +65,24 @@ class Transitions:
         return self.kind in ("recurrent", "recurrent_only")
 
     def logits(self, before: npt.NDArray[Any], x: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """[..., K] logits of the next state, given states [...] and latents [..., D]."""
+        """Return the logits [..., K] of the next state, given states [...] and latents [..., D]."""
         rows = self.bias[np.zeros_like(before) if len(self.bias) == 1 else before]
         result: npt.NDArray[Any] = rows + x @ self.weights.T if self.recurrent else rows
         return result
 
-    def expected(self, x: Float, covariance: Float | None = None) -> Expected:
-        """Bound on E[log p(z_t | z_{t-1}, x_{t-1})] for x [T, D] means and covariance [T, D, D] of the latents."""
-        if not self.recurrent:
-            return Expected(None, log_normalise(self.bias)[0], None)
-        into = self._into(x)  # [T, K]
-        along, before = _along_time(into), None if covariance is None else _along_time(_shifted(covariance))
-        total = np.empty((len(into), len(self.bias)))
-        for part in _blocks(len(into), *self.bias.shape):
-            total[part] = _Step.of(self, along[:, part], None if before is None else before[..., part]).total.T
-        return Expected(into, self.bias, total)
+    def expected(self, x: Float, covariance: Float | None = None) -> Float:
+        """Return a lower bound on E[log p(z_t | z_{t-1}, x_{t-1})]: [T, R, K], or [K, K] without recurrence.
 
-    def _into(self, x: Float) -> Float:
-        """[T, K] recurrent logits leading into each sample."""
-        return _shifted(x @ self.weights.T)
+        x           [T, D] mean of the path
+        covariance  [T, D, D] of the path; None where it is known
+        """
+        if not self.recurrent:
+            return log_normalise(self.bias)[0]
+        into = _shifted(x) @ self.weights.T  # [T, K]
+        table = into[:, None, :] + self.bias
+        for part, step in self._steps(_shifted(x), covariance):
+            table[part] -= step.total.T[..., None]
+        return np.asarray(table)
 
     def log_prior(self) -> float:
         first = ROW_COUNT * float(self.log_initial.sum())
@@ -95,26 +92,22 @@ class Transitions:
 
     def _counts(self) -> Float:
         stay = STAY_COUNT if self.kind == "sticky" else 0.0
-        counts: Float = ROW_COUNT + stay * np.eye(len(self.bias))
-        return counts
+        return np.asarray(ROW_COUNT + stay * np.eye(len(self.bias)))
 
-    def curvature(self, x: Float, chain: ChainPosterior) -> tuple[float, Float, Float]:
-        """Value, gradient [T, D] and negative Hessian [T, D, D] of E_q(z)[log p(z | x)] as a function of the path x."""
+    def path_derivatives(self, x: Float, chain: ChainPosterior) -> tuple[float, Float, Float]:
+        """Return E_q(z)[log p(z | x)], its gradient [T, D] and the blocks [T, D, D] of its negative Hessian in x."""
         n, d = x.shape
-        value, gradient, precision = 0.0, np.zeros((n, d)), np.zeros((n, d, d))
-        into = self._into(x)
-        outer = _outer(self.weights)
-        value += float(np.vdot(chain.reached, into) + np.vdot(chain.counts, self.bias))
-        along, left, reached = _along_time(into), chain.left_along, _along_time(chain.reached)
-        for part in _blocks(n, *self.bias.shape):
-            now = _Step.of(self, along[:, part], None)
-            weight = left[:, part]  # [R, n]
-            value -= float(np.vdot(weight, now.total))
-            mixed = now.mixed(weight)
-            gradient[part] = (reached[:, part] - mixed).T @ self.weights
-            centred = now.mean_weights.swapaxes(0, 1)  # [D, R, n]
+        gradient, precision = np.zeros((n, d)), np.zeros((n, d, d))
+        before, outer = _shifted(x), _outer(self.weights)
+        value = float(np.vdot(chain.reached, before @ self.weights.T) + np.vdot(chain.counts, self.bias))
+        for part, step in self._steps(before, None):
+            weight = chain.left_along[:, part]  # [R, n]
+            value -= float(np.vdot(weight, step.total))
+            mixed = (weight[:, None] * step.p).sum(axis=0)  # [K, n]
+            gradient[part] = (chain.reached[part] - mixed.T) @ self.weights
+            mean = step.mean_weights.swapaxes(0, 1)  # [D, R, n]
             precision[part] = (mixed.T @ outer).reshape(-1, d, d)
-            precision[part] -= products(weight * centred, centred.swapaxes(0, 1)).transpose(2, 0, 1)
+            precision[part] -= products(weight * mean, mean.swapaxes(0, 1)).transpose(2, 0, 1)
         # Row t holds what the step into sample t says about sample t - 1.
         gradient[:-1], precision[:-1] = gradient[1:].copy(), precision[1:].copy()
         gradient[-1], precision[-1] = 0.0, 0.0
@@ -122,231 +115,63 @@ class Transitions:
 
     def fitted(
         self, chain: ChainPosterior, starts: Bool, x: Float, covariance: Float | None = None, steps: int = 2
-    ) -> tuple[Transitions, Expected]:
-        """The M-step: closed form without recurrence, else a few Newton steps that never lower the objective. And what `expected`
-        would say of it at x: the last step has found that on its way."""
+    ) -> Transitions:
+        """Return the M-step's transitions: in closed form, or by Newton steps that never lower the objective."""
         first = chain.states[starts].sum(axis=0) + ROW_COUNT
-        log_initial = np.log(first / first.sum())
+        current = replace(self, log_initial=np.log(first / first.sum()))
         if not self.recurrent:
             counts = chain.counts + self._counts()
-            bias = np.log(counts / counts.sum(axis=1, keepdims=True))
-            found = Transitions(self.kind, log_initial, bias, self.weights)
-            return found, found.expected(x)
-        current = Transitions(self.kind, log_initial, self.bias, self.weights)
-        problem = _Problem(chain, x, covariance)
-        value, gradient, total = problem.evaluate(current)
-        for number in range(steps):
-            move = np.asarray(np.linalg.solve(problem.information(current), gradient), dtype=np.float64)
-            gain = float(move @ gradient)
-            if gain < 1e-6:
+            return replace(current, bias=np.log(counts / counts.sum(axis=1, keepdims=True)))
+        value = current.objective(chain, x, covariance)
+        for _ in range(steps):
+            gradient = current.gradient(chain, x, covariance)
+            move = np.linalg.solve(current.information(chain, x), gradient)
+            if float(move @ gradient) < 1e-6:
                 break
             for shrink in (1.0, 0.5, 0.2, 0.05, 0.01):
-                trial = current._moved(shrink * move)
-                reached, total_there = problem.value(trial)
+                trial = current.moved(shrink * move)
+                reached = trial.objective(chain, x, covariance)
                 if reached > value:
-                    current, value, total = trial, reached, total_there
+                    current, value = trial, reached
                     break
             else:
                 break
-            if number + 1 < steps:
-                value, gradient, total = problem.evaluate(current)
-        return current, Expected(current._into(x), current.bias, total)
+        return current
 
-    def _moved(self, step: Float) -> Transitions:
-        """bias and weights after adding a flat step (bias first)."""
+    def moved(self, step: Float) -> Transitions:
+        """Add a flat step to bias and weights, in this order."""
         split = self.bias.size
-        return Transitions(
-            self.kind,
-            self.log_initial,
-            self.bias + step[:split].reshape(self.bias.shape),
-            self.weights + step[split:].reshape(self.weights.shape),
+        return replace(
+            self,
+            bias=self.bias + step[:split].reshape(self.bias.shape),
+            weights=self.weights + step[split:].reshape(self.weights.shape),
         )
 
+    # ---- the recurrent M-step -----------------------------------------------------------------------------------
+    def objective(self, chain: ChainPosterior, x: Float, covariance: Float | None = None) -> float:
+        """Return the expected log-probability of the states plus the log prior."""
+        return self.log_prior() + expected_log_probability(self.expected(x, covariance), chain)
 
-@dataclass(frozen=True)
-class Expected:
-    """Bound on E[log p(z_t | z_{t-1}, x_{t-1})] as a sum, so that [T, R, K] numbers are only made where they are needed.
-    Row t leads into sample t; row 0 has nothing before it and holds placeholders."""
+    def gradient(self, chain: ChainPosterior, x: Float, covariance: Float | None = None) -> Float:
+        """Return the gradient [R K + K D] of `objective` in bias and weights."""
+        before = _shifted(x)
+        bias = chain.counts - BIAS_PENALTY * self.bias
+        weights = chain.reached.T @ before - WEIGHT_PENALTY * self.weights
+        for part, step in self._steps(before, covariance):
+            slope, curved = step.slopes(chain.left_along[:, part], self.weights)
+            bias = bias - slope.sum(axis=2)
+            weights = weights - slope.sum(axis=0) @ before[part] - curved
+        return np.concatenate([bias.ravel(), weights.ravel()])
 
-    into: Float | None  # [T, K]; None without recurrence
-    bias: Float  # [R, K]
-    total: Float | None  # [T, R] what normalises them
+    def information(self, chain: ChainPosterior, x: Float) -> Float:
+        """Return the expected curvature of the softmax plus the penalties [P, P], in place of the negative Hessian.
 
-    @property
-    def table(self) -> Float:
-        """[T, R, K], or [K, K] without recurrence."""
-        if self.into is None or self.total is None:
-            return self.bias
-        table: Float = self.into[:, None, :] + self.bias
-        table -= self.total[..., None]
-        return table
-
-    def under(self, chain: ChainPosterior) -> float:
-        """Its expectation under q(z)."""
-        value = float(np.vdot(chain.counts, self.bias))
-        if self.into is None or self.total is None:
-            return value
-        return value + float(np.vdot(chain.reached, self.into)) - float(np.vdot(chain.left, self.total))
-
-
-def _shifted(values: Float) -> Float:
-    """Row t holds what row t - 1 held."""
-    moved = np.empty_like(values)
-    moved[1:] = values[:-1]
-    moved[0] = values[0]
-    return moved
-
-
-def _blocks(n: int, rows: int, columns: int) -> Iterator[slice]:
-    """Stretches of time short enough for their [n, R, K] arrays to stay in the processor's cache."""
-    size = max(256, _CACHED_NUMBERS // (rows * columns))
-    return (slice(start, min(start + size, n)) for start in range(0, n, size))
-
-
-def _along_time(values: Float) -> Float:
-    """[T, ...] -> [..., T]: sums and products over few states are quick where time is the last axis."""
-    return np.ascontiguousarray(np.moveaxis(values, 0, -1))
-
-
-def _outer(weights: Float) -> Float:
-    """[K, D D] each state's weights times themselves."""
-    return (weights[:, :, None] * weights[:, None, :]).reshape(len(weights), -1)
-
-
-@dataclass(frozen=True)
-class _Step:
-    """The softmax of a stretch of n steps, without an exponential for each pair of states: those of what leads
-    into a state [K, n] and of the bias [R, K] multiply, and sums over states are products of matrices."""
-
-    at: Transitions
-    into: Float  # [K, n] exp of what leads into each state, largest one
-    bias: Float  # [R, K] exp of the bias, largest one of each row
-    scale: Float  # [R, n] their sum over states
-    total: Float  # [R, n] bound on E[logsumexp]; the thing itself where the path is known
-    tilt: _Tilt | None
-
-    @classmethod
-    def of(cls, at: Transitions, into: Float, covariance: Float | None) -> _Step:
-        """into [K, n]; covariance [D, D, n] of the path, None where it is known."""
-        top, peak = into.max(axis=0), row_max(at.bias)
-        e, b = np.exp(into - top), np.exp(at.bias - peak[:, None])
-        scale = np.maximum(b @ e, _LEAST)
-        now = cls(at, e, b, scale, np.log(scale) + top + peak[:, None], None)
-        if covariance is None:
-            return now
-        tilt = _Tilt.of(now, into, covariance)
-        return replace(now, total=tilt.total, tilt=tilt)
-
-    @property
-    def p(self) -> Float:
-        """[R, K, n] the softmax."""
-        p: Float = self.bias[..., None] * self.into
-        p /= self.scale[:, None]
-        return p
-
-    def mixed(self, weight: Float) -> Float:
-        """[K, n] sum over rows of weight [R, n] times the softmax."""
-        mixed: Float = self.into * (self.bias.T @ (weight / self.scale))
-        return mixed
-
-    @property
-    def mean_weights(self) -> Float:
-        """[R, D, n] mean of the recurrent weights under the softmax."""
-        w = self.at.weights
-        by_row = (self.bias[:, None, :] * w.T).reshape(-1, len(w))  # [R D, K]
-        mean: Float = (by_row @ self.into).reshape(len(self.bias), w.shape[1], -1)
-        mean /= self.scale[:, None]
-        return mean
-
-
-@dataclass(frozen=True)
-class _Tilt:
-    """What an uncertain path adds: logits m_k + 1/2 (w_k - a)' V (w_k - a), with a the mean weight under the softmax."""
-
-    mean: Float  # [R, D, n] a
-    pulled: Float  # [R, D, n] V a
-    weights: Float  # [R, K, n] exponentials of the tilted logits
-    sums: Float  # [R, n] over states
-    total: Float  # [R, n]
-
-    @classmethod
-    def of(cls, now: _Step, into: Float, covariance: Float) -> _Tilt:
-        w, mean = now.at.weights, now.mean_weights
-        d = w.shape[1]
-        own = into + 0.5 * (_outer(w) @ covariance.reshape(d * d, -1))  # [K, n]
-        pulled = products(mean, covariance)
-        shared = 0.5 * np.einsum("rdn,rdn->rn", pulled, mean)
-        # A tilt only raises, so relative to the sum without it no sum vanishes; it overflows where the path is unknown.
-        level = now.total - shared
-        logits = own - w @ pulled  # [R, K, n]
-        logits += now.at.bias[..., None]
-        with np.errstate(over="ignore"):
-            weights = logits - level[:, None]
-            sums = np.exp(weights, out=weights).sum(axis=1)
-        if not np.isfinite(sums).all():
-            level = logits.max(axis=1)
-            weights = np.exp(logits - level[:, None])
-            sums = weights.sum(axis=1)
-        return cls(mean, pulled, weights, sums, np.log(sums) + level + shared)
-
-    @property
-    def p(self) -> Float:
-        """[R, K, n] softmax of the tilted logits."""
-        p: Float = self.weights / self.sums[:, None]
-        return p
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """The expected log-probability of the states as a function of bias and weights."""
-
-    chain: ChainPosterior
-    path: Float  # [T, D]
-    path_covariance: Float | None  # [T, D, D]
-
-    @cached_property
-    def x(self) -> Float:
-        """[T, D] the sample before each; nothing is before the first, which has no step into it."""
-        return _shifted(self.path)
-
-    @cached_property
-    def covariance(self) -> Float | None:
-        """[D, D, T] likewise, along time."""
-        return None if self.path_covariance is None else _along_time(_shifted(self.path_covariance))
-
-    def _parts(self, at: Transitions, into: Float) -> Iterator[tuple[slice, _Step, Float | None]]:
-        along = _along_time(into)
-        for part in _blocks(len(into), *at.bias.shape):
-            covariance = None if self.covariance is None else self.covariance[..., part]
-            yield part, _Step.of(at, along[:, part], covariance), covariance
-
-    def value(self, at: Transitions) -> tuple[float, Float]:
-        """The value, and what normalises each step [T, R]."""
-        into, chain = self.x @ at.weights.T, self.chain
-        total = np.empty_like(chain.left)
-        for part, now, _ in self._parts(at, into):
-            total[part] = now.total.T
-        return at.log_prior() + Expected(into, at.bias, total).under(chain), total
-
-    def evaluate(self, at: Transitions) -> tuple[float, Float, Float]:
-        """Value, gradient and what normalises each step [T, R]."""
-        into, chain = self.x @ at.weights.T, self.chain
-        total = np.empty_like(chain.left)
-        bias = chain.counts - BIAS_PENALTY * at.bias
-        weights = chain.reached.T @ self.x - WEIGHT_PENALTY * at.weights
-        for part, now, covariance in self._parts(at, into):
-            by_bias, by_weights = _slopes(now, chain.left_along[:, part], self.x[part], covariance)
-            total[part], bias, weights = now.total.T, bias - by_bias, weights - by_weights
-        value = at.log_prior() + Expected(into, at.bias, total).under(chain)
-        return value, np.concatenate([bias.ravel(), weights.ravel()]), total
-
-    def information(self, at: Transitions) -> Float:
-        """[P, P] expected curvature of the softmax plus the penalties, a positive definite stand-in for the negative
-        Hessian. A few thousand evenly spread steps are enough: the line search does not depend on its being exact."""
-        stride = max(1, len(self.x) // _INFORMATION_STEPS)
-        x, weight = self.x[::stride], stride * self.chain.left_along[:, ::stride]
-        by_row = _Step.of(at, _along_time(x @ at.weights.T), None).p  # [R, K, n]
-        rows, k, d = at.bias.shape[0], at.bias.shape[1], x.shape[1]
+        It uses a few thousand evenly spread steps, as the line search needs no exact curvature.
+        """
+        stride = max(1, len(x) // _INFORMATION_STEPS)
+        x, weight = _shifted(x)[::stride], stride * chain.left_along[:, ::stride]
+        by_row = _Softmax.compute(self, np.ascontiguousarray(x.T), None).p  # [R, K, n]
+        (rows, k), d = self.bias.shape, x.shape[1]
         split = rows * k
         matrix = np.diag(np.repeat([BIAS_PENALTY, WEIGHT_PENALTY], [split, k * d]))
         features = np.concatenate([np.ones((1, len(x))), x.T])  # [1 + D, n]
@@ -364,23 +189,85 @@ class _Problem:
             matrix[split:, split:] += block[1:, 1:].transpose(2, 0, 3, 1).reshape(k * d, k * d)
         return matrix
 
+    def _steps(self, before: Float, covariance: Float | None) -> Iterator[tuple[slice, _Softmax]]:
+        """Yield stretches of time whose arrays stay in the processor's cache, with the softmax of their steps."""
+        size = max(256, _CACHED_NUMBERS // self.bias.size)
+        along = np.ascontiguousarray(before.T)
+        spread = None if covariance is None else np.ascontiguousarray(np.moveaxis(_shifted(covariance), 0, -1))
+        for start in range(0, len(before), size):
+            part = slice(start, min(start + size, len(before)))
+            yield part, _Softmax.compute(self, along[:, part], None if spread is None else spread[..., part])
 
-def _slopes(now: _Step, weight: Float, x: Float, covariance: Float | None) -> tuple[Float, Float]:
-    """Gradients by bias and weights of the sum of weight [R, n] times the bound on E[logsumexp]."""
-    if now.tilt is None or covariance is None:
-        by_bias = now.bias * ((weight / now.scale) @ now.into.T)
-        return by_bias, now.mixed(weight) @ x
-    w, tilt = now.at.weights, now.tilt
-    k, d = w.shape
-    p, a, heavy = tilt.p, now.p, weight[:, None]
-    gap = products(tilt.mean - w.T @ p, covariance)  # [R, D, n]
-    slope = w @ gap  # [R, K, n]
-    slope -= np.einsum("rdn,rdn->rn", gap, tilt.mean)[:, None]
-    slope *= a * heavy
-    curved = (a @ (heavy * gap).swapaxes(1, 2)).sum(axis=0)
-    p *= heavy
-    slope += p
-    curved -= (p @ tilt.pulled.swapaxes(1, 2)).sum(axis=0)
-    seen = (p.sum(axis=0) @ covariance.reshape(d * d, -1).T).reshape(k, d, d)  # sum of V over the steps into each state
-    curved += np.einsum("kd,kde->ke", w, seen)
-    return slope.sum(axis=2), slope.sum(axis=0) @ x + curved
+
+def expected_log_probability(table: Float, chain: ChainPosterior) -> float:
+    """Return E_q(z)[log p(z)] from the log-probabilities of `Transitions.expected`."""
+    return float(np.vdot(chain.counts if table.ndim == 2 else chain.pairs, table))
+
+
+def _shifted(values: Float) -> Float:
+    """Return values in which row t holds row t - 1; the first row repeats."""
+    return np.concatenate([values[:1], values[:-1]])
+
+
+def _outer(weights: Float) -> Float:
+    """Return the outer product [K, D D] of each state's weights."""
+    return (weights[:, :, None] * weights[:, None, :]).reshape(len(weights), -1)
+
+
+@dataclass(frozen=True)
+class _Softmax:
+    """Distribution of the next state at n steps.
+
+    Time is the last axis, since sums over few states are quick there. An uncertain path tilts the logits:
+    m_k + 1/2 (w_k - a)' V (w_k - a), with a the mean weight under the softmax.
+    """
+
+    p: Float  # [R, K, n] at the mean of the path
+    mean_weights: Float  # [R, D, n] a
+    total: Float  # [R, n] bound on E[logsumexp], exact where the path is known
+    covariance: Float | None = None  # [D, D, n] V
+    pulled: Float | None = None  # [R, D, n] V a
+    tilted: Float | None = None  # [R, K, n] softmax of the tilted logits
+
+    @classmethod
+    def compute(cls, transitions: Transitions, x: Float, covariance: Float | None) -> _Softmax:
+        """Compute the distribution after samples x [D, n] with covariance [D, D, n]."""
+        w, bias = transitions.weights, transitions.bias
+        into = w @ x  # [K, n]
+        top, peak = into.max(axis=0), row_max(bias)
+        # Exponentials of [K, n] and [R, K] multiply: one for each pair of states would cost most of the time.
+        e, b = np.exp(into - top), np.exp(bias - peak[:, None])
+        scale = np.maximum(b @ e, _MIN_SUM)
+        p = b[..., None] * e
+        p /= scale[:, None]
+        mean = w.T @ p
+        total = np.log(scale) + top + peak[:, None]
+        if covariance is None:
+            return cls(p, mean, total)
+        pulled = products(mean, covariance)
+        shared = 0.5 * np.einsum("rdn,rdn->rn", pulled, mean)
+        logits = into + 0.5 * (_outer(w) @ covariance.reshape(w.shape[1] ** 2, -1)) - w @ pulled
+        logits += bias[..., None]
+        level = logits.max(axis=1)
+        tilted = np.exp(logits - level[:, None])
+        sums = tilted.sum(axis=1)
+        tilted /= sums[:, None]
+        return cls(p, mean, np.log(sums) + level + shared, covariance, pulled, tilted)
+
+    def slopes(self, weight: Float, w: Float) -> tuple[Float, Float]:
+        """Return the slopes of weight [R, n] times `total` in the logits [R, K, n], and in the weights [K, D] besides."""
+        heavy = weight[:, None]
+        if self.covariance is None or self.pulled is None or self.tilted is None:
+            return self.p * heavy, np.zeros_like(w)
+        k, d = w.shape
+        gap = products(self.mean_weights - w.T @ self.tilted, self.covariance)  # [R, D, n]
+        slope = w @ gap  # [R, K, n]
+        slope -= np.einsum("rdn,rdn->rn", gap, self.mean_weights)[:, None]
+        slope *= self.p * heavy
+        curved = (self.p @ (heavy * gap).swapaxes(1, 2)).sum(axis=0)
+        tilted = self.tilted * heavy
+        slope += tilted
+        curved -= (tilted @ self.pulled.swapaxes(1, 2)).sum(axis=0)
+        spread = (tilted.sum(axis=0) @ self.covariance.reshape(d * d, -1).T).reshape(k, d, d)
+        curved += np.einsum("kd,kde->ke", w, spread)
+        return slope, curved
