@@ -86,13 +86,13 @@ class EM(ABC, Generic[P, Q]):
             yield p, posterior
 
     def run(self, p: P, n_iter: int, posterior: Q | None = None, least_gain: float = -np.inf) -> tuple[P, Q]:
-        """Iterate until the objective gains less than `least_gain` nats per sample."""
+        """Iterate until the bound gains less than `least_gain` nats per sample."""
         reached, end = -np.inf, None
         for end in self.iterate(p, n_iter, posterior):
-            objective = self.objective(end)
-            if objective - reached < least_gain * self.n_samples or np.isnan(objective):
+            elbo = end[1].elbo
+            if elbo - reached < least_gain * self.n_samples or np.isnan(elbo):
                 break
-            reached = objective
+            reached = elbo
         assert end is not None
         return end
 

@@ -6,6 +6,8 @@ k-means assigns each window to the linear autoregression with the highest likeli
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from sklearn.cluster import KMeans
@@ -43,17 +45,19 @@ def candidate_states(
         random = int(np.random.default_rng([seed, number]).integers(2**31))
         view = number % 4
         if view == 0:
-            found.append(_clusters(moved, n_states, random, n_tries=3))
+            found.append(cluster_samples(moved, n_states, random, n_tries=3))
         elif view == 1:
             found.append(_window_clusters(x, starts, n_states, random, known))
         elif view == 2:
-            found.append(_clusters(np.concatenate([moved, _PLACE_WEIGHT * x], axis=1), n_states, random, n_tries=3))
+            found.append(
+                cluster_samples(np.concatenate([moved, _PLACE_WEIGHT * x], axis=1), n_states, random, n_tries=3)
+            )
         else:
-            found.append(_clusters(x, n_states, random, n_tries=1))
+            found.append(cluster_samples(x, n_states, random, n_tries=1))
     return found
 
 
-def _clusters(features: Float, n_states: int, seed: int, n_tries: int) -> Labels:
+def cluster_samples(features: npt.NDArray[Any], n_states: int, seed: int, n_tries: int) -> Labels:
     """Return k-means labels of single samples."""
     thinned = features[:: max(1, len(features) // _CLUSTERED)]
     if len(np.unique(thinned, axis=0)) < n_states:

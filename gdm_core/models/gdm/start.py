@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -16,10 +15,10 @@ from gdm_core.maths.rows import Rows, shift
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.posteriors import LinearPosterior, discriminant
+from gdm_core.models.starts import cluster_samples
 
-_PLACE_WEIGHT = 0.7  # of position relative to steps in the first clustering
-_CLUSTER_ROWS = 20_000
-_SHARED_ROWS = 2.0  # that the noise of all states weighs in that of each
+_POSITION_WEIGHT = 0.7  # of position relative to steps in the first clustering
+_SHARED_ROWS = 2.0  # weight of the noise of all states in the noise of each
 
 
 def whitening_projection(values: Tensor, n_latent: int, weighted: bool) -> Tensor:
@@ -35,16 +34,6 @@ def whitening_projection(values: Tensor, n_latent: int, weighted: bool) -> Tenso
     directions = torch.as_tensor(vectors * weight[:, None] / scale, device=values.device)
     signs = torch.sign(directions.gather(0, directions.abs().argmax(0, keepdim=True)))
     return (directions * signs).T.to(values.dtype)
-
-
-def cluster(features: npt.NDArray[np.float32], k: int, seed: int) -> npt.NDArray[np.int64]:
-    """Return k-means labels [R], fitted to a thinned copy of long data."""
-    from sklearn.cluster import KMeans
-
-    thinned = features[:: max(1, len(features) // _CLUSTER_ROWS)]
-    fitted = KMeans(k, n_init=2, random_state=seed).fit(thinned)
-    labels: npt.NDArray[np.int64] = fitted.predict(features).astype(np.int64)
-    return labels
 
 
 def regress(design: Tensor, member: Tensor, y: Tensor) -> Tensor:
@@ -70,8 +59,10 @@ def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int, member: T
     move_scale = moved.square().mean(0).sqrt().clamp_min(1e-4)
     features = torch.cat([x, moved / move_scale], -1)
     if member is None:
-        clustered = x if config.reads == "linear" else torch.cat([moved / move_scale, _PLACE_WEIGHT * x], -1)
-        labels = torch.as_tensor(cluster(clustered.numpy(force=True), config.n_states, seed), device=x.device)
+        clustered = x if config.reads == "linear" else torch.cat([moved / move_scale, _POSITION_WEIGHT * x], -1)
+        labels = torch.as_tensor(
+            cluster_samples(clustered.numpy(force=True), config.n_states, seed, n_tries=2), device=x.device
+        )
         member = nn.functional.one_hot(labels, config.n_states).to(x.dtype)
 
     design = module.design(rows, x)
