@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from datasets import nascar
 from gdm_core import GDM
 from gdm_core.errors import ConfigError
 from gdm_core.models.gdm import fit as svi
@@ -152,13 +151,3 @@ def test_unfinished_warm_start_leaves_the_original_alone(fitted, change):
     assert states.shape == (200, change.get("n_states", 3))
     np.testing.assert_allclose(states.sum(axis=1), 1, atol=1e-4)
     np.testing.assert_array_equal(fitted.predict_proba(recording()), before)
-
-
-@pytest.mark.parametrize("length", [2000, 5000])
-def test_one_more_sample_moves_no_score_or_share(length):
-    y = nascar.simulate("soft", length + 1, seed=701).y
-    model = GDM(4, 2, n_steps=60)
-    for _ in model.fit_iter(y[:600], calibrate=False):
-        pass
-    assert model.score(y) == pytest.approx(model.score(y[:-1]), abs=0.02)
-    np.testing.assert_allclose(model.predict_proba(y)[:-2], model.predict_proba(y[:-1])[:-1], atol=0.05)

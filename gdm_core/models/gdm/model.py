@@ -273,25 +273,30 @@ class GDM(SoftModel[GdmModule]):
     def _complete(self, y: Array) -> Completion:
         return complete(self._net, y, self._fill(y), self.config.temperature)
 
-    def _soft_states(self, y: Array) -> Array:
-        if not np.isnan(y).any():
-            return as_numpy(soft_states(self._net, self._rows(y), self.config))
-        found = self._complete(y)
-        states = as_numpy(soft_states(self._net, self._rows(y, found.y), self.config))
-        unseen = np.isnan(y).all(axis=1)
-        states[unseen] = found.states[unseen]
+    def _complete_rows(self, y: Array) -> tuple[Rows, Completion | None]:
+        """Return the rows of one trial with its gaps filled, and their posterior if there are any."""
+        found = self._complete(y) if np.isnan(y).any() else None
+        return self._rows(y, None if found is None else found.y), found
+
+    def _states_of(self, y: Array, rows: Rows, found: Completion | None) -> Array:
+        states = as_numpy(soft_states(self._net, rows, self.config))
+        if found is not None:
+            unseen = np.isnan(y).all(axis=1)
+            states[unseen] = found.states[unseen]
         return states
+
+    def _soft_states(self, y: Array) -> Array:
+        return self._states_of(y, *self._complete_rows(y))
 
     def _rough_states(self, y: Array) -> Array:
         return as_numpy(soft_states(self._net, self._rows(y), self.config, QUICK_DRAWS))
 
     @torch.no_grad()
     def _reconstruct(self, y: Array) -> Array:
-        complete_y = self._complete(y).y if np.isnan(y).any() else y
-        rows = self._rows(y, complete_y)
-        z = torch.as_tensor(self._soft_states(y), device=rows.y.device)
+        rows, found = self._complete_rows(y)
+        z = torch.as_tensor(self._states_of(y, rows, found), device=rows.y.device)
         mean = as_numpy(self._net.mean(z[None], self._net.view(rows).design)[0])
-        return np.where(np.isnan(y), complete_y, mean).astype(np.float32)
+        return np.where(np.isnan(y), as_numpy(rows.past), mean)
 
     def _impute(self, y: Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         found = self._complete(y)
@@ -299,8 +304,7 @@ class GDM(SoftModel[GdmModule]):
 
     @torch.no_grad()
     def _latent(self, y: Array) -> Array:
-        filled = self._complete(y).y if np.isnan(y).any() else None
-        return as_numpy(self._rows(y, filled).past @ self._net.projection.T)
+        return as_numpy(self._complete_rows(y)[0].past @ self._net.projection.T)
 
     def _bound(self, y: Array) -> float:
         if np.isnan(y).any():
