@@ -127,7 +127,7 @@ def test_regression_is_the_posterior_mode():
     def objective(dynamics):
         return float((weights * dynamics.log_density(joint)).sum()) + dynamics.log_prior(prior)
 
-    best = Dynamics.fitted(moments, prior)
+    best = Dynamics.fit(moments, prior)
     top = objective(best)
     for _ in range(50):
         shift = 1e-3 * rng.normal(size=best.coefficients.shape)

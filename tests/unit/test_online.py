@@ -62,7 +62,7 @@ def test_slds_equals_its_filter_over_the_whole_recording(transitions, monkeypatc
     y = recording()
     model = SLDS(**FEW, n_iter=3, n_restarts=1, transitions=transitions).fit(y)
     monkeypatch.setattr(filtering, "RUN_UP", len(y))  # a single block
-    belief = filtering.filtered(np.arange(len(y)), model.scaler_.apply(y), model._parameters)
+    belief = filtering.filter_up_to(np.arange(len(y)), model.scaler_.apply(y), model._parameters)
     np.testing.assert_allclose(model.filter(y), hmm.softmax(belief.log_weight)[0], atol=1e-6)
 
 
@@ -104,7 +104,7 @@ def test_whole_recording_and_printed_result():
 def test_errors_say_what_to_do():
     y = recording()
     for model, why in (
-        (GDM(**FEW, n_steps=4, posterior="bigru"), "posterior='bigru' reads whole recordings.*posterior='window'"),
+        (GDM(**FEW, n_steps=4, posterior="bigru"), "posterior='bigru' needs whole recordings.*posterior='window'"),
         (GDM(**FEW, n_steps=4, posterior="transformer"), "posterior='transformer'"),
         (PDLDS(**FEW, n_iter=1, n_restarts=1), "PDLDS cannot follow.*smoothed"),
         (GDMMixture(**FEW, n_steps=2), "GDMMixture cannot follow.*A GDM can"),

@@ -17,7 +17,7 @@ from gdm_core.maths.emission import Emission, Observed
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.pdlds import em
 from gdm_core.models.pdlds.em import Parameters, Prior, positive_shares
-from gdm_core.models.pdlds.model import PDLDS, PathBelief, blank, filtered, predicted, roll, updated
+from gdm_core.models.pdlds.model import PDLDS, PathBelief, filter_up_to, first_belief, predict, sample_forward, update
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +52,13 @@ def test_parallel_filter_equals_sequential_filter(fitted, pair):
     y = model.scaler_.apply(train.y)
     origins = np.array([130, 200, 255])
     p = model._parameters
-    together = filtered(origins, y, p, p.step)
+    together = filter_up_to(origins, y, p, p.step)
     for i, t in enumerate(origins):
-        alone = blank(1, model._parameters)
+        alone = first_belief(1, model._parameters)
         information, linear = model._parameters.emission.information(Observed.prepare([y]))
         for step in range(t + 1):
-            alone = predicted(alone, p, p.step) if step else alone
-            alone = updated(alone, information[step : step + 1], linear[step : step + 1], model._parameters)
+            alone = predict(alone, p, p.step) if step else alone
+            alone = update(alone, information[step : step + 1], linear[step : step + 1], model._parameters)
         d = model._parameters.reach.shape[1]
         gap = np.abs(model._parameters.reach @ (together.mean[i, :d] - alone.mean[0, :d]))
         assert gap.max() < 1e-2
@@ -309,7 +309,7 @@ def test_every_block_raises_the_bound(rng):
 def test_operator_signs_are_a_free_choice(rng):
     observed, p = random_trials(rng, (12, 9)), random_parameters(rng)
     now = em.infer(observed, p, PRIOR, tolerance=1e-10)
-    turned = p.oriented(-np.sign(now.c.mean.mean(axis=0)) * np.ones((2, K)))
+    turned = p.orient(-np.sign(now.c.mean.mean(axis=0)) * np.ones((2, K)))
     after = em.infer(observed, turned, PRIOR, tolerance=1e-10)
     assert after.elbo == pytest.approx(now.elbo, abs=1e-5)
     np.testing.assert_allclose(np.abs(after.c.mean), np.abs(now.c.mean), atol=1e-3)
@@ -332,7 +332,7 @@ def test_filter_is_exact_without_operators(rng):
     y[7:9] = np.nan
     y[4, 1] = np.nan
     for t in (0, 5, 29):
-        belief = filtered(np.array([t]), y, p, p.step)
+        belief = filter_up_to(np.array([t]), y, p, p.step)
         observed = Observed.prepare([y[: t + 1]])
         path = em.path_given_coefficients(observed, p, np.zeros((t + 1, K)), np.zeros((t + 1, K, K)))
         size = p.reach.shape[1]
@@ -345,12 +345,12 @@ def test_prediction_has_the_moments_of_a_product_of_gaussians(rng):
     size = p.reach.shape[1] + K
     root = 0.7 * rng.standard_normal((size, size))
     belief = PathBelief(rng.standard_normal((1, size)), (root @ root.T)[None])
-    found = predicted(belief, p, np.full(K, 0.3))
+    found = predict(belief, p, np.full(K, 0.3))
     n = 400_000
     state = rng.multivariate_normal(belief.mean[0], belief.covariance[0], n)
     s, c = state[:, :-K], state[:, -K:]
     c = p.carry * c + p.level + np.sqrt(0.3) * rng.standard_normal((n, K))
-    operator = p.mean_operator(c)
+    operator = p.mix_operators(c)
     s[:, :D] += (operator[..., :D] @ s[:, :D, None])[..., 0] + operator[..., D] + 0.1 * rng.standard_normal((n, D))
     drawn = np.concatenate([s, c], axis=1)
     scale = np.sqrt(np.diagonal(found.covariance[0]))
@@ -376,8 +376,8 @@ def test_noise_free_forecasts_are_matrix_powers():
         level=np.zeros(K),
     )
     start = np.array([0.3, -0.4, 0.1, 0.2, 0.5, -0.2, 0.7])
-    paths, c = roll(p, 3.0, start, 6, np.random.default_rng(0))
-    whole = p.mean_operator(start[2 * D :])
+    paths, c = sample_forward(p, 3.0, start, 6, np.random.default_rng(0))
+    whole = p.mix_operators(start[2 * D :])
     step = np.block([[np.eye(D) + whole[:, :D], whole[:, D:]], [np.zeros((1, D)), np.ones((1, 1))]])
     for h in range(6):
         wanted = np.linalg.matrix_power(step, h + 1) @ np.append(start[:D], 1.0)

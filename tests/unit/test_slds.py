@@ -207,7 +207,7 @@ def test_gradient_of_weights_equals_differences(kind, known):
     for i in range(len(gradient)):
         step = np.zeros(len(gradient))
         step[i] = 1e-5
-        ahead, behind = (p.transitions.moved(sign * step).objective(*path) for sign in (1, -1))
+        ahead, behind = (p.transitions.add_step(sign * step).objective(*path) for sign in (1, -1))
         assert (ahead - behind) / 2e-5 == pytest.approx(gradient[i], abs=1e-6)
 
 
@@ -219,7 +219,7 @@ def test_curvature_of_weights_equals_gradient_slope():
     for i, row in enumerate(information):
         step = np.zeros(len(information))
         step[i] = 1e-5
-        ahead, behind = (p.transitions.moved(sign * step).gradient(now.chain, now.x.mean) for sign in (1, -1))
+        ahead, behind = (p.transitions.add_step(sign * step).gradient(now.chain, now.x.mean) for sign in (1, -1))
         np.testing.assert_allclose((behind - ahead) / 2e-5, row, atol=1e-5)
 
 

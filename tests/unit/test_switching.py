@@ -10,7 +10,7 @@ from gdm_core.errors import DataError
 from gdm_core.maths.chunked_filter import CHUNK
 from gdm_core.models.progress import Status
 from gdm_core.models.switching.dynamics import Dynamics
-from gdm_core.models.switching.filtering import filtered
+from gdm_core.models.switching.filtering import filter_up_to
 from tests.support.switching import dense_observation, random_parameters, random_trials, walk
 
 MODELS = [
@@ -62,13 +62,13 @@ def test_diverging_fit_keeps_last_good_parameters(model_class, poison, monkeypat
     steps = model.fit_iter(y)
     next(steps)
     good = {name: value.copy() for name, value in model.params_.items()}
-    honest = Dynamics.fitted
+    honest = Dynamics.fit
 
     def broken(moments, prior):
         dynamics = honest(moments, prior)
         return replace(dynamics, covariance=poison * dynamics.covariance)
 
-    monkeypatch.setattr(Dynamics, "fitted", broken)
+    monkeypatch.setattr(Dynamics, "fit", broken)
     assert list(steps) == []
     assert model.status_ is Status.FAILED
     for name, value in good.items():
@@ -90,7 +90,7 @@ def test_one_state_filter_equals_dense_conditioning():
     rng = np.random.default_rng(19)
     p = random_parameters(rng, "sticky", k=1)
     y = random_trials(rng, (14,), missing=0.3)[0]
-    belief = filtered(np.arange(14), y, p)
+    belief = filter_up_to(np.arange(14), y, p)
     for t in range(14):
         _, mean, cover = dense_observation(p, y[: t + 1], [0] * (t + 1))
         np.testing.assert_allclose(belief.mean[t, 0], mean[-1], atol=1e-9)
@@ -101,9 +101,9 @@ def test_filter_is_causal_across_stretches():
     rng = np.random.default_rng(20)
     p = random_parameters(rng, "recurrent", k=3)
     y = random_trials(rng, (4 * CHUNK,))[0]
-    everything = filtered(np.arange(len(y)), y, p)
+    everything = filter_up_to(np.arange(len(y)), y, p)
     for t in (0, 5, CHUNK - 1, CHUNK, 2 * CHUNK + 7):
-        alone = filtered(np.array([t]), y[: t + 1], p)
+        alone = filter_up_to(np.array([t]), y[: t + 1], p)
         np.testing.assert_allclose(alone.mean[0], everything.mean[t], atol=1e-12)
         np.testing.assert_allclose(alone.log_weight[0], everything.log_weight[t], atol=1e-9)
 

@@ -71,7 +71,7 @@ class SoftModel(StateModel, Generic[Module]):
     def _set_random_parameters(self, ys: list[Array], seed: int) -> None:
         self._keep(self._random(ys, seed))
 
-    def _climbed(
+    def _record_steps(
         self, module: Module, steps: Iterator[Step], rows: Rows, total: int, done: int = 0
     ) -> Iterator[Progress]:
         """Follow the steps of a recipe after the first `done` of `total`; keep finite parameters and set the status."""
@@ -211,7 +211,7 @@ class GDM(SoftModel[GdmModule]):
             steps = svi.paper_steps(module, rows, config, total, generator)
         else:
             steps = svi.fast_steps(module, rows, config, total, generator)
-        yield from self._climbed(module, steps, rows, total)
+        yield from self._record_steps(module, steps, rows, total)
 
     def _excerpt_bound(self, rows: Rows) -> float:
         config = self.config

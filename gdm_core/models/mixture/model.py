@@ -208,7 +208,7 @@ class GDMMixture(SoftModel[MixtureModule]):
                 return
             done = _START_STEPS
         self._keep(module)
-        yield from self._climbed(module, mixture_steps(module, rows, config), rows, done + config.own_steps, done)
+        yield from self._record_steps(module, mixture_steps(module, rows, config), rows, done + config.own_steps, done)
 
     def _excerpt_bound(self, rows: Rows) -> float:
         return bound(self._net, rows, self.config.temperature, n_samples=4)

@@ -73,17 +73,17 @@ class Parameters:
         return np.concatenate([eye, eye], axis=1) if len(self.drift) else eye
 
     @property
-    def whole_emission(self) -> Emission:
+    def path_emission(self) -> Emission:
         """Emission of y from the path s."""
         return replace(self.emission, loadings=self.emission.loadings @ self.reach)
 
-    def mean_operator(self, c: Float) -> Float:
+    def mix_operators(self, c: Float) -> Float:
         """Return the sum [..., D, D + 1] of operators with coefficients [..., K]."""
         k, d, p = self.operators.shape
         result: Float = (c @ self.operators.reshape(k, d * p)).reshape(*c.shape[:-1], d, p)
         return result
 
-    def oriented(self, c: Float) -> Parameters:
+    def orient(self, c: Float) -> Parameters:
         """Return the same model with every operator's sign chosen for mostly positive coefficients [T, K]."""
         side = np.where(c.mean(axis=0) < 0, -1.0, 1.0)
         return replace(self, operators=self.operators * side[:, None, None], level=self.level * side)
@@ -166,7 +166,7 @@ def step_terms(squares: Float, step: Float, freedom: float) -> float:
     return float((constant - 0.5 * (freedom + 1) * np.log1p(squares / (freedom * step))).sum())
 
 
-def whitened(p: Parameters) -> tuple[Float, Float, Float]:
+def whiten_operators(p: Parameters) -> tuple[Float, Float, Float]:
     """Return B [M, M], G [K, M, M], H [K, K, M, M] of a quadratic form in [l_t, l_{t-1}, 1].
 
     The precision-weighted square of l_t - l_{t-1} - sum_k c_k (A_k l_{t-1} + a_k) is
@@ -184,7 +184,7 @@ def whitened(p: Parameters) -> tuple[Float, Float, Float]:
 
 def dynamics_terms(p: Parameters, x: PathPosterior, c: CoefficientPosterior, starts: Bool) -> float:
     """Return E[log p(l_t | l_{t-1}, c_t)] summed over all but starts."""
-    base, linear, square = whitened(p)
+    base, linear, square = whiten_operators(p)
     k, m = len(linear), base.shape[0]
     inside = ~starts
     moments = x.moments[inside].reshape(-1, m * m)
@@ -199,7 +199,7 @@ def dynamics_terms(p: Parameters, x: PathPosterior, c: CoefficientPosterior, sta
 def bound(observed: Observed, p: Parameters, prior: Prior, x: PathPosterior, c: CoefficientPosterior) -> float:
     """Return the ELBO of q(s) q(c) with the best q(v)."""
     starts = observed.starts
-    total = p.whole_emission.expected_log_density(observed, x.mean, x.variance)
+    total = p.path_emission.expected_log_density(observed, x.mean, x.variance)
     total += dynamics_terms(p, x, c, starts) + _start_terms(x.mean, x.variance, starts) + x.entropy
     if len(p.drift):
         total += _drift_terms(p, x, starts)
@@ -230,9 +230,9 @@ def _drift_terms(p: Parameters, x: PathPosterior, starts: Bool) -> float:
 # ---- the two paths ------------------------------------------------------------------------------------------------
 def path_given_coefficients(observed: Observed, p: Parameters, mean: Float, second: Float) -> PathPosterior:
     """Return q(s) given first [T, K] and second [T, K, K] moments of the coefficients."""
-    diagonal, linear = p.whole_emission.information(observed)
+    diagonal, linear = p.path_emission.information(observed)
     (n, size), d = linear.shape, len(p.noise)
-    base, single, square = whitened(p)
+    base, single, square = whiten_operators(p)
     k, m = len(single), base.shape[0]
     once = (mean @ single.reshape(k, m * m)).reshape(n, m, m)
     mixed = (
@@ -257,7 +257,7 @@ def path_given_coefficients(observed: Observed, p: Parameters, mean: Float, seco
 
 def coefficients_given_path(observed: Observed, p: Parameters, moments: Float, weights: Float) -> CoefficientPosterior:
     """Return q(c) given the path's moments [T, M, M] and E[1 / v] of every step [T - starts, K]."""
-    _, single, square = whitened(p)
+    _, single, square = whiten_operators(p)
     k, m = len(single), single.shape[1]
     n, starts = len(moments), observed.starts
     flat = np.where(starts[:, None], 0.0, moments.reshape(n, m * m))
@@ -352,7 +352,7 @@ def update(observed: Observed, p: Parameters, prior: Prior, now: Posterior) -> P
 
 def first_posterior(observed: Observed, p: Parameters, prior: Prior) -> Posterior:
     """Return a first posterior: a random-walk path with steps as wide as the parameters allow, then coefficients."""
-    diagonal, linear = p.whole_emission.information(observed)
+    diagonal, linear = p.path_emission.information(observed)
     (n, size), d = linear.shape, len(p.noise)
     tie = np.zeros((n, size))
     tie[~observed.starts, :d] = 1.0 / np.diagonal(p.noise + _typical_move(p))

@@ -94,7 +94,7 @@ class PDLDS(EMModel[Parameters, Posterior]):
         p, prior, series, observed = self._parameters, algorithm.prior, algorithm.series, algorithm.observed
         if config.n_states != self.config.n_states:
             now = em.infer(observed, p, prior)
-            moved = p.mean_operator(now.c.mean)
+            moved = p.mix_operators(now.c.mean)
             inputs = np.concatenate([series.before, np.ones((len(series.before), 1))], axis=1)
             errors = series.moves - (moved @ inputs[:, :, None])[:, :, 0]
             p = em.from_coefficients(series, resize_states(now.c.shares(), errors, config.n_states), prior)
@@ -108,7 +108,7 @@ class PDLDS(EMModel[Parameters, Posterior]):
     # ---- parameters as arrays -----------------------------------------------------------------------------------
     def _keep(self, algorithm: em.PdldsEM, p: Parameters, posterior: Posterior | None = None) -> None:
         if posterior is not None:
-            p = p.oriented(posterior.c.mean)
+            p = p.orient(posterior.c.mean)
         plain = {name: getattr(p, name) for name in _PLAIN}
         emission = {f"emission_{name}": value for name, value in vars(p.emission).items()}
         self.params_ = plain | emission | {"noise_scale": algorithm.prior.noise_scale}
@@ -153,16 +153,16 @@ class PDLDS(EMModel[Parameters, Posterior]):
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
         rng = np.random.default_rng(seed)
         p, freedom = self._parameters, self._prior.freedom
-        belief = filtered(origins, y, p, p.step * freedom / (freedom - 2))
-        path, _ = roll(p, freedom, belief.sample(n_paths, rng), horizon, rng)
+        belief = filter_up_to(origins, y, p, p.step * freedom / (freedom - 2))
+        path, _ = sample_forward(p, freedom, belief.sample(n_paths, rng), horizon, rng)
         return p.emission.sample(path @ p.reach.T, rng)
 
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
         rng = np.random.default_rng(seed)
         p = self._parameters
-        first = blank(1, p).sample(1, rng)[0, 0]
+        first = first_belief(1, p).sample(1, rng)[0, 0]
         with np.errstate(over="ignore", invalid="ignore"):
-            path, c = roll(p, self._prior.freedom, first, n_samples - 1, rng)
+            path, c = sample_forward(p, self._prior.freedom, first, n_samples - 1, rng)
         # Operators may amplify a path for as long as they are active.
         if (far := ~(np.abs(path) < _FAR).all(axis=1)).any():
             raise FitError(
@@ -191,13 +191,13 @@ class PathBelief:
         return result
 
 
-def blank(n: int, p: Parameters) -> PathBelief:
+def first_belief(n: int, p: Parameters) -> PathBelief:
     """Return the belief before the first sample of a recording."""
     size = p.reach.shape[1] + len(p.operators)
     return PathBelief(np.zeros((n, size)), np.tile(np.eye(size), (n, 1, 1)))
 
 
-def filtered(
+def filter_up_to(
     origins: npt.NDArray[np.int64], y: npt.NDArray[np.float32], p: Parameters, step_variance: Float
 ) -> PathBelief:
     """Filter y [T, N] up to each origin; `step_variance` [K] is that of the coefficients' steps.
@@ -207,19 +207,19 @@ def filtered(
     """
     observed = Observed.prepare([y[: int(origins.max()) + 1]])
     information, linear = p.emission.information(observed)  # of l + b
-    belief = blank(len(chunk_starts(origins, RUN_UP)), p)
+    belief = first_belief(len(chunk_starts(origins, RUN_UP)), p)
     size = belief.mean.shape[1]
     result = PathBelief(np.empty((len(origins), size)), np.empty((len(origins), size, size)))
     for step, (now, here, stretch) in enumerate(iterate_chunks(origins, RUN_UP)):
         if step:
-            belief = predicted(belief, p, step_variance)
-        belief = updated(belief, information[now], linear[now], p)
+            belief = predict(belief, p, step_variance)
+        belief = update(belief, information[now], linear[now], p)
         result.mean[here] = belief.mean[stretch]
         result.covariance[here] = belief.covariance[stretch]
     return result
 
 
-def predicted(belief: PathBelief, p: Parameters, step_variance: Float) -> PathBelief:
+def predict(belief: PathBelief, p: Parameters, step_variance: Float) -> PathBelief:
     """Predict one step ahead: coefficients, then the path."""
     k, d, _ = p.operators.shape
     size = p.reach.shape[1]
@@ -233,7 +233,7 @@ def predicted(belief: PathBelief, p: Parameters, step_variance: Float) -> PathBe
     pushes = np.einsum("kij,bj->bik", matrices, mean[:, :d]) + constants.T  # [B, D, K] effect of each operator on l
     whole = np.eye(size + k)
     jacobian = np.tile(whole, (len(mean), 1, 1))
-    jacobian[:, :d, :d] += p.mean_operator(mean[:, size:])[:, :, :d]
+    jacobian[:, :d, :d] += p.mix_operators(mean[:, size:])[:, :, :d]
     jacobian[:, :d, size:] = pushes
     move = (pushes @ mean[:, size:, None])[:, :, 0] + np.einsum("kij,bjk->bi", matrices, covariance[:, :d, size:])
     mean[:, :d] += move
@@ -264,7 +264,7 @@ def _product_covariance(matrices: Float, path: Float, across: Float, coefficient
     return result
 
 
-def updated(belief: PathBelief, information: Float, linear: Float, p: Parameters) -> PathBelief:
+def update(belief: PathBelief, information: Float, linear: Float, p: Parameters) -> PathBelief:
     """Condition on a sample; one without observations has zero information and changes nothing."""
     d, size = p.reach.shape
     across = belief.covariance[:, :, :size] @ p.reach.T  # [B, S + K, D] covariance with l + b
@@ -277,7 +277,9 @@ def updated(belief: PathBelief, information: Float, linear: Float, p: Parameters
     return PathBelief(belief.mean + (after @ surprise[:, :, None])[:, :, 0], covariance)
 
 
-def roll(p: Parameters, freedom: float, state: Float, horizon: int, rng: np.random.Generator) -> tuple[Float, Float]:
+def sample_forward(
+    p: Parameters, freedom: float, state: Float, horizon: int, rng: np.random.Generator
+) -> tuple[Float, Float]:
     """Sample paths s [..., H, S] and coefficients [..., H, K] that follow [s, c] [..., S + K]."""
     d, size = p.reach.shape
     factor = np.linalg.cholesky(p.noise)
@@ -285,7 +287,7 @@ def roll(p: Parameters, freedom: float, state: Float, horizon: int, rng: np.rand
     paths, coefficients = np.empty((*s.shape[:-1], horizon, size)), np.empty((*c.shape[:-1], horizon, c.shape[-1]))
     for step in range(horizon):
         c = p.carry * c + p.level + np.sqrt(p.step) * rng.standard_t(freedom, c.shape)
-        operator = p.mean_operator(c)
+        operator = p.mix_operators(c)
         move = (operator[..., :d] @ s[..., :d, None])[..., 0] + operator[..., d]
         s[..., :d] += move + rng.standard_normal(move.shape) @ factor.T
         s[..., d:] += rng.standard_normal(s[..., d:].shape) * np.sqrt(p.drift)

@@ -23,7 +23,7 @@ from gdm_core.models.em import EMConfig
 from gdm_core.models.parameters import one_of, parameter, parameters_of, whole
 from gdm_core.models.switching.arhmm_em import ArhmmEM, ARParameters, EStep, ScoreSeries, e_step, log_likelihoods
 from gdm_core.models.switching.base import SwitchingModel
-from gdm_core.models.switching.filtering import ArhmmReader, roll
+from gdm_core.models.switching.filtering import ArhmmReader, sample_forward
 
 Kind = Literal["stationary", "sticky", "recurrent_only"]
 
@@ -114,7 +114,7 @@ class ARHMM(SwitchingModel[ARParameters, EStep]):
         z = hmm.sample_index(np.broadcast_to(log_states, (n_paths, *log_states.shape)), rng)  # [P, O]
         back = np.maximum(origins[:, None] - np.arange(self.config.lags), 0)
         history = np.broadcast_to(series.x[back], (n_paths, *back.shape, series.x.shape[1]))  # [P, O, L, D]
-        _, x = roll(p.dynamics, chain, z, history, horizon, rng)
+        _, x = sample_forward(p.dynamics, chain, z, history, horizon, rng)
         return self._observe(x, rng)
 
     def _observe(self, x: npt.NDArray[Any], rng: np.random.Generator) -> Array:
@@ -133,7 +133,7 @@ class ARHMM(SwitchingModel[ARParameters, EStep]):
         for t in range(1, lags):
             z[t] = hmm.sample_index(p.transitions.logits(z[t - 1], first[t - 1]), rng)
         history = first[::-1][None, None]  # [1, 1, L, D] newest first
-        later, x = roll(p.dynamics, p.transitions, z[None, lags - 1 : lags], history, n_samples - lags, rng)
+        later, x = sample_forward(p.dynamics, p.transitions, z[None, lags - 1 : lags], history, n_samples - lags, rng)
         z[lags:] = later[0, 0]
         path = np.concatenate([first, x[0, 0]])
         return self._observe(path, rng), np.eye(self.config.n_states, dtype=np.float32)[z], path.astype(np.float32)

@@ -216,8 +216,8 @@ class ArhmmEM(EM[ARParameters, EStep]):
                 joint = np.concatenate([step.partial_mean[chosen, k], series.joint[rows, d:]], axis=1)
                 moments[k] += (joint * share[:, k, None]).T @ joint
                 moments[k, :d, :d] += np.tensordot(share[:, k], step.partial_covariance[chosen, k], axes=1)
-        transitions = previous.transitions.fitted(step.chain, series.starts, series.x, steps=newton_steps)
-        return replace(previous, dynamics=Dynamics.fitted(moments, self.prior), transitions=transitions)
+        transitions = previous.transitions.fit(step.chain, series.starts, series.x, steps=newton_steps)
+        return replace(previous, dynamics=Dynamics.fit(moments, self.prior), transitions=transitions)
 
     def from_states(self, states: Float, kind: str) -> ARParameters:
         """Return the parameters that fit soft states [T, K] best."""

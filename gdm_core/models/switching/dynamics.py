@@ -41,7 +41,7 @@ class Dynamics:
     covariance: Float  # [K, D, D]
 
     @classmethod
-    def fitted(cls, moments: Float, prior: DynamicsPrior) -> Dynamics:
+    def fit(cls, moments: Float, prior: DynamicsPrior) -> Dynamics:
         """Return the posterior mode given weighted moments [K, D+P, D+P] of [x, inputs]; the last input is one."""
         d, p = prior.coefficients.shape
         count = moments[:, -1, -1]

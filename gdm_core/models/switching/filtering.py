@@ -44,7 +44,7 @@ class SwitchingBelief:
         return z, self.mean[row, z] + (factor[row, z] @ noise[..., None])[..., 0]
 
 
-def filtered(origins: npt.NDArray[np.int64], y: npt.NDArray[Any], p: slds.SLDSParameters) -> SwitchingBelief:
+def filter_up_to(origins: npt.NDArray[np.int64], y: npt.NDArray[Any], p: slds.SLDSParameters) -> SwitchingBelief:
     """Filter y [T, N] up to each origin."""
     information, linear = p.emission.information(Observed.prepare([y[: int(origins.max()) + 1]]))
     k, d = p.dynamics.coefficients.shape[:2]
@@ -60,15 +60,15 @@ def filtered(origins: npt.NDArray[np.int64], y: npt.NDArray[Any], p: slds.SLDSPa
     )
     for step, (now, here, stretch) in enumerate(iterate_chunks(origins, RUN_UP)):
         if step:
-            belief = predicted(belief, p.dynamics, p.transitions)
-        belief = updated(belief, information[now], linear[now])
+            belief = predict(belief, p.dynamics, p.transitions)
+        belief = update(belief, information[now], linear[now])
         result.log_weight[here] = belief.log_weight[stretch]
         result.mean[here] = belief.mean[stretch]
         result.covariance[here] = belief.covariance[stretch]
     return result
 
 
-def predicted(belief: SwitchingBelief, dynamics: Dynamics, transitions: Transitions) -> SwitchingBelief:
+def predict(belief: SwitchingBelief, dynamics: Dynamics, transitions: Transitions) -> SwitchingBelief:
     """Predict one step ahead: states change, their Gaussians are merged per new state, then the dynamics act."""
     k = belief.log_weight.shape[1]
     moves = hmm.log_normalise(transitions.logits(np.arange(k), belief.mean))[0]
@@ -87,7 +87,7 @@ def predicted(belief: SwitchingBelief, dynamics: Dynamics, transitions: Transiti
     return SwitchingBelief(weight + np.log(total), moved, a @ merged @ np.swapaxes(a, 1, 2) + dynamics.covariance)
 
 
-def updated(belief: SwitchingBelief, information: Float, linear: Float) -> SwitchingBelief:
+def update(belief: SwitchingBelief, information: Float, linear: Float) -> SwitchingBelief:
     """Condition on a sample; one without observations has zero information and changes nothing."""
     d = linear.shape[1]
     precision = information[:, None]  # [B, 1, D, D]
@@ -102,7 +102,7 @@ def updated(belief: SwitchingBelief, information: Float, linear: Float) -> Switc
     return SwitchingBelief(hmm.log_normalise(belief.log_weight + log_likelihood)[0], belief.mean + shift, covariance)
 
 
-def roll(
+def sample_forward(
     dynamics: Dynamics,
     transitions: Transitions,
     z: npt.NDArray[np.int64],
@@ -195,7 +195,7 @@ class SldsReader(SampleReader):
         if m["started"].any():
             moves = hmm.log_normalise(p.transitions.logits(np.arange(moves.shape[1]), belief.mean))[0]
             moves = np.broadcast_to(moves, (1, *(moves.shape[-1],) * 2))[0]
-            belief = predicted(belief, p.dynamics, p.transitions)
-        after = updated(belief, *p.emission.information(Observed.prepare([y[None]])))
+            belief = predict(belief, p.dynamics, p.transitions)
+        after = update(belief, *p.emission.information(Observed.prepare([y[None]])))
         self.memory = vars(after) | {"started": np.ones((1, 1))}
         return _candidates(moves + (after.log_weight - belief.log_weight))

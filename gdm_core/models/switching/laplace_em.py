@@ -180,7 +180,7 @@ def fit_dynamics(observed: Observed, now: SLDSPosterior, prior: DynamicsPrior) -
     weights = np.where(observed.starts[:, None], 0.0, now.chain.states)
     m = now.x.moments.shape[1]
     moments = (weights.T @ now.x.moments.reshape(-1, m * m)).reshape(-1, m, m)
-    return Dynamics.fitted(moments, prior)
+    return Dynamics.fit(moments, prior)
 
 
 def m_step(observed: Observed, p: SLDSParameters, now: SLDSPosterior, prior: DynamicsPrior) -> SLDSParameters:
@@ -188,7 +188,7 @@ def m_step(observed: Observed, p: SLDSParameters, now: SLDSPosterior, prior: Dyn
     x = now.x
     return replace(
         p,
-        transitions=p.transitions.fitted(now.chain, observed.starts, x.mean, x.variance, steps=1),
+        transitions=p.transitions.fit(now.chain, observed.starts, x.mean, x.variance, steps=1),
         emission=regress_emission(observed, x.mean, x.variance),
         dynamics=fit_dynamics(observed, now, prior),
     )

@@ -23,7 +23,7 @@ from gdm_core.models.switching import laplace_em as em
 from gdm_core.models.switching.arhmm_em import ARParameters
 from gdm_core.models.switching.base import SwitchingModel
 from gdm_core.models.switching.dynamics import Dynamics
-from gdm_core.models.switching.filtering import SldsReader, filtered, roll
+from gdm_core.models.switching.filtering import SldsReader, filter_up_to, sample_forward
 from gdm_core.models.switching.transitions import Transitions
 
 _LONG_RUN = 10  # iterations of the chosen start
@@ -82,7 +82,7 @@ class SLDS(SwitchingModel[em.SLDSParameters, em.SLDSPosterior]):
         blank = Transitions.blank(config.transitions, config.n_states, config.n_latent)
         chain = hmm.ChainPosterior.independent(states, observed.starts, len(blank.bias))
         dynamics = em.fit_dynamics(observed, replace(now, chain=chain), algorithm.prior)
-        transitions = blank.fitted(chain, observed.starts, mean, now.x.variance, steps=8)
+        transitions = blank.fit(chain, observed.starts, mean, now.x.variance, steps=8)
         return replace(p, dynamics=dynamics, transitions=transitions), None
 
     def _parameters_from(self, algorithm: em.LaplaceEM, states: npt.NDArray[np.float64]) -> em.SLDSParameters:
@@ -114,8 +114,8 @@ class SLDS(SwitchingModel[em.SLDSParameters, em.SLDSPosterior]):
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
         rng = np.random.default_rng(seed)
         p = self._parameters
-        z, x = filtered(origins, y, p).sample(n_paths, rng)
-        _, path = roll(p.dynamics, p.transitions, z, x[:, :, None, :], horizon, rng)
+        z, x = filter_up_to(origins, y, p).sample(n_paths, rng)
+        _, path = sample_forward(p.dynamics, p.transitions, z, x[:, :, None, :], horizon, rng)
         return p.emission.sample(path, rng)
 
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
@@ -124,7 +124,9 @@ class SLDS(SwitchingModel[em.SLDSParameters, em.SLDSPosterior]):
         z = np.empty(n_samples, dtype=np.int64)
         z[0] = hmm.sample_index(p.transitions.log_initial, rng)
         first = p.start_mean + np.linalg.cholesky(p.start_covariance) @ rng.standard_normal(len(p.start_mean))
-        later, x = roll(p.dynamics, p.transitions, z[None, :1], first[None, None, None, :], n_samples - 1, rng)
+        later, x = sample_forward(
+            p.dynamics, p.transitions, z[None, :1], first[None, None, None, :], n_samples - 1, rng
+        )
         z[1:] = later[0, 0]
         path = np.concatenate([first[None], x[0, 0]])
         return p.emission.sample(path, rng), np.eye(self.config.n_states, dtype=np.float32)[z], path.astype(np.float32)

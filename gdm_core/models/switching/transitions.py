@@ -113,7 +113,7 @@ class Transitions:
         gradient[-1], precision[-1] = 0.0, 0.0
         return value, gradient, precision
 
-    def fitted(
+    def fit(
         self, chain: ChainPosterior, starts: Bool, x: Float, covariance: Float | None = None, steps: int = 2
     ) -> Transitions:
         """Return the M-step's transitions: in closed form, or by Newton steps that never lower the objective."""
@@ -129,7 +129,7 @@ class Transitions:
             if float(move @ gradient) < 1e-6:
                 break
             for shrink in (1.0, 0.5, 0.2, 0.05, 0.01):
-                trial = current.moved(shrink * move)
+                trial = current.add_step(shrink * move)
                 reached = trial.objective(chain, x, covariance)
                 if reached > value:
                     current, value = trial, reached
@@ -138,7 +138,7 @@ class Transitions:
                 break
         return current
 
-    def moved(self, step: Float) -> Transitions:
+    def add_step(self, step: Float) -> Transitions:
         """Add a flat step to bias and weights, in this order."""
         split = self.bias.size
         return replace(
