@@ -123,8 +123,8 @@ def start_from(previous: GdmModule, module: GdmModule, rows: Rows, config: GDMCo
     if previous.n_states != module.n_states:
         view = previous.view(rows)
         states = torch.softmax(view.posterior, -1)
-        errors = rows.past - previous.mean(states[None], view.design)[0]
-        resized = resize_states(*(part.double().numpy(force=True) for part in (states, errors)), module.n_states)
+        errors = (rows.past - previous.mean(states[None], view.design)[0]).double().numpy(force=True)
+        resized = resize_states(states.double().numpy(force=True), errors, module.n_states)
         start(module, rows, config, seed, torch.as_tensor(resized).to(states))
         known = {name: value for name, value in known.items() if name in _LEARNED}
     gamma = min(max(float(previous.transition.gamma), 1e-3), 0.99)

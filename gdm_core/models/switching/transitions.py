@@ -125,7 +125,7 @@ class Transitions:
         value = current.objective(chain, x, covariance)
         for _ in range(steps):
             gradient = current.gradient(chain, x, covariance)
-            move = np.linalg.solve(current.information(chain, x), gradient)
+            move: Float = np.asarray(np.linalg.solve(current.information(chain, x), gradient), np.float64)
             if float(move @ gradient) < 1e-6:
                 break
             for shrink in (1.0, 0.5, 0.2, 0.05, 0.01):
