@@ -97,7 +97,7 @@ class EM(ABC, Generic[P, Q]):
         return end
 
     def choose(self, ends: Iterable[tuple[P, Q]], least_gain: float) -> tuple[P, Q]:
-        """Return the end with the highest objective; the first one, unless another gains `least_gain` nats per sample."""
+        """Return the best end; the first, unless another gains `least_gain` nats per sample."""
         first, *others = ends
         best = max(others, key=self.objective, default=first)
         gain = self.objective(best) - self.objective(first)
@@ -200,7 +200,7 @@ class EMModel(StateModel, Generic[P, Q]):
 
     # ---- one trial ----------------------------------------------------------------------------------------------
     def _infer(self, y: Array) -> Q:
-        """Return the posterior of a trial; the last one is cached, as pages ask for states, path and score in turn."""
+        """Return the posterior of a trial, cached because pages ask for several results in turn."""
         digest = hashlib.blake2b(y.tobytes()).digest()
         if self._last is None or self._last[0] != digest or self._last[1] is not self.params_:
             self._last = (digest, self.params_, self._posterior(y))

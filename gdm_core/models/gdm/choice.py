@@ -38,7 +38,7 @@ class Choice(NamedTuple):
 
 
 def choose(rows: Rows, config: GDMConfig, seed: int) -> Choice:
-    """Build and start a module; where `config` leaves options open, the short fit with the highest bound decides."""
+    """Start a module; the bound of short fits decides what `config` leaves open."""
     plain = dataclasses.replace(config, informed=bool(config.informed), state_noise=bool(config.state_noise))
     some = excerpt(rows)
     if not config.adapts or config.n_states == 1 or len(some) < _ROWS_PER_STATE * config.n_states:

@@ -92,7 +92,7 @@ class NewtonAscent:
         self._noise_curvature: npt.NDArray[np.float64] | None = None
 
     def ascend(self, rate: float, done: float, observed: Array | None) -> None:
-        """Take one step, with the share of the fit that is done and of observed samples in each channel [N]."""
+        """Take one step at share `done` of the fit; `observed` [N] is the share per channel."""
         now = self.objective
         share = FIRST_SHARE + (LAST_SHARE - FIRST_SHARE) * done
         dynamics, noise = self._newton(observed)
@@ -184,7 +184,7 @@ def _temperature(config: GDMConfig, step: int, total: int) -> float:
 
 
 def one_cycle(step: int, total: int, peak: float) -> float:
-    """Return the learning rate: a rise over a fifth of the steps, then a fall along a cosine."""
+    """Return the learning rate: it rises, then falls along a cosine."""
     rise = max(1.0, 0.2 * total)
     if step < rise:
         return peak * (0.04 + 0.96 * 0.5 * (1 - math.cos(math.pi * step / rise)))
@@ -195,7 +195,7 @@ Batches = dict[bool, Callable[[], Rows]]  # draws the rows of a step; the key te
 
 
 def batches(rows: Rows, config: GDMConfig, size: int, generator: torch.Generator) -> Callable[[], Rows]:
-    """Return a function that draws all rows if they fit in one batch, and windows of them otherwise."""
+    """Return a function that draws all rows, or windows where they exceed `size`."""
     if len(rows) <= size:
         return lambda: rows
     # Networks over sequences need a run-up, and those that read the future also need rows behind the window.
@@ -320,7 +320,7 @@ class _FusedAscent:
 def paper_steps(
     module: GdmModule, rows: Rows, config: GDMConfig, total: int, generator: torch.Generator
 ) -> Iterator[Step]:
-    """Run the paper's recipe: section 3 with the authors' released settings. Its objective is not a bound."""
+    """Run the paper's recipe with the authors' released settings; its objective is not a bound."""
     samples, warm = config.n_samples or 10, 200
     module.projection.requires_grad_(False)  # the paper's F stays random
     parameters = [p for p in module.parameters() if p.requires_grad]

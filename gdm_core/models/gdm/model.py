@@ -74,7 +74,7 @@ class SoftModel(StateModel, Generic[Module]):
     def _record_steps(
         self, module: Module, steps: Iterator[Step], rows: Rows, total: int, done: int = 0
     ) -> Iterator[Progress]:
-        """Follow the steps of a recipe after the first `done` of `total`; keep finite parameters and set the status."""
+        """Follow a recipe's steps, keep finite parameters and set the status."""
         if not done:
             yield Progress(0, total, float("nan"), float("nan"))
         earlier, last = self.params_, None
@@ -108,7 +108,7 @@ class SoftModel(StateModel, Generic[Module]):
 
     @abstractmethod
     def _excerpt_bound(self, rows: Rows) -> float:
-        """Return a quick bound on the log-density of `rows`, in nats, always with the same random numbers."""
+        """Return a quick bound for `rows` in nats, always with the same random numbers."""
 
     def _keep(self, module: Module) -> None:
         self.params_ = {name: value.numpy(force=True).copy() for name, value in module.state_dict().items()}
@@ -324,7 +324,7 @@ class GDM(SoftModel[GdmModule]):
 
 
 def first_fit(config: GDMConfig, ys: list[Array]) -> Iterator[tuple[Progress, GdmModule]]:
-    """Fit a 2-level model to standardised trials, for a model that starts from one; raise FitError if it diverges."""
+    """Yield the steps of a 2-level fit with its module; raise FitError if it diverges."""
     model, n_channels = GDM._from_config(config), ys[0].shape[1]
     model.scaler_ = Scaler(np.zeros(n_channels, np.float32), np.ones(n_channels, np.float32))
     model.factors_ = FactorModel.fit(ys, config.n_latent)

@@ -136,7 +136,7 @@ def same_noise(module: GdmModule) -> Tensor:
 def candidates_of_last_row(
     module: GdmModule, rows: Rows, view: RowsView, noise: Tensor, temperature: float
 ) -> tuple[Tensor, Tensor]:
-    """Return the transfer [S, S] from the candidates of the last row but one to those of the last, and these [S, K].
+    """Return the transfer [S, S] into the last row's candidates, and their states [S, K].
 
     The transfer is [1, S] for a first row. `noise` is that of `same_noise`.
     """

@@ -73,7 +73,7 @@ def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int, member: T
     module.transition.start(generator, weight, bias)
     module.posterior.start(rows.past, features, member, move_scale, generator)
     if isinstance(module.posterior, LinearPosterior):
-        # What a soft q leaves open of a channel that is on or off is far more than what the clusters leave open.
+        # A soft q explains much less of a channel that is on or off than the clusters do.
         states = moments(module.posterior(rows, x), config.temperature, second=True)
         of_state = torch.einsum("rd,kdn->rkn", design, module.dynamics)
         spread = ((states.covariance @ of_state) * of_state).sum(1)
@@ -81,7 +81,7 @@ def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int, member: T
 
 
 def _start_noise(module: GdmModule, rows: Rows, squares: Tensor, member: Tensor | None = None) -> None:
-    """Set the noise from the squared errors [R, N] of observed values, for each state where noise is per state."""
+    """Set the noise, shared or per state, from the squared errors [R, N] of observed values."""
     known = torch.ones_like(squares) if rows.known is None else rows.known
     variance = (squares * known).sum(0) / known.sum(0).clamp_min(1)
     if module.has_state_noise:
@@ -118,7 +118,7 @@ _LEARNED = {"transition.stickiness_logit", "transition.log_scale"}
 
 @torch.no_grad()
 def start_from(previous: GdmModule, module: GdmModule, rows: Rows, config: GDMConfig, seed: int) -> None:
-    """Copy the parameters of another fit; after a change of K, start from its states, split or merged."""
+    """Copy another fit; after a change of K, start from its states, split or merged."""
     known = previous.state_dict()
     if previous.n_states != module.n_states:
         view = previous.view(rows)

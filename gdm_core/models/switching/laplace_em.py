@@ -121,8 +121,7 @@ def quadratic_part(observed: Observed, p: SLDSParameters, chain: hmm.ChainPoster
 def log_joint(
     quadratic: GaussianPath, p: SLDSParameters, chain: hmm.ChainPosterior, x: Float
 ) -> tuple[float, Float, Float]:
-    """Return E_q(z)[log p(x, z, y)] at a path x [T, D] up to a constant, its gradient, and the recurrent part of its
-    negative Hessian, which is block diagonal."""
+    """Return E_q(z)[log p(x, z, y)] at a path x [T, D], its gradient and the recurrent part of its negative Hessian."""
     pushed = quadratic.times(x)
     value = float((x * (quadratic.linear - 0.5 * pushed)).sum())
     gradient = quadratic.linear - pushed
@@ -220,7 +219,7 @@ def first_posterior(observed: Observed, p: SLDSParameters) -> SLDSPosterior:
 
 
 def _random_walk_path(observed: Observed, p: SLDSParameters) -> tuple[Float, Float]:
-    """Return mean [T, D] and variance [T, D, D] of a random walk with steps as large as the states' steps."""
+    """Return mean and variance of a random walk with steps as large as the states'."""
     a, b = p.dynamics.coefficients[:, :, :-1], p.dynamics.coefficients[:, :, -1]
     drift = a - np.eye(a.shape[1])
     steps = p.dynamics.covariance + b[:, :, None] * b[:, None, :]

@@ -133,7 +133,7 @@ class SLDS(SwitchingModel[em.SLDSParameters, em.SLDSPosterior]):
 
 
 def from_autoregression(algorithm: em.LaplaceEM, start: ARParameters) -> em.SLDSParameters:
-    """Return the same dynamics, with the share of their noise that is observation noise moved to the emission."""
+    """Return the same dynamics, with observation noise moved to the emission."""
     scores, observed = algorithm.scores.series.scores, algorithm.observed
     y = observed.y if observed.mask is None else np.where(observed.mask > 0, observed.y, np.nan)
     filled = np.concatenate([scores.factors.fill(part) for part in np.split(y, np.flatnonzero(observed.starts)[1:])])

@@ -116,7 +116,7 @@ class Transitions:
     def fit(
         self, chain: ChainPosterior, starts: Bool, x: Float, covariance: Float | None = None, steps: int = 2
     ) -> Transitions:
-        """Return the M-step's transitions: in closed form, or by Newton steps that never lower the objective."""
+        """Return the M-step's transitions, in closed form or by monotone Newton steps."""
         first = chain.states[starts].sum(axis=0) + ROW_COUNT
         current = replace(self, log_initial=np.log(first / first.sum()))
         if not self.recurrent:
@@ -255,7 +255,7 @@ class _Softmax:
         return cls(p, mean, np.log(sums) + level + shared, covariance, pulled, tilted)
 
     def slopes(self, weight: Float, w: Float) -> tuple[Float, Float]:
-        """Return the slopes of weight [R, n] times `total` in the logits [R, K, n], and in the weights [K, D] besides."""
+        """Return the slopes of weight [R, n] times `total` in the logits, and further ones in the weights."""
         heavy = weight[:, None]
         if self.covariance is None or self.pulled is None or self.tilted is None:
             return self.p * heavy, np.zeros_like(w)
