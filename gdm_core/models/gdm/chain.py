@@ -43,18 +43,14 @@ def chain_log_probabilities(evidence: Tensor, rows: Rows, stay: float, filtered:
     k = table.shape[1]
     initial, transitions = np.full(k, -math.log(k)), log_transitions(stay, k)
     probabilities = np.empty_like(table)
-    begin = 0
-    while begin < len(table):
+    for begin in range(0, len(table), _PIECE_ROWS):
         end = min(begin + _PIECE_ROWS, len(table))
-        head, tail = max(0, begin - _RUN_UP), min(len(table), end + _RUN_UP)
+        head, tail = max(0, begin - _RUN_UP), end + _RUN_UP
         first = starts[head:tail].copy()
         first[0] = True
-        if filtered:
-            found = hmm.filter_states(table[head:tail], initial, transitions, first)
-        else:
-            found = hmm.posterior(table[head:tail], initial, transitions, first).states
+        piece = (table[head:tail], initial, transitions, first)
+        found = hmm.filter_states(*piece) if filtered else hmm.posterior(*piece).states
         probabilities[begin:end] = found[begin - head : end - head]
-        begin = end
     return torch.as_tensor(log_probabilities(probabilities)).to(evidence)
 
 
