@@ -350,7 +350,7 @@ def generate(module: GdmModule, n_samples: int, temperature: float, seed: int) -
     """Sample y [T, N], z [T, K] and x [T, D] from the model."""
     device = module.initial.device
     generator = torch.Generator(device=device).manual_seed(seed)
-    k, (d, n) = module.n_states, module.projection.shape
+    k, n = module.n_states, module.projection.shape[1]
     factor = None if module.has_state_noise else module.noise_factor()
     all_noise = gumbel((n_samples, k), generator)
     normal = torch.randn((n_samples, n), generator=generator, device=device)
@@ -367,19 +367,12 @@ def generate(module: GdmModule, n_samples: int, temperature: float, seed: int) -
             context, memory = module.transition.next_context(xs[-1], memory)
             logits = module.transition.logits(context, z)
         z = log_sample(logits, temperature, all_noise[t]).exp()
-        design = torch.zeros(module.lags * d + 2, device=device)
-        if t >= module.lags:
-            design[: module.lags * d] = torch.cat([xs[-lag] for lag in range(1, module.lags + 1)])
-            design[-2] = 1
-        else:
-            design[-1] = 1
         if t < module.lags:
-            noise = normal[t] * first
-        elif factor is None:
-            noise = normal[t] * module.log_deviation(z).exp()
+            y = z @ dynamics[:, -1] + normal[t] * first
         else:
-            noise = factor @ normal[t]
-        y = torch.einsum("k,d,kdn->n", z, design, dynamics) + noise
+            design = torch.cat([*(xs[-lag] for lag in range(1, module.lags + 1)), torch.ones(1, device=device)])
+            noise = normal[t] * module.log_deviation(z).exp() if factor is None else factor @ normal[t]
+            y = torch.einsum("k,d,kdn->n", z, design, dynamics[:, :-1]) + noise
         ys.append(y)
         zs.append(z)
         xs.append(module.projection @ y)
