@@ -16,6 +16,7 @@ from gdm_core import Trial, Trials, load_model
 from gdm_core.errors import ConfigError
 from gdm_core.forecast import coverage
 from gdm_core.models.base import StateModel
+from gdm_core.models.gdm.start import state_axes
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.progress import Status
 from gdm_core.models.registry import FAMILIES
@@ -23,7 +24,6 @@ from gdm_core.models.scaling import Scaler
 from gdm_core.models.switching.base import SwitchingModel
 from gdm_core.models.variants import infer_quickly, make_untrained
 from gdm_core.trials import as_trials
-from tests.support.gdm import state_axes
 
 N_CHANNELS, K = 4, 3
 SWITCHING = {"n_iter": 4, "n_restarts": 1}

@@ -27,7 +27,7 @@ from gdm_core.models.gdm.missing import Completion, complete, missing_data_bound
 from gdm_core.models.gdm.module import GdmModule, elbo
 from gdm_core.models.gdm.online import GdmReader
 from gdm_core.models.gdm.readout import bound, generate, log_bound, posterior_mean, sample_paths, soft_states
-from gdm_core.models.gdm.start import start_from, start_random
+from gdm_core.models.gdm.start import resize_states, start_random
 from gdm_core.models.parameters import parameters_of
 from gdm_core.models.progress import Progress, Status
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
@@ -198,7 +198,7 @@ class GDM(SoftModel[GdmModule]):
             previous: GDM = self._warm_from  # type: ignore[assignment]
             config = dataclasses.replace(config, informed=previous.informed_, state_noise=previous.state_noise_)
             module = GdmModule(rows.y.shape[1], config).to(rows.y.device)
-            start_from(previous._net, module, rows, config, seed)
+            resize_states(previous._net, module, rows, config, seed)
         elif config.preset == "paper":
             module = GdmModule(rows.y.shape[1], config).to(rows.y.device)
             start_random(module, seed)

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gdm_core.maths.hmm import resize_states
 from gdm_core.maths.pca import balance_channels, principal_axes
 from gdm_core.maths.relaxed import moments
 from gdm_core.maths.rows import Rows, shift
@@ -111,26 +110,89 @@ def start_random(module: GdmModule, seed: int) -> None:
     module.posterior.start_random(generator)
 
 
-# Stickiness as the configuration fixes it, and as a fit learns it.
-_FIXED = {"transition.fixed_stickiness", "transition.fixed_scale"}
-_LEARNED = {"transition.stickiness_logit", "transition.log_scale"}
+# Axes of each parameter that index states.
+_STATE_AXES: dict[str, tuple[int, ...]] = {
+    "dynamics": (0,),
+    "initial": (0,),
+    "transition.weight": (1,),
+    "transition.bias": (0,),
+    "transition.recurrent_weight": (1,),
+    "transition.state_weight": (0,),
+    "transition.out": (1,),
+    "posterior.weight": (1,),
+    "posterior.bias": (0,),
+    "posterior.initial": (0,),
+    "posterior.out": (1,),
+    "posterior.memory": (0, 1),
+}
+_LOGIT_BIASES = ("initial", "transition.bias", "posterior.bias")
+
+
+def state_axes(name: str, n_axes: int) -> tuple[int, ...]:
+    """Return the axes of a parameter that index states."""
+    if name == "log_noise":
+        return (0,) if n_axes == 2 else ()
+    return _STATE_AXES.get(name, ())
 
 
 @torch.no_grad()
-def start_from(previous: GdmModule, module: GdmModule, rows: Rows, config: GDMConfig, seed: int) -> None:
-    """Copy another fit; after a change of K, start from its states, split or merged."""
-    known = previous.state_dict()
-    if previous.n_states != module.n_states:
-        view = previous.view(rows)
-        states = torch.softmax(view.posterior, -1)
-        errors = (rows.past - previous.mean(states[None], view.design)[0]).double().numpy(force=True)
-        resized = resize_states(states.double().numpy(force=True), errors, module.n_states)
-        start(module, rows, config, seed, torch.as_tensor(resized).to(states))
-        known = {name: value for name, value in known.items() if name in _LEARNED}
+def resize_states(previous: GdmModule, module: GdmModule, rows: Rows, config: GDMConfig, seed: int) -> None:
+    """Copy `previous` into `module`, splitting or dropping states to match its number."""
+    old, new = previous.n_states, module.n_states
+    parents = _parents(_usage(previous, rows, config.temperature), new)
+    generator = torch.Generator().manual_seed(seed)
+    state = {}
+    for name, value in module.state_dict().items():
+        source = previous.state_dict().get(name)
+        if source is None:  # not in the other module
+            state[name] = _stickiness(name, previous, value)
+            continue
+        axes = state_axes(name, value.ndim)
+        for axis in axes if old != new else ():
+            source = source.index_select(axis, parents.to(source.device))
+        if new > old and axes:
+            source = _separate(source, axes[-1], parents, generator, is_bias=name in _LOGIT_BIASES)
+        state[name] = value if name in ("transition.fixed_stickiness", "transition.fixed_scale") else source
+    module.load_state_dict(state)
+
+
+def _stickiness(name: str, previous: GdmModule, value: Tensor) -> Tensor:
+    if name == "transition.log_scale":
+        return previous.transition.scale.log()
+    if name != "transition.stickiness_logit":
+        return value
     gamma = min(max(float(previous.transition.gamma), 1e-3), 0.99)
-    known = {
-        "transition.stickiness_logit": torch.tensor(math.log(gamma / (1 - gamma))),
-        "transition.log_scale": previous.transition.scale.log(),
-    } | known
-    state = module.state_dict()
-    module.load_state_dict(state | {name: known[name] for name in state.keys() & known.keys() - _FIXED})
+    return torch.tensor(math.log(gamma / (1 - gamma)))
+
+
+def _usage(module: GdmModule, rows: Rows, temperature: float) -> Tensor:
+    """Return the average soft state [K] over the rows."""
+    posterior = module.view(rows).posterior
+    return moments(posterior[:: max(1, len(posterior) // 5000)], temperature).mean.mean(0).cpu()
+
+
+def _parents(usage: Tensor, new: int) -> Tensor:
+    """Return the old state of each new one: the most used are split, the least used dropped."""
+    old = len(usage)
+    if new <= old:
+        return torch.sort(torch.topk(usage, new).indices).values
+    load, copies = usage.clone(), torch.ones(old)
+    extra = []
+    for _ in range(new - old):
+        busiest = int((load / copies).argmax())
+        extra.append(busiest)
+        copies[busiest] += 1
+    return torch.cat([torch.arange(old), torch.tensor(extra, dtype=torch.long)])
+
+
+def _separate(value: Tensor, axis: int, parents: Tensor, generator: torch.Generator, is_bias: bool) -> Tensor:
+    """Move copies of one state apart slightly, and let them share its probability."""
+    copies = torch.bincount(parents, minlength=int(parents.max()) + 1)[parents]  # [new]
+    shared = (copies > 1).float()
+    shape = [1] * value.ndim
+    shape[axis] = -1
+    scale = value.float().std() if value.numel() > 1 else torch.tensor(0.0)
+    nudge = 0.05 * scale * torch.randn(value.shape, generator=generator).to(value) * shared.reshape(shape).to(value)
+    if is_bias:
+        nudge = nudge - copies.float().log().reshape(shape).to(value)
+    return value + nudge
