@@ -1,6 +1,6 @@
 """The live channel: updates panels of a page while no script runs.
 
-messages   messages of both directions, listed in messages.json
+messages   messages of both directions
 visitor    one visitor's channel: makes the panels of the scene again and sends those that changed
 route      its address
 """

@@ -1,69 +1,67 @@
-"""The messages of the live channel: `messages.json` names them all, for Python here and for components/channel.js."""
+"""Messages of the live channel as JSON: their fields here, their use in components/channel.js."""
 
 from __future__ import annotations
 
 import json
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from gdm_core.errors import DataError
 
-NAMES = Path(__file__).with_name("messages.json")
-LONGEST = 2_000  # letters of what a browser may say at once
-LARGEST = 2**53  # up to there a browser's numbers are whole ones
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    "integer": int, "number": (int, float), "string": str, "object": dict, "array": list, "boolean": bool,
-}  # fmt: skip
+Field = type | tuple[type, ...]
+Kinds = dict[str, dict[str, Field]]
 
+VERSION = 1  # a page that was opened before an update of the server may speak another one
+MAX_LENGTH = 2_000  # characters of a message from a browser
+MAX_NUMBER = 2**53  # above it, a browser's integers are inexact
 
-@cache
-def known() -> dict[str, Any]:
-    """Every message with its fields, as the file has it."""
-    found: dict[str, Any] = json.loads(NAMES.read_text(encoding="utf-8"))
-    return found
-
-
-def version() -> int:
-    """Of both ends: a page that was opened before the server was renewed speaks another one."""
-    return int(known()["version"])
+TO_BROWSER: Kinds = {
+    # Panels that changed, by key. Per panel the highest number wins; `run` counts script runs.
+    "parts": {"number": int, "run": int, "parts": dict},
+    # Request for one script run.
+    "run": {"number": int, "why": str},
+    # States at values of a slider. Tables of another fit (`of`) replace all earlier ones; their first message has `how` to draw.
+    "tables": {"slider": str, "of": str, "tables": list, "how": dict, "more": bool},
+}
+TO_SERVER: Kinds = {
+    # The connection is new: send every panel.
+    "present": {},
+    # The panels of this number are on the screen.
+    "drawn": {"number": int},
+    # The pointer is near a slider or drags it (`held`), repeated every second. The browser has tables of the fit `of`.
+    "near": {"slider": str, "held": bool, "value": (int, float), "of": str},
+}
 
 
 def to_browser(kind: str, **fields: Any) -> str:
-    """A message in the letters that travel. One that the file does not know is a defect of ours."""
-    _check(kind, fields, "to_browser")
-    return json.dumps({"v": version(), "type": kind, **fields}, separators=(",", ":"))
+    """Return a message for the browser; raise DataError if its fields are wrong."""
+    _check(kind, fields, TO_BROWSER)
+    return json.dumps({"v": VERSION, "type": kind, **fields}, separators=(",", ":"))
 
 
 def from_browser(text: str) -> tuple[str, dict[str, Any]]:
-    """(which message, its fields). Anybody may send anything: what is no message of ours is refused in words."""
-    if len(text) > LONGEST:
-        raise DataError(f"A message of {len(text):,} letters; at most {LONGEST:,} are taken.")
+    """Return the kind and the fields of a message; raise DataError if it is invalid."""
+    if len(text) > MAX_LENGTH:
+        raise DataError(f"A message has {len(text):,} characters; at most {MAX_LENGTH:,} are allowed.")
     try:
-        said = json.loads(text, parse_constant=_no_number)
+        message = json.loads(text)
     except (ValueError, RecursionError):
-        raise DataError("A message that is not JSON.") from None
-    if not isinstance(said, dict) or said.get("v") != version():
-        raise DataError(f"A message of another version than {version()}.")
-    kind = said.get("type")
-    fields = {name: value for name, value in said.items() if name not in ("v", "type")}
-    _check(kind, fields, "to_server")
-    return str(kind), fields
+        raise DataError("A message is not JSON.") from None
+    if not isinstance(message, dict) or message.pop("v", None) != VERSION:
+        raise DataError(f"A message is not of version {VERSION}.")
+    kind = message.pop("type", None)
+    _check(kind, message, TO_SERVER)
+    return kind, message
 
 
-def _check(kind: Any, fields: dict[str, Any], way: str) -> None:
-    wanted = known()[way].get(kind) if isinstance(kind, str) else None
-    if wanted is None:
-        raise DataError(f"A message of unknown kind; known are {', '.join(known()[way])}.")
-    named: dict[str, str] = wanted["fields"]
-    if set(fields) != set(named):
-        raise DataError(f"A message {kind!r} has the fields {sorted(named)}, not {sorted(fields)[:9]}.")
+def _check(kind: Any, fields: dict[str, Any], kinds: Kinds) -> None:
+    expected = kinds.get(kind) if isinstance(kind, str) else None
+    if expected is None:
+        raise DataError(f"A message has an unknown kind; known are {', '.join(kinds)}.")
+    if set(fields) != set(expected):
+        raise DataError(f"A message {kind!r} has the fields {sorted(fields)[:9]} instead of {sorted(expected)}.")
     for name, value in fields.items():
-        if not isinstance(value, _KINDS[named[name]]) or isinstance(value, bool) != (named[name] == "boolean"):
-            raise DataError(f"The field {name!r} of a message {kind!r} is no {named[name]}.")
-        if isinstance(value, (int, float)) and not abs(value) <= LARGEST:
-            raise DataError(f"The field {name!r} of a message {kind!r} is beyond {LARGEST:,}.")
-
-
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
+        field = expected[name]
+        if not isinstance(value, field) or isinstance(value, bool) != (field is bool):
+            raise DataError(f"The field {name!r} of a message {kind!r} has the wrong type.")
+        if isinstance(value, int | float) and not abs(value) <= MAX_NUMBER:  # also not NaN
+            raise DataError(f"The field {name!r} of a message {kind!r} is not a number up to {MAX_NUMBER:,}.")

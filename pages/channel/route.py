@@ -1,6 +1,6 @@
 """The address of the live channel: one WebSocket per visitor, below the session's token.
 
-The token has 24 random bytes, and pages of other sites are refused. Messages of a browser are bounded in size and number.
+The token has 24 random bytes. Pages of other sites are refused, and messages are limited in size and rate.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from gdm_core.errors import DataError
 from pages.channel import messages
-from pages.channel.visitor import ROUTE, Channel, find_channel, wake_from_any_thread
+from pages.channel.visitor import ROUTE, Channel, find_channel
 
 log = logging.getLogger(__name__)
 
-MANY_S, BURST = 40.0, 120.0  # messages per second from one browser, and at once
-STRANGE, FLOOD, UNKNOWN, ELSEWHERE, RENEWED = 4400, 4429, 4404, 4403, 4409  # codes of closed connections
+RATE, BURST = 40.0, 120.0  # messages per second from one browser, and at once
+INVALID, FLOOD, UNKNOWN, FORBIDDEN, REPLACED = 4400, 4429, 4404, 4403, 4409  # codes of closed connections
 
 
 def routes() -> list[WebSocketRoute]:
@@ -35,17 +35,17 @@ def routes() -> list[WebSocketRoute]:
 async def serve(socket: WebSocket) -> None:
     """Serve one connection until it ends."""
     channel = find_channel(str(socket.path_params["token"]))
-    if not _from_here(socket):
-        await socket.close(ELSEWHERE)
+    if not _is_same_origin(socket):
+        await socket.close(FORBIDDEN)
     elif channel is None:
         await socket.close(UNKNOWN)
     else:
         await socket.accept()
-        await _talk(socket, channel)
+        await _exchange(socket, channel)
 
 
-def _from_here(socket: WebSocket) -> bool:
-    """Return whether a page of this server opens the connection, or a program, which sends no origin."""
+def _is_same_origin(socket: WebSocket) -> bool:
+    """Return whether a page of this server opens the connection, or a program that sends no origin."""
     origin = socket.headers.get("origin")
     if origin is None:
         return True
@@ -55,10 +55,15 @@ def _from_here(socket: WebSocket) -> bool:
     return urlsplit(origin).netloc in allowed
 
 
-async def _talk(socket: WebSocket, channel: Channel) -> None:
+async def _exchange(socket: WebSocket, channel: Channel) -> None:
     """Send updates and receive messages. A newer connection of the same page replaces an older one."""
-    event = asyncio.Event()
-    wake = wake_from_any_thread(asyncio.get_running_loop(), event)
+    event, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def wake() -> None:
+        """Set `event`, from any thread."""
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(event.set)
+
     before, channel.listener = channel.listener, wake
     if before is not None:
         before()
@@ -86,25 +91,25 @@ async def _send(socket: WebSocket, channel: Channel, event: asyncio.Event, wake:
         with suppress(TimeoutError):
             await asyncio.wait_for(event.wait(), update.again_s)
     with suppress(RuntimeError):
-        await socket.close(RENEWED)
+        await socket.close(REPLACED)
 
 
 async def _listen(socket: WebSocket, channel: Channel, event: asyncio.Event) -> None:
     """Receive messages until one is invalid or there are too many."""
-    left, at = BURST, time.monotonic()
+    allowed, checked = BURST, time.monotonic()
     try:
         while True:
             text = await socket.receive_text()
             now = time.monotonic()
-            left, at = min(BURST, left + MANY_S * (now - at)) - 1, now
-            if left < 0:
+            allowed, checked = min(BURST, allowed + RATE * (now - checked)) - 1, now
+            if allowed < 0:
                 await socket.close(FLOOD)
                 return
             try:
                 kind, fields = messages.from_browser(text)
             except DataError as error:
-                log.debug("a message was refused: %s", error)
-                await socket.close(STRANGE, str(error)[:100])
+                log.debug("A message was refused: %s", error)
+                await socket.close(INVALID, str(error)[:100])
                 return
             await asyncio.to_thread(channel.receive, kind, fields)
             event.set()

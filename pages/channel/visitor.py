@@ -1,12 +1,11 @@
 """The live channel of one visitor: updates panels of their page while no script runs.
 
-A channel belongs to one session, under a secret token. Each script run replaces the scene; between runs a thread makes its
-panels again and sends those that changed, but never more than the browser has drawn.
+A channel belongs to one session, under a secret token. Each script run replaces the scene. Between runs a thread makes the
+panels again and sends those that changed, once the browser has drawn the previous ones.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
 import threading
@@ -29,12 +28,12 @@ POINTER_S = 2.5  # a pointer that is silent for so long has left the slider
 UNDRAWN_S = 2.0  # the next panels are sent although the browser has not drawn the last ones
 ASK_AGAIN_S = 3.0  # until a run that has not begun is requested again
 MAX_FAILURES = 3  # failed updates in a row, after which no run is requested
-_KEPT = "_channel"
+_SESSION_KEY = "_channel"
 
 _channels: WeakValueDictionary[str, Channel] = WeakValueDictionary()  # by secret; they go with the session
 
 
-# ---- what a script leaves behind ------------------------------------------------------------------------------------
+# ---- the scene of a script run ------------------------------------------------------------------------------------
 class Panel(Protocol):
     """A figure or text that the channel may update (pages/ui/plot.py)."""
 
@@ -54,8 +53,8 @@ class LivePanels:
 
     make     returns them as they are now, by key; called in other threads
     moves    whether `make` may return something new
-    settled  why the script has to run now; "" if it has not
-    drawn    what the script has drawn
+    settled  returns why the script has to run now; "" if it does not
+    drawn    panels as the script has drawn them
     """
 
     make: Callable[[], Panels]
@@ -68,8 +67,8 @@ class LivePanels:
 class Tables:
     """Tables that the browser draws from while a slider is dragged.
 
-    of      name of everything they depend on; tables of another name are dropped
-    tables  by name, so that none is sent twice
+    of      name of everything they depend on; the browser drops tables of another name
+    tables  by name; none is sent twice
     how     figures and colours
     more    whether some are still being computed
     """
@@ -82,7 +81,7 @@ class Tables:
 
 @dataclass
 class Scene:
-    """What one run of a page's script leaves for the channel.
+    """Panels and tables of one script run that the channel may update.
 
     unsaved whether the browser asks before it unloads the page
     tables  returns tables for a slider: its key, whether it is dragged, and its value
@@ -99,7 +98,7 @@ class Scene:
 
     @property
     def drawn(self) -> dict[str, Panel]:
-        """All panels as the script has drawn them."""
+        """Return all panels as the script has drawn them."""
         return {key: panel for one in self.live for key, panel in one.drawn.items()}
 
     def make(self) -> dict[str, Panel]:
@@ -107,13 +106,13 @@ class Scene:
         return {key: panel for one in self.live for key, panel in one.make().items()}
 
     def settled(self) -> str:
-        """Return why the script has to run, "" if it has not; a reason stays until it has run."""
+        """Return why the script has to run, "" if it does not; a reason stays until the next run."""
         self._why = self._why or next((why for one in self.live if (why := one.settled())), "")
         return self._why
 
     @property
     def goes_on(self) -> bool:
-        """Whether something will change, or has since the script ran."""
+        """Return whether panels may change, or a script run is due."""
         return self.moves or bool(self.settled())
 
 
@@ -134,11 +133,6 @@ class Pointer:
     held: bool
     value: float
     since: float
-
-    @classmethod
-    def from_message(cls, fields: dict[str, object]) -> Pointer:
-        """Return the pointer of a message that has just arrived."""
-        return cls(str(fields["slider"]), bool(fields["held"]), float(str(fields["value"])), time.monotonic())
 
 
 @dataclass(eq=False)
@@ -175,7 +169,7 @@ class Channel:
 
     @property
     def scene(self) -> Scene:
-        """What the current run leaves for the channel."""
+        """Scene of the current run."""
         return self._next
 
     def end_run(self) -> None:
@@ -187,27 +181,28 @@ class Channel:
             self.listener()
 
     # ---- messages of the browser ---------------------------------------------------------------------------------
-    def receive(self, kind: str, fields: dict[str, object]) -> None:
-        """Take in a validated message."""
+    def receive(self, kind: str, fields: dict[str, Any]) -> None:
+        """Handle a validated message."""
         with self._lock:
             if kind == "present":
                 self._sent.clear()
                 self._scripted.clear()
                 self._asked, self._drawn, self._tables_of = (-1, 0.0), self._number, ("", "")
             elif kind == "drawn":
-                self._drawn = max(self._drawn, int(str(fields["number"])))
+                self._drawn = max(self._drawn, fields["number"])
             elif kind == "near":
-                before, pointer = self._pointer, Pointer.from_message(fields)
-                comes = before is None or (before.slider, before.held) != (pointer.slider, pointer.held)
-                if comes and fields["of"] != self._tables_of[1]:  # the browser has dropped its tables
+                before = self._pointer
+                now = Pointer(fields["slider"], fields["held"], fields["value"], time.monotonic())
+                arrives = before is None or (before.slider, before.held) != (now.slider, now.held)
+                if arrives and fields["of"] != self._tables_of[1]:  # the browser has dropped its tables
                     self._tables_of = ("", "")
-                self._pointer = pointer
+                self._pointer = now
 
     # ---- updates ------------------------------------------------------------------------------------------------
     def update(self) -> Update:
-        """Return what has changed since the last update. Called in one thread at a time.
+        """Return the changes since the last update. Called in one thread at a time.
 
-        After a failure the script is asked to run: it draws the same and shows the error on the page.
+        After a failure the script has to run: it makes the same panels and shows the error on the page.
         """
         try:
             update = self._update()
@@ -230,19 +225,17 @@ class Channel:
             texts = [*self._changes(scene), *self._new_tables(scene)]
             moves, why = scene.moves, scene.settled()
             now = time.monotonic()
-            if why:
-                if self._asked[0] != self.runs or now - self._asked[1] >= ASK_AGAIN_S:
-                    self._asked = self.runs, now
-                    texts.append(messages.to_browser("run", number=self._number, why=why))
-                return Update(tuple(texts), ASK_AGAIN_S)
-            pause = max(UPDATE_EVERY_S, (now - began) / SHARE)
-            return Update(tuple(texts), pause if moves or self._pointer is not None else None)
+            if why and (self._asked[0] != self.runs or now - self._asked[1] >= ASK_AGAIN_S):
+                self._asked = self.runs, now
+                texts.append(messages.to_browser("run", number=self._number, why=why))
+            if moves or self._pointer is not None:
+                return Update(tuple(texts), max(UPDATE_EVERY_S, (now - began) / SHARE))
+            return Update(tuple(texts), ASK_AGAIN_S if why else None)
 
     def _changes(self, scene: Scene) -> list[str]:
-        """Return a message with the panels that differ from what the browser may show.
+        """Return a message with the panels that differ from those in the browser.
 
-        That is what it was sent last, or what a script drew since: Streamlit leaves a place as it is if the script draws the
-        same as before.
+        The browser shows the last message, or what a script has drawn since: Streamlit skips elements that did not change.
         """
         changed: dict[str, Panel] = {}
         for key, part in scene.make().items():
@@ -254,14 +247,8 @@ class Channel:
             return []
         self._number += 1
         self._sent_at = time.monotonic()
-        return [
-            messages.to_browser(
-                "parts",
-                number=self._number,
-                run=self.runs,
-                parts={key: part.message() for key, part in changed.items()},
-            )
-        ]
+        parts = {key: part.message() for key, part in changed.items()}
+        return [messages.to_browser("parts", number=self._number, run=self.runs, parts=parts)]
 
     def _new_tables(self, scene: Scene) -> list[str]:
         """Return a message with the tables for the slider near the pointer that the browser lacks."""
@@ -280,13 +267,13 @@ class Channel:
             return []
         self._tables |= set(new)
         fields: dict[str, Any] = {"slider": pointer.slider, "of": found.of, "tables": list(new.values())}
-        fields["how"] = dict(found.how) if first else {}  # with the place of every sample it is larger than a table
+        fields["how"] = dict(found.how) if first else {}  # with the position of every sample, it is larger than a table
         return [messages.to_browser("tables", **fields, more=found.more)]
 
 
 def channel() -> Channel:
     """Return the channel of this visitor."""
-    found: Channel = st.session_state.setdefault(_KEPT, Channel())
+    found: Channel = st.session_state.setdefault(_SESSION_KEY, Channel())
     _channels[found.token] = found
     return found
 
@@ -294,13 +281,3 @@ def channel() -> Channel:
 def find_channel(token: str) -> Channel | None:
     """Return the channel of a token, None if there is none."""
     return _channels.get(token)
-
-
-def wake_from_any_thread(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> Callable[[], None]:
-    """Return a function that sets `event` of `loop` from any thread."""
-
-    def wake() -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(event.set)
-
-    return wake

@@ -494,7 +494,7 @@ def _query(view: View, laps: Laps, name: str, now: live.FitState) -> live.Query:
 def _apply(view: View, laps: Laps, name: str, now: live.FitState) -> tuple[tuple[Floats, ...] | None, bool]:
     """Return the model's states of another driver, None while they are not known, and whether that failed."""
     if _are_held_out(now, laps):
-        shown = now.result is not None and now.result is view.state.result and bool(now.states)
-        return (view.look.test if shown and view.look is not None else None), bool(view.look_query.message)
+        query = view.ask_states(now) if now.states else live.Query()
+        return (None if query.value is None else query.value.test), bool(query.message)
     query = _query(view, laps, name, now)
     return (query.value if query.fresh else None), bool(query.message)

@@ -51,7 +51,7 @@ def names(view: View) -> list[str]:
 
 def naming(view: View) -> StateNames | None:
     """The same as what readings, figures and files call the states, with the numbers that states have everywhere."""
-    return StateNames.called(numbered(named)) if (named := names(view)) else None
+    return StateNames.from_names(numbered(named)) if (named := names(view)) else None
 
 
 def fit_of(view: View) -> str:

@@ -1,4 +1,4 @@
-"""What a page fits: training and held-out trials, and how pictures, files and scripts name them."""
+"""Dataset of a page: training and held-out trials, and their names in pictures, files and scripts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_LATENT = model_controls.D_RANGE[1]
 OF_ANIMALS = BoutRule(1.0, 0.5)
 FEW_SAMPLES = 3
 MAX_PREVIEWED = 60_000  # samples
-LONGEST_STEPS = 50.0  # that bouts are smoothed over
+LONGEST_STEPS = 50.0  # of smoothing bouts
 
 
 def rule_words(rule: BoutRule, counted: str) -> str:
@@ -38,7 +38,7 @@ def rule_words(rule: BoutRule, counted: str) -> str:
 
 
 def count_previewed(trials: Trials) -> int:
-    """Return how many of the first trials a running fit shows: all of a long set would slow it down."""
+    """Return how many of the first trials a running fit shows; all trials of a large set would slow it down."""
     total = 0
     for count, trial in enumerate(trials, start=1):
         total += trial.n_samples
@@ -49,29 +49,29 @@ def count_previewed(trials: Trials) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Trials, ready to fit.
+    """Training and held-out trials, their provenance, and the recipe that recreates them.
 
-    about      one line for the header of the page and the titles of files
-    train      training trials; test: held-out trials. The same objects in every run, so that fingerprints are computed once
-    recipe     code with which a script recreates the data
-    truth      known soft states of the training trials, [T, any number] each; they get the first colours
-    unit       "s", or "step" for samples without a time
-    tested     name of `test` in sentences
-    facts      (name, value) for reports
-    keep       whether results may stay on disk; not for uploads
-    source     the page's own record of the source
-    name       name of the recording in file names; "" for the page's own data
-    called     titles of channels on the screen, by name
+    about        one line for the header of the page and the titles of files
+    train, test  training and held-out trials: the same objects in every run, to compute fingerprints once
+    recipe       code that recreates the data in a script
+    truth        known soft states [T, any number] of the training trials, which get the first colours
+    unit         "s", or "step" for samples without a time
+    tested       name of `test` in sentences
+    facts        (name, value) for reports
+    keep         whether results may stay on disk; not for uploads
+    source       source of the data, as the page knows it
+    name         name of the recording in file names; "" for simulated data
+    called       titles of channels on the screen, by name
 
     For recordings:
 
-    key        name of the content, for addresses and caches
-    of         scope of the recording's controls; "" for simulated ones
-    recorded   whether it has bouts, and labels of an expert
-    poses      keypoints behind each trial, training trials first; () for tables
-    recordings what the trials summarise if they are windows, in the same order; () for samples
-    notes      sentences on repairs and omissions
-    first_guess K and D to begin with; None to guess from the training trials
+    key          name of the content, for addresses and caches
+    of           scope of the recording's controls; "" for simulated ones
+    recorded     whether it has bouts, and labels of an expert
+    poses        keypoints behind each trial, training trials first; () for tables
+    recordings   recording of each trial that consists of windows; () for samples
+    notes        sentences on repairs and omissions
+    first_guess  initial K and D; None to guess from the training trials
     """
 
     about: str
@@ -116,23 +116,23 @@ class Dataset:
         return replace(self.train, trials=self.recordings[: len(self.train)]) if self.recordings else self.train
 
     def recording(self, index: int) -> Trial:
-        """Return the recording of a trial, which has more samples than the trial where windows are fitted."""
+        """Return the recording of a trial; it has more samples than a trial of windows."""
         return (self.recordings or self.trials)[index]
 
     def to_samples(self, index: int, states: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Return states of every sample of a recording from those of its trial."""
+        """Return states of every sample of a recording from the states of its trial."""
         if not self.recordings:
             return states
         return windows.to_samples([states], [self.trials[index]], [self.recordings[index]])[0]
 
-    # ---- of a recording ------------------------------------------------------------------------------------------
+    # ---- recordings ------------------------------------------------------------------------------------------
     @property
     def label_names(self) -> tuple[str, ...]:
         return self.train.label_names
 
     @cached_property
     def every_label(self) -> tuple[str, ...]:
-        """Names of the expert's labels, numbered if the data give none; () without labels."""
+        """Names of the expert's labels, numbered if the data have none; () without labels."""
         most = max((int(np.max(t.labels, initial=-1)) for t in self.trials if t.labels is not None), default=-1)
         return () if most < 0 else words_of(self.label_names, most + 1)
 
@@ -143,7 +143,7 @@ class Dataset:
 
     @cached_property
     def expert_rule(self) -> BoutRule | None:
-        """Rule of bouts that the training labels suggest; None without labels."""
+        """Rule of bouts from the training labels; None without labels."""
         known = [np.asarray(trial.labels) for trial in self.train if trial.labels is not None]
         whole = {"unit": 1.0} if self.unit == "step" else {}
         return fit_bout_rule(known, self.train[0].rate_hz, longest=self.longest, **whole)
@@ -166,8 +166,12 @@ class Dataset:
 
     @cached_property
     def words(self) -> LabelNames | None:
-        """The expert's labels with their colours; None without labels."""
-        return None if not self.recorded else LabelNames.of(self.label_names, [trial.labels for trial in self.trials])
+        """Names and colours of the expert's labels; None without labels."""
+        return (
+            None
+            if not self.recorded
+            else LabelNames.from_labels(self.label_names, [trial.labels for trial in self.trials])
+        )
 
     @cached_property
     def suggestion(self) -> SliderStart:
@@ -181,14 +185,14 @@ class Dataset:
 
     @property
     def start(self) -> tuple[int, int]:
-        """Default (K, D) within the range of the controls: a guess, no recommendation."""
+        """Default (K, D) within the range of the controls."""
         return self.suggestion.n_states, min(self.suggestion.n_latent, MOST_LATENT, self.train.n_channels)
 
     @property
     def why_latent(self) -> str:
         """Reason for the default D."""
-        most, wanted = self.start[1], self.suggestion.n_latent
-        return self.suggestion.why_latent if wanted == most else f"as many as are offered; {self.suggestion.why_latent}"
+        why = self.suggestion.why_latent
+        return why if self.suggestion.n_latent == self.start[1] else f"the most available; {why}"
 
     def is_new(self, index: int) -> bool:
         return index >= len(self.train)
@@ -220,13 +224,13 @@ class Dataset:
         known = [trial.labels for trial in self.train if trial.labels is not None]
         if words is None or len(known) < len(self.train):
             return None
-        return tuple(words.hot(labels) for labels in known[: count_previewed(self.train)])
+        return tuple(words.one_hot(labels) for labels in known[: count_previewed(self.train)])
 
 
 def from_trials(
     key: str, about: str, train: Trials, test: Trials, recipe: Recipe, *, notes: Sequence[str] = (), **more: Any
 ) -> Dataset:
-    """Return the dataset of a recording without what a fit cannot use, noting it; `more` are other fields."""
+    """Return the dataset of a recording, without unusable trials and channels; `more` are other fields."""
     ours, theirs, dropped = usable(train, test)
     if dropped:
         recipe = replace(recipe, lines=[*recipe.lines, "train, test, left_out = splits.usable(train, test)"])
@@ -236,13 +240,13 @@ def from_trials(
 
 def pick_trial(data: Dataset) -> int:
     """Show the choice of a trial and return its number; default: the first held-out trial."""
-    said = "The model is fitted to some trials and has never seen the new ones."
+    help = "The model is fitted to the training trials and has never seen the held-out ones."
     names = list(_titles(data))
-    return names.index(one_of("Trial", _titles(data), names[len(data.train)], key="trial", of=data.of, help=said))
+    return names.index(one_of("Trial", _titles(data), names[len(data.train)], key="trial", of=data.of, help=help))
 
 
 def go_to(data: Dataset, index: int) -> None:
-    """Show that trial, as the `on_click` of a button."""
+    """Show a trial, as the `on_click` of a button."""
     settings.change(settings.key("trial", data.of), list(_titles(data).values())[index])
 
 

@@ -1,4 +1,4 @@
-"""One trial as a fit sees it: its states with names, colours and bouts."""
+"""Decoded trials: states with names, colours and bouts."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Ints = npt.NDArray[np.int64]
 class TrialView:
     """One trial in a picture, with or without states.
 
-    state   status of the picture, as `plot(state=)` takes it
+    state   status of the picture, for `plot(state=)`
     unit    unit of time
-    words   names of the trial's labels, if an expert gave some
+    words   names of the expert's labels, if there are any
     """
 
     trial: Trial
@@ -70,15 +70,15 @@ class TrialView:
 
     @property
     def known(self) -> Reference | None:
-        """What states are compared with: the expert's labels, or the true states of a simulation."""
+        """Reference: the expert's labels, or the true states of a simulation."""
         if (expert := self.expert) is not None and self.words is not None:
-            return self.words.known(expert)
-        return None if self.trial.states is None else Reference.truth(self.trial.states)
+            return self.words.make_reference(expert)
+        return None if self.trial.states is None else Reference.from_truth(self.trial.states)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Undecoded(TrialView):
-    """A trial without states yet; `title` and `note` say why."""
+    """A trial without states; `title` and `note` explain why."""
 
     title: str = ""
 
@@ -88,10 +88,10 @@ class Decoded(TrialView):
     """A trial with its states: named, merged and cut into bouts.
 
     states   [T, columns] in the order of colours
-    bouts    [T] column of each sample's bout; the strongest state, unless a rule of bouts applies
-    origin   identity of one reading of one fit: states of different origins do not belong in one figure
+    bouts    [T] column of each sample's bout; the most probable state, unless a rule of bouts applies
+    origin   identity of the fit; a figure must not mix states of several origins
     soft     [T, K] the states as fitted, neither named nor merged
-    rough    whether `states` are those of a picture: in 8 bits, and thinned if long
+    rough    whether `states` come from a snapshot: 8 bits, and thinned if long
     """
 
     states: Array
@@ -107,18 +107,18 @@ class Decoded(TrialView):
 
     @property
     def used(self) -> list[int]:
-        """Columns that hold a state."""
+        """Columns with a state."""
         return self.naming.used
 
     @property
     def looks(self) -> dict[str, Any]:
-        """Names and colours of the columns that hold a state."""
+        """Names and colours of the columns with a state."""
         colours = palette.colours(len(self.names))
         return {"names": [self.names[k] for k in self.used], "colours": [colours[k] for k in self.used]}
 
     @property
     def shares(self) -> Array:
-        """[T, states] of the columns that hold a state."""
+        """[T, states] in the columns with a state."""
         return self.states[:, self.used]
 
 
@@ -126,6 +126,6 @@ D = TypeVar("D", bound=Decoded)
 
 
 def together(trials: Iterable[D | Undecoded]) -> list[D]:
-    """Return the trials with states of the same fit as the first of them."""
+    """Return the decoded trials of the same fit as the first."""
     decoded = [trial for trial in trials if not isinstance(trial, Undecoded)]
     return [trial for trial in decoded if trial.origin is decoded[0].origin]

@@ -19,8 +19,8 @@ from pages.lab.decoded import Decoded, Undecoded
 from pages.lab.naming import Reference
 from pages.ui import legend
 
-HIGHEST = 0.9  # of the shares' axis: a name further up would be cut by the edge of the figure
-BEFORE = 40  # samples of the past beside a prediction
+HIGHEST = 0.9  # position of labels on the shares' axis; the edge of the figure would cut higher ones
+N_PAST = 40  # samples shown before a prediction
 
 
 def rows_of_strips(
@@ -64,7 +64,7 @@ def usage(reading: Decoded) -> Figure:
     known = reading.known
     if known is None or known.who != "true" or len(known.names) != len(reading.used):
         return figures.usage(reading.shares, **reading.looks)
-    caption = "Bars: the model's states. Ticks: the true ones of the same colour."
+    caption = "Bars: the model's states. Ticks: true states of the same colour."
     return figures.usage(reading.shares, **reading.looks, reference=known.shares.mean(axis=0), caption=caption)
 
 
@@ -72,25 +72,25 @@ def stays(reading: Decoded) -> Figure:
     """Draw dwell times on one axis with the reference."""
     known, row = reading.known, np.full(len(reading.names), -1)
     row[reading.used] = np.arange(len(reading.used))
-    beside = None if known is None else runs(known.labels)[1]
+    other = None if known is None else runs(known.labels)[1]
     timing = reading.lengths(reading.bouts)
-    return figures.dwell(row[reading.bouts], len(reading.used), other_lengths=beside, **reading.looks, **timing)
+    return figures.dwell(row[reading.bouts], len(reading.used), other_lengths=other, **reading.looks, **timing)
 
 
-def known_stays(reading: Decoded, known: Reference) -> Figure:
-    """The same of what is known."""
-    n, beside = len(known.names), runs(reading.bouts)[1]
-    return figures.dwell(known.labels, n, names=known.names, other_lengths=beside, **reading.lengths(reading.bouts))
+def reference_stays(reading: Decoded, known: Reference) -> Figure:
+    """Draw dwell times of the reference."""
+    n, other = len(known.names), runs(reading.bouts)[1]
+    return figures.dwell(known.labels, n, names=known.names, other_lengths=other, **reading.lengths(reading.bouts))
 
 
 def matrix(reading: Decoded) -> Figure:
     """Draw the transition matrix of bouts."""
-    return _matrix(reading.bouts, reading.names, reading.used, "Among the bouts of the row that end, the share that goes to each "
-                   "column. Rows add up to 100\u00a0%.")  # fmt: skip
+    return _matrix(reading.bouts, reading.names, reading.used, "Share of the row state's transitions that go to each column; rows "
+                   "add up to 100%.")  # fmt: skip
 
 
-def known_matrix(known: Reference) -> Figure:
-    """The same of what is known."""
+def reference_matrix(known: Reference) -> Figure:
+    """Draw the transition matrix of the reference."""
     what = "expert's labels" if known.who == "expert" else "true states"
     return _matrix(known.labels, known.names, range(len(known.names)), f"The same for the {what}.")
 
@@ -108,17 +108,17 @@ def graph(reading: Decoded) -> Figure:
     return transition_graph(transition_shares(bouts, len(names)), np.nanmean(reading.states, axis=0), names, visited)
 
 
-def remarked(figure: Figure, known: Reference) -> Figure:
-    """Return the figure with a remark if labels share a colour."""
+def add_remark(figure: Figure, known: Reference) -> Figure:
+    """Return the figure with the reference's remark in its caption."""
     return figure | {"caption": f"{figure['caption']} {known.remark}".strip()}
 
 
 def plane(found: PlaneMap, path: npt.NDArray[Any] | None, order: Sequence[int]) -> Figure:
-    """Draw which state is most probable in each place of the plane."""
+    """Draw the most probable state at each position of the plane."""
     caption = (
-        "Where the model's transition leads from each place, in mixed colours; the line is the path."
+        "Next state of the model's transition from each position, in mixed colours; the line is the path."
         if found.source == "transition"
-        else "This model's transitions do not look at the place: shown are the states found nearby."
+        else "This model's transitions do not depend on position; the map shows the states nearby."
     )
     return figures.transition_map(found.xs, found.ys, found.probabilities[..., list(order)], path=path, caption=caption)
 
@@ -126,8 +126,8 @@ def plane(found: PlaneMap, path: npt.NDArray[Any] | None, order: Sequence[int]) 
 def prediction(
     found: Envelope, trial: Trial, channel: int, *, name: str = "", step: float = 1.0, unit: str = "step"
 ) -> Figure:
-    """The prediction of one channel from its moment on; `step` is the time from one sample to the next, in `unit`."""
-    n, first = found.origin, max(0, found.origin - BEFORE)
+    """Draw the forecast of one channel; `step` is the time per sample, in `unit`."""
+    n, first = found.origin, max(0, found.origin - N_PAST)
     time = np.arange(n + 1, n + 1 + len(found.mean))
     past = np.arange(first, min(trial.n_samples, n + 1 + len(found.mean)))
     last = np.full(len(time), trial.y[n, channel])
@@ -147,9 +147,9 @@ def prediction(
 
 
 COLUMNS = (
-    ("train", "r2", "fitted trials<br>R²", "persistence"),
-    ("test", "r2", "new trials<br>R²", "persistence"),
-    ("test", "paper_accuracy", "paper's<br>accuracy", "majority"),
+    ("train", "r2", "training<br>R²", "persistence"),
+    ("test", "r2", "held-out<br>R²", "persistence"),
+    ("test", "paper_accuracy", "10-NN<br>accuracy", "majority"),
     ("test", "balanced_accuracy", "balanced<br>accuracy", "majority_balanced"),
     ("test", "macro_f1", "macro-F1", "majority_f1"),
 )
@@ -176,15 +176,15 @@ def trial_scores(found: Mapping[str, Any]) -> Figure:
         if line is not None and all(row.get(line) is not None for row in rows):
             known = np.array([row[line] for row in rows], float)
             lowest = min(lowest, float(known.min()))
-            traces.append(_dots(at + 0.16 + jitter * 0.6 + 0.06, known, names, "$faint", "to beat"))
+            traces.append(_dots(at + 0.16 + jitter * 0.6 + 0.06, known, names, "$faint", "the baseline"))
             marks.append(_median(at + 0.1, at + 0.32, float(np.median(known)), "$muted"))
     along = rows_axis(shown, range=[-0.5, max(len(shown), 1) - 0.5]) | {"tickfont": {"size": 11, "color": "$ink"}}
     up = axis(range=[max(-0.5, lowest - 0.04), 1.03], fixedrange=True, tickvals=[-0.5, 0, 0.25, 0.5, 0.75, 1])
     caption = (
-        "Each dot is one trial, each bar a median. Beside them in grey, on the same trial: the sample before "
-        "(R²) and always naming the most common behaviour (accuracies, macro-F1)."
+        "Each dot is one trial, each bar a median. Grey: baselines on the same trial, persistence (R²) and the most common "
+        "behaviour (accuracies, macro-F1)."
     )
-    alt = f"Scores of {len(found['test'])} new and {len(found['train'])} fitted trials."
+    alt = f"Scores of {len(found['test'])} held-out and {len(found['train'])} training trials."
     return figure(traces, caption, alt, 300, shapes=marks, xaxis=along, yaxis=up)
 
 
@@ -201,33 +201,36 @@ def _median(x0: float, x1: float, y: float, colour: str) -> Dict:
 def transition_graph(
     matrix: npt.ArrayLike, usage: npt.ArrayLike, names: Sequence[str], columns: Sequence[int]
 ) -> Figure:
-    """States on a circle, as large as they are used; arrows as thick as the share of moves from one to the next.
+    """Draw states on a circle, sized by usage, and transitions as arrows, sized by their share.
 
-    matrix [K, K], usage [K] and names belong to all columns; `columns` are those to draw.
+    matrix [K, K], usage [K] and names belong to all columns; `columns` are drawn.
     """
     shares = np.nan_to_num(np.asarray(matrix, float))
     weight, kept, colours = np.nan_to_num(np.asarray(usage, float)), list(columns), palette.colours(len(shares))
     moves = [(i, j, shares[a, b], colours[a]) for i, a in enumerate(kept) for j, b in enumerate(kept)
              if i != j and shares[a, b] >= 0.05]  # fmt: skip
-    said = [f"{names[k]} {weight[k]:.0%}" for k in kept]
-    told = ", ".join(
+    labels = [f"{names[k]} {weight[k]:.0%}" for k in kept]
+    main = ", ".join(
         f"{names[a]} to {names[b]} {shares[a, b]:.0%}" for a in kept for b in kept if a != b and shares[a, b] >= 0.25
     )
     caption = (
-        "Circles are as large as their state is used. An arrow takes the colour of the state that is left; "
-        "the thicker, the more of its bouts go that way (5 % and more)."
+        "Circle size: usage of the state. Arrows have the colour of their first state; thicker means a larger share of its "
+        "transitions (5% or more)."
     )
-    alt = f"Graph of transitions between {len(kept)} states. Most moves: {told or 'none'}."
-    drawn = states_on_a_circle(weight[kept], [colours[k] for k in kept], said, moves)
+    alt = f"Graph of transitions between {len(kept)} states. Main transitions: {main or 'none'}."
+    drawn = states_on_a_circle(weight[kept], [colours[k] for k in kept], labels, moves)
     return figure([], caption, alt, 340, phone_height=300, **drawn)
 
 
 def states_on_a_circle(
-    usage: npt.NDArray[Any], colours: Sequence[str], said: Sequence[str], arrows: Sequence[tuple[int, int, float, str]]
+    usage: npt.NDArray[Any],
+    colours: Sequence[str],
+    labels: Sequence[str],
+    arrows: Sequence[tuple[int, int, float, str]],
 ) -> Dict:
-    """What is in the layout of a graph: states as large as they are used, with what is said beside each.
+    """Return the layout of a graph of labelled states, sized by usage.
 
-    arrows   (from, to, share from 0 to 1 that it is as thick as, colour)
+    arrows   (from, to, share from 0 to 1, colour)
     """
     n = len(usage)
     angle = np.pi / 2 - 2 * np.pi * np.arange(n) / max(1, n)
@@ -244,19 +247,19 @@ def states_on_a_circle(
             plain(text), x * (1.05 + r), y * (1.08 + r), yanchor="middle", **at,
             xanchor="left" if x > 0.1 else "right" if x < -0.1 else "center",
         )
-        for ((x, y), r), text in zip(places, said, strict=True)
+        for ((x, y), r), text in zip(places, labels, strict=True)
     ]  # fmt: skip
     drawn = [_arrow(where[a], where[b], radius[a], radius[b], share, colour) for a, b, share, colour in arrows]
     return {"shapes": circles, "annotations": [*drawn, *words]} | fixed_plane((-1.8, 1.8), (-1.5, 1.5))
 
 
 def _arrow(start: npt.NDArray[Any], end: npt.NDArray[Any], r0: float, r1: float, share: float, colour: str) -> Dict:
-    """Beside the line from circle to circle, so that there and back do not cover each other."""
+    """Return an arrow next to the line between two circles, so both directions are visible."""
     along = end - start
     unit = along / float(np.hypot(*along))
-    beside = 0.05 * np.array([-unit[1], unit[0]])
-    tail = (start + unit * (r0 + 0.03) + beside).tolist()
-    head = (end - unit * (r1 + 0.05) + beside).tolist()
+    aside = 0.05 * np.array([-unit[1], unit[0]])
+    tail = (start + unit * (r0 + 0.03) + aside).tolist()
+    head = (end - unit * (r1 + 0.05) + aside).tolist()
     return note(
         "", *head, ax=tail[0], ay=tail[1], xref="x", yref="y", axref="x", ayref="y", showarrow=True, arrowhead=2,
         arrowsize=0.9 if share > 0.4 else 1.2, arrowwidth=1 + 4.5 * float(share), arrowcolor=colour,
@@ -266,20 +269,20 @@ def _arrow(start: npt.NDArray[Any], end: npt.NDArray[Any], r0: float, r1: float,
 
 def variance_explained(shares: npt.ArrayLike, chosen: int, start: int) -> Figure:
     """Draw the variance of the first components, marking the dimensions in use."""
-    held = np.asarray(shares, float)[:30]
-    number = np.arange(1, len(held) + 1)
+    explained = np.asarray(shares, float)[:30]
+    number = np.arange(1, len(explained) + 1)
     line: Dict = {"line": {"color": "$accent", "width": 1.8}, "marker": {"size": 6, "color": "$accent"}}
-    curve = points("lines+markers", number, held, "first %{x}: %{y:.1%}", **line)
-    along = axis("components (D)", showgrid=False, dtick=max(1, len(held) // 10), range=[0.5, len(held) + 0.5])
+    curve = points("lines+markers", number, explained, "first %{x}: %{y:.1%}", **line)
+    along = axis(
+        "components (D)", showgrid=False, dtick=max(1, len(explained) // 10), range=[0.5, len(explained) + 0.5]
+    )
     up = axis(range=[0, 1.04], tickformat=".0%", tickvals=[0, 0.5, 0.9, 1], fixedrange=True)
     marks = [
         shape("line", (d, d), (0, 1.04), line={"color": colour, "width": 1.5, "dash": dash})
         for d, colour, dash in ((chosen, "$ink", "solid"), (start, "$faint", "dot"))
     ]
-    caption = (
-        "Share of the variance of the standardised channels. The line: dimensions in use; dotted: where they start."
-    )
-    alt = f"The first {chosen} components hold {held[min(chosen, len(held)) - 1]:.0%} of the variance."
+    caption = "Cumulative variance of the standardised channels. Solid line: dimensions in use; dotted: the default."
+    alt = f"The first {chosen} components explain {explained[min(chosen, len(explained)) - 1]:.0%} of the variance."
     return figure([curve], caption, alt, 220, xaxis=along, yaxis=up, shapes=marks)
 
 
@@ -294,5 +297,5 @@ def scatter(scores: npt.ArrayLike, states: npt.ArrayLike | None) -> Figure:
         groups = [(buckets.index == b, colour) for b, colour in enumerate(buckets.css)]
     dots = [points("markers", *xy[of].T, marker={"size": 4, "color": colour}) for of, colour in groups if of.any()]
     axes: Dict = {"xaxis": axis("first component", showgrid=False), "yaxis": axis("second", showgrid=False)}
-    caption = "Each dot is a moment of the trial, placed by its two strongest components."
-    return figure(dots, caption, f"{len(xy)} moments on their first two principal components.", 260, **axes)
+    caption = "Each dot is a sample of the trial on its first two principal components."
+    return figure(dots, caption, f"{len(xy)} samples on their first two principal components.", 260, **axes)

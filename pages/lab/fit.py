@@ -1,4 +1,4 @@
-"""From a page's data and controls to what stands on the screen, and the parts of that which all pages share."""
+"""The start and the end of a lab page, and its picture."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from pages.ui.controls import switch
 from pages.ui.model_controls import Choice
 from pages.ui.plot import Panel
 
-NOT_THEN = "This model cannot say what was known then"
-NO_LOOK = "The exact states could not be worked out"
-LAST_FIT = "_last-fit"  # session key: page title and model of the visitor's last finished fit
+NO_FILTERED = "Causal states could not be computed"
+NO_STATES = "Exact states could not be computed"
+LAST_FIT = "_last-fit"  # session key of the page title and model of the last finished fit
 
 
 def begin(frame: shell.Frame, dataset: Dataset, choice: Choice, *, ships: Sequence[str] = ()) -> View:
-    """Request the fit that the controls describe, show it in the header, and return what there is to show.
+    """Request the fit that the controls describe, show it in the header, and return the page's view.
 
-    ships   names of precomputed results that may be the answer
+    ships  names of precomputed results that may match
     """
     spec = PageSpec.from_choice(dataset, choice)
     cache = live.panels.engine().cache
@@ -36,38 +36,37 @@ def begin(frame: shell.Frame, dataset: Dataset, choice: Choice, *, ships: Sequen
     came = any((found := shipped.load(name)) is not None and found.matches(state.result) for name in ships)
     if ready is not None and not ready.matches(state.result):
         ready = None
-    query = live.Query(ready.look) if ready is not None else live.query_states(fit, state)
-    view = View(frame, spec, fit, state, query.value, query, spec.number, shipped=ready, came=came)
+    query = live.query_states(fit, state) if ready is None else live.Query(ready.look, fresh=True)
+    view = View(frame, spec, fit, state, query, spec.number, shipped=ready, came=came)
     facts = [("model", choice.label), *choice.facts]
     frame.header(dataset.about, facts, wanted=spec.number, waits=sentences.describe_wait(view))
     return view
 
 
 def choose_filtered(view: View) -> View:
-    """Show a switch to states from past data only; return the view for the picture. Tabs, scores and files stay smoothed."""
+    """Show a switch to filtered states; return the view for the picture. Tabs, scores and files stay smoothed."""
     on = switch(
-        "As it could have been known then",
+        "Causal (filtered) states",
         False,
         key="then",
-        help="States are read with what came before and after each moment. On: from what came before alone, as an experiment "
-        "that runs, or whoever makes the forecast below, would have to read them. They switch a little later and waver more. Tabs, "
-        "scores and files keep to the whole recording.",
+        help="Uses past samples only, as in a running experiment; states switch later and waver more. Tabs, scores and files "
+        "stay smoothed.",
     )
     if not on:
         return view
     query = view.query(f"then-{view.index}", filter_states, view.trial)
-    if not live.show_failure(view.fit, query, NOT_THEN) and not query.fresh:
-        shell.quiet("What was known then is being worked out; until then the picture knows the whole recording.")
+    if not live.show_failure(view.fit, query, NO_FILTERED) and not query.fresh:
+        shell.quiet("Computing causal states; the picture shows smoothed ones meanwhile.")
     return replace(view, filtered=query)
 
 
 def picture(
     view: View, make: Callable[[live.FitState], Mapping[str, Panel]], places: Mapping[str, Any] | None = None
 ) -> None:
-    """Draw the page's picture, which follows a running fit, below what went wrong."""
+    """Draw the page's picture, which follows a running fit, below any errors."""
     with view.frame.picture:
         live.show_problem(view.fit, view.state, view.page)
-        live.show_failure(view.fit, view.look_query, NO_LOOK)
+        live.show_failure(view.fit, view.look_query, NO_STATES)
         live.draw_panels(view.fit, make, places)
 
 
@@ -81,7 +80,7 @@ def end(view: View) -> None:
 
 
 def open_on(page: str) -> PageSpec | None:
-    """Return what this visitor has open on another page, None (with a link to that page) if it has no held-out trials."""
+    """Return the fit that this visitor has open on another page, or None and show a link to that page."""
     spec = live.open_specs().get(page)
     title = navigation.info(page).title
     if spec is not None and len(spec.dataset.test):

@@ -16,7 +16,7 @@ from gdm_studio.plot import figures, palette
 from pages.ui import settings, shell
 from pages.ui.controls import one_of, text
 
-UNSAID = "as its name says"
+BY_NAME = "as its name says"
 COLOURS = (
     "violet", "yellow", "red", "sky blue", "plum", "rose", "navy", "periwinkle", "sage", "orange", "green", "magenta",
 )  # fmt: skip
@@ -24,49 +24,47 @@ COLOURS = (
 
 @dataclass(frozen=True)
 class StateNames:
-    """Names, mergers and colours of K states.
+    """Names, mergers and colours of K states. Columns are colours, so there may be more columns than states.
 
-    names    of each column afterwards; a column that is empty because its state went into another says so
-    into     [K] the column that each state goes to. A column is a colour, so an empty one stays in its place, and there
-             are more of them than states where one wears a colour beyond the first K
-    numbers  of each column, which state it is, counted from one; 0 for an empty one
-    stands   of each column, which label the visitor says that it is; -1 where that is left to the fitted trials
+    names    [columns] name of each column; an empty column names the state that it was merged into
+    into     [K] column of each state
+    numbers  [columns] number of the state, counted from one; 0 for an empty column
+    labels   [columns] label that the user assigned to the state; -1 to choose it from the training trials
     """
 
     names: tuple[str, ...]
     into: tuple[int, ...]
     numbers: tuple[int, ...]
-    stands: tuple[int, ...]
+    labels: tuple[int, ...]
 
     @classmethod
     def plain(cls, n_states: int) -> StateNames:
         return arrange([""] * n_states, range(n_states))
 
     @classmethod
-    def called(cls, names: Sequence[str]) -> StateNames:
+    def from_names(cls, names: Sequence[str]) -> StateNames:
         """Return names without mergers or other colours."""
         return cls(tuple(names), tuple(range(len(names))), tuple(range(1, len(names) + 1)), (-1,) * len(names))
 
     @property
     def used(self) -> list[int]:
-        """Columns that hold a state, in the order of states."""
+        """Columns with a state, in the order of states."""
         return sorted(set(self.into), key=lambda column: self.numbers[column])
 
     @property
     def short(self) -> list[str]:
-        """Short label of each state: its name, or its number if the name begins with that."""
-        said = [(self.names[column], f"S{self.numbers[column]}") for column in self.used]
-        return [number if name.startswith(f"{number} ") else name for name, number in said]
+        """Short label of each state: its name, or its number if the name begins with it."""
+        pairs = [(self.names[column], f"S{self.numbers[column]}") for column in self.used]
+        return [number if name.startswith(f"{number} ") else name for name, number in pairs]
 
     @property
     def merges(self) -> bool:
-        """Whether states are merged."""
         return len(self.used) < len(self.into)
 
     @property
     def judged(self) -> bool:
-        """Whether the user's names can be scored: a merger, or a behaviour of a state."""
-        return self.merges or any(label >= 0 for label in self.stands)
+        """True if the user merged states or assigned labels, which can be scored."""
+        return self.merges or any(label >= 0 for label in self.labels)
 
     def apply(self, states: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """Return [T, columns] with merged states added up."""
@@ -77,14 +75,16 @@ class StateNames:
             return soft
         return soft @ np.eye(len(self.names), dtype=np.float32)[list(self.into)]
 
-    def stands_for(self, order: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """(the merged state that each of the model's goes to, the label that each merged one is said to be), as `named` in
-        bout_scores takes them. Merged states are counted in the order of the page's, whose state k is the model's order[k]."""
-        place = {column: j for j, column in enumerate(self.used)}
+    def in_model_order(self, order: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the merged state of each of the model's states, and the label of each merged state.
+
+        State k of the page is the model's state order[k].
+        """
+        position = {column: j for j, column in enumerate(self.used)}
         into = [0] * len(self.into)
         for k, column in enumerate(self.into):
-            into[order[k]] = place[column]
-        return tuple(into), tuple(self.stands[column] for column in self.used)
+            into[order[k]] = position[column]
+        return tuple(into), tuple(self.labels[column] for column in self.used)
 
     def code(self) -> list[str]:
         """Return Python lines that name and merge `states` and `new_states`, in the page's order."""
@@ -105,46 +105,45 @@ def arrange(
     colours: Sequence[int | None] = (),
     *,
     start: Sequence[int] = (),
-    labels: Sequence[str] = (),
-    stands: Sequence[int | None] = (),
+    label_names: Sequence[str] = (),
+    labels: Sequence[int | None] = (),
 ) -> StateNames:
     """Return the names that the controls describe.
 
-    names    given to each state, "" for none
-    merged   [K] the state that each goes into, itself for none; chains are followed, circles are left apart
-    colours  [K] the colour wanted for each state, of all in the palette, None for its own; one that another wears is swapped
-    start    [K] the colours that states have of their own, the first K of the palette if not given
-    labels   the expert's words: a state that is called like one is taken for that behaviour
-    stands   [K] the label that each state is said to be, -1 for none of them, None where only its name says so
+    names        of each state, "" for none
+    merged       [K] state that each is merged into, itself for none; chains are followed, cycles are ignored
+    colours      [K] index of the colour in the palette, None for the default; a colour in use is swapped
+    start        [K] default colours; the first K of the palette if omitted
+    label_names  names of the expert's labels; a state of the same name gets the label
+    labels       [K] label of each state, -1 for none, None to go by its name
     """
     n = len(names)
     root = [_root(k, merged) for k in range(n)]
-    column = list(start) or list(range(n))  # column[k] is where root k stands
-    for k, wanted in enumerate(colours):
-        if root[k] == k and wanted is not None and 0 <= wanted < palette.MAX_STATES and wanted != column[k]:
-            if wanted in column:
-                column[column.index(wanted)] = column[k]
-            column[k] = wanted
+    column = list(start) or list(range(n))
+    for k, colour in enumerate(colours):
+        if root[k] == k and colour is not None and 0 <= colour < palette.MAX_STATES and colour != column[k]:
+            if colour in column:
+                column[column.index(colour)] = column[k]
+            column[k] = colour
     into = tuple(column[root[k]] for k in range(n))
     shown = [names[k].strip() or f"S{k + 1}" for k in range(n)]
     width = max(*column, n - 1) + 1 if n else 0
-    found, numbers, said = [""] * width, [0] * width, [-1] * width
+    found, numbers, assigned = [""] * width, [0] * width, [-1] * width
     for k in range(n):
         if root[k] == k:
             found[column[k]], numbers[column[k]] = shown[k], k + 1
-            chosen = stands[k] if k < len(stands) else None
-            said[column[k]] = label_called(shown[k], labels) if chosen is None else chosen
+            label = labels[k] if k < len(labels) else None
+            assigned[column[k]] = find_label(shown[k], label_names) if label is None else label
     for k in range(n):
         if root[k] != k and not found[column[k]]:
             found[column[k]] = f"(in {shown[root[k]]})"
-    return StateNames(tuple(found), into, tuple(numbers), tuple(said))
+    return StateNames(tuple(found), into, tuple(numbers), tuple(assigned))
 
 
-def label_called(name: str, labels: Sequence[str]) -> int:
-    """Return the label with the name of a state ("mount 2" is "mount"); -1 for none."""
-    words = [label.strip().lower() for label in labels]
-    bare = re.sub(r" \d+$", "", name.strip().lower())
-    return next((words.index(said) for said in (name.strip().lower(), bare) if said in words), -1)
+def find_label(name: str, labels: Sequence[str]) -> int:
+    """Return the index of the label with the name of a state ("mount 2" is "mount"); -1 for none."""
+    known, full = [label.strip().lower() for label in labels], name.strip().lower()
+    return next((known.index(each) for each in (full, re.sub(r" \d+$", "", full)) if each in known), -1)
 
 
 def _root(k: int, merged: Sequence[int]) -> int:
@@ -161,10 +160,10 @@ def controls(
 ) -> StateNames:
     """Show the controls in the sidebar and return the names.
 
-    of      names the recording that names belong to: another one has its own
-    expert  what the labels call each state, for those who want to start from there
-    start   the colour that each state has of its own: that of the label that it mostly stands for
-    labels  the expert's words
+    of      scope of the controls: each recording has its own names
+    expert  names of the states from the expert's labels, as a start
+    start   default colour of each state: the colour of its most frequent label
+    labels  names of the expert's labels
     """
     own = [f"S{k + 1}" for k in range(n_states)]
     with st.expander("Name, merge, recolour", icon=":material/palette:"):
@@ -172,53 +171,46 @@ def controls(
         left.button(
             "From labels",
             key=f"{page}-name-by-labels",
-            on_click=_take_over,
+            on_click=_name_by_labels,
             args=(of, tuple(expert)),
             disabled=not expert,
             width="stretch",
-            help="Call each state what the expert called most of its time, in the fitted trials. Names and mergers of your "
-            "own stay.",
+            help="Name each state after its most frequent label in the training trials. Your names and mergers stay.",
         )
         right.button("Clear", key=f"{page}-name-clear", on_click=clear, args=(of,), width="stretch")
-        names, merged, colours, stands = [], [], [], []
+        names, merged, colours, chosen = [], [], [], []
         for k in range(n_states):
             shell.section(f"State {own[k]}")
-            shown: dict[str, Any] = {"max_chars": 30, "placeholder": "a name", "label_visibility": "collapsed"}
+            shown: dict[str, Any] = {"max_chars": 30, "placeholder": "Name", "label_visibility": "collapsed"}
             names.append(text(f"Name of {own[k]}", key=f"name{k + 1}", of=of, **shown))
             first, second = st.columns(2, gap="small")
             target = one_of(f"{own[k]} goes into", ["itself", *own], key=f"into{k + 1}", of=of, at=first)
             colour = one_of(f"Colour of {own[k]}", ["its own", *COLOURS], key=f"hue{k + 1}", of=of, at=second)
             merged.append(own.index(target) if target in own else k)
             colours.append(COLOURS.index(colour) if colour in COLOURS else None)
-            stands.append(_stands_for(own[k], f"is{k + 1}", of, labels))
-    return arrange(names, merged, colours, start=start, labels=labels, stands=stands)
+            chosen.append(_choose_label(own[k], f"is{k + 1}", of, labels))
+    return arrange(names, merged, colours, start=start, label_names=labels, labels=chosen)
 
 
-def _stands_for(state: str, key: str, of: str, labels: Sequence[str]) -> int | None:
-    """Show which behaviour a state is, and return its label."""
+def _choose_label(state: str, key: str, of: str, labels: Sequence[str]) -> int | None:
+    """Show the choice of a state's label and return its index, None to go by the state's name."""
     if not labels:
         return None
-    chosen = one_of(
-        f"{state} is",
-        [UNSAID, *labels],
-        key=key,
-        of=of,
-        help="The behaviour that this state is, in your judgement: the card then has scores of your naming beside the "
-        "automatic one. As its name says: a state that you call like a label is that behaviour.",
-    )
+    help = "Your judgement of the behaviour; Fit quality then scores it. By name: a state named like a label gets it."
+    chosen = one_of(f"{state} is", [BY_NAME, *labels], key=key, of=of, help=help)
     return labels.index(chosen) if chosen in labels else None
 
 
 def clear(of: str) -> None:
-    """Forget names, mergers, colours and which behaviour states are."""
+    """Reset names, mergers, colours and labels."""
     for k in range(palette.MAX_STATES):
         for name in ("name", "into", "hue", "is"):
             if settings.text(key := settings.key(f"{name}{k + 1}", of)) is not None:
                 settings.change(key, None)
 
 
-def _take_over(of: str, names: tuple[str, ...]) -> None:
-    """Name states that are neither named nor merged by the user."""
+def _name_by_labels(of: str, names: tuple[str, ...]) -> None:
+    """Name the states that the user has neither named nor merged."""
     for k, name in enumerate(names):
         key = settings.key(f"name{k + 1}", of)
         if not settings.text(key) and settings.text(settings.key(f"into{k + 1}", of)) is None:
@@ -226,32 +218,30 @@ def _take_over(of: str, names: tuple[str, ...]) -> None:
 
 
 def label_colours(weight: npt.NDArray[Any]) -> tuple[int, ...]:
-    """[K] colours: a label's own for the state that holds most of it among those that mostly stand for it, and for all others
-    colours that no label has.
+    """Return the colours of K states: each label's colour for its main state, other colours for the rest.
 
-    weight  [K, labels] how much of each label is in each state
+    weight  [K, labels] time of each label in each state
     """
     n, n_labels = weight.shape
     best = weight.argmax(axis=1)
-    worn: dict[int, int] = {}
+    main: dict[int, int] = {}  # label by state
     for label in range(n_labels):
-        mine = [k for k in range(n) if best[k] == label and weight[k, label] > 0]
-        if mine:
-            worn[max(mine, key=lambda k: float(weight[k, label]))] = label
-    taken = set(worn.values())
+        states = [k for k in range(n) if best[k] == label and weight[k, label] > 0]
+        if states:
+            main[max(states, key=lambda k: float(weight[k, label]))] = label
+    taken = set(main.values())
     left = iter([*range(n_labels, palette.MAX_STATES), *(c for c in range(n_labels) if c not in taken)])
-    return tuple(worn[k] if k in worn else next(left) for k in range(n))
+    return tuple(main[k] if k in main else next(left) for k in range(n))
 
 
-def by_labels(weight: npt.NDArray[Any], label_names: Sequence[str]) -> tuple[str, ...]:
-    """Return the most frequent label of each state, numbered where states share one."""
+def name_by_labels(weight: npt.NDArray[Any], label_names: Sequence[str]) -> tuple[str, ...]:
+    """Return the most frequent label of each state, numbered if several states share it."""
     best = [int(label) for label in weight.argmax(axis=1)]
-    count = np.bincount(best, minlength=1)
-    found = []
-    for k, label in enumerate(best):
-        name = label_names[label] if label < len(label_names) else f"behaviour {label + 1}"
-        found.append(f"{name} {best[:k].count(label) + 1}" if count[label] > 1 else name)
-    return tuple(found)
+    names = words_of(label_names, weight.shape[1])
+    return tuple(
+        f"{names[label]} {best[:k].count(label) + 1}" if best.count(label) > 1 else names[label]
+        for k, label in enumerate(best)
+    )
 
 
 def weights(
@@ -280,9 +270,9 @@ def words_of(names: Sequence[str], n: int) -> tuple[str, ...]:
 class LabelNames:
     """Labels and their colours.
 
-    names   of what is drawn, one for each colour
-    place   [labels] which of them stands for each label of the data
-    joined  how many labels share the last one, "others"; 0 where each has its own
+    names   one per colour
+    place   [labels] index into `names` of each label of the data
+    joined  number of labels that share the last name, "others"; 0 if none do
     """
 
     names: tuple[str, ...]
@@ -290,21 +280,21 @@ class LabelNames:
     joined: int = 0
 
     @classmethod
-    def of(cls, names: Sequence[str], labels: Sequence[npt.NDArray[Any] | None]) -> LabelNames | None:
+    def from_labels(cls, names: Sequence[str], labels: Sequence[npt.NDArray[Any] | None]) -> LabelNames | None:
         """Return names and colours of the labels of all trials; None without labels."""
         known = [np.asarray(z, np.int64) for z in labels if z is not None]
         count = np.bincount(np.concatenate([z[z >= 0] for z in known])) if known else np.zeros(0, np.int64)
         if not count.sum():
             return None
         n = max(len(names), len(count))
-        count = np.pad(count, (0, n - len(count)))
         every = words_of(names, n)
         if n <= palette.MAX_STATES:
             return cls(every, np.arange(n))
-        kept = np.sort(np.argsort(-count, kind="stable")[: palette.MAX_STATES - 1])
-        place = np.full(n, len(kept))
-        place[kept] = np.arange(len(kept))
-        return cls((*(every[k] for k in kept), OTHERS), place, n - len(kept))
+        count = np.pad(count, (0, n - len(count)))
+        common = np.sort(np.argsort(-count, kind="stable")[: palette.MAX_STATES - 1])
+        place = np.full(n, len(common))
+        place[common] = np.arange(len(common))
+        return cls((*(every[k] for k in common), OTHERS), place, n - len(common))
 
     @property
     def colours(self) -> list[str]:
@@ -312,10 +302,10 @@ class LabelNames:
 
     @property
     def remark(self) -> str:
-        """Sentence for the caption of a picture."""
+        """Sentence for captions if labels share a colour; "" if none do."""
         if not self.joined:
             return ""
-        return f"The {len(self.names) - 1} commonest labels have a colour each; the other {self.joined} share one."
+        return f"The {len(self.names) - 1} most frequent labels have a colour each; the other {self.joined} share one."
 
     def grouped(self, labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return the index [T] into `names` of each sample, -1 without a label."""
@@ -323,23 +313,23 @@ class LabelNames:
         known = (z >= 0) & (z < len(self.place))
         return np.where(known, self.place[np.where(known, z, 0)], -1)
 
-    def hot(self, labels: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    def one_hot(self, labels: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """Return [T, names] for strips and bars."""
         return figures.one_hot(self.grouped(labels), len(self.names))
 
-    def known(self, labels: npt.ArrayLike) -> Reference:
+    def make_reference(self, labels: npt.ArrayLike) -> Reference:
         """Return the labels of a trial as a reference."""
-        return Reference("expert", self.grouped(labels), self.hot(labels), self.names, self.remark)
+        return Reference("expert", self.grouped(labels), self.one_hot(labels), self.names, self.remark)
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """What the states of a trial are compared with.
+    """Reference states of a trial, to compare inferred states with.
 
     who      "expert", or "true" of a simulation
-    labels   [T] which of `names` each moment is, -1 where nothing is known
-    shares   [T, names] the same as states
-    remark   what a picture has to say about it
+    labels   [T] index into `names`, -1 for unlabelled samples
+    shares   [T, names] the same as soft states
+    remark   sentence for captions
     """
 
     who: str
@@ -349,7 +339,7 @@ class Reference:
     remark: str = ""
 
     @classmethod
-    def truth(cls, states: npt.ArrayLike) -> Reference:
+    def from_truth(cls, states: npt.ArrayLike) -> Reference:
         """Return true soft states [T, K] as a reference."""
         shares = np.asarray(states, np.float32)
         names = tuple(figures.names_of(shares.shape[1]))

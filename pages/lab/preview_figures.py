@@ -1,4 +1,4 @@
-"""How the browser draws the figures of a page from tables of states (components/states_canvas.js)."""
+"""Figures of a page that the browser draws from tables of states (components/states_canvas.js)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ BADGE = {"badge": "preview"}
 class SliderPreview:
     """States that the browser draws while a slider is dragged or training is replayed.
 
-    trials    numbers of the trials in `view.dataset.trials`
-    parts     returns what figures draw of their states [T, K] in the order of colours, by name. For another K it also gets
-              the states of the first training trials, otherwise None
-    figures   key of each figure: how it is drawn, of which part
+    trials    indices of the trials in `view.dataset.trials`
+    parts     returns parts of figures by name, from the trials' states [T, K] in the order of colours. For another K it also
+              gets the states of the first training trials, otherwise None
+    figures   description of each figure, by key
     settings  plain values that `parts` depends on
-    other_k   whether `parts` can draw another number of states
-    replayed  figures of the training replay, if not all: held-out trials have no states before the end; {} for none
+    other_k   whether `parts` accepts another number of states
+    replayed  figures of the training replay, if not all: held-out trials have no states during training; {} for none
     """
 
     trials: tuple[int, ...]
@@ -40,7 +40,7 @@ class SliderPreview:
     replayed: Mapping[str, FigureSpec] | None = None
 
     def how(self, figures: Mapping[str, FigureSpec] | None = None) -> dict[str, Any]:
-        """Return how the browser draws the tables: figures and colours."""
+        """Return the figures and colours of the tables, for the browser."""
         return {
             "figures": dict(self.figures if figures is None else figures),
             "mixing": palette.mixing_constants(palette.MAX_STATES),
@@ -59,9 +59,9 @@ def strips(
     """Describe a figure of `figures.state_strips`.
 
     rows     part of each row
-    step     from one sample to the next, in the figure's units
-    waiting  rows that follow from the states only after the release; they fade
-    opacity  of these rows, in a figure whose other rows do not change
+    step     time per sample, in the figure's units
+    waiting  rows that the server computes after the release; they fade
+    opacity  opacity of these rows, in a figure whose other rows do not change
     """
     found = {"kind": "strips", "rows": dict(rows), "step": step, "waiting": list(waiting)}
     return found | (BADGE if opacity is None else {"opacity": opacity})
@@ -75,7 +75,7 @@ def areas(part: str) -> dict[str, Any]:
 def places(
     part: str, where: Array, *, line: float = 0.0, dot: float = 0.0, fades: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Describe samples at places [S, 2] above the first trace of a figure: dots or a line; named annotations fade."""
+    """Describe samples at positions [S, 2] above the first trace of a figure: dots or a line; named annotations fade."""
     x, y = np.asarray(where, np.float32).T
     found = {"kind": "places", "part": part, "x": typed(x), "y": typed(y), "line": line, "dot": dot, "fades": [*fades]}
     return found | BADGE

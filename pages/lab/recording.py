@@ -132,7 +132,7 @@ def _judged(view: View) -> scores.Judged:
     named = view.naming_for(len(view.state.order))
     if answer.fresh and "table" in answer.value and named.judged:
         rule, sides = view.rule, (view.dataset.train, view.dataset.test)
-        stands = named.stands_for(view.state.order)
+        stands = named.in_model_order(view.state.order)
         asked = view.query("named", bout_scores.score_named_states, *sides, rule.smooth_s, rule.shortest_s, *stands)
         with view.frame.card:
             live.show_failure(view.fit, asked, "Your own names could not be scored")
@@ -234,7 +234,7 @@ def _by_labels(
     ):
         of_all = naming.weights(shown.states, [trial.labels for trial in data.train], len(data.every_label))
         if of_all is not None and (colours := _label_colours(data, shown.states)):
-            fit.memory[BY_LABELS] = ByLabels(where, naming.by_labels(of_all, data.every_label), colours)
+            fit.memory[BY_LABELS] = ByLabels(where, naming.name_by_labels(of_all, data.every_label), colours)
     known: ByLabels | None = fit.memory.get(BY_LABELS)
     return (known.names, known.colours) if known is not None and known.where == where else ((), ())
 
@@ -272,9 +272,9 @@ def strips(view: View, now: live.FitState, judged: scores.Judged) -> dict[str, P
     found, said = None if isinstance(here, Undecoded) else here, dict[str, Any]()
     if found is not None and words is not None and here.expert is not None and here.state == "fresh":
         if (mapping := (judged.measured or {}).get("mapping")) is not None and len(mapping) == len(now.order):
-            said["as labels"] = words.hot(as_labels(view, found, now.order, mapping))
+            said["as labels"] = words.one_hot(as_labels(view, found, now.order, mapping))
         if (mine := (judged.own or {}).get("mapping")) is not None:
-            said["as you say"] = words.hot(as_named(found, mine))
+            said["as you say"] = words.one_hot(as_named(found, mine))
     rows = made.rows_of_strips(here, True, said)
     revision = f"{view.dataset.key}/{view.index}"
     if not rows:

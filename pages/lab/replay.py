@@ -58,7 +58,7 @@ def _encode(view: View, content: SliderPreview) -> dict[str, Any]:
 
 
 def _read_states(view: View, content: SliderPreview, snapshot: Snapshot) -> state_tables.States:
-    """Return the states of the content's trials; zeros for held-out trials, which no figure of the replay shows."""
+    """Return the states of the content's trials; zeros for held-out trials, which the replay does not draw."""
     known = in_order(unpack(snapshot, view.dataset.train), view.state.order)
     return tuple(
         known[i] if i < len(known) else np.zeros((view.dataset.trials[i].n_samples, known[0].shape[1]), np.float32)

@@ -1,9 +1,8 @@
-"""A page's first result, which ships with the app: made beforehand, so that it is there before any worker has started.
+"""Precomputed first results of pages, available before any worker has started.
 
-The part "fit" of a result's files (pages/ui/result_files.py) has the model file, its snapshots, the soft states of all trials,
-which data, family and configuration they belong to, and what was measured. It stands for a fit only where settings are the
-very same and the data are of the same recipe (`gdm_core.trials.with_recipe`): a processor that rounds them otherwise in their last
-bits has the same result. `assets/make_demo.py` and `assets/make_mice.py` make the files; tests fit them anew and compare.
+The part "fit" of the files (pages/ui/result_files.py) has the model, its snapshots, the states of all trials, the settings and
+scores. It replaces a fit only for equal settings and data of the same recipe (`gdm_core.trials.with_recipe`), because processors
+round differently. `assets/make_demo.py` and `assets/make_mice.py` make the files; tests refit them and compare.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from pages.ui import result_files
 
 @dataclass(frozen=True, eq=False)
 class Shipped:
-    """A finished fit with what a page asks about it at first.
+    """A precomputed fit with the states and scores of its page.
 
-    look  the soft states of all trials, as a worker would read them out
-    more  what else was measured, by names that the page chooses
+    look  soft states of all trials
+    more  scores, by names that the page chooses
     """
 
     fingerprint: str
@@ -58,7 +57,7 @@ def fingerprint(train: Trials, test: Trials) -> str:
 
 
 def load(name: str) -> Shipped | None:
-    """The result that ships with the app, or None where it does not."""
+    """Return a precomputed result, None if the app has none of that name."""
     return None if (here := result_files.version(name)) is None else _load(name, here)
 
 
@@ -91,7 +90,7 @@ def offer(name: str, spec: PageSpec, cache: ResultCache) -> Shipped | None:
     if found is None or not found.is_result_of(spec):
         return None
     kept = cache.get(spec.key)[0]
-    if kept is None or not found.matches(kept):  # its scores belong to this very fit
+    if kept is None or not found.matches(kept):  # its scores belong to this fit only
         cache.put(replace(found.result, key=spec.key))
     return found
 
@@ -107,8 +106,8 @@ def write(
 ) -> Shipped:
     if unknown := [trial.name for trial in (*train, *test) if not trial.recipe]:
         raise DataError(
-            f"{unknown[0]!r} does not say what made it, so another processor would not know that {name!r} is its result. "
-            "Only what a simulator gives can ship."
+            f"{unknown[0]!r} has no recipe, so another processor could not match it with {name!r}. "
+            "Precompute results of simulated trials only."
         )
     look = inference.infer(result.model_bytes, train, test)
     arrays: dict[str, Any] = {"model": np.frombuffer(result.model_bytes, np.uint8)}

@@ -1,4 +1,4 @@
-"""What a page asks for: a fit of its dataset with the chosen model, and the scores that its card shows."""
+"""The fit that a page requests, and the scores of its card."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from pages.ui.model_controls import Choice
 
 @dataclass(frozen=True)
 class Measure:
-    """Scores of the card, where a page has its own.
+    """Scores of the card.
 
-    scores    (model_bytes, train, test, *options, seed) yields what is known so far, and under "under_way" what comes next;
-              at the end everything
+    scores    function of (model_bytes, train, test, *options, seed) that yields known scores, with the next part as "under_way"
     options   further plain arguments
-    words     the options in words, for scores of an earlier result that differs in them
+    words     the options in words, to label scores of an earlier result
     """
 
     scores: Callable[..., Any] = field(default_factory=lambda: inference.score_parts)
@@ -32,7 +31,7 @@ class Measure:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PageSpec(FitSpec):
-    """A FitSpec with the dataset, model choice and scores behind it, which labels of an earlier result need."""
+    """A FitSpec with its dataset, model choice and scores."""
 
     dataset: Dataset
     choice: Choice
@@ -58,14 +57,14 @@ class PageSpec(FitSpec):
 
     @cached_property
     def number(self) -> str:
-        """Name of the settings that the controls ask for: the fit and its held-out trials."""
+        """Name of the settings: the fit and its held-out trials."""
         return hashlib.sha256(f"{self.key}/{self.dataset.test.fingerprint}".encode()).hexdigest()[:12]
 
     @cached_property
     def log_scale(self) -> float:
-        """Nats per time step between a bound in standardised units and one in units of the data.
+        """Difference of the ELBO in standardised units and in the data's units, in nats per time step.
 
-        The change of units applies to observed values, so channels with gaps count for less.
+        Only observed values change their units, so channels with gaps count less.
         """
         scaler = Scaler.from_trials(self.trials)
         return sum(scaler.log_jacobian(trial.y) for trial in self.trials) / self.trials.n_samples

@@ -1,4 +1,4 @@
-"""Tables of states that the browser draws from: 8-bit states at some values of a slider."""
+"""Tables for the browser: 8-bit states at some values of a slider."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ import numpy.typing as npt
 from gdm_studio.plot.figures.base import typed
 
 Array = npt.NDArray[np.float32]
+Levels = npt.NDArray[np.uint8]
 States = tuple[Array, ...]
 MAX_SHARES = 40_000  # samples times states of one part at one value; longer parts are thinned
 
 
 @dataclass(frozen=True, eq=False)
 class HardStates:
-    """State of each sample [S], -1 for none, in place of soft states of `n_states`."""
+    """State of each sample [S], -1 for none, instead of soft states of `n_states`."""
 
     codes: npt.NDArray[np.integer[Any]]
     n_states: int

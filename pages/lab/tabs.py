@@ -73,7 +73,7 @@ def shares(view: View, reading: Decoded) -> None:
         if (known := reading.known) is not None and known.who == "expert":
             said = "The expert's labels of the same trial."
             figure = figures.usage(known.shares, names=known.names, caption=said)
-            plot(made.remarked(figure, known), key="usage-expert")
+            plot(made.add_remark(figure, known), key="usage-expert")
 
 
 def stays(view: View, reading: Decoded) -> None:
@@ -82,7 +82,7 @@ def stays(view: View, reading: Decoded) -> None:
     places = st.columns(1 if known is None else 2, gap="small")
     if known is not None:
         with places[0], shell.panel(f"dwell-{known.who}", STAYS_OF[known.who]):
-            plot(made.remarked(made.known_stays(reading, known), known), key=f"dwell-{known.who}")
+            plot(made.add_remark(made.reference_stays(reading, known), known), key=f"dwell-{known.who}")
     title = "Bouts of the model" if cut else "Stays" if known is None else "Inferred stays"
     with places[-1], shell.panel("dwell-inferred", title):
         plot(made.stays(reading), key="dwell-inferred", state=reading.state)
@@ -106,7 +106,7 @@ def transitions(view: View, reading: Decoded) -> None:
     with right, shell.panel("matrix", "What follows what, in numbers"):
         plot(made.matrix(reading), key="matrix", state=reading.state)
         if (known := reading.known) is not None and known.who == "expert":
-            plot(made.remarked(made.known_matrix(known), known), key="matrix-expert")
+            plot(made.add_remark(made.reference_matrix(known), known), key="matrix-expert")
 
 
 def _map(view: View, reading: Decoded) -> None:
@@ -251,7 +251,7 @@ def label_counts(
         found, mapping = own, own.get("mapping")
         names = [naming.names[column] for column in naming.used]
         order = list(range(len(names)))
-        mine = [naming.stands[column] >= 0 for column in naming.used]
+        mine = [naming.labels[column] >= 0 for column in naming.used]
     else:
         found, mapping = measured, measured.get("mapping")
         names = [naming.names[column] if naming.names[column] else f"S{k + 1}" for k, column in enumerate(naming.into)]

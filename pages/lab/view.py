@@ -1,4 +1,4 @@
-"""A page in one run of its script: its fit, the trial in view, and questions about the fit."""
+"""A page in one script run: its fit, the displayed trial, and queries about the fit."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from pages.ui.exports import slug
 from pages.ui.model_controls import Choice
 from pages.ui.shell import Frame
 
-KNOWN_THEN = "What was known at each moment, from nothing that came later."
+CAUSAL = "Causal (filtered) states: each uses past samples only."
 LAST_LOOK = "last look"
 
 
 @dataclass(frozen=True, eq=False)
 class LastLook:
-    """The last exact states of all trials, shown until a newer fit has read them.
+    """The last exact states of all trials, displayed until a newer fit has some.
 
     content   fingerprints of the training and held-out trials
     """
@@ -50,23 +50,22 @@ class LastLook:
 class View:
     """A page in one run of its script.
 
-    spec        what the controls ask for
-    fit, state  the visitor's fit, and what it shows
-    look        exact states of all trials, once known; `look_query` is the question for them
-    number      name of the settings that the controls ask for
-    shipped     the precomputed result, if that is shown
+    spec        the fit that the controls describe
+    fit, state  the visitor's fit and its state
+    look_query  exact states of all trials
+    number      name of the settings in `spec`
+    shipped     the precomputed result, if displayed
     came        whether the model is a precomputed one, whatever it is applied to
-    index       number of the trial in view, training trials first
-    naming      names, mergers and colours that the user gave to states
+    index       number of the displayed trial, training trials first
+    naming      names, mergers and colours of states, chosen by the user
     rule        how states become bouts
-    filtered    states from past data only, if the picture shows those
+    filtered    states from past data only, if the picture shows them
     """
 
     frame: Frame
     spec: PageSpec
     fit: live.FitSession
     state: live.FitState
-    look: InferredStates | None = None
     look_query: live.Query = field(default_factory=live.Query)
     number: str = ""
     shipped: Shipped | None = None
@@ -75,6 +74,12 @@ class View:
     naming: StateNames | None = None
     rule: BoutRule = field(default_factory=BoutRule)
     filtered: live.Query | None = None
+
+    @property
+    def look(self) -> InferredStates | None:
+        """Exact states of all trials, once known."""
+        found: InferredStates | None = self.look_query.value
+        return found
 
     @property
     def page(self) -> str:
@@ -120,21 +125,21 @@ class View:
 
     @property
     def made_for(self) -> str:
-        """Number of the settings that the picture is the result of; "" if it is not final.
+        """Number of the settings behind the picture; "" if it is not final.
 
-        Text in `shell.made_for(view.made_for)` fades when the controls ask for something else.
+        Text in `shell.made_for(view.made_for)` fades when the controls describe another fit.
         """
         spec = self.state.spec
         return "" if spec is None or self.state.status != "fresh" else spec.number
 
     @property
     def current(self) -> bool:
-        """Whether the picture is the result of what the controls ask for."""
+        """Whether the picture is the result of the controls."""
         return self.made_for == self.number
 
     @property
     def shipped_scores(self) -> Mapping[str, Any] | None:
-        """Scores of the precomputed result ("scores", and "seeds" of more fits), if the page measures as it did then."""
+        """Scores of the precomputed result ("scores", and "seeds" of more fits), if the page measures the same."""
         if self.shipped is None or tuple(self.shipped.more.get("options", ())) != self.spec.measure.options:
             return None
         return self.shipped.more
@@ -145,12 +150,11 @@ class View:
 
     # ---- states -------------------------------------------------------------------------------------------------
     def read(self, now: live.FitState | None = None, *, exact: bool | None = None) -> Decoded | Undecoded:
-        """Return the trial in view with its states in the picture `now`.
+        """Return the displayed trial with its states in the picture `now`, or with those of an earlier picture.
 
-        Training trials have states from the first snapshot on, held-out trials once the fit is done. Until then an earlier
-        reading of the same trial stays.
+        Training trials have states from the first snapshot on, held-out trials at the end of the fit.
 
-        exact   use the model's exact states for training trials too, whose snapshots are thinned; default: for recordings
+        exact   use exact states for training trials too, whose snapshots are thinned; default: for recordings
         """
         now, trial = now or self.state, self.trial
         seen: dict[str, Any] = {"trial": trial, "unit": self.unit, "words": self.dataset.words}
@@ -159,14 +163,13 @@ class View:
             past = filtered.value
             states = now.memoize(("filtered", self.index), lambda: in_order((past,), now.order)[0], of=(past,))
             named = self.named(now, ("filtered", self.index), states)
-            note = KNOWN_THEN if self.rule.plain else f"{KNOWN_THEN} Smoothing bouts still looks ahead."
+            note = CAUSAL if self.rule.plain else f"{CAUSAL} Smoothing bouts still looks ahead."
             return Decoded(state=now.status, origin=now.origin, note=note, **named, **seen)
-        found, rough = self._states(now, self.dataset.recorded if exact is None else exact)
+        found, rough = self._find_states(now, self.dataset.recorded if exact is None else exact)
         if found is not None:
-            return Decoded(
-                state=now.status, origin=now.origin, rough=rough, **self.named(now, self.index, found), **seen
-            )
-        title, note = self._why_not(now)
+            named = self.named(now, self.index, found)
+            return Decoded(state=now.status, origin=now.origin, rough=rough, **named, **seen)
+        title, note = self._explain_missing(now)
         earlier: LastLook | None = self.fit.memory.get(LAST_LOOK)
         if earlier is not None and earlier.content == self._content:
             states = now.memoize(("earlier", self.index), lambda: earlier.states(self.index), of=(earlier,))
@@ -205,45 +208,44 @@ class View:
     def is_new(self) -> bool:
         return self.index >= len(self.dataset.train)
 
-    def _states(self, now: live.FitState, exact: bool) -> tuple[Array | None, bool]:
-        """Return ([T, K] of the trial in the picture `now`, None without any; whether they are rough)."""
+    def ask_states(self, now: live.FitState) -> live.Query:
+        """Return the exact states of all trials in the picture `now`, also while no script runs."""
+        spec = now.spec
+        if now.result is None or spec is None or spec.dataset.test.fingerprint != self.dataset.test.fingerprint:
+            return live.Query()
+        known = self.look_query.fresh and now.result is self.state.result
+        return self.look_query if known else live.query_states(self.fit, now)
+
+    def _find_states(self, now: live.FitState, exact: bool) -> tuple[Array | None, bool]:
+        """Return the states [T, K] of the trial, None if there are none, and whether they are rough."""
         spec = now.spec
         if spec is None or not now.states or spec.trials.fingerprint != self.dataset.train.fingerprint:
             return None, True
-        last = self._exact_look(now)
-        if last is not None and (self.is_new or exact):
-            mixed: Array = now.memoize(("look", self.index), lambda: last.states(self.index), of=(last.look,))
-            return mixed, self.shipped is not None and last.look is self.shipped.look
+        look = self.ask_states(now).value if self.is_new or exact else None
+        if look is not None:
+            last = self.fit.memory[LAST_LOOK] = LastLook(self._content, look, now.order, now.origin)
+            states = now.memoize(("look", self.index), lambda: last.states(self.index), of=(look,))
+            return states, self.shipped is not None and look is self.shipped.look
         return (now.states[self.index] if self.index < len(now.states) and not self.is_new else None), True
 
-    def _exact_look(self, now: live.FitState) -> LastLook | None:
-        """Return the exact states, if the picture shows their result and trials."""
-        spec = now.spec
-        if self.look is None or spec is None or now.result is None or now.result is not self.state.result:
-            return None
-        if spec.dataset.test.fingerprint != self.dataset.test.fingerprint:
-            return None
-        last = self.fit.memory[LAST_LOOK] = LastLook(self._content, self.look, now.order, now.origin)
-        return last
-
-    def _why_not(self, now: live.FitState) -> tuple[str, str]:
-        """Return why there are no states: a title, and what will change that."""
+    def _explain_missing(self, now: live.FitState) -> tuple[str, str]:
+        """Return why there are no states: a title, and what brings them."""
         if not self.is_new:
             if now.message:
-                return "Nothing fitted yet", "Another setting, or Try again, starts another fit."
+                return "No fit yet", "Change a setting or try again to start one."
             if now.cancelled:
-                return "Nothing fitted yet", "The fit was cancelled. Another setting starts one."
-            return "The first fit is on its way", "The workers start with the server; this takes a few seconds."
+                return "No fit yet", "The fit was cancelled. Change a setting to start one."
+            return "Fitting for the first time", "Workers start with the server; this takes a few seconds."
         name = f"The {self.dataset.tested}"
         if now.fitting:
-            return f"{name} comes last", "It is read when the fit is done."
+            return f"{name} follows", "Its states are computed when fitting finishes."
         if now.result is None:
-            return f"{name} was not read", "It is read when a fit is done."
-        if self.look_query.pending:
-            return f"{name} is being read", "The fit is done; this takes a moment."
-        return f"{name} could not be read", "Try again asks once more."
+            return f"{name} has no states", "They are computed when a fit finishes."
+        if self.ask_states(now).pending:
+            return f"{name} is being decoded", "Fitting has finished; this takes a moment."
+        return f"{name} could not be decoded", "Try again."
 
-    # ---- questions ----------------------------------------------------------------------------------------------
+    # ---- queries ----------------------------------------------------------------------------------------------
     def query(
         self,
         name: str,
@@ -255,9 +257,9 @@ class View:
     ) -> live.Query:
         """Return `function(model_bytes, *args)` of the displayed fit, computed on a worker.
 
-        name    an earlier result of this name is shown meanwhile
-        about   what the result is about; default: (trial in view, order of colours)
-        kept    whether the result, which JSON must hold, stays on disk next to the fit
+        name    an earlier result of this name stands in meanwhile
+        about   stored with the result; default: (displayed trial, order of colours)
+        kept    whether the result, which must be JSON, is stored on disk with the fit
         wait_s  seconds that the page may wait
         """
         state = self.state
@@ -270,19 +272,17 @@ class View:
 
     @property
     def for_files(self) -> Self:
-        """Return the view with the states of exported files, once they are known: its figures agree with them."""
-        return self if self.exact.value is None else replace(self, look=self.exact.value)
+        """Return the view with the exact states that exported files contain, once known."""
+        return replace(self, look_query=self.exact) if self.exact.fresh else self
 
     @cached_property
     def exact(self) -> live.Query:
-        """Exact states for files: those of a precomputed result are in 8 bits."""
-        if self.shipped is not None:
-            return live.query_states(self.fit, self.state)
-        return self.look_query if self.look is None else live.Query(self.look, fresh=True)
+        """Exact states for files: a precomputed result has 8-bit states."""
+        return self.look_query if self.shipped is None else live.query_states(self.fit, self.state)
 
 
 def query_key(result: str, function: Callable[..., Any], args: Iterable[Any]) -> str:
-    """Return a name of everything that a result depends on: the fit, the function, and the content of each argument."""
+    """Return a name of all inputs of a result: the fit, the function and the content of each argument."""
     return "/".join([result, f"{function.__module__}.{function.__qualname__}", *map(_content, args)])
 
 

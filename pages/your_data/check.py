@@ -214,7 +214,7 @@ def label_panel(data: Dataset) -> None:
         show_table(count_labels(data, every), 260, "label-counts")
         unit = data.time_unit
         strip = figures.state_strips(
-            {"expert": words.hot(every)},
+            {"expert": words.one_hot(every)},
             step=unit.convert(data.step(data.trials[0])),
             unit=unit.name,
             caption=f"Labels of all trials, training trials first. {words.remark}".strip(),

@@ -100,10 +100,10 @@ def test_label_colours_go_to_the_best_matching_states():
 
 def test_chosen_label_overrides_state_name():
     labels = ("attack", "mount")
-    made = arrange(["Mount", "mount 2", "", "attack"], [0, 1, 2, 3], labels=labels, stands=[None, None, None, 1])
-    assert [made.stands[column] for column in made.used] == [1, 1, -1, 1]
+    made = arrange(["Mount", "mount 2", "", "attack"], [0, 1, 2, 3], label_names=labels, labels=[None, None, None, 1])
+    assert [made.labels[column] for column in made.used] == [1, 1, -1, 1]
     assert made.judged
-    assert not arrange(["hop", ""], [0, 1], labels=labels).judged
+    assert not arrange(["hop", ""], [0, 1], label_names=labels).judged
     assert arrange(["", ""], [1, 1]).judged, "so is a merge"
 
 
@@ -117,7 +117,7 @@ def test_chained_and_circular_merges_lose_no_share(merged):
 def test_states_with_the_same_label_are_numbered():
     soft = np.eye(3, dtype=np.float32)[np.repeat([0, 1, 2], 10)]
     weight = naming.weights([soft], [np.repeat([1, 0, 1], 10)], 2)
-    assert naming.by_labels(weight, ("rest", "run")) == ("run 1", "rest", "run 2")
+    assert naming.name_by_labels(weight, ("rest", "run")) == ("run 1", "rest", "run 2")
     assert naming.weights([soft], [None], 2) is None
 
 
@@ -131,7 +131,7 @@ def table(labels: list[str]) -> bytes:
 # ---- labels -------------------------------------------------------------------------------------------------------
 def test_twelve_labels_have_a_colour_each():
     names = [f"L{k}" for k in range(12)]
-    words = LabelNames.of(names, [np.arange(12), None])
+    words = LabelNames.from_labels(names, [np.arange(12), None])
     assert words.names == tuple(names)
     assert words.remark == ""
     np.testing.assert_array_equal(words.grouped([3, -1, 11, 99]), [3, -1, 11, -1])
@@ -139,19 +139,19 @@ def test_twelve_labels_have_a_colour_each():
 
 def test_rare_labels_share_one_colour():
     labels = np.repeat(np.arange(20), np.r_[np.full(9, 2), np.full(11, 9)])
-    words = LabelNames.of([f"L{k}" for k in range(20)], [labels])
+    words = LabelNames.from_labels([f"L{k}" for k in range(20)], [labels])
     assert words.names == (*(f"L{k}" for k in range(9, 20)), OTHERS)
     assert words.grouped([0, 8, 9, 19, -1]).tolist() == [11, 11, 0, 10, -1]
     assert "other 9 share one" in words.remark
-    hot = words.hot(labels)
+    hot = words.one_hot(labels)
     assert hot.shape == (len(labels), 12)
     np.testing.assert_allclose(hot[:, 11].sum(), 18)
 
 
 def test_unnamed_labels_are_numbered():
-    assert LabelNames.of(["rest"], [np.array([0, 2])]).names == ("rest", "behaviour 2", "behaviour 3")
-    assert LabelNames.of(["rest"], [np.array([-1, -1]), None]) is None
-    assert LabelNames.of([], []) is None
+    assert LabelNames.from_labels(["rest"], [np.array([0, 2])]).names == ("rest", "behaviour 2", "behaviour 3")
+    assert LabelNames.from_labels(["rest"], [np.array([-1, -1]), None]) is None
+    assert LabelNames.from_labels([], []) is None
 
 
 def test_thirty_labels_are_drawn_in_every_tab(engine):

@@ -31,7 +31,7 @@ def test_first_request_starts_one_fit(engine):
     state = fit.poll()
     assert state.status == "fresh"
     assert state.states[0].shape == (240, 3)
-    assert not fit.busy
+    assert not fit.running
 
 
 def test_repeated_request_starts_nothing(engine, live):
@@ -237,7 +237,7 @@ def test_query_is_computed_once_and_kept(engine, live):
     query = live.query(*question)
     assert query.fresh
     assert query.value.test[0].shape == (240, 3)
-    assert not live.busy
+    assert not live.queries.pending
     np.testing.assert_allclose(in_order(query.value.train, live.poll().order)[0], live.poll().states[0], atol=0.01)
 
 

@@ -15,7 +15,7 @@ from gdm_core.models.loading import model_from_bytes
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import untyped
 from pages.lab import sentences, shipped
-from pages.lab.view import KNOWN_THEN, LAST_LOOK
+from pages.lab.view import CAUSAL, LAST_LOOK
 from pages.nascar import pictures, simulator
 from tests.support.drawn import record, verdicts
 from tests.support.nascar_page import live_of, opened, settled, text
@@ -223,7 +223,7 @@ def test_filtered_view_uses_past_data_only(engine, drawn):
     shown, test = live_of(app).poll(), live_of(app).poll().spec.dataset.test[0]
     found = model_from_bytes(shown.result.model_bytes).filter(test)[:, list(shown.order)]
     then = drawn["inferred-track"][0]
-    known = figures.track(test.position, found, title="Inferred", height=then["height"], caption=KNOWN_THEN)
+    known = figures.track(test.position, found, title="Inferred", height=then["height"], caption=CAUSAL)
     assert then["layout"]["shapes"] == known["layout"]["shapes"] != inferred["layout"]["shapes"]
 
 

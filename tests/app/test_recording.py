@@ -177,13 +177,13 @@ def test_user_names_are_scored_without_a_verdict(engine):
 def test_label_table_counts_each_frame_once(sketch):
     data, _, content = sketch
     found = bout_scores.scores(content, data.train, data.test, 0.3, 0.3)
-    made = arrange(["", "mount", "", ""], [0, 1, 1, 3], labels=data.label_names)
+    made = arrange(["", "mount", "", ""], [0, 1, 1, 3], label_names=data.label_names)
     shown = SimpleNamespace(order=(2, 0, 3, 1), states=(), result=None)
     view = view_of(data, made, BoutRule(0.3, 0.3), shown=shown)
-    into, stands = view.naming_for(len(view.state.order)).stands_for(view.state.order)
+    into, labels = view.naming_for(len(view.state.order)).in_model_order(view.state.order)
     assert into == (1, 2, 0, 1), "the first state of the model is the second of the page, called mount"
-    assert stands == (-1, data.label_names.index("mount"), -1)
-    own = bout_scores.score_named_states(content, data.train, data.test, 0.3, 0.3, into, stands)
+    assert labels == (-1, data.label_names.index("mount"), -1)
+    own = bout_scores.score_named_states(content, data.train, data.test, 0.3, 0.3, into, labels)
     for side, trials in (("new", data.test), ("fitted", data.train)):
         truth = np.bincount(np.concatenate([t.labels for t in trials]), minlength=len(data.every_label))
         counts, names, says = label_counts(view, found, None, side)

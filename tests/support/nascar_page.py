@@ -17,7 +17,7 @@ def opened(**address: str) -> AppTest:
 
 def settled(app: AppTest) -> AppTest:
     for _ in range(4):
-        if not live_of(app).busy:
+        if not (live_of(app).running or live_of(app).queries.pending):
             break
         app.run()
     return app.run()

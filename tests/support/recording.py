@@ -42,6 +42,6 @@ def reading_of(
     trial: Trial, states: npt.NDArray[Any], names: Sequence[str] = (), kind: type[D] = Decoded, **more: Any
 ) -> D:
     """Return a reading of a trial with these states, without merges or smoothing."""
-    naming = StateNames.called(names) if names else StateNames.plain(states.shape[1])
+    naming = StateNames.from_names(names) if names else StateNames.plain(states.shape[1])
     known: dict[str, Any] = {"state": "fresh", "origin": object(), "bouts": states.argmax(axis=1)} | more
     return kind(trial=trial, states=states, soft=states, naming=naming, **known)

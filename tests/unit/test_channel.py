@@ -96,7 +96,7 @@ SENT: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", messages.known()["to_server"])
+@pytest.mark.parametrize("kind", messages.TO_SERVER)
 @settings(max_examples=100)
 @given(st.dictionaries(st.sampled_from(["v", "type", "slider", "held", "value", "of", "number", "more"]), ANY_VALUE))
 def test_changed_message_is_valid_or_refused(kind, changes):
@@ -106,11 +106,10 @@ def test_changed_message_is_valid_or_refused(kind, changes):
     except DataError:
         assert message != SENT[kind]
         return
-    kinds = {"integer": int, "number": int | float, "string": str, "boolean": bool}
-    named = messages.known()["to_server"][found]["fields"]
+    types = messages.TO_SERVER[found]
     assert {"v": 1, "type": found, **fields} == message
-    assert all(isinstance(fields[name], kinds[of]) for name, of in named.items())
-    assert all(abs(value) <= messages.LARGEST for value in fields.values() if isinstance(value, int | float))
+    assert all(isinstance(fields[name], kind) for name, kind in types.items())
+    assert all(abs(value) <= messages.MAX_NUMBER for value in fields.values() if isinstance(value, int | float))
 
 
 @pytest.mark.parametrize("text", ["", "null", "{", "[" * 1900, '{"v":1,"type":"present"' + " " * 3000 + "}"])
@@ -255,7 +254,7 @@ def run_async(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
 
 
 def message_text(kind: str, **fields: Any) -> str:
-    return json.dumps({"v": messages.version(), "type": kind, **fields})
+    return json.dumps({"v": messages.VERSION, "type": kind, **fields})
 
 
 @run_async
@@ -299,7 +298,7 @@ async def test_other_origin_is_refused(channel, headers, let_in):
         await line.hang_up()
     else:
         await line.task
-        assert line.closed == route.ELSEWHERE
+        assert line.closed == route.FORBIDDEN
 
 
 @pytest.mark.parametrize("text", ["{", message_text("present", more=1), "x" * 5000])
@@ -308,7 +307,7 @@ async def test_invalid_message_closes_the_connection(channel, text):
     line = Line(APP, f"{ROUTE}/{channel.token}")
     line.send_text(text)
     await line.task
-    assert line.closed == route.STRANGE
+    assert line.closed == route.INVALID
 
 
 @run_async
@@ -330,7 +329,7 @@ async def test_newer_connection_replaces_the_older(channel):
     await newer.received.get()
     while older.closed is None:
         await asyncio.sleep(0.01)
-    assert older.closed == route.RENEWED
+    assert older.closed == route.REPLACED
     await newer.hang_up()
 
 

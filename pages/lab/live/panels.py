@@ -5,16 +5,14 @@ from __future__ import annotations
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 from weakref import WeakSet
 
 import streamlit as st
 
-from gdm_core.analysis import inference
 from gdm_core.analysis.matching import format_order, parse_order
-from gdm_core.engine import Engine, Priority, get_engine
+from gdm_core.engine import Engine, get_engine
 from gdm_core.engine.estimate import format_duration
 from gdm_studio.plot import figures
 from pages.channel import LivePanels, channel
@@ -135,14 +133,10 @@ def rerun_when_answered(fit: FitSession) -> None:
 
 
 def query_states(fit: FitSession, state: FitState) -> Query:
-    """Ask for the exact states of all trials in the model's order; no earlier result stands in for them."""
+    """Ask for the exact states of all trials in the model's order."""
     if state.result is None or state.spec is None:
         return Query(pending=fit.running)
-    dataset = state.spec.dataset
-    key = f"{state.result.key}/{dataset.test.fingerprint}"
-    asked = (state.result.model_bytes, dataset.train, dataset.test)
-    query: Query = fit.query("look", key, inference.infer, *asked, priority=Priority.HIGH)
-    return query if query.fresh else replace(query, value=None)
+    return fit.query_states(state.spec, state.result)
 
 
 def keep_colours(state: FitState) -> None:

@@ -155,12 +155,6 @@ class Queries:
         """Set the earlier result of that name to a value known from elsewhere."""
         self._latest[name] = Query(value, about=about, name=name)
 
-    def keep_latest(self, name: str) -> None:
-        """Forget all results of that name but the newest: for those of megabytes."""
-        newest = self._latest.get(name)
-        for question in [one for one, known in self._results.items() if one[0] == name and known is not newest]:
-            del self._results[question]
-
     def retry(self, name: str) -> None:
         """Forget that questions of that name failed."""
         self._failures = {question: why for question, why in self._failures.items() if question[0] != name}

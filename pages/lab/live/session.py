@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from gdm_core.analysis import inference
+from gdm_core.analysis.inference import InferredStates
 from gdm_core.analysis.matching import Order, in_order
 from gdm_core.engine import Engine, FitResult, Job, JobStatus, JobView, Priority
 from gdm_core.errors import GdmError
-from pages.lab.live.queries import Queries
+from pages.lab.live.queries import Queries, Query
 from pages.lab.live.state import Array, ColourOrder, Curve, FitState, unpack
 from pages.lab.spec import PageSpec
 
@@ -25,7 +27,7 @@ class FitSession:
 
     queries          questions about finished fits
     preview_queries  those of the slider preview
-    memory           whatever a page keeps next to the fit, by name
+    memory           objects that a page stores with the fit, by name
     """
 
     def __init__(self, engine: Engine, name: str) -> None:
@@ -38,13 +40,14 @@ class FitSession:
         self._neighbours: dict[str, Job] = {}
         self._failed: set[str] = set()
         self._results: OrderedDict[str, FitResult] = OrderedDict()
+        self._inferred: OrderedDict[str, InferredStates] = OrderedDict()
         self._state = FitState("running")
         self._finished: FitState | None = None
         self._colours = ColourOrder()
         self._cancelled = False
         self._message = ""
 
-    # ---- what the page asks for ---------------------------------------------------------------------------------
+    # ---- requests ---------------------------------------------------------------------------------
     def request(self, spec: PageSpec, *, first_order: Order | None = None) -> None:
         """Ask for a fit; the latest request wins. `first_order` comes from a copied link."""
         before, self._spec = self._spec, spec
@@ -59,7 +62,7 @@ class FitSession:
         neighbour = self._neighbours.get(spec.key)
         if neighbour is not None and neighbour.poll().status in (JobStatus.RUNNING, JobStatus.DONE):
             self._job = self._neighbours.pop(spec.key)
-        self.cancel_neighbours()  # one that waits is submitted again at a higher priority
+        self._cancel_neighbours()  # one that waits is submitted again at a higher priority
         if self._job is None:
             self._start()
 
@@ -86,7 +89,7 @@ class FitSession:
     def close(self) -> None:
         """End all jobs; let the workers forget the data."""
         self._end_job()
-        self.cancel_neighbours()
+        self._cancel_neighbours()
         self.engine.forget(self.name)
 
     @property
@@ -94,18 +97,13 @@ class FitSession:
         """The last request."""
         return self._spec
 
-    # ---- what the page shows ------------------------------------------------------------------------------------
+    # ---- the displayed state ------------------------------------------------------------------------------------
     @property
     def running(self) -> bool:
         return self._job is not None
 
-    @property
-    def busy(self) -> bool:
-        """Whether `poll` or a query will return something new."""
-        return self.running or self.queries.pending
-
     def poll(self) -> FitState:
-        """Return what to show now: the same object while nothing changes."""
+        """Return the current state: the same object while nothing changes."""
         state = self._read()
         if not state.is_same_picture(self._state):
             self._state = state
@@ -116,8 +114,23 @@ class FitSession:
         result = self._results.get(spec.key) or self.engine.cache.get(spec.key)[0]
         if result is None or result.snapshot is None:
             return None
-        self._remember(result)
+        _keep(self._results, result.key, result)
         return result
+
+    def query_states(self, spec: PageSpec, result: FitResult, preview: str = "") -> Query:
+        """Ask for the exact states of all trials in the model's order; no earlier result stands in for them.
+
+        preview  name of the question, for the slider preview
+        """
+        test = spec.dataset.test
+        key = f"{result.key}/{test.fingerprint}"
+        if (inferred := self._inferred.get(key)) is not None:
+            return Query(inferred, fresh=True, name="look")
+        queries, name = (self.preview_queries, preview) if preview else (self.queries, "look")
+        query = queries.ask(name, key, inference.infer, result.model_bytes, spec.trials, test, priority=Priority.HIGH)
+        if query.fresh:
+            _keep(self._inferred, key, query.value)
+        return query if query.fresh else replace(query, value=None)
 
     def choose_order(self, spec: PageSpec, raw: tuple[Array, ...]) -> Order:
         """Return the order that the states `raw` would get if their fit were requested now."""
@@ -130,12 +143,11 @@ class FitSession:
 
     # ---- fits of neighbouring settings --------------------------------------------------------------------------
     def fit_neighbours(self, specs: Sequence[PageSpec]) -> bool:
-        """Fit those that are not known yet at low priority, the first ones first; return whether more are to come."""
+        """Fit unknown settings at low priority, in their order; return whether results are missing."""
         self._collect_neighbours()
         current = self._state.result
         if self.running or current is None or current.seconds > SLOW_FIT_S:
             return False
-        self.cancel_neighbours(keep={spec.key for spec in specs})
         missing = [spec for spec in specs if spec.key not in self._failed and self.find(spec) is None]
         for spec in missing:
             if len(self._neighbours) < MAX_NEIGHBOURS and spec.key not in self._neighbours:
@@ -143,16 +155,15 @@ class FitSession:
                 self._neighbours[spec.key] = job
         return bool(missing)
 
-    def cancel_neighbours(self, keep: set[str] | frozenset[str] = frozenset()) -> None:
-        """End low-priority fits except those of the keys in `keep`."""
-        for key in [key for key in self._neighbours if key not in keep]:
-            self._neighbours.pop(key).cancel()
+    def _cancel_neighbours(self) -> None:
+        while self._neighbours:
+            self._neighbours.popitem()[1].cancel()
 
     def _collect_neighbours(self) -> None:
         for key, job in list(self._neighbours.items()):
             view = job.poll()
             if view.status is JobStatus.DONE:
-                self._remember(view.result)
+                _keep(self._results, view.result.key, view.result)
             elif view.status.final:
                 self._failed.add(key)
             if view.status.final:
@@ -175,12 +186,6 @@ class FitSession:
         if job is not None:
             job.cancel()
 
-    def _remember(self, result: FitResult) -> None:
-        self._results[result.key] = result
-        self._results.move_to_end(result.key)
-        while len(self._results) > MAX_RESULTS:
-            self._results.popitem(last=False)
-
     # ---- states -------------------------------------------------------------------------------------------------
     def _read(self) -> FitState:
         view = None if self._job is None else self._job.poll()
@@ -197,7 +202,7 @@ class FitSession:
         """Show the result of the last request."""
         spec = self._spec
         assert spec is not None
-        self._remember(result)
+        _keep(self._results, result.key, result)
         raw = unpack(result.snapshot, spec.trials) if result.snapshot is not None else ()
         order = self._colours.choose(spec, raw)
         end = result.steps[-1] if result.steps else 0
@@ -243,3 +248,11 @@ class FitSession:
             return FitState("running", spec, **fields)
         same = now.spec is not None and now.spec.key == spec.key and (running or now.status == "fresh")
         return replace(now, status=now.status if same else "stale", **fields)
+
+
+def _keep(results: OrderedDict[str, Any], key: str, value: Any) -> None:
+    """Store a result, dropping the oldest of too many."""
+    results[key] = value
+    results.move_to_end(key)
+    while len(results) > MAX_RESULTS:
+        results.popitem(last=False)
