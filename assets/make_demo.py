@@ -36,7 +36,7 @@ from pages.formula1 import data as laps  # noqa: E402
 from pages.formula1.scorecard import driving_rows  # noqa: E402
 from pages.lab import shipped  # noqa: E402
 from pages.lab.card import with_spread  # noqa: E402
-from pages.lab.live.state import unpack  # noqa: E402
+from pages.lab.live.session import unpack  # noqa: E402
 from pages.nascar import simulator as lab  # noqa: E402
 from pages.nascar.pictures import score_rows  # noqa: E402
 from pages.ui import result_files  # noqa: E402

@@ -1,13 +1,12 @@
 """The address of the live channel: one WebSocket per visitor, below the session's token.
 
-The token has 24 random bytes. Pages of other sites are refused, and messages are limited in size and rate.
+The token has 24 random bytes. Pages of other sites and long messages are refused.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from contextlib import suppress
 from urllib.parse import urlsplit
 
@@ -17,12 +16,11 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from gdm_core.errors import DataError
 from pages.channel import messages
-from pages.channel.visitor import ROUTE, Channel, find_channel
+from pages.channel.visitor import ROUTE, Channel, channels
 
 log = logging.getLogger(__name__)
 
-RATE, BURST = 40.0, 120.0  # messages per second from one browser, and at once
-INVALID, FLOOD, UNKNOWN, FORBIDDEN, REPLACED = 4400, 4429, 4404, 4403, 4409  # codes of closed connections
+INVALID, UNKNOWN, FORBIDDEN, REPLACED = 4400, 4404, 4403, 4409  # codes of closed connections
 
 
 def routes() -> list[WebSocketRoute]:
@@ -34,7 +32,7 @@ def routes() -> list[WebSocketRoute]:
 
 async def serve(socket: WebSocket) -> None:
     """Serve one connection until it ends."""
-    channel = find_channel(str(socket.path_params["token"]))
+    channel = channels.get(str(socket.path_params["token"]))
     if not _is_same_origin(socket):
         await socket.close(FORBIDDEN)
     elif channel is None:
@@ -82,29 +80,23 @@ async def _send(socket: WebSocket, channel: Channel, event: asyncio.Event, wake:
     """Send updates until a newer connection takes over."""
     while channel.listener is wake:
         event.clear()
-        update = await asyncio.to_thread(channel.update)
+        texts, pause = await asyncio.to_thread(channel.update)
         try:
-            for text in update.texts:
+            for text in texts:
                 await socket.send_text(text)
         except (WebSocketDisconnect, RuntimeError):  # closed; `_listen` ends too
             return
         with suppress(TimeoutError):
-            await asyncio.wait_for(event.wait(), update.again_s)
+            await asyncio.wait_for(event.wait(), pause)
     with suppress(RuntimeError):
         await socket.close(REPLACED)
 
 
 async def _listen(socket: WebSocket, channel: Channel, event: asyncio.Event) -> None:
-    """Receive messages until one is invalid or there are too many."""
-    allowed, checked = BURST, time.monotonic()
+    """Receive messages until one is invalid."""
     try:
         while True:
             text = await socket.receive_text()
-            now = time.monotonic()
-            allowed, checked = min(BURST, allowed + RATE * (now - checked)) - 1, now
-            if allowed < 0:
-                await socket.close(FLOOD)
-                return
             try:
                 kind, fields = messages.from_browser(text)
             except DataError as error:

@@ -30,7 +30,7 @@ ASK_AGAIN_S = 3.0  # until a run that has not begun is requested again
 MAX_FAILURES = 3  # failed updates in a row, after which no run is requested
 _SESSION_KEY = "_channel"
 
-_channels: WeakValueDictionary[str, Channel] = WeakValueDictionary()  # by secret; they go with the session
+channels: WeakValueDictionary[str, Channel] = WeakValueDictionary()  # by token; sessions own them
 
 
 # ---- the scene of a script run ------------------------------------------------------------------------------------
@@ -116,15 +116,6 @@ class Scene:
         return self.moves or bool(self.settled())
 
 
-# ---- one visitor ---------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Update:
-    """Messages to send, and seconds until the next update; None: until a message arrives or a script has run."""
-
-    texts: tuple[str, ...] = ()
-    again_s: float | None = None
-
-
 @dataclass(frozen=True)
 class Pointer:
     """A pointer near a slider or dragging it, the slider's value, and the time of the message."""
@@ -199,29 +190,29 @@ class Channel:
                 self._pointer = now
 
     # ---- updates ------------------------------------------------------------------------------------------------
-    def update(self) -> Update:
-        """Return the changes since the last update. Called in one thread at a time.
+    def update(self) -> tuple[list[str], float | None]:
+        """Return messages to send and seconds until the next update, None to wait for a message or a script run.
 
-        After a failure the script has to run: it makes the same panels and shows the error on the page.
+        Called in one thread at a time. After a failure the script has to run, which shows the error on the page.
         """
         try:
             update = self._update()
         except Exception:
-            log.exception("updating panels failed")
+            log.exception("Updating panels failed.")
             self._failures += 1
             asks = self._failures <= MAX_FAILURES
-            return Update((messages.to_browser("run", number=self._number, why="failed"),) if asks else (), ASK_AGAIN_S)
+            return [messages.to_browser("run", number=self._number, why="failed")] if asks else [], ASK_AGAIN_S
         self._failures = 0
         return update
 
-    def _update(self) -> Update:
+    def _update(self) -> tuple[list[str], float | None]:
         with self._lock:
             scene, began = self._scene, time.monotonic()
             if scene is None:
-                return Update()
+                return [], None
             waits = self._drawn < self._number and began - self._sent_at < UNDRAWN_S
             if waits and scene.moves:
-                return Update(again_s=UPDATE_EVERY_S)
+                return [], UPDATE_EVERY_S
             texts = [*self._changes(scene), *self._new_tables(scene)]
             moves, why = scene.moves, scene.settled()
             now = time.monotonic()
@@ -229,8 +220,8 @@ class Channel:
                 self._asked = self.runs, now
                 texts.append(messages.to_browser("run", number=self._number, why=why))
             if moves or self._pointer is not None:
-                return Update(tuple(texts), max(UPDATE_EVERY_S, (now - began) / SHARE))
-            return Update(tuple(texts), ASK_AGAIN_S if why else None)
+                return texts, max(UPDATE_EVERY_S, (now - began) / SHARE)
+            return texts, ASK_AGAIN_S if why else None
 
     def _changes(self, scene: Scene) -> list[str]:
         """Return a message with the panels that differ from those in the browser.
@@ -274,10 +265,5 @@ class Channel:
 def channel() -> Channel:
     """Return the channel of this visitor."""
     found: Channel = st.session_state.setdefault(_SESSION_KEY, Channel())
-    _channels[found.token] = found
+    channels[found.token] = found
     return found
-
-
-def find_channel(token: str) -> Channel | None:
-    """Return the channel of a token, None if there is none."""
-    return _channels.get(token)

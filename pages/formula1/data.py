@@ -20,7 +20,7 @@ from gdm_core.errors import DataError
 from gdm_core.trials import Trials
 from pages.formula1 import loading
 from pages.lab import Dataset, Decoded, Undecoded, View, live
-from pages.lab.live.state import State
+from pages.lab.live.session import State
 from pages.lab.view import query_key
 from pages.ui.exports import Recipe
 

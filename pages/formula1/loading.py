@@ -73,13 +73,13 @@ def session(year: int, event: str, name: str) -> Task:
 
 
 def _task(key: tuple[Any, ...], read: Callable[[Task], Any]) -> Task:
-    task: Task = _loads.get(key, lambda: Task(read, unforeseen=_crashed))
+    task: Task = _loads.get(key, lambda: Task(read, explain=_crashed))
     return task
 
 
 def _reported(load: Task) -> Callable[[float, str], None]:
     """For the loading process, which is ended by itself: nothing is raised within its report."""
-    return lambda share, text: load.tell(text, share)
+    return lambda share, text: load.report(text, share)
 
 
 def known(*key: Any) -> bool:
@@ -89,7 +89,7 @@ def known(*key: Any) -> bool:
 
 def others_under_way(*key: Any) -> list[tuple[str, Task]]:
     """(what, load) of the other sessions that are being loaded: they take turns."""
-    running = _loads.under_way()
+    running = _loads.find_running()
     return [(f"{k[2]} {k[1]}, {k[3]}", load) for k, load in running.items() if k[0] == "session" and k != key]
 
 

@@ -35,7 +35,7 @@ from pages.formula1.tables import clock
 from pages.formula1.teams import LineStyle
 from pages.formula1.time_gained import SURE, SURE_OF_MANY, Gap
 from pages.lab import Undecoded, View, together
-from pages.lab.live.state import State
+from pages.lab.live.session import State
 from pages.ui import settings, shell
 from pages.ui.controls import one_of
 from pages.ui.plot import plot

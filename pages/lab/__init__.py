@@ -1,20 +1,20 @@
-"""What every page with a fit shares: fit -> view -> tabs -> card -> export. A page adds its data, its picture and its measures.
+"""Shared parts of pages with a fit: fit, view, tabs, card and export. A page adds its data, picture and scores.
 
-A whole lab page (tests/support/pendulum_page.py is one, and docs/architecture.md walks through it):
+A complete lab page (like tests/support/pendulum_page.py; docs/architecture.md explains the order of calls):
 
     frame = shell.frame("pendulum", title="Pendulum")
     with frame.controls:
-        data = lab.Dataset("two pendulums", train, test, Recipe([...], [...]))    # what is fitted, and how a script gets it
+        data = lab.Dataset("two pendulums", train, test, Recipe([...], [...]))    # trials, and code that recreates them
         choice = model_controls.choose(n_channels=2, n_samples=train.n_samples)
-    view = lab.begin(frame, data, choice)                   # asks for the fit; returns at once with what there is to show
-    lab.picture(view, lambda now: draw(view.read(now)))     # drawn now, and again and again while the fit runs
-    rows = lab.honest_card(view, rows_of)                   # scores beside their baselines; those of an earlier fit dimmed
+    view = lab.begin(frame, data, choice)                   # requests the fit and returns at once
+    lab.picture(view, lambda now: draw(view.read(now)))     # drawn now, and repeatedly while the fit runs
+    rows = lab.honest_card(view, rows_of)                   # scores next to their baselines
     lab.show_tabs(view, {"Shares": lab.shares, "Prediction": lab.prediction,
                     "Export & reproduce": lambda view, reading: lab.offer(view, reading, rows, my_figures)})
     lab.end(view)                                           # address, footer; the last line
 
-view.read(now) gives one trial as a fit reads it (`states` in the order of colours, `state` for plot(), `note` for the
-caption). view.query(name, function, ...) has a function of the library work on the fitted model on a worker.
+view.read(now) returns one trial with its states (`states` in the order of colours, `state` for plot(), `note` for the caption).
+view.query(name, function, ...) calls a function of the library with the fitted model on a worker.
 """
 
 from pages.lab.card import honest_card as honest_card

@@ -165,7 +165,7 @@ def other_seeds(view: View, ask: bool = True) -> list[Mapping[str, Any]]:
         if known is not None:
             found.append(known)
             continue
-        if not ask or queries.is_pending_except(name):
+        if not ask or queries.awaited:
             break
         # Fitted and scored as two jobs: the same fit may be scored on other held-out trials.
         fit = queries.ask_fit(f"{name}{FIT}", other)

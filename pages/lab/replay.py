@@ -11,7 +11,7 @@ from gdm_core.analysis.matching import in_order
 from gdm_core.engine import Snapshot
 from pages.channel import Tables
 from pages.lab import state_tables
-from pages.lab.live.state import unpack
+from pages.lab.live.session import unpack
 from pages.lab.preview_figures import FigureSpec, SliderPreview
 from pages.lab.view import View
 from pages.ui.scrubber import KEY as KEY

@@ -16,7 +16,7 @@ from gdm_core.analysis.matching import in_order
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 from pages.channel import Tables, channel
 from pages.lab import replay, state_tables
-from pages.lab.live.state import unpack
+from pages.lab.live.session import unpack
 from pages.lab.preview_figures import SliderPreview
 from pages.lab.spec import PageSpec
 from pages.lab.state_tables import States

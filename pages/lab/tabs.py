@@ -20,7 +20,7 @@ from pages.lab import live
 from pages.lab.dataset import rule_words
 from pages.lab.decoded import Decoded, Undecoded
 from pages.lab.export import bouts_of
-from pages.lab.live.state import State
+from pages.lab.live.session import State
 from pages.lab.scores import Judged
 from pages.lab.view import View
 from pages.ui import card, shell

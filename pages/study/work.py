@@ -25,7 +25,7 @@ def of(key: tuple[Hashable, ...], do: Callable[[Say], Any], words: str = "Starti
 
     def run(task: Task) -> Any:
         import_module("torch")  # the server loads it behind its first page, and scipy must not look at half of it
-        return do(task.go_on)
+        return do(task.checkpoint)
 
     task: Task = visitor_jobs().get(("study", *key), lambda: Task(run, words))
     return task

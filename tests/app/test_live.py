@@ -268,6 +268,6 @@ def test_result_during_a_run_asks_for_another_run():
     assert queries.ask("look", "a look", lambda: 1).pending
     engine.run_all()
     assert queries.ask("scores", "some scores", lambda: 2).pending, "which also collects the look"
-    assert queries.pop_owed()
-    assert not queries.pop_owed(), "one rerun is enough"
+    assert queries.pop_unseen()
+    assert not queries.pop_unseen(), "one rerun is enough"
     assert queries.ask("look", "a look", lambda: 1).value == 1

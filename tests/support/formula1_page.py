@@ -96,7 +96,7 @@ def visit(**query: str) -> AppTest:
     """Open the page, with the simulated race by default."""
     app = opened("formula1", **({"source": "simulated"} | query))
     # A stored session may load more slowly than the page waits.
-    if late := loading._loads.under_way():
+    if late := loading._loads.find_running():
         for load in late.values():
             load.wait(2.0)
         app.run()

@@ -72,12 +72,12 @@ def fit() -> Fit:
 @pytest.fixture
 def channel(fit) -> Channel:
     made = stage(fit)
-    visitor._channels[made.token] = made
+    visitor.channels[made.token] = made
     return made
 
 
 def read_parts(channel: Channel) -> list[dict[str, Any]]:
-    return [json.loads(text) for text in channel.update().texts]
+    return [json.loads(text) for text in channel.update()[0]]
 
 
 # ---- messages -----------------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_reason_to_run_is_kept_until_the_run(monkeypatch):
 def test_nothing_is_drawn_during_a_script_run(fit, channel):
     channel.begin_run()
     looks, fit.step = fit.looks, 5
-    assert channel.update() == visitor.Update()
+    assert channel.update() == ([], None)
     assert fit.looks == looks
 
 
@@ -201,8 +201,8 @@ def test_reconnected_browser_gets_every_part(fit, channel):
 
 
 def test_idle_page_is_not_polled():
-    assert stage(Fit(moves=False)).update().again_s is None
-    assert stage(Fit()).update().again_s is not None
+    assert stage(Fit(moves=False)).update() == ([], None)
+    assert stage(Fit()).update()[1] is not None
 
 
 # ---- tables for a held slider -------------------------------------------------------------------------------------
@@ -233,9 +233,9 @@ def test_released_slider_stops_tables(monkeypatch):
 
     channel = stage(Fit(moves=False), tables)
     channel.receive("near", {"slider": "K", "held": False, "value": 0, "of": ""})
-    assert channel.update().again_s is not None
+    assert channel.update()[1] is not None
     monkeypatch.setattr(visitor, "POINTER_S", -1.0)
-    assert channel.update().again_s is None
+    assert channel.update()[1] is None
     assert asked == ["K"]
 
 
@@ -311,15 +311,6 @@ async def test_invalid_message_closes_the_connection(channel, text):
 
 
 @run_async
-async def test_flood_closes_the_connection(channel):
-    line = Line(APP, f"{ROUTE}/{channel.token}")
-    for _ in range(int(route.BURST) + 100):
-        line.send_text(message_text("present"))
-    await line.task
-    assert line.closed == route.FLOOD
-
-
-@run_async
 async def test_newer_connection_replaces_the_older(channel):
     older = Line(APP, f"{ROUTE}/{channel.token}")
     await older.accepted.wait()
@@ -340,7 +331,7 @@ async def test_failed_drawing_requests_a_script_run(channel, fit, caplog):
     whole, fit.draw = fit.draw, lambda: 1 / 0  # type: ignore[method-assign, assignment]
     run(channel, fit)
     assert json.loads(await line.received.get())["why"] == "failed"
-    assert "updating panels failed" in caplog.text
+    assert "Updating panels failed" in caplog.text
     fit.draw = whole  # type: ignore[method-assign]
     fit.step = 9
     run(channel, fit)

@@ -17,4 +17,4 @@ from pages.lab.live.panels import show_problem as show_problem
 from pages.lab.live.panels import visitor as visitor
 from pages.lab.live.queries import Query as Query
 from pages.lab.live.session import FitSession as FitSession
-from pages.lab.live.state import FitState as FitState
+from pages.lab.live.session import FitState as FitState

@@ -1,4 +1,4 @@
-"""Background jobs: work that outlives a run of a page, and a panel that shows how far it is over the live channel."""
+"""Background jobs, which outlive a script run, and their progress on the page."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from pages.ui.plot import Panel, Text, by_key, draw_parts
 
 log = logging.getLogger(__name__)
 
-NEWS_EVERY_S = 2.0  # between two runs of a page for results that come in one after the other
-MOST_KEPT = 24  # finished jobs of a visitor
+NEWS_EVERY_S = 2.0  # between two reruns for partial results
+MAX_JOBS = 24  # of a visitor, with finished ones
 _JOBS = "_jobs"
 
 
 class Job(Protocol):
     """Work in the background.
 
-    progress  what it does now, and its share from 0 to 1
-    news      changes when there is more to show
+    progress  current activity, and the finished share from 0 to 1
+    news      changes when there are new results
     """
 
     @property
@@ -41,9 +41,9 @@ class Job(Protocol):
 
 
 def show_progress(key: str, job: Job, done: bool) -> None:
-    """Show how far a job is, and rerun the page for news and at its end.
+    """Show the progress of a job, and rerun the page for news and at its end.
 
-    done  whether the page draws the finished job, so that there is nothing to wait for
+    done  whether the page already shows the finished job
     """
     if done:
         return
@@ -56,13 +56,13 @@ def show_progress(key: str, job: Job, done: bool) -> None:
         news = time.monotonic() - began >= NEWS_EVERY_S and job.news != before
         return "results" if news or job.done else ""
 
-    now = draw()
-    draw_parts(now)
-    channel().scene.live.append(LivePanels(draw, lambda: True, settled, now))
+    panels = draw()
+    draw_parts(panels)
+    channel().scene.live.append(LivePanels(draw, lambda: True, settled, panels))
 
 
 class Fits:
-    """Jobs of the engine that a visitor began together, by name; `news` tells what a page shows of one."""
+    """Jobs of the engine that belong together, by name; `news` returns the part of a job that the page shows."""
 
     def __init__(self, jobs: Mapping[str, Any], news: Callable[[Any], Hashable] = lambda view: view.done) -> None:
         self.jobs, self._news = jobs, news
@@ -73,8 +73,8 @@ class Fits:
 
     @property
     def progress(self) -> tuple[str, float]:
-        now = self.poll().values()
-        done, total = sum(view.done for view in now), sum(view.total for view in now)
+        views = self.poll().values()
+        done, total = sum(view.done for view in views), sum(view.total for view in views)
         return self._estimate.describe(done, total), done / max(1, total)
 
     @property
@@ -86,7 +86,7 @@ class Fits:
         return all(view.finished for view in self.poll().values())
 
     def cancel(self) -> None:
-        """End the fits; the cache keeps finished ones."""
+        """Cancel the jobs; the cache keeps finished fits."""
         for job in self.jobs.values():
             job.cancel()
 
@@ -95,31 +95,31 @@ class Stopped(Exception):
     """A task was cancelled."""
 
 
-def _unforeseen(error: Exception) -> GdmError:
-    return FitError(f"Something went wrong that should not ({type(error).__name__}). The server's log tells more.")
+def _explain_crash(error: Exception) -> GdmError:
+    return FitError(f"An unexpected {type(error).__name__} occurred. See the server's log.")
 
 
 class Task:
-    """A function in a thread of its own.
+    """A function in a separate thread.
 
-    do          is given the task, to say how far it is with `tell` or `go_on`
-    words       what it does until it says so itself
-    unforeseen  makes a message of an error that is none of ours; the log has it in full
+    do       called with the task; it reports progress with `report` or `checkpoint`
+    words    activity until the first report
+    explain  returns the error to show for an unexpected exception, which is logged
     """
 
-    news = None  # what it comes to is there at its end
+    news = None  # there are no partial results
 
     def __init__(
         self,
         do: Callable[[Task], Any],
-        words: str = "Beginning",
-        unforeseen: Callable[[Exception], GdmError] = _unforeseen,
+        words: str = "Starting",
+        explain: Callable[[Exception], GdmError] = _explain_crash,
     ) -> None:
         self.progress: tuple[str, float] = (words, 0.0)
         self.value: Any = None
         self.error: GdmError | None = None
         self.cancelled, self._ended = threading.Event(), threading.Event()
-        self._do, self._unforeseen = do, unforeseen
+        self._do, self._explain = do, explain
         threading.Thread(target=self._run, name="task", daemon=True).start()
 
     @property
@@ -127,20 +127,19 @@ class Task:
         return self._ended.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most so long; return whether it has ended."""
+        """Wait for the end; return whether it has come."""
         return self._ended.wait(seconds)
 
     def cancel(self) -> None:
-        """End it at its next `go_on`, or sooner where it looks at `cancelled`."""
+        """End the function at its next `checkpoint`, or where it reads `cancelled`."""
         self.cancelled.set()
 
-    def tell(self, what: str, share: float) -> None:
-        """Say what is done now, and how much of all is."""
-        self.progress = what, share
+    def report(self, activity: str, share: float) -> None:
+        self.progress = activity, share
 
-    def go_on(self, what: str, share: float) -> None:
-        """Do the same; raise Stopped if the task was cancelled."""
-        self.tell(what, share)
+    def checkpoint(self, activity: str, share: float) -> None:
+        """Report progress; raise Stopped if the task was cancelled."""
+        self.report(activity, share)
         if self.cancelled.is_set():
             raise Stopped
 
@@ -151,55 +150,54 @@ class Task:
             self.error = FitError("Stopped.")
         except GdmError as error:
             self.error = error
-        except Exception as error:  # told to the visitor, and in full in the log
-            log.exception("a task of a page failed")
-            self.error = self._unforeseen(error)
+        except Exception as error:  # the thread reports every failure
+            log.exception("A task of a page failed.")
+            self.error = self._explain(error)
         finally:
             self._ended.set()
 
 
 class Jobs:
-    """Jobs by key: a name and what they are about. Keeps those that go on, and the latest `most` in all."""
+    """Jobs by key, of which the first part is a name. Above `max_jobs`, the oldest finished jobs are dropped."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_jobs: int) -> None:
+        self._max_jobs = max_jobs
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[Hashable, ...], Any] = OrderedDict()
+        self._jobs: OrderedDict[tuple[Hashable, ...], Any] = OrderedDict()
 
     def get(self, key: tuple[Hashable, ...], begin: Callable[[], Any]) -> Any:
-        """Return the job of that key, begun now if there is none."""
+        """Return the job of a key, started with `begin` if there is none."""
         with self._lock:
-            if key not in self._kept:
-                self._kept[key] = begin()
-            self._kept.move_to_end(key)
-            if len(self._kept) > self._most:
-                done = [name for name, job in self._kept.items() if name != key and job.done]
-                for old in done[: len(self._kept) - self._most]:
-                    del self._kept[old]
-            return self._kept[key]
+            if key not in self._jobs:
+                self._jobs[key] = begin()
+            self._jobs.move_to_end(key)
+            done = [name for name, job in self._jobs.items() if name != key and job.done]
+            for old in done[: max(0, len(self._jobs) - self._max_jobs)]:
+                del self._jobs[old]
+            return self._jobs[key]
 
     def find(self, key: tuple[Hashable, ...]) -> Any:
-        """Return the job of that key, None if there is none."""
+        """Return the job of a key, None if there is none."""
         with self._lock:
-            return self._kept.get(key)
+            return self._jobs.get(key)
 
-    def under_way(self) -> dict[tuple[Hashable, ...], Any]:
+    def find_running(self) -> dict[tuple[Hashable, ...], Any]:
         with self._lock:
-            return {key: job for key, job in self._kept.items() if not job.done}
+            return {key: job for key, job in self._jobs.items() if not job.done}
 
     def forget(self, key: tuple[Hashable, ...]) -> None:
-        """Have the next `get` begin again."""
+        """Drop a job; the next `get` starts another one."""
         with self._lock:
-            self._kept.pop(key, None)
+            self._jobs.pop(key, None)
 
     def end(self, name: Hashable) -> None:
-        """Cancel and forget all jobs of that name."""
+        """Cancel and drop all jobs of a name."""
         with self._lock:
-            for key in [key for key in self._kept if key[0] == name]:
-                self._kept.pop(key).cancel()
+            for key in [key for key in self._jobs if key[0] == name]:
+                self._jobs.pop(key).cancel()
 
 
 def visitor_jobs() -> Jobs:
     """Return the jobs of this visitor."""
-    found: Jobs = st.session_state.setdefault(_JOBS, Jobs(MOST_KEPT))
-    return found
+    jobs: Jobs = st.session_state.setdefault(_JOBS, Jobs(MAX_JOBS))
+    return jobs

@@ -1,4 +1,4 @@
-"""The fit on the page: panels that follow it, and what the user can do about it."""
+"""Panels that follow a fit, and controls to cancel and retry it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ from gdm_core.engine.estimate import format_duration
 from gdm_studio.plot import figures
 from pages.channel import LivePanels, channel
 from pages.lab.live.queries import Query
-from pages.lab.live.session import FitSession
-from pages.lab.live.state import FitState, has_default_order
+from pages.lab.live.session import FitSession, FitState, has_default_order
 from pages.lab.spec import PageSpec
 from pages.ui import scrubber, settings, shell
 from pages.ui.plot import Panel, Picture, Text, by_key, draw_parts
 from pages.ui.scrubber import Scrubber
 
 FIT = "fit-"
-COLOURS = "colours"  # the parameter of a link that names them
+COLOURS = "colours"  # parameter of a link
 
 
 def engine() -> Engine:
-    """Return where fits run. Tests replace it."""
+    """Return the engine that runs fits. Tests replace it."""
     return get_engine()
 
 
@@ -50,7 +49,7 @@ def open_fit(page: str, spec: PageSpec) -> FitSession:
 
 
 def cancel_on_disconnect(name: str, fit: FitSession) -> None:
-    """Cancel the jobs of `fit` when its visitor leaves; start a fit again that a lost connection has ended."""
+    """Cancel the jobs of `fit` when its visitor leaves; restart a fit that a lost connection cancelled."""
     _sessions[name].add(fit)
     _mark(name)
     if fit in _interrupted:
@@ -59,7 +58,7 @@ def cancel_on_disconnect(name: str, fit: FitSession) -> None:
 
 
 def cancel_jobs(name: str) -> None:
-    """Cancel the jobs of a visitor. The connection may come back, so everything else stays in the session."""
+    """Cancel the jobs of a visitor. All else stays in the session, because the connection may return."""
     for fit in _sessions.pop(name, ()):
         if fit.running:
             _interrupted.add(fit)
@@ -68,19 +67,19 @@ def cancel_jobs(name: str) -> None:
 
 @st.cache_resource(scope="session", show_spinner=False, on_release=cancel_jobs)
 def _mark(name: str) -> str:
-    """Streamlit releases what is cached for a session whenever its connection ends."""
+    """Register `cancel_jobs`: Streamlit releases a session's cache whenever its connection ends."""
     return name
 
 
 def open_specs() -> dict[str, PageSpec]:
-    """Return what this visitor last asked for on each page of this session."""
+    """Return this visitor's latest request on each page."""
     keys = [key for key in map(str, st.session_state) if key.startswith(FIT)]
     specs = {key.removeprefix(FIT): st.session_state[key].spec for key in keys}
     return {page: spec for page, spec in specs.items() if spec is not None}
 
 
 def close_fit(page: str) -> None:
-    """Forget this visitor's fit of a page with its data, here and on the workers."""
+    """Drop this visitor's fit of a page and its data, also on the workers."""
     fit: FitSession | None = st.session_state.pop(f"{FIT}{page}", None)
     if fit is not None:
         fit.close()
@@ -92,7 +91,7 @@ def visitor() -> str:
 
 
 def estimate_wait(usual_s: float) -> str:
-    """Return how long work takes that has not begun; `usual_s` is its time on one worker."""
+    """Return an estimate of the time of new work; `usual_s` is its time on one worker."""
     info = engine().info()
     words, jobs = format_duration(usual_s / max(1, info.n_workers)), info.waiting + info.running
     return f"{words}, after {jobs} other {'job' if jobs == 1 else 'jobs'}" if jobs else words
@@ -102,9 +101,9 @@ def estimate_wait(usual_s: float) -> str:
 def draw_panels(
     fit: FitSession, make: Callable[[FitState], Mapping[str, Panel]], places: Mapping[str, Any] | None = None
 ) -> None:
-    """Draw the panels in their places; while a fit runs, the channel updates them, and its end reruns the page.
+    """Draw the panels in their places. While a fit runs, the channel updates them; its end reruns the page.
 
-    `make` is also called in other threads: it must not draw, or read the session.
+    `make` is also called in other threads: it must neither draw nor read the session.
     """
     fitting = fit.running
 
@@ -120,33 +119,33 @@ def draw_panels(
 
 
 def rerun_when_answered(fit: FitSession) -> None:
-    """Rerun the page when everything it asked has been answered. Call at the end of its script."""
+    """Rerun the page when all its queries have results. Call at the end of its script."""
     n_settled = fit.queries.n_settled
 
     def settled() -> str:
         fit.queries.collect()
         if fit.running or fit.queries.awaited:  # the end of the fit reruns the page
             return ""
-        return "answers" if fit.queries.pop_owed() or fit.queries.n_settled != n_settled else ""
+        return "answers" if fit.queries.pop_unseen() or fit.queries.n_settled != n_settled else ""
 
     channel().scene.live.append(LivePanels(dict, lambda: fit.queries.pending, settled))
 
 
 def query_states(fit: FitSession, state: FitState) -> Query:
-    """Ask for the exact states of all trials in the model's order."""
+    """Query the exact states of all trials in the model's order."""
     if state.result is None or state.spec is None:
         return Query(pending=fit.running)
-    return fit.query_states(state.spec, state.result)
+    return fit.query_states(state.spec, state.result, ask=state.status == "fresh")
 
 
 def keep_colours(state: FitState) -> None:
-    """Put the order of colours into the address, unless the settings imply it."""
+    """Store the order of colours in the address, unless the settings imply it."""
     fresh = None if has_default_order(state) else format_order(state.order)
     settings.keep(COLOURS, fresh if state.status == "fresh" else settings.text(COLOURS))
 
 
 def show_cancel(fit: FitSession, page: str) -> None:
-    """Show a button that ends the running fit; styles.css reveals it after a second."""
+    """Show a button that cancels the running fit; styles.css reveals it after a second."""
     if not fit.running:
         return
     with st.container(key="gdm-cancel"):
@@ -157,7 +156,7 @@ def show_problem(fit: FitSession, state: FitState, page: str) -> None:
     """Show why the fit failed, with a button to try again."""
     if not state.message:
         return
-    title = "The fit was stopped" if "cancel" in state.message.lower() else "The fit did not work out"
+    title = "The fit was stopped" if "cancel" in state.message.lower() else "The fit failed"
     shell.error(title, state.message, retry=f"{page}-retry", again=fit.retry)
 
 
@@ -207,9 +206,9 @@ def _make_scrubber(state: FitState) -> Scrubber:
 def _describe(state: FitState) -> str:
     """Return the line in place of the progress of a fit."""
     if state.fitting:
-        return "fitting, about to begin"
+        return "fitting, starting"
     if state.cancelled:
-        return "Cancelled. The earlier result stays; another setting starts a fit."
+        return "Cancelled. The previous fit stays; change a setting to start another."
     if state.status == "fresh" and state.total:
         return f"Fitted in {state.total:,} steps."
-    return "No fit under way."
+    return "No fit is running."

@@ -1,4 +1,4 @@
-"""Questions about a finished fit (scores, envelopes, maps), computed on workers while the page goes on."""
+"""Queries about a finished fit (scores, forecasts, maps), computed on workers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ MAX_RESULTS = 48
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """A question as far as it is known: its result, or an earlier result of the same name.
+    """A query with its result, or with an earlier result of the same name.
 
-    fresh     whether `value` is the result of this very question
-    pending   whether it is being computed
+    fresh     whether `value` is the result of this query, not an earlier one
+    pending   whether the result is being computed
     message   why there is no result
-    about     what the caller says that `value` is about; an earlier value keeps its own
-    partial   results so far of a function that yields
-    queued    whether it waits for a worker
+    about     caller's note on `value`, stored with it
+    partial   latest value of a function that yields
+    queued    whether the query waits for a worker
     """
 
     value: Any = None
@@ -36,7 +36,7 @@ class Query:
 
 
 class Queries:
-    """The questions of one page and one visitor; per name, the latest wins."""
+    """The queries of one page and one visitor; per name, the latest wins."""
 
     def __init__(self, engine: Engine, session: str) -> None:
         self._engine, self._session = engine, session
@@ -45,10 +45,10 @@ class Queries:
         self._jobs: dict[str, tuple[str, Job, Any]] = {}
         self._latest: dict[str, Query] = {}
         self._partial: dict[str, Any] = {}
-        self._owed: set[str] = set()  # names whose caller was told to ask again
+        self._unseen: set[str] = set()  # names that were pending when last asked for
         self._idle: set[str] = set()  # names of low priority, which no page waits for
         self.n_news = 0  # results and partial results so far
-        self.n_settled = 0  # results that the page waited for
+        self.n_settled = 0  # results of other than low priority
 
     @property
     def pending(self) -> bool:
@@ -56,7 +56,7 @@ class Queries:
 
     @property
     def awaited(self) -> bool:
-        """Whether the page waits for a result, other than those of low priority."""
+        """Whether the page waits for a result of more than low priority."""
         return any(name not in self._idle for name in self._jobs)
 
     def ask(
@@ -72,10 +72,10 @@ class Queries:
     ) -> Query:
         """Return the result of `function(*args)`, or a pending query while a worker computes it.
 
-        key       contains everything that the result depends on; another key replaces the question of the same name
-        about     returned with the result, also when it is shown as an earlier one
-        kept      whether the result, which JSON must hold, stays on disk
-        priority  HIGH: part of the picture. LOW: computed while the page waits for nothing else
+        key       name of all inputs; another key replaces the query of the same name
+        about     stored with the result
+        kept      whether the result, which must be JSON, is stored on disk
+        priority  HIGH: part of the picture. LOW: computed when the page waits for nothing else
         wait_s    seconds that the page may wait
         """
 
@@ -103,17 +103,16 @@ class Queries:
         self, name: str, key: str, submit: Callable[[], Job], about: Any, priority: Priority, wait_s: float = 0.0
     ) -> Query:
         self.collect()
-        self._owed.discard(name)
+        self._unseen.discard(name)
         if priority is Priority.LOW:
             self._idle.add(name)
-        question = (name, key)
-        if question in self._results:
+        if (name, key) in self._results:
             self._drop(name, unless=key)
-            self._results.move_to_end(question)
-            self._latest[name] = self._results[question]
-            return self._results[question]
-        if question in self._failures:
-            return replace(self.latest(name), message=self._failures[question])
+            self._results.move_to_end((name, key))
+            self._latest[name] = self._results[name, key]
+            return self._results[name, key]
+        if (name, key) in self._failures:
+            return replace(self.latest(name), message=self._failures[name, key])
         if name not in self._jobs or self._jobs[name][0] != key:
             self.cancel(name)
             try:
@@ -125,51 +124,47 @@ class Queries:
                 job.wait(wait_s)
             if job.poll().status.final:  # cached, or done meanwhile
                 return self._resolve(name, key, submit, about, priority)
-        self._owed.add(name)
+        self._unseen.add(name)
         view = self._jobs[name][1].poll()
         self._partial[name] = view.found
         return replace(self.latest(name), pending=True, partial=view.found, queued=view.status is JobStatus.QUEUED)
 
     def find(self, name: str, key: str) -> Any:
-        """Return the result of a question that was asked before, None if there is none."""
+        """Return the result of an earlier query, None if there is none."""
         found = self._results.get((name, key))
         return None if found is None else found.value
 
     def cancel(self, name: str) -> None:
-        """End the question of that name."""
+        """Cancel the query of a name."""
         self._drop(name, unless="")
 
     def cancel_all(self) -> None:
         for name in list(self._jobs):
             self.cancel(name)
 
-    def is_pending_except(self, name: str) -> bool:
-        """Return whether another question is being computed."""
-        return any(other != name for other in self._jobs)
-
     def latest(self, name: str) -> Query:
-        """Return the newest result of that name, as an earlier one."""
+        """Return the newest result of a name, as an earlier one."""
         return replace(self._latest.get(name, Query(name=name)), fresh=False)
 
     def set_latest(self, name: str, value: Any, about: Any = None) -> None:
-        """Set the earlier result of that name to a value known from elsewhere."""
+        """Set the earlier result of a name."""
         self._latest[name] = Query(value, about=about, name=name)
 
     def retry(self, name: str) -> None:
-        """Forget that questions of that name failed."""
-        self._failures = {question: why for question, why in self._failures.items() if question[0] != name}
+        """Forget the failures of a name."""
+        self._failures = {query: why for query, why in self._failures.items() if query[0] != name}
 
-    def pop_owed(self) -> bool:
-        """Return once whether results have arrived that their callers have not seen.
+    def pop_unseen(self) -> bool:
+        """Return whether results have arrived that their callers have not seen; each counts once.
 
-        Every question collects all results, so one may arrive after its caller asked and before the next question of a run.
+        Each query collects all results, so a result may arrive between its caller's query and a later one.
         """
-        arrived = {name for name in self._owed if name not in self._jobs}
-        self._owed -= arrived
+        arrived = {name for name in self._unseen if name not in self._jobs}
+        self._unseen -= arrived
         return bool(arrived - self._idle)
 
     def collect(self) -> None:
-        """Take in the results of finished jobs."""
+        """Store the results of finished jobs."""
         for name, (key, job, about) in list(self._jobs.items()):
             view = job.poll()
             if not view.status.final:
@@ -191,5 +186,5 @@ class Queries:
 
     def _drop(self, name: str, unless: str) -> None:
         if name in self._jobs and self._jobs[name][0] != unless:
-            self._owed.discard(name)
+            self._unseen.discard(name)
             self._jobs.pop(name)[1].cancel()

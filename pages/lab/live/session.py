@@ -1,32 +1,206 @@
-"""One visitor's current fit on one page."""
+"""One visitor's current fit on one page: its jobs, its state, and the colours of its states."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from gdm_core.analysis import inference
 from gdm_core.analysis.inference import InferredStates
-from gdm_core.analysis.matching import Order, in_order
-from gdm_core.engine import Engine, FitResult, Job, JobStatus, JobView, Priority
+from gdm_core.analysis.matching import Order, find_order, in_order, inverse
+from gdm_core.engine import Engine, FitResult, Job, JobStatus, JobView, Priority, Snapshot
 from gdm_core.errors import GdmError
+from gdm_core.trials import Trials
+from gdm_studio.plot import palette
 from pages.lab.live.queries import Queries, Query
-from pages.lab.live.state import Array, ColourOrder, Curve, FitState, unpack
 from pages.lab.spec import PageSpec
+from pages.ui.plot import State
 
-MIN_PROGRESS = 0.3  # share of its steps after which a running fit replaces an earlier result on the page
+Array = npt.NDArray[np.float32]
+MIN_PROGRESS = 0.3  # of the steps, after which a running fit replaces an earlier result on the page
 MAX_RESULTS = 12
 MAX_NEIGHBOURS = 2  # jobs at a time
-SLOW_FIT_S = 10.0  # slower fits are not started before the user asks for them
+SLOW_FIT_S = 10.0  # slower fits start on request only
+
+
+@dataclass(frozen=True)
+class Curve:
+    """ELBO of a fit at some steps, in nats per time step and units of the data.
+
+    total    maximum number of steps, 0 if unknown
+    earlier  whether it belongs to the previous fit
+    """
+
+    steps: tuple[int, ...] = ()
+    elbos: tuple[float, ...] = ()
+    total: int = 0
+    earlier: bool = False
+
+    @classmethod
+    def from_fit(cls, spec: PageSpec, steps: tuple[int, ...], elbos: tuple[float, ...], total: int) -> Curve:
+        """Convert the ELBO of a fit from standardised units."""
+        return cls(steps, tuple(elbo - spec.log_scale for elbo in elbos) if elbos else (), total)
+
+
+EMPTY_CURVE = Curve()
+
+
+@dataclass(frozen=True, eq=False)
+class FitState:
+    """State of a fit on its page.
+
+    status       "fresh": the result. "running": states of a running fit, if any. "stale": an earlier result
+    spec         fit that the states belong to
+    states       soft states [T, K] of each training trial, in the order of colours; () if there are none
+    order        column j of `states` is column order[j] of the model
+    result       finished fit that the states come from
+    step, total  training steps of the current fit
+    curve        ELBO of the current fit, or of the previous one while there are too few steps
+    recorded     (step of the latest snapshot, last step) of the curve's fit; (0, 0) without snapshots
+    message      error, for the user
+    notes        events such as a lost worker, for the user
+    fitting      whether a fit is running
+    cancelled    whether the user cancelled the fit
+    origin       identity of the states; a figure must not mix states of several origins
+    """
+
+    status: State
+    spec: PageSpec | None = None
+    states: tuple[Array, ...] = ()
+    order: Order = ()
+    result: FitResult | None = None
+    step: int = 0
+    total: int = 0
+    curve: Curve = EMPTY_CURVE
+    recorded: tuple[int, int] = (0, 0)
+    message: str = ""
+    notes: tuple[str, ...] = ()
+    fitting: bool = False
+    cancelled: bool = False
+    origin: object = field(default_factory=object)
+    _memory: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def n_states(self) -> int:
+        return len(self.order)
+
+    @property
+    def summary(self) -> str:
+        """Time, status and seed of the fit in one line."""
+        if self.status == "running":
+            return ""
+        parts = []
+        if self.result is not None:
+            status = self.result.fit_status
+            parts.append({"max_steps": "Reached step limit"}.get(status, status.capitalize()))
+            parts.append(f"{'cached, ' if self.result.from_cache else ''}{self.result.seconds:.1f} s")
+        if self.spec is not None and "seed" in self.spec.config:
+            parts.append(f"seed {self.spec.config['seed']}")
+        return " · ".join(parts)
+
+    def is_same_picture(self, other: FitState) -> bool:
+        """Return whether both states look the same on the page."""
+        names = ("status", "order", "step", "recorded", "message", "notes", "fitting", "cancelled", "spec", "result")
+        return (
+            all(_is_equal(getattr(self, name), getattr(other, name)) for name in names)
+            and self.curve.earlier == other.curve.earlier
+            and len(self.states) == len(other.states)
+            and all(a is b or np.array_equal(a, b) for a, b in zip(self.states, other.states, strict=True))
+        )
+
+    def memoize(
+        self, name: Hashable, make: Callable[[], Any], of: tuple[Any, ...] = (), settings: Hashable = ()
+    ) -> Any:
+        """Return `make()`, stored with this state while its inputs stay the same.
+
+        of        inputs that are compared by identity
+        settings  plain values that are compared by equality
+        """
+        hash(settings)  # fails for arrays at the first call
+        known = self._memory.get(name)
+        same = known is not None and len(known[0]) == len(of) and all(a is b for a, b in zip(known[0], of, strict=True))
+        if known is None or not same or known[1] != settings:
+            self._memory[name] = known = (of, settings, make())
+        return known[2]
+
+
+def _is_equal(mine: Any, other: Any) -> bool:
+    return mine is other or (not isinstance(mine, PageSpec | FitResult) and mine == other)
+
+
+def unpack(snapshot: Snapshot, trials: Trials) -> tuple[Array, ...]:
+    """Return soft states [T, K] of each trial; thinned ones are repeated to full length."""
+    found = []
+    for position, index in enumerate(snapshot.preview):
+        states = snapshot.states(position)
+        stride = snapshot.strides[position]
+        full = np.repeat(states, stride, axis=0) if stride > 1 else states
+        found.append(full[: trials[index].n_samples])
+    return tuple(found)
+
+
+class ColourOrder:
+    """Chooses the order of states, and so their colours.
+
+    A copied link determines the order of the first fit; later true states, the previous picture, or contrast do.
+    """
+
+    def __init__(self) -> None:
+        self._anchor: tuple[str, tuple[Array, ...]] | None = None
+        self.first: Order | None = None
+
+    def follow(self, state: FitState) -> None:
+        """Let later fits take their colours from this state."""
+        self._anchor = self._anchor_of(state)
+
+    def followed(self, after: FitState | None = None) -> tuple[Array, ...]:
+        """Return the states that determine the next colours; `after` as in `choose`."""
+        anchor = self._anchor if after is None else self._anchor_of(after)
+        return () if anchor is None else anchor[1]
+
+    def _anchor_of(self, state: FitState) -> tuple[str, tuple[Array, ...]] | None:
+        if state.states and state.spec is not None:
+            return state.spec.trials.fingerprint, state.states
+        return self._anchor
+
+    def choose(self, spec: PageSpec, raw: tuple[Array, ...], after: FitState | None = None) -> Order:
+        """Return the order of a model's states `raw`, of all trials or the first ones.
+
+        after  choose the order for the fit that follows this state
+        """
+        if not raw:
+            return ()
+        if self.first is not None and len(self.first) == raw[0].shape[1]:
+            return self.first
+        anchor = self._anchor if after is None else self._anchor_of(after)
+        here = anchor is not None and anchor[0] == spec.trials.fingerprint
+        before = anchor[1][: len(raw)] if here and anchor is not None else None
+        truth = None if spec.dataset.truth is None else spec.dataset.truth[: len(raw)]
+        return find_order(raw, truth, before, palette.DIFFERENCES)
+
+
+def has_default_order(state: FitState) -> bool:
+    """Return whether a link shows these colours without a parameter."""
+    if state.spec is None or not state.states:
+        return True
+    truth = state.spec.dataset.truth
+
+    def choose() -> Order:
+        return find_order(in_order(state.states, inverse(state.order)), truth, None, palette.DIFFERENCES)
+
+    return bool(state.order == state.memoize("default-order", choose, of=state.states))
 
 
 class FitSession:
-    """The fit that a page shows. Methods return at once; whoever creates a session closes it.
+    """The current fit of a page. Methods return at once; the caller closes the session.
 
-    queries          questions about finished fits
-    preview_queries  those of the slider preview
+    queries          queries about finished fits
+    preview_queries  queries of the slider preview
     memory           objects that a page stores with the fit, by name
     """
 
@@ -49,7 +223,7 @@ class FitSession:
 
     # ---- requests ---------------------------------------------------------------------------------
     def request(self, spec: PageSpec, *, first_order: Order | None = None) -> None:
-        """Ask for a fit; the latest request wins. `first_order` comes from a copied link."""
+        """Request a fit; the latest request wins. `first_order` comes from a copied link."""
         before, self._spec = self._spec, spec
         if before is not None and spec.key == before.key:
             self._update_spec(before, spec)
@@ -62,12 +236,12 @@ class FitSession:
         neighbour = self._neighbours.get(spec.key)
         if neighbour is not None and neighbour.poll().status in (JobStatus.RUNNING, JobStatus.DONE):
             self._job = self._neighbours.pop(spec.key)
-        self._cancel_neighbours()  # one that waits is submitted again at a higher priority
+        self._cancel_neighbours()  # a waiting one is submitted again at a higher priority
         if self._job is None:
             self._start()
 
     def _update_spec(self, before: PageSpec, spec: PageSpec) -> None:
-        """Take over other held-out trials or labels of the same fit."""
+        """Replace the held-out trials or scores of the same fit."""
         shown = self._state.spec
         changed = spec.dataset is not before.dataset or spec.measure != before.measure or spec.choice != before.choice
         if changed and shown is not None and shown.key == spec.key:
@@ -82,12 +256,12 @@ class FitSession:
         self._start()
 
     def cancel(self) -> None:
-        """End the running fit; the earlier result stays."""
+        """Cancel the running fit; the earlier result stays."""
         self._end_job()
         self._message, self._cancelled = "", True
 
     def close(self) -> None:
-        """End all jobs; let the workers forget the data."""
+        """Cancel all jobs and drop the data on the workers."""
         self._end_job()
         self._cancel_neighbours()
         self.engine.forget(self.name)
@@ -117,15 +291,18 @@ class FitSession:
         _keep(self._results, result.key, result)
         return result
 
-    def query_states(self, spec: PageSpec, result: FitResult, preview: str = "") -> Query:
-        """Ask for the exact states of all trials in the model's order; no earlier result stands in for them.
+    def query_states(self, spec: PageSpec, result: FitResult, *, ask: bool = True, preview: str = "") -> Query:
+        """Query the exact states of all trials in the model's order, without an earlier result.
 
-        preview  name of the question, for the slider preview
+        ask      whether to compute unknown states
+        preview  name of the query, for the slider preview
         """
         test = spec.dataset.test
         key = f"{result.key}/{test.fingerprint}"
         if (inferred := self._inferred.get(key)) is not None:
             return Query(inferred, fresh=True, name="look")
+        if not ask:
+            return Query()
         queries, name = (self.preview_queries, preview) if preview else (self.queries, "look")
         query = queries.ask(name, key, inference.infer, result.model_bytes, spec.trials, test, priority=Priority.HIGH)
         if query.fresh:
@@ -133,12 +310,12 @@ class FitSession:
         return query if query.fresh else replace(query, value=None)
 
     def choose_order(self, spec: PageSpec, raw: tuple[Array, ...]) -> Order:
-        """Return the order that the states `raw` would get if their fit were requested now."""
+        """Return the order that states `raw` would get if their fit were requested now."""
         return self._colours.choose(spec, raw, self._state)
 
     @property
     def colour_anchor(self) -> tuple[Array, ...]:
-        """States whose colours `choose_order` follows; the same object while they do not change."""
+        """States that determine the colours of `choose_order`; the same object while they do not change."""
         return self._colours.followed(self._state)
 
     # ---- fits of neighbouring settings --------------------------------------------------------------------------
@@ -221,17 +398,17 @@ class FitSession:
         self._colours.first = None
 
     def _interim(self, view: JobView | None) -> FitState:
-        """Return the picture of a fit that is not done: its latest snapshot, or the earlier result."""
+        """Return the state of an unfinished fit: its latest snapshot, or the earlier result."""
         spec, running = self._spec, self.running
-        now = self._state if running else self._finished or self._state
+        shown = self._state if running else self._finished or self._state
         if spec is None:
-            return now
+            return shown
         fields: dict[str, Any] = {
             "message": self._message,
             "fitting": running,
             "cancelled": self._cancelled,
-            "curve": replace(now.curve, earlier=now.curve.earlier or running),
-            "recorded": now.recorded,
+            "curve": replace(shown.curve, earlier=shown.curve.earlier or running),
+            "recorded": shown.recorded,
         }
         if view is not None:
             fields |= {"step": view.step, "total": view.total, "notes": view.notes}
@@ -239,15 +416,15 @@ class FitSession:
                 fields["recorded"] = view.snapshots[-1].step, view.total
             if len(view.elbos) > 1:
                 fields["curve"] = Curve.from_fit(spec, view.steps, view.elbos, view.total)
-        ripe = view is not None and (not now.states or view.step >= MIN_PROGRESS * view.total)
-        if view is not None and view.snapshot is not None and ripe:
-            raw = unpack(view.snapshot, spec.trials)
-            order = self._colours.choose(spec, raw)
-            return FitState("running", spec, in_order(raw, order), order, **fields)
-        if not now.states:
+            far_enough = not shown.states or view.step >= MIN_PROGRESS * view.total
+            if view.snapshot is not None and far_enough:
+                raw = unpack(view.snapshot, spec.trials)
+                order = self._colours.choose(spec, raw)
+                return FitState("running", spec, in_order(raw, order), order, **fields)
+        if not shown.states:
             return FitState("running", spec, **fields)
-        same = now.spec is not None and now.spec.key == spec.key and (running or now.status == "fresh")
-        return replace(now, status=now.status if same else "stale", **fields)
+        same = shown.spec is not None and shown.spec.key == spec.key and (running or shown.status == "fresh")
+        return replace(shown, status=shown.status if same else "stale", **fields)
 
 
 def _keep(results: OrderedDict[str, Any], key: str, value: Any) -> None:
