@@ -159,5 +159,6 @@ def _find_states(view: View, content: SliderPreview, spec: PageSpec) -> tuple[St
     states = unpack(result.snapshot, spec.trials)
     if max(content.trials) < len(states):
         return states, False
-    query = view.fit.query_states(spec, result, preview=f"K-{spec.n_states}")
+    current = view.state.result is not None and spec.key == view.state.result.key
+    query = view.fit.query_states(spec, result, preview="" if current else f"K-{spec.n_states}")
     return ((*query.value.train, *query.value.test) if query.fresh else ()), query.pending
