@@ -97,7 +97,7 @@ class Scene:
         return any(one.moves() for one in self.live)
 
     @property
-    def drawn(self) -> dict[str, Panel]:
+    def first_panels(self) -> dict[str, Panel]:
         """Return all panels as the script has drawn them."""
         return {key: panel for one in self.live for key, panel in one.drawn.items()}
 
@@ -167,7 +167,7 @@ class Channel:
         """Start updates of the scene that the script has left."""
         with self._lock:
             self._scene = self._next
-            self._scripted |= self._scene.drawn
+            self._scripted |= self._scene.first_panels
         if self.listener is not None:
             self.listener()
 

@@ -439,7 +439,7 @@ def standing(view: View, now: live.FitState | None = None) -> View:
 def on_map(view: View, which: str) -> View:
     """The view at the longest stretch of the fitted driver ("train") or of the other one."""
     side, first = (view.dataset.test, len(view.dataset.train)) if which == "test" else (view.dataset.train, 0)
-    return view.at(first + max(range(len(side)), key=lambda i: side[i].n_samples))
+    return view.select_trial(first + max(range(len(side)), key=lambda i: side[i].n_samples))
 
 
 def read(view: View, laps: Laps, name: str, now: live.FitState | None = None) -> DriverReading | Undecoded:
@@ -448,12 +448,14 @@ def read(view: View, laps: Laps, name: str, now: live.FitState | None = None) ->
     trial = max(laps.trials, key=lambda trial: trial.n_samples)
 
     def driver(states: Floats, state: State) -> DriverReading:
-        return DriverReading(trial=trial, state=state, origin=now.origin, laps=laps, **view.named(now, name, states))
+        return DriverReading(
+            trial=trial, state=state, origin=now.origin, laps=laps, **view.name_states(now, name, states)
+        )
 
     if laps.trials.fingerprint == view.dataset.train.fingerprint:
         if now.states:
             return driver(now.memoize("fitted", lambda: np.concatenate(now.states), of=now.states), now.status)
-        waits = view.at(0).read(now)
+        waits = view.select_trial(0).read(now)
         title = waits.title if isinstance(waits, Undecoded) else ""
         return Undecoded(trial=trial, state=now.status, title=title, note=waits.note)
     raw, failed = _apply(view, laps, name, now)

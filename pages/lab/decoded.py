@@ -69,7 +69,7 @@ class TrialView:
         return np.asarray(labels, np.int64)
 
     @property
-    def known(self) -> Reference | None:
+    def reference(self) -> Reference | None:
         """Reference: the expert's labels, or the true states of a simulation."""
         if (expert := self.expert) is not None and self.words is not None:
             return self.words.make_reference(expert)

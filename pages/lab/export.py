@@ -70,7 +70,7 @@ class Export:
 
     def files(self, index: int) -> Sequence[File]:
         """Return (label, make, file name) of each file of a trial's data."""
-        return files_of(self.view.dataset, self.view.at(index).read_samples(exact=True))
+        return files_of(self.view.dataset, self.view.select_trial(index).read_samples(exact=True))
 
     def unanswered(self, name: str = "") -> bool:
         """Show why a figure or the exact states failed; return whether they did."""

@@ -27,7 +27,7 @@ def rows_of_strips(
     here: Decoded | Undecoded, cut: bool, more: Mapping[str, npt.NDArray[np.float32]] = types.MappingProxyType({})
 ) -> dict[str, npt.NDArray[np.float32]]:
     """Return the rows: reference, `more`, bouts if `cut`, and states."""
-    rows = {} if here.known is None else {here.known.who: here.known.shares}
+    rows = {} if here.reference is None else {here.reference.who: here.reference.shares}
     rows |= more
     if isinstance(here, Decoded):
         rows |= {"bouts": figures.one_hot(here.bouts, len(here.names))} if cut else {}
@@ -37,7 +37,7 @@ def rows_of_strips(
 
 def strips(reading: Decoded, cut: bool) -> Figure:
     """Draw strips over time with a colour key."""
-    known, names = reading.known, reading.names
+    known, names = reading.reference, reading.names
     key = {"states": legend.states(len(names), names, reading.used)}
     if known is not None and known.who == "expert":
         key = {"expert": legend.states(len(known.names), known.names)} | key
@@ -61,7 +61,7 @@ def entropy(reading: Decoded) -> Figure:
 
 def usage(reading: Decoded) -> Figure:
     """Draw the usage of states, next to the true usage for equal K."""
-    known = reading.known
+    known = reading.reference
     if known is None or known.who != "true" or len(known.names) != len(reading.used):
         return figures.usage(reading.shares, **reading.looks)
     caption = "Bars: the model's states. Ticks: true states of the same colour."
@@ -70,7 +70,7 @@ def usage(reading: Decoded) -> Figure:
 
 def stays(reading: Decoded) -> Figure:
     """Draw dwell times on one axis with the reference."""
-    known, row = reading.known, np.full(len(reading.names), -1)
+    known, row = reading.reference, np.full(len(reading.names), -1)
     row[reading.used] = np.arange(len(reading.used))
     other = None if known is None else runs(known.labels)[1]
     timing = reading.lengths(reading.bouts)

@@ -70,7 +70,7 @@ def shares(view: View, reading: Decoded) -> None:
         plot(made.entropy(reading), key="entropy", state=reading.state)
     with right, shell.panel("usage", "Use of each state"):
         plot(made.usage(reading), key="usage", state=reading.state)
-        if (known := reading.known) is not None and known.who == "expert":
+        if (known := reading.reference) is not None and known.who == "expert":
             said = "The expert's labels of the same trial."
             figure = figures.usage(known.shares, names=known.names, caption=said)
             plot(made.add_remark(figure, known), key="usage-expert")
@@ -78,7 +78,7 @@ def shares(view: View, reading: Decoded) -> None:
 
 def stays(view: View, reading: Decoded) -> None:
     """Show dwell times next to those of true states or expert labels."""
-    known, cut = reading.known, view.dataset.recorded
+    known, cut = reading.reference, view.dataset.recorded
     places = st.columns(1 if known is None else 2, gap="small")
     if known is not None:
         with places[0], shell.panel(f"dwell-{known.who}", STAYS_OF[known.who]):
@@ -105,7 +105,7 @@ def transitions(view: View, reading: Decoded) -> None:
             _map(view, reading)
     with right, shell.panel("matrix", "What follows what, in numbers"):
         plot(made.matrix(reading), key="matrix", state=reading.state)
-        if (known := reading.known) is not None and known.who == "expert":
+        if (known := reading.reference) is not None and known.who == "expert":
             plot(made.add_remark(made.reference_matrix(known), known), key="matrix-expert")
 
 

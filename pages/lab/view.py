@@ -144,7 +144,7 @@ class View:
             return None
         return self.shipped.more
 
-    def at(self, index: int) -> Self:
+    def select_trial(self, index: int) -> Self:
         """Return the view of another trial."""
         return replace(self, index=min(max(index, 0), len(self.dataset.trials) - 1))
 
@@ -162,19 +162,19 @@ class View:
         if filtered is not None and filtered.fresh and now.result is not None and now.result is self.state.result:
             past = filtered.value
             states = now.memoize(("filtered", self.index), lambda: in_order((past,), now.order)[0], of=(past,))
-            named = self.named(now, ("filtered", self.index), states)
+            named = self.name_states(now, ("filtered", self.index), states)
             note = CAUSAL if self.rule.plain else f"{CAUSAL} Smoothing bouts still looks ahead."
             return Decoded(state=now.status, origin=now.origin, note=note, **named, **seen)
         found, rough = self._find_states(now, self.dataset.recorded if exact is None else exact)
         if found is not None:
-            named = self.named(now, self.index, found)
+            named = self.name_states(now, self.index, found)
             return Decoded(state=now.status, origin=now.origin, rough=rough, **named, **seen)
         title, note = self._explain_missing(now)
         earlier: LastLook | None = self.fit.memory.get(LAST_LOOK)
         if earlier is not None and earlier.content == self._content:
             states = now.memoize(("earlier", self.index), lambda: earlier.states(self.index), of=(earlier,))
             note = f"As the earlier fit read it. {note}" if self.is_new else ""
-            named = self.named(now, self.index, states)
+            named = self.name_states(now, self.index, states)
             return Decoded(state="stale", origin=earlier.origin, note=note, **named, **seen)
         return Undecoded(state=now.status, title=title, note=note, **seen)
 
@@ -185,9 +185,9 @@ class View:
             return replace(here, trial=trial)
         now, key = now or self.state, ("samples", self.index, exact)
         soft = now.memoize(key, lambda: self.dataset.to_samples(self.index, here.soft), of=(here.soft,))
-        return replace(here, trial=trial, **self.named(now, key, soft, trial))
+        return replace(here, trial=trial, **self.name_states(now, key, soft, trial))
 
-    def named(self, now: live.FitState, key: Hashable, soft: Array, trial: Trial | None = None) -> dict[str, Any]:
+    def name_states(self, now: live.FitState, key: Hashable, soft: Array, trial: Trial | None = None) -> dict[str, Any]:
         """Return the fields of a `Decoded` that follow from states as fitted [T, K]."""
         naming, rule, trial = self.naming_for(soft.shape[1]), self.rule, trial or self.trial
         states = now.memoize(("named", key), lambda: naming.apply(soft), of=(soft,), settings=naming)

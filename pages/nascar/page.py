@@ -39,7 +39,7 @@ with frame.picture, st.container(key="nascar-head", horizontal=True, vertical_al
     )
     with shell.made_for(view.made_for):
         shell.state_key(max(pictures.truth_of(view.trial).shape[1], view.state.n_states))
-view = view.at(1 if which == "test" else 0)
+view = view.select_trial(1 if which == "test" else 0)
 with frame.picture:
     shown = lab.choose_filtered(view)
     places = pictures.arrange_tracks(view.trial)

@@ -184,7 +184,7 @@ def test_script_reproduces_the_bouts_of_the_page(tmp_path):
     found = pd.read_csv(tmp_path / "bouts.csv")
     expected = pd.concat(
         [
-            export.bouts_of(view.at(i).read(), data.observation(data.trials[i]), data.subject)
+            export.bouts_of(view.select_trial(i).read(), data.observation(data.trials[i]), data.subject)
             for i in range(len(data.trials))
         ],
         ignore_index=True,

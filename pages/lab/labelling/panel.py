@@ -121,7 +121,7 @@ def _list(labelling: Labelling) -> None:
 
 def _place(labelling: Labelling, index: int, mark: Mark) -> dict[str, Any]:
     """Return the time of a mark and its trial, as a row of the table."""
-    data, unit = labelling.view.dataset, labelling.view.at(index).unit
+    data, unit = labelling.view.dataset, labelling.view.select_trial(index).unit
     begin, step = unit.convert(data.recording(index).start_seconds), unit.convert(data.step(data.recording(index)))
     return {"from": begin + step * mark.start, "to": begin + step * mark.stop, "trial": mark.recording}
 

@@ -57,7 +57,9 @@ def clips_tab(view: View, here: Decoded) -> None:
         with right:
             most = number("How many", 1, MOST, START, key="nclips")
         kind, column = of[0], int(of[1:])
-        found = choose([_where(view.at(i), kind, column) for i in range(len(view.dataset.trials))], view, most)
+        found = choose(
+            [_where(view.select_trial(i), kind, column) for i in range(len(view.dataset.trials))], view, most
+        )
         if not found:
             shell.empty(
                 "No such clip", f"No bout of {named[of]} is {SHORTEST_S} s long in the recordings that were read."
