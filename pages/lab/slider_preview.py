@@ -1,29 +1,31 @@
-"""Slider preview: while temperature, stickiness or K is dragged, the browser draws from tables of states.
+"""Slider preview and training replay: the browser draws from tables of states while no script runs.
 
-For temperature and stickiness they come from sweeps of the fitted model, for K from fits of neighbouring K. No script runs
-before the release.
+For temperature and stickiness they come from sweeps of the fitted model, for K from fits of neighbouring K, for the replay from
+snapshots of the fit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import streamlit as st
 
 from gdm_core.analysis import inference
 from gdm_core.analysis.matching import in_order
+from gdm_core.engine import Snapshot
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 from pages.channel import Tables, channel
-from pages.lab import replay, state_tables
 from pages.lab.live.session import unpack
-from pages.lab.preview_figures import SliderPreview
+from pages.lab.preview_figures import FigureSpec, Levels, Parts, SliderPreview, States, digest, encode
 from pages.lab.spec import PageSpec
-from pages.lab.state_tables import States
 from pages.lab.view import View, query_key
 from pages.ui import settings
 from pages.ui.component import component
 from pages.ui.model_controls import GAMMA_RANGE, K_RANGE, TAU_RANGE
+from pages.ui.scrubber import KEY as REPLAY
 
 VALUES = {
     "temperature": ("tau", np.geomspace(*TAU_RANGE, 32).round(4).tolist()),
@@ -32,6 +34,7 @@ VALUES = {
 PARAMETERS = {key: parameter for parameter, (key, _) in VALUES.items()}
 FINE = 6_000  # samples; for more, every second value is computed
 MAX_SAMPLES = 60_000  # samples per value; a tenth of a second for 20,000
+MAX_SNAPSHOTS = 50  # of a replay
 COLOUR_SAMPLES = 6_000  # of training trials, whose states decide the colours of another K
 
 
@@ -40,16 +43,14 @@ def preview(view: View, content: SliderPreview) -> None:
 
     The browser reports a pointer near a slider over the channel; tables are computed from then on.
     """
-    if view.fit.running:
-        view.fit.preview_queries.cancel_all()
 
     def tables(key: str, held: bool, value: float) -> Tables:
         state = view.fit.poll()  # the fit may have ended since the script ran
         now = view if state is view.state else replace(view, state=state)
         if not _name_tables(now, content).get(key):
             return Tables(more=view.fit.running)
-        if key == replay.KEY:
-            return replay.make_tables(now, content)
+        if key == REPLAY:
+            return _tabulate_replay(now, content)
         if key in PARAMETERS:
             return _tabulate_sweep(now, content, PARAMETERS[key])
         return _tabulate_neighbours(now, content, value if held else now.choice.n_states)
@@ -63,15 +64,15 @@ def _name_tables(view: View, content: SliderPreview) -> dict[str, str]:
     """Return the name of each slider's tables, "" until the fit has ended; sliders without tables are absent."""
     state, k_key = view.state, settings.key("K", view.choice.of)
     if view.fit.running:
-        return dict.fromkeys((*PARAMETERS, k_key, replay.KEY), "")
+        return dict.fromkeys((*PARAMETERS, k_key, REPLAY), "")
     if view.filtered is not None or state.status != "fresh" or state.result is None:
         return {}
-    name = state_tables.digest(state.result.key, state.order, content.trials, content.settings)
+    name = digest(state.result.key, state.order, content.trials, content.settings)
     keys = [key for key, parameter in PARAMETERS.items() if _can_sweep(view, content, parameter)]
     if content.other_k and 0 < _count_samples(view, content, "n_states") <= MAX_SAMPLES:
         keys.append(k_key)
     names = dict.fromkeys(keys, name)
-    return names | ({replay.KEY: found} if (found := replay.name_tables(view, content)) else {})
+    return names | ({REPLAY: name} if _find_replayed(view, content) else {})
 
 
 def _count_samples(view: View, content: SliderPreview, parameter: str) -> int:
@@ -96,7 +97,7 @@ def _tabulate_sweep(view: View, content: SliderPreview, parameter: str) -> Table
     if _count_samples(view, content, parameter) > FINE:
         values = [*values[:-1:2], values[-1]]
         parts = [values[::2], values[1::2]]
-    found: dict[float, tuple[state_tables.Levels, ...]] = {}
+    found: dict[float, tuple[Levels, ...]] = {}
     pending = False
     for number, part in enumerate(parts):
         args = (view.dataset.train, view.dataset.test, content.trials, parameter, part)
@@ -110,13 +111,13 @@ def _tabulate_sweep(view: View, content: SliderPreview, parameter: str) -> Table
     if not found:
         return Tables(more=pending)
     known = sorted(found)
-    name = state_tables.digest(parameter, known, state.result.key, state.order, content.trials, content.settings)
+    name = digest(parameter, known, state.result.key, state.order, content.trials, content.settings)
 
-    def encode() -> dict[str, object]:
+    def make_table() -> dict[str, Any]:
         soft = (tuple(levels / np.float32(255) for levels in found[value]) for value in known)
-        return state_tables.encode(known, [content.parts(in_order(states, state.order), None) for states in soft])
+        return encode(known, [content.parts(in_order(states, state.order), None) for states in soft])
 
-    table = state.memoize(("sweep", parameter), encode, settings=name)
+    table = state.memoize(("sweep", parameter), make_table, settings=name)
     return Tables(name, {name: table}, content.how(), pending)
 
 
@@ -128,7 +129,7 @@ def _tabulate_neighbours(view: View, content: SliderPreview, k: float) -> Tables
     numbers = sorted(range(K_RANGE[0], K_RANGE[1] + 1), key=lambda number: abs(number - k))
     specs = [PageSpec.from_choice(view.dataset, view.choice, view.spec.measure, n_states=k) for k in numbers]
     more = fit.fit_neighbours(specs)
-    name = state_tables.digest("K", state.result.key, state.order, content.trials, content.settings)
+    name = digest("K", state.result.key, state.order, content.trials, content.settings)
     tables = state.memoize("K", dict, of=(fit.colour_anchor,), settings=name)
     n_first = _count_first(view)
     for spec in specs:
@@ -139,9 +140,7 @@ def _tabulate_neighbours(view: View, content: SliderPreview, k: float) -> Tables
         if found:
             order = fit.choose_order(spec, found[:n_first])
             shown = in_order(tuple(found[i] for i in content.trials), order)
-            tables[spec.key] = state_tables.encode(
-                [spec.n_states], [content.parts(shown, in_order(found[:n_first], order))]
-            )
+            tables[spec.key] = encode([spec.n_states], [content.parts(shown, in_order(found[:n_first], order))])
     return Tables(name, dict(tables), content.how(), more)
 
 
@@ -162,3 +161,44 @@ def _find_states(view: View, content: SliderPreview, spec: PageSpec) -> tuple[St
     current = view.state.result is not None and spec.key == view.state.result.key
     query = view.fit.query_states(spec, result, preview="" if current else f"K-{spec.n_states}")
     return ((*query.value.train, *query.value.test) if query.fresh else ()), query.pending
+
+
+# ---- training replay ----------------------------------------------------------------------------------------------
+def _tabulate_replay(view: View, content: SliderPreview) -> Tables:
+    """Return one table with the states at every recorded step."""
+    result, order = view.state.result, view.state.order
+    assert result is not None
+    name = digest(REPLAY, result.key, order, content.trials, content.settings)
+
+    def make_table() -> dict[str, Any]:
+        n = len(result.snapshots)
+        chosen = np.unique(np.linspace(0, n - 1, min(n, MAX_SNAPSHOTS)).round().astype(int))
+        snapshots = [result.snapshots[i] for i in chosen]
+        return encode([one.step for one in snapshots], [_replayed_parts(view, content, one) for one in snapshots])
+
+    table = view.state.memoize(REPLAY, make_table, settings=name)
+    return Tables(name, {name: table}, content.how(_find_replayed(view, content)))
+
+
+def _find_replayed(view: View, content: SliderPreview) -> Mapping[str, FigureSpec]:
+    """Return the figures that can show the states at an earlier training step."""
+    snapshots = view.state.result.snapshots if view.state.result is not None else ()
+    if len(snapshots) < 2:
+        return {}
+    if content.replayed is not None:
+        return content.replayed
+    return content.figures if set(content.trials) <= set(snapshots[0].preview) else {}
+
+
+def _replayed_parts(view: View, content: SliderPreview, snapshot: Snapshot) -> Parts:
+    """Return the parts of the replayed figures; held-out trials, which they do not show, have zeros."""
+    known = in_order(unpack(snapshot, view.dataset.train), view.state.order)
+    lengths = [view.dataset.trials[i].n_samples for i in content.trials]
+    states = tuple(
+        known[i] if i < len(known) else np.zeros((length, known[0].shape[1]), np.float32)
+        for i, length in zip(content.trials, lengths, strict=True)
+    )
+    used: set[str] = set()
+    for figure in _find_replayed(view, content).values():
+        used |= {figure[role] for role in ("part", "bouts") if role in figure} | set(figure.get("rows", {}).values())
+    return {part: found for part, found in content.parts(states, None).items() if part in used}

@@ -88,5 +88,5 @@ def test_result_of_data_without_a_recipe_is_not_written():
     lap, another = map(as_trials, nascar.train_test("soft", T=50))
     changed = replace(another, trials=(another[0].slice(0, 50),))
     found = shipped.load("nascar-soft")
-    with pytest.raises(DataError, match="another processor would not know that 'mine' is its result"):
+    with pytest.raises(DataError, match="another processor could not match it with 'mine'"):
         shipped.write("mine", lap, changed, found.family, found.config, found.result, {})

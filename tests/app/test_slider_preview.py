@@ -13,7 +13,7 @@ from gdm_core.analysis import inference
 from gdm_core.trials import as_trials
 from gdm_studio.plot.figures.base import untyped
 from pages.formula1.data import along_lap
-from pages.lab import slider_preview, state_tables
+from pages.lab import preview_figures, slider_preview
 from tests.support import formula1_page
 from tests.support.controls import control
 from tests.support.drawn import record
@@ -68,7 +68,7 @@ def test_table_for_k_equals_the_fit_after_release(engine):
 
 
 def test_table_of_a_long_trial_is_thinned(engine, monkeypatch):
-    monkeypatch.setattr(state_tables, "MAX_SHARES", 300)
+    monkeypatch.setattr(preview_figures, "MAX_SHARES", 300)
     monkeypatch.setattr(slider_preview, "FINE", 100)
     (table,) = tables(opened(seed="1"), "tau")["tables"]
     part = table["parts"]["states"]

@@ -35,6 +35,16 @@ class Query:
     queued: bool = False
 
 
+@dataclass(eq=False)
+class _Pending:
+    """A job of a query, and its latest partial result."""
+
+    key: str
+    job: Job
+    about: Any
+    partial: Any = None
+
+
 class Queries:
     """The queries of one page and one visitor; per name, the latest wins."""
 
@@ -42,9 +52,8 @@ class Queries:
         self._engine, self._session = engine, session
         self._results: OrderedDict[tuple[str, str], Query] = OrderedDict()
         self._failures: dict[tuple[str, str], str] = {}
-        self._jobs: dict[str, tuple[str, Job, Any]] = {}
+        self._pending: dict[str, _Pending] = {}
         self._latest: dict[str, Query] = {}
-        self._partial: dict[str, Any] = {}
         self._unseen: set[str] = set()  # names that were pending when last asked for
         self._idle: set[str] = set()  # names of low priority, which no page waits for
         self.n_news = 0  # results and partial results so far
@@ -52,12 +61,12 @@ class Queries:
 
     @property
     def pending(self) -> bool:
-        return bool(self._jobs)
+        return bool(self._pending)
 
     @property
     def awaited(self) -> bool:
         """Whether the page waits for a result of more than low priority."""
-        return any(name not in self._idle for name in self._jobs)
+        return any(name not in self._idle for name in self._pending)
 
     def ask(
         self,
@@ -107,26 +116,27 @@ class Queries:
         if priority is Priority.LOW:
             self._idle.add(name)
         if (name, key) in self._results:
-            self._drop(name, unless=key)
+            if name in self._pending and self._pending[name].key != key:
+                self.cancel(name)
             self._results.move_to_end((name, key))
             self._latest[name] = self._results[name, key]
             return self._results[name, key]
         if (name, key) in self._failures:
             return replace(self.latest(name), message=self._failures[name, key])
-        if name not in self._jobs or self._jobs[name][0] != key:
+        pending = self._pending.get(name)
+        if pending is None or pending.key != key:
             self.cancel(name)
             try:
-                job = submit()
+                pending = self._pending[name] = _Pending(key, submit(), about)
             except GdmError as error:
                 return replace(self.latest(name), message=str(error))
-            self._jobs[name], self._partial[name] = (key, job, about), None
             if wait_s:
-                job.wait(wait_s)
-            if job.poll().status.final:  # cached, or done meanwhile
+                pending.job.wait(wait_s)
+            if pending.job.poll().status.final:  # cached, or done meanwhile
                 return self._resolve(name, key, submit, about, priority)
         self._unseen.add(name)
-        view = self._jobs[name][1].poll()
-        self._partial[name] = view.found
+        view = pending.job.poll()
+        pending.partial = view.found
         return replace(self.latest(name), pending=True, partial=view.found, queued=view.status is JobStatus.QUEUED)
 
     def find(self, name: str, key: str) -> Any:
@@ -136,11 +146,21 @@ class Queries:
 
     def cancel(self, name: str) -> None:
         """Cancel the query of a name."""
-        self._drop(name, unless="")
+        if name in self._pending:
+            self._unseen.discard(name)
+            self._pending.pop(name).job.cancel()
 
     def cancel_all(self) -> None:
-        for name in list(self._jobs):
+        for name in list(self._pending):
             self.cancel(name)
+
+    def pop_running(self, name: str, key: str) -> Job | None:
+        """Hand over the running job of a query, None if it does not run."""
+        pending = self._pending.get(name)
+        running = pending is not None and pending.job.poll().status in (JobStatus.RUNNING, JobStatus.DONE)
+        if pending is None or not running or pending.key != key:
+            return None
+        return self._pending.pop(name).job
 
     def latest(self, name: str) -> Query:
         """Return the newest result of a name, as an earlier one."""
@@ -159,32 +179,24 @@ class Queries:
 
         Each query collects all results, so a result may arrive between its caller's query and a later one.
         """
-        arrived = {name for name in self._unseen if name not in self._jobs}
+        arrived = {name for name in self._unseen if name not in self._pending}
         self._unseen -= arrived
         return bool(arrived - self._idle)
 
     def collect(self) -> None:
         """Store the results of finished jobs."""
-        for name, (key, job, about) in list(self._jobs.items()):
-            view = job.poll()
+        for name, pending in list(self._pending.items()):
+            view = pending.job.poll()
             if not view.status.final:
-                self.n_news += view.found is not self._partial[name]
-                self._partial[name] = view.found
+                self.n_news += view.found is not pending.partial
+                pending.partial = view.found
                 continue
-            del self._jobs[name]
+            del self._pending[name]
             self.n_news += 1
             self.n_settled += name not in self._idle
             if view.status is JobStatus.DONE:
-                self._remember(name, key, view.result, about)
+                self._results[name, pending.key] = Query(view.result, fresh=True, about=pending.about, name=name)
             elif view.status is JobStatus.FAILED:
-                self._failures[name, key] = view.message
-
-    def _remember(self, name: str, key: str, value: Any, about: Any) -> None:
-        self._results[name, key] = Query(value, fresh=True, about=about, name=name)
+                self._failures[name, pending.key] = view.message
         while len(self._results) > MAX_RESULTS:
             self._results.popitem(last=False)
-
-    def _drop(self, name: str, unless: str) -> None:
-        if name in self._jobs and self._jobs[name][0] != unless:
-            self._unseen.discard(name)
-            self._jobs.pop(name)[1].cancel()

@@ -211,8 +211,6 @@ class FitSession:
         self.memory: dict[str, Any] = {}
         self._spec: PageSpec | None = None
         self._job: Job | None = None
-        self._neighbours: dict[str, Job] = {}
-        self._failed: set[str] = set()
         self._results: OrderedDict[str, FitResult] = OrderedDict()
         self._inferred: OrderedDict[str, InferredStates] = OrderedDict()
         self._state = FitState("running")
@@ -233,10 +231,8 @@ class FitSession:
         self._colours.follow(self._state)
         self._end_job()
         self._message, self._cancelled = "", False
-        neighbour = self._neighbours.get(spec.key)
-        if neighbour is not None and neighbour.poll().status in (JobStatus.RUNNING, JobStatus.DONE):
-            self._job = self._neighbours.pop(spec.key)
-        self._cancel_neighbours()  # a waiting one is submitted again at a higher priority
+        self._job = self.preview_queries.pop_running(f"fit-{spec.n_states}", spec.key)
+        self.preview_queries.cancel_all()  # a waiting fit is submitted again at a higher priority
         if self._job is None:
             self._start()
 
@@ -263,7 +259,7 @@ class FitSession:
     def close(self) -> None:
         """Cancel all jobs and drop the data on the workers."""
         self._end_job()
-        self._cancel_neighbours()
+        self.preview_queries.cancel_all()
         self.engine.forget(self.name)
 
     @property
@@ -321,30 +317,19 @@ class FitSession:
     # ---- fits of neighbouring settings --------------------------------------------------------------------------
     def fit_neighbours(self, specs: Sequence[PageSpec]) -> bool:
         """Fit unknown settings at low priority, in their order; return whether results are missing."""
-        self._collect_neighbours()
         current = self._state.result
         if self.running or current is None or current.seconds > SLOW_FIT_S:
             return False
-        missing = [spec for spec in specs if spec.key not in self._failed and self.find(spec) is None]
-        for spec in missing:
-            if len(self._neighbours) < MAX_NEIGHBOURS and spec.key not in self._neighbours:
-                job = self.engine.submit(spec, session=self.name, name="neighbour", priority=Priority.LOW)
-                self._neighbours[spec.key] = job
-        return bool(missing)
-
-    def _cancel_neighbours(self) -> None:
-        while self._neighbours:
-            self._neighbours.popitem()[1].cancel()
-
-    def _collect_neighbours(self) -> None:
-        for key, job in list(self._neighbours.items()):
-            view = job.poll()
-            if view.status is JobStatus.DONE:
-                _keep(self._results, view.result.key, view.result)
-            elif view.status.final:
-                self._failed.add(key)
-            if view.status.final:
-                del self._neighbours[key]
+        pending = 0
+        for spec in specs:
+            if pending == MAX_NEIGHBOURS:
+                break
+            if self.find(spec) is None:
+                query = self.preview_queries.ask_fit(f"fit-{spec.n_states}", spec)
+                pending += query.pending
+                if query.fresh:
+                    _keep(self._results, spec.key, query.value)
+        return pending > 0
 
     # ---- jobs ---------------------------------------------------------------------------------------------------
     def _start(self) -> None:
