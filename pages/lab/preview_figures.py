@@ -14,7 +14,6 @@ from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import typed
 
 Array = npt.NDArray[np.float32]
-Levels = npt.NDArray[np.uint8]
 States = tuple[Array, ...]
 FigureSpec = Mapping[str, Any]
 BADGE = {"badge": "preview"}

@@ -19,7 +19,7 @@ from gdm_core.engine import Snapshot
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 from pages.channel import Tables, channel
 from pages.lab.live.session import unpack
-from pages.lab.preview_figures import FigureSpec, Levels, Parts, SliderPreview, States, digest, encode
+from pages.lab.preview_figures import FigureSpec, Parts, SliderPreview, States, digest, encode
 from pages.lab.spec import PageSpec
 from pages.lab.view import View, query_key
 from pages.ui import settings
@@ -97,7 +97,7 @@ def _tabulate_sweep(view: View, content: SliderPreview, parameter: str) -> Table
     if _count_samples(view, content, parameter) > FINE:
         values = [*values[:-1:2], values[-1]]
         parts = [values[::2], values[1::2]]
-    found: dict[float, tuple[Levels, ...]] = {}
+    found: dict[float, Any] = {}
     pending = False
     for number, part in enumerate(parts):
         args = (view.dataset.train, view.dataset.test, content.trials, parameter, part)
@@ -182,20 +182,21 @@ def _tabulate_replay(view: View, content: SliderPreview) -> Tables:
 
 def _find_replayed(view: View, content: SliderPreview) -> Mapping[str, FigureSpec]:
     """Return the figures that can show the states at an earlier training step."""
-    snapshots = view.state.result.snapshots if view.state.result is not None else ()
-    if len(snapshots) < 2:
+    result = view.state.result
+    if result is None or len(result.snapshots) < 2:
         return {}
     if content.replayed is not None:
         return content.replayed
-    return content.figures if set(content.trials) <= set(snapshots[0].preview) else {}
+    return content.figures if set(content.trials) <= set(result.snapshots[0].preview) else {}
 
 
 def _replayed_parts(view: View, content: SliderPreview, snapshot: Snapshot) -> Parts:
     """Return the parts of the replayed figures; held-out trials, which they do not show, have zeros."""
     known = in_order(unpack(snapshot, view.dataset.train), view.state.order)
     lengths = [view.dataset.trials[i].n_samples for i in content.trials]
+    n_states = len(view.state.order)
     states = tuple(
-        known[i] if i < len(known) else np.zeros((length, known[0].shape[1]), np.float32)
+        known[i] if i < len(known) else np.zeros((length, n_states), np.float32)
         for i, length in zip(content.trials, lengths, strict=True)
     )
     used: set[str] = set()

@@ -35,7 +35,8 @@ def view_of(
     choice: Any = SimpleNamespace(label="GDM", facts=[], family="gdm", config={"n_states": 4})
     fit = SimpleNamespace(memory={}) if fit is None else fit
     spec = lab.PageSpec.from_choice(data, choice)
-    return View(FRAME, spec, fit, shown or live.FitState("running"), look, index=index, naming=naming, rule=rule)
+    query, state = live.Query(look, fresh=look is not None), shown or live.FitState("running")
+    return View(FRAME, spec, fit, state, query, index=index, naming=naming, rule=rule)
 
 
 def reading_of(
