@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 ROUTE = "/gdm/live"
 UPDATE_EVERY_S = 0.05
-SHARE = 0.25  # of a thread's time that updates of one page may take
+SHARE = 0.5  # of a thread's time that updates of one page may take
 POINTER_S = 2.5  # a pointer that is silent for so long has left the slider
 UNDRAWN_S = 2.0  # the next panels are sent although the browser has not drawn the last ones
 ASK_AGAIN_S = 3.0  # until a run that has not begun is requested again

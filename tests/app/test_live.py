@@ -13,7 +13,7 @@ from gdm_core.engine import JobStatus
 from gdm_core.trials import Trials
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import untyped
-from pages.lab.live import FitSession, in_order, panels
+from pages.lab.live import FitSession, in_order, panels, session
 from pages.lab.live.queries import Queries
 from tests.support.live_engine import QuickEngine, ended
 from tests.support.live_fit import OTHER, TEST, TRAIN, spec_of, spec_with
@@ -97,7 +97,8 @@ def test_previous_picture_keeps_its_own_data(engine, live):
     assert live.poll().spec.trials is OTHER
 
 
-def test_cancelled_fit_restores_the_earlier_result(engine, live):
+def test_cancelled_fit_restores_the_earlier_result(engine, live, monkeypatch):
+    monkeypatch.setattr(session, "MIN_SECONDS", 0.0)
     good = live.poll()
     live.request(spec_of(seed=5))
     jobs = engine.waiting()

@@ -214,6 +214,18 @@ def test_new_trial_is_another_lap(engine):
     assert live.memory[LAST_LOOK].states(1).shape == (200, 4)
 
 
+def test_held_out_states_follow_a_fit_without_a_script_run(engine):
+    app = opened(trial="New trial")
+    engine.auto = False
+    slider(app, "K").set_value(5).run()
+    scene = app.session_state["_channel"]._scene
+    assert scene.make()["inferred-track"].state == "stale"
+    engine.run_all()
+    scene.make()  # asks for the states
+    engine.run_all()
+    assert scene.make()["inferred-track"].state == "fresh"
+
+
 def test_filtered_view_uses_past_data_only(engine, drawn):
     engine.real = True  # the sketch of a model has no filter
     app = opened(trial="Held-out")

@@ -67,6 +67,18 @@ def test_table_for_k_equals_the_fit_after_release(engine):
     np.testing.assert_allclose(sent, shown.states[0], atol=0.503 / 255)
 
 
+def test_fit_that_ends_after_the_script_gets_tables(engine):
+    app = opened(seed="1")
+    engine.auto = False
+    slider(app, "K").set_value(5).run()
+    assert offers(app)["tau"] == ""
+    assert not tables(app, "tau")["tables"]
+    engine.auto = True
+    engine.run_all()
+    (table,) = tables(app, "tau")["tables"]
+    assert shares(table["parts"]["states"]).shape[2] == 5
+
+
 def test_table_of_a_long_trial_is_thinned(engine, monkeypatch):
     monkeypatch.setattr(preview_figures, "MAX_SHARES", 300)
     monkeypatch.setattr(slider_preview, "FINE", 100)

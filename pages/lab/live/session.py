@@ -22,7 +22,7 @@ from pages.lab.spec import PageSpec
 from pages.ui.plot import State
 
 Array = npt.NDArray[np.float32]
-MIN_PROGRESS = 0.3  # of the steps, after which a running fit replaces an earlier result on the page
+MIN_PROGRESS, MIN_SECONDS = 0.3, 1.0  # share of steps and time after which a running fit replaces an earlier result
 MAX_RESULTS = 12
 MAX_NEIGHBOURS = 2  # jobs at a time
 SLOW_FIT_S = 10.0  # slower fits start on request only
@@ -401,8 +401,8 @@ class FitSession:
                 fields["recorded"] = view.snapshots[-1].step, view.total
             if len(view.elbos) > 1:
                 fields["curve"] = Curve.from_fit(spec, view.steps, view.elbos, view.total)
-            far_enough = not shown.states or view.step >= MIN_PROGRESS * view.total
-            if view.snapshot is not None and far_enough:
+            far = view.seconds >= MIN_SECONDS and view.step >= MIN_PROGRESS * view.total
+            if view.snapshot is not None and (far or not shown.states):
                 raw = unpack(view.snapshot, spec.trials)
                 order = self._colours.choose(spec, raw)
                 return FitState("running", spec, in_order(raw, order), order, **fields)
