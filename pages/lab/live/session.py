@@ -144,46 +144,6 @@ def unpack(snapshot: Snapshot, trials: Trials) -> tuple[Array, ...]:
     return tuple(found)
 
 
-class ColourOrder:
-    """Chooses the order of states, and so their colours.
-
-    A copied link determines the order of the first fit; later true states, the previous picture, or contrast do.
-    """
-
-    def __init__(self) -> None:
-        self._anchor: tuple[str, tuple[Array, ...]] | None = None
-        self.first: Order | None = None
-
-    def follow(self, state: FitState) -> None:
-        """Let later fits take their colours from this state."""
-        self._anchor = self._anchor_of(state)
-
-    def followed(self, after: FitState | None = None) -> tuple[Array, ...]:
-        """Return the states that determine the next colours; `after` as in `choose`."""
-        anchor = self._anchor if after is None else self._anchor_of(after)
-        return () if anchor is None else anchor[1]
-
-    def _anchor_of(self, state: FitState) -> tuple[str, tuple[Array, ...]] | None:
-        if state.states and state.spec is not None:
-            return state.spec.trials.fingerprint, state.states
-        return self._anchor
-
-    def choose(self, spec: PageSpec, raw: tuple[Array, ...], after: FitState | None = None) -> Order:
-        """Return the order of a model's states `raw`, of all trials or the first ones.
-
-        after  choose the order for the fit that follows this state
-        """
-        if not raw:
-            return ()
-        if self.first is not None and len(self.first) == raw[0].shape[1]:
-            return self.first
-        anchor = self._anchor if after is None else self._anchor_of(after)
-        here = anchor is not None and anchor[0] == spec.trials.fingerprint
-        before = anchor[1][: len(raw)] if here and anchor is not None else None
-        truth = None if spec.dataset.truth is None else spec.dataset.truth[: len(raw)]
-        return find_order(raw, truth, before, palette.DIFFERENCES)
-
-
 def has_default_order(state: FitState) -> bool:
     """Return whether a link shows these colours without a parameter."""
     if state.spec is None or not state.states:
@@ -215,7 +175,8 @@ class FitSession:
         self._inferred: OrderedDict[str, InferredStates] = OrderedDict()
         self._state = FitState("running")
         self._finished: FitState | None = None
-        self._colours = ColourOrder()
+        self._anchor = self._state  # determines the colours of the next fit
+        self._first_order: Order | None = None
         self._cancelled = False
         self._message = ""
 
@@ -227,8 +188,8 @@ class FitSession:
             self._update_spec(before, spec)
             return
         if before is None:
-            self._colours.first = first_order
-        self._colours.follow(self._state)
+            self._first_order = first_order
+        self._anchor = self._last_states
         self._end_job()
         self._message, self._cancelled = "", False
         self._job = self.preview_queries.pop_running(f"fit-{spec.n_states}", spec.key)
@@ -307,12 +268,30 @@ class FitSession:
 
     def choose_order(self, spec: PageSpec, raw: tuple[Array, ...]) -> Order:
         """Return the order that states `raw` would get if their fit were requested now."""
-        return self._colours.choose(spec, raw, self._state)
+        return self._choose_order(spec, raw, self._last_states)
 
     @property
     def colour_anchor(self) -> tuple[Array, ...]:
         """States that determine the colours of `choose_order`; the same object while they do not change."""
-        return self._colours.followed(self._state)
+        return self._last_states.states
+
+    @property
+    def _last_states(self) -> FitState:
+        return self._state if self._state.states else self._anchor
+
+    def _choose_order(self, spec: PageSpec, raw: tuple[Array, ...], anchor: FitState) -> Order:
+        """Return the order of a model's states `raw`, of all trials or the first ones.
+
+        A copied link determines the order of the first fit; later true states, the anchor, or contrast do.
+        """
+        if not raw:
+            return ()
+        if self._first_order is not None and len(self._first_order) == raw[0].shape[1]:
+            return self._first_order
+        same = anchor.spec is not None and anchor.spec.trials.fingerprint == spec.trials.fingerprint
+        before = anchor.states[: len(raw)] if same and anchor.states else None
+        truth = None if spec.dataset.truth is None else spec.dataset.truth[: len(raw)]
+        return find_order(raw, truth, before, palette.DIFFERENCES)
 
     # ---- fits of neighbouring settings --------------------------------------------------------------------------
     def fit_neighbours(self, specs: Sequence[PageSpec]) -> bool:
@@ -366,7 +345,7 @@ class FitSession:
         assert spec is not None
         _keep(self._results, result.key, result)
         raw = unpack(result.snapshot, spec.trials) if result.snapshot is not None else ()
-        order = self._colours.choose(spec, raw)
+        order = self._choose_order(spec, raw, self._anchor)
         end = result.steps[-1] if result.steps else 0
         self._state = self._finished = FitState(
             "fresh",
@@ -380,7 +359,7 @@ class FitSession:
             recorded=(end, end) if len(result.snapshots) > 1 else (0, 0),
             notes=notes,
         )
-        self._colours.first = None
+        self._first_order = None
 
     def _interim(self, view: JobView | None) -> FitState:
         """Return the state of an unfinished fit: its latest snapshot, or the earlier result."""
@@ -404,7 +383,7 @@ class FitSession:
             far = view.seconds >= MIN_SECONDS and view.step >= MIN_PROGRESS * view.total
             if view.snapshot is not None and (far or not shown.states):
                 raw = unpack(view.snapshot, spec.trials)
-                order = self._colours.choose(spec, raw)
+                order = self._choose_order(spec, raw, self._anchor)
                 return FitState("running", spec, in_order(raw, order), order, **fields)
         if not shown.states:
             return FitState("running", spec, **fields)
