@@ -7,7 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import streamlit as st
 
@@ -24,23 +24,7 @@ MAX_JOBS = 24  # of a visitor, with finished ones
 _JOBS = "_jobs"
 
 
-class Job(Protocol):
-    """Work in the background.
-
-    progress  current activity, and the finished share from 0 to 1
-    news      changes when there are new results
-    """
-
-    @property
-    def progress(self) -> tuple[str, float]: ...
-    @property
-    def news(self) -> Hashable: ...
-    @property
-    def done(self) -> bool: ...
-    def cancel(self) -> None: ...
-
-
-def show_progress(key: str, job: Job, done: bool) -> None:
+def show_progress(key: str, job: Fits | Task, done: bool) -> None:
     """Show the progress of a job, and rerun the page for news and at its end.
 
     done  whether the page already shows the finished job
@@ -62,7 +46,10 @@ def show_progress(key: str, job: Job, done: bool) -> None:
 
 
 class Fits:
-    """Jobs of the engine that belong together, by name; `news` returns the part of a job that the page shows."""
+    """Jobs of the engine that belong together, by name; `news` returns the part of a job that the page shows.
+
+    `progress` is the current activity and the finished share from 0 to 1; `news` changes with new results.
+    """
 
     def __init__(self, jobs: Mapping[str, Any], news: Callable[[Any], Hashable] = lambda view: view.done) -> None:
         self.jobs, self._news = jobs, news
