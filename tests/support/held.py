@@ -18,7 +18,7 @@ from gdm_core.trials import Trials
 
 def offers(app: AppTest) -> dict[str, str]:
     """Return the sliders with tables, each with the name of its fit."""
-    (found,) = (each.proto for each in app.get("bidi_component") if each.proto.component_name == "gdm_held")
+    (found,) = (each.proto for each in app.get("bidi_component") if each.proto.component_name == "gdm_slider_preview")
     return dict(json.loads(found.json)["offers"])
 
 
