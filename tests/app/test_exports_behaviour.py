@@ -139,7 +139,7 @@ def test_exports_hold_the_exact_states(view, monkeypatch):
     """A precomputed result is drawn in 8 bits, but exported exactly."""
     exact = view.look
     rough = replace(exact, test=tuple(np.round(one * 255) / 255 for one in exact.test))
-    eight_bits = replace(view, look=rough, shipped=SimpleNamespace(look=rough))
+    eight_bits = replace(view, look_query=live.Query(rough, fresh=True), shipped=SimpleNamespace(look=rough))
     assert eight_bits.read().rough
     given = offered(eight_bits, monkeypatch)
     assert given.figures["Use of each state"]() == made.usage(view.read())
