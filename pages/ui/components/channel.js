@@ -12,7 +12,7 @@ const IDLE_MS = 700; // without a key, a click or a touch
 const BUSY_MS = 10_000; // at most, while a button is held down or a page opens
 
 const panels = new Map(); // by key: { draw, drawn }
-const [note, pill] = [status("p", "gdm-quiet"), status("div", "gdm-pill")];
+const note = Object.assign(document.createElement("p"), { className: "gdm-quiet", hidden: true, role: "status" });
 const line = { socket: null, address: "", failed: 0, number: 0, ask: null, moves: false, timer: 0, onTables: null };
 window.gdmChannel = line; // for tests
 
@@ -77,20 +77,17 @@ function askWhenIdle(why) {
 
 // ---- outdated content -------------------------------------------------------------------------------------------
 // A slider of the sidebar has moved: the page shows the fit of an earlier value until a run has ended.
-window.addEventListener("gdm:slider", ({ detail: { key, said, stands, held, live } }) => {
+window.addEventListener("gdm:slider", ({ detail: { key, stands, held, live } }) => {
   if (!document.querySelector(`.gdm-slider[data-name="${CSS.escape(key)}"]`)?.closest("[data-testid=stSidebar]")) return;
-  if (stands && !held) hidePill();
+  if (stands && !held) setCurrent();
   if (stands) return;
   document.documentElement.dataset.gdmWaiting = held && live ? "" : "alone"; // alone: no script draws this value
   line.held = held;
-  pill.textContent = `waiting for ${said}`;
-  pill.hidden = false;
 });
 
-function hidePill() {
+function setCurrent() {
   line.held = false;
   delete document.documentElement.dataset.gdmWaiting;
-  pill.hidden = true;
 }
 
 // ---- the connection ---------------------------------------------------------------------------------------------
@@ -120,14 +117,8 @@ function setFailed(count) {
   if (!note.hidden) line.timer = setInterval(() => line.moves && askWhenIdle("alone"), RETRY_MS);
 }
 
-function status(kind, className) {
-  const made = Object.assign(document.createElement(kind), { className, hidden: true });
-  made.setAttribute("role", "status");
-  return made;
-}
-
 export default function ({ data, parentElement, setTriggerValue }) {
-  if (pill.parentElement !== parentElement) parentElement.replaceChildren(note, pill);
+  if (note.parentElement !== parentElement) parentElement.replaceChildren(note);
   note.textContent = data.words;
   window.onbeforeunload = data.unsaved ? (event) => event.preventDefault() : null;
   const { socket } = line;
@@ -138,7 +129,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     busyUntil = Math.min(busyUntil, performance.now() + IDLE_MS);
     window.dispatchEvent(new CustomEvent(RUN));
     setTimeout(drawNewest, SETTLED_MS, data.runs);
-    if (!line.held) hidePill();
+    if (!line.held) setCurrent();
   }
   line.ask = (why) => setTriggerValue("run", `${data.runs} ${why}`); // one request per run: an equal value is none
   parentElement.dataset.runs = data.runs;

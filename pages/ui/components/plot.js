@@ -267,7 +267,7 @@ export default function show(given) {
       const parts = [figure.data, figure.layout, figure.widths, height, phone_height, revision, picture];
       const look = JSON.stringify(parts);
       const known = look === view.look;
-      view.look = look; // said before drawing, which a newer figure may overtake
+      view.look = look; // before drawing, during which a newer figure may come
       if (!known) await draw(Plotly, view, figure, options, picture);
       if (!view.waits) clearStates(view);
       view.updates += 1;
@@ -277,7 +277,7 @@ export default function show(given) {
     .catch((error) => {
       view.look = null;
       badge.hidden = false;
-      badge.textContent = `${error.message} Reload the page to try again.`;
+      badge.textContent = `${error?.message ?? "The figure could not be drawn."} Reload the page to try again.`;
     });
 
   // Streamlit also calls this when a newer figure arrives while the place stays.

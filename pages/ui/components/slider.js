@@ -71,8 +71,8 @@ function move(view, value) {
 
 // `stands`: whether the page has this value.
 function announce(view, held) {
-  const { key, value, settled, label } = view;
-  const detail = { key, value, held, said: `${label.textContent} = ${view.bubble.textContent}`, stands: value === settled, live: view.live };
+  const { key, value, settled, live } = view;
+  const detail = { key, value, held, stands: value === settled, live };
   window.dispatchEvent(new CustomEvent(HEARD, { detail }));
 }
 
