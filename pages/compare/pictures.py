@@ -23,7 +23,7 @@ from pages.ui.plot import plot
 ROW, TALL_ROW = 34, 58  # pixels of a strip, with tracks above it and without; and of an interval
 TRACKS = 4  # side by side
 MARGIN = 30  # samples shown before and after a disagreement, at least
-LEAST_CORRELATION = 0.3  # over time, of two states in one colour
+LEAST_CORRELATION = 0.45  # over time, of two states in one colour
 TRUTH = "truth"
 
 States = npt.NDArray[np.float32]
