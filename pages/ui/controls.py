@@ -36,7 +36,7 @@ def number(
 ) -> N:
     """Show a number box, of whole numbers if its range is; `called` names it in messages.
 
-    With limits of its own, Streamlit's box would keep an invalid number, next to an icon without words.
+    Streamlit's own limits would keep an invalid number in the box, next to an icon without words.
     """
     name, kind = settings.key(key, of), type(_whole_or_not(low, high, start))
     widget, called = settings.widget_key(name), called or label
@@ -80,7 +80,7 @@ def one_of(
     old: Mapping[str, W] | None = None,
     **more: Any,
 ) -> W:
-    """Show a choice of one option, the first by default; more arguments are those of `pick`.
+    """Show a choice of one option, the first by default; further arguments go to `pick`.
 
     options  words on the screen and in the address, by option
     among    what the options depend on: the control starts again if that changes

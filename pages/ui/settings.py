@@ -26,7 +26,7 @@ _PAGES, _PAGE = "_settings", "_page"
 class PageSettings:
     """The settings of one page.
 
-    values   texts by name, without those of controls at their default
+    values   texts by name, except for controls at their default
     address  what the address has
     asked    names in the address that no control has read yet
     shown    names of the controls in the current run

@@ -102,7 +102,7 @@ def test_rerun_does_not_move_a_held_thumb(page):
     expect(thumb).to_have_value("72")  # a run that began before the release
     page.evaluate("window.gdmTest.show({ value: 40, heard: window.gdmTest.sent.at(-1).number })")
     expect(thumb).to_have_value("40")  # the page itself set another value
-    told = {"key": "first", "value": 40, "held": False, "stands": True, "live": True}
+    told = {"key": "first", "value": 40, "held": False, "settled": True, "live": True}
     assert page.evaluate("window.gdmTest.heard.at(-1)") == told
 
 

@@ -77,10 +77,10 @@ function askWhenIdle(why) {
 
 // ---- outdated content -------------------------------------------------------------------------------------------
 // A slider of the sidebar has moved: the page shows the fit of an earlier value until a run has ended.
-window.addEventListener("gdm:slider", ({ detail: { key, stands, held, live } }) => {
+window.addEventListener("gdm:slider", ({ detail: { key, settled, held, live } }) => {
   if (!document.querySelector(`.gdm-slider[data-name="${CSS.escape(key)}"]`)?.closest("[data-testid=stSidebar]")) return;
-  if (stands && !held) setCurrent();
-  if (stands) return;
+  if (settled && !held) setCurrent();
+  if (settled) return;
   document.documentElement.dataset.gdmWaiting = held && live ? "" : "alone"; // alone: no script draws this value
   line.held = held;
 });

@@ -1,5 +1,5 @@
-// Draws a figure with Plotly.react into a node that survives every update, with its zoom and hover. Colours such as "$ink" are
-// those of the current theme.
+// Draws a figure with Plotly.react into a node that survives every update, with its zoom and hover. Colours such as "$ink" come
+// from the current theme.
 
 import { onMessage } from "./channel.js";
 import { axesOf } from "./axes.js";
@@ -108,7 +108,7 @@ function configuration(view, options) {
     scrollZoom: false,
     doubleClick: "reset",
     responsive: false,
-    displayModeBar: TOUCH.matches ? false : "hover", // under a thumb it would lie on the picture; pages offer exports
+    displayModeBar: TOUCH.matches ? false : "hover", // no hover on touch screens; pages offer exports
     modeBarButtons: [
       [
         button("Save as PNG", icons.camera, () => save(view.plot, "png", options.filename)),
@@ -242,7 +242,7 @@ export default function show(given) {
   view.given = given;
   view.unsubscribe ??= onMessage(options.key, (part) => show({ ...view.given, data: { ...view.given.data, ...part } }), () => view.job);
   if (view.waits) return gone; // slider_preview.js draws over the figure, and draws this one at its end
-  if (!stands(view, figure, options)) return gone;
+  if (!showsFigure(view, figure, options)) return gone;
   Object.assign(view, { figure, options, group: options.group, send: setTriggerValue });
   const { root, plot, badge, caption, alt } = view;
   const picture = (view.picture = tokens[isDark(parentElement) ? "dark" : "light"]);
@@ -285,7 +285,7 @@ export default function show(given) {
 }
 
 // Show the figure or a message in its place; return whether there is a figure.
-function stands({ root, plot, badge, caption, cursor, message }, figure, options) {
+function showsFigure({ root, plot, badge, caption, cursor, message }, figure, options) {
   const [title, note] = message.children;
   message.hidden = figure !== null;
   for (const part of [plot, caption]) part.hidden = figure === null;

@@ -55,7 +55,7 @@ function toEnd(view) {
 function move(view, at) {
   const ends = at >= view.total;
   Object.assign(view, { at, away: !ends });
-  const detail = { key: KEY, value: at, held: !ends, stands: ends };
+  const detail = { key: KEY, value: at, held: !ends, settled: ends };
   const drawn = !window.dispatchEvent(new CustomEvent(HEARD, { detail, cancelable: true }));
   view.note = ends || drawn ? "" : NO_STATES;
   window.dispatchEvent(new CustomEvent(CURSOR, { detail: { group: KEY, time: ends ? null : at, from: view } }));

@@ -69,10 +69,10 @@ function move(view, value) {
   }, LIVE_MS);
 }
 
-// `stands`: whether the page has this value.
+// `settled`: whether the page has this value.
 function announce(view, held) {
   const { key, value, settled, live } = view;
-  const detail = { key, value, held, stands: value === settled, live };
+  const detail = { key, value, held, settled: value === settled, live };
   window.dispatchEvent(new CustomEvent(HEARD, { detail }));
 }
 

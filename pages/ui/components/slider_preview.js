@@ -21,7 +21,7 @@ function build(parent) {
   const view = { parent, data: NOTHING, offers: {}, asked: {}, key: null, value: null, held: false, frame: 0 };
   view.over = new Set(); // plots with a canvas, also those that a run has removed
   const onSlider = (event) => {
-    const { key, value, held, stands } = event.detail;
+    const { key, value, held, settled } = event.detail;
     if (held && !(key in view.offers)) return; // no tables for this slider
     view.begins = held && !view.held;
     Object.assign(view, { key, value, held });
@@ -31,7 +31,7 @@ function build(parent) {
       askFor(view, key);
     }
     if (follows(view)) follow(view);
-    else if (!held && stands) end(view); // back at its value: no run follows
+    else if (!held && settled) end(view); // back at its value: no run follows
   };
   view.listeners = { [SLIDER]: onSlider, [RUN]: () => view.held || endLater(view, WAIT_TIMES) };
   for (const name of APPROACH) view.listeners[name] = (event) => approach(view, event);
