@@ -36,12 +36,7 @@ class Candidates(NamedTuple):
 
 
 class SampleReader(Protocol):
-    """Reads standardised samples one by one.
-
-    memory  summary of all previous samples, as arrays
-    """
-
-    memory: Arrays
+    """Reads standardised samples one by one, and remembers what it needs of them."""
 
     def read(self, y: npt.NDArray[np.float32]) -> Candidates:
         """Read the next sample `y` [N], NaN where missing."""
