@@ -14,6 +14,26 @@ def listed(parts: Sequence[str]) -> str:
     return " and ".join([part for part in (", ".join(parts[:-1]), *parts[-1:]) if part])
 
 
+def format_number(value: float, digits: int = 3) -> str:
+    """Format a number with at most `digits` decimals, three significant digits from 1 on, and separators."""
+    if not math.isfinite(value):
+        return "unknown"
+    size = math.floor(math.log10(abs(value))) if value else 0
+    if size < 3:
+        return f"{value:.{max(0, min(digits, 2 - size if size >= 0 else digits))}f}"
+    return f"{round(value, 2 - size):,.0f}"
+
+
+def format_percent(share: float, digits: int = 0) -> str:
+    """Format a share as a percentage, such as "97%"."""
+    return f"{100 * share:.{digits}f}%"
+
+
+def plural(count: int, noun: str, many: str = "") -> str:
+    """Format a count with its noun, such as "1 bout" or "1,204 bouts"."""
+    return f"{count:,} {noun if count == 1 else many or noun + 's'}"
+
+
 def format_mean_sd(values: Iterable[float], digits: int) -> str:
     """Format values as mean ± standard deviation, if there are two or more; "" if empty."""
     known = [value for value in values if math.isfinite(value)]

@@ -177,13 +177,17 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class SuggestView:
-    """Progress of a suggestion: fits done and in total, the suggestion so far, and the reason of an early end."""
+    """Progress of a suggestion: fits done and in total, the suggestion so far, and the reason of an early end.
+
+    probes  finished probes of the first round, before there is a suggestion
+    """
 
     done: int
     total: int
     finished: bool
     suggestion: Suggestion | None
     message: str = ""
+    probes: tuple[Probe, ...] = ()
 
 
 class SuggestJob:
@@ -208,16 +212,17 @@ class SuggestJob:
 
     def poll(self) -> SuggestView:
         """Decide on finished rounds, start the next one and return at once."""
-        done = self._done
+        done, probes = self._done, ()
         while not self.finished:
             view = self._start().poll()
             if not view.finished:
                 done = self._count(view.done)
+                probes = () if self.suggestion else tuple(map(Probe.from_dict, view.results.values()))
                 break
             self.advance()
             done = self._done
         total = max(done, self.question.n_fits())
-        return SuggestView(done, total, self.finished, self.suggestion, self.message)
+        return SuggestView(done, total, self.finished, self.suggestion, self.message, probes)
 
     def advance(self) -> None:
         """Wait for this round of settings, and decide on it."""

@@ -46,7 +46,7 @@ RIVALS = "rivals"  # in the fit's memory: scores of the recurrent SLDS over seed
 
 def show_card(view: lab.View) -> None:
     """The card, and what has to be known to read it."""
-    if any(row.name == PAPER for row in lab.honest_card(view, rows_of(view))):
+    if any(row.name == PAPER for row in lab.show_scorecard(view, rows_of(view))):
         with view.frame.card, shell.made_for(view.made_for):
             shell.quiet(f"{_CAUTION} {named_segments(view)}".strip())
 
@@ -100,10 +100,10 @@ def driving_rows(scores: Mapping[str, Any], told: Mapping[str, float]) -> list[S
         "majority_map_accuracy",
         SAYS,
         _SAYS_HELP,
-        beside=("untrained model", "majority class"),
+        small=("untrained model", "majority class"),
         others=[*told.items()],
     )
-    return rows.known([says, *_predictions(scores)])
+    return rows.drop_missing([says, *_predictions(scores)])
 
 
 def _predictions(scores: Mapping[str, Any]) -> list[Score | None]:
@@ -117,11 +117,11 @@ def score_rows(scores: Mapping[str, Any], rslds: Sequence[float] = ()) -> list[S
         # Neighbours of the raw place know where the car is by definition: only what also has to find states is a line.
         small = ("untrained model", "majority class")
         return rows.accuracy_row(
-            scores, field, name, help, no_line=lambda base: base.startswith("10-NN"), beside=small, others=others
+            scores, field, name, help, is_excluded=lambda base: base.startswith("10-NN"), small=small, others=others
         )
 
     beside = [(f"rSLDS, {len(rslds)} seeds", float(np.mean(rslds)))] if rslds else []
-    return rows.known(
+    return rows.drop_missing(
         [
             accuracy("majority_map_accuracy", NAMES, _VOTE_HELP),
             accuracy("paper_accuracy", PAPER, _PAPER_HELP, beside),

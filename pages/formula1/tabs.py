@@ -49,9 +49,9 @@ def show(view: View, here: DriverReading | Undecoded, options: MapOptions) -> No
         "State usage": usage,
         "Prediction": prediction,
         "Dwell times": stays,
-        "Recommended settings": lab.suggest,
+        "Recommended settings": lab.show_suggestion,
         "Accuracy against K": lambda view, _: accuracy.tab(view),
-        "Export & reproduce": lambda view, here: export(view, here, options),
+        "Export": lambda view, here: export(view, here, options),
     }
     lab.show_tabs(view, tabs, here, early=["Recommended settings", best])
 
@@ -111,7 +111,7 @@ def _by_segment(circuit: Circuit, here: DriverReading) -> Figure:
 def stays(view: View, reading: Decoded) -> None:
     left, right = st.columns(2, gap="small")
     with left:
-        lab.stays(view, reading)
+        lab.show_dwell_times(view, reading)
     with right, shell.panel("matrix", "Transition matrix"):
         plot(matrix(reading), key="matrix", state=reading.state)
 
@@ -122,7 +122,7 @@ def prediction(view: View, reading: Decoded) -> None:
             "The model sees ten random mixtures of X and Y, as in the paper, and predicts those. To predict speed, choose Car "
             "telemetry under The model sees."
         )
-    lab.prediction(view, reading)
+    lab.show_prediction(view, reading)
 
 
 def export(view: View, here: DriverReading, options: MapOptions) -> None:
@@ -139,7 +139,7 @@ def export(view: View, here: DriverReading, options: MapOptions) -> None:
         "States along the lap": lambda: legend.with_key(strips(race.circuit, drivers, codes, called), key),
         "State proportions along the lap": lambda: legend.with_key(shares(race.circuit, here, called), key),
     }
-    lab.offer(
+    lab.show_export(
         view,
         here,
         rows_of(view),

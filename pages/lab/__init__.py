@@ -8,22 +8,22 @@ A complete lab page (like tests/support/pendulum_page.py; docs/architecture.md e
         choice = model_controls.choose(n_channels=2, n_samples=train.n_samples)
     view = lab.begin(frame, data, choice)                   # requests the fit and returns at once
     lab.picture(view, lambda now: draw(view.read(now)))     # drawn now, and repeatedly while the fit runs
-    rows = lab.honest_card(view, rows_of)                   # scores next to their baselines
-    lab.show_tabs(view, {"Shares": lab.shares, "Prediction": lab.prediction,
-                    "Export & reproduce": lambda view, reading: lab.offer(view, reading, rows, my_figures)})
+    rows = lab.show_scorecard(view, rows_of)                   # scores next to their baselines
+    lab.show_tabs(view, {"Shares": lab.show_shares, "Prediction": lab.show_prediction,
+                    "Export": lambda view, reading: lab.show_export(view, reading, rows, my_figures)})
     lab.end(view)                                           # address, footer; the last line
 
 view.read(now) returns one trial with its states (`states` in the order of colours, `state` for plot(), `note` for the caption).
 view.query(name, function, ...) calls a function of the library with the fitted model on a worker.
 """
 
-from pages.lab.card import honest_card as honest_card
-from pages.lab.card import measured as measured
+from pages.lab.card import query_scores as query_scores
+from pages.lab.card import show_scorecard as show_scorecard
 from pages.lab.dataset import Dataset as Dataset
 from pages.lab.decoded import Decoded as Decoded
 from pages.lab.decoded import Undecoded as Undecoded
 from pages.lab.decoded import together as together
-from pages.lab.export import offer as offer
+from pages.lab.export import show_export as show_export
 from pages.lab.fit import LAST_FIT as LAST_FIT
 from pages.lab.fit import begin as begin
 from pages.lab.fit import choose_filtered as choose_filtered
@@ -33,10 +33,10 @@ from pages.lab.slider_preview import SliderPreview as SliderPreview
 from pages.lab.slider_preview import preview as preview
 from pages.lab.spec import Measure as Measure
 from pages.lab.spec import PageSpec as PageSpec
-from pages.lab.suggest import suggest as suggest
-from pages.lab.tabs import prediction as prediction
-from pages.lab.tabs import shares as shares
+from pages.lab.suggest import show_suggestion as show_suggestion
+from pages.lab.tabs import show_dwell_times as show_dwell_times
+from pages.lab.tabs import show_prediction as show_prediction
+from pages.lab.tabs import show_shares as show_shares
 from pages.lab.tabs import show_tabs as show_tabs
-from pages.lab.tabs import stays as stays
-from pages.lab.tabs import transitions as transitions
+from pages.lab.tabs import show_transitions as show_transitions
 from pages.lab.view import View as View

@@ -1,8 +1,8 @@
-"""The card of a lab page: scores of the displayed fit next to baselines, or those of the earlier one, dimmed."""
+"""The scorecard of a lab page: scores of the displayed fit next to baselines, or those of an earlier fit, dimmed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
@@ -12,10 +12,9 @@ import numpy as np
 import streamlit as st
 
 from gdm_core.engine import Priority
-from gdm_studio.plot.figures import names_of
 from gdm_studio.seeds import more_seeds
 from pages.lab import live, sentences
-from pages.lab.sentences import LastChange, Settled, finding
+from pages.lab.sentences import FinishedFit, LastChange, describe_finding
 from pages.lab.spec import PageSpec
 from pages.lab.view import View, query_key
 from pages.ui import card, navigation, shell
@@ -23,19 +22,15 @@ from pages.ui.card import Score
 from pages.ui.model_controls import SEED_RANGE
 from pages.ui.plot import Panel, Text, by_key
 
-OPEN_ON = "What is open on: {}"  # how the Compare page calls the data of another one, in its address, too
-FIT = "-fit"  # ends the name of the question for the fit of another seed
+OPEN_ON = "Current {} session"  # name of another page's data on the Compare page, also in its address
+FIT = "-fit"  # suffix of the query for the fit of another seed
 LAST_CHANGE = "last change"
 Rows = Callable[[Mapping[str, Any]], list[Score]]
-
-SHIPPED = (
-    "This fit ships with the app. Fitted anew on another kind of machine it may differ in places; the exported script "
-    "loads this one."
-)
+PRECOMPUTED = "Precomputed result. Refitting on your machine may differ slightly."
 
 
-def measured(view: View) -> live.Query:
-    """Return the scores of the displayed fit next to its baselines, or the last scores."""
+def query_scores(view: View) -> live.Query:
+    """Return the scores of the displayed fit and its baselines, or the last scores."""
     queries, spec, measure = view.fit.queries, view.state.spec, view.spec.measure
     if not view.settled or spec is None:
         return queries.latest("scores")
@@ -48,30 +43,28 @@ def measured(view: View) -> live.Query:
 
 @dataclass(frozen=True)
 class CardContent:
-    """The card at one moment: its HTML, and its rows if they belong to the displayed fit."""
+    """The HTML of the card, its rows if they belong to the displayed fit, and why scoring failed."""
 
     html: str
     rows: list[Score]
     message: str = ""
 
 
-def honest_card(view: View, rows_of: Rows, *, says: bool = False) -> list[Score]:
-    """Show the card and the progress of the fit; return the rows once they belong to the displayed fit.
+def show_scorecard(view: View, rows_of: Rows, *, with_finding: bool = False) -> list[Score]:
+    """Show scores and the progress of the fit; return the rows once they belong to the displayed fit.
 
-    Scores appear as they are computed, and those of further seeds refine them, while no script runs.
-
-    says  begin with a line on what was found; otherwise only with what the last change did
+    Scores are refined as they are computed and as further seeds arrive, without a script run.
     """
     queries = view.fit.queries
-    content = _make_content(view, rows_of, says)
+    content = _make_content(view, rows_of, with_finding)
     latest = queries.n_news, content
 
     def make_card(_: live.FitState) -> dict[str, Panel]:
         nonlocal latest
         queries.collect()
         if latest[0] != queries.n_news:
-            latest = queries.n_news, _make_content(view, rows_of, says)
-        return by_key(Text(latest[1].html, "honest-card"))
+            latest = queries.n_news, _make_content(view, rows_of, with_finding)
+        return by_key(Text(latest[1].html, "scorecard"))
 
     with view.frame.card:
         with st.container(key="gdm-progress"):
@@ -80,13 +73,11 @@ def honest_card(view: View, rows_of: Rows, *, says: bool = False) -> list[Score]
         live.draw_panels(view.fit, make_card)
         if content.message:
             again = partial(queries.retry, "scores")
-            shell.error(
-                "The scores could not be worked out", content.message, retry=f"{view.page}-rescore", again=again
-            )
+            shell.error("Scoring failed", content.message, retry=f"{view.page}-rescore", again=again)
         if view.dataset.missing:
             shell.quiet(view.dataset.missing)
         if view.came and view.current:
-            shell.quiet(SHIPPED)
+            shell.quiet(PRECOMPUTED)
         st.page_link(
             navigation.page("compare"),
             label="Compare with other models",
@@ -96,49 +87,46 @@ def honest_card(view: View, rows_of: Rows, *, says: bool = False) -> list[Score]
     return content.rows
 
 
-def _make_content(view: View, rows_of: Rows, says: bool) -> CardContent:
-    """Return the card as it is now; ask for scores that are missing."""
-    query, state = measured(view), view.state
+def _make_content(view: View, rows_of: Rows, with_finding: bool) -> CardContent:
+    """Return the current card; request missing scores."""
+    query, state = query_scores(view), view.state
     rows = rows_of(query.value) if query.value is not None else []
     seeds = other_seeds(view) if query.fresh else _cancel_seeds(view)
     rows = with_spread(rows, [rows_of(found) for found in seeds])
     scored: PageSpec | None = query.about
     if query.fresh:
-        lines = {"change": _last_change(view, rows)}
-        if says:
-            of = f"the {view.dataset.tested if view.is_new else 'fitted trial'}"
-            lines = {"finding": finding(view.read(), of, rows)} | lines
+        lines = {"quiet": _describe_change(view)}
+        if with_finding:
+            trial = f"the {view.dataset.tested if view.is_new else 'training trial'}"
+            lines = {"finding": describe_finding(view.read(), trial, rows)} | lines
         html = "".join(f'<p class="gdm-{kind}">{escape(words)}</p>' for kind, words in lines.items() if words)
         return CardContent(shell.marked(html + card.scores_html(rows, status=state.summary), view.made_for), rows)
     if query.partial is not None:
         known = rows_of(query.partial)
-        there = {row.name for row in known}
-        html = card.scores_html(known, to_come=[row for row in rows if row.name not in there])
-        if comes := query.partial.get("under_way"):
-            what, done, of_all = comes
-            html += shell.running_html(f"scores, {done} of {of_all} parts: now {what}", done / of_all)
+        names = {row.name for row in known}
+        html = card.scores_html(known, to_come=[row for row in rows if row.name not in names])
+        if progress := query.partial.get("under_way"):
+            part, done, total = progress
+            html += shell.running_html(f"Scoring {done}/{total}: {part}", done / total)
     elif rows and scored is not None and scored.trials.fingerprint == view.dataset.train.fingerprint:
-        html = card.scores_html(
-            rows, earlier=sentences.describe_earlier(view.spec, scored), meanwhile=_waiting(view, query)
-        )
+        earlier = sentences.describe_earlier(view.spec, scored)
+        html = card.scores_html(rows, earlier=earlier, meanwhile=_describe_wait(view, query))
     else:  # numbers of other data would mislead
-        html = card.scores_html([], to_come=rows, status=_waiting(view, query))
+        html = card.scores_html([], to_come=rows, status=_describe_wait(view, query))
     return CardContent(html, [], query.message)
 
 
-def _last_change(view: View, rows: Sequence[Score]) -> str:
-    """Return what the last change of settings did to the displayed fit; "" if nothing can be said."""
+def _describe_change(view: View) -> str:
+    """Return the effect of the last change of settings; "" if unknown."""
     choice, state = view.choice, view.state
     if state.spec is None or not state.states:
         return ""
-    now = Settled(
+    settings = {name: sentences.describe_setting(name, value) for name, value in choice.config.items()}
+    now = FinishedFit(
         state.spec.key,
         (view.dataset.train.fingerprint, view.dataset.test.fingerprint),
-        {"model": choice.label}
-        | {name: sentences.describe_setting(name, value) for name, value in choice.config.items()},
+        {"model": choice.label} | settings,
         np.concatenate([states.argmax(axis=1) for states in state.states]),
-        tuple(names_of(state.n_states)),
-        rows[0] if rows else None,
     )
     last: LastChange | None = view.fit.memory.get(LAST_CHANGE)
     change = view.fit.memory[LAST_CHANGE] = LastChange(now) if last is None else last.then(now)
@@ -180,7 +168,7 @@ def other_seeds(view: View, ask: bool = True) -> list[Mapping[str, Any]]:
 
 
 def _cancel_seeds(view: View) -> list[Mapping[str, Any]]:
-    """Cancel fits of other seeds: what the user looks at needs the workers."""
+    """Cancel fits of other seeds, since the displayed fit needs the workers."""
     for more in range(1, more_seeds() + 1):
         view.fit.queries.cancel(f"seed-{more}{FIT}")
         view.fit.queries.cancel(f"seed-{more}")
@@ -188,9 +176,9 @@ def _cancel_seeds(view: View) -> list[Mapping[str, Any]]:
 
 
 def with_spread(rows: list[Score], others: list[list[Score]]) -> list[Score]:
-    """Rows that know how they vary over seeds, and by how much they are ahead of their lines on average.
+    """Return rows with their spread over seeds, and their mean difference from the baseline.
 
-    A row that varies over pieces of the new trials as well varies as both together; one with too few of them stays as it is.
+    A spread over blocks of the held-out trials is combined with it; rows with too few blocks stay unchanged.
     """
     if not others:
         return rows
@@ -209,7 +197,7 @@ def with_spread(rows: list[Score], others: list[list[Score]]) -> list[Score]:
 
 
 def rows_now(view: View, rows_of: Rows) -> list[Score]:
-    """Return the rows of the displayed fit if they are known; ask nothing."""
+    """Return the rows of the displayed fit if they are known, without a request."""
     query, spec = view.fit.queries.latest("scores"), view.state.spec
     scored: PageSpec | None = query.about
     if not view.settled or scored is None or spec is None or scored.number != spec.number:
@@ -219,14 +207,10 @@ def rows_now(view: View, rows_of: Rows) -> list[Score]:
     return with_spread(rows_of(query.value), [rows_of(one) for one in other_seeds(view, ask=False)])
 
 
-def _waiting(view: View, query: live.Query) -> str:
-    """Return what has to happen before the displayed fit has scores."""
+def _describe_wait(view: View, query: live.Query) -> str:
+    """Return what the scores wait for."""
     if query.message or query.partial is not None:
         return ""
-    if query.queued:
-        return "The scores wait for a worker."
-    if query.pending:
-        return "The fit is being scored against its baselines."
-    if view.state.fitting:
-        return "Scores appear when the fit is done."
-    return "There is no finished fit of these settings to score."
+    if query.queued or query.pending:
+        return "Waiting for a worker." if query.queued else "Scoring the fit and its baselines."
+    return "Scores appear when fitting finishes." if view.state.fitting else "No finished fit to score."

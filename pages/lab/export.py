@@ -1,18 +1,17 @@
-"""The export panel: a file for everything that the page shows, made on demand."""
+"""The tab Export: all files of a page as one zip, and single files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 
-from gdm_core.analysis.envelopes import envelope as envelope_from
-from gdm_core.analysis.envelopes import plane_map
+from gdm_core.analysis.envelopes import envelope, plane_map
 from gdm_core.analysis.tables import bouts_table, csv, first_frame, states_table
 from gdm_core.trials import Trial
 from gdm_studio.plot.figures.base import Figure
@@ -27,9 +26,12 @@ from pages.lab.view import View
 from pages.ui import legend, settings, shell
 from pages.ui.downloads import download
 from pages.ui.exports import (
+    Files,
     Fit,
     Recipe,
+    download_all,
     figure_html,
+    how_to_run,
     install,
     link,
     notebook,
@@ -41,64 +43,146 @@ from pages.ui.exports import (
 )
 from pages.ui.plot import coming, plot
 
+TAB = "Export"
 MODEL = "model.safetensors"
-ROUGH = "Of states rounded to 8 bits, as the page draws them until the exact ones are there."
-PLANE, PREDICTION = "Which state wins where", "Prediction"
+ROUGH = "States are rounded to 8 bits until the exact ones are computed."
+PLANE, PREDICTION = "State map", "Prediction"
+SCORES = ("macro_f1", "balanced_accuracy", "paper_accuracy")
+WAIT_S = 5.0  # seconds that "Download all" waits for each figure that a worker computes
+Figures = Mapping[str, Callable[[], Figure | None]]
+File = tuple[str, Callable[[], bytes], str]  # label, function that makes it, name
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Export:
     """The content of a view as files.
 
-    view       looking by the states that files of data hold, once there are those
-    spec       what the displayed result was made with
-    reading    what is shown
-    recipe     how a script makes the data, and what it does once it has the states
-    figures    by name, made when asked for; None while a worker is still at it
-    rows_of    gives the rows of the card
-    tables     further tables by name, made when asked for
+    view       with the exact states, once they are known
+    spec       request of the displayed result
+    reading    trial in view
+    recipe     code of the data, and what a script does with the states
+    figures    functions by name; they return None while a worker computes
+    rows_of    returns the rows of the scorecard
+    tables     further tables by name
+    sources    files that the script reads
     """
 
     view: View
     spec: PageSpec
     reading: Decoded
     recipe: Recipe
-    figures: Mapping[str, Callable[[], Figure | None]]
+    figures: Figures
     rows_of: Rows
     facts: Sequence[tuple[str, str]] = ()
     tables: Mapping[str, Callable[[], pd.DataFrame]] = field(default_factory=dict)
+    sources: Files = field(default_factory=dict)
 
-    def files(self, index: int) -> Sequence[File]:
-        """Return (label, make, file name) of each file of a trial's data."""
+    @property
+    def title(self) -> str:
+        return f"{self.view.frame.title}: {self.spec.dataset.about}"
+
+    @property
+    def model_name(self) -> str:
+        return f"{self.view.stem}-{MODEL}"
+
+    @cached_property
+    def arguments(self) -> tuple[Recipe, Fit, str, str, str]:
+        """Arguments of `script` and `notebook`."""
+        state, shipped = self.view.state, self.model_name if self.view.came else ""
+        assert state.spec is not None
+        return (
+            self.recipe,
+            Fit(state.spec.family, state.spec.config, state.order, shipped),
+            self.title,
+            link(),
+            install(),
+        )
+
+    @cached_property
+    def code(self) -> str:
+        return script(*self.arguments)
+
+    def report(self) -> bytes:
+        """Return the report as HTML."""
+        view, (_, fit, _, address, _) = self.view, self.arguments
+        columns = ", ".join(f"S{j + 1} is state {k + 1} of the model file" for j, k in enumerate(fit.order))
+        missing = [("missing values", view.dataset.missing)] if view.dataset.missing else []
+        return report_html(
+            self.title,
+            f"{self.spec.choice.label}; figures show {self.reading.trial.name}.",
+            [*self.facts, ("model", fit.call), ("states", columns), *missing],
+            [plain_score(score) for score in rows_now(view, self.rows_of)],
+            {name: figure for name, make in self.figures.items() if (figure := make()) is not None},
+            self.code,
+            address,
+        )
+
+    def documents(self) -> list[File]:
+        """Return the model, report, script and notebook."""
+        result = self.view.state.result
+        assert result is not None
+        # Made here, because files are made in threads without the session that has the address.
+        code, book = self.code.encode(), notebook(*self.arguments).encode()
+        return [
+            ("Model (safetensors)", lambda: result.model_bytes, MODEL),
+            ("Report (HTML)", self.report, "report.html"),
+            ("Python script", lambda: code, "reproduce.py"),
+            ("Notebook", lambda: book, "reproduce.ipynb"),
+        ]
+
+    def trial_files(self, index: int) -> Sequence[File]:
+        """Return the files of a trial's data."""
         return files_of(self.view.dataset, self.view.select_trial(index).read_samples(exact=True))
 
-    def unanswered(self, name: str = "") -> bool:
-        """Show why a figure or the exact states failed; return whether they did."""
-        view = self.view
-        answer = _questions(view, self.reading.trial).get(name, live.Query()) if name else view.exact
-        return live.show_failure(view.fit, answer, "This could not be worked out", where="export")
+    def table_files(self) -> list[File]:
+        return [
+            (f"{label} (CSV)", lambda make=make: csv(make()), f"{slug(label)}.csv")  # type: ignore[misc]
+            for label, make in self.tables.items()
+        ]
 
-    def file(self, label: str, make: Callable[[], bytes], name: str) -> None:
-        download(label, make, f"{self.view.stem}-{name}", key=f"{self.view.page}-export-{label}")
+    def everything(self) -> tuple[dict[str, Figure], Files]:
+        """Return all figures and files for one zip."""
+        computed = standard_figures(self.view, self.reading, WAIT_S)
+        found = {name: make() or computed.get(name, make)() for name, make in self.figures.items()}
+        figures = {slug(name): figure for name, figure in found.items() if figure is not None}
+        data = [file for index in range(len(self.view.dataset.trials)) for file in self.trial_files(index)]
+        data += self.table_files()
+        files = {f"data/{name}": make() for _, make, name in data if not name.endswith("parquet")}
+        files |= {self.model_name if name == MODEL else name: make() for _, make, name in self.documents()}
+        return figures, files | dict(self.sources) | {"README.md": self._readme(figures).encode()}
+
+    def _readme(self, figures: Mapping[str, Figure]) -> str:
+        lines = [
+            f"# {self.title}",
+            "",
+            f"- `reproduce.py`, `reproduce.ipynb`: data, fit and states of the page. {how_to_run(install())}.",
+            f"- `{self.model_name}`: the fitted model, for `gdm_core.load_model`.",
+            "- `report.html`: settings, scores and interactive figures.",
+            "- `data/`: states, bouts, features and state names (key) of each trial.",
+            "- `figures/`: each figure as SVG and PNG, 85 mm wide.",
+            "",
+            *(f"`{stem}`: {figure['caption'] or figure['alt']}  " for stem, figure in figures.items()),
+            *(["", f"Page: {link()}"] if link() else []),
+        ]
+        return "\n".join(lines) + "\n"
 
 
-def offer(
+def show_export(
     view: View,
     reading: Decoded,
     rows_of: Rows,
-    figures: Callable[[Decoded], Mapping[str, Callable[[], Figure | None]]] = lambda reading: {},
+    figures: Callable[[Decoded], Figures] = lambda reading: {},
     *,
     facts: Sequence[tuple[str, str]] = (),
     after: Sequence[str] = (),
     **more: Any,
 ) -> None:
-    """The panel for what a view shows: a page adds its own figures, which come first, and what else it has to say.
+    """Show the tab.
 
-    reading   what is shown; once there are the states that files of data hold, figures are of those
-    figures   its own; one of the same name stands in place of a usual one
-    facts     for the report, besides those of the data and of the model
-    after     what the script says once it has the states
-    more      `tables` of an Export
+    figures   returns a page's own figures, which come first and replace standard ones of the same name
+    facts     for the report, after those of the data and the model
+    after     script lines that use the states
+    more      `tables` and `sources` of an Export
     """
     spec = view.state.spec or view.spec
     view = view.for_files
@@ -106,23 +190,23 @@ def offer(
         reading = exact
     data, own = spec.dataset, figures(reading)
     if data.recorded:
-        facts, after = [*_said_of_bouts(view, reading), *facts], [*bouts_code(view, reading.naming), *after]
+        facts, after = [*_bout_facts(view, reading), *facts], [*bouts_code(view, reading.naming), *after]
     export = Export(
         view=view,
         spec=spec,
         reading=reading,
         recipe=replace(data.recipe, after=[*data.recipe.after, *after]),
-        figures=_said_rough({**own, **standard_figures(view, reading), **own}, reading),
+        figures=_with_note({**own, **standard_figures(view, reading), **own}, reading),
         rows_of=rows_of,
         facts=[*data.facts, *spec.choice.facts, *facts],
         **more,
     )
-    panel(export)
+    show_files(export)
 
 
-def _said_of_bouts(view: View, reading: Decoded) -> list[tuple[str, str]]:
+def _bout_facts(view: View, reading: Decoded) -> list[tuple[str, str]]:
     """Return further facts for the report of a recording."""
-    labels = [] if reading.expert is None else [("expert's labels", ", ".join(view.dataset.every_label))]
+    labels = [] if reading.expert is None else [("expert labels", ", ".join(view.dataset.every_label))]
     names = ", ".join(reading.names[k] for k in reading.used)
     return [
         ("data", view.dataset.about),
@@ -130,9 +214,6 @@ def _said_of_bouts(view: View, reading: Decoded) -> list[tuple[str, str]]:
         ("bouts", rule_words(view.rule, view.dataset.unit)),
         *labels,
     ]
-
-
-SCORES = ("macro_f1", "balanced_accuracy", "paper_accuracy")
 
 
 def bouts_code(view: View, naming: StateNames) -> list[str]:
@@ -148,7 +229,7 @@ def bouts_code(view: View, naming: StateNames) -> list[str]:
         "from gdm_core.analysis.tables import bouts_table, csv",
         "",
         *naming.code(),
-        f"rule = BoutRule(smooth_s={rule.smooth_s!r}, shortest_s={rule.shortest_s!r})  # how the page reads bouts",
+        f"rule = BoutRule(smooth_s={rule.smooth_s!r}, shortest_s={rule.shortest_s!r})  # how states become bouts",
         f"titles = {[data.observation(trial) for trial in data.trials]!r}",
         "rows = [",
         f"    bouts_table(soft, trial, names, bouts=rule.labels(soft, trial.rate_hz), observation=title, "
@@ -158,157 +239,113 @@ def bouts_code(view: View, naming: StateNames) -> list[str]:
         'Path("bouts.csv").write_bytes(csv(pd.concat(rows, ignore_index=True)))',
         "scores = bout_scores.scores(model.to_bytes(), train, test, rule.smooth_s, rule.shortest_s, model.config.seed)",
         f"for name in {SCORES!r}:",
-        "    if name in scores:  # the trials have labels; states stand for what they mostly were in the fitted ones",
+        "    if name in scores:",
         '        print(f"{name}: {scores[name]:.3f}")',
     ]
 
 
-def _said_rough(
-    figures: Mapping[str, Callable[[], Figure | None]], reading: Decoded
-) -> dict[str, Callable[[], Figure | None]]:
-    """Return the figures; captions say where states are rough."""
+def _with_note(figures: Figures, reading: Decoded) -> Figures:
+    """Return the figures; captions say so if states are rounded."""
     if not reading.rough:
-        return dict(figures)
+        return figures
 
-    def said(make: Callable[[], Figure | None]) -> Figure | None:
+    def make_noted(make: Callable[[], Figure | None]) -> Figure | None:
         figure = make()
         return None if figure is None else {**figure, "caption": f"{figure['caption']} {ROUGH}".strip()}
 
-    return {name: partial(said, make) for name, make in figures.items()}
+    return {name: partial(make_noted, make) for name, make in figures.items()}
 
 
-def standard_figures(view: View, reading: Decoded) -> dict[str, Callable[[], Figure | None]]:
+def standard_figures(view: View, reading: Decoded, wait_s: float = 0.0) -> dict[str, Callable[[], Figure | None]]:
     """Return the figures of the shared tabs; those that a worker computes are None until known."""
-    trial, asked = reading.trial, _questions(view, reading.trial)
+    trial, queries = reading.trial, _query_figures(view, reading.trial, wait_s)
     key = {"states": legend.states(len(reading.names), reading.names, reading.used)}
     called, channel = [view.dataset.called.get(one, one) for one in trial.channels], settings.text("channel")
     index = called.index(channel) if channel in called else 0
+    name = view.dataset.called.get(trial.channels[index], "")
     found: dict[str, Callable[[], Figure | None]] = {
         "States over time": lambda: drawn.strips(reading, cut=view.dataset.recorded),
-        "Shares of each state": lambda: legend.with_key(drawn.shares(reading), key),
-        "Use of each state": lambda: drawn.usage(reading),
-        "Stays": lambda: drawn.stays(reading),
-        "What follows what": lambda: drawn.graph(reading),
-        "What follows what, in numbers": lambda: drawn.matrix(reading),
+        "State proportions": lambda: legend.with_key(drawn.shares(reading), key),
+        "State usage": lambda: drawn.usage(reading),
+        "Dwell times": lambda: drawn.stays(reading),
+        "Transitions": lambda: drawn.graph(reading),
+        "Transition matrix": lambda: drawn.matrix(reading),
     }
+
+    def if_fresh(name: str, draw: Callable[[Any], Figure]) -> Callable[[], Figure | None]:
+        return lambda: draw(queries[name].value) if queries[name].fresh else None
+
     if trial.position is not None:
-        found[PLANE] = lambda: (
-            drawn.plane(asked[PLANE].value, trial.position, view.state.order) if asked[PLANE].fresh else None
-        )
-    found[PREDICTION] = lambda: (
-        drawn.prediction(
-            asked[PREDICTION].value,
-            trial,
-            index,
-            name=view.dataset.called.get(trial.channels[index], ""),
-            **view.timing,
-        )
-        if asked[PREDICTION].fresh
-        else None
+        found[PLANE] = if_fresh(PLANE, lambda value: drawn.plane(value, trial.position, view.state.order))
+    found[PREDICTION] = if_fresh(
+        PREDICTION, lambda value: drawn.prediction(value, trial, index, name=name, **view.timing)
     )
     return found
 
 
-def _questions(view: View, trial: Trial) -> dict[str, live.Query]:
-    """Return the queries by figure, after the exact states are known."""
+def _query_figures(view: View, trial: Trial, wait_s: float = 0.0) -> dict[str, live.Query]:
+    """Return the queries of figures that a worker computes, after the exact states are known."""
     names = [PREDICTION, *([] if trial.position is None else [PLANE])]
     if view.exact.value is None:
         return {name: live.Query() for name in names}
-    last = view.fit.queries.latest(f"envelope-{view.index}").value  # the moment last looked at, if any
-    moment, horizon, adaptive = (
-        (trial.n_samples // 2, 20, True) if last is None else (last.origin, len(last.mean), last.adaptive)
-    )
-    asked = {PREDICTION: view.query(f"envelope-{view.index}", envelope_from, trial, moment, horizon, adaptive)}
+    last = view.fit.queries.latest(f"envelope-{view.index}").value  # of the tab Prediction
+    arguments = (trial.n_samples // 2, 20, True) if last is None else (last.origin, len(last.mean), last.adaptive)
+    found = {PREDICTION: view.query(f"envelope-{view.index}", envelope, trial, *arguments, wait_s=wait_s)}
     if trial.position is not None:
-        asked[PLANE] = view.query(f"map-{view.index}", plane_map, trial)
-    return asked
+        found[PLANE] = view.query(f"map-{view.index}", plane_map, trial, wait_s=wait_s)
+    return found
 
 
-def panel(export: Export) -> None:
+def show_files(export: Export) -> None:
     """Show the buttons, or a sentence without a finished fit."""
-    view, shown = export.view, export.view.state
-    result = shown.result
-    if result is None or shown.spec is None:
-        shell.empty("Nothing to export yet", "Files are offered as soon as a fit is done.")
+    view = export.view
+    if view.state.result is None or view.state.spec is None:
+        shell.empty("Nothing to export yet", "Files appear when fitting finishes.")
         return
-    title, about = f"{view.frame.title}: {export.spec.dataset.about}", export.spec.choice.label
-    model = f"{view.stem}-{MODEL}"
-    fit = Fit(shown.spec.family, shown.spec.config, shown.order, model if view.came else "")
-    address = link()
-    said = (export.recipe, fit, title, address, install())
-    code = script(*said)
+    if view.exact.value is None:
+        if not live.show_failure(view.fit, view.exact, "The exact states could not be computed", where="export"):
+            shell.quiet("Computing the exact states.")
+    else:
+        download_all(f"{view.stem}.zip", export.everything, key=f"{view.page}-export-all")
+        shell.quiet("Figures (SVG, PNG), states and bouts (CSV), data, model, script, notebook and README.")
     left, right = st.columns([0.34, 0.66], gap="small")
-    with left, shell.panel("export-data", "Data"):
-        if view.exact.value is not None:
-            _data(export)
-        elif not export.unanswered():
-            shell.quiet("The exact states are on their way.")
-        for label, make in export.tables.items():
-            export.file(f"{label} (CSV)", lambda make=make: csv(make()), f"{slug(label)}.csv")  # type: ignore[misc]
-        export.file("Model (safetensors)", lambda: result.model_bytes, MODEL)
-        shell.quiet(
-            f'Load it with gdm_core.load_model("{model}"). States have the colours\' order; the model file has its own, which '
-            "the script says."
-        )
+    with left, shell.panel("export-data", "Single files"):
+        files = [*_choose_trial_files(export), *export.table_files(), *export.documents()]
+        for label, make, name in files:
+            download(label, make, f"{view.stem}-{name}", key=f"{view.page}-export-{label}")
     with right, shell.panel("export-figures", "Figures"):
-        _figures(export)
-    with left, shell.panel("export-whole", "All of it"):
-        columns = ", ".join(f"S{j + 1} is the model's {k + 1}" for j, k in enumerate(fit.order))
-
-        missing = [("missing values", view.dataset.missing)] if view.dataset.missing else []
-
-        def report() -> bytes:
-            return report_html(
-                title,
-                f"{about}; figures show {export.reading.trial.name}.",
-                [*export.facts, ("model", fit.call), ("states", columns), *missing],
-                [plain_score(score) for score in rows_now(view, export.rows_of)],
-                {name: made for name, make in export.figures.items() if (made := make()) is not None},
-                code,
-                address,
-            )
-
-        export.file("Report (HTML)", report, "report.html")
-        export.file("Python script", lambda: code.encode(), "reproduce.py")
-        export.file("Notebook", lambda: notebook(*said).encode(), "reproduce.ipynb")
-        shell.quiet("The script fits the same model to the same data; its states equal those on the page.")
-    with st.expander("The script", icon=":material/code:"):
-        st.code(code, language="python")
+        _show_figure(export)
 
 
-def _figures(export: Export) -> None:
-    """Show one figure with its files; the browser draws SVG and PNG."""
-    page = export.view.page
+def _show_figure(export: Export) -> None:
+    """Show one figure with its files."""
+    view, page = export.view, export.view.page
     name = st.selectbox("Figure", list(export.figures), key=f"{page}-export-figure")
     name = name if name in export.figures else next(iter(export.figures))
     figure, stem, preview = export.figures[name](), slug(name), f"{page}-export-preview"
     if figure is None:
-        if not export.unanswered(name):
-            coming(preview, "This figure is being worked out.")
+        query = _query_figures(view, export.reading.trial).get(name, live.Query())
+        if not live.show_failure(view.fit, query, "The figure could not be computed", where="export"):
+            coming(preview, "Computing the figure.")
         return
-    file = f"{export.view.stem}-{stem}"
-    plot(figure, key=preview, state=export.view.state.status, revision=name, group="export", filename=file)
-    first, second = st.columns(2, gap="small")
-    with first:
-        export.file("HTML, interactive", lambda: figure_html(figure, name), f"{stem}.html")
-    with second:
+    file = f"{view.stem}-{stem}"
+    plot(figure, key=preview, state=view.state.status, revision=name, group="export", filename=file)
+    left, right = st.columns(2, gap="small")
+    with left:
+        download("Interactive (HTML)", lambda: figure_html(figure, name), f"{file}.html", key=f"{page}-export-html")
+    with right:
         save_picture(preview, file, figure)
-    shell.quiet("SVG and PNG are saved as the figure stands here, zoom and theme included.")
 
 
-def _data(export: Export) -> None:
-    """Return states and bouts of one trial as files."""
+def _choose_trial_files(export: Export) -> Sequence[File]:
+    """Show the choice of a trial and return its files."""
     view = export.view
     index, titles = view.index, [view.dataset.title(i) for i in range(len(view.dataset.trials))]
     if len(titles) > 1:
-        key = f"{view.page}-export-trial-{index}"  # another trial on the page is the first choice here, too
+        key = f"{view.page}-export-trial-{index}"  # follows the trial of the page
         chosen = st.selectbox("Trial", range(len(titles)), index, format_func=lambda i: titles[i], key=key)
         index = chosen if chosen is not None and chosen < len(titles) else index
-    for label, make, file in export.files(index):
-        export.file(label, make, file)
-
-
-File = tuple[str, Callable[[], bytes], str]  # label, what makes it, name
+    return export.trial_files(index) if view.exact.value is not None else []
 
 
 def files_of(data: Dataset, here: Decoded | Undecoded) -> list[File]:
@@ -316,60 +353,53 @@ def files_of(data: Dataset, here: Decoded | Undecoded) -> list[File]:
     if isinstance(here, Undecoded):
         return []
     words, name = data.every_label if data.recorded else (), slug(here.trial.name)
+    observation = data.observation(here.trial)
     return [
         ("States (CSV)", lambda: csv(named_states(here, words)), f"{name}-states.csv"),
         ("States (Parquet)", lambda: named_states(here, words).to_parquet(index=False), f"{name}-states.parquet"),
-        (
-            "Bouts (CSV, as in BORIS)",
-            lambda: csv(bouts_of(here, data.observation(here.trial), data.subject)),
-            f"{name}-bouts.csv",
-        ),
-        ("Key (CSV)", lambda: csv(key_of(here)), f"{name}-key.csv"),
-        ("Features (CSV)", lambda: csv(features_of(here)), f"{name}-features.csv"),
+        ("Bouts (CSV, as in BORIS)", lambda: csv(trial_bouts(here, observation, data.subject)), f"{name}-bouts.csv"),
+        ("State names (CSV)", lambda: csv(state_key(here)), f"{name}-key.csv"),
+        ("Data (CSV)", lambda: csv(features_table(here)), f"{name}-data.csv"),
     ]
 
 
 def named_states(here: Decoded, words: Sequence[str] = ()) -> pd.DataFrame:
-    """time, frame, p_1 .. p_K, state, entropy, the name of the bout at each moment, and what the expert called it.
+    """Return one row per sample: time, frame, p_1 .. p_K, state, entropy, name of the bout, and expert label.
 
-    words   the expert's names, of which `expert_code` is the place; empty and -1 where nothing was marked. Columns that a
-            merger left empty are left out.
+    words   names of the expert's labels, indexed by `expert_code`; unlabelled samples have "" and -1
     """
     kept = here.used
-    table = timed(states_table(here.states[:, kept], here.trial), here)
+    table = add_time(states_table(here.states[:, kept], here.trial), here)
     table["bout"] = [here.names[k] for k in here.bouts]
     if (expert := here.expert) is not None:
         table["expert"] = [words[z] if 0 <= z < len(words) else "" for z in expert]
         table["expert_code"] = expert
-    # Numbers are those of the states on the page: after a merger there may be p_1 and p_3 alone.
+    # Numbers are those of the page: with merged states there may be only p_1 and p_3.
     numbers = [here.naming.numbers[column] for column in kept]
     table["state"] = np.array(numbers)[table["state"] - 1]
     return table.rename(columns={f"p_{j + 1}": f"p_{number}" for j, number in enumerate(numbers)})
 
 
-def key_of(here: Decoded) -> pd.DataFrame:
+def state_key(here: Decoded) -> pd.DataFrame:
     """Return a table of columns with names and colours of states."""
     numbers, looks = [here.naming.numbers[column] for column in here.used], here.looks
     columns = [f"p_{number}" for number in numbers]
     return pd.DataFrame({"column": columns, "state": numbers, "name": looks["names"], "colour": looks["colours"]})
 
 
-def bouts_of(here: Decoded, observation: str = "", subject: str = "") -> pd.DataFrame:
-    """Return one row per bout, in the columns of BORIS.
-
-    observation  what is called so in BORIS: the recording, also where the trial is a part of it
-    """
+def trial_bouts(here: Decoded, observation: str = "", subject: str = "") -> pd.DataFrame:
+    """Return one row per bout, in the columns of BORIS; `observation` is the name of the recording there."""
     named = {"observation": observation, "subject": subject, "unit": here.counted}
     return bouts_table(here.states, here.trial, here.names, bouts=here.bouts, **named)
 
 
-def features_of(here: Decoded) -> pd.DataFrame:
+def features_table(here: Decoded) -> pd.DataFrame:
     """Return time, frame and all channels."""
-    return timed(pd.DataFrame(here.trial.y, columns=list(here.trial.channels)), here)
+    return add_time(pd.DataFrame(here.trial.y, columns=list(here.trial.channels)), here)
 
 
-def timed(table: pd.DataFrame, here: TrialView) -> pd.DataFrame:
-    """Return the table with frames; without time if the frame rate is unknown."""
+def add_time(table: pd.DataFrame, here: TrialView) -> pd.DataFrame:
+    """Return the table with frames, and with times if the frame rate is known."""
     made = table.drop(columns="time", errors="ignore")
     made.insert(0, "frame", first_frame(here.trial) + np.arange(len(table)))
     if here.counted == "s":

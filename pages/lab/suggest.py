@@ -1,4 +1,4 @@
-"""Suggest settings: the model, number of states and other settings that predict held-out data best, and a button to apply them."""
+"""Suggested settings: those that predict held-out data best, and a button to apply them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from gdm_core.analysis.suggestions import Recommendation
+from gdm_core.analysis.suggestions import Probe, held_out_scores
 from gdm_core.engine.suggest import MODELS, Suggestion, SuggestJob, SuggestQuestion, SuggestView
 from gdm_core.models.registry import TITLES
+from gdm_core.text import plural
 from gdm_core.trials import Trials
 from gdm_studio.plot import figures
 from pages.lab import live
@@ -24,13 +25,13 @@ from pages.ui.plot import plot
 
 MOST_KEPT = 4  # suggestions per page
 NONE_FOUND = "No settings could be suggested"
-ONE_STATE = "This page needs at least two states, so there is nothing to apply."
-APART = ("n_states", "n_latent", "seed")  # of a configuration: tried or set by name
+ONE_STATE = "One state fits best, so there is nothing to apply."
+VARIED = ("n_states", "n_latent", "seed")  # settings that are compared or set separately
 
 
 def question_of(choice: model_controls.Choice, trials: Trials) -> SuggestQuestion:
     """Return the question that compares the chosen model with the usual ones."""
-    fixed = {name: value for name, value in choice.config.items() if name not in APART}
+    fixed = {name: value for name, value in choice.config.items() if name not in VARIED}
     return SuggestQuestion(models_of(choice), trials, int(choice.config["n_latent"]), fixed)
 
 
@@ -38,7 +39,7 @@ def models_of(choice: model_controls.Choice) -> tuple[str, ...]:
     return tuple(dict.fromkeys((choice.name, *MODELS)))
 
 
-def suggest(view: View, reading: Decoded) -> None:
+def show_suggestion(view: View, reading: Decoded) -> None:
     """Offer a search, then show its progress, the recommendation and its scores. The search continues on other pages."""
     if view.dataset.recordings:
         _suggest_for_windows(view)
@@ -59,11 +60,12 @@ def suggest(view: View, reading: Decoded) -> None:
             kept.pop(job.question.key, None)
 
         right.button("Stop", key=f"suggest-stop-{view.page}", width="stretch", on_click=stop)
-    if found.suggestion is not None and found.suggestion.settings["n_states"] < model_controls.K_RANGE[0]:
-        right.caption(ONE_STATE)
-    elif found.suggestion is not None:
+    if (best := found.suggestion) is not None:
         with right:
-            apply_button(view.choice, found.suggestion.model, found.suggestion.settings, f"suggest-apply-{view.page}")
+            if best.settings["n_states"] < model_controls.K_RANGE[0]:
+                st.caption(ONE_STATE)
+            else:
+                apply_button(view.choice, best.model, best.settings, f"suggest-apply-{view.page}")
     with left:
         if view.dataset.recorded:
             recommend(view.dataset.train, view.dataset.unit, "suggest-time-scale")
@@ -112,9 +114,8 @@ def apply_button(choice: model_controls.Choice, model: str, settings: Mapping[st
 def _offer(view: View, question: SuggestQuestion, kept: dict[str, SuggestJob]) -> None:
     names = " and ".join(TITLES[name] for name in question.models)
     text = (
-        f"Fits {names} with 1 to {max(question.states)} states and other settings to two halves of the data, and scores each fit "
-        f"on the half that it has not seen. Up to {question.n_fits()} fits, {live.estimate_wait(question.usual_s)}, in the "
-        f"background. {question.note}"
+        f"Compares {names} with 1 to {plural(max(question.states), 'state')} on held-out halves of the data: "
+        f"up to {plural(question.n_fits(), 'fit')}, {live.estimate_wait(question.usual_s)}. {question.note}"
     )
     shell.empty("Recommended settings", text)
 
@@ -127,47 +128,41 @@ def _offer(view: View, question: SuggestQuestion, kept: dict[str, SuggestJob]) -
 
 
 def _watch(job: SuggestJob, first: SuggestView) -> None:
-    fits = background.Fits({"suggest": job}, news=lambda view: view.suggestion is None)
+    fits = background.Fits({"suggest": job}, news=lambda view: (view.suggestion is None, len(view.probes)))
     background.show_progress("suggest-progress", fits, first.finished)
     if first.suggestion is not None:
         verdicts(first.suggestion)
+    elif len({probe.n_states for probe in first.probes}) > 1:
+        _show_probes(first.probes, held_out_scores(first.probes))
 
 
 def verdicts(suggestion: Suggestion) -> None:
     """Show the recommendations with the scores behind the model and its number of states."""
     first, *others = suggestion.verdicts
     st.markdown(f"**{first.sentences[0]}** {first.sentences[1]}")
-    counts = sorted({probe.n_states for probe in first.probes})
-    left, right = st.columns(2, gap="small")
-    with left, shell.panel("suggest-held-out", "Held-out score"):
-        plot(
-            figures.sweep(
-                counts,
-                _by_model(first, counts, first.scores),
-                score_name="ELBO per sample (nats)",
-                caption="Higher is better. Superfluous states do not improve the score on held-out data.",
-            ),
-            key="suggest-held-out",
-        )
-    with right, shell.panel("suggest-agreement", "Agreement between halves"):
-        plot(
-            figures.sweep(
-                counts,
-                _by_model(first, counts, [probe.agreement for probe in first.probes]),
-                score_name="share of time steps",
-                caption="Share of time steps that the models of both halves assign to the same state.",
-            ),
-            key="suggest-agreement",
-        )
+    _show_probes(first.probes, first.scores)
     for sentence in (*(" ".join(verdict.sentences) for verdict in others), *suggestion.left_out, suggestion.note):
         if sentence:
             shell.quiet(sentence)
 
 
-def _by_model(verdict: Recommendation, counts: list[int], values: Sequence[float]) -> dict[str, np.ndarray]:
-    """Return a column of values for each model, NaN where a number of states was left out."""
-    columns: dict[str, np.ndarray] = {}
-    for probe, value in zip(verdict.probes, values, strict=True):
-        column = columns.setdefault(TITLES[probe.model], np.full((len(counts), 1), np.nan, np.float32))
-        column[counts.index(probe.n_states)] = value
-    return columns
+def _show_probes(probes: Sequence[Probe], scores: Sequence[float]) -> None:
+    """Show held-out scores and the agreement of halves against the number of states."""
+    figures_shown = (
+        ("held-out", "Held-out score", scores, "ELBO per sample (nats)", "Higher is better."),
+        (
+            "agreement",
+            "Agreement between halves",
+            [probe.agreement for probe in probes],
+            "share of time steps",
+            "Share of time steps that the models of both halves assign to the same state.",
+        ),
+    )
+    counts = sorted({probe.n_states for probe in probes})
+    for place, (key, title, values, name, caption) in zip(st.columns(2, gap="small"), figures_shown, strict=True):
+        columns: dict[str, np.ndarray] = {}
+        for probe, value in zip(probes, values, strict=True):
+            column = columns.setdefault(TITLES[probe.model], np.full((len(counts), 1), np.nan, np.float32))
+            column[counts.index(probe.n_states)] = value
+        with place, shell.panel(f"suggest-{key}", title):
+            plot(figures.sweep(counts, columns, score_name=name, caption=caption), key=f"suggest-{key}")

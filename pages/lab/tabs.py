@@ -13,28 +13,30 @@ import streamlit as st
 
 from gdm_core.analysis.envelopes import Envelope, envelope, plane_map
 from gdm_core.analysis.tables import harmless
+from gdm_core.text import format_percent, plural
 from gdm_core.trials import Trial
 from gdm_studio.plot import figures
 from pages.lab import figures as made
 from pages.lab import live
 from pages.lab.dataset import rule_words
 from pages.lab.decoded import Decoded, Undecoded
-from pages.lab.export import bouts_of
+from pages.lab.export import trial_bouts
 from pages.lab.live.session import State
-from pages.lab.scores import Judged
+from pages.lab.scores import PAPER, BoutScores
 from pages.lab.view import View
-from pages.ui import card, shell
+from pages.ui import shell
 from pages.ui.controls import one_of, slide, switch, tabs
 from pages.ui.plot import coming, plot
 from pages.ui.tables import clicked_row, jump, show_table
 
 MAX_HORIZON = 50
 MAX_ROWS = 2_000
-NINE_OF_TEN = (90.0, 5.0)  # what a 90 % band should hold, and how far off is near enough, in per cent
 FIRST_HORIZON = 20
-ANSWER_S = 0.25  # that a run waits for a forecast, so that one follows a slider that is dragged
-Tab = Callable[[View, Any], None]  # of a Decoded; tabs that need no states may be given an Undecoded
-STAYS_OF = {"expert": "Bouts of the expert", "true": "True stays"}
+ANSWER_S = 0.25  # seconds that a run waits for a forecast, which then follows a dragged slider
+Tab = Callable[[View, Any], None]  # takes a Decoded; tabs that need no states may get an Undecoded
+UNMEASURED = "Scores appear when fitting finishes."
+KNOWN = {"expert": "Expert bouts", "true": "True dwell times"}
+SIDES = {"new": "Held-out", "fitted": "Training"}
 
 
 def show_tabs(
@@ -42,131 +44,118 @@ def show_tabs(
 ) -> None:
     """Show the tabs; only the open one is drawn, once there are states.
 
-    reading   what the tabs are about, where that is more than the one trial that is looked at
+    reading   subject of the tabs, if not the trial in view
     early     tabs that need no states
     """
     with view.frame.below:
         for name, place in tabs(list(named)):
-            if place.open:
-                with place:
-                    draw = named[name]
-                    reading = reading or view.read()
-                    if name in early:
-                        draw(view, reading)
-                    elif isinstance(reading, Decoded):
-                        with shell.made_for(view.made_for if reading.state == "fresh" else ""):
-                            draw(view, reading)
-                    elif view.is_new:
-                        shell.empty(reading.title, reading.note)
-                    else:
-                        shell.empty("Nothing fitted yet", "This fills in with the first result.")
+            if not place.open:
+                continue
+            with place:
+                draw, here = named[name], reading or view.read()
+                if name in early:
+                    draw(view, here)
+                elif isinstance(here, Decoded):
+                    with shell.made_for(view.made_for if here.state == "fresh" else ""):
+                        draw(view, here)
+                elif view.is_new:
+                    shell.empty(here.title, here.note)
+                else:
+                    shell.empty("Nothing fitted yet", "")
 
 
-def shares(view: View, reading: Decoded) -> None:
-    """Show stacked shares over time and the usage of states, next to the expert's labels."""
+def show_shares(view: View, reading: Decoded) -> None:
+    """Show stacked proportions over time and the usage of states, next to the expert's labels."""
     left, right = st.columns([0.7, 0.3], gap="small")
-    with left, shell.panel("shares", "Shares of each state"):
+    with left, shell.panel("shares", "State proportions"):
         plot(made.shares(reading), key="proportions", state=reading.state)
         plot(made.entropy(reading), key="entropy", state=reading.state)
-    with right, shell.panel("usage", "Use of each state"):
+    with right, shell.panel("usage", "State usage"):
         plot(made.usage(reading), key="usage", state=reading.state)
         if (known := reading.reference) is not None and known.who == "expert":
-            said = "The expert's labels of the same trial."
-            figure = figures.usage(known.shares, names=known.names, caption=said)
+            figure = figures.usage(known.shares, names=known.names, caption="Expert labels.")
             plot(made.add_remark(figure, known), key="usage-expert")
 
 
-def stays(view: View, reading: Decoded) -> None:
+def show_dwell_times(view: View, reading: Decoded) -> None:
     """Show dwell times next to those of true states or expert labels."""
-    known, cut = reading.reference, view.dataset.recorded
+    known, is_recording = reading.reference, view.dataset.recorded
     places = st.columns(1 if known is None else 2, gap="small")
     if known is not None:
-        with places[0], shell.panel(f"dwell-{known.who}", STAYS_OF[known.who]):
+        with places[0], shell.panel(f"dwell-{known.who}", KNOWN[known.who]):
             plot(made.add_remark(made.reference_stays(reading, known), known), key=f"dwell-{known.who}")
-    title = "Bouts of the model" if cut else "Stays" if known is None else "Inferred stays"
+    title = "Inferred bouts" if is_recording else "Dwell times" if known is None else "Inferred dwell times"
     with places[-1], shell.panel("dwell-inferred", title):
         plot(made.stays(reading), key="dwell-inferred", state=reading.state)
-    if not cut and figures.is_flickering(reading.states if known is None else known.shares):
-        shell.quiet(
-            "Most stays are a sample or two because these states are soft: several have shares at once, chance decides anew at "
-            "every sample which of them is strongest, and a stay ends there. Their shares, averaged over some samples, last "
-            "much longer (see Shares)."
-        )
+    if not is_recording and figures.is_flickering(reading.states if known is None else known.shares):
+        shell.quiet("Short dwell times: several states are mixed, and the strongest one changes by chance.")
 
 
-def transitions(view: View, reading: Decoded) -> None:
-    """Show transitions as numbers, and a map of the plane or a graph."""
+def show_transitions(view: View, reading: Decoded) -> None:
+    """Show the transition matrix, and a map of the plane or a graph."""
     left, right = st.columns([0.55, 0.45], gap="small")
     with left:
         if reading.trial.position is None:
-            with shell.panel("graph", "What follows what"):
+            with shell.panel("graph", "Transitions"):
                 plot(made.graph(reading), key="graph", state=reading.state)
         else:
-            _map(view, reading)
-    with right, shell.panel("matrix", "What follows what, in numbers"):
+            _show_map(view, reading)
+    with right, shell.panel("matrix", "Transition matrix"):
         plot(made.matrix(reading), key="matrix", state=reading.state)
         if (known := reading.reference) is not None and known.who == "expert":
             plot(made.add_remark(made.reference_matrix(known), known), key="matrix-expert")
 
 
-def _map(view: View, reading: Decoded) -> None:
-    with shell.panel("map", "Which state wins where"):
+def _show_map(view: View, reading: Decoded) -> None:
+    with shell.panel("map", "State map"):
         answer = view.query(f"map-{view.index}", plane_map, reading.trial)
-        if answer.value is not None:  # the last one stays until there is another
+        if answer.value is not None:  # an earlier map stays until the new one is computed
             trial, order = answer.about
-            state = reading.state if answer.fresh else "stale"
             drawn = view.state.memoize(
                 ("plane", view.index),
                 lambda: made.plane(answer.value, trial.position, order),
                 of=(answer.value, trial),
                 settings=order,
             )
-            plot(drawn, key="plane", state=state)
-        if not live.show_failure(view.fit, answer, "The map could not be worked out") and answer.value is None:
-            coming("plane", "The map is being worked out.", 380)
+            plot(drawn, key="plane", state=reading.state if answer.fresh else "stale")
+        if not live.show_failure(view.fit, answer, "The map could not be computed") and answer.value is None:
+            coming("plane", "Computing the map.", 380)
 
 
-def prediction(view: View, reading: Decoded) -> None:
+def show_prediction(view: View, reading: Decoded) -> None:
     """Show one prediction with its intervals and their coverage."""
     trial = reading.trial
     left, middle, right = st.columns(3, gap="medium")
     with left:
-        moment = _moment(view, trial)
+        origin = _choose_origin(view, trial)
     with middle:
         horizon = slide("Horizon (steps)", 1, MAX_HORIZON, FIRST_HORIZON, key="horizon", live=True)
     names = {channel: view.dataset.called.get(channel, channel) for channel in trial.channels}
     channel = one_of("Channel", names, key="channel", at=right)
-    adaptive = switch(
-        "Bands learn on the way",
-        True,
-        key="adaptive",
-        help="Once the outcome of an earlier prediction is known, the bands grow a little if they missed it and shrink if they "
-        "held it. In the long run they hold their share whatever the data do, at the price of width. Off: the bands stay as "
-        "they were calibrated on the fitted data.",
-    )
-    answer = view.query(f"envelope-{view.index}", envelope, trial, moment, horizon, adaptive, wait_s=ANSWER_S)
+    help = "Intervals widen after each miss and narrow after each hit, so coverage approaches the target."
+    adaptive = switch("Adaptive intervals", True, key="adaptive", help=help)
+    answer = view.query(f"envelope-{view.index}", envelope, trial, origin, horizon, adaptive, wait_s=ANSWER_S)
     with shell.panel("envelope"):
-        if (
-            answer.value is not None
-        ):  # the last one stays until there is another, beside the observations of its own trial
-            _envelope(view, answer.value, answer.about[0], channel, reading.state if answer.fresh else "stale")
-        if not live.show_failure(view.fit, answer, "The prediction could not be worked out") and answer.value is None:
-            coming("envelope", "The prediction is being worked out.")
+        if answer.value is not None:  # an earlier prediction stays, with the observations of its own trial
+            _show_envelope(view, answer.value, answer.about[0], channel, reading.state if answer.fresh else "stale")
+        if not live.show_failure(view.fit, answer, "The prediction failed") and answer.value is None:
+            coming("envelope", "Computing the prediction.")
 
 
-def _moment(view: View, trial: Trial) -> int:
+def _choose_origin(view: View, trial: Trial) -> int:
     """Return the sample to predict from, chosen in the unit of the data."""
     last, step = max(trial.n_samples - 2, 1), float(view.timing["step"])
-    help = "The model sees nothing after it."
+    help = "The model sees no later samples."
     if view.dataset.unit == "step":
         return slide("From step", 0, last, trial.n_samples // 2, key="moment", help=help, live=True)
-    label, end = f"From ({view.unit.plural})", last * step
+    end = last * step
     start = min(round(trial.n_samples // 2 * step, 2), end)
+    label = f"From ({view.unit.plural})"
     seconds = slide(label, 0.0, end, start, step, key="moment", digits=2, help=help, live=True)
     return min(max(round(seconds / step), 0), last)
 
 
-def _envelope(view: View, found: Envelope, trial: Trial, channel: str, state: State) -> None:
+def _show_envelope(view: View, found: Envelope, trial: Trial, channel: str, state: State) -> None:
     index = trial.channels.index(channel) if channel in trial.channels else 0
     timing, name = view.timing, view.dataset.called.get(channel, "")
     drawn = view.state.memoize(
@@ -176,27 +165,23 @@ def _envelope(view: View, found: Envelope, trial: Trial, channel: str, state: St
         settings=index,
     )
     plot(drawn, key="envelope", state=state)
-    kinds = {True: ("that learn on the way", found.learning), False: ("as calibrated", found.fixed)}
-    (words, ours), (other, theirs) = kinds[found.adaptive], kinds[not found.adaptive]
-    held = 100 * float(ours.nine_tenths[-1])
-    said = card.judge_coverage(held, *NINE_OF_TEN)
+    coverage = found.learning if found.adaptive else found.fixed
+    half, nine_tenths = (format_percent(float(share[-1]), 1) for share in (coverage.half, coverage.nine_tenths))
     shell.quiet(
-        f"Measured over {found.n_origins} moments of {trial.name} and all channels, {len(found.mean)} steps ahead, with bands "
-        f"{words}: the 50 % band holds {100 * ours.half[-1]:.1f} % of outcomes, the 90 % band {held:.1f} %, {said}. "
-        f"{card.COVERAGE[said]} 90 % bands {other} hold {100 * float(theirs.nine_tenths[-1]):.1f} %; those that learn are "
-        f"{found.wider:.2f} times as wide."
+        f"Coverage {plural(len(found.mean), 'step')} ahead, all channels of {trial.name}: {nine_tenths} for the 90% interval, "
+        f"{half} for the 50% interval."
     )
 
 
 # ---- of recordings ------------------------------------------------------------------------------------------------
-def bouts(view: View, here: Decoded) -> None:
+def show_bouts(view: View, here: Decoded) -> None:
     """Show dwell times next to the expert's, and a table of bouts."""
-    stays(view, here)
-    table = bouts_of(here)
-    with shell.panel("bout-table", "Every bout of this trial"):
-        number = f"{len(table):,} {'bout' if len(table) == 1 else 'bouts'}"
-        read_as = rule_words(view.rule, view.dataset.unit)
-        shell.quiet(f"{number}, {read_as}. A click on a row shows its moment above.")
+    show_dwell_times(view, here)
+    table = trial_bouts(here)
+    with shell.panel("bout-table", "Bouts of this trial"):
+        shell.quiet(
+            f"{plural(len(table), 'bout')}, {rule_words(view.rule, view.dataset.unit)}. Click a row to go there."
+        )
         counted, unit = here.counted, here.unit
         units = {"Start": unit, "Stop": unit, "Duration": here.dwell_unit(here.bouts)}
         times = {f"{what} ({counted})": f"{what} ({its.plural})" for what, its in units.items()}
@@ -209,43 +194,34 @@ def bouts(view: View, here: Decoded) -> None:
         if (row := clicked_row(chosen, len(shown))) is not None:
             jump(float(shown[f"Start ({counted})"].iloc[row]), f"{view.dataset.key}/{view.index}")
         if len(table) > MAX_ROWS:
-            shell.quiet(f"The first {MAX_ROWS:,} are shown; the export has all.")
+            shell.quiet(f"First {MAX_ROWS:,} bouts; the export has all.")
 
 
-def labels(view: View, shown: Judged) -> None:
+def show_labels(view: View, scores: BoutScores) -> None:
     """Show states against expert labels, both ways."""
-    measured = shown.measured
+    measured = scores.measured
     if measured is None or "table" not in measured:
-        shell.empty("Not measured yet", "States are held against the labels when the fit is done.")
+        shell.empty("Not measured yet", UNMEASURED)
         return
-    side = one_of(
-        "Counted in", SIDES, row=True, key="counted",
-        help="What states stand for by themselves is learned in the fitted trials; whether it holds shows in the new ones.",
-    )  # fmt: skip
-    counts, names, says = label_counts(view, measured, shown.own, side)
+    side = one_of("Trials", SIDES, row=True, key="counted")
+    counts, names, assigned = label_counts(view, measured, scores.own, side)
     if not counts.sum():
-        shell.empty("Nothing is labelled here", "Look at the other trials.")
+        shell.empty("No labels in these trials", "Choose the other trials.")
         return
     left, right = st.columns(2, gap="small")
-    with left, shell.panel("labels-of-states", "What each state is made of"):
-        share_table(names, counts, view.dataset.every_label, "state", "labels-of-states-rows", {"stands for": says})
-        shell.quiet("Of the frames in each state's bouts, the share that the expert gave each label.")
-    with right, shell.panel("states-of-labels", "Where each behaviour went"):
-        share_table(view.dataset.every_label, counts.T, names, "behaviour", "states-of-labels-rows", {})
-        shell.quiet("Of the frames that the expert gave each label, the share in the bouts of each state.")
-    shell.quiet(
-        "If a state is another behaviour than it stands for, say so under Name, merge, recolour: call it like the label, or "
-        "choose what it is. The card then has scores of your naming beside the automatic one."
-    )
-
-
-SIDES = {"new": "new trials", "fitted": "fitted trials"}
+    with left, shell.panel("labels-of-states", "Labels in each state"):
+        share_table(
+            names, counts, view.dataset.every_label, "state", "labels-of-states-rows", {"assigned label": assigned}
+        )
+    with right, shell.panel("states-of-labels", "States in each label"):
+        share_table(view.dataset.every_label, counts.T, names, "label", "states-of-labels-rows", {})
+    shell.quiet("Shares of frames per row. Change the label of a state under Name, merge, recolour.")
 
 
 def label_counts(
     view: View, measured: Mapping[str, Any], own: Mapping[str, Any] | None, side: str
 ) -> tuple[npt.NDArray[np.int64], list[str], list[str]]:
-    """([states, labels] frames, the names of the states, what each stands for); merged where the visitor's are measured."""
+    """Return frames [states, labels], names of states and their assigned labels; with `own`, of the user's merged states."""
     naming, words = view.naming_for(len(view.state.order)), view.dataset.every_label
     if own is not None:
         found, mapping = own, own.get("mapping")
@@ -259,11 +235,11 @@ def label_counts(
         mine = [False] * len(names)
     counts = np.asarray(found["table"][side], np.int64)[order][:, : len(words)]
     stands = [-1] * len(names) if mapping is None else [mapping[k] for k in order]
-    says = [
+    assigned = [
         (words[label] + (" (yours)" if yours else "")) if 0 <= label < len(words) else "–"
         for label, yours in zip(stands, mine, strict=True)
     ]
-    return counts, names, says
+    return counts, names, assigned
 
 
 def share_table(
@@ -274,7 +250,7 @@ def share_table(
     key: str,
     more: Mapping[str, Sequence[str]],
 ) -> None:
-    """Return shares of each row's frames for bars with numbers."""
+    """Show the shares of each row's frames as bars with numbers."""
     total = counts.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.where(total[:, None] > 0, counts / total[:, None], np.nan)
@@ -287,47 +263,36 @@ def share_table(
     show_table(table, 300, key, column_config=shown)
 
 
-def trials(view: View, measured: Mapping[str, Any] | None) -> None:
+def show_trials(view: View, measured: Mapping[str, Any] | None) -> None:
     """Show scores by trial, as in the paper's figure."""
     if measured is None:
-        shell.empty("Not measured yet", "Scores of each trial appear when the fit is done.")
+        shell.empty("Not measured yet", UNMEASURED)
         return
     left, right = st.columns([0.58, 0.42], gap="small")
-    with left, shell.panel("trial-scores", "Trial by trial"):
+    with left, shell.panel("trial-scores", "Scores by trial"):
         plot(made.trial_scores(measured), key="trial-scores")
-    with right, shell.panel("trial-table", "In numbers"):
-        table = trial_table(measured)
-        show_table(table, 300, "trial-rows")
-        if "mapping" in measured:
-            words = view.dataset.label_names
-            order = view.state.order
-            said = ", ".join(
-                f"S{j + 1} {words[measured['mapping'][k]] if 0 <= measured['mapping'][k] < len(words) else 'unlabelled'}"
-                for j, k in enumerate(order)
-            )
-            shell.quiet(f"Each state stands for its most frequent label in the fitted trials: {said}.")
+    with right, shell.panel("trial-table"):
+        show_table(trial_table(measured), 300, "trial-rows")
 
 
 def trial_table(measured: Mapping[str, Any]) -> pd.DataFrame:
     """Return one row per trial, held-out trials first; unmeasured cells are dashes."""
     both = [*measured["test"], *measured["train"]]
-    sides = ["new"] * len(measured["test"]) + ["fitted"] * len(measured["train"])
-    names = shortened([row["name"] for row in both])
-    numbers = pd.DataFrame([_numbers(row) for row in both]).dropna(axis=1, how="all")
+    numbers = pd.DataFrame([_scores_of_trial(row) for row in both]).dropna(axis=1, how="all")
     words = numbers.map(lambda value: "–" if pd.isna(value) else f"{value:.3f}")
-    words.insert(0, "trial", names)
-    words.insert(1, "side", sides)
+    words.insert(0, "trial", shorten_names([row["name"] for row in both]))
+    sides = [*["held-out"] * len(measured["test"]), *["training"] * len(measured["train"])]
+    words.insert(1, "set", sides)
     return words
 
 
-def shortened(names: Sequence[str], least_gain: int = 8) -> list[str]:
-    """Names without the path that all begin with and the ending that all share, cut between words alone: where that takes so
-    many letters away; fewer are not in the way."""
+def shorten_names(names: Sequence[str], least_gain: int = 8) -> list[str]:
+    """Return names without their common beginning and ending, cut between words, if that saves `least_gain` letters."""
     if len(set(names)) < 2:
         return list(names)
     parts = [[piece for piece in re.split(r"(?<=[/_ .-])|(?=[/_ .-])", name) if piece] for name in names]
     start = end = 0
-    least = min(len(part) for part in parts) - 1  # something has to be left of each
+    least = min(len(part) for part in parts) - 1
     while start < least and len({part[start] for part in parts}) == 1:
         start += 1
     while end < least - start and len({part[-1 - end] for part in parts}) == 1:
@@ -338,34 +303,28 @@ def shortened(names: Sequence[str], least_gain: int = 8) -> list[str]:
     return ["".join(part[start : len(part) - end]) for part in parts]
 
 
-def _numbers(row: Mapping[str, Any]) -> dict[str, float | None]:
-    words = {
+def _scores_of_trial(row: Mapping[str, Any]) -> dict[str, float | None]:
+    titles = {
         "r2": "R²",
-        "persistence": "R², sample before",
-        "paper_accuracy": "paper's accuracy",
+        "persistence": "R², persistence",
+        "paper_accuracy": PAPER,
         "majority": "majority class",
         "balanced_accuracy": "balanced accuracy",
         "macro_f1": "macro-F1",
     }
-    return {text: None if row.get(name) is None else round(row[name], 3) for name, text in words.items()}
+    return {title: None if row.get(name) is None else round(row[name], 3) for name, title in titles.items()}
 
 
-def features(view: View, here: Decoded | Undecoded) -> None:
+def show_features(view: View, here: Decoded | Undecoded) -> None:
     """Show principal components, what they suggest, and notes on the recording."""
     data = view.dataset
     start = data.start[1]
     dims = view.state.spec.config["n_latent"] if view.state.spec is not None else start
     left, right = st.columns(2, gap="small")
-    with left, shell.panel("variance", "Components of the features"):
-        plot(
-            made.variance_explained(data.components.variance_explained, int(dims), start),
-            key="variance",
-        )
-        shell.quiet(
-            f"D starts at {start}: {data.why_latent}. K starts at {data.suggestion.n_states}: {data.suggestion.why_states}. "
-            "Which of them to take, Suggest settings says."
-        )
-    with right, shell.panel("components", "This trial on two of them"):
+    with left, shell.panel("variance", "Principal components"):
+        plot(made.variance_explained(data.components.variance_explained, int(dims), start), key="variance")
+        shell.quiet(f"Default D = {start}: {data.why_latent}. K = {data.start[0]}: {data.suggestion.why_states}.")
+    with right, shell.panel("components", "This trial"):
         pca = data.components
         scaled = np.nan_to_num((here.trial.y - pca.center) / pca.scale) @ pca.components[:2].T
         if scaled.shape[1] > 1:
@@ -376,4 +335,4 @@ def features(view: View, here: Decoded | Undecoded) -> None:
     with shell.panel("channels", "Channels"):
         shell.quiet(", ".join(here.trial.channels))
         for line in filter(None, (*data.notes, data.missing)):
-            shell.quiet(f"{line[:1].upper()}{line[1:]}.".replace("..", "."))
+            shell.quiet(f"{line[:1].upper()}{line[1:].rstrip('.')}.")

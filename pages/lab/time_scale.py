@@ -21,12 +21,9 @@ from pages.ui import shell
 from pages.ui.controls import number, one_of
 
 START = 50  # samples
-LARGEST_SHARE = 4  # of the shortest trial: a window is at most a fourth
-HELP = (
-    "Samples: states are short movements. Windows: states are activities, from the mean, spread and step size of each channel. "
-    "Auto compares both."
-)
-UNDER_WAY = "Comparing samples with windows. Samples are fitted until then."
+LARGEST_SHARE = 4  # a window is at most a fourth of the shortest trial
+HELP = "Samples: states are short movements. Windows: states are activities. Auto compares both."
+UNDER_WAY = "Comparing samples with windows"
 AT_ONCE_S = 0.3
 
 
@@ -84,16 +81,16 @@ def at_time_scale(data: Dataset) -> Dataset:
 
 @st.cache_resource(scope="session", max_entries=2, show_spinner=False)
 def _summarised(key: str, length: int, n_states: int | None, _data: Dataset) -> Dataset:
-    """Return the same object each time, so that its fingerprints are computed once."""
+    """Return the same object each time, because its fingerprints are cached."""
     return summarise(_data, length, n_states)
 
 
 def summarise(data: Dataset, length: int, n_states: int | None = None) -> Dataset:
     """Return data whose trials are windows of `length` samples."""
     train, test, dropped = usable(*(windows.summarise(side, length) for side in (data.train, data.test)))
-    start = replace(suggest(train), n_latent=windows.N_LATENT, why_latent="the usual number for windows")
+    start = replace(suggest(train), n_latent=windows.N_LATENT, why_latent="default for windows")
     if n_states is not None and not data.every_label:
-        start = replace(start, n_states=n_states, why_states="windows tell so many apart best")
+        start = replace(start, n_states=n_states, why_states="the number of states that windows separate best")
     recipe = replace(
         data.recipe,
         imports=[*data.recipe.imports, "from gdm_studio.datasets import splits, windows"],

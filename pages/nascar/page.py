@@ -51,15 +51,15 @@ lab.preview(shown, pictures.make_preview(view))
 lab.show_tabs(
     view,
     {
-        "Shares": lab.shares,
-        "Dwell times": lab.stays,
-        "Transitions": lab.transitions,
-        "Prediction": lab.prediction,
-        "Suggest settings": lab.suggest,
-        "Export & reproduce": partial(lab.offer, rows_of=pictures.score_rows, figures=pictures.tracks),
+        "Shares": lab.show_shares,
+        "Dwell times": lab.show_dwell_times,
+        "Transitions": lab.show_transitions,
+        "Prediction": lab.show_prediction,
+        "Suggest settings": lab.show_suggestion,
+        "Export": partial(lab.show_export, rows_of=pictures.score_rows, figures=pictures.tracks),
     },
     early=["Suggest settings"],
 )
 # Last: what the open tab asks is answered before the scores, which take longest.
-lab.honest_card(view, pictures.score_rows, says=True)
+lab.show_scorecard(view, pictures.score_rows, with_finding=True)
 lab.end(view)

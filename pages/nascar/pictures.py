@@ -210,10 +210,10 @@ def score_rows(scores: Mapping[str, Any]) -> list[Score]:
     def accuracy(field: str, name: str, help: str) -> Score | None:
         small = ("untrained model", "k-means on steps")
         return usual.accuracy_row(
-            scores, field, name, help, no_line=lambda base: base == "untrained model", beside=small
+            scores, field, name, help, is_excluded=lambda base: base == "untrained model", small=small
         )
 
-    return usual.known(
+    return usual.drop_missing(
         [
             accuracy("matched_accuracy", "State accuracy", _MATCHED),
             accuracy("paper_accuracy", "10-NN accuracy (paper's metric)", _PAPER),

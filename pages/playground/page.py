@@ -18,7 +18,6 @@ from pages.ui.controls import slide, tabs
 from pages.ui.downloads import download
 from pages.ui.plot import plot
 
-PICTURE_WIDTH = 640  # a triangle is as high as it is wide
 SHOWN, COMPARED, COUNTED, SAMPLED = 500, 150, 20_000, 8_000
 TEMPERATURES = np.array([0.1, 0.2, 0.5, 1.0, 2.0])
 NAMES = ("S1", "S2", "S3")
@@ -189,7 +188,7 @@ def show_export(s: Settings, triangle: Figure) -> None:
         stem = f"playground-{key}"
         with place, shell.panel(stem, name):
             download("HTML", partial(exports.figure_html, figure, name), f"{stem}.html", key=f"download-{key}")
-            exports.save_picture(key, stem, figure, least=PICTURE_WIDTH)
+            exports.save_picture(key, stem, figure)
     download("Python script", code.encode, "playground.py", key="download-script")
     with st.expander("Script", icon=":material/code:"):
         st.code(code, language="python")

@@ -11,7 +11,7 @@ from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import Dict, Figure, axis, bare, figure, note, points, shape, typed
 from pages.playground import gumbel
 from pages.playground.gumbel import Array, DwellTimes
-from pages.ui.exports import INSTALL, installed
+from pages.ui.exports import INSTALL, import_package
 
 
 def winners(
@@ -104,7 +104,7 @@ def script(
     lines = [
         f'"""Soft states of the Playground. Needs GDM Studio: {install.replace(chr(34), chr(39))}{where}"""',
         "",
-        *installed("from gdm_core.maths.relaxed import gumbel_softmax_kl", install),
+        *import_package("from gdm_core.maths.relaxed import gumbel_softmax_kl", install),
         "",
         "import numpy as np",
         "import torch",

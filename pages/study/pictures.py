@@ -30,7 +30,7 @@ from gdm_studio.plot.figures.base import (
 )
 from gdm_studio.plot.figures.states import state_strips
 from pages.lab.figures import states_on_a_circle
-from pages.lab.tabs import shortened
+from pages.lab.tabs import shorten_names
 from pages.study.questions import MEASURES, Asked, StudyAnswer
 from pages.ui import legend
 
@@ -104,7 +104,7 @@ def strips(study: Study, sorted_by: str) -> Figure:
     )  # fmt: skip
     made["data"][0]["ygap"] = 2 if len(rows) <= 60 else 0
     named = [plain(study.sheet.names[place]) for place in order]
-    words = [cut_to(one, 18) for one in shortened([study.sheet.names[place] for place in order], 1)]
+    words = [cut_to(one, 18) for one in shorten_names([study.sheet.names[place] for place in order], 1)]
     if len(order) > LABELLED_ROWS:
         ends = [*starts[1:], len(groups)]
         named = [named[(a + b - 1) // 2] for a, b in zip(starts, ends, strict=True)] if apart else []

@@ -1,4 +1,4 @@
-"""The score card: each score next to its best baseline, green only if it is better by more than its spread."""
+"""The scorecard: each score next to its baseline, green only if it is better by more than its interval."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Literal
 
 import numpy as np
 
+from gdm_core.text import format_number
 from pages.ui import shell
 
 Verdict = Literal["beats", "level", "below", "unknown", "short"]
 
 VERDICTS: dict[Verdict, tuple[str, str]] = {  # label and help
-    "beats": ("✓ above baseline", "The difference is larger than the spread of the score."),
-    "level": ("no clear difference", "The difference is smaller than the spread of the score."),
+    "beats": ("above baseline", "The difference is larger than the interval."),
+    "level": ("no clear difference", "The difference is smaller than the interval, or than the last digit."),
     "below": ("below baseline", "A simpler method scores higher here. Try another number of states or more data."),
-    "unknown": ("above baseline (1 seed)", "Fits from other seeds run when the page is idle and show the spread."),
+    "unknown": ("above baseline (1 seed)", "Fits from other seeds run when the page is idle and show the interval."),
     "short": ("too little data", "There is too little held-out data for a comparison."),
 }
 METHODS = {
@@ -26,13 +27,13 @@ METHODS = {
     "10-NN": "Supervised: the most frequent label of the ten nearest {feature}.",
 }
 FEATURES = {"steps": "changes from one sample to the next", "position": "positions"}
+PERSISTENCE = "persistence"
 BASELINES = {  # label and help, by the name in scores
     "majority class": ("Majority class", "Always predicts the most frequent label of the training trials."),
     "untrained model": ("Untrained model", "The same model before training."),
-    "the sample before": ("Persistence (last value)", "Repeats the previous sample."),
-    "persistence": ("Persistence (last value)", "Predicts the last known value."),
+    PERSISTENCE: ("Persistence (last value)", "Predicts the last known value."),
     "linear AR(1)": ("Linear AR(1)", "One linear model for all times, without states."),
-    "as fitted": ("As fitted", "States before smoothing, with short bouts kept."),
+    "unsmoothed": ("Unsmoothed", "States before smoothing, with short bouts kept."),
 }
 
 
@@ -44,27 +45,28 @@ def describe_baseline(name: str) -> tuple[str, str]:
     return BASELINES.get(name, (name, ""))
 
 
-def term_html(text: str, explanation: str) -> str:
-    """Return text whose explanation opens on hover, focus and touch."""
-    if not explanation:
+def term_html(text: str, *details: str) -> str:
+    """Return words whose details open on hover, focus or touch (HTML)."""
+    lines = "".join(f"<span>{escape(line)}</span>" for line in details if line)
+    if not lines:
         return escape(text)
-    tip = f'<span class="gdm-tip" role="tooltip">{escape(explanation)}</span>'
+    tip = f'<span class="gdm-tip" role="tooltip">{lines}</span>'
     return f'<button type="button" class="gdm-term">{escape(text)}{tip}</button>'
 
 
 @dataclass(frozen=True)
 class Score:
-    """A score and its baseline.
+    """A score and its references.
 
     value     NaN if it could not be measured
-    line      score of the best baseline, None if there is none; line_name is its name
-    spread    over seeds, trials or blocks; None after a single measurement, which is never green
-    over      what the spread was measured over, such as "12 blocks of about 8 s"
-    short     whether that is too little data for a verdict
-    others    further baselines: (name, value)
+    line      score of the best baseline, named `line_name`; None without one
+    spread    half of its interval over seeds, trials or blocks; None after a single measurement, which is never green
+    over      what the interval was measured over, such as "12 blocks of about 8 s"
+    short     whether there is too little data for a verdict
+    others    further reference scores: (name, value)
     span      ends of the bar
-    ahead     mean difference from the baseline over `over`; None if this value is the only one
-    target    (target, tolerance) of a score that should be neither higher nor lower
+    ahead     mean difference from the baseline over `over`; None for a single value
+    target    (best value, tolerance) of a score that may be too high or too low
     """
 
     name: str
@@ -84,11 +86,11 @@ class Score:
 
     @property
     def verdict(self) -> Verdict | None:
-        """Return how the score compares with its baseline, None without one."""
+        """The comparison with the baseline; None without one."""
         if self.line is None or not np.isfinite([self.value, self.line]).all():
             return None
-        if _format(self, self.value) == _format(self, self.line):
-            return "level"  # the printed numbers are equal
+        if self.format(self.value) == self.format(self.line):
+            return "level"  # users cannot check a difference that is not printed
         if self.short:
             return "short"
         ahead = self.value - self.line if self.ahead is None else self.ahead
@@ -96,58 +98,59 @@ class Score:
             return "unknown" if ahead > 0 else "below" if ahead < 0 else "level"
         return "beats" if ahead > self.spread else "below" if ahead < -self.spread else "level"
 
+    def format(self, value: float) -> str:
+        """Return a value of this score with its unit."""
+        return f"{format_number(value, self.digits)}{self.unit}" if np.isfinite(value) else "not measured"
 
-def _format(score: Score, value: float) -> str:
-    return f"{value:.{score.digits}f}{escape(score.unit)}" if np.isfinite(value) else "not measured"
+    @property
+    def interval(self) -> str:
+        """The interval as "± 0.020"; "" if unknown."""
+        return "" if self.spread is None else f"± {self.spread:.{self.digits}f}"
+
+    @property
+    def references(self) -> list[tuple[str, float]]:
+        """Baselines, the best first, and other reference scores."""
+        best = [] if self.line is None else [(self.line_name, self.line)]
+        return [*best, *self.others]
 
 
-def _percent(score: Score, value: float) -> float:
+def _share(score: Score, value: float) -> float:
     low, high = score.span
     return float(np.clip((value - low) / (high - low), 0, 1) * 100)
 
 
 def _row(score: Score) -> str:
     verdict = score.verdict
-    spread = f" <small>± {score.spread:.{score.digits}f}</small>" if score.spread is not None else ""
+    interval = f" <small>{score.interval}</small>" if score.interval else ""
     bar = ""
     if np.isfinite(score.value):
-        tick = f'<b style="left:calc({_percent(score, score.line):.1f}% - 1px)"></b>' if score.line is not None else ""
-        bar = (
-            f'<div class="bar" aria-hidden="true"><i style="width:{_percent(score, score.value):.1f}%"></i>{tick}</div>'
-        )
-    lines = []
-    if verdict:
-        lines.append(f'<span class="verdict">{term_html(*VERDICTS[verdict])}</span>')
-    if score.over:
-        lines.append(f"over {escape(score.over)}")
-    if score.line is not None:
-        lines.append(f"Baseline: {_baseline(score, score.line_name, score.line)}")
-    if score.target is not None:
-        target, tolerance = score.target
-        words = judge_coverage(score.value, target, tolerance)
-        lines.append(f"{term_html(words, COVERAGE[words])}, target {target:g}{escape(score.unit)}")
-    lines += [_baseline(score, name, value) for name, value in score.others]
+        tick = f'<b style="left:calc({_share(score, score.line):.1f}% - 1px)"></b>' if score.line is not None else ""
+        bar = f'<div class="bar" aria-hidden="true"><i style="width:{_share(score, score.value):.1f}%"></i>{tick}</div>'
     return (
-        f'<div class="gdm-score" data-verdict="{verdict or ""}"><span class="name">{term_html(score.name, score.help)}</span>'
-        f'<span class="value">{_format(score, score.value)}{spread}</span>{bar}'
-        f'<span class="lines">{" · ".join(lines)}</span></div>'
+        f'<div class="gdm-score" data-verdict="{verdict or ""}"><span class="name">{term_html(score.name, *_details(score))}</span>'
+        f'<span class="value">{escape(score.format(score.value))}{interval}</span>{bar}'
+        f'<span class="verdict">{_comparison(score, verdict)}</span></div>'
     )
 
 
-def _baseline(score: Score, name: str, value: float) -> str:
-    return f"{term_html(*describe_baseline(name))} {_format(score, value)}"
+def _details(score: Score) -> list[str]:
+    """Return the lines of the popover: what the score is, its baselines, and what its interval is over."""
+    lines = [score.help]
+    for name, value in score.references:
+        shown, explanation = describe_baseline(name)
+        lines.append(f"{shown} {score.format(value)}. {explanation}".strip())
+    if lines[1:]:
+        lines[1] = f"Baselines: {lines[1]}" if score.line is not None else lines[1]
+    return [*lines, f"Interval over {score.over}." if score.over and score.interval else ""]
 
 
-COVERAGE = {
-    "on target": "Outcomes fall inside the interval about as often as it promises.",
-    "too narrow": "Outcomes fall outside the interval more often than it promises.",
-    "too wide": "Outcomes fall inside the interval more often than it promises.",
-}
-
-
-def judge_coverage(value: float, target: float, tolerance: float) -> str:
-    """Compare the coverage of an interval with its target; return a key of COVERAGE."""
-    return "on target" if abs(value - target) <= tolerance else "too narrow" if value < target else "too wide"
+def _comparison(score: Score, verdict: Verdict | None) -> str:
+    """Return the verdict or target in words (HTML)."""
+    if verdict:
+        return term_html(*VERDICTS[verdict])
+    if score.target is not None:
+        return escape(f"target {score.target[0]:g}{score.unit}")
+    return escape(" · ".join(f"{name} {score.format(value)}" for name, value in score.others[:1]))
 
 
 def scores_html(
@@ -160,22 +163,21 @@ def scores_html(
 ) -> str:
     """Return the card as HTML.
 
-    status     one line on the fit: time, cache, seed
-    earlier    the previous fit, if the scores are its; they are dimmed
-    meanwhile  why there are no newer scores yet
-    to_come    scores that are still being measured; the card keeps room for them
+    status     one line on the fit, such as its time and seed
+    earlier    settings of the earlier fit that the scores belong to; they are dimmed
+    meanwhile  what the card waits for
+    to_come    scores that are not measured yet, below the others
     """
     foot = " ".join([f"Scores of the previous fit: {earlier}.", meanwhile]).strip() if earlier else status
     line = f'<div class="gdm-status">{escape(foot)}</div>' if foot else ""
-    rows = "".join([*map(_row, items), *map(_pending_row, to_come)])
+    rows = "".join([*map(_row, items), *map(_waiting, to_come)])
     body = f'<p class="gdm-panel-title">Fit quality</p><div class="gdm-scores">{rows}</div>{line}'
     return shell.marked(body, "") if earlier else body
 
 
-def _pending_row(score: Score) -> str:
-    """Return a row without a value, as high as the score will be."""
-    lines = '<span class="lines">&nbsp;</span>' if score.line is not None or score.others else ""
+def _waiting(score: Score) -> str:
+    """Return the placeholder of an unknown score, as high as its row."""
     return (
         f'<div class="gdm-score"><span class="name">{term_html(score.name, score.help)}</span>'
-        f'<span class="value">…</span><div class="bar" aria-hidden="true"></div>{lines}</div>'
+        f'<span class="value">…</span><div class="bar" aria-hidden="true"></div><span class="verdict">&nbsp;</span></div>'
     )

@@ -104,6 +104,16 @@ def source() -> tuple[BinaryIO | None, str]:
     return (io.BytesIO(example.content()), example.NAME) if st.session_state.get(EXAMPLE_ON) else (None, "")
 
 
+def sources() -> dict[str, bytes]:
+    """Return the files that an exported script reads, by name."""
+    sent, name = source()
+    if sent is None:
+        return {}
+    sent.seek(0)
+    marks = labels()
+    return {name: sent.read()} | ({} if marks is None else {marks.name: marks.getvalue()})
+
+
 def labels() -> Any:
     """Return the uploaded file of labels, or None."""
     return st.session_state.get(LABELS)

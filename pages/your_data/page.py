@@ -199,6 +199,6 @@ else:
             show_summary(file, data)
 
 if data is not None and file is not None and intake.is_fitted(file):
-    recording_page(page, data, defined_by="position" if file.tracked else "dynamics")
+    recording_page(page, data, defined_by="position" if file.tracked else "dynamics", sources=intake.sources())
 else:
     shell.footer()

@@ -38,7 +38,7 @@ FIGURES = {
     "Trials": {"trial-scores"},
     "Prediction": {"envelope"},
     "Features": {"variance", "components"},
-    "Export & reproduce": {"behaviour-export-preview"},
+    "Export": {"behaviour-export-preview"},
 }
 
 

@@ -159,7 +159,7 @@ def test_thirty_labels_are_drawn_in_every_tab(engine):
     labels = [f"L{k}" for _ in range(10) for k in range(30) for _ in range(1 + (k > 18))]
     app.file_uploader(key="upload").upload("walk.csv", table(labels)).run()
     app.button(key="fit").click().run()
-    for tab in ("Bouts", "Shares", "Transitions", "Trials", "Features", "Export & reproduce"):
+    for tab in ("Bouts", "Shares", "Transitions", "Trials", "Features", "Export"):
         app.session_state["view"] = tab
         text = words(app.run())
         assert f"{OTHERS}</span>" in text, tab

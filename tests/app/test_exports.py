@@ -30,7 +30,7 @@ from pages.lab.export import files_of
 from pages.ui import exports, legend
 from pages.ui.card import Score
 from tests.support.engine_requests import PATIENCE_S
-from tests.support.offered import offered
+from tests.support.offered import offered, script_of
 from tests.support.page import opened
 from tests.support.recording import reading_of
 from tests.support.scripts import run_script
@@ -170,7 +170,7 @@ def page(engine, monkeypatch):
     """Open the export tab of the NASCAR lab with a real fit."""
     engine.real = True
     monkeypatch.setattr(type(st.context), "url", "http://host/nascar")  # without the query, as in a browser
-    app = opened("nascar", T="200", K="3", seed="1", view="Export & reproduce")
+    app = opened("nascar", T="200", K="3", seed="1", view="Export")
     for _ in range(3):
         app.run()
     return app
@@ -180,7 +180,7 @@ def test_script_reproduces_the_states_of_the_page(page, tmp_path):
     live = page.session_state["fit-nascar"]
     shown = live.poll()
     assert shown.status == "fresh"
-    run_script(page.code[0].value, tmp_path)
+    run_script(script_of(page), tmp_path)
     with np.load(tmp_path / "states.npz") as file:
         again, new = file["trial_0"], file["new_trial_0"]
     look = next(found.value for (name, _), found in live.queries._results.items() if name == "look")
@@ -194,7 +194,7 @@ def test_script_reproduces_the_states_of_the_page(page, tmp_path):
 
 
 def test_script_without_the_package_tells_how_to_install_it(page, tmp_path):
-    (tmp_path / "reproduce.py").write_text(page.code[0].value)
+    (tmp_path / "reproduce.py").write_text(script_of(page))
     (tmp_path / "gdm_core.py").write_text("raise ModuleNotFoundError(\"No module named 'gdm_core'\")")
     done = subprocess.run(
         [sys.executable, "reproduce.py"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False
@@ -208,7 +208,7 @@ def test_script_without_the_package_tells_how_to_install_it(page, tmp_path):
 def test_every_figure_can_be_exported(page):
     page.run()  # the map and the prediction arrive with the next run
     names = page.selectbox(key="nascar-export-figure").options
-    assert {"Which state wins where", "What follows what", "Prediction"} < set(names)
+    assert {"State map", "Transitions", "Prediction"} < set(names)
     for name in names:
         page.selectbox(key="nascar-export-figure").set_value(name).run()
     assert page.selectbox(key="nascar-export-trial-0").value == 0
@@ -218,14 +218,14 @@ def test_every_figure_can_be_exported(page):
 
 
 def test_link_in_the_script_holds_the_settings(page):
-    code = page.code[0].value
+    code = script_of(page)
     link = code.split('"""')[1].splitlines()[1]
     assert link.startswith("http://host/nascar?")
     query = dict(parse_qsl(urlsplit(link).query))
-    assert {"T": "200", "K": "3", "seed": "1", "view": "Export & reproduce"}.items() <= query.items()
+    assert {"T": "200", "K": "3", "seed": "1", "view": "Export"}.items() <= query.items()
 
 
 def test_nothing_is_offered_before_the_first_result(engine):
     engine.auto = False
-    app = opened("nascar", view="Export & reproduce", seed="1")  # seed 0 has a precomputed result
+    app = opened("nascar", view="Export", seed="1")  # seed 0 has a precomputed result
     assert not offered(app)

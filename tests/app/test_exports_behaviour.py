@@ -71,8 +71,8 @@ def merged(view) -> View:
 def offered(view, monkeypatch) -> lab_export.Export:
     """Return what the export panel receives."""
     given = []
-    monkeypatch.setattr(lab_export, "panel", given.append)
-    lab_export.offer(view, view.read(), lambda found: [])
+    monkeypatch.setattr(lab_export, "show_files", given.append)
+    lab_export.show_export(view, view.read(), lambda found: [])
     return given[0]
 
 
@@ -81,8 +81,8 @@ def test_held_out_files_continue_the_clock_of_the_recording(view, data):
     here = view.read()
     times = FIT_S + np.arange(120) / 30
     np.testing.assert_allclose(export.named_states(here)["time"], times)
-    np.testing.assert_allclose(export.features_of(here)["time"], times)
-    bouts = export.bouts_of(here)
+    np.testing.assert_allclose(export.features_table(here)["time"], times)
+    bouts = export.trial_bouts(here)
     assert bouts["Start (s)"].iloc[0] == pytest.approx(FIT_S)
     assert bouts["Stop (s)"].iloc[-1] == pytest.approx(300 / 30)
 
@@ -142,7 +142,7 @@ def test_exports_hold_the_exact_states(view, monkeypatch):
     eight_bits = replace(view, look_query=live.Query(rough, fresh=True), shipped=SimpleNamespace(look=rough))
     assert eight_bits.read().rough
     given = offered(eight_bits, monkeypatch)
-    assert given.figures["Use of each state"]() == made.usage(view.read())
+    assert given.figures["State usage"]() == made.usage(view.read())
     states = pd.read_csv(
         io.BytesIO(dict((label, make) for label, make, _ in given.files(view.index))["States (CSV)"]())
     )
@@ -154,8 +154,8 @@ def test_name_with_markup_is_escaped_in_figures(view, data, monkeypatch):
     marked = replace(view, naming=arrange([named, "", ""], [0, 1, 2]))
     given, here = offered(marked, monkeypatch), marked.read()
     assert named in set(export.named_states(here)["bout"])
-    assert named in set(export.bouts_of(here)["Behavior"])
-    assert export.key_of(here)["name"][0] == named
+    assert named in set(export.trial_bouts(here)["Behavior"])
+    assert export.state_key(here)["name"][0] == named
     assert repr(named) in "\n".join(given.recipe.after)
     assert dict(given.facts)["names"].startswith(named)
     for name, make in given.figures.items():
@@ -184,7 +184,7 @@ def test_script_reproduces_the_bouts_of_the_page(tmp_path):
     found = pd.read_csv(tmp_path / "bouts.csv")
     expected = pd.concat(
         [
-            export.bouts_of(view.select_trial(i).read(), data.observation(data.trials[i]), data.subject)
+            export.trial_bouts(view.select_trial(i).read(), data.observation(data.trials[i]), data.subject)
             for i in range(len(data.trials))
         ],
         ignore_index=True,
@@ -204,7 +204,7 @@ def test_exported_bouts_are_named_and_merged():
     named = arrange(["", "walk", ""], [0, 1, 1])
     states = named.apply(soft)
     here = replace(reading_of(trial, states), naming=named)
-    bouts = export.bouts_of(here)
+    bouts = export.trial_bouts(here)
     assert list(bouts["Behavior"]) == ["S1", "walk", "S1"]
     assert list(bouts["Stop (s)"]) == [3.0, 9.0, 10.0]
     assert (bouts["Mean share"] == 1).all()
@@ -212,7 +212,7 @@ def test_exported_bouts_are_named_and_merged():
     assert [name for name in table if name.startswith("p_")] == ["p_1", "p_2"]
     assert list(table["bout"][[0, 40, 99]]) == ["S1", "walk", "S1"]
     assert set(table["state"]) == {1, 2}
-    assert list(export.features_of(here)) == ["time", "frame", "y1", "y2"]
+    assert list(export.features_table(here)) == ["time", "frame", "y1", "y2"]
 
 
 @pytest.mark.parametrize("features", ["egocentric", "keypoints"])
@@ -238,7 +238,7 @@ def test_script_of_a_tracking_file_loads_the_same_trials(engine, tmp_path):
 # ---- other programs ----------------------------------------------------------------------------------------------
 def test_bouts_name_recording_animals_and_frames(view, data):
     here = view.read()
-    table = export.bouts_of(here, data.observation(here.trial), data.subject)
+    table = export.trial_bouts(here, data.observation(here.trial), data.subject)
     assert set(table["Observation id"]) == {data.train.name}
     assert "last 40" not in table["Observation id"].iloc[0]
     assert set(table["Subject"]) == {", ".join(data.poses[0].animals)}
@@ -250,7 +250,7 @@ def test_bouts_name_recording_animals_and_frames(view, data):
 
 def test_key_maps_columns_to_states(merged):
     here = merged.read()
-    key = export.key_of(here)
+    key = export.state_key(here)
     states = export.named_states(here)
     assert list(key["column"]) == [name for name in states if name.startswith("p_")] == ["p_1", "p_2"]
     assert list(key["name"]) == ["rest", "S2"]

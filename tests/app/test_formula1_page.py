@@ -31,6 +31,7 @@ from tests.support.formula1_page import (
     visit,
     words,
 )
+from tests.support.offered import script_of
 from tests.support.scripts import run_script
 from tests.support.sliders import slider
 
@@ -283,7 +284,7 @@ def test_laps_and_channels_change_the_fit(feed):
 # ---- exports --------------------------------------------------------------------------------------------------------
 @pytest.mark.bulk
 def test_every_figure_can_be_exported():
-    app = visit(view="Export & reproduce", K="4")  # K = 3 has a precomputed result
+    app = visit(view="Export", K="4")  # K = 3 has a precomputed result
     for _ in range(4):
         app.run()
     names = app.selectbox(key="formula1-export-figure").options
@@ -295,10 +296,10 @@ def test_every_figure_can_be_exported():
 @pytest.mark.bulk
 def test_script_of_the_first_visit_loads_the_precomputed_fit(tmp_path):
     """A refit on another machine may differ, so the script loads the stored model."""
-    app = visit(view="Export & reproduce").run().run()
+    app = visit(view="Export").run().run()
     shown = app.session_state["fit-formula1"].poll()
     (tmp_path / "formula1-model.safetensors").write_bytes(shown.result.model_bytes)
-    run_script(app.code[0].value, tmp_path)
+    run_script(script_of(app), tmp_path)
     with np.load(tmp_path / "states.npz") as file:
         ours, theirs = file["trial_0"], file["new_trial_0"]
     np.testing.assert_allclose(ours, shown.states[0], atol=0.02, err_msg="drawn states have eight bits")

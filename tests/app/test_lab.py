@@ -18,6 +18,7 @@ from pages.ui.exports import Recipe
 from pages.ui.model_controls import Choice
 from tests.support import live_fit
 from tests.support.drawn import record, verdicts
+from tests.support.offered import script_of
 from tests.support.recording import reading_of
 
 PAGE = Path(__file__).parents[1] / "support" / "pendulum_page.py"
@@ -44,7 +45,7 @@ def test_new_page_has_a_fit_scores_and_tabs(engine, monkeypatch):
 
 
 def test_exported_script_recreates_the_data(engine):
-    (code,) = [element.value for element in opened(view="Export & reproduce").code]
+    code = script_of(opened(view="Export"))
     assert "train, test = swing(0), swing(1)" in code
     assert "GDM(n_states=2" in code
 
@@ -88,12 +89,12 @@ def setting(label: str = "GDM", **changes) -> lab.PageSpec:
 @pytest.mark.parametrize(
     ("before", "words"),
     [
-        (setting(temperature=0.5), "softness τ\u00a00.5"),
-        (setting(stickiness=0.2, seed=3), "stay γ\u00a00.2, seed\u00a03"),
-        (setting(posterior="linear"), "states made of\u00a0places"),
-        (setting(n_states=6), "K\u00a06"),
-        (setting("AR-HMM"), "AR-HMM, K\u00a04"),
-        (setting(), "the finished fit of the same settings"),
+        (setting(temperature=0.5), "τ\u00a0=\u00a00.5"),
+        (setting(stickiness=0.2, seed=3), "γ\u00a0=\u00a00.2, seed\u00a03"),
+        (setting(posterior="linear"), "states defined by\u00a0position"),
+        (setting(n_states=6), "K\u00a0=\u00a06"),
+        (setting("AR-HMM"), "AR-HMM, K\u00a0=\u00a04"),
+        (setting(), "the same settings"),
     ],
 )
 def test_earlier_result_is_named_by_its_changed_setting(before, words):

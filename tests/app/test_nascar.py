@@ -244,7 +244,7 @@ TABS = {
     "Dwell times": {"dwell-true", "dwell-inferred"},
     "Transitions": {"plane", "matrix"},
     "Prediction": {"envelope"},
-    "Export & reproduce": {"nascar-export-preview"},
+    "Export": {"nascar-export-preview"},
 }
 
 
@@ -320,7 +320,7 @@ def test_failed_scores_can_be_retried(engine, monkeypatch):
 
 def test_failed_exact_states_can_be_retried(engine):
     engine.unable["ask-look"] = WHY
-    app = opened(view="Export & reproduce")
+    app = opened(view="Export")
     assert WHY in text(app)
     assert "States (CSV)" not in offered(app)
     asked = len([job for job in engine.jobs if job.name == "ask-look"])

@@ -27,7 +27,7 @@ from pages.lab.card import with_spread
 from pages.lab.dataset import MOST_LATENT, Dataset
 from pages.lab.naming import StateNames, arrange
 from pages.lab.poses import clips, player
-from pages.lab.tabs import label_counts, shortened, trial_table
+from pages.lab.tabs import label_counts, shorten_names, trial_table
 from pages.ui import card as cards
 from pages.ui.exports import Recipe
 from pages.ui.result_files import load_card
@@ -74,7 +74,7 @@ def test_recording_without_labels_has_no_label_scores(sketch):
     blank = replace(data.test, trials=tuple(replace(t, labels=None) for t in data.test))
     found = bout_scores.scores(content, data.train, blank, 0.0, 0.0)
     assert "macro_f1" not in found
-    assert [row.name for row in scores.bout_rows(found | {"lines": {}})] == ["Median bout", "Explains new trials (R²)"]
+    assert [row.name for row in scores.bout_rows(found | {"lines": {}})] == ["Median bout duration", "Held-out R²"]
     assert bout_scores.baselines(data.train, blank, 4) == {}
 
 
@@ -124,7 +124,7 @@ def test_suggested_dimension_is_within_the_offered_range(monkeypatch):
     monkeypatch.setattr(tabs, "plot", lambda figure, key, **_: drawn.update({key: figure}))
     monkeypatch.setattr(tabs.shell, "quiet", lambda text: None)
     view = view_of(wide, StateNames.plain(4), BoutRule())
-    tabs.features(view, view.read())
+    tabs.show_features(view, view.read())
     assert {shape["x0"] for shape in drawn["variance"]["layout"]["shapes"]} == {MOST_LATENT}
 
 
@@ -212,12 +212,12 @@ def test_home_card_shows_the_score_of_the_page(engine):
 # ---- tables -------------------------------------------------------------------------------------------------------
 def test_trial_names_are_shortened_and_stay_distinct():
     names = [f"task1/test/mouse{k:03d}_task1_annotator1" for k in (70, 71)]
-    assert shortened(names) == ["mouse070", "mouse071"]
-    assert shortened(["task1/train/mouse001_a", "task1/test/mouse070_a"]) == ["train/mouse001", "test/mouse070"]
-    assert shortened(["mouse 1", "mouse 2"]) == ["mouse 1", "mouse 2"], "a short common prefix is kept"
-    assert shortened(["one/and/only/trial"]) == ["one/and/only/trial"]
-    assert shortened(["same/name/here", "same/name/here"]) == ["same/name/here"] * 2
-    assert shortened(["long/prefix/", "long/prefix/x"]) == ["/", "/x"]
+    assert shorten_names(names) == ["mouse070", "mouse071"]
+    assert shorten_names(["task1/train/mouse001_a", "task1/test/mouse070_a"]) == ["train/mouse001", "test/mouse070"]
+    assert shorten_names(["mouse 1", "mouse 2"]) == ["mouse 1", "mouse 2"], "a short common prefix is kept"
+    assert shorten_names(["one/and/only/trial"]) == ["one/and/only/trial"]
+    assert shorten_names(["same/name/here", "same/name/here"]) == ["same/name/here"] * 2
+    assert shorten_names(["long/prefix/", "long/prefix/x"]) == ["/", "/x"]
 
 
 def test_trial_table_has_no_missing_cell(sketch):
@@ -225,7 +225,7 @@ def test_trial_table_has_no_missing_cell(sketch):
     table = trial_table(bout_scores.scores(content, data.train, data.test, 0.0, 0.0))
     assert len(table) == len(data.trials)
     assert not table.isna().to_numpy().any()
-    assert (table["macro-F1"][table["side"] == "fitted"] == "–").all()
+    assert (table["macro-F1"][table["set"] == "training"] == "–").all()
     assert "None" not in table.to_string()
 
 
@@ -245,7 +245,7 @@ def test_single_label_is_not_scored(sketch):
     found = bout_scores.scores(content, data.train, same, 0.0, 0.0)
     assert found["alone"] == "new"
     assert "macro_f1" not in found
-    assert [row.name for row in scores.bout_rows(found | {"lines": {}})] == ["Median bout", "Explains new trials (R²)"]
+    assert [row.name for row in scores.bout_rows(found | {"lines": {}})] == ["Median bout duration", "Held-out R²"]
     assert bout_scores.baselines(data.train, same, 4) == {}
 
 
@@ -321,7 +321,7 @@ def rows_of(whole: Trials) -> dict[str, cards.Score]:
 @pytest.mark.parametrize("seed", range(8))
 def test_unrelated_bouts_never_beat_the_baseline(seed):
     for name, row in rows_of(made_up(5, 800, related=False, seed=seed)).items():
-        if name != "Explains new trials (R²)" and row.line is not None:
+        if name != "Held-out R²" and row.line is not None:
             assert row.verdict != "beats", (name, row)
 
 

@@ -48,7 +48,7 @@ def test_strips_and_files_have_every_sample(engine, monkeypatch):
     fit = app.session_state["fit-behaviour"].poll()
     assert fit.spec.trials[0].n_samples == WINDOWS
     assert untyped(drawn["strips"][0]["data"][0]["customdata"]).shape[1] == FRAMES
-    app.session_state["view"] = "Export & reproduce"
+    app.session_state["view"] = "Export"
     app.run()
     name = next(name for name in file_makers(app) if name.endswith("-states.csv"))
     assert len(pd.read_csv(io.BytesIO(file_makers(app)[name]()))) == FRAMES

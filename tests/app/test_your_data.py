@@ -22,7 +22,7 @@ from pages.your_data import check, example, intake
 from tests.support import page
 from tests.support.controls import control
 from tests.support.drawn import record, verdicts
-from tests.support.offered import files, offered
+from tests.support.offered import files, offered, script_of
 from tests.support.sliders import sliders
 from tests.support.your_data_page import fitted, html, opened, read, upload, uploaded, waves
 
@@ -301,7 +301,7 @@ def test_long_recording_is_shown_in_hours(engine, monkeypatch):
     app = uploaded("Night 3.csv", slow.to_csv(index=False).encode())
     assert drawn["first-look"][0]["layout"]["xaxis"]["title"]["text"] == "h"
     app.button(key="fit").click().run()
-    for view in ("Bouts", "Shares", "Prediction", "Export & reproduce"):
+    for view in ("Bouts", "Shares", "Prediction", "Export"):
         app.session_state["view"] = view
         app.run().run()
     titles = {key: figure["layout"]["xaxis"]["title"]["text"] for key, (figure, _) in drawn.items() if key in OVER_TIME}
@@ -324,15 +324,15 @@ def test_recording_without_a_clock_is_shown_in_steps(engine, monkeypatch):
     app = uploaded("plain.csv", whole.to_csv(index=False).encode())
     app.button(key="fit").click().run()
     assert {"Smooth over (steps)", "Shortest bout (steps)"} <= {one.label for one in sliders(app)}
-    for view in ("Bouts", "Shares", "Prediction", "Export & reproduce"):
+    for view in ("Bouts", "Shares", "Prediction", "Export"):
         app.session_state["view"] = view
         app.run().run()
     titles = {key: drawn[key][0]["layout"]["xaxis"]["title"]["text"] for key in OVER_TIME}
     assert titles == dict.fromkeys(OVER_TIME, "step")
-    assert "unit='step'" in app.code[0].value
+    assert "unit='step'" in script_of(app)
     control(app, "number_input", "rate").set_value(10.0).run().run()
     assert {"Smooth over (s)", "Shortest bout (s)"} <= {one.label for one in sliders(app)}
-    assert "unit='s'" in app.code[0].value
+    assert "unit='s'" in script_of(app)
 
 
 def test_share_of_missing_values_is_said(engine):

@@ -96,7 +96,7 @@ def test_invalid_upload_is_named_and_valid_one_fitted(visit, tmp_path: Path):
     page.wait_for_selector(".st-key-first-look .gdm-figure[data-updates]")
     page.get_by_role("button", name="Fit", exact=True).click()
     page.wait_for_selector(".st-key-strips .gdm-figure[data-state=fresh][data-updates]")
-    page.get_by_role("tab", name="Export & reproduce").click()
+    page.get_by_role("tab", name="Export").click()
     button = page.get_by_role("button", name="States (CSV)")
     button.wait_for()
     with page.expect_download() as waiting:

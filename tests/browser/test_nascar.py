@@ -85,7 +85,7 @@ def test_copied_link_shows_the_same_picture(visit, short):
 
 
 def test_exports_download_and_read_back(visit, short, tmp_path):
-    opened = visit(short + "&view=Export+%26+reproduce")
+    opened = visit(short + "&view=Export")
     page = rested(opened.page)
 
     def get(label: str) -> bytes:

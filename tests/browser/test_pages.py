@@ -103,7 +103,7 @@ PAGES: dict[tuple[str, str], tuple[Callable[[Page, str, bool], None], bool]] = {
     ("/", "phone"): (home, False),
     ("/nascar?stay=Set+it&T=200", "desktop"): (nascar, True),
     ("/nascar?T=200", "phone"): (nascar, False),
-    ("/nascar?view=Export+%26+reproduce", "phone"): (anything, True),
+    ("/nascar?view=Export", "phone"): (anything, True),
     ("/formula1", "desktop"): (formula1, True),
     ("/formula1", "phone"): (formula1, False),
     ("/formula1?view=Telemetry&zoom=T6", "desktop"): (anything, True),

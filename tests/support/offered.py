@@ -38,3 +38,9 @@ def files(app: AppTest) -> set[str]:
 def file_makers(app: AppTest) -> dict[str, Callable[[], bytes]]:
     """Return the function that makes each file, by name."""
     return dict(_makers[button.proto.deferred_file_id] for button in app.get("download_button"))
+
+
+def script_of(app: AppTest) -> str:
+    """Return the exported Python script."""
+    makers = file_makers(app)
+    return next(make() for name, make in makers.items() if name.endswith("reproduce.py")).decode()

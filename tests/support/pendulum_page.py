@@ -42,7 +42,7 @@ def simulate(seed: int) -> tuple[Trials, Trials]:
 def rows_of(found: dict) -> list[Score]:
     """Return the rows of the card."""
     rows = [scores.forecast_row(found, "new swing"), scores.coverage_row(found, "new swing")]
-    return scores.known([*rows, scores.bound_row(found, "new swing")])
+    return scores.drop_missing([*rows, scores.bound_row(found, "new swing")])
 
 
 frame = shell.frame("pendulum", title="Pendulum")
@@ -76,11 +76,11 @@ lab.picture(view, draw)
 lab.show_tabs(
     view,
     {
-        "Shares": lab.shares,
-        "How long": lab.stays,
-        "Prediction": lab.prediction,
-        "Export & reproduce": lambda view, reading: lab.offer(view, reading, rows_of),
+        "Shares": lab.show_shares,
+        "How long": lab.show_dwell_times,
+        "Prediction": lab.show_prediction,
+        "Export": lambda view, reading: lab.show_export(view, reading, rows_of),
     },
 )
-lab.honest_card(view, rows_of)
+lab.show_scorecard(view, rows_of)
 lab.end(view)

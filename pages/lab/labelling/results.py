@@ -27,7 +27,7 @@ from gdm_core.trials import Stretch, Trial
 from gdm_studio.plot import figures, palette
 from pages.lab import live
 from pages.lab.decoded import TrialView
-from pages.lab.export import timed
+from pages.lab.export import add_time
 from pages.lab.labelling.labels import Labels, expert_codes
 from pages.lab.live import panels
 from pages.lab.view import View
@@ -228,4 +228,4 @@ def labels_table(answers: LabelAnswers, here: TrialView) -> pd.DataFrame:
     """Return the time, the frame, the probability of each label and the most probable one."""
     table = pd.DataFrame({f"p {name}": answers.proba[:, j] for j, name in enumerate(answers.names)})
     table["label"] = [answers.names[j] for j in answers.proba.argmax(axis=1)]
-    return timed(table, here)
+    return add_time(table, here)

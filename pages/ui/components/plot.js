@@ -4,6 +4,7 @@
 import { onMessage } from "./channel.js";
 import { axesOf } from "./axes.js";
 import { decode } from "./colours.js";
+import { download, render } from "./figure_files.js";
 import { clearStates } from "./states_canvas.js";
 
 const ROOT = new URL("../../..", import.meta.url); // this file is served three folders below the app
@@ -86,18 +87,9 @@ function build(parent) {
   return { root, plot, cursor, badge, caption, alt, message, updates: 0 };
 }
 
-// A file is read without this page's fonts: it is drawn, and its words are measured, in letters that are everywhere.
-const FILE_FONT = "Arial, Helvetica, 'Liberation Sans', sans-serif";
-
-function save(plot, format, filename, { least = 0, height } = {}) {
-  const { layout: shown } = plot;
-  const width = Math.max(shown.width, least);
-  const fit = plot.gdm.refit(width);
-  const look = { width, height: fit?.height ?? height ?? shown.height, font: { ...plot.layout.font, family: FILE_FONT } };
-  // A transparent picture pasted into a document of the other theme is unreadable: give it its own background.
-  const layout = { ...plot.layout, ...fit, ...look, paper_bgcolor: plot.gdm.tokens.surface };
-  const options = { format, width, height: look.height, filename, scale: format === "png" ? 3 : 1 };
-  return window.Plotly.downloadImage({ data: plot.data, layout, config: {} }, options);
+async function save({ data, layout, gdm }, format, filename, height) {
+  const figure = { data, layout, height: height ?? layout.height, refit: gdm.refit };
+  download(await render(figure, gdm.tokens.surface, format), `${filename}.${format}`);
 }
 
 function configuration(view, options) {

@@ -1,0 +1,27 @@
+// Image files of figures for print: 85 mm wide, with text of at least 5.5 pt.
+
+const WIDTH = 480; // pixels of the layout; PRINT_WIDTH in exports.py
+const [MM, DPI] = [85, 600];
+// Files are read without this page's fonts, so text is measured in fonts that exist everywhere.
+const FONT = "Arial, Helvetica, 'Liberation Sans', sans-serif";
+
+// Returns the bytes of a figure as SVG or PNG. `refit` returns changes of the layout for a width, if any.
+export async function render({ data, layout, height, refit }, surface, format) {
+  const changes = refit?.(WIDTH);
+  const size = { width: WIDTH, height: changes?.height ?? height };
+  // A transparent picture is unreadable in a document of the other theme.
+  const look = { ...layout, ...changes, ...size, font: { ...layout.font, family: FONT }, paper_bgcolor: surface };
+  const scale = format === "png" ? ((MM / 25.4) * DPI) / WIDTH : 1;
+  const image = await window.Plotly.toImage({ data, layout: look, config: {} }, { format, ...size, scale, imageDataOnly: true });
+  if (format === "png") return Uint8Array.from(atob(image), (c) => c.charCodeAt(0));
+  const inMm = `width="${MM}mm" height="${((MM * size.height) / WIDTH).toFixed(2)}mm"`;
+  return new TextEncoder().encode(image.replace(/width="[\d.]+" height="[\d.]+"/, inMm));
+}
+
+export function download(bytes, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([bytes]));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
