@@ -15,13 +15,13 @@ def listed(parts: Sequence[str]) -> str:
 
 
 def format_number(value: float, digits: int = 3) -> str:
-    """Format a number with at most `digits` decimals, three significant digits from 1 on, and separators."""
+    """Format a number with `digits` decimals up to 1, and with three significant digits above."""
     if not math.isfinite(value):
         return "unknown"
-    size = math.floor(math.log10(abs(value))) if value else 0
-    if size < 3:
-        return f"{value:.{max(0, min(digits, 2 - size if size >= 0 else digits))}f}"
-    return f"{round(value, 2 - size):,.0f}"
+    if abs(value) <= 1:
+        return f"{value:.{digits}f}"
+    size = math.floor(math.log10(abs(value)))
+    return f"{value:.{min(digits, 2 - size)}f}" if size < 3 else f"{round(value, 2 - size):,.0f}"
 
 
 def format_percent(share: float, digits: int = 0) -> str:

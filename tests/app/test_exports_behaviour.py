@@ -144,7 +144,7 @@ def test_exports_hold_the_exact_states(view, monkeypatch):
     given = offered(eight_bits, monkeypatch)
     assert given.figures["State usage"]() == made.usage(view.read())
     states = pd.read_csv(
-        io.BytesIO(dict((label, make) for label, make, _ in given.files(view.index))["States (CSV)"]())
+        io.BytesIO(dict((label, make) for label, make, _ in given.trial_files(view.index))["States (CSV)"]())
     )
     np.testing.assert_allclose(states["p_1"], view.read().states[:, 0], atol=1e-6)
 

@@ -323,7 +323,7 @@ def test_recording_without_a_clock_is_shown_in_steps(engine, monkeypatch):
     whole = pd.read_csv(io.BytesIO(example.content())).drop(columns="time")
     app = uploaded("plain.csv", whole.to_csv(index=False).encode())
     app.button(key="fit").click().run()
-    assert {"Smooth over (steps)", "Shortest bout (steps)"} <= {one.label for one in sliders(app)}
+    assert {"Smoothing (steps)", "Minimum bout duration (steps)"} <= {one.label for one in sliders(app)}
     for view in ("Bouts", "Shares", "Prediction", "Export"):
         app.session_state["view"] = view
         app.run().run()
