@@ -48,7 +48,7 @@ def test_name_of_the_user_is_escaped_and_in_the_link(feed, monkeypatch):
     app.run()
     assert f"S1 {escape(HOSTILE)}</span>" in words(app)
     handed: list[lab.export.Export] = []
-    monkeypatch.setattr(lab.export, "panel", handed.append)
+    monkeypatch.setattr(lab.export, "show_files", handed.append)
     other = visit(view="Export", names=one_of(app.query_params["names"]))
     assert f"S1 {escape(HOSTILE)}</span>" in words(other)
     written = dict((label, make) for label, make, _ in handed[-1].files(0))["Key (CSV)"]()

@@ -331,7 +331,7 @@ def test_recording_without_a_clock_is_shown_in_steps(engine, monkeypatch):
     assert titles == dict.fromkeys(OVER_TIME, "step")
     assert "unit='step'" in script_of(app)
     control(app, "number_input", "rate").set_value(10.0).run().run()
-    assert {"Smooth over (s)", "Shortest bout (s)"} <= {one.label for one in sliders(app)}
+    assert {"Smoothing (s)", "Minimum bout duration (s)"} <= {one.label for one in sliders(app)}
     assert "unit='s'" in script_of(app)
 
 
