@@ -212,7 +212,8 @@ class SuggestJob:
 
     def poll(self) -> SuggestView:
         """Decide on finished rounds, start the next one and return at once."""
-        done, probes = self._done, ()
+        done = self._done
+        probes: tuple[Probe, ...] = ()
         while not self.finished:
             view = self._start().poll()
             if not view.finished:
