@@ -15,7 +15,7 @@ from datasets.storage import data_dir, files_below
 from datasets.tables import path_within
 from gdm_core.errors import DataError
 from pages.lab import Dataset
-from pages.lab.poses.tracking import FEATURES, cleaning, from_recordings, from_tracking
+from pages.lab.poses.tracking import FEATURES, choose_repairs, from_recordings, from_tracking
 from pages.ui import settings, shell
 from pages.ui.controls import number, one_of, slide, text
 from pages.ui.exports import Recipe
@@ -93,7 +93,12 @@ def _file() -> dict[str, Any]:
     settings.keep("file", None if [name] == names[:1] else name or asked or None)
     of = settings.scope("file", name)
     rate = number("Frame rate (Hz)", 1.0, 1000.0, 30.0, key="rate", of=of, help="Most tracking files lack it.")
-    return {"file": name or "", "missing": "" if name else asked, "rate": rate, "repairs": tuple(cleaning(of).items())}
+    return {
+        "file": name or "",
+        "missing": "" if name else asked,
+        "rate": rate,
+        "repairs": tuple(choose_repairs(of).items()),
+    }
 
 
 @st.cache_resource(max_entries=8, show_spinner="Reading the recordings")

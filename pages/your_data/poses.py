@@ -16,7 +16,7 @@ from datasets.keypoints import FeatureSet, KeypointTable
 from gdm_core.analysis.tables import harmless
 from gdm_core.errors import DataError, GdmError
 from pages.lab import Dataset
-from pages.lab.poses.tracking import FEATURES, cleaning, from_tracking
+from pages.lab.poses.tracking import FEATURES, choose_repairs, from_tracking
 from pages.ui import shell
 from pages.ui.controls import number, one_of, switch
 from pages.ui.tables import rows_high
@@ -154,7 +154,7 @@ def pose_options(file: OpenFile) -> PoseOptions:
     )
     text = "Otherwise all rows are one recording."
     apart = not table.recordings or switch("One trial per recording", True, key="apart", of=file.scope, help=text)
-    return PoseOptions(rate, features, tuple(cleaning(file.scope).items()), animals, parts, apart)
+    return PoseOptions(rate, features, tuple(choose_repairs(file.scope).items()), animals, parts, apart)
 
 
 def edited_names(file: OpenFile) -> tuple[Picked, Picked]:

@@ -133,7 +133,7 @@ def test_packed_poses_are_accurate_to_a_fraction_of_a_pixel():
     table = mice.simulate_recordings(1, 50, seed=0)[0]
     xy = np.array(table.xy)
     xy[3, 0, :, 2] = np.nan
-    packed, box, _ = player.packed(replace(table, xy=xy), slice(None))
+    packed, box, _ = player.pack_frames(replace(table, xy=xy), slice(None))
     levels = untyped(packed)
     assert (levels[3, 0, :, 2] == player.MISSING).all()
     scale = table.image_size[0] / box[2]
@@ -144,10 +144,10 @@ def test_packed_poses_are_accurate_to_a_fraction_of_a_pixel():
 
 def test_skeleton_comes_from_the_file_or_the_parts():
     table = mice.simulate_recordings(1, 50, seed=0)[0]
-    assert player.edges_of(table) == table.edges
-    assert player.edges_of(replace(table, edges=())) == table.edges
+    assert player.skeleton_edges(table) == table.edges
+    assert player.skeleton_edges(replace(table, edges=())) == table.edges
     other = keypoints.KeypointTable(np.zeros((5, 1, 2, 3)), ("a",), ("p", "q", "r"))
-    assert player.edges_of(other) == ((0, 1), (1, 2))
+    assert player.skeleton_edges(other) == ((0, 1), (1, 2))
 
 
 def test_clips_are_the_longest_bouts_of_each_trial_in_turn():

@@ -59,7 +59,7 @@ def test_local_video_follows_the_cursor(visit, app_server, tmp_path: Path):
     # Beyond the end of the video the poses continue alone.
     page.evaluate("window.dispatchEvent(new CustomEvent('gdm:cursor', { detail: { group: 'page', time: 60 } }))")
     expect(page.locator(PLAYER)).to_have_attribute("data-video", "")
-    page.get_by_role("button", name="Without it").click()
+    page.get_by_role("button", name="Close video").click()
     expect(drift).to_have_text("")
 
     # An invalid file has a message.
@@ -79,7 +79,7 @@ def test_video_of_the_data_folder_is_served_in_parts(visit, app_server, tmp_path
         seen.ready("canvas[data-ready]")
         asked = []
         page.on("response", lambda answer: asked.append(answer) if "/gdm/videos/" in answer.url else None)
-        page.get_by_role("combobox", name="Video of this trial").click()
+        page.get_by_role("combobox", name="Video").click()
         page.get_by_role("option", name="videos/numbered 25.webm").click()
         page.get_by_text("Video with the poses").click()
         expect(page.locator("[data-role=drift]")).to_contain_text("200 frames, 25 a second")

@@ -203,12 +203,12 @@ function button(view, label, key) {
 function tell(view, wrong = "") {
   const { data, open, place } = view;
   for (const one of place.labels.children) one.setAttribute("aria-pressed", String(open?.label === one.dataset.label));
-  let text = "Press a label to begin a stretch and again to end it, or drag over the timeline first.";
+  let text = "Press a label to start and end a stretch, or drag over the timeline.";
   if (wrong) text = wrong;
-  else if (!data.fitted) text = "Held-out trials are not labelled, so that labels can be tested on them.";
+  else if (!data.fitted) text = "Held-out trials cannot be labelled: they test the labels.";
   else if (!data.names.length) text = "Add a label first.";
-  else if (view.selection) text = "Press the label of the selected stretch, or Esc.";
-  else if (open) text = `“${open.label}” from ${timeAt(view, open.frame).toFixed(1)} ${data.unit}: press it again to end it, or Esc.`;
+  else if (view.selection) text = "Press the label of the selected stretch.";
+  else if (open) text = `“${open.label}” from ${timeAt(view, open.frame).toFixed(1)} ${data.unit}: press it again to end.`;
   place.message.toggleAttribute("data-wrong", Boolean(wrong));
   if (place.message.textContent !== text) place.message.textContent = text;
   return draw(view);

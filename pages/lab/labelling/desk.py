@@ -98,7 +98,7 @@ def show_desk(labelling: Labelling, answers: LabelAnswers | None) -> None:
 
 
 def _clip_here(labelling: Labelling) -> dict[str, int] | None:
-    """Return the clip to label now, if it lies in the chosen trial and has no label yet."""
+    """Return the unlabelled clip to label now, if it is in the trial in view."""
     asked = labelling.labels.asked
     if not asked or asked[-1][0] != labelling.view.index or labelling.is_labelled(asked[-1]):
         return None
@@ -110,7 +110,7 @@ def _strips(labelling: Labelling, answers: LabelAnswers | None) -> dict[str, Any
     here, expert = labelling.here, None
     stride = -(-here.trial.n_samples // player.MAX_FRAMES)
     if here.expert is not None and not (here.words is None or here.words.joined):
-        expert = player.codes(here.expert[::stride])
+        expert = player.pack_labels(here.expert[::stride])
     found: dict[str, Any] = {"stride": stride, "expert": expert, "sure": None, "rgb": None}
     if answers is not None:
         rgb, _ = palette.mix(labelling.in_colours(answers)[::stride])

@@ -64,7 +64,7 @@ def replace_marks(of: str, marks: Marks, trials: Trials, *, by_desk: bool = Fals
     try:
         _check(marks, trials)
     except DataError as error:
-        change(of, revision=now.revision + 1, error=str(error))  # the desk takes back what it has drawn
+        change(of, revision=now.revision + 1, error=str(error))  # the desk then drops its own change
         return
     names = tuple(dict.fromkeys((*now.names, *marks.names)))
     change(of, marks=marks, names=names, revision=now.revision + (not by_desk))
@@ -95,13 +95,13 @@ def _place(of: str) -> str:
 
 
 def repeated_name(data: Dataset) -> str:
-    """Return the name that two training trials share, so that marks cannot tell them apart; "" without one."""
+    """Return a name that two training trials share, which marks cannot distinguish; "" without one."""
     names = [trial.name for trial in data.train]
     return next((name for name in names if names.count(name) > 1), "")
 
 
 def missing(marks: Marks, trials: Trials) -> str:
-    """Return what has to be labelled before labels can be predicted; "" where nothing is missing."""
+    """Return the labels needed before a prediction; "" if there are enough."""
     if not marks.marks:
         return "Label a stretch of one behaviour, then one of another."
     codes, names = marks.labels(trials)

@@ -11,6 +11,7 @@ import streamlit as st
 from datasets.marks import Mark, Marks
 from gdm_core.errors import DataError, GdmError
 from gdm_core.labels.requests import next_clips
+from gdm_core.text import plural
 from gdm_core.trials import Stretch
 from pages.lab import live
 from pages.lab.dataset import go_to
@@ -24,7 +25,7 @@ from pages.ui.tables import show_table
 from pages.ui.uploads import Upload, uploader
 
 CLIP_S, CLIP_STEPS = 2.0, 30.0
-N_CLIPS = 6  # asked for at once, so that the next one is there before it is wanted
+N_CLIPS = 6  # proposed at once, so the next one is ready
 
 
 def panel(view: View, here: TrialView, under_player: Any) -> None:
@@ -42,7 +43,6 @@ def panel(view: View, here: TrialView, under_player: Any) -> None:
     with under_player:
         shell.section("Labelling")
         show_desk(labelling, answer.value)
-        shell.quiet("Rows: your labels, predicted labels (paler = less certain), expert labels.")
         _controls(labelling)
         if kept.error:
             shell.error("Not labelled", kept.error)
@@ -70,7 +70,7 @@ def _controls(labelling: Labelling) -> None:
     with st.container(horizontal=True):
         st.button(
             "Next clip", key="next-clip", disabled=not clips, on_click=_go_to_clip, args=(labelling, clips[:1]),
-            help="Go to the clip whose label would help the predictions most. Then press its label.",
+            help="The clip whose label would help the predictions most.",
         )  # fmt: skip
         if view.is_new:
             st.button("Go to a training trial", key="go-to-training", on_click=go_to, args=(view.dataset, 0))
@@ -107,7 +107,7 @@ def _list(labelling: Labelling) -> None:
     if rows:
         show_table(pd.DataFrame(rows).round(2), 220, "labels-rows")
     n = len(rows)
-    shell.quiet(f"{n} labelled {'stretch' if n == 1 else 'stretches'}, {marks.seconds(train):.1f} s.")
+    shell.quiet(f"{plural(n, 'labelled stretch', 'labelled stretches')}, {marks.seconds(train):.1f} s.")
     if not rows:
         return
     key = settings.key("remove-label", of)
@@ -134,7 +134,7 @@ def _remove(labelling: Labelling, mark: Mark, key: str) -> None:
 
 def _upload(labelling: Labelling) -> None:
     key = settings.key("labels-file", labelling.of)
-    said = "Labels saved here (JSON); BORIS or a table of bouts for the chosen trial."
+    said = "Labels saved here (JSON), or a BORIS file or table of bouts of this trial."
     uploader("Load labels", partial(_load_file, labelling), key=key, help=said)
 
 

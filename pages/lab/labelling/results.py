@@ -1,4 +1,4 @@
-"""What a label model says: labels of the chosen trial, an overview of all trials, and how well it agrees with known labels."""
+"""Predicted labels: of the trial in view, an overview of all trials, and their agreement with known labels."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from gdm_core.labels.requests import (
     label_overview,
     trust,
 )
+from gdm_core.text import listed
 from gdm_core.trials import Stretch, Trial
 from gdm_studio.plot import figures, palette
 from pages.lab import live
@@ -44,10 +45,10 @@ MODEL_S = 120.0
 class Labelling:
     """The labels of a recording in one run of its page.
 
-    of       names the recording
+    of       key of the recording
     names    all labels, in the order of their colours
-    missing  what has to be labelled before labels can be predicted, "" if nothing
-    here     the chosen trial
+    missing  labels needed before a prediction; "" if there are enough
+    here     trial in view
     """
 
     view: View
@@ -59,7 +60,7 @@ class Labelling:
 
     @property
     def has_fit(self) -> bool:
-        """Whether there is a fit of these very trials."""
+        """True if there is a fit of these trials."""
         state = self.view.state
         if state.result is None or state.spec is None:
             return False
@@ -67,7 +68,7 @@ class Labelling:
 
     @cached_property
     def question(self) -> tuple[tuple[Stretch, ...], tuple[str, ...]]:
-        """Labelled stretches and names of labels, whatever the order in which they were made."""
+        """Labelled stretches in the order of time, and names of labels."""
         marks = Marks(tuple(sorted(self.labels.marks.marks, key=lambda mark: (mark.recording, mark.start, mark.stop))))
         return self.to_trials(marks.stretches(self.view.dataset.train)), marks.names
 
@@ -86,7 +87,7 @@ class Labelling:
         return live.Query() if self.missing or not self.has_fit else self.view.query(name, function, *args, about=about)
 
     def answers(self) -> live.Query:
-        """Return the labels of the chosen trial; those before the last change while new ones are worked out."""
+        """Return the labels of the trial in view, or earlier ones until new ones are computed."""
         data, trial = self.view.dataset, self.view.trial
         found = self.query("labels", label_answers, data.train, *self.question, trial, about=trial.fingerprint)
         if found.value is None or found.about != trial.fingerprint or not set(found.value.names) <= set(self.names):
@@ -95,7 +96,7 @@ class Labelling:
         return replace(found, value=replace(found.value, proba=proba))
 
     def is_labelled(self, clip: Stretch) -> bool:
-        """Whether part of a clip has a label."""
+        """Return whether part of a clip has a label."""
         name = self.view.dataset.train[clip[0]].name
         marks = self.labels.marks.marks
         return any(m.recording == name and m.start < clip[2] and clip[1] < m.stop for m in marks)
@@ -124,11 +125,11 @@ def show_predictions(labelling: Labelling, answer: live.Query) -> None:
     live.show_failure(view.fit, answer, "Labels could not be predicted")
     if answer.value is None:
         if not answer.message:
-            shell.quiet("Predicting labels." if labelling.has_fit else "Labels are predicted when the fit is done.")
+            shell.quiet("Predicting labels." if labelling.has_fit else "Labels are predicted when fitting finishes.")
         return
     drawn = figures.state_strips(
         {"predicted": labelling.in_colours(answer.value)}, names=labelling.names[: palette.MAX_STATES],
-        caption="Predicted labels. Paler = less certain.", **labelling.here.timing,
+        caption="Paler = less certain.", **labelling.here.timing,
     )  # fmt: skip
     state: Any = "fresh" if answer.fresh else "stale"
     plot(drawn, key="predicted-labels", state=state, revision=f"{view.dataset.key}/{view.index}")
@@ -139,7 +140,7 @@ def show_predictions(labelling: Labelling, answer: live.Query) -> None:
 def show_trust(labelling: Labelling) -> None:
     """Show agreement with held-back and with expert labels, next to the majority baseline."""
     if labelling.missing or not labelling.has_fit:
-        shell.quiet("Agreement with labels held back appears once two behaviours are labelled.")
+        shell.quiet("Label two behaviours to measure agreement.")
         return
     data, (stretches, names) = labelling.view.dataset, labelling.question
     answer = labelling.query("label-trust", trust, data.train, data.test, stretches, names, expert_codes(data, names))
@@ -147,15 +148,15 @@ def show_trust(labelling: Labelling) -> None:
         if not live.show_failure(labelling.view.fit, answer, "Agreement could not be measured"):
             shell.quiet("Measuring agreement.")
         return
-    table = trust_table(answer.value)
+    single = [name for code, name in enumerate(names) if sum(one[3] == code for one in stretches) == 1]
+    found = replace(answer.value, held_out=None) if single else answer.value
+    table = trust_table(found)
     if len(table):
         show_table(table, 140, "label-trust-rows")
-        shell.quiet(
-            "Macro-F1; the majority baseline always predicts the most common label. Stretches that you chose may be easier "
-            "than the rest."
-        )
-    if answer.value.held_out is None:
-        shell.quiet("Too few labels to hold some back: label each behaviour in two places or more.")
+        shell.quiet("The majority baseline always predicts the most common label.")
+    if found.held_out is None:
+        where = listed(single) if single else "each behaviour"
+        shell.quiet(f"Agreement with your labels cannot be measured yet: label {where} in two places or more.")
 
 
 def trust_table(found: Trust) -> pd.DataFrame:
@@ -174,12 +175,12 @@ def show_overview(labelling: Labelling) -> None:
     view, (stretches, names) = labelling.view, labelling.question
     data = view.dataset
     if labelling.missing or not labelling.has_fit:
-        shell.quiet("The share of each label in every trial appears once two behaviours are labelled.")
+        shell.quiet("Label two behaviours to classify all trials.")
         return
     answer = labelling.query("label-overview", label_overview, data.train, data.test, stretches, names, about=data.key)
     if answer.value is None or answer.about != data.key:
         if not live.show_failure(view.fit, answer, "Trials could not be classified"):
-            shell.quiet("Classifying all trials.")
+            shell.quiet("Classifying all recordings.")
         return
     table = overview_table(answer.value, [data.title(i) for i in range(len(data.trials))])
     bars = {
@@ -187,7 +188,7 @@ def show_overview(labelling: Labelling) -> None:
         for name in table.columns[1:-1]
     }
     show_table(table, 320, "label-overview-rows", column_config=bars)
-    shell.quiet("Mean probability of each label; confidence is the mean probability of the most probable label.")
+    shell.quiet("Mean probability of each label. Confidence: mean probability of the most probable one.")
     for message in [entry.unfamiliar for entry in answer.value if entry.unfamiliar][:1]:
         shell.quiet(message)
 
@@ -204,18 +205,18 @@ def overview_table(found: Sequence[Overview], titles: Sequence[str]) -> pd.DataF
 
 
 def offer_files(labelling: Labelling, answers: LabelAnswers | None) -> None:
-    """Offer the user's labels, those of the chosen trial and the label model."""
+    """Show downloads of the user's labels, the predicted labels and the label model."""
     view, here, marks = labelling.view, labelling.here, labelling.labels.marks
     if marks.marks:
         download("Your labels (JSON)", lambda: marks.to_json().encode(), f"{view.stem}-labels.json", key="labels-json")
     if answers is not None:
         name = f"{view.stem}-labels.csv"
-        download("Labels of this trial (CSV)", lambda: csv(labels_table(answers, here)), name, key="labels-csv")
+        download("Predicted labels (CSV)", lambda: csv(labels_table(answers, here)), name, key="labels-csv")
     if labelling.missing or not labelling.has_fit:
         return
     assert view.state.result is not None
     question = (view.state.result.model_bytes, view.dataset.train, *labelling.question)
-    engine, session = panels.engine(), view.fit.name  # known to the script's thread alone
+    engine, session = panels.engine(), view.fit.name  # only known in the script's thread
 
     def make() -> bytes:
         job = engine.submit(label_model_bytes, *question, session=session)

@@ -1,6 +1,5 @@
-// Clips of several recordings as a grid of loops on one canvas: poses, over the video of those whose player has one open
-// (video.js). The whole is saved as a video: it is played once around, and what is seen recorded.
-// canvas.js, recorder.js and poses.js stand above this.
+// Clips of several recordings as a grid of loops on one canvas, over their videos if the player has opened them (video.js).
+// The grid is saved as a video by recording one loop. Follows canvas.js, recorder.js and poses.js.
 
 const [CELL, TITLE, GAP, WIDE] = [150, 20, 8, 230];
 
@@ -8,7 +7,7 @@ function build(parent) {
   const view = { parent, playing: !CALM.matches, passed: 0, films: [] };
   for (const place of parent.querySelectorAll("[data-role]")) view[place.dataset.role] = place;
   view.play.onclick = () => setPlaying(view, !view.playing);
-  view.save.onclick = () => record(view, view.data.name, "Being recorded, once around.", () => onceAround(view));
+  view.save.onclick = () => record(view, view.data.name, "Recording one loop", () => onceAround(view));
   view.resize = new ResizeObserver(() => draw(view));
   view.resize.observe(view.canvas);
   return view;

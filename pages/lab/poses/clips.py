@@ -1,4 +1,4 @@
-"""Clips of one state, or of one word of the expert, from several recordings: a grid of loops, saved as one video."""
+"""Clips of one state or expert label from several recordings: a grid of loops that can be saved as a video."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pages.ui import shell
 from pages.ui.controls import number, one_of
 from pages.ui.exports import slug
 
-MOST, START, LONGEST_S, SHORTEST_S = 24, 9, 3.0, 0.3
+MAX_CLIPS, START, LONGEST_S, SHORTEST_S = 24, 9, 3.0, 0.3
 _HTML = """
 <div class="player clips">
   <canvas data-role="canvas" role="img"></canvas>
@@ -47,34 +47,29 @@ Stretch = tuple[int, int, int]  # trial, first frame, the frame after the last
 
 
 def clips_tab(view: View, here: Decoded) -> None:
-    """Choose of what, and look at them."""
+    """Show the tab: choose a state or label and see its longest bouts."""
     labels = view.dataset.every_label
     named = {f"S{k}": here.names[k] for k in here.used} | {f"L{j}": f"expert: {word}" for j, word in enumerate(labels)}
-    with shell.panel("clips", "Clips of one kind, from all recordings"):
+    with shell.panel("clips", "Clips"):
         left, right, _ = st.columns([0.4, 0.25, 0.35], gap="medium")
         with left:
-            of = one_of("Clips of", named, key="clips")
+            of = one_of("State or label", named, key="clips")
         with right:
-            most = number("How many", 1, MOST, START, key="nclips")
+            most = number("Number of clips", 1, MAX_CLIPS, START, key="nclips")
         kind, column = of[0], int(of[1:])
         found = choose(
             [_where(view.select_trial(i), kind, column) for i in range(len(view.dataset.trials))], view, most
         )
         if not found:
-            shell.empty(
-                "No such clip", f"No bout of {named[of]} is {SHORTEST_S} s long in the recordings that were read."
-            )
+            shell.empty("No clips", f"No bout of {named[of]} lasts {SHORTEST_S} s or longer.")
             return
         shown = [_shown(view, one) for one in found]
         clip_grid(shown, palette.colours(column + 1)[column], f"{view.stem}-clips-{slug(named[of])}", named[of])
-        shell.quiet(
-            "The middle of the longest bouts, from as many recordings as there are. A recording whose video is open in its player "
-            "shows that too. Saved, they are a video as the browser makes it: WebM, or MP4."
-        )
+        shell.quiet("The middle of the longest bouts, one recording after the other.")
 
 
 def _where(at: View, kind: str, column: int) -> npt.NDArray[np.bool_]:
-    """[T] where a trial is of that state, or of that label; nowhere in one that was not read."""
+    """Return [T] whether each sample has the state or label; False without states."""
     here = at.read_samples()
     if kind == "L":
         return np.zeros(here.trial.n_samples, bool) if here.expert is None else here.expert == column
@@ -82,7 +77,7 @@ def _where(at: View, kind: str, column: int) -> npt.NDArray[np.bool_]:
 
 
 def choose(where: list[npt.NDArray[np.bool_]], view: View, most: int) -> list[Stretch]:
-    """The longest bouts, one of each trial in turn, cut to their middle."""
+    """Return the middle of the longest bouts, one of each trial in turn."""
     turns = zip_longest(*(_longest(view, i, part) for i, part in enumerate(where)))
     return [found for turn in turns for found in turn if found is not None][:most]
 
@@ -106,12 +101,12 @@ def _shown(view: View, found: Stretch) -> dict[str, Any]:
 
 
 def clip(pose: KeypointTable, start: int, stop: int, recording: str, said: str) -> dict[str, Any]:
-    """Some frames of a recording for `clip_grid`, with what is said below them."""
-    poses = player.posed(pose, slice(start, stop))
+    """Return frames of a recording for `clip_grid`, with a title below them."""
+    poses = player.pack_poses(pose, slice(start, stop))
     return {"recording": recording, "start": start, "said": said, "rate": pose.rate_hz, "poses": poses}
 
 
 def clip_grid(clips: Sequence[Mapping[str, Any]], colour: str, name: str, what: str, key: str = "clips-grid") -> None:
-    """Each of `clips` again and again; `name` is that of the file that they are saved as, `what` says what they show."""
-    alt = f"{len(clips)} clips of {what}, each played again and again."
+    """Show clips of `what` as loops, which are saved in the file `name`."""
+    alt = f"{len(clips)} clips of {what}, each played in a loop."
     _grid(key=key, data={"clips": list(clips), "colour": colour, "name": name, "alt": alt})

@@ -1,11 +1,10 @@
-// Two skeletons on a canvas, over the clock of pages/ui/player.js, drawn by poses.js over the picture of video.js, which all stand above this. The clock
-// counts frames.
+// Skeletons on a canvas. Follows pages/ui/player.js (whose clock counts frames), poses.js and video.js.
 
-const STATES = "gdm:states"; // of a slider that is held (pages/ui/components/slider_preview.js): shown until they are null
+const STATES = "gdm:states"; // of a dragged slider; null when it is released
 const TRAIL_S = 4;
 const HEIGHT = { wide: 300, narrow: 230 };
 
-// Colours and bouts of frame `f`: of the slider that is held, or the server's.
+// Colours and bouts of frame `f`, from the dragged slider or the server.
 function found(view, f) {
   const { data, held } = view;
   const from = held ?? data;
@@ -34,7 +33,7 @@ function draw(view) {
   canvas.dataset.video = there ? view.clip.frame : "";
   if (!there || !view.over.checked) frameBox(pen, toScreen, data.box, muted);
   for (let animal = 0; animal < data.animals.length; animal++) trail(pen, view, toScreen, animal, muted);
-  if (there && view.over.checked) [pen.shadowColor, pen.shadowBlur] = ["#000000", 4]; // whatever lies under it
+  if (there && view.over.checked) [pen.shadowColor, pen.shadowBlur] = ["#000000", 4]; // contrast with the video
   skeletons(pen, data, view.at, toScreen, ...(there && view.over.checked ? ["#ffffff", "#ffd27f"] : [ink, muted]));
   pen.shadowBlur = 0;
   words(view);
@@ -135,7 +134,7 @@ function dress(view) {
   jumpButtons(view);
   const another = view.filmOf !== data.recording;
   view.filmOf = data.recording;
-  const open = another ? window.gdmVideos?.[data.recording] : null; // by the visitor, when this trial was looked at before
+  const open = another ? window.gdmVideos?.[data.recording] : null; // opened earlier by the user
   const video = data.video ?? open;
   if (video && view.clip?.address !== video.address) show(view, video.address, video.name);
   else if (view.clip && !video && (another || !view.clip.address.startsWith("blob:"))) lose(view, "");

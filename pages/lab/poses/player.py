@@ -1,4 +1,4 @@
-"""The pose player: skeletons and a trail in mixed colours, at the moment that the page's time cursor points to."""
+"""The pose player: skeletons and a trail in mixed colours, linked to the time cursor of the page."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from pages.lab.naming import LabelNames
 from pages.ui import downloads, settings
 from pages.ui import player as players
 
-MAX_FRAMES = 8_000  # sent to the browser; a longer recording is thinned, and drawn in between by straight lines
+MAX_FRAMES = 8_000  # sent to the browser; longer recordings are thinned
 LEVELS = 30_000
 MISSING = -32_768
 
 _BELOW = """
 <div data-role="jumps" class="jumps"></div>
 <details data-role="film" class="film">
-  <summary>Video with the poses</summary>
+  <summary>Video</summary>
   <div class="row">
-    <label>From your disk, which it does not leave
+    <label>Local file (not uploaded)
       <input type="file" accept="video/mp4,video/webm" data-role="fromDisk" /></label>
     <label>Offset (video frames) <input type="number" step="1" value="0" data-role="offset" /></label>
-    <label>Frames a second <input type="number" step="any" min="0.1" data-role="rate" /></label>
-    <label><input type="checkbox" data-role="over" checked /> Poses over it</label>
-    <button type="button" data-role="without">Without it</button>
+    <label>Frame rate (Hz) <input type="number" step="any" min="0.1" data-role="rate" /></label>
+    <label><input type="checkbox" data-role="over" checked /> Overlay poses</label>
+    <button type="button" data-role="without">Close video</button>
   </div>
   <p data-role="drift" role="status"></p>
 </details>
@@ -68,7 +68,7 @@ _player = players.player(
     Path(__file__).parent / "poses.js",
     Path(__file__).parent / "video.js",
     Path(__file__).parent / "player.js",
-    label="Moment",
+    label="Time",
     speeds=(0.25, 0.5, 1, 2, 4, 16),
     above='<div class="now"><span data-role="animals" class="animals"></span><span data-role="expert" class="chip"></span>'
     '<span data-role="found" class="chip"></span></div>',
@@ -77,8 +77,8 @@ _player = players.player(
 )
 
 
-def edges_of(table: KeypointTable) -> tuple[tuple[int, int], ...]:
-    """Which parts a line joins: as the recording says, as in CalMS21 where the parts are those, else one after another."""
+def skeleton_edges(table: KeypointTable) -> tuple[tuple[int, int], ...]:
+    """Return pairs of parts that a line joins: of the recording, of CalMS21, or in order."""
     if table.edges:
         return table.edges
     if table.parts == PARTS:
@@ -86,22 +86,22 @@ def edges_of(table: KeypointTable) -> tuple[tuple[int, int], ...]:
     return tuple((p, p + 1) for p in range(len(table.parts) - 1))
 
 
-def posed(table: KeypointTable, frames: slice) -> dict[str, Any]:
-    """Animals at these frames, as poses.js draws them."""
-    xy, box, pixels = packed(table, frames)
+def pack_poses(table: KeypointTable, frames: slice) -> dict[str, Any]:
+    """Return the animals of these frames for poses.js."""
+    xy, box, pixels = pack_frames(table, frames)
     return {
         "n": len(range(*frames.indices(table.n_frames))),
         "animals": list(table.animals),
         "parts": list(table.parts),
-        "edges": [list(edge) for edge in edges_of(table)],
+        "edges": [list(edge) for edge in skeleton_edges(table)],
         "xy": xy,
         "box": box,
         "pixels": pixels if table.unit in ("", "px", "pixels") else None,
     }
 
 
-def packed(table: KeypointTable, frames: slice) -> tuple[Dict, list[float], dict[str, Any]]:
-    """(these frames as 16-bit numbers, the box around them in the same numbers, how they are pixels of the image)."""
+def pack_frames(table: KeypointTable, frames: slice) -> tuple[Dict, list[float], dict[str, Any]]:
+    """Return frames as 16-bit numbers, the box around them, and their scale in pixels."""
     xy = np.asarray(table.xy[frames], np.float32)  # [F, A, 2, P]
     x, y = xy[:, :, 0], xy[:, :, 1]
     if table.image_size is not None:
@@ -129,8 +129,13 @@ def show_poses(
     words: LabelNames | None = None,
     video: Mapping[str, str] | None = None,
 ) -> None:
-    """Draw the player. `states` [T, K] colour the trail; `bouts` [T] are what the jumps go to, with their `names`;
-    `words` are what the recording's labels are called; `video` has the address and the name of one on this server."""
+    """Draw the player.
+
+    states  [T, K] colours of the trail
+    bouts   [T] state of each sample, with its name in `names`
+    words   names of the recording's labels
+    video   address and name of a video on this server
+    """
     stride = -(-table.n_frames // MAX_FRAMES)
     mixed: dict[str, Any] = {"rgb": None, "strength": None, "state": None}
     if states is not None and bouts is not None and len(states) == table.n_frames:
@@ -138,9 +143,9 @@ def show_poses(
         mixed = {
             "rgb": typed(rgb, "u1"),
             "strength": typed(np.round(opacity * 255), "u1"),
-            "state": codes(np.asarray(bouts)[::stride]),
+            "state": pack_labels(np.asarray(bouts)[::stride]),
         }
-    expert = None if table.labels is None or words is None else codes(words.grouped(table.labels[::stride]))
+    expert = None if table.labels is None or words is None else pack_labels(words.grouped(table.labels[::stride]))
     what = "simulated animals" if table.simulated else "animals"
     data = (
         {
@@ -157,14 +162,14 @@ def show_poses(
             "video": None if video is None else dict(video),
             "alt": f"Poses of {len(table.animals)} {what} in {table.name}, {table.n_frames:,} frames. Space plays, arrows step.",
         }
-        | posed(table, slice(None, None, stride))
+        | pack_poses(table, slice(None, None, stride))
         | mixed
     )
     _player(key="player", data=data)
 
 
-def codes(labels: npt.NDArray[Any]) -> Dict:
-    """Labels as bytes, 255 where there is none."""
+def pack_labels(labels: npt.NDArray[Any]) -> Dict:
+    """Return labels as bytes, 255 if missing."""
     return typed(np.where((labels < 0) | (labels > 254), 255, labels), "u1")
 
 
@@ -172,14 +177,14 @@ ENDINGS = (".mp4", ".webm")
 
 
 def choose_video(data: Dataset, index: int) -> dict[str, str] | None:
-    """The address and the name of the video that the visitor has chosen for a trial; None for none."""
+    """Show the choice of a video and return its address and name; None without one."""
     known = files_below(ENDINGS)
     if not known:
         return None
     key = settings.key(f"video-{index}", data.of)
     name = st.selectbox(
-        "Video of this trial", known, index=None, key=key, placeholder="none of those in the data folder",
-        help="MP4 and WebM below the data folder. One of your own disk can be opened under the player.",
+        "Video", known, index=None, key=key, placeholder="None",
+        help="MP4 and WebM files in the data folder. Open local files under the player.",
     )  # fmt: skip
     if name not in known:
         return None

@@ -5,7 +5,7 @@ const MISSING = -32768;
 // The first two animals differ in colour; those after them, who share the second one's, in their lines and hollow dots.
 const DASHES = [[], [7, 5], [2, 5]];
 
-// ---- where things are at a moment -----------------------------------------------------------------------------
+// ---- positions at one time ------------------------------------------------------------------------------------
 function place(data, frame, animal, part) {
   const { parts, animals } = data;
   const at = (f, c) => data.xy[((f * animals.length + animal) * 2 + c) * parts.length + part];
@@ -27,7 +27,7 @@ function centre(data, frame, animal) {
   return n ? [x / n, y / n] : null;
 }
 
-// Where a point of the box lies on a canvas of that size.
+// Returns the map from the box to a canvas of this size.
 function fitted([left, top, right, bottom], width, height, pad = 12) {
   const scale = Math.min((width - 2 * pad) / (right - left), (height - 2 * pad) / (bottom - top));
   return ([x, y]) => [width / 2 + (x - (left + right) / 2) * scale, height / 2 + (y - (top + bottom) / 2) * scale];
@@ -73,7 +73,7 @@ function skeleton(pen, data, frame, toScreen, animal, colour, dash) {
   });
 }
 
-// Draws a video into a box, and gives where a point of the poses lies on it; null where poses are in no pixels.
+// Draws a video into a box; returns the map from poses to the canvas, null if poses have no pixels.
 function picture(pen, video, pixels, left, top, width, height) {
   const scale = Math.min(width / video.videoWidth, height / video.videoHeight);
   const [w, h] = [video.videoWidth * scale, video.videoHeight * scale];

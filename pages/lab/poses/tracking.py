@@ -1,4 +1,4 @@
-"""Poses of a tracking file as data: what is repaired, which features a fit sees, and the lines of a script that do the same."""
+"""Poses of a tracking file as a dataset: repairs, features, and the script lines that do the same."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from datasets import keypoints
 from datasets.features import add_units
 from datasets.keypoints import FeatureSet, KeypointSet, KeypointTable
 from datasets.splits import split_recording
+from gdm_core.text import plural
 from pages.lab.dataset import Dataset, from_trials
 from pages.ui.controls import slide, switch
 from pages.ui.exports import Recipe
 
-FEATURES: dict[FeatureSet, str] = {"egocentric": "What they do", "keypoints": "Raw keypoints"}
-_FILL_HELP = "Estimates lost parts from the animal's other parts and from time; a lost animal only up to 3 s."
-_SCORE_HELP = "Parts that the tracker is less sure of count as missing."
+FEATURES: dict[FeatureSet, str] = {"egocentric": "Egocentric features", "keypoints": "Raw keypoints"}
+_FILL_HELP = "Estimates missing keypoints from other parts and from time; a missing animal for up to 3 s."
+_SCORE_HELP = "Keypoints with a lower tracker score count as missing."
 
 
-def cleaning(of: str) -> dict[str, Any]:
-    """What to repair in the tracked poses of the recording `of`, as `keypoints.clean` takes it."""
+def choose_repairs(of: str) -> dict[str, Any]:
+    """Show the controls of repairs, and return the arguments of `keypoints.clean`."""
     with st.expander("Repairs", icon=":material/healing:"):
         return {
-            "min_score": slide("Least score", 0.0, 0.95, 0.3, 0.05, key="score", of=of, help=_SCORE_HELP),
+            "min_score": slide("Minimum score", 0.0, 0.95, 0.3, 0.05, key="score", of=of, help=_SCORE_HELP),
             "fill_seconds": slide(
                 "Fill gaps up to (s)",
                 0.0,
@@ -35,14 +36,16 @@ def cleaning(of: str) -> dict[str, Any]:
                 of=of,
                 help=_FILL_HELP,
             ),
-            "drop_outliers": switch("Drop jumps", True, key="outliers", of=of, help="Parts that jump and return."),
+            "drop_outliers": switch(
+                "Remove jumps", True, key="outliers", of=of, help="Keypoints that jump away and return."
+            ),
         }
 
 
 def from_recordings(
     key: str, about: str, train: KeypointSet, test: KeypointSet, features: FeatureSet, recipe: Recipe, **more: Any
 ) -> Dataset:
-    """Poses as features; `more` is as in `from_trials`."""
+    """Return a dataset of features of poses; `more` is as in `from_trials`."""
     poses, (fitted, new) = (*train.tables, *test.tables), (train.to_trials(features), test.to_trials(features))
     called = add_units(fitted[0].channels, poses[0].unit)
     return from_trials(key, about, fitted, new, recipe, poses=poses, called=called, **more)
@@ -61,18 +64,18 @@ def from_tracking(
     notes: Sequence[str] = (),
     **more: Any,
 ) -> Dataset:
-    """The poses of one file, repaired, the last part held out; `more` is as in `from_trials`.
+    """Return the dataset of one file, repaired, the last part held out; `more` is as in `from_trials`.
 
-    For the script: `read` is how it reads a plain table that holds the poses, "" for a tracking file; `edits` are lines that
-    change the poses before they are repaired; `labels` is the file beside it with what an expert saw, "" for none.
-
-    notes  what else there is to say of the file
+    read    code that reads a plain table with poses; "" for a tracking file
+    edits   script lines that change the poses before repairs
+    labels  name of the file of expert labels; "" without one
+    notes   further notes on the file
     """
     made = keypoints.clean(table, **repairs)
     said = keypoints.report(table, max(repairs["min_score"], 1e-6)).sentences()
     new = [note for note in made.notes if note not in table.notes]
     n, several, rate = len(table.animals), len(table.recordings), table.rate_hz
-    about = f"{file}, {table.n_frames:,} frames, {n} {'animal' if n == 1 else 'animals'}"
+    about = f"{file}, {plural(table.n_frames, 'frame')}, {plural(n, 'animal')}"
     marked = [
         f"marks = keypoints.read_annotation({labels!r}, rate_hz={rate!r})",
         "table = keypoints.with_labels(table, marks.labels, marks.label_names)",
@@ -90,9 +93,9 @@ def from_tracking(
     recipe = Recipe(
         [*imports, f"from gdm_studio.datasets import keypoints, {'tables, ' if read else ''}splits"],
         lines,
-        note=f"The files {file} and {labels} have to be there." if labels else f"The file {file} has to be there.",
+        note=f"It reads {file} and {labels} in its folder." if labels else f"It reads {file} in its folder.",
     )
     return from_recordings(
-        key, f"{about}, {several} recordings" if several else about, *split_recording(made), features, recipe,
+        key, f"{about}, {plural(several, 'recording')}" if several else about, *split_recording(made), features, recipe,
         notes=[*said, *new, *notes], **more,
     )  # fmt: skip

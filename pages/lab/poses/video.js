@@ -1,7 +1,5 @@
-// The video of a recording in its player, drawn under the poses or beside them, for player.js below. It comes from an address of
-// this server or from the visitor's disk, which the browser plays from there. The moment is counted in frames of the video:
-// offset says which of them is the recording's first, rate how many there are in a second. A frame is known by the time in the
-// middle of it; requestVideoFrameCallback says which one is on the screen.
+// The video of a recording in its player, under the poses or next to them. It comes from this server or the user's disk.
+// `offset` is the video frame of the recording's first frame, `rate` the frames per second of the video.
 
 const COMMON = [23.976, 24, 25, 29.97, 30, 50, 59.94, 60, 90, 100, 120, 200];
 const MEASURED = 9; // frames from which the rate of a video is measured
@@ -25,7 +23,7 @@ function filmed(view) {
     if (view.clip) view.clip.seeking = false;
     draw(view);
   };
-  view.video.onerror = () => view.clip && lose(view, `${view.clip.name} cannot be played by this browser: MP4 (H.264) and WebM can. The poses go on without it.`);
+  view.video.onerror = () => view.clip && lose(view, `${view.clip.name} cannot be played by this browser. Use MP4 (H.264) or WebM.`);
   fromDisk.onchange = () => fromDisk.files[0] && show(view, URL.createObjectURL(fromDisk.files[0]), fromDisk.files[0].name);
   without.onclick = () => {
     if (view.clip) delete window.gdmVideos?.[view.data.recording];
@@ -52,11 +50,11 @@ async function show(view, address, name) {
   const kept = JSON.parse(localStorage.getItem(PLACE(view)) ?? "{}");
   const clip = (view.clip = { name, address, offset: kept.offset ?? 0, rate: kept.rate ?? perSecond(view), times: [], frame: null, seeking: false });
   const { video } = view;
-  video.src = new URL(address.replace(/^\//, ""), new URL(".", location.href)); // every page lies one step below the app
+  video.src = new URL(address.replace(/^\//, ""), new URL(".", location.href)); // pages are one level below the app
   await new Promise((done) => (video.onloadeddata = done));
   if (view.clip !== clip) return;
   if (video.duration === Infinity) {
-    // What a browser recorded itself says how long it is once somebody was at its end.
+    // Videos recorded by a browser know their length only after a seek to the end.
     video.currentTime = 1e9;
     await new Promise((done) => (video.ondurationchange = done));
   }
@@ -69,7 +67,7 @@ async function show(view, address, name) {
   draw(view);
 }
 
-// How many frames there are in a second: played for some, without a sound, and slowly: a busy machine leaves frames out.
+// Measure the frame rate from slow, muted playback; a busy machine skips frames.
 async function measure(view, clip) {
   const { video } = view;
   video.currentTime = 0;
@@ -79,7 +77,7 @@ async function measure(view, clip) {
     await video.play();
     for (let i = 0; i < 100 && clip.times.length < MEASURED; i++) await new Promise((done) => setTimeout(done, 50));
   } catch {
-    return; // it may not play by itself here: the rate stands as the recording's until somebody says another
+    return; // autoplay is blocked: keep the rate of the recording
   } finally {
     video.pause();
   }
@@ -97,7 +95,7 @@ function remember(view) {
   open(view);
 }
 
-// The grid of clips (clips.js) plays the videos that are open, and so does the player when it comes back to a trial.
+// clips.js plays opened videos, and so does the player when it returns to a trial.
 function open({ clip, data }) {
   const { address, name, offset, rate } = clip;
   window.gdmVideos = { ...window.gdmVideos, [data.recording]: { address, name, offset, rate } };
@@ -113,7 +111,7 @@ function lose(view, why) {
   draw(view);
 }
 
-// What does not fit, in words: where the video ends when the recording does.
+// Describe how the video and the recording differ in length.
 function say(view) {
   const { clip, data, video, drift } = view;
   const ours = (data.n - 1) * data.stride + 1;
@@ -121,8 +119,8 @@ function say(view) {
   const seconds = (theirs - clip.offset) / clip.rate - ours / perSecond(view);
   const apart = Math.abs(seconds) * clip.rate < 1.5 ? "they end together" : `the video ends ${Math.abs(seconds).toFixed(2)} s ${seconds > 0 ? "after" : "before"} the recording`;
   const stretch = Math.abs(seconds) * clip.rate >= 1.5 && Math.abs(seconds) < 0.1 * video.duration
-    ? ` If both show the same from beginning to end, the rate is ${((theirs - clip.offset) / (ours / perSecond(view))).toFixed(3)}: at this one they drift apart.` : "";
-  drift.textContent = `${clip.name}: ${theirs.toLocaleString("en")} frames, ${clip.rate} a second; the recording has ${ours.toLocaleString("en")}, ${perSecond(view).toFixed(2).replace(/\.?0+$/, "")} a second: ${apart}.${stretch}`;
+    ? ` If both show the same period, set the rate to ${((theirs - clip.offset) / (ours / perSecond(view))).toFixed(3)}.` : "";
+  drift.textContent = `${clip.name}: ${theirs.toLocaleString("en")} frames, ${clip.rate} per second; recording: ${ours.toLocaleString("en")}, ${perSecond(view).toFixed(2).replace(/\.?0+$/, "")} per second; ${apart}.${stretch}`;
 }
 
 // ---- the clock ----------------------------------------------------------------------------------------------------
@@ -142,7 +140,7 @@ const media = {
     video.playbackRate = Number(view.speed.value);
     video.play().catch(() => {}); // paused again before it began
   },
-  // Where the picture on the screen is in the recording; null: the video is not there, and the clock goes by itself.
+  // The frame of the recording on screen; null without video.
   at(view) {
     const { clip, video, data } = view;
     if (wanted(view) === null || video.paused || video.ended) return null;
@@ -150,7 +148,7 @@ const media = {
   },
 };
 
-// The picture of the present moment; asked for where it is another one than is there.
+// Seek to the current frame if the video shows another one.
 function still(view) {
   const { clip, video } = view;
   const frame = wanted(view);
