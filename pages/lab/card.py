@@ -75,7 +75,7 @@ def show_scorecard(view: View, rows_of: Rows, *, with_finding: bool = False) -> 
             again = partial(queries.retry, "scores")
             shell.error("Scoring failed", content.message, retry=f"{view.page}-rescore", again=again)
         if view.dataset.missing:
-            shell.quiet(view.dataset.missing)
+            shell.quiet(f"{view.dataset.missing[:1].upper()}{view.dataset.missing[1:]}")
         if view.came and view.current:
             shell.quiet(PRECOMPUTED)
         st.page_link(

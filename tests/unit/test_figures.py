@@ -361,3 +361,10 @@ def test_too_many_states_raise_config_error(n_states):
 def test_ink_contrasts_with_the_colour():
     assert palette.text_colour("#ffc300") == "#14151c"
     assert palette.text_colour("#1e3ca5") == "#ffffff"
+
+
+def test_axis_without_range_leaves_it_to_plotly():
+    """A range of null makes Plotly fail on the second drawing of a figure."""
+    layout = figures.sweep([2, 3], {"GDM": [[0.9], [0.7]]})["layout"]
+    assert "range" not in layout["yaxis"]
+    assert figures.sweep([2, 3], {"GDM": [[0.9], [0.7]]}, score_range=(0, 1))["layout"]["yaxis"]["range"] == (0, 1)

@@ -68,7 +68,11 @@ CELLS: Dict = {"colorscale": [[0, "$surface"], [1, "$accent"]], "xgap": 2, "ygap
 
 
 def axis(title: str = "", **more: Any) -> Dict:
-    """Return an axis without a box, with a light grid and a small title."""
+    """Return an axis without a box, with a light grid and a small title.
+
+    Options that are None are left out: Plotly cannot restore the zoom of an axis whose range is null.
+    """
+    given = {name: value for name, value in more.items() if value is not None}
     return {
         "title": {"text": title, "font": SMALL, "standoff": 8},
         "gridcolor": "$grid",
@@ -79,7 +83,7 @@ def axis(title: str = "", **more: Any) -> Dict:
         "tickfont": {"size": 11, "color": "$muted"},
         "automargin": True,
         "fixedrange": False,
-    } | more
+    } | given
 
 
 def bare(**more: Any) -> Dict:
