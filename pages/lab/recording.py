@@ -216,7 +216,7 @@ class LabelNaming:
 def _names_from_labels(
     data: Dataset, fit: live.FitSession, shown: live.FitState, n_states: int
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Return default names and colours of states; those of the fit before until there are new states."""
+    """Return default names and colours of states; the previous ones until there are new states."""
     if data.words is None:
         return (), ()
     key = (data.train.fingerprint, n_states)

@@ -136,7 +136,7 @@ def show_prediction(view: View, reading: Decoded) -> None:
     adaptive = switch("Adaptive intervals", True, key="adaptive", help=help)
     answer = view.query(f"envelope-{view.index}", envelope, trial, origin, horizon, adaptive, wait_s=ANSWER_S)
     with shell.panel("envelope"):
-        if answer.value is not None:  # an earlier prediction stays, with the observations of its own trial
+        if answer.value is not None:  # an earlier prediction stays
             _show_envelope(view, answer.value, answer.about[0], channel, reading.state if answer.fresh else "stale")
         if not live.show_failure(view.fit, answer, "The prediction failed") and answer.value is None:
             coming("envelope", "Computing the prediction.")
@@ -316,7 +316,7 @@ def _scores_of_trial(row: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 def show_features(view: View, here: Decoded | Undecoded) -> None:
-    """Show principal components, what they suggest, and notes on the recording."""
+    """Show principal components and notes on the recording."""
     data = view.dataset
     start = data.start[1]
     dims = view.state.spec.config["n_latent"] if view.state.spec is not None else start

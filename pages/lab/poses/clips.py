@@ -63,7 +63,7 @@ def clips_tab(view: View, here: Decoded) -> None:
         if not found:
             shell.empty("No clips", f"No bout of {named[of]} lasts {SHORTEST_S} s or longer.")
             return
-        shown = [_shown(view, one) for one in found]
+        shown = [_make_clip(view, one) for one in found]
         clip_grid(shown, palette.colours(column + 1)[column], f"{view.stem}-clips-{slug(named[of])}", named[of])
         shell.quiet("The middle of the longest bouts, one recording after the other.")
 
@@ -77,7 +77,7 @@ def _where(at: View, kind: str, column: int) -> npt.NDArray[np.bool_]:
 
 
 def choose(where: list[npt.NDArray[np.bool_]], view: View, most: int) -> list[Stretch]:
-    """Return the middle of the longest bouts, one of each trial in turn."""
+    """Return the middle of the longest bouts, alternating between trials."""
     turns = zip_longest(*(_longest(view, i, part) for i, part in enumerate(where)))
     return [found for turn in turns for found in turn if found is not None][:most]
 
@@ -93,7 +93,7 @@ def _longest(view: View, index: int, part: npt.NDArray[np.bool_]) -> Iterator[St
         yield index, first, first + n
 
 
-def _shown(view: View, found: Stretch) -> dict[str, Any]:
+def _make_clip(view: View, found: Stretch) -> dict[str, Any]:
     index, start, stop = found
     trial = view.dataset.recording(index)
     said = f"{trial.name}, {trial.start_seconds + start / trial.rate_hz:.1f} s"
