@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -111,3 +112,8 @@ def test_exports_download_and_read_back(visit, short, tmp_path):
     assert b"model.fit(train)" in get("Python script")
     assert get("SVG").lstrip().startswith(b"<svg")
     assert get("PNG").startswith(b"\x89PNG")
+    with zipfile.ZipFile(io.BytesIO(get("Download all (.zip)"))) as archive:
+        assert archive.testzip() is None
+        names = {"README.md", "reproduce.py", "reproduce.ipynb", "report.html", "nascar-model.safetensors"}
+        assert names | {f"figures/state-map.{ending}" for ending in ("svg", "png")} <= set(archive.namelist())
+        assert b'width="85mm"' in archive.read("figures/state-map.svg")[:300]
