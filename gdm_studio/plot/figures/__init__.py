@@ -17,8 +17,6 @@ from gdm_studio.plot.figures.states import is_flickering as is_flickering
 from gdm_studio.plot.figures.states import one_hot as one_hot
 from gdm_studio.plot.figures.states import proportions as proportions
 from gdm_studio.plot.figures.states import state_strips as state_strips
-from gdm_studio.plot.figures.states import transition_map as transition_map
-from gdm_studio.plot.figures.states import transition_matrix as transition_matrix
 from gdm_studio.plot.figures.states import usage as usage
 from gdm_studio.plot.figures.states import usage_by_segment as usage_by_segment
 from gdm_studio.plot.figures.states import window_length as window_length
@@ -29,3 +27,5 @@ from gdm_studio.plot.figures.track import repeat_channels as repeat_channels
 from gdm_studio.plot.figures.track import simplex as simplex
 from gdm_studio.plot.figures.track import simplex_grid as simplex_grid
 from gdm_studio.plot.figures.track import track as track
+from gdm_studio.plot.figures.transitions import transition_map as transition_map
+from gdm_studio.plot.figures.transitions import transition_matrix as transition_matrix

@@ -26,7 +26,7 @@ from gdm_studio.plot.figures.base import (
 )
 
 Band = tuple[npt.ArrayLike, npt.ArrayLike]
-BOUND = "log-likelihood per step"
+BOUND = "ELBO per sample (nats)"
 
 
 def _band(x: npt.NDArray[Any], band: Band, colour: str, line: Dict | None = None) -> list[Dict]:
@@ -195,7 +195,7 @@ def heat(
     x_name: str = "",
     y_name: str = "",
     digits: int = 2,
-    caption: str = "Brighter is higher; the number is the mean over seeds.",
+    caption: str = "Mean over seeds.",
 ) -> Figure:
     """Draw a score over two settings: values [len(y), len(x)]."""
     v = np.asarray(values, np.float32)
@@ -218,7 +218,7 @@ def bound(steps: Sequence[float], values: Sequence[float], *, total: int = 0, fa
     known = np.isfinite(y)
     x, y = x[known], y[known]
     shown = np.maximum(y, _lower_edge(y))
-    hover = f"step %{{x:.0f}} · {BOUND} %{{customdata:.3f}} (a lower bound, the ELBO)"
+    hover = "step %{x:.0f} · ELBO %{customdata:.3f}"
     ink, opacity = {"color": "$accent", "width": 1.6}, 0.4 if faded else 1.0
     line = points("lines", x, shown, hover, line=ink, customdata=typed(y), opacity=opacity)
     triangle = {"symbol": "triangle-down", "size": 6, "color": "$accent"}
@@ -228,7 +228,7 @@ def bound(steps: Sequence[float], values: Sequence[float], *, total: int = 0, fa
     above = note(BOUND, 0, 1, xref="paper", yref="paper", xanchor="left", yanchor="bottom", font=SMALL)
     last = f", now {y[-1]:.3f}" if len(y) else ""
     alt = f"The {BOUND} of the {'earlier ' if faded else ''}fit over its steps{last}."
-    axes: Dict = {"xaxis": axis("step", range=[0, end], nticks=4, showgrid=False), "yaxis": axis(nticks=4)}
+    axes: Dict = {"xaxis": axis("training step", range=[0, end], nticks=4, showgrid=False), "yaxis": axis(nticks=4)}
     place: Dict = {"margin": {"l": 8, "r": 8, "t": 20, "b": 4}, "annotations": [above], **axes}
     return figure([line, cut], "", alt, 130, cursor={"kind": "time"}, **place)
 

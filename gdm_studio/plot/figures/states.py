@@ -1,4 +1,4 @@
-"""Figures of states over time, and of their occupancy, dwell times and transitions."""
+"""Figures of states over time, and of their occupancy and dwell times."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy.typing as npt
 from gdm_core.analysis.bouts import runs
 from gdm_core.analysis.tables import state_entropy
 from gdm_core.errors import DataError
+from gdm_core.text import plural
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import (
-    CELLS,
     SMALL,
     TIME_MARGIN,
     Dict,
@@ -26,7 +26,6 @@ from gdm_studio.plot.figures.base import (
     names_of,
     note,
     plain,
-    plane,
     points,
     rows_axis,
     shape,
@@ -114,7 +113,7 @@ def state_strips(
     marks: Mapping[str, tuple[str, float]] | None = None,
     names: Sequence[str] | None = None,
     columns: int = MAX_COLUMNS,
-    caption: str = "Soft states over time in mixed colours; faint means uncertain.",
+    caption: str = "Soft states over time. Paler = less certain.",
 ) -> Figure:
     """Draw strips of soft states [T, K] over one time axis.
 
@@ -147,7 +146,7 @@ def state_strips(
     rows_shown = list(soft)
     dx = step * width
     marked = {row: mark for row, mark in (marks or {}).items() if row in soft}
-    hover = "S%{customdata[0]} %{customdata[1]} % · S%{customdata[2]} %{customdata[3]} %"
+    hover = "S%{customdata[0]} %{customdata[1]}% · S%{customdata[2]} %{customdata[3]}%"
     look: Dict = {"x0": start + (dx - step) / 2, "dx": dx, "y": rows_shown, "ygap": 3 if len(cells) > 1 else 0}
     look |= {"customdata": typed(tips, "u1"), **numbered_colours(scale)}
     if names:
@@ -181,7 +180,7 @@ def _hover_texts(tips: npt.NDArray[np.uint8], missing: npt.NDArray[np.bool_], na
     """Return the names and percentages of the two strongest states per column; "" if missing."""
     titles = [plain(name) for name in names]
     return [
-        "" if blank else f"{titles[first - 1]} {most} %" + (f"<br>{titles[second - 1]} {rest} %" if rest else "")
+        "" if blank else f"{titles[first - 1]} {most}%" + (f"<br>{titles[second - 1]} {rest}%" if rest else "")
         for (first, most, second, rest), blank in zip(tips.tolist(), missing.tolist(), strict=True)
     ]
 
@@ -311,7 +310,7 @@ VALUES_MARGIN = {"l": 8, "r": 52, "t": 8, "b": 8}  # room on the right for a num
 LEAST_DECADES = 1.0  # of a logarithmic axis, also if all lengths are equal
 
 
-def _display_names(n_states: int, names: Sequence[str] | None) -> list[str]:
+def display_names(n_states: int, names: Sequence[str] | None) -> list[str]:
     return [plain(name) for name in names_of(n_states, list(names) if names else None)]
 
 
@@ -340,7 +339,7 @@ def usage(
     share = (
         np.nan_to_num(np.nanmean(soft[known], axis=0)) if known.any() else np.zeros(soft.shape[1], np.float32)
     )  # [K]
-    titles = _display_names(len(share), names)
+    titles = display_names(len(share), names)
     top = max(0.05, float(share.max()) * 1.02)
     marks: list[Dict] = []
     if reference is not None:
@@ -383,7 +382,7 @@ def usage_by_segment(
         raise DataError(f"There are {len(soft)} states but {len(where)} segment numbers.")
     numbers, index = np.unique(where, return_inverse=True)
     count = np.bincount(index)
-    titles = _display_names(soft.shape[1], names)
+    titles = display_names(soft.shape[1], names)
     clean = np.nan_to_num(soft)
     bars = [
         {
@@ -419,7 +418,7 @@ def dwell(
     other_lengths   dwell times in samples of another figure that shares the axis
     """
     state, length = runs(labels)
-    titles = _display_names(n_states, names)
+    titles = display_names(n_states, names)
     jitter = np.random.default_rng(0).uniform(-0.28, 0.28, len(state))
     seconds = (length * step).astype(np.float32)
     reach = (
@@ -437,7 +436,7 @@ def dwell(
     values = _value_labels([f"{middle:.3g}" if np.isfinite(middle) else "" for middle in medians])
     along = axis(f"dwell time ({unit}, logarithmic)", type="log", **_log_axis(reach))
     axes: Dict = {"xaxis": along, "yaxis": rows_axis(titles, range=[n_states - 0.4, -0.6])}
-    alt = f"Dwell times of {len(state)} {'bout' if len(state) == 1 else 'bouts'} in {n_states} states."
+    alt = f"Dwell times of {plural(len(state), 'bout')} in {n_states} states."
     place: Dict = {"shapes": marks, "annotations": values, "margin": VALUES_MARGIN}
     return figure(dots, caption, alt, height or 70 + 36 * n_states, **axes, **place)
 
@@ -452,79 +451,3 @@ def _log_axis(lengths: npt.NDArray[Any]) -> Dict:
     ticks = [n * 10.0**e for e in range(int(np.floor(low)), int(np.ceil(high)) + 1) for n in steps]
     ticks = [tick for tick in ticks if low <= np.log10(tick) <= high]
     return {"range": [float(low), float(high)], "tickvals": ticks, "ticktext": [f"{tick:,.10g}" for tick in ticks]}
-
-
-def transition_matrix(
-    matrix: npt.ArrayLike,
-    *,
-    names: Sequence[str] | None = None,
-    caption: str = "Transition probabilities from the state in the row to the state in the column.",
-) -> Figure:
-    """Draw a heat map of transition probabilities [K, K]."""
-    m = np.asarray(matrix, np.float32)
-    if m.ndim != 2 or m.shape[0] != m.shape[1]:
-        raise DataError(f"A transition matrix must be square; got shape {m.shape}.")
-    titles = _display_names(len(m), names)
-    places = list(range(len(m)))  # not names, which may repeat
-    hover = [
-        [f"{a} to {b}: {v:.1%}" if np.isfinite(v) else "" for b, v in zip(titles, row, strict=True)]
-        for a, row in zip(titles, m, strict=True)
-    ]
-    text = [["" if not np.isfinite(v) else f"{v:.0%}" if v >= 0.005 else "·" for v in row] for row in m]
-    words: Dict = {"text": text, "texttemplate": "%{text}", "textfont": {"size": 11}}
-    cells = heatmap(m, x=places, y=places, zmin=0, zmax=1, hovertext=hover, hoverinfo="text", **words, **CELLS)
-    axes: Dict = {
-        "xaxis": rows_axis(titles, title="to", side="top"),
-        "yaxis": rows_axis(titles, title="from", autorange="reversed"),
-    }
-    alt = f"Transition probabilities between {len(m)} states."
-    return figure([cells], caption, alt, 70 + 36 * len(m), **axes)
-
-
-def transition_map(
-    xs: npt.ArrayLike,
-    ys: npt.ArrayLike,
-    probabilities: npt.ArrayLike,
-    *,
-    path: npt.ArrayLike | None = None,
-    caption: str = "Probabilities of the next state at each position, in mixed colours.",
-) -> Figure:
-    """Draw the probabilities of states over the plane.
-
-    xs, ys          [W] and [H] coordinates of the grid
-    probabilities   [H, W, K] of the states
-    path            [T, 2] positions of the data, drawn on top
-    """
-    p = np.asarray(probabilities, np.float32)
-    x, y = np.asarray(xs, np.float32), np.asarray(ys, np.float32)
-    if p.ndim != 3 or p.shape[:2] != (len(y), len(x)):
-        raise DataError(f"Probabilities have shape {p.shape}; expected [{len(y)}, {len(x)}, states].")
-    n_states = p.shape[2]
-    buckets = palette.quantise(p.reshape(-1, n_states), limit=60, cell=0.03)
-    winner = p.argmax(axis=2)
-    cells: Dict = {"x": typed(x), "y": typed(y), "customdata": typed(winner + 1, "u1"), **numbered_colours(buckets.css)}
-    traces = [heatmap(buckets.index.reshape(len(y), len(x)), "S%{customdata}", "u1", opacity=0.75, **cells)]
-    if path is not None:
-        where = np.asarray(path, np.float32)
-        kind, line = "scattergl" if len(where) > 4000 else "scatter", {"color": "$ink", "width": 1}
-        traces.append(points("lines", *where.T, type=kind, line=line, opacity=0.45))
-    alt = f"Map of the most probable of {n_states} states over the plane."
-    labels = _labels_in_regions(x, y, winner, names_of(n_states))
-    return figure(traces, caption, alt, 380, phone_height=300, annotations=labels, **plane())
-
-
-def _labels_in_regions(
-    x: npt.NDArray[Any], y: npt.NDArray[Any], winner: npt.NDArray[Any], names: Sequence[str]
-) -> list[Dict]:
-    """Label each state's region at its point nearest to the region's median."""
-    marks = []
-    for k, name in enumerate(names):
-        rows, columns = np.nonzero(winner == k)
-        if len(rows) < 0.015 * winner.size:
-            continue
-        nearest = ((rows - np.median(rows)) ** 2 + (columns - np.median(columns)) ** 2).argmin()
-        marks.append(
-            note(name, float(x[columns[nearest]]), float(y[rows[nearest]]), xref="x", yref="y")
-            | {"bgcolor": "$surface", "borderpad": 2, "font": {"size": 11, "color": "$ink"}}
-        )
-    return marks

@@ -156,9 +156,9 @@ def track(
     titles = names_of(soft.shape[1], list(names) if names else None)
     first = 1 if rich else 0
     # Samples carry state numbers instead of names, which would multiply the size.
-    text = f"S%{{customdata[{first}]}} %{{customdata[{first + 1}]}} %"
+    text = f"S%{{customdata[{first}]}} %{{customdata[{first + 1}]}}%"
     if rich and soft.shape[1] > 1:
-        text += " · S%{customdata[3]} %{customdata[4]} %"
+        text += " · S%{customdata[3]} %{customdata[4]}%"
     says = (f"{moment}<br>" if rich else "") + text
     visits = [(c, v) for c, v in zip(buckets.css, bucket_lines(x, y, buckets.index[:-1]), strict=False) if len(v)]
     beneath = None if ghost is None else np.asarray(ghost, np.float32)
@@ -330,7 +330,7 @@ def simplex(
     across, up = [low, high, high, low, low, *x, low], [floor, floor, roof, roof, floor, *y, floor]
     frame = points("lines", across, up, fill="toself", fillcolor="$surface", line={"width": 0})
     traces += [frame, points("lines", *edge.T, line={"color": "$line", "width": 1.5})]
-    hover = "%{customdata[0]} % · %{customdata[1]} % · %{customdata[2]} %"
+    hover = "%{customdata[0]}% · %{customdata[1]}% · %{customdata[2]}%"
     if other is not None:
         second = np.asarray(other, np.float32)
         at = barycentric(second)
