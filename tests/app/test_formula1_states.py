@@ -51,9 +51,9 @@ def test_name_of_the_user_is_escaped_and_in_the_link(feed, monkeypatch):
     monkeypatch.setattr(lab.export, "show_files", handed.append)
     other = visit(view="Export", names=one_of(app.query_params["names"]))
     assert f"S1 {escape(HOSTILE)}</span>" in words(other)
-    written = dict((label, make) for label, make, _ in handed[-1].files(0))["Key (CSV)"]()
+    written = dict((label, make) for label, make, _ in handed[-1].trial_files(0))["State names (CSV)"]()
     assert pd.read_csv(io.BytesIO(written))["name"][0] == f"S1 {HOSTILE}"
-    drawn = handed[-1].figures["Use of each state"]()
+    drawn = handed[-1].figures["State usage"]()
     figure = json.dumps([drawn["data"], drawn["layout"]], ensure_ascii=False)
     assert plain(f"S1 {HOSTILE}") in figure
     assert HOSTILE not in figure

@@ -38,7 +38,7 @@ def test_new_page_has_a_fit_scores_and_tabs(engine, monkeypatch):
     drawn = record(monkeypatch)
     app = opened()
     assert verdicts(app)
-    for tab, key in (("How long", "dwell-inferred"), ("Prediction", "envelope")):
+    for tab, key in (("Dwell times", "dwell-inferred"), ("Prediction", "envelope")):
         app.session_state["view"] = tab
         app.run().run()
         assert key in drawn, tab

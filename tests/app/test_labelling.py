@@ -115,7 +115,7 @@ def test_two_labels_predict_the_whole_trial(engine, desk):
     assert jobs(engine, "labels") == 0
     desk.label(app, 2)
     assert jobs(engine, "labels") == 1
-    assert find_figure(app, "predicted-labels")["caption"] == "Predicted labels. Paler = less certain."
+    assert find_figure(app, "predicted-labels")["caption"] == "Paler = less certain."
     assert desk.data["sure"]
     choose(app, "new-2")
     assert desk.data["sure"], "held-out trials have predictions"
@@ -127,6 +127,11 @@ def test_trust_stands_next_to_the_majority_baseline(engine, desk):
     table = next(one.value for one in app.dataframe if "majority baseline" in one.value)
     assert table["compared with"].tolist() == ["your labels, cross-validated", "expert labels, held-out trials"]
     assert (table["macro-F1"] > table["majority baseline"]).all()
+
+
+def test_agreement_needs_two_stretches_of_each_label(engine, desk):
+    app = desk.label(opened(), 2)
+    assert "cannot be measured yet" in html(app)
 
 
 def test_trust_table_leaves_out_what_is_unknown():
@@ -189,7 +194,7 @@ def test_labels_survive_another_page_and_travel_as_files(engine, desk):
         app.switch_page(str(navigation.info(folder).path)).run()
     assert stored_labels(app).marks == before
     choose(app, "fit-0")
-    assert {"Your labels (JSON)", "Labels of this trial (CSV)", "Label model (safetensors)"} <= offered(app)
+    assert {"Your labels (JSON)", "Predicted labels (CSV)", "Label model (safetensors)"} <= offered(app)
     files = {name: make() for name, make in file_makers(app).items() if "label" in name}
     table = pd.read_csv(io.BytesIO(files["your_data-walk-labels.csv"]))
     assert len(table) == 400

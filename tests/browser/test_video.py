@@ -31,7 +31,7 @@ def test_local_video_follows_the_cursor(visit, app_server, tmp_path: Path):
     seen = visit("/behaviour", fresh=True)
     page = seen.ready("canvas[data-ready]")
     film = numbered_video.make(page, tmp_path / "numbered.webm", 300, 30.0)
-    page.get_by_text("Video with the poses").click()
+    page.locator(".film summary").click()
     page.locator("[data-role=fromDisk]").set_input_files(film)
     drift = page.locator("[data-role=drift]")
     expect(drift).to_contain_text("300 frames, 30 a second")
@@ -81,7 +81,7 @@ def test_video_of_the_data_folder_is_served_in_parts(visit, app_server, tmp_path
         page.on("response", lambda answer: asked.append(answer) if "/gdm/videos/" in answer.url else None)
         page.get_by_role("combobox", name="Video").click()
         page.get_by_role("option", name="videos/numbered 25.webm").click()
-        page.get_by_text("Video with the poses").click()
+        page.locator(".film summary").click()
         expect(page.locator("[data-role=drift]")).to_contain_text("200 frames, 25 a second")
         seek(page, 60, 50)
         assert asked[0].status == 206

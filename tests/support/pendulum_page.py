@@ -77,7 +77,7 @@ lab.show_tabs(
     view,
     {
         "Shares": lab.show_shares,
-        "How long": lab.show_dwell_times,
+        "Dwell times": lab.show_dwell_times,
         "Prediction": lab.show_prediction,
         "Export": lambda view, reading: lab.show_export(view, reading, rows_of),
     },
