@@ -1,4 +1,4 @@
-"""Accuracy against the number of states, for this page's model and for recurrent SLDS, with several seeds."""
+"""Accuracy against the number of states for the page's model and recurrent SLDS, over several seeds."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Controls = dict[int, dict[str, dict[str, float]]]
 
 
 def sweeps(view: View, n_seeds: int, both: bool) -> dict[str, Sweep]:
-    """The fits behind the curve, by the name of their model."""
+    """Return the sweeps behind the curves by model name."""
     seeds = tuple(range(n_seeds))
     config = {name: value for name, value in view.choice.config.items() if name not in ("n_states", "seed")}
     ours = f"GDM, {kind}" if (kind := kind_of(view.choice)) else view.choice.label
@@ -49,7 +49,7 @@ def sweeps(view: View, n_seeds: int, both: bool) -> dict[str, Sweep]:
 
 
 def start(wanted: Mapping[str, Sweep], about: tuple[str, ...]) -> None:
-    """Begin the sweeps for this visitor; earlier ones end."""
+    """Start the sweeps of this visitor and cancel earlier ones."""
     engine = live.panels.engine()
     visitor_jobs().end("accuracy")
     jobs = {name: one.start(engine, "formula1-sweep") for name, one in wanted.items()}
@@ -57,7 +57,7 @@ def start(wanted: Mapping[str, Sweep], about: tuple[str, ...]) -> None:
 
 
 def table(records: Sequence[Record], score: str, n_seeds: int) -> np.ndarray[Any, Any]:
-    """[K, seeds] one score of the finished fits; NaN where there is none yet."""
+    """Return [K, seeds] values of a score; NaN for unfinished fits."""
     found = np.full((len(STATES), n_seeds), np.nan, np.float32)
     for record in records:
         k = record.config["n_states"]
@@ -67,7 +67,7 @@ def table(records: Sequence[Record], score: str, n_seeds: int) -> np.ndarray[Any
 
 
 def tab(view: View) -> None:
-    """A button, then a curve that grows. The fits go on when the page is left."""
+    """Show a start button and curves that grow as fits finish."""
     race = race_of(view)
     if race.train.segment is None or race.test.segment is None:
         shell.empty(
@@ -107,7 +107,7 @@ def _draw(view: View, wanted: Mapping[str, Sweep], views: Mapping[str, BulkView]
     records = {name: wanted[name].collect(found) for name, found in views.items()}
     _keep(view, records)
     ended = all(found.done == found.total for found in views.values())
-    beaten, more = controls(view) if ended else ({}, live.Query())  # after the fits that were asked for
+    beaten, more = controls(view) if ended else ({}, live.Query())  # baselines run after the fits
     _curves(records, n_seeds, beaten)
     live.show_failure(view.fit, more, "Baselines could not be computed")
     if more.pending:
@@ -136,7 +136,7 @@ def _keep(view: View, records: Mapping[str, Sequence[Record]]) -> None:
 
 
 def controls(view: View) -> tuple[Controls, live.Query]:
-    """(by number of states what has learned no dynamics, what became of a question that gave none): one after another."""
+    """Return baselines by number of states, and the query of the next one."""
     found: Controls = {}
     failed = live.Query()
     choice, data = view.choice, view.dataset
@@ -154,16 +154,16 @@ def controls(view: View) -> tuple[Controls, live.Query]:
 
 
 def baseline_curves(found: Controls, score: str) -> dict[str, np.ndarray[Any, Any]]:
-    """[K, 1] one score of the untrained model, and of the best clusters without a model, at each number of states."""
+    """Return [K, 1] scores of the untrained model and of the best clustering."""
 
-    def at(k: int, names: Iterable[str]) -> float:
+    def best_of(k: int, names: Iterable[str]) -> float:
         known = [one[name][score] for one in (found.get(k, {}),) for name in names if name in one]
         return max(known, default=np.nan)
 
     clusters = {name for known in found.values() for name in known if name.startswith(("k-means", "Gaussian HMM"))}
     lines = {
-        UNTRAINED: [at(k, ["untrained model"]) for k in STATES],
-        CLUSTERS: [at(k, sorted(clusters)) for k in STATES],
+        UNTRAINED: [best_of(k, ["untrained model"]) for k in STATES],
+        CLUSTERS: [best_of(k, sorted(clusters)) for k in STATES],
     }
     return {name: np.array(line, np.float32)[:, None] for name, line in lines.items() if np.isfinite(line).any()}
 

@@ -1,4 +1,4 @@
-"""One table of all drivers: lap times, use of each state, and how differently from the first each drives."""
+"""Table of all drivers: lap times, state usage and driving style."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ def racing_laps(race: Race, codes: Sequence[str]) -> list[Laps]:
     for code in codes:
         try:
             found.append(data.laps_of(race.pick.place, code, Observation("racing", race.pick.looked.channels)))
-        except GdmError:  # such a driver has no states in the table
+        except GdmError:  # drivers without positions have no states
             continue
     return found
 
 
 def stations_of(circuit: Circuit, laps: Laps) -> npt.NDArray[np.int64]:
-    """Return which stretch of some 50 m each sample [T] lies in."""
+    """Return the 50 m bin of each sample [T]."""
     n = circuit.n_bins // 5
     return np.clip(laps.distance / circuit.length * n, 0, n - 1).astype(np.int64)
 
@@ -121,7 +121,7 @@ def with_states(
     profiles   [drivers, 2, 2, stations, K] of `codes`, as `drivers_along_lap` returns them
     """
     apart, chance = (100 * pd.DataFrame(values).mean(axis=1).to_numpy() for values in driver_distances(profiles))
-    style = np.sqrt(np.clip(apart**2 - chance**2, 0, None))  # both stray independently
+    style = np.sqrt(np.clip(apart**2 - chance**2, 0, None))  # subtract the variance within drivers
     known: dict[str, Mapping[str, Any]] = {}
     for code, profile, differs in zip(codes, profiles, style, strict=True):
         mean = pd.DataFrame(profile[0].reshape(-1, profile.shape[-1]).astype(np.float64)).dropna().mean().to_numpy()

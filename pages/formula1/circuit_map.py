@@ -1,4 +1,4 @@
-"""The map of the circuit, and the states of each track segment as badges on it, tied to their segment by a leader line."""
+"""Circuit map with the states of each track segment as labels with leader lines."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from pages.formula1.data import Circuit, Floats, Laps
 from pages.formula1.placing import MARGIN, STANDOFF_PX, Places, place
 
 # ---- badges -----------------------------------------------------------------------------------------------------------
-GREY = "#868c9c"  # reads on both themes
-SMALLEST, LARGER = 9, 7  # pixels of a state's letters, and how much larger those of one that is all there is
+GREY = "#868c9c"  # legible in both themes
+SMALLEST, LARGER = 9, 7  # font size in pixels, and its increase for a weight of 1
 HEIGHT = 21
-# From a width of the figure on: its height, and how many states a badge may hold. Narrower figures have no badges.
+# Minimum figure width: height, and states per label.
 WIDTHS = ((0, 300, 0), (400, 430, 2), (520, 520, 3), (700, 520, 4), (900, 520, 4))
 MOST = max(most for *_, most in WIDTHS)
 
 
 @dataclass(frozen=True)
 class Badge:
-    """What stands beside one segment: its states, most present first, and words for who points at it.
+    """Label of one segment: its states by presence, and hover text.
 
-    most   states that it is given room for, however many it holds
+    most   number of states it has room for
     """
 
     parts: tuple[Part, ...]
@@ -51,18 +51,18 @@ class Badge:
 
 
 def badges(circuit: Circuit, parts: Sequence[Sequence[Part]], *, all_of_them: bool, most: int) -> tuple[Badge, ...]:
-    """A badge for each segment: its main states, or also the complementary ones.
+    """Return the label of each segment.
 
-    most   states in a badge: with one, that of most weight
+    most   number of states per label; with 1, the state of most weight
     """
 
-    def kept(states: Sequence[Part]) -> tuple[Part, ...]:
+    def shown(states: Sequence[Part]) -> tuple[Part, ...]:
         shown = [part for part in states if part.main or all_of_them]
         return tuple(sorted(shown, key=lambda part: -part.weight)[:1] if most == 1 else shown[:most])
 
     return tuple(
         Badge(
-            kept(states),
+            shown(states),
             f"{name}: "
             + ", ".join(f"S{p.state + 1} in {p.presence:.0%} of samples, weight {p.weight:.0%}" for p in states),
             most,
@@ -72,20 +72,19 @@ def badges(circuit: Circuit, parts: Sequence[Sequence[Part]], *, all_of_them: bo
 
 
 def width_of(sizes: Sequence[float], states: Sequence[int]) -> float:
-    """Pixels of a badge with these letters: a dot and one or two digits for each state."""
+    """Return the width of a label in pixels: a dot and one or two digits per state."""
     letters = sum(size * (0.75 + 0.56 * len(str(k + 1))) for size, k in zip(sizes, states, strict=True))
     return letters + 4 * (len(sizes) - 1) + 10
 
 
 def slot_width(most: int) -> float:
-    """Pixels kept for a badge of `most` states of one digit, at its widest: shares add up to one, so letters are largest
-    together where all shares are alike. Kept whatever is in it, so that it stays in its place while states change."""
+    """Return the width reserved for a label of `most` states, whatever its content."""
     alone = width_of([SMALLEST + LARGER], [palette.MAX_STATES - 1])
     return round(max(alone, width_of([SMALLEST + LARGER * most**-0.5] * most, [0] * most)))
 
 
-def held(badge: Badge, most: int) -> list[Part]:
-    """The states of a badge that its slot has room for."""
+def fitting_states(badge: Badge, most: int) -> list[Part]:
+    """Return the states that fit into a label."""
     kept = list(badge.parts[:most])
     while kept and width_of([_size(part) for part in kept], [part.state for part in kept]) > slot_width(most) + 1:
         kept.pop()
@@ -94,8 +93,7 @@ def held(badge: Badge, most: int) -> list[Part]:
 
 @lru_cache(maxsize=64)
 def places(circuit: Circuit, width: int, height: int, most: int) -> tuple[Places, tuple[int, ...]]:
-    """(where numbers and badges stand on a figure of this size, how many states each badge holds): fewer than `most`
-    where more would find no room."""
+    """Return label positions for a figure size, and the number of states per label that fit."""
     size = max(width, 300), height
     room = [most] * len(circuit.segments)
     best = None
@@ -111,7 +109,7 @@ def places(circuit: Circuit, width: int, height: int, most: int) -> tuple[Places
 
 
 def widths(circuit: Circuit, shown: Sequence[Badge], n_states: int, title: str) -> list[Dict]:
-    """The layouts of the map for figures from some width on: corner numbers everywhere, badges where there is room."""
+    """Return map layouts for figure widths: corner numbers always, labels where there is room."""
     found = []
     colours = palette.colours(n_states)
     needed = max((badge.most for badge in shown), default=0)
@@ -122,7 +120,7 @@ def widths(circuit: Circuit, shown: Sequence[Badge], n_states: int, title: str) 
             for (name, *_), (x, y) in zip(circuit.corners, at.numbers, strict=True)
         ]
         for badge, start, middle, n, missing in zip(shown, at.anchors, at.middles, room, at.missing, strict=False):
-            kept = held(badge, n)
+            kept = fitting_states(badge, n)
             if kept and not missing:
                 marks.append(_mark(" ".join(_letters(p, colours[p.state]) for p in kept), start, middle, badge.words))
         if title:
@@ -134,7 +132,7 @@ def widths(circuit: Circuit, shown: Sequence[Badge], n_states: int, title: str) 
 
 
 def without_room(circuit: Circuit, shown: Sequence[Badge]) -> dict[int, list[str]]:
-    """By the least width of a layout, the segments whose badge is left out there."""
+    """Return the segments without room for a label, by figure width."""
     found = {}
     needed = max((badge.most for badge in shown), default=0)
     for least, height, most in WIDTHS:
@@ -145,7 +143,7 @@ def without_room(circuit: Circuit, shown: Sequence[Badge]) -> dict[int, list[str
 
 
 def _mark(text: str, start: Sequence[float], middle: Sequence[float], words: str) -> Dict:
-    """A label at `middle` with a line to `start`."""
+    """Return a label at `middle` with a line to `start`."""
     (x, y), (ax, ay) = map(float, start), map(float, middle)
     return note(
         text, x, y, ax=ax, ay=ay, xref="x", yref="y", axref="x", ayref="y", name="badge", hovertext=words, captureevents=False,
@@ -166,21 +164,21 @@ def _letters(part: Part, colour: str) -> str:
 
 
 # ---- the map itself ---------------------------------------------------------------------------------------------------
-STATIONS = 250  # places along the lap that a hover can point at: they fit into one byte
+STATIONS = 250  # hover positions along the lap; fit into one byte
 COLOURS = 40
 DOT, LINE = 5.5, 9.0  # pixels wide
-DOTS_ABOVE = 2_500  # samples; a line through several laps would only lie on itself
-FIRST = 5  # column of the strongest state among the bytes of a sample
+DOTS_ABOVE = 2_500  # samples; lines of many laps would overlap
+FIRST = 5  # column of the strongest state
 
 
 def cursor(circuit: Circuit) -> Dict:
-    """What has a hover on a figure along the lap point at its place on the map."""
-    x, y = circuit.at(np.arange(STATIONS + 1) * circuit.length / STATIONS).T
+    """Link hovering over figures along the lap to a position on the map."""
+    x, y = circuit.position_at(np.arange(STATIONS + 1) * circuit.length / STATIONS).T
     return path_cursor(x, y, 0.0, circuit.length / STATIONS, True)
 
 
 def _tips(circuit: Circuit, laps: Laps, states: Floats) -> tuple[npt.NDArray[np.uint8], str]:
-    """([T, 9] bytes, template): station, lap, tens and ones of the speed, corner, two states and their percentages."""
+    """Return [T, 9] bytes of hover data and their template."""
     whole = np.clip(np.nan_to_num(np.round(laps.speed)), 0, 999).astype(np.int64)
     corner = np.zeros(len(states), np.int64) if laps.segment is None else laps.segment + 1
     table = np.column_stack(
@@ -211,15 +209,15 @@ def circuit_map(
     caption: str = "",
     names: Sequence[str] = (),
 ) -> Figure:
-    """Samples [T] on the map in the mixed colours of their states: a line, or dots where there are many laps.
+    """Draw samples [T] on the map in mixed state colours: a line, or dots for many laps.
 
-    names   of the states, for who points at the map
+    names   names of the states for hover text
     """
     soft = np.asarray(states, np.float32)
     dots = len(soft) > DOTS_ABOVE
     buckets = palette.quantise(soft, limit=COLOURS)
     tips, template = _tips(circuit, laps, soft)
-    # A name is said once for all samples of one colour that have the same strongest state, not with each of them.
+    # One trace per colour and strongest state keeps names out of the per-sample data.
     strongest = tips[:, FIRST].astype(np.int64) - 1 if names else np.zeros(len(soft), np.int64)
     looks, look_of = np.unique(buckets.index.astype(np.int64) * palette.MAX_STATES + strongest, return_inverse=True)
     x, y = laps.place.T

@@ -1,7 +1,4 @@
-"""Year > event > session > driver to fit > driver to apply > laps: each step offers what the step before leaves.
-
-The choices depend on each other, so their options come and go.
-"""
+"""Dependent choices: year, event, session, reference driver, comparison and laps."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ WATCHED = {
 
 @dataclass(eq=False)
 class Waiting(Exception):
-    """Nothing to fit yet: a session still loads, could not be loaded, or nobody has asked for it yet (`ask`)."""
+    """Raised while there is nothing to fit; `ask` if the user must start the download."""
 
     title: str
     load: Task | None = None
@@ -80,7 +77,7 @@ def _real() -> Place:
     stored = formula1.stored_sessions()
     years = [str(year) for year in formula1.years()]
     first = next((str(year) for year, *_ in stored if str(year) in years), "")
-    if not first and settings.text("year") is None:  # the newest with anything to open; unread, the last that is over
+    if not first and settings.text("year") is None:  # the newest season with sessions
         newest = loading.calendar(int(years[0]))
         if not newest.wait(0.3):
             raise Waiting(f"Fetching the {years[0]} calendar", newest, ("calendar", int(years[0])))
@@ -95,7 +92,7 @@ def _real() -> Place:
     names = list(dict.fromkeys([*(event for event, _ in here), *(event.name for event in past)]))
     at_hand = {event for event, _ in here}
     if not load.done and settings.text("event") not in (None, *names):
-        # A link names an event that is not stored: what stands in for it until the calendar is here would be another race.
+        # The link names an event that is not stored: wait for the calendar.
         raise Waiting(f"Fetching the {year} calendar", load, ("calendar", year))
     event = choose_one(
         "Event",
@@ -125,7 +122,7 @@ def _real() -> Place:
     sessions = [slot.name for slot in slots if _is_past(slot.start_utc)]
     sessions = list(dict.fromkeys([*sessions, *(name for e, name in here if e == event)]))
     kept = {name for e, name in here if e == event}
-    # What is stored opens at once: it comes first, and of that a race.
+    # Stored sessions first, then races.
     ranked = sorted(sessions, key=lambda name: (bool(kept) and name not in kept, name not in RACES))
     usual = ranked[0] if kept else "Race" if "Race" in sessions else (sessions[-1] if sessions else "")
     name = choose_one(
@@ -142,20 +139,20 @@ def _real() -> Place:
 
 
 def _is_past(moment: str) -> bool:
-    """Whether a date or moment of the calendar has passed; the calendar's own silence counts as past."""
+    """Return whether a calendar date has passed; a missing date counts as past."""
     return not moment or moment[:10] <= datetime.now(UTC).date().isoformat()
 
 
 def ready(place: Place) -> Session:
-    """The session if it is there; otherwise its load. What has to be fetched is fetched when somebody asks for it."""
+    """Return the session, or raise Waiting while it loads."""
     if place.simulated:
         return data.simulated(place.circuit)
     where = (place.year, place.event, place.name)
     what, key = f"{place.event} {place.year}, {place.name}", ("session", *where)
-    if not (formula1.is_stored(*where) or loading.known(*key) or where in formula1.stored_sessions()):
+    if not (formula1.is_stored(*where) or loading.has_load(*key) or where in formula1.stored_sessions()):
         raise Waiting(what, key=key, ask=True)
     load = loading.session(*where)
-    load.wait(0.3)  # what is stored opens faster than a page runs
+    load.wait(0.3)  # stored sessions open at once
     if load.done and load.error is None:
         session: Session = load.value
         return session
@@ -170,7 +167,7 @@ def choose_drivers(place: Place, session: Session) -> Pick:
             "No driver with positions", advice="The feed has no positions for this session. Choose another one."
         )
     timed = not is_race(session)
-    if timed:  # by their laps: the order of the result is that of a race
+    if timed:  # order by lap time; classifications exist for races only
         codes.sort(key=weekend.ranked(session).index)
     named = {code: f"{code} · {session.driver(code).name}" for code in codes}
     key = repr(place)
@@ -191,7 +188,7 @@ def choose_drivers(place: Place, session: Session) -> Pick:
 
 
 def _channels(session: Session, train: str, test: str) -> tuple[str, ...]:
-    """What the model sees of the laps; () is as in the paper."""
+    """Return the observed channels; () for the paper's setting."""
     both = set(session.driver(train).available_channels) & set(session.driver(test).available_channels)
     place, car = ("X", "Y"), tuple(name for name in data.CAR_CHANNELS if name in both)
     seen = {"car": car, "where": place, "both": (*place, *car)}
@@ -214,7 +211,7 @@ def _channels(session: Session, train: str, test: str) -> tuple[str, ...]:
 
 
 def account_hint() -> str:
-    """A sentence on the account, where none is set."""
+    """Return advice on Formula 1 accounts if none is set."""
     if os.environ.get("F1_USERNAME") and os.environ.get("F1_PASSWORD"):
         return ""
     return (
@@ -240,7 +237,7 @@ LAP_HELP = (
 
 
 def choose_laps(session: Session, train: str, test: str, among: str) -> str:
-    """The choice as `Observation.laps` has it; only what is known of both drivers is offered."""
+    """Return the chosen laps in the form of `Observation.laps`."""
     tables = [session.driver(code).laps for code in dict.fromkeys((train, test))]
     stints = _both(tables, lambda laps: {str(n) for n in laps.stints})
     compounds = _both(tables, lambda laps: {name for name in laps.compound if name})
@@ -266,18 +263,18 @@ def choose_laps(session: Session, train: str, test: str, among: str) -> str:
         return f"age={first}-{end}"
     lists = {"stint": stints, "compound": compounds, "part": ["all", *parts]}
     if kind in lists:
-        shown = {value: _shown(value) for value in lists[kind]}
+        shown = {value: _label(value) for value in lists[kind]}
         value = choose_one(kind.capitalize(), f"laps-{kind}", shown, lists[kind][0], among=f"{among}-{'-'.join(shown)}")
         return f"{kind}={value}"
     return kind
 
 
 def _both(tables: list[LapTable], of: Callable[[LapTable], set[str]]) -> list[str]:
-    """What all drivers have, in order."""
+    """Return the items that all drivers have, in order."""
     return sorted(set.intersection(*(of(laps) for laps in tables)))
 
 
-def _shown(value: str) -> str:
+def _label(value: str) -> str:
     if value == "all":
         return "Q1 to Q3"
     return value.capitalize() if len(value) > 2 else value

@@ -1,4 +1,4 @@
-"""Corner by corner: where two drivers brake, how fast they go through, in which gear and state, and what of it is chance."""
+"""Comparison of two drivers corner by corner."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WORDS = {
     "gear": "Lowest gear",
     "time": "Time",
 }
-SHAPES = {"gear": "%.2f", "time": "%.3f"}  # of numbers, where not "%.1f"
+SHAPES = {"gear": "%.2f", "time": "%.3f"}  # number formats other than "%.1f"
 
 
 @st.cache_resource(max_entries=48, show_spinner=False)
@@ -37,7 +37,7 @@ def corners(place: Place, code: str, looked: Observation) -> Corners:
 
 
 def tab(view: View, here: DriverReading) -> None:
-    """One measure of both drivers, corner by corner, beside the states of the driver on the map."""
+    """Show one measure of both drivers per corner with the states of the driver on the map."""
     race = race_of(view)
     place, looked = race.pick.place, race.pick.looked
     session = data.open_session(place)
@@ -68,7 +68,7 @@ def tab(view: View, here: DriverReading) -> None:
             key="corners-laps",
         )
         if len(codes) == 2:
-            shell.quiet(said(found, measure))
+            shell.quiet(describe_differences(found, measure))
         shell.quiet(
             "Corner window: midpoint to midpoint between corners. Braking point: metres before the corner. "
             f"Resolution ±{looked_step(here)} m. State proportions: {here.laps.code}. Select a row to zoom the telemetry."
@@ -76,18 +76,18 @@ def tab(view: View, here: DriverReading) -> None:
 
 
 def _zoom(names: Sequence[str], row: int) -> None:
-    if 0 <= row < len(names):  # a browser may name one that there is not
+    if 0 <= row < len(names):  # the browser may send an outdated row
         telemetry.zoom_to(names[row])
 
 
 def looked_step(here: DriverReading) -> int:
-    """Metres between two samples, usually."""
+    """Return the median distance between samples in metres."""
     speed = here.laps.speed[np.isfinite(here.laps.speed)]
     return round(float(np.median(speed)) / 3.6 / here.trial.rate_hz) if len(speed) else 0
 
 
 def compared(found: list[Corners], measure: str) -> pd.DataFrame:
-    """A row a corner: each driver's mean, their difference with 95 % of what laps leave open, and whether it is beyond chance."""
+    """Return one row per corner: means, difference, 95% interval and significance."""
     columns: dict[str, object] = {"Corner": list(found[0].names), "Speed": list(found[0].kinds())}
     for one in found:
         columns[one.code] = one.mean(measure)[0]
@@ -102,7 +102,7 @@ def compared(found: list[Corners], measure: str) -> pd.DataFrame:
 
 
 def states_by_corner(view: View, here: DriverReading) -> dict[str, np.ndarray]:
-    """[C] percent of each state in each corner's stretch, by the states' names."""
+    """Return [C] percentages of each state in each corner window."""
     circuit = race_of(view).circuit
     _, _, edges = stretches(data.open_session(race_of(view).pick.place))
     of = np.searchsorted(edges[:-1], np.mod(here.laps.distance - edges[0], circuit.length) + edges[0], side="right") - 1
@@ -113,8 +113,8 @@ def states_by_corner(view: View, here: DriverReading) -> dict[str, np.ndarray]:
     }
 
 
-def said(found: list[Corners], measure: str) -> str:
-    """Where the two differ beyond chance, in a sentence."""
+def describe_differences(found: list[Corners], measure: str) -> str:
+    """Describe the significant differences in one sentence."""
     one, other = found
     apart = differences(one, other, measure)
     sure = [c for c in np.argsort(-np.abs(np.nan_to_num(apart.mean))) if apart.sure(SURE_OF_MANY)[c]]
@@ -133,7 +133,7 @@ def said(found: list[Corners], measure: str) -> str:
 
 
 def every(found: list[Corners]) -> pd.DataFrame:
-    """A row for each driver, lap and corner."""
+    """Return one row per driver, lap and corner."""
     parts = [
         pd.DataFrame(
             {"driver": one.code, "lap": np.repeat(one.laps, len(one.names)), "corner": list(one.names) * len(one.laps)}

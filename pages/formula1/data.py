@@ -1,4 +1,4 @@
-"""What the page draws and fits: one circuit, the chosen laps of drivers on it, and their states."""
+"""Data of the page: circuit, laps of the chosen drivers, and their states."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 
 BIN_M = 10.0
-MIXTURES = {f"y{n}": f"mixture {n} of X and Y" for n in range(1, 11)}  # what the paper observes
+MIXTURES = {f"y{n}": f"mixture {n} of X and Y" for n in range(1, 11)}  # the paper's observations
 CAR_CHANNELS = ("speed", "throttle", "brake", "gear")
 TELEMETRY = (*CAR_CHANNELS, "rpm", "drs")
 RACING = ("first", "pit", "safety_car")
-FIFTH = 4  # the paper fits the winner and applies the model to the driver who came fifth
-# What a first visit finds ships with the app; assets/make_demo.py makes it.
+FIFTH = 4  # the paper compares the winner with the fifth
+# Precomputed by assets/make_demo.py.
 FIRST_CIRCUIT, SHIPPED = "shanghai", "formula1"
-# Three states of what the car does at a moment tell braking, cornering and flat out apart.
+# Three states separate braking, cornering and full throttle.
 FIRST_STATES, FIRST_DEFINED_BY = 3, "position"
 PAPER_STATES, PAPER_DEFINED_BY = 8, "dynamics"
 FIRST_CONFIG: dict[str, Any] = {
@@ -51,7 +51,7 @@ SIMULATED = {"shanghai": "Shanghai, simulated", "suzuka": "Suzuka, simulated"}
 
 @dataclass(frozen=True)
 class Place:
-    """Which session: a simulated circuit, or year, event and name of a real one."""
+    """A simulated circuit, or year, event and name of a real session."""
 
     circuit: str = ""
     year: int = 0
@@ -64,7 +64,7 @@ class Place:
 
     @property
     def call(self) -> str:
-        """The line of Python that opens it."""
+        """Line of Python that opens the session."""
         if self.simulated:
             return f"session = formula1.simulate_race({self.circuit!r})"
         return f"session = formula1.load_session({self.year}, {self.event!r}, {self.name!r})"
@@ -72,12 +72,11 @@ class Place:
 
 @dataclass(frozen=True)
 class WhichLaps:
-    """Which laps of a driver.
+    """Selection of a driver's laps.
 
-    kind    "all", "racing" (without lap 1, pit and safety-car laps), "quick", "range", or what has to hold of them: "stint",
-            "compound", "age", "part" (of qualifying, of which "all" are the fast laps of all)
-    value   of the stint, compound or part
-    first   and last, of a range of laps or of ages of tyres
+    kind    "all", "racing", "quick", "range", "stint", "compound", "age" or "part" (of qualifying)
+    value   stint, compound or part
+    first   and last lap or tyre age
     """
 
     kind: str = "all"
@@ -86,8 +85,8 @@ class WhichLaps:
     last: int = 0
 
     @classmethod
-    def of(cls, text: str) -> WhichLaps:
-        """As the choice has it: "all", "racing", "first-last", "stint=2", "compound=HARD", "age=5-15", "part=Q1"."""
+    def parse(cls, text: str) -> WhichLaps:
+        """Parse "all", "racing", "first-last", "stint=2", "compound=HARD", "age=5-15" or "part=Q1"."""
         kind, told, value = text.partition("=")
         if kind == "age" or (not told and "-" in text):
             first, _, last = (value or text).partition("-")
@@ -96,7 +95,7 @@ class WhichLaps:
 
     @property
     def where(self) -> dict[str, Any]:
-        """What has to hold of the laps, as `laps_where` takes it; {} where they are chosen otherwise."""
+        """Arguments of `laps_where`; {} for other selections."""
         if self.kind in ("part", "quick"):
             return ({} if self.value in ("", "all") else {"part": self.value}) | {"quick": True}
         known = {"stint": "stint", "compound": "compound", "age": "tyre_age"}
@@ -123,8 +122,8 @@ class WhichLaps:
 class Observation:
     """How laps become observations.
 
-    laps      the choice, as `WhichLaps.of` reads it
-    channels  what is observed; () is ten random mixtures of X and Y, as in the paper
+    laps      selection, parsed by `WhichLaps.parse`
+    channels  observed channels; () for ten random mixtures of X and Y, as in the paper
     """
 
     laps: str = "all"
@@ -132,16 +131,16 @@ class Observation:
 
     @property
     def drives(self) -> bool:
-        """Whether the model sees what the car does and not where it is: its states are held against activities, not segments."""
+        """Whether only car telemetry is observed; states are then scored against activities."""
         return bool(self.channels) and not {"X", "Y"} & set(self.channels)
 
     @property
     def which(self) -> WhichLaps:
-        return WhichLaps.of(self.laps)
+        return WhichLaps.parse(self.laps)
 
     @property
     def same_for_all(self) -> dict[str, object]:
-        """Those arguments of `to_trials` that are the same for each driver."""
+        """Arguments of `to_trials` shared by all drivers."""
         found: dict[str, object] = {"channels": self.channels} if self.channels else {"preset": "paper"}
         if self.drives:
             found["labels"] = "activities"
@@ -166,7 +165,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class Pick:
-    """Which laps of which drivers of which session."""
+    """Selected session, drivers and laps."""
 
     place: Place
     train: str
@@ -179,7 +178,7 @@ class Pick:
 
     @property
     def calls(self) -> list[str]:
-        """Lines of Python that make the same trials."""
+        """Lines of Python that create the trials."""
         given, which = [f"{name}={value!r}" for name, value in self.looked.same_for_all.items()], self.looked.which
         if which.kind == "range":
             given.append(f"laps=range({which.first}, {which.last + 1})")
@@ -194,7 +193,7 @@ class Pick:
 
 @dataclass(frozen=True, eq=False)
 class Circuit:
-    """The map of a session, turned as the official one is."""
+    """Map of a session in its official orientation."""
 
     title: str
     line: Floats  # [M, 2] the reference lap, closed
@@ -204,7 +203,7 @@ class Circuit:
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """Corners as marks of an axis along the lap, at most one every 140 m so that names do not touch."""
+        """Corner marks for axes along the lap, at least 140 m apart."""
         kept: list[tuple[float, str]] = []
         for name, _, _, distance, _ in self.corners:
             if not kept or distance - kept[-1][0] > 140:
@@ -218,39 +217,39 @@ class Circuit:
 
     @property
     def n_bins(self) -> int:
-        """Equal stretches of the lap that states are averaged in."""
+        """Number of bins along the lap."""
         return max(50, round(self.length / BIN_M))
 
     @property
     def axis(self) -> dict[str, Any]:
-        """Where each of those stretches lies, as figures along the lap take it."""
+        """Axis arguments for figures along the lap."""
         step = self.length / self.n_bins
         return {"start": step / 2, "step": step, "unit": "m", "ticks": self.ticks}
 
     @cached_property
     def middles(self) -> Floats:
-        """[C] distance half-way through each segment; the last one runs over the start line."""
+        """[C] distance half-way through each segment; the last one crosses the start line."""
         edges = self.edges
         ends = np.append(edges[1:], edges[0] + self.length)
         return np.asarray((edges + ends) / 2 % self.length, np.float32)
 
     def segment_at(self, distance: npt.ArrayLike) -> Ints | None:
-        """[T] the segment at each distance along the lap."""
+        """Return the segment at each distance [T]."""
         if not self.segments:
             return None
         return between(self.edges, distance)
 
     def nearest_corner(self, distance: npt.ArrayLike) -> npt.NDArray[np.intp]:
-        """[...] the corner that is nearest along the lap, over the line too."""
+        """Return the nearest corner along the lap, in either direction."""
         apart = np.abs(np.asarray(distance)[..., None] - self.edges)
         return np.minimum(apart, self.length - apart).argmin(axis=-1)
 
     def curvature_at(self, distance: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """[T] how the track turns at distances along the lap, one by metres; above 0 to the left."""
+        """Return the curvature at each distance [T] in 1/m; positive to the left."""
         return curvature(self.line, self.length, distance)
 
-    def at(self, distance: npt.ArrayLike) -> Floats:
-        """[..., 2] places at distances along the lap."""
+    def position_at(self, distance: npt.ArrayLike) -> Floats:
+        """Return positions [..., 2] at distances along the lap."""
         grid = np.linspace(0, self.length, len(self.line))
         wrapped = np.mod(np.asarray(distance, float), self.length)
         return np.stack([np.interp(wrapped, grid, self.line[:, i]) for i in (0, 1)], axis=-1).astype(np.float32)
@@ -258,7 +257,7 @@ class Circuit:
 
 @dataclass(frozen=True, eq=False)
 class Laps:
-    """The chosen laps of one driver, all stretches in a row. T samples."""
+    """Chosen laps of one driver, concatenated; T samples."""
 
     code: str
     name: str
@@ -266,13 +265,13 @@ class Laps:
     place: Floats  # [T, 2] on the turned map
     distance: Floats  # [T] metres along the lap
     lap: Ints  # [T]
-    car: Mapping[str, Floats]  # [T] each of TELEMETRY that this car sent, NaN where it did not
+    car: Mapping[str, Floats]  # [T] per channel of TELEMETRY, NaN if missing
     segment: Ints | None  # [T]
-    seconds: npt.NDArray[np.float64]  # [T] since the first sample, holes left out
+    seconds: npt.NDArray[np.float64]  # [T] since the first sample, without gaps
 
     @cached_property
     def speed(self) -> Floats:
-        """[T] km/h, NaN where it was not sent"""
+        """[T] speed in km/h, NaN if missing."""
         return self.car.get("speed", np.full(len(self.lap), np.nan, np.float32))
 
     @property
@@ -282,7 +281,7 @@ class Laps:
 
 @dataclass(frozen=True, eq=False)
 class Race:
-    """What the page knows of the data of a fit."""
+    """Circuit and laps behind a fit."""
 
     pick: Pick
     circuit: Circuit
@@ -291,7 +290,7 @@ class Race:
 
 
 def turned(position: npt.ArrayLike, degrees: float) -> Floats:
-    """[T, 2] positions turned to the official orientation of the map."""
+    """Rotate positions [T, 2] to the official orientation."""
     angle = np.deg2rad(degrees)
     turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
     return (np.asarray(position, np.float64) @ turn).astype(np.float32)
@@ -303,11 +302,11 @@ def simulated(circuit: str) -> Session:
 
 
 def open_session(place: Place) -> Session:
-    """The session of a place. A real one must have been loaded before."""
+    """Return the session of a place; real sessions must have been loaded."""
     if place.simulated:
         return simulated(place.circuit)
     load = loading.session(place.year, place.event, place.name)
-    load.wait(loading.DEADLINE_S)  # done, unless it left memory meanwhile: then what is stored opens in a moment
+    load.wait(loading.DEADLINE_S)  # reopens a stored session that left memory
     if load.error is not None:
         raise load.error
     session: Session = load.value
@@ -335,7 +334,7 @@ def circuit(place: Place) -> Circuit:
 
 @st.cache_resource(max_entries=48, show_spinner=False)
 def laps_of(place: Place, code: str, looked: Observation) -> Laps:
-    """A driver's chosen laps. The same object each time, so that its fingerprint is computed once."""
+    """Return a driver's chosen laps, cached so that the fingerprint is computed once."""
     session = open_session(place)
     driver = session.driver(code)
     options = looked.options(session, code)
@@ -362,7 +361,7 @@ def laps_of(place: Place, code: str, looked: Observation) -> Laps:
 
 
 def along_lap(distance: npt.ArrayLike, values: npt.ArrayLike, n_bins: int, length: float) -> Floats:
-    """[n_bins, ...] mean of values [T, ...] in equal stretches of the lap; empty stretches take what lies beside them."""
+    """Average values [T, ...] in bins along the lap; empty bins are interpolated."""
     where = np.clip(np.asarray(distance) / length * n_bins, 0, n_bins - 1).astype(np.int64)
     table = np.asarray(values, np.float64).reshape(len(where), -1)
     known = np.isfinite(table).all(axis=1)
@@ -378,7 +377,7 @@ def along_lap(distance: npt.ArrayLike, values: npt.ArrayLike, n_bins: int, lengt
 
 
 def fitted_data(pick: Pick, session: Session, licences: tuple[str, ...]) -> Dataset:
-    """The laps of both drivers, ready to fit."""
+    """Return the dataset of both drivers."""
     race = Race(
         pick,
         circuit(pick.place),
@@ -415,17 +414,17 @@ def fitted_data(pick: Pick, session: Session, licences: tuple[str, ...]) -> Data
 # ---- the states of a driver's laps: those of the fitted one come with the fit, anybody else's by applying the model -
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DriverReading(Decoded):
-    """All chosen laps of one driver, as a fit reads them: `states` have a row for each sample of `laps`."""
+    """Decoded laps of one driver: one row of `states` per sample of `laps`."""
 
     laps: Laps
 
     def average(self, circuit: Circuit) -> Floats:
-        """[bins, K] mean states along the lap."""
+        """Return the mean states along the lap [bins, K]."""
         return along_lap(self.laps.distance, self.states, circuit.n_bins, circuit.length)
 
 
 def race_of(view: View) -> Race:
-    """The drivers and the circuit behind a view."""
+    """Return the race behind a view."""
     found: Race = view.dataset.source
     return found
 
@@ -437,13 +436,13 @@ def standing(view: View, now: live.FitState | None = None) -> View:
 
 
 def on_map(view: View, which: str) -> View:
-    """The view at the longest stretch of the fitted driver ("train") or of the other one."""
+    """Return the view on the longest trial of the reference or comparison driver."""
     side, first = (view.dataset.test, len(view.dataset.train)) if which == "test" else (view.dataset.train, 0)
     return view.select_trial(first + max(range(len(side)), key=lambda i: side[i].n_samples))
 
 
 def read(view: View, laps: Laps, name: str, now: live.FitState | None = None) -> DriverReading | Undecoded:
-    """A driver's states in the picture `now`. They are asked for under `name`, and earlier ones of it stay meanwhile."""
+    """Return a driver's states; earlier ones remain under `name` while new ones are computed."""
     now = now or view.state
     trial = max(laps.trials, key=lambda trial: trial.n_samples)
 
@@ -484,7 +483,7 @@ def _are_held_out(now: live.FitState, laps: Laps) -> bool:
 
 
 def _query(view: View, laps: Laps, name: str, now: live.FitState) -> live.Query:
-    """Ask for the states of a driver whom the fit does not know."""
+    """Query the states of a driver outside the fit."""
     result = now.result if now.result is view.state.result else None
     if result is None or not now.states:
         return live.Query()
@@ -494,7 +493,7 @@ def _query(view: View, laps: Laps, name: str, now: live.FitState) -> live.Query:
 
 
 def _apply(view: View, laps: Laps, name: str, now: live.FitState) -> tuple[tuple[Floats, ...] | None, bool]:
-    """Return the model's states of another driver, None while they are not known, and whether that failed."""
+    """Return another driver's states, None until they are known, and whether that failed."""
     if _are_held_out(now, laps):
         query = view.ask_states(now) if now.states else live.Query()
         return (None if query.value is None else query.value.test), bool(query.message)

@@ -1,4 +1,4 @@
-"""What the page says on top: where a driver brakes, turns and pushes, and who wins time on whom."""
+"""Findings above the picture: driving activities and pace difference."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pages.formula1 import data, state_names, time_gained, weekend
 from pages.formula1.data import Circuit, Laps, race_of, read
 from pages.lab import View
 
-PLACES = 3  # named for each
+PLACES = 3  # places named per activity
 
 
 def sentences(view: View) -> list[str]:
-    """Each in a line; none that would not be known."""
+    """Return the findings that are known."""
     race = race_of(view)
     session = data.open_session(race.pick.place)
-    if won := weekend.finding(session):  # of the session, then of the driver: nobody reads three
+    if won := weekend.finding(session):  # at most two sentences
         return [won, driving(race.circuit, race.train, state_names.profiles(view))]
     said = [driving(race.circuit, race.train, state_names.profiles(view))]
     found = time_gained.usual_of(race)
@@ -33,7 +33,7 @@ def sentences(view: View) -> list[str]:
 
 
 def driving(circuit: Circuit, laps: Laps, states: Sequence[Driving]) -> str:
-    """Where a driver brakes, turns and pushes, told from the pedals and the track, and which states say so; "" without pedals."""
+    """Describe where a driver brakes, corners and accelerates, and in which states."""
     done = activities(laps.car, circuit.curvature_at(laps.distance))
     if done is None or not (done >= 0).any():
         return ""
@@ -59,8 +59,7 @@ def driving(circuit: Circuit, laps: Laps, states: Sequence[Driving]) -> str:
 
 
 def _places(circuit: Circuit, laps: Laps) -> dict[str, tuple[list[str], npt.NDArray[np.int64]]]:
-    """By activity, what places are called that it happens in, and [T] which of them each sample is in: the corner that comes
-    next, the nearest one, the way from corner to corner. {} where none are known."""
+    """Return place names and the place of each sample [T], by activity."""
     if laps.segment is None:
         return {}
     corners = [f"T{corner[0]}" for corner in circuit.corners]

@@ -1,4 +1,4 @@
-"""Two drivers over all laps that nothing disturbed: where one wins time on the other, in words, on the map and as bars."""
+"""Pace difference between two drivers over clean-lap pairs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ HOW_PAIRED = "Tyre age: same compound and age, corrected for fuel and track evol
 
 
 def pick_driver(view: View, session: Session, side: str) -> str:
-    """A driver of the session, by the side in `SIDES`; `NOBODY` is on offer beyond the first two."""
+    """Show a choice of a driver; `NOBODY` is an option for the third and fourth."""
     pick = race_of(view).pick
     codes = [driver.code for driver in session.drivers if driver.has_position and len(driver.laps)]
     default = {"a": pick.train, "b": pick.test}.get(side, NOBODY)
@@ -55,7 +55,7 @@ def pick_driver(view: View, session: Session, side: str) -> str:
 
 
 def chosen(view: View, side: str, code: str) -> tuple[data.Laps, DriverReading | Undecoded]:
-    """The chosen laps of a driver, and their states. Raises where there are no such laps of this driver."""
+    """Return the chosen laps of a driver and their states."""
     pick = race_of(view).pick
     laps = data.laps_of(pick.place, code, pick.looked)
     name = "test" if code == pick.test else f"driver-{side}"
@@ -65,8 +65,8 @@ def chosen(view: View, side: str, code: str) -> tuple[data.Laps, DriverReading |
 
 
 def tab(view: View) -> None:
-    """Pick two drivers: where one wins time on the other, over all pairs of laps that nothing disturbed."""
-    race = race_of(view)  # of the fit that is shown, which may be an earlier one
+    """Show the delta between two drivers by part of the lap."""
+    race = race_of(view)  # of the displayed fit
     circuit, looked, session = race.circuit, race.pick.looked, data.open_session(race.pick.place)
     picked = []
     for side, place in zip("ab", st.columns(2, gap="small"), strict=True):
@@ -110,8 +110,8 @@ def tab(view: View) -> None:
         shell.quiet(time_gained.about_laps(found))
 
 
-def beside(view: View) -> None:
-    """Where the fitted driver wins time on the other, for the place beside the map."""
+def show_delta(view: View) -> None:
+    """Show the delta by segment next to the map."""
     race = race_of(view)
     codes = (race.train.code, race.test.code)
     if codes[0] == codes[1]:
@@ -144,7 +144,7 @@ def beside(view: View) -> None:
 
 
 def exported(view: View, drivers: Sequence[DriverReading], names: Sequence[str]) -> dict[str, Callable[[], Figure]]:
-    """The figures, to take along: of the fitted driver against the other, over all laps that can be compared."""
+    """Return the figures of the comparison for export."""
     race = race_of(view)
     found = time_gained.usual_of(race)
     if found is None:
@@ -171,24 +171,24 @@ LABEL_PX = 15
 
 
 def who(gain: Gain) -> list[int]:
-    """[P] which of the two wins there, -1 where chance would do as much."""
+    """Return the faster driver per part [P], -1 where not significant."""
     return [-1 if not sure else int(mean < 0) for mean, sure in zip(gain.mean, gain.sure, strict=True)]
 
 
 def colours(gain: Gain, looks: Sequence[LineStyle]) -> list[str]:
-    """[P] who wins there, or grey."""
+    """Return the colour per part [P]."""
     return [UNSURE if winner < 0 else looks[winner].colour for winner in who(gain)]
 
 
 def _strength(gain: Gain) -> npt.NDArray[np.float64]:
-    """[P] opacity: the more is won, the fuller the colour."""
+    """Return the opacity per part [P], by the size of the difference."""
     top = np.abs(gain.mean[gain.sure]).max(initial=0)
     share = np.abs(gain.mean) / top if top > 0 else np.zeros(len(gain.mean))
     return np.where(gain.sure, PALEST + (1 - PALEST) * np.clip(share, 0, 1), 1.0)
 
 
-def _said(codes: tuple[str, str], gain: Gain) -> list[str]:
-    """[P] what a hover says."""
+def _hover_text(codes: tuple[str, str], gain: Gain) -> list[str]:
+    """Return hover text per part [P]."""
     return [
         f"{plain(name)}<br>{codes[0]} {mean:+.3f} ± {SURE * error:.3f} s/lap" + ("" if sure else "<br>not significant")
         for name, mean, error, sure in zip(gain.names, gain.mean, gain.error, gain.sure, strict=True)
@@ -203,14 +203,14 @@ def key(codes: tuple[str, str]) -> str:
 
 
 def gain_map(circuit: Circuit, codes: tuple[str, str], gain: Gain, looks: Sequence[LineStyle]) -> Figure:
-    """The track, coloured by who wins time in each stretch; `gain` has edges."""
+    """Draw the track coloured by the faster driver."""
     assert gain.edges is not None
     grid = np.linspace(0, circuit.length, len(circuit.line))
     traces: list[Dict] = []
-    looked = who(gain), colours(gain, looks), _strength(gain), _said(codes, gain)
+    looked = who(gain), colours(gain, looks), _strength(gain), _hover_text(codes, gain)
     for start, end, winner, colour, opacity, text in zip(gain.edges[:-1], gain.edges[1:], *looked, strict=True):
         along = np.unique(np.concatenate([[start], grid[(grid > start) & (grid < end)], [end]]))
-        x, y = circuit.at(np.minimum(along, circuit.length * (1 - 1e-9))).T
+        x, y = circuit.position_at(np.minimum(along, circuit.length * (1 - 1e-9))).T
         stations = typed(np.round(along / circuit.length * STATIONS)[:, None] % STATIONS, "u1")
         look = {"color": colour, "width": 9, "dash": "6px,3px" if winner == 1 else "solid"}
         traces.append(points("lines", x, y, text, customdata=stations, line=look, opacity=float(opacity)))
@@ -230,7 +230,7 @@ def gain_map(circuit: Circuit, codes: tuple[str, str], gain: Gain, looks: Sequen
 
 
 def bars(codes: tuple[str, str], gain: Gain, what: str, looks: Sequence[LineStyle]) -> Figure:
-    """Seconds a lap in each part, from the start of the lap downwards, with 95 % of what laps and clocks leave open."""
+    """Draw the delta per part in s/lap with 95% intervals."""
     places = list(range(len(gain.names)))
     reach = 1.08 * float((np.abs(gain.mean) + SURE * gain.error).max(initial=0.01))
     sides = [
@@ -244,7 +244,7 @@ def bars(codes: tuple[str, str], gain: Gain, what: str, looks: Sequence[LineStyl
         "type": "bar", "orientation": "h", "y": places, "x": typed(gain.mean),
         "error_x": {"type": "data", "array": (SURE * gain.error).tolist(), "color": "$ink", "thickness": 1, "width": 2},
         "marker": {"color": colours(gain, looks), "pattern": hatched},
-        "customdata": _said(codes, gain), "hovertemplate": "%{customdata}<extra></extra>",
+        "customdata": _hover_text(codes, gain), "hovertemplate": "%{customdata}<extra></extra>",
     }  # fmt: skip
     rows: Dict = {"tickvals": places, "ticktext": [plain(cut_to(name, 22)) for name in gain.names]}
     axes: Dict = {

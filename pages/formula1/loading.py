@@ -1,7 +1,7 @@
-"""Calendars and sessions in the background: the page goes on while they load, and asks how far they are.
+"""Calendars and sessions loaded in the background.
 
-A load is a thread that waits for the loading process. Visitors who want the same session share one load, and the last
-few sessions stay in memory.
+Each load is a thread that waits for the loading process. Visitors share loads of the same session, and the last few
+sessions stay in memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_KEPT = 6
 DEADLINE_S = 180.0
 CALENDAR_DEADLINE_S = 20.0
 
-# Of a load that went wrong: how that is called, and the way on.
+# Title and advice by reason of failure.
 SAID = {
     Reason.NO_NETWORK: ("No network", "This session is not stored, and the network cannot be reached."),
     Reason.DEADLINE: ("Loading timed out", "The service may be slow. Try again later."),
@@ -43,7 +43,7 @@ SAID = {
     ),
     Reason.CRASHED: ("The loader stopped", "Try again. If it happens again, clear the FastF1 downloads."),
 }
-UNASKED = (Reason.NO_NETWORK, Reason.DEADLINE, Reason.RATE_LIMIT)  # what is stored opens all the same
+UNASKED = (Reason.NO_NETWORK, Reason.DEADLINE, Reason.RATE_LIMIT)  # stored sessions still work
 
 
 def _crashed(error: Exception) -> FeedError:
@@ -54,7 +54,7 @@ _loads = Jobs(MAX_KEPT)
 
 
 def calendar(year: int) -> Task:
-    """The race weekends of a season; its value is a tuple of events."""
+    """Load the events of a season."""
 
     def read(load: Task) -> tuple[Event, ...]:
         return formula1.schedule(year, deadline_s=CALENDAR_DEADLINE_S, progress=_reported(load))
@@ -63,7 +63,7 @@ def calendar(year: int) -> Task:
 
 
 def session(year: int, event: str, name: str) -> Task:
-    """One session; its value is a Session."""
+    """Load one session."""
 
     def read(load: Task) -> Session:
         told = _reported(load)
@@ -78,30 +78,30 @@ def _task(key: tuple[Any, ...], read: Callable[[Task], Any]) -> Task:
 
 
 def _reported(load: Task) -> Callable[[float, str], None]:
-    """For the loading process, which is ended by itself: nothing is raised within its report."""
+    """Return a progress callback for the loading process."""
     return lambda share, text: load.report(text, share)
 
 
-def known(*key: Any) -> bool:
-    """Whether a load of that key is under way, done, or gone wrong."""
+def has_load(*key: Any) -> bool:
+    """Return whether a load of that key exists."""
     return _loads.find(key) is not None
 
 
 def others_under_way(*key: Any) -> list[tuple[str, Task]]:
-    """(what, load) of the other sessions that are being loaded: they take turns."""
+    """Return titles and loads of other sessions in progress."""
     running = _loads.find_running()
     return [(f"{k[2]} {k[1]}, {k[3]}", load) for k, load in running.items() if k[0] == "session" and k != key]
 
 
 def again(*key: Any) -> None:
-    """Begin to load, anew where it went wrong: a session now, a calendar at the next look."""
+    """Restart a load."""
     _loads.forget(key)
     if key[0] == "session":
         session(*key[1:])
 
 
 def explain(error: GdmError) -> tuple[str, str]:
-    """(title, what happened and what to do) of a load that went wrong."""
+    """Return the title and text of a failed load."""
     reason = getattr(error, "reason", None)
     if reason is None:
         return "The session could not be loaded", str(error)

@@ -1,4 +1,4 @@
-"""Formula 1: pick a circuit and a driver, see how the lap divides into states."""
+"""Formula 1: states of laps by circuit, session and driver."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ page = shell.frame("formula1", card_share=0.36)
 
 
 def waiting(wait: controls.Waiting) -> NoReturn:
-    """A session that still loads, or what went wrong and how to go on. Ends the run."""
+    """Show a session that is loading or failed, and end the run."""
     load = wait.load
     with page.picture:
         if wait.ask:
@@ -58,7 +58,7 @@ def waiting(wait: controls.Waiting) -> NoReturn:
             background.show_progress("f1-loading", load, done=False)
             if wait.key[0] == "session":
                 st.button("Cancel", key="f1-cancel", on_click=load.cancel, icon=":material/close:")
-        # A way on that needs no network.
+        # An alternative without network.
         simulated = ("source", "simulated")
         st.button("Open the simulated race", key="f1-simulated", on_click=settings.change, args=simulated)
         for number, (what, other) in enumerate(loading.others_under_way(*wait.key)):
@@ -99,7 +99,7 @@ with page.controls:
         n_states=data.FIRST_STATES if drives else data.PAPER_STATES,
         defined_by=data.FIRST_DEFINED_BY if drives else data.PAPER_DEFINED_BY,
         models=MODELS,
-        of="" if drives else "map",  # states on the map have their own number
+        of="" if drives else "map",  # position states have their own K
     )
 
 view = lab.begin(page, fitted, choice, ships=[data.SHIPPED])
@@ -135,7 +135,7 @@ with said_above, shell.made_for(view.made_for):
     for said in findings.sentences(shown):
         shell.finding(said)
 with page.card:
-    gain_panel.beside(shown)
+    gain_panel.show_delta(shown)
 state_names.keep_in_address(view)
 tabs.show(shown, data.read(shown, race.test if options.which == "test" else race.train, options.which), options)
 show_card(view)

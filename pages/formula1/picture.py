@@ -1,4 +1,4 @@
-"""The big picture: the map in the colours of the states, and both drivers along the lap."""
+"""Main picture: the map in state colours and both drivers along the lap."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from pages.ui.plot import Panel, Picture, by_key
 
 @dataclass(frozen=True)
 class MapOptions:
-    """What is drawn: whose laps ("train" or "test"), every sample or their mean, and which states are written beside
-    each segment: the one of most weight, or all, as the paper's figure has it."""
+    """Options of the map: driver ("train" or "test"), samples or average lap, and labels."""
 
     which: str
     averaged: bool
@@ -36,7 +35,7 @@ class MapOptions:
 
 
 def choose_options(train: str, test: str) -> MapOptions:
-    """The line of controls above the map."""
+    """Show the controls above the map."""
     which = one_of(
         "Driver",
         {"train": f"{train} (training)", "test": f"{test} (held-out)"},
@@ -82,9 +81,9 @@ def choose_options(train: str, test: str) -> MapOptions:
 def make_panels(
     view: lab.View, now: live.FitState, options: MapOptions, named: Mapping[str, Sequence[str]]
 ) -> dict[str, Panel]:
-    """The map and the strips along the lap, in a picture that may still move.
+    """Return the panels of map and strips.
 
-    named  what the states of a finished fit are called, by its key
+    named  names of states by the key of a finished fit
     """
     view = standing(view, now)
     race = race_of(view)
@@ -96,7 +95,7 @@ def make_panels(
     if isinstance(here, Undecoded):
         track = replace(track, title=here.title, note=here.note)
     else:
-        # Of a slider that is held, each value is a map of its own: only the last is kept.
+        # Cache only the last map of a dragged slider.
         made = now.memoize(
             ("map", options.which),
             lambda: track_map(circuit, here, options, names),
@@ -116,7 +115,7 @@ def make_panels(
 
 
 def make_preview(view: lab.View, options: MapOptions) -> preview_figures.SliderPreview:
-    """What the browser draws by itself while a slider is held: all but the states beside each segment."""
+    """Return the figures that the browser draws while a slider is dragged."""
     race, n_train = race_of(view), len(view.dataset.train)
     circuit, sides = race.circuit, {"train": race.train, "test": race.test}
     laps, whole = sides[options.which], f"{options.which} laps"
@@ -126,7 +125,7 @@ def make_preview(view: lab.View, options: MapOptions) -> preview_figures.SliderP
         lap = {side: along_lap(sides[side].distance, soft[side], circuit.n_bins, circuit.length) for side in sides}
         return {**lap, whole: lap[options.which][_around(circuit)] if options.averaged else soft[options.which]}
 
-    where = circuit.at(_middles(circuit)) if options.averaged else laps.place
+    where = circuit.position_at(_middles(circuit)) if options.averaged else laps.place
     dots = len(where) > circuit_map.DOTS_ABOVE
     seen = preview_figures.places(
         whole, where, line=0 if dots else circuit_map.LINE, dot=circuit_map.DOT if dots else 0, fades=["badge"]
@@ -135,7 +134,7 @@ def make_preview(view: lab.View, options: MapOptions) -> preview_figures.SliderP
     step = circuit.length / circuit.n_bins
     chosen = {"map": seen, "shares": preview_figures.areas(options.which)}
     figures = chosen | {"strips": preview_figures.strips({ours: "train", theirs: "test"}, step)}
-    # While a model trains, it has read the laps of the first driver alone.
+    # During a fit only the reference driver is decoded.
     trained = chosen | {"strips": preview_figures.strips({ours: "train"}, step, waiting=[theirs])}
     trials = tuple(range(len(view.dataset.trials)))
     settings = (options.which, options.averaged, view.dataset.test.fingerprint)
@@ -145,13 +144,13 @@ def make_preview(view: lab.View, options: MapOptions) -> preview_figures.SliderP
 
 
 def _around(circuit: Circuit) -> npt.NDArray[np.int64]:
-    """Stretches of the lap, the first one again at the end: the line closes where it began."""
+    """Return the bins with the first one repeated at the end."""
     found: npt.NDArray[np.int64] = np.arange(circuit.n_bins + 1) % circuit.n_bins
     return found
 
 
 def _middles(circuit: Circuit) -> Floats:
-    """Where those stretches have their middles along the lap."""
+    """Return the centres of the bins."""
     return np.asarray((_around(circuit) + 0.5) * circuit.length / circuit.n_bins, np.float32)
 
 
@@ -176,11 +175,11 @@ def track_map(circuit: Circuit, here: DriverReading, options: MapOptions, names:
 
 
 def _averaged(circuit: Circuit, laps: Laps) -> Laps:
-    """One lap, the mean of them at each of those stretches."""
+    """Return one average lap."""
     around, distance = _around(circuit), _middles(circuit)
     speed = along_lap(laps.distance, laps.speed, circuit.n_bins, circuit.length)[around]
     return replace(
-        laps, place=circuit.at(distance), distance=distance, lap=np.zeros(len(around), np.int64),
+        laps, place=circuit.position_at(distance), distance=distance, lap=np.zeros(len(around), np.int64),
         car={"speed": speed}, segment=circuit.segment_at(distance),
     )  # fmt: skip
 
@@ -206,7 +205,7 @@ def map_caption(options: MapOptions, circuit: Circuit, marks: Sequence[circuit_m
 def strips(
     circuit: Circuit, drivers: Sequence[DriverReading], codes: Sequence[str], names: Sequence[str] = ()
 ) -> Figure:
-    """The average lap of each driver; the row of one whose states are still to come stays empty, so that nothing moves."""
+    """Draw the average lap of each driver; rows without states stay empty."""
     known = {driver.laps.code: driver.average(circuit) for driver in drivers}
     nothing = np.full_like(next(iter(known.values())), np.nan)
     rows = {code: known.get(code, nothing) for code in dict.fromkeys(codes)}
@@ -215,7 +214,7 @@ def strips(
 
 
 def shares(circuit: Circuit, here: DriverReading, names: Sequence[str] = ()) -> Figure:
-    """Stacked mean shares along the lap."""
+    """Draw stacked mean proportions along the lap."""
     mean, said = here.average(circuit), f"{here.laps.code}: mean proportion of each state along the lap."
     labels = names_of(mean.shape[1], None)
     return figures.proportions(mean, **circuit.axis, names=names, labels=labels, height=150, caption=said)

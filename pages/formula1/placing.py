@@ -1,7 +1,7 @@
-"""Where corner numbers and badges stand on the map, so that none covers another, the track or a leader line.
+"""Placement of corner numbers and labels on the map without overlap.
 
-Everything is placed in the coordinates of the map, for a figure of a given size: zooming in, or a larger figure, moves
-places apart and leaves the boxes as large as they are, so what is clear at this size is clear at every larger scale.
+Positions are in map coordinates for a given figure size: zooming in moves them apart and keeps box sizes, so what is
+clear at this size is clear at every larger scale.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from pages.formula1.data import Circuit
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
-MARGIN = {"l": 4, "r": 4, "t": 26, "b": 22}  # of the figure: the toolbar comes above the map, the title stands below
-TRACK_PX = 10.0  # from the middle of the track to where a label may begin; the track itself is 13 wide, samples stray
-LEADER_PX = 8.0  # the same for a leader line that passes by
-STANDOFF_PX = 8.0  # where a leader line begins, beside the track
-APART_PX = 3.0  # between two labels
+MARGIN = {"l": 4, "r": 4, "t": 26, "b": 22}  # margin in pixels: toolbar above, title below
+TRACK_PX = 10.0  # minimum distance of labels from the track's centre; the track is 13 wide
+LEADER_PX = 8.0  # minimum distance of passing leader lines
+STANDOFF_PX = 8.0  # start of leader lines, off the track
+APART_PX = 3.0  # gap between labels
 CELL_PX = 2.0
-SIDE_PX, ENDS_PX = 0.08, 0.11  # share of the figure's width and height that the track leaves on each side
-NUMBER_PX = (8.0, 13.0)  # of one character
-ANCHORS = (0.5, 0.35, 0.65, 0.2, 0.8, 0.08, 0.92)  # shares of a segment at which a leader line may begin
+SIDE_PX, ENDS_PX = 0.08, 0.11  # free margin around the track, as a share of the figure
+NUMBER_PX = (8.0, 13.0)  # width of one character
+ANCHORS = (0.5, 0.35, 0.65, 0.2, 0.8, 0.08, 0.92)  # positions within a segment where leader lines may begin
 DIRECTIONS = np.arange(32) * (2 * np.pi / 32)
 REACHES = np.array([13, 17, 22, 28, 35, 43, 52, 62, 74, 88, 104, 122, 142, 165, 190, 220, 260], float)
-CROSSING = 400.0  # what it costs a leader line to cross the track: only a segment that the track encloses does
+CROSSING = 400.0  # cost of crossing the track, for enclosed segments
 TRIES = 6
-FAR_PX = 110.0  # a leader line this long leads past others: fewer states nearby say more
-LONG_PX = 15.0  # a leader line twice as long is more than twice as bad
-BLOCK = 96  # candidates looked at together, nearest first
+FAR_PX = 110.0  # longest good leader line
+LONG_PX = 15.0  # cost grows faster than length
+BLOCK = 96  # candidates per batch, nearest first
 
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Where things stand on a figure of one size.
+    """Placement for one figure size.
 
-    x, y      ranges of the axes
-    scale     pixels a metre
-    numbers   [C, 2] middles of the corner numbers
-    anchors   [S, 2] where the leader line of each badge begins, on the track
-    middles   [S, 2] middles of the badges; NaN for one that found no room
-    cramped   [S] whether a badge found no room, or only far away, or where its leader line crosses the track
+    x, y      axis ranges
+    scale     pixels per metre
+    numbers   [C, 2] centres of corner numbers
+    anchors   [S, 2] start of each leader line on the track
+    middles   [S, 2] centres of labels; NaN without room
+    cramped   [S] whether a label found no good position
     """
 
     x: tuple[float, float]
@@ -59,17 +59,17 @@ class Places:
 
     @property
     def missing(self) -> Flags:
-        """[S] whether a badge found no room."""
+        """[S] whether a label found no room."""
         return np.isnan(self.middles[:, 0])
 
 
 def place(circuit: Circuit, size: tuple[int, int], boxes: Sequence[tuple[float, float]]) -> Places:
-    """Places for a figure of `size` and badges of these widths and heights in pixels, one a segment; no width, no badge."""
+    """Return the placement for a figure and label sizes in pixels; width 0 means no label."""
     board = _board(circuit, size)
     ends = np.full((len(boxes), 2), np.nan)
-    starts = board.screen(circuit.at(circuit.middles)) if len(boxes) else np.zeros((0, 2))
+    starts = board.screen(circuit.position_at(circuit.middles)) if len(boxes) else np.zeros((0, 2))
     free = {c: board.candidates(c, np.asarray(box) / 2) for c, box in enumerate(boxes) if box[0] > 0}
-    # Who has the fewest places chooses first.
+    # Labels with the fewest candidates choose first.
     order = sorted((c for c in free if len(free[c])), key=lambda c: int((free[c][:, 4] < CROSSING).sum()))
     best: tuple[float, dict[int, Floats]] = (np.inf, {})
     rng = np.random.default_rng(0)
@@ -79,7 +79,7 @@ def place(circuit: Circuit, size: tuple[int, int], boxes: Sequence[tuple[float, 
         loss = sum(cost + (cost / LONG_PX) ** 2 for cost in costs.values())
         if loss < best[0]:
             best = loss, chosen
-        # Who found nothing good chooses first the next time; else who has the longest line.
+        # In the next round, unplaced labels choose first, then long lines.
         first = poor or sorted(order, key=lambda c: -costs[c])[:1]
         rest = [c for c in order if c not in first]
         order = [*first, *(rest if order[: len(first)] != first else rng.permutation(rest).tolist())]
@@ -92,10 +92,10 @@ def place(circuit: Circuit, size: tuple[int, int], boxes: Sequence[tuple[float, 
 def _choose(
     order: Sequence[int], free: dict[int, Floats], boxes: Sequence[tuple[float, float]]
 ) -> tuple[dict[int, Floats], list[int]]:
-    """(the candidate of each badge; those who found none, or none as good as they had alone), each beside those before."""
+    """Return the candidate chosen for each label, and the labels without a good one."""
     chosen: dict[int, Floats] = {}
     poor = []
-    taken = np.zeros((0, 6))  # start, end and half sizes of the badges that stand
+    taken = np.zeros((0, 6))  # start, end and half sizes of placed labels
     for c in order:
         half = np.asarray(boxes[c]) / 2
         found = next(
@@ -115,9 +115,9 @@ def _choose(
 
 
 def _clashes(candidates: Floats, half: Floats, taken: Floats) -> Flags:
-    """[n] whether a badge of this size or its leader line meets one that stands already."""
+    """Return which labels or leader lines [n] overlap placed ones."""
     found = np.zeros(len(candidates), bool)
-    for meets in (_boxes_meet, _lines_meet, _lines_meet_boxes):  # the quick questions first
+    for meets in (_boxes_meet, _lines_meet, _lines_meet_boxes):  # cheap checks first
         left = np.flatnonzero(~found)
         if len(left) and len(taken):
             found[left] = meets(candidates[left], half, taken).any(axis=1)
@@ -140,7 +140,7 @@ def _lines_meet_boxes(candidates: Floats, half: Floats, taken: Floats) -> Flags:
 
 
 def crosses(a: Floats, b: Floats, c: Floats, d: Floats) -> Flags:
-    """Whether lines from a to b and from c to d meet; places [..., 2]."""
+    """Return whether segments a-b and c-d intersect; positions [..., 2]."""
 
     def side(p: Floats, q: Floats, r: Floats) -> Floats:
         found: Floats = (q[..., 0] - p[..., 0]) * (r[..., 1] - p[..., 1]) - (q[..., 1] - p[..., 1]) * (
@@ -153,7 +153,7 @@ def crosses(a: Floats, b: Floats, c: Floats, d: Floats) -> Flags:
 
 
 def crosses_box(a: Floats, b: Floats, middle: Floats, half: Floats) -> Flags:
-    """Whether a line from a to b meets a box; places [..., 2]. They miss where an axis, or the line, separates them."""
+    """Return whether segment a-b intersects a box; positions [..., 2]."""
     way, off = np.abs(b - a) / 2, (a + b) / 2 - middle
     turned = off[..., 0] * (b - a)[..., 1] - off[..., 1] * (b - a)[..., 0]
     met: Flags = (
@@ -165,7 +165,7 @@ def crosses_box(a: Floats, b: Floats, middle: Floats, half: Floats) -> Flags:
 
 
 class _Board:
-    """A figure of one size with the track and the corner numbers on it, in pixels, y upwards."""
+    """Figure of one size with track and corner numbers, in pixels, y upwards."""
 
     def __init__(self, circuit: Circuit, size: tuple[int, int]) -> None:
         width = size[0] - MARGIN["l"] - MARGIN["r"]
@@ -177,9 +177,9 @@ class _Board:
         self.origin = (low + high) / 2 - self.size / self.scale / 2
         shape = np.ceil(self.size / CELL_PX).astype(int)
         far = np.full(shape, True)
-        steps = circuit.at(np.arange(0, circuit.length, CELL_PX / self.scale / 2))
+        steps = circuit.position_at(np.arange(0, circuit.length, CELL_PX / self.scale / 2))
         far[tuple(self._cell(self.screen(steps)).T)] = False
-        self.clear: Floats = distance_transform_edt(far) * CELL_PX  # [X, Y] pixels to the middle of the track
+        self.clear: Floats = distance_transform_edt(far) * CELL_PX  # [X, Y] distance to the track's centre
         self.clear_of_numbers = np.full_like(self.clear, np.inf)
         self.blocked = self.clear < TRACK_PX
         self.numbers = self.metres(self._place_numbers())
@@ -202,7 +202,7 @@ class _Board:
         return np.clip(np.floor(screen / CELL_PX).astype(int), 0, top)
 
     def _place_numbers(self) -> Floats:
-        """[C, 2] of each corner the nearest free place, on the side that the feed names if that is free."""
+        """Return a free position [C, 2] per corner, preferring the side given by the feed."""
         found = np.zeros((len(self.circuit.corners), 2))
         reach = np.arange(11.0, 130.0, 2.0)
         for i, (name, x, y, _, angle) in enumerate(self.circuit.corners):
@@ -212,9 +212,7 @@ class _Board:
             middles = (self.screen([x, y]) + reach[:, None, None] * ways).reshape(-1, 2)
             on_the_way = self._cell(self.screen([x, y]) + np.arange(12.0, reach[-1], 2.0)[:, None, None] * ways)
             beyond = np.maximum.accumulate(self.clear[on_the_way[..., 0], on_the_way[..., 1]] < CELL_PX * 2, axis=0)
-            beyond = np.vstack([beyond[:1], beyond])[
-                : len(reach)
-            ]  # on the far side of the track, where others have theirs
+            beyond = np.vstack([beyond[:1], beyond])[: len(reach)]  # on the far side of the track
             cost = (reach[:, None] + 9 * np.abs(np.angle(np.exp(1j * DIRECTIONS))) + 80 * beyond).ravel()
             free = self._free(middles, half, _sums(self.blocked))
             found[i] = middles[np.where(free, cost, cost + 1e6).argmin()]
@@ -225,7 +223,7 @@ class _Board:
         return found
 
     def _free(self, middles: Floats, half: Floats, sums: npt.NDArray[np.int64]) -> Flags:
-        """Whether boxes around these middles [n, 2] lie within the figure and on nothing."""
+        """Return whether boxes around these centres [n, 2] are free."""
         inside = ((middles - half >= 0) & (middles + half <= self.size)).all(axis=1)
         low, high = self._cell(middles - half), self._cell(middles + half) + 1
         covered = (
@@ -238,11 +236,10 @@ class _Board:
         return free
 
     def _rays(self, segment: int) -> tuple[Floats, Floats, Floats]:
-        """([A, 2] places of a segment, [A, directions] how far a line from there goes before it meets the track or a
-        number, and how far before it meets a number)."""
+        """Return anchors [A, 2] of a segment and the free length [A, directions] of lines from them."""
         edges = self.circuit.edges
         length = float(np.mod(np.roll(edges, -1)[segment] - edges[segment], self.circuit.length))
-        starts = self.screen(self.circuit.at(edges[segment] + np.array(ANCHORS) * length))
+        starts = self.screen(self.circuit.position_at(edges[segment] + np.array(ANCHORS) * length))
         along = np.arange(STANDOFF_PX + 6, REACHES[-1] + 2 * CELL_PX, CELL_PX)
         ways = np.column_stack([np.cos(DIRECTIONS), np.sin(DIRECTIONS)])
         cells = self._cell(starts[:, None, None] + along[:, None] * ways[:, None])  # [A, directions, along, 2]
@@ -253,11 +250,11 @@ class _Board:
         return starts, found[0], found[1]
 
     def candidates(self, segment: int, half: Floats) -> Floats:
-        """[n, 5] leader line from x, y to the middle of the badge x, y, and its cost, cheapest first."""
+        """Return leader lines and label centres with their cost, cheapest first [n, 5]."""
         starts, free, passable = self.rays[segment]
         ways = np.column_stack([np.cos(DIRECTIONS), np.sin(DIRECTIONS)])
         with np.errstate(divide="ignore"):
-            inner = np.min(half / np.abs(ways), axis=1)  # from the middle of the box to its edge
+            inner = np.min(half / np.abs(ways), axis=1)  # from the centre of the box to its edge
         middles = (
             starts[:, None, None] + (REACHES + inner[:, None])[..., None] * ways[:, None]
         )  # [A, directions, reaches, 2]
@@ -271,7 +268,7 @@ class _Board:
 
 
 def _sums(blocked: Flags) -> npt.NDArray[np.int64]:
-    """[X + 1, Y + 1] sums over everything below and to the left: a box's content in four looks."""
+    """Return cumulative sums [X + 1, Y + 1], which give the content of any box."""
     return np.pad(blocked.cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0)))
 
 

@@ -1,4 +1,4 @@
-"""The rows of the honest card: how well states say where on the lap a car is, and how well the next steps are known."""
+"""Score card of the page: accuracy of states and of forecasts."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ _VOTE_HELP = (
 )
 
 
-RIVALS = "rivals"  # in the fit's memory: scores of the recurrent SLDS over seeds, by number of states
+RIVALS = "rivals"  # key of recurrent SLDS scores by K in the fit's memory
 
 
 def show_card(view: lab.View) -> None:
-    """The card, and what has to be known to read it."""
+    """Show the score card and how to read it."""
     if any(row.name == PAPER for row in lab.show_scorecard(view, rows_of(view))):
         with view.frame.card, shell.made_for(view.made_for):
             shell.quiet(f"{_CAUTION} {named_segments(view)}".strip())
 
 
 def named_segments(view: lab.View) -> str:
-    """How many segments have a state of their own: a state is no corner."""
+    """Describe how many segments the states identify."""
     race = race_of(view)
     here, segment = read(view, race.train, "train"), race.train.segment
     if isinstance(here, lab.Undecoded) or segment is None:
@@ -63,7 +63,7 @@ def named_segments(view: lab.View) -> str:
 
 
 def _distinct(states: npt.NDArray[np.float32], segment: npt.NDArray[np.int64]) -> int:
-    """Segments that are the most frequent one of some state which is ever the strongest."""
+    """Return the number of segments that are the most frequent one of some state."""
     strongest = states.argmax(axis=1)
     known = segment >= 0
     mapping = majority_map(strongest[known], segment[known], states.shape[1])
@@ -71,17 +71,16 @@ def _distinct(states: npt.NDArray[np.float32], segment: npt.NDArray[np.int64]) -
 
 
 def rows_of(view: lab.View) -> Rows:
-    """The rows of what was measured, beside recurrent SLDS at the same K where the sweep has fitted it: of states of driving what
-    they say of the car, of others what they say of the place."""
+    """Return a function from scores to rows: activities for telemetry states, segments for position states."""
     if race_of(view).pick.looked.drives:
-        told = _told(view)
+        told = _supervised_accuracy(view)
         return lambda scores: driving_rows(scores, told)
     rslds = view.fit.memory.get(RIVALS, {}).get(view.state.n_states, [])
     return lambda scores: score_rows(scores, rslds)
 
 
-def _told(view: lab.View) -> Mapping[str, float]:
-    """What classifiers reach that are told; {} until that is known, which is asked for once the picture stands."""
+def _supervised_accuracy(view: lab.View) -> Mapping[str, float]:
+    """Return accuracies of supervised classifiers; {} until they are known."""
     if view.shipped_scores is not None:
         found: Mapping[str, float] = view.shipped_scores.get("told", {})
         return found
@@ -94,7 +93,7 @@ def _told(view: lab.View) -> Mapping[str, float]:
 
 
 def driving_rows(scores: Mapping[str, Any], told: Mapping[str, float]) -> list[Score]:
-    """How well states of driving say what the car does, beside clusters of as many, and what is known of the next steps."""
+    """Return rows for states of car telemetry."""
     says = rows.accuracy_row(
         scores,
         "majority_map_accuracy",
@@ -114,7 +113,7 @@ def _predictions(scores: Mapping[str, Any]) -> list[Score | None]:
 def score_rows(scores: Mapping[str, Any], rslds: Sequence[float] = ()) -> list[Score]:
 
     def accuracy(field: str, name: str, help: str, others: rows.Others = ()) -> Score | None:
-        # Neighbours of the raw place know where the car is by definition: only what also has to find states is a line.
+        # Neighbours of raw positions know the segment by definition: not a baseline.
         small = ("untrained model", "majority class")
         return rows.accuracy_row(
             scores, field, name, help, is_excluded=lambda base: base.startswith("10-NN"), small=small, others=others
@@ -131,5 +130,5 @@ def score_rows(scores: Mapping[str, Any], rslds: Sequence[float] = ()) -> list[S
 
 
 def kind_of(choice: Choice) -> str:
-    """What a state is made of, in a word; "" where the family offers no choice."""
+    """Return the definition of states in a word; "" if the family has no choice."""
     return {"linear": "places", "window": "moves"}.get(str(choice.config.get("posterior", "")), "")

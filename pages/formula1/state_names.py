@@ -1,4 +1,4 @@
-"""What each state is: what the car does in it, a name proposed from that, and the visitor's own names."""
+"""State profiles: driving in each state, suggested names and the user's names."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from pages.lab.naming import StateNames
 from pages.ui import settings, shell
 from pages.ui.controls import whole
 
-# By the fit: the visitor's names, by the model's own numbers of states. How often one was changed.
+# Names by fit and the model's state number; number of edits.
 _NAMES, _EDITS = "f1-state-names", "f1-state-edits"
-ADDRESS, APART = "names", "~"  # in the address: what they belong to, then number and name of each state that has one
+ADDRESS, APART = "names", "~"  # URL parameter: fit, then number and name of each state
 LONGEST = 40
 
 
 def profiles(view: View) -> list[Driving]:
-    """Each state of the finished fit in numbers, over the fitted driver's laps; none before there is one."""
+    """Return the driving profile of each state of the finished fit."""
     shown, race = view.state, race_of(view)
     here, laps = read(view, race.train, "train"), race.train
     if isinstance(here, Undecoded) or shown.result is None:
@@ -41,7 +41,7 @@ def profiles(view: View) -> list[Driving]:
 
 
 def names(view: View) -> list[str]:
-    """The name of each state, in the order of colours: the visitor's own, else the one proposed; [] before there are any."""
+    """Return the names of states in colour order; [] before a fit."""
     shown = view.state
     if shown.result is None:
         return []
@@ -50,18 +50,18 @@ def names(view: View) -> list[str]:
 
 
 def naming(view: View) -> StateNames | None:
-    """The same as what readings, figures and files call the states, with the numbers that states have everywhere."""
+    """Return the names for figures and files, with their numbers."""
     return StateNames.from_names(numbered(named)) if (named := names(view)) else None
 
 
 def fit_of(view: View) -> str:
-    """What names belong to: the same settings are the same fit wherever a link is opened."""
+    """Return the key that names belong to: equal settings share names."""
     choice = view.spec.choice
     return settings.scope(choice.family, sorted(choice.config.items()), race_of(view).pick)
 
 
 def _own(fit: str) -> dict[int, str]:
-    """The visitor's names for the states of a fit: as typed here, else as the address has them."""
+    """Return the user's names from this page or the URL."""
     kept: dict[str, dict[int, str]] = st.session_state.setdefault(_NAMES, {})
     if fit not in kept:
         kept[fit] = from_address(settings.text(ADDRESS) or "", fit)
@@ -69,13 +69,13 @@ def _own(fit: str) -> dict[int, str]:
 
 
 def to_address(fit: str, own: Mapping[int, str]) -> str:
-    """Names in a line; "" for none. What holds them apart is written as in addresses where a name has it."""
+    """Encode names for the URL."""
     said = {k: name.replace("%", "%25").replace(APART, "%7E") for k, name in own.items()}
     return APART.join([fit, *(part for k in sorted(said) for part in (str(k + 1), said[k]))]) if said else ""
 
 
 def from_address(text: str, fit: str) -> dict[int, str]:
-    """The names of this fit in such a line, whoever wrote it."""
+    """Decode this fit's names from the URL."""
     belongs, *parts = text.split(APART)
     if belongs != fit:
         return {}
@@ -88,34 +88,34 @@ def from_address(text: str, fit: str) -> dict[int, str]:
 
 
 def _clean(name: object) -> str:
-    """A name in one line, without characters that cannot be seen."""
+    """Return a name on one line without invisible characters."""
     text = "".join(letter for letter in str(name or "") if letter.isprintable() or letter.isspace())
     return " ".join(text.split())[:LONGEST]
 
 
 def keep_in_address(view: View) -> None:
-    """The names of the fit that stands, in the address: a link shows them, and another fit does not inherit them."""
+    """Store the names of the displayed fit in the URL."""
     if view.settled:
         fit = fit_of(view)
         settings.keep(ADDRESS, to_address(fit, _own(fit)) or None)
 
 
 def keep_names(editor: str, fit: str, order: Sequence[int]) -> None:
-    """Keep what was typed into the table for the states of this fit; an emptied name is the proposed one again."""
+    """Store edited names; an empty name restores the suggestion."""
     own = _own(fit)
-    edits = st.session_state.get(editor)  # none where the visitor has turned to another page meanwhile
+    edits = st.session_state.get(editor)  # None after a change of page
     for row, changed in ({} if edits is None else edits["edited_rows"]).items():
-        if int(row) not in range(len(order)):  # from a browser that makes up rows
+        if int(row) not in range(len(order)):  # the browser may send invalid rows
             continue
         name = _clean(changed.get("Name"))
         own.pop(order[int(row)], None)
         if name:
             own[order[int(row)]] = name
-    st.session_state[_EDITS] = st.session_state.get(_EDITS, 0) + 1  # the table begins anew, with these names
+    st.session_state[_EDITS] = st.session_state.get(_EDITS, 0) + 1  # a new key resets the table
 
 
 def tab(view: View) -> None:
-    """A table: each state in numbers beside its name, which can be changed."""
+    """Show a table of states with editable names."""
     shown, found = view.state, profiles(view)
     if shown.result is None or not found:
         shell.empty("Fitting", "State descriptions appear when fitting finishes.")
@@ -146,12 +146,12 @@ def tab(view: View) -> None:
 
 
 def _numbers(shapes: Mapping[str, str]) -> dict[str, Any]:
-    """Columns of numbers, by how they are written."""
+    """Return number columns with their formats."""
     return {name: st.column_config.NumberColumn(name, format=shape) for name, shape in shapes.items()}
 
 
 def in_numbers(found: Sequence[Driving], named: Sequence[str]) -> pd.DataFrame:
-    """A row for each state: its name, and what the car does in it."""
+    """Return one row per state with its name and profile."""
     return pd.DataFrame(
         {
             "State": [f"S{k + 1}" for k in range(len(found))],
@@ -169,7 +169,7 @@ def in_numbers(found: Sequence[Driving], named: Sequence[str]) -> pd.DataFrame:
 
 
 def in_words(one: Driving) -> str:
-    """What the car does in a state, in a line; what was never sent is left out."""
+    """Describe a state in one line."""
     parts = [
         (one.speed, f"{one.speed:.0f} km/h"),
         (one.throttle, f"throttle {one.throttle:.0f}%"),

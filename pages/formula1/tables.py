@@ -1,4 +1,4 @@
-"""Tables that can be sorted and taken along, and times as a timing screen writes them."""
+"""Sortable tables with CSV download, and lap-time formatting."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import streamlit as st
 from gdm_core.analysis.tables import csv, harmless
 from pages.ui.downloads import download
 
-MOST_ROWS = 20  # that a table shows at once
+MOST_ROWS = 20  # visible rows
 
 
 def clock(seconds: Any) -> str:
-    """A lap time as it is written on a timing screen."""
+    """Format a lap time as m:ss.mmm."""
     return f"{int(seconds // 60)}:{seconds % 60:06.3f}" if np.isfinite(seconds) else "–"
 
 
@@ -31,11 +31,11 @@ def table_with_csv(
     shapes: Mapping[str, str] | None = None,
     on_row: Callable[[int], None] | None = None,
 ) -> None:
-    """A table whose columns sort by a click, and a button for it as CSV.
+    """Show a sortable table with a CSV button.
 
-    times     columns of lap times, in seconds; `seconds` of other times
-    shapes    of other numbers, by column: "%.1f"
-    on_row    called with the row that was clicked, before the page runs
+    times     columns of lap times in seconds; `seconds` of other times
+    shapes    formats of other columns, such as "%.1f"
+    on_row    called with the clicked row before the page reruns
     """
     shown = table.map(harmless).style.format({column: clock for column in times}, na_rep="–")
     numbers = dict.fromkeys(seconds, "%.3f") | dict(shapes or {})

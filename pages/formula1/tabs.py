@@ -37,7 +37,7 @@ FIRST_LAPS = 3
 
 
 def show(view: View, here: DriverReading | Undecoded, options: MapOptions) -> None:
-    """The tabs, about the driver on the map, which is drawn as `options` say."""
+    """Show the tabs for the driver on the map."""
     session = data.open_session(race_of(view).pick.place)
     best = "Qualifying" if is_qualifying(session) else "Best laps"
     tabs: dict[str, lab.tabs.Tab] = ({} if is_race(session) else {best: lambda view, _: weekend.tab(view)}) | {
@@ -126,7 +126,7 @@ def prediction(view: View, reading: Decoded) -> None:
 
 
 def export(view: View, here: DriverReading, options: MapOptions) -> None:
-    """Files: the maps of both drivers and their laps come first."""
+    """Show exports: the maps of both drivers first."""
     race = race_of(view)
     drivers = lab.together([read(view, race.train, "train"), read(view, race.test, "test")])
     named, found, called = state_names.names(view), state_names.profiles(view), list(here.names)
@@ -154,5 +154,5 @@ def export(view: View, here: DriverReading, options: MapOptions) -> None:
 
 
 def _map(circuit: Circuit, driver: DriverReading, options: MapOptions, key: dict[str, Any], names: list[str]) -> Figure:
-    """The map of one driver as on the page, with the key that a figure alone needs."""
+    """Draw the map of one driver with a legend."""
     return legend.with_key(track_map(circuit, driver, options, names), key)

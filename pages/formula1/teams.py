@@ -1,4 +1,4 @@
-"""Drivers in the colours of their teams, told apart by dash as well, and by lightness where teams look alike."""
+"""Line styles of drivers: team colours, distinguished by dash."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import numpy as np
 from datasets.formula1 import Session
 from gdm_studio.plot import palette
 
-GREY = "#868c9c"  # of a driver whose team's colour the feed does not say
-ALIKE = 18.0  # difference (OKLab x 100) below which two thin lines need another dash
+GREY = "#868c9c"  # colour of drivers without a team colour
+ALIKE = 18.0  # OKLab difference x 100 below which lines need different lightness
 DASHES = ("solid", "dash", "dot", "dashdot")
-LIGHTNESS = (0.53, 0.63)  # OKLab: at least 3:1 against white and against the dark surface
+LIGHTNESS = (0.53, 0.63)  # OKLab: contrast of at least 3:1 in both themes
 
 
 @dataclass(frozen=True)
 class LineStyle:
-    """How a driver's lines are drawn."""
+    """Colour and dash of a driver's lines."""
 
     colour: str
     dash: str
 
 
 def readable(colour: str) -> str:
-    """A team's colour, darker or lighter where it would not be seen on one of the themes."""
+    """Return a team's colour with enough contrast in both themes."""
     if not colour:
         return GREY
     lab = palette.to_oklab(palette.rgb([colour]))
@@ -34,7 +34,7 @@ def readable(colour: str) -> str:
 
 
 def looks(session: Session, codes: Sequence[str]) -> list[LineStyle]:
-    """One for each driver: a dash of its own, and the team's colour, lighter or darker where an earlier one has much the same."""
+    """Return a line style per driver: different dashes, and different lightness for similar colours."""
     found: list[LineStyle] = []
     for code in codes:
         colour = readable(session.driver(code).colour)
@@ -48,7 +48,7 @@ def _difference(one: str, other: str) -> float:
 
 
 def _shifted(colour: str, steps: int) -> str:
-    """The same hue, lighter, then darker, by what two thin lines need to be told apart."""
+    """Return the same hue, lighter or darker."""
     if not steps:
         return colour
     lab = palette.to_oklab(palette.rgb([colour]))

@@ -1,4 +1,4 @@
-"""Laps laid over each other: what the cars do, the gap between them and the states along the lap."""
+"""Telemetry of laps over distance with their delta and states."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ from pages.ui.controls import one_of
 from pages.ui.plot import plot
 
 STEP_M = 10.0
-FEWEST = 20  # samples of a lap
-BEHIND = 0.34  # opacity of the states behind the lines
+FEWEST = 20  # minimum samples of a lap
+BEHIND = 0.34  # opacity of background states
 GAP = "gap"
-# Parts of the figure's height, in pixels.
+# Heights in pixels.
 PANELS = {"speed": 170, "throttle": 75, "brake": 45, "gear": 70, "rpm": 70, "drs": 45, GAP: 90}
 STEPPED = ("brake", "gear", "drs")
 SWITCHES = {"brake": ["off", "on"], "drs": ["shut", "open"]}
@@ -53,9 +53,9 @@ UNITS_SHOWN = {"speed": "km/h", "throttle": "%", GAP: "s"}
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """One lap of one driver on an even grid of D distances.
+    """One lap on an even grid of D distances.
 
-    clock     pinned to official times; None where the lap's times or speeds are not known well enough
+    clock     pinned to official times; None without lap times or speeds
     """
 
     name: str
@@ -67,12 +67,12 @@ class Trace:
 
 
 def trace(session: Session, circuit: Circuit, here: DriverReading, lap: int) -> Trace | None:
-    """A lap on the grid, or None where too little of it was driven with positions."""
+    """Return the lap on the grid, or None if too few positions are known."""
     laps = here.laps
     part = np.flatnonzero(laps.lap == lap)
     if len(part) < FEWEST:
         return None
-    # A step back (the line itself, or noise while standing) has no place on the grid.
+    # Drop backward steps at the line or from noise.
     distance = np.unwrap(laps.distance[part].astype(np.float64), period=circuit.length)
     distance -= circuit.length * round((np.median(distance) - circuit.length / 2) / circuit.length)
     ahead = np.append(True, np.diff(np.maximum.accumulate(distance)) > 0) & (distance > 0) & (distance < circuit.length)
@@ -97,7 +97,7 @@ def trace(session: Session, circuit: Circuit, here: DriverReading, lap: int) -> 
 
 
 def _between(grid: npt.NDArray[np.float64], distance: npt.NDArray[np.float64], values: Floats) -> Floats:
-    """Values on the grid, NaN where none is known."""
+    """Interpolate values on the grid, NaN where unknown."""
     known = np.isfinite(values)
     if known.sum() < 2:
         return np.full(len(grid), np.nan, np.float32)
@@ -105,17 +105,16 @@ def _between(grid: npt.NDArray[np.float64], distance: npt.NDArray[np.float64], v
 
 
 def gap(one: Trace, other: Trace) -> Gap | None:
-    """The gap between two laps; None where one lacks what pins its clock."""
+    """Return the gap between two laps; None if one has no clock."""
     return Gap(one.clock, other.clock) if one.clock is not None and other.clock is not None else None
 
 
 def laid_over(
     circuit: Circuit, shown: Sequence[Trace], looks: Sequence[LineStyle], zoom: tuple[float, float] | None = None
 ) -> Figure:
-    """A panel for each channel that a driver's car has sent, and one for the gap to the first lap. Behind the lines each lap's
-    states have a row, the first one on top.
+    """Draw one panel per channel and one for the delta, with the states of each lap behind.
 
-    zoom   metres from and to which the lap is shown; all of it unless given
+    zoom   range in metres; the whole lap by default
     """
     channels = [name for name in TELEMETRY if any(np.isfinite(one.car.get(name, np.nan)).any() for one in shown)]
     gaps = [gap(shown[0], one) for one in shown]
@@ -127,7 +126,7 @@ def laid_over(
     between = 10 / total
     buckets = palette.quantise(np.concatenate([one.states for one in shown]), limit=60)
     coloured = numbered_colours(buckets.css)
-    cells = buckets.index.reshape(len(shown), -1)[::-1]  # the first driver on top
+    cells = buckets.index.reshape(len(shown), -1)[::-1]  # first driver on top
     traces: list[Dict] = []
     axes: Dict = {}
     marks: list[Dict] = []
@@ -194,7 +193,7 @@ def laid_over(
 
 
 def _range(channel: str, values: Sequence[Floats]) -> tuple[float, float]:
-    """What the axis of a channel spans: all of it where that is known, with some room around what moves."""
+    """Return the axis range of a channel."""
     if channel == "throttle":
         return -4.0, 104.0
     if channel in SWITCHES:
@@ -220,21 +219,21 @@ def _alt(channels: Sequence[str], shown: Sequence[Trace]) -> str:
 # ---- the tab ----------------------------------------------------------------------------------------------------------
 TAB = "Telemetry"
 WHOLE = "lap"
-BEFORE_M, AFTER_M = 250.0, 200.0  # of a corner: from braking to flat out
-DRAWN = "drawn together"  # in the fit's memory
+BEFORE_M, AFTER_M = 250.0, 200.0  # range around a corner in metres
+DRAWN = "drawn together"  # key in the fit's memory
 A_MOMENT = "Fitting", "Applying the fitted model to this driver."
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnTogether:
-    """The drivers last drawn together, and what was asked for then: (fingerprint, lap) of each."""
+    """Drivers last drawn, with the (fingerprint, lap) of each."""
 
     asked: tuple[tuple[str, int], ...]
     drivers: list[DriverReading]
 
 
 def laps_by_time(session: Session, code: str, driven: npt.NDArray[np.int64]) -> list[tuple[int, float]]:
-    """(lap, seconds) of a driver's timed laps among those driven, the fastest first."""
+    """Return (lap, seconds) of a driver's timed laps, fastest first."""
     table = session.driver(code).laps
     there = np.isin(table.number, driven) & np.isfinite(table.seconds)
     order = np.argsort(table.seconds[there])
@@ -242,7 +241,7 @@ def laps_by_time(session: Session, code: str, driven: npt.NDArray[np.int64]) -> 
 
 
 def zooms(circuit: Circuit) -> dict[str, tuple[float, float]]:
-    """Metres from and to, by the name of a corner; of equal stretches where no corners are known."""
+    """Return ranges in metres by corner, or of equal parts without corners."""
     if circuit.corners:
         spans = {f"T{name}": (at - BEFORE_M, at + AFTER_M) for name, _, _, at, _ in circuit.corners}
     else:
@@ -252,13 +251,13 @@ def zooms(circuit: Circuit) -> dict[str, tuple[float, float]]:
 
 
 def zoom_to(name: str) -> None:
-    """Show a corner in the telemetry. Called before the page runs."""
+    """Zoom the telemetry to a corner before the page reruns."""
     settings.change("zoom", name)
     settings.change("view", TAB)
 
 
 def clicked(circuit: Circuit, point: Mapping[str, object] | None) -> None:
-    """Zoom to the corner that is nearest, along the lap, to where the map was clicked."""
+    """Zoom to the corner nearest to a click on the map."""
     x, y = (None, None) if point is None else (point.get("x"), point.get("y"))
     if not (isinstance(x, int | float) and isinstance(y, int | float)):
         return
@@ -271,9 +270,9 @@ def clicked(circuit: Circuit, point: Mapping[str, object] | None) -> None:
 
 
 def tab(view: View) -> None:
-    """Pick two to four laps, and where to look."""
+    """Show two to four chosen laps."""
     race = race_of(view)
-    session = data.open_session(race.pick.place)  # of the fit that is shown, which may be an earlier one
+    session = data.open_session(race.pick.place)  # of the displayed fit
     picked: list[DriverReading | Undecoded] = []
     asked: list[tuple[str, int]] = []
     lacking = ""
@@ -311,7 +310,7 @@ def tab(view: View) -> None:
     if len(drivers := together(picked)) == len(picked):
         view.fit.memory[DRAWN] = DrawnTogether(tuple(asked), drivers)
         show(drivers, state=drivers[-1].state, called=numbered(state_names.names(view)))
-    elif kept is not None and kept.asked == tuple(asked):  # until all are there, what was seen of them before stands
+    elif kept is not None and kept.asked == tuple(asked):  # keep the previous states until all are known
         show(kept.drivers, state="stale", called=())
     else:
         missing = next((driver for driver in picked if isinstance(driver, Undecoded)), None)
@@ -369,7 +368,7 @@ def _draw(
 
 
 def _words(circuit: Circuit, names: list[str], laps: Sequence[Trace]) -> None:
-    """Where the two differ most, in a sentence, and where time is won beyond what cannot be told from nothing."""
+    """Describe where states and times of two laps differ most."""
     if not circuit.segments:
         return
     apart = 0.5 * np.abs(laps[0].states - laps[1].states).sum(axis=1)
@@ -385,7 +384,7 @@ def _words(circuit: Circuit, names: list[str], laps: Sequence[Trace]) -> None:
 
 
 def time_words(circuit: Circuit, names: list[str], gap: Gap) -> str:
-    """The official gap at the line, and the segments where the gap grows or shrinks by more than its uncertainty."""
+    """Describe the gap at the line and the segments where it changes significantly."""
     whole = float(gap.behind(1.0))
     total = f"{names[1]} was {abs(whole):.3f} s {'slower' if whole > 0 else 'faster'} over the lap"
     edges = circuit.edges / circuit.length

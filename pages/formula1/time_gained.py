@@ -1,4 +1,4 @@
-"""Where time is won between two drivers: in each segment, in equal short stretches, and in each state, with how sure that is."""
+"""Delta between two drivers by segment, sector, minisector and state, with uncertainty."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pages.formula1 import data
 from pages.formula1.data import Circuit, DriverReading, Observation, Place, Race, race_of
 from pages.lab import Undecoded, View, together
 
-SURE = 1.96  # standard errors: 95 % of what laps leave open lies within
-SURE_OF_MANY = 3.0  # standard errors: among some twenty parts of the lap, chance alone would name one at two
+SURE = 1.96  # standard errors of a 95% interval
+SURE_OF_MANY = 3.0  # standard errors; stricter, because about 20 parts are compared
 CELL_M = 10.0
 MINISECTOR_M = 200.0
 KINDS = {"segment": "Segment", "sector": "Sector", "minisector": "Minisector", "state": "State"}
-WORTH_SAYING = 0.3  # of a gain: less in one state is not where it is won
+WORTH_SAYING = 0.3  # smallest share of a gain to mention a state
 FRACTIONS = {1 / 3: "a third", 1 / 2: "half", 2 / 3: "two thirds", 3 / 4: "three quarters"}
 
 Floats = npt.NDArray[np.float64]
@@ -29,10 +29,10 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Gain:
-    """Seconds a lap that the first driver wins on the second, in P parts of the lap.
+    """Seconds per lap that the first driver gains on the second in P parts of the lap.
 
-    names         of the parts; `edges` [P + 1] where they begin and end on the lap in metres, None where that is not one place
-    mean, error   [P] of each, with its standard error
+    names         names of the parts; `edges` [P + 1] in metres, None for states
+    mean, error   [P] mean and standard error
     """
 
     names: tuple[str, ...]
@@ -42,33 +42,33 @@ class Gain:
 
     @property
     def sure(self) -> npt.NDArray[np.bool_]:
-        """[P] where it is told apart from chance, among so many."""
+        """[P] whether the difference is significant among so many parts."""
         return np.asarray(np.abs(self.mean) > SURE_OF_MANY * self.error, bool)
 
     def most(self, side: float) -> int | None:
-        """The part in which whoever gains over the lap (`side` is its sign) wins most, if that is told apart from chance."""
+        """Return the significant part in which the faster driver gains most (`side` is the sign)."""
         ours = np.where(self.sure, self.mean * side, 0)
         return int(ours.argmax()) if len(ours) and ours.max() > 0 else None
 
 
 @dataclass(frozen=True, eq=False)
 class Gap:
-    """How far one lap is behind another, in seconds, at shares of the lap."""
+    """Gap between two laps in seconds at shares of the lap."""
 
     one: LapClock
     other: LapClock
 
     def behind(self, share: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """[...] seconds that the other takes longer from the start line."""
+        """Return the seconds [...] by which the other is behind."""
         return self.other.at(share) - self.one.at(share)
 
     def deviation(self, first: npt.ArrayLike, last: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """[...] standard deviation of what the gap grows by from one share of the lap to another."""
+        """Return the standard deviation [...] of the change in gap."""
         found: npt.NDArray[np.float64] = np.sqrt(self.one.variance(first, last) + self.other.variance(first, last))
         return found
 
     def grown(self, first: float, last: float) -> tuple[float, float]:
-        """(seconds that the other loses between two shares of the lap, standard deviation); over the line if need be."""
+        """Return the change in gap between two shares of the lap, and its standard deviation."""
         if last < first:
             (late, a), (early, b) = self.grown(first, 1.0), self.grown(0.0, last)
             return late + early, float(np.hypot(a, b))
@@ -77,12 +77,12 @@ class Gap:
 
 
 def minisectors(circuit: Circuit) -> Floats:
-    """[n + 1] where equal stretches of some 200 m begin and end, in metres."""
+    """Return the edges [n + 1] of parts of about 200 m in metres."""
     return np.linspace(0, circuit.length, max(2, round(circuit.length / MINISECTOR_M)) + 1)
 
 
 def named_by_place(circuit: Circuit, edges: Floats, names: Sequence[str]) -> tuple[str, ...]:
-    """The stretches between `edges`, with the segment that each lies in, where that is known."""
+    """Return the names of parts with their segments, if known."""
     where = circuit.segment_at((edges[1:] + edges[:-1]) / 2)
     return (
         tuple(names)
@@ -92,22 +92,22 @@ def named_by_place(circuit: Circuit, edges: Floats, names: Sequence[str]) -> tup
 
 
 def sectors(session: Session, circuit: Circuit) -> Floats:
-    """[4] where the official sectors begin and end, in metres; [0] where their lines are not known."""
+    """Return the edges [4] of the official sectors in metres; [0] if unknown."""
     lines = session.sector_lines
     return np.zeros(0) if lines is None else np.array([0, *lines.shares, 1]) * circuit.length
 
 
 def cells(circuit: Circuit, more: Floats) -> Floats:
-    """[M + 1] the smallest stretches: none of them lies in two segments, minisectors or, if those are `more`, sectors."""
+    """Return the edges [M + 1] of the smallest cells, which no larger part divides."""
     even = np.linspace(0, circuit.length, max(2, round(circuit.length / CELL_M)) + 1)
     return np.unique(np.concatenate([even, minisectors(circuit), circuit.edges.astype(np.float64), more]))
 
 
 @dataclass(frozen=True, eq=False)
 class Between:
-    """Two drivers: all pairs of laps that nothing disturbed, and who wins where.
+    """Clean-lap pairs of two drivers, and the delta by part.
 
-    gains   by a key of KINDS, for those parts that the circuit is known to have; minisectors always
+    gains   by key of KINDS, as far as the circuit has such parts
     """
 
     codes: tuple[str, str]
@@ -116,13 +116,13 @@ class Between:
 
     @property
     def kind(self) -> str:
-        """The parts to tell of where nobody asks for others."""
+        """Default kind of parts."""
         return "segment" if "segment" in self.gains else "minisector"
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
 def between(place: Place, codes: tuple[str, str], looked: Observation, by: By, stint: int) -> Between | None:
-    """Of the chosen laps; None where too few of them have a partner."""
+    """Compare the chosen laps; return None if too few have a partner."""
     session, circuit = data.open_session(place), data.circuit(place)
     laps = [np.unique(data.laps_of(place, code, looked).lap).tolist() for code in codes]
     official, even = sectors(session, circuit), minisectors(circuit)
@@ -131,7 +131,7 @@ def between(place: Place, codes: tuple[str, str], looked: Observation, by: By, s
     if won is None:
         return None
     where, gains = _middles(circuit, won), dict[str, Gain]()
-    if (segment := circuit.segment_at(where)) is not None:  # the last one runs over the start line
+    if (segment := circuit.segment_at(where)) is not None:  # the last one crosses the start line
         gains["segment"] = in_parts(won, circuit.segments, segment)
     if len(official):
         gains["sector"] = in_parts(won, ("Sector 1", "Sector 2", "Sector 3"), _stretch(official, where), official)
@@ -141,20 +141,20 @@ def between(place: Place, codes: tuple[str, str], looked: Observation, by: By, s
 
 
 def usual(place: Place, codes: tuple[str, str], looked: Observation) -> Between | None:
-    """Laps on tyres alike, or where the feed knows of too few, laps of the same number."""
+    """Compare laps of equal tyre age, or else of equal number."""
     ways: tuple[By, By] = ("tyre age", "lap number")
     return next((found for by in ways if (found := between(place, codes, looked, by, 0)) is not None), None)
 
 
 def usual_of(race: Race) -> Between | None:
-    """The same of the driver who is fitted and the one to whom the model is applied."""
+    """Compare the reference driver with the comparison driver."""
     return usual(race.pick.place, (race.train.code, race.test.code), race.pick.looked)
 
 
 def gains_of(
     view: View, found: Between, drivers: Sequence[DriverReading | Undecoded], names: Sequence[str]
 ) -> Mapping[str, Gain]:
-    """All that there are, also by states once there are those of both drivers, of one and the same fit."""
+    """Return the deltas by part, including states once both drivers are decoded."""
     known = together(drivers)
     if len(known) < 2:
         return found.gains
@@ -168,17 +168,17 @@ def gains_of(
 
 
 def in_parts(won: TimeWon, names: Sequence[str], of: npt.NDArray[np.int64], edges: Floats | None = None) -> Gain:
-    """In parts of the lap; `of` [M] is the one in which each smallest stretch lies."""
+    """Sum the delta in parts of the lap; `of` [M] is the part of each cell."""
     return Gain(tuple(names), *won.among(np.eye(len(names))[of]), edges)
 
 
 def _stretch(edges: Floats, where: Floats) -> npt.NDArray[np.int64]:
-    """[M] between which of the edges places lie."""
+    """Return the part [M] that each position is in."""
     return np.clip(np.searchsorted(edges, where, side="right") - 1, 0, len(edges) - 2)
 
 
 def in_states(circuit: Circuit, won: TimeWon, drivers: Sequence[DriverReading], names: Sequence[str]) -> Gain:
-    """In each state: what is won at a place counts for the states that both drivers have there on average."""
+    """Distribute the delta over states by their mean proportions at each distance."""
     mean = np.mean([driver.average(circuit) for driver in drivers], axis=0)  # [bins, K]
     at = (np.arange(circuit.n_bins) + 0.5) * circuit.length / circuit.n_bins
     here = np.column_stack([np.interp(_middles(circuit, won), at, share, period=circuit.length) for share in mean.T])
@@ -193,7 +193,7 @@ def _middles(circuit: Circuit, won: TimeWon) -> Floats:
 
 # ---- words ----------------------------------------------------------------------------------------------------------
 def finding(found: Between, gains: Mapping[str, Gain]) -> str:
-    """Who gains how much a lap, and where most of it; "" where that lies within its uncertainty."""
+    """Describe who is faster and where; "" if not significant."""
     (whole, error), codes = found.won.whole, found.codes
     states, segments = gains.get("state"), gains.get("segment")
     if abs(whole) <= SURE * error:
@@ -221,7 +221,7 @@ def _part(share: float) -> str:
 
 
 def sentence(found: Between, gains: Mapping[str, Gain]) -> str:
-    """The finding, or that there is none; and the segments that are told apart from chance whoever wins the lap."""
+    """Describe the pace difference and significant segments."""
     (whole, error), codes, segments = found.won.whole, found.codes, gains.get("segment")
     said = finding(found, gains) or (
         f"No significant pace difference: {whole:+.2f} ± {SURE * error:.2f} s/lap for {codes[0]}."
@@ -240,7 +240,7 @@ def sentence(found: Between, gains: Mapping[str, Gain]) -> str:
 
 
 def about_laps(found: Between) -> str:
-    """Which laps were compared, and what that leaves out."""
+    """Describe which laps were compared."""
     codes, won, trend = found.codes, found.won, found.won.trend
     if won.by == "lap number":
         return f"{len(won.pairs)} clean-lap pairs with the same lap number: similar fuel, tyre age may differ."

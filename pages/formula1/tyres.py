@@ -72,7 +72,7 @@ def tab(view: View, here: DriverReading) -> None:
 
 
 def against_age(session: Session, found: list[LongRun]) -> Figure:
-    """Laps of each run and its line."""
+    """Draw lap times against tyre age with a line per run."""
     traces: list[Dict] = []
     marks: list[Dict] = []
     codes = list(dict.fromkeys(run.code for run in found))
@@ -99,12 +99,12 @@ def against_age(session: Session, found: list[LongRun]) -> Figure:
 
 
 def runs_table(place: Place, session: Session, fuel: float) -> pd.DataFrame:
-    """A row for each long run of every driver."""
+    """Return one row per long run of every driver."""
     rows = []
     for driver in session.drivers:
         try:
             found = driver_runs(place, driver.code, fuel)
-        except GdmError:  # a driver without positions has no states either: the sheet of strategies still names him
+        except GdmError:  # drivers without positions appear in the strategy chart only
             continue
         rows += [
             {
@@ -118,10 +118,7 @@ def runs_table(place: Place, session: Session, fuel: float) -> pd.DataFrame:
 
 
 def strategy(session: Session) -> tuple[alt.LayerChart | alt.FacetChart, str]:
-    """The stints of every driver as bars over the laps, with the laps behind a safety car as bands, and how to read them.
-
-    A chart of Streamlit's own kind: it takes the theme of the page by itself, and is one layer for each thing that is seen.
-    """
+    """Return a chart of all stints with safety-car laps, and its caption."""
     drivers = [driver for driver in session.drivers if len(driver.laps)]
     codes = [driver.code for driver in drivers]
     rows = [
@@ -149,11 +146,11 @@ def strategy(session: Session) -> tuple[alt.LayerChart | alt.FacetChart, str]:
             x=x, x2="end:Q", y=y, tooltip=["driver", "tyres", "laps"],
             color=alt.Color("tyres:N", title=None, scale=alt.Scale(domain=kinds, range=colours), legend=alt.Legend(orient="top")),
         ),
-        # Colour is never alone: the letter that is written on the tyre itself.
+        # Letters repeat what colours show.
         shown.mark_text(align="left", dx=4, color="#10131a", fontSize=11, fontWeight="bold").encode(x=x, y=y, text="letter:N"),
     ]  # fmt: skip
     for colour, laps in (("#808696", slow), (weekend.BANDS["rain"], wet)):
-        if laps:  # a layer of nothing is a picture without a name to who cannot see
+        if laps:  # an empty layer would have no accessible name
             spans = alt.Chart(pd.DataFrame({"first": [lap - 0.5 for lap in laps], "end": [lap + 0.5 for lap in laps]}))
             layers.append(spans.mark_rect(color=colour, opacity=0.35).encode(x="first:Q", x2="end:Q"))
     chart = alt.layer(*layers)
@@ -166,7 +163,7 @@ def strategy(session: Session) -> tuple[alt.LayerChart | alt.FacetChart, str]:
 
 
 def _in_rain(session: Session) -> list[int]:
-    """Laps of the first driver on which it rained."""
+    """Return the first driver's laps in rain."""
     laps = next(driver.laps for driver in session.drivers if len(driver.laps))
     rain = [spell for spell in session.spells if spell.what == "rain"]
     wet = [
@@ -177,7 +174,7 @@ def _in_rain(session: Session) -> list[int]:
 
 
 def _neutralised(session: Session) -> list[int]:
-    """Laps that a safety car or a red flag disturbed for most of those who drove them."""
+    """Return the laps that a safety car or red flag disturbed for most drivers."""
     every = [pd.Series(driver.laps.neutralised, driver.laps.number, dtype=float) for driver in session.drivers]
     share = pd.concat(every).groupby(level=0).mean()
     return [int(lap) for lap in share.index[share > 0.5]]

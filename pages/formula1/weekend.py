@@ -1,4 +1,4 @@
-"""Qualifying: who was fastest in each part and where, the ideal lap of the best sectors, and how drivers got faster."""
+"""Qualifying and practice: best laps, ideal laps and improvement."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ BANDS = {
 
 
 def ranked(session: Session) -> list[str]:
-    """Drivers by their best lap in the last part that they reached; who set no time comes last."""
-    best: dict[str, BestLap] = {one.code: one for one in best_laps(session)}  # parts in order: the last one stands
+    """Return drivers by best lap in the last part they reached."""
+    best: dict[str, BestLap] = {one.code: one for one in best_laps(session)}  # the last part counts
     timed = sorted(best, key=lambda code: (-ord(best[code].part[-1:] or "0"), best[code].seconds))
     return [*timed, *no_time(session)]
 
 
 def finding(session: Session) -> str:
-    """Who drove the best lap, by how much, and where: in each sector; "" for races, and where nobody set a time."""
+    """Describe the best lap and its margin; "" for races."""
     laps = best_laps(session)
     if is_race(session) or not laps:
         return ""
@@ -58,7 +58,7 @@ def finding(session: Session) -> str:
 
 @st.cache_resource(max_entries=32, show_spinner=False)
 def between_best(place: Place, codes: tuple[str, str]) -> Gain | None:
-    """Where the first driver's best lap wins time on the second's, in segments or minisectors, with what the clocks leave open."""
+    """Compare the best laps of two drivers by segment or minisector."""
     session, circuit = data.open_session(place), data.circuit(place)
     best = {one.code: one for one in best_laps(session)}
     clocks = [lap_clock(session, code, best[code].number) if code in best else None for code in codes]
@@ -106,13 +106,13 @@ def tab(view: View) -> None:
 
 
 def band(spell: Spell, begins: float) -> Dict:
-    """A flag, a safety car or rain behind a figure over the minutes since `begins`."""
+    """Return a shape for a flag, safety car or rain."""
     span = max(0.0, (spell.start - begins) / 60), (spell.end - begins) / 60
     return shape("rect", span, (0, 1), yref="paper", layer="below", fillcolor=BANDS[spell.what], opacity=0.2)
 
 
 def conditions(session: Session) -> str:
-    """Flags, rain and the warmth of the track in a sentence each; "" where nothing is known of them."""
+    """Describe flags, rain and track temperature."""
     count = Counter(spell.what for spell in session.spells)
     told = [f"{what} {'once' if n == 1 else f'{n} times'}" for what, n in count.items()]
     said = [f"Shaded: {listed(told)}."] if told else []
@@ -139,11 +139,11 @@ def improvement(session: Session, codes: list[str]) -> Figure:
         marks.append(note(code, *at, xanchor="left", xshift=4, font=ink))
     lowest = min((mark["y"] for mark in marks), default=0.0)
     span, below = 0.15 + 0.035 * lowest, -np.inf
-    for mark in sorted(marks, key=lambda one: one["y"]):  # names do not lie on each other
+    for mark in sorted(marks, key=lambda one: one["y"]):  # keep names apart
         mark["y"] = below = max(mark["y"], below + span / 22)
     bands = [spell for spell in session.spells if spell.end > begins]
     for spell in bands:
-        if spell.what != "yellow":  # colour is never alone; the many short yellows are told below
+        if spell.what != "yellow":  # yellow flags are counted in the caption
             at = max(0.0, (spell.start - begins) / 60)
             marks.append(
                 note(

@@ -1,5 +1,4 @@
-"""What came of a question: the picture, with animals as dots above all recordings as strips, and the answer in words and tables,
-first the whole, then each state, then what cannot be said."""
+"""Results of a comparison: figures, sentences, tables and limitations."""
 
 from __future__ import annotations
 
@@ -24,13 +23,13 @@ from pages.ui.tables import show_table
 
 LEVEL = 0.05
 MOST_SENTENCES = 4
-ON_THE_PAGE = ("study-dots", "study-strips")  # figures that stand above the tabs, whichever is open
-DOTS = 370  # pixels of the dots, with their caption
-MOST_ABSENT = 3  # that are told above the picture
+ON_THE_PAGE = ("study-dots", "study-strips")  # figures above the tabs
+DOTS = 370  # height in pixels, with the caption
+MOST_ABSENT = 3  # listed above the picture
 
 
 def draw(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> None:
-    """Dots where a question has an answer; strips always; and in a line who is not there."""
+    """Draw the groups of a comparison and all recordings, and list excluded recordings."""
     absent = left_out(brought)
     for one in absent[:MOST_ABSENT]:
         shell.quiet(one)
@@ -45,7 +44,7 @@ def draw(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> 
 
 
 def left_out(brought: Brought) -> list[str]:
-    """Who takes no part, or is unlike the rest, and why: a sentence each."""
+    """Return one sentence per excluded or flagged recording."""
     study = brought.study
     said = [f"{name} is excluded: {why}." for name, why in study.sheet.set_aside.items()]
     said += [f"{name} is {why}." for name, why in study.flagged.items()]
@@ -53,7 +52,7 @@ def left_out(brought: Brought) -> list[str]:
 
 
 def sorted_by(brought: Brought, asked: Asked | None) -> str:
-    """The column that strips are sorted by, chosen beside them."""
+    """Return the chosen column by which recordings are sorted."""
     columns = [str(c) for c in brought.study.conditions if c != RECORDING]
     first = asked.between[0] if asked is not None else NOTHING
     key = settings.key("sort", settings.key(brought.of, settings.scope(first)))
@@ -63,7 +62,7 @@ def sorted_by(brought: Brought, asked: Asked | None) -> str:
 
 
 def flow_sentence(flow: Flow, column: str) -> str:
-    """The one number for the whole, as one reads it: "session 1 and session 2" where values are numbers."""
+    """Return the result of the flow test as a sentence."""
     bare = all(name.replace(".", "").replace("-", "").isdigit() for name in flow.sizes)
     names = [f"{column} {name}" if bare else name for name in flow.sizes]
     between = f"{', '.join(names[:-1])} and {names[-1]}"
@@ -73,12 +72,12 @@ def flow_sentence(flow: Flow, column: str) -> str:
 
 
 def p_text(p: float) -> str:
-    """A p as papers print it."""
+    """Format a p value in APA style."""
     return "not tested" if np.isnan(p) else "< .001" if p < 0.001 else f"= {p:.3f}".replace("0.", ".")
 
 
 def card(asked: Asked, found: StudyAnswer) -> None:
-    """The answer."""
+    """Show the result of a comparison."""
     st.html('<p class="gdm-panel-title">Result</p>')
     if found.flow is not None:
         shell.finding(flow_sentence(found.flow, asked.between[0]))
@@ -119,13 +118,13 @@ def card(asked: Asked, found: StudyAnswer) -> None:
 
 
 def differing(table: pd.DataFrame, correction: str) -> list[int]:
-    """Places of the rows that differ, corrected, the surest first."""
+    """Return the positions of significant rows, smallest p first."""
     p = table[correction].fillna(1.0).to_numpy()
     return [int(place) for place in np.argsort(p, kind="stable") if p[place] < LEVEL]
 
 
 def notes(found: StudyAnswer) -> None:
-    """What the design cannot say."""
+    """Show the limitations of the design."""
     said = [*(found.flow.notes if found.flow else ()), *(found.table.attrs["notes"] if found.table is not None else ())]
     if said:
         st.html('<p class="gdm-panel-title gdm-study-part">Limitations</p>')
@@ -134,7 +133,7 @@ def notes(found: StudyAnswer) -> None:
 
 
 def table(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
-    """A row a state: effect with interval first, p second."""
+    """Show one row per state: effect with interval, then p values."""
     groups = groups_of(found)
     percent = asked.measure in SHARES
     shown: dict[str, Any] = {}
@@ -147,7 +146,7 @@ def table(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
 
     bare = [
         percent and "omega" not in words for words in found["effect_is"]
-    ]  # a share explained is no share of the time
+    ]  # explained variance is not a share of time
     low_high = zip(found["effect_low"], found["effect_high"], bare, strict=True)
     shown["effect"] = [number(value, share) for value, share in zip(found["effect"], bare, strict=True)]
     shown["95% CI"] = [f"{number(low, share)} to {number(high, share)}" for low, high, share in low_high]

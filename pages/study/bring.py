@@ -1,5 +1,7 @@
-"""Where a study comes from: simulated animals, files with a sheet, or a study that was saved; and one model fitted to all of its
-animals, on the engine and blind to the sheet, with every recording read with it there."""
+"""Sources of a study: simulated animals, files with a sheet, or a saved study.
+
+Recordings are fitted with one model on the engine, blind to the sheet.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ SOURCES = {
 }
 STATES = {"known": "True states", "fitted": "Fitted"}
 
-# What the second group of simulated animals does differently, in words.
+# True effects of simulated treatments.
 CHANGES = {
     "Groom 50% longer": cohort.Change("groom", times=1.5),
     "Rear more often after walking": cohort.Change("walk", "rear", 2.0),
@@ -60,25 +62,25 @@ SEEDS, ANIMALS = (0, 9999), (2, 40)
 SESSIONS, MINUTES = 2, 4.0
 
 _GO, _SUGGESTED = f"{KEPT}go", f"{KEPT}suggested"
-MOST_VALUES = 12  # of a column whose values say what is fitted to
-AT_A_TIME = 4  # recordings on their way to workers and back
+MOST_VALUES = 12  # values of a column that selects recordings
+AT_A_TIME = 4  # recordings in flight
 LOOK_EVERY_S = 0.2
-OF_A_FIT = 0.8  # of all the work; the rest is reading
+OF_A_FIT = 0.8  # share of the progress bar; the rest is decoding
 
 
 @dataclass(frozen=True, eq=False)
 class Brought:
-    """A study that is open.
+    """An open study.
 
-    key      names its content
-    of       what its controls belong to; "" of simulated animals
-    name     of files that leave the page
-    about    it in a line
-    private  whether no link can show it to anybody else
-    imports, code   how a script makes `study`
-    notes    what was understood on the way, besides the study's own notes
-    trials   gives the recordings, None where there are states alone
-    poses    gives those of one recording, None where it has none
+    key      identifies its content
+    of       scope of its controls; "" for simulated animals
+    name     stem of exported files
+    about    one-line description
+    private  whether the data were uploaded
+    imports, code   Python code that recreates `study`
+    notes    notes from loading, in addition to those of the study
+    trials   returns the recordings; None if there are only states
+    poses    returns the poses of a recording; None if it has none
     """
 
     key: str
@@ -106,7 +108,7 @@ def _true_study(n_animals: int, change: str, seed: int) -> Study:
 
 
 def choose(page: Frame) -> Brought | None:
-    """The study that the controls speak of. None where there is none yet; what to do then stands in the picture's place."""
+    """Return the chosen study; None, with instructions in place of the picture, if there is none."""
     with page.controls:
         shell.section("Study")
         source = one_of("From", SOURCES, key="data")
@@ -119,7 +121,7 @@ def choose(page: Frame) -> Brought | None:
 
 # ---- simulated animals ---------------------------------------------------------------------------------------------------
 def _simulated(page: Frame) -> Brought | None:
-    """Animals of which the truth is known, with their controls."""
+    """Show controls of simulated animals and return their study."""
     with page.controls:
         about = "The only true difference between the groups."
         change = one_of("Treatment effect", list(CHANGES), key="change", help=about)
@@ -186,7 +188,7 @@ def _saved(page: Frame) -> Brought | None:
 
 
 def _let_go() -> None:
-    """The study stays where it is kept; the page forgets it."""
+    """Close a study saved on the server without deleting it."""
     settings.change(files.STAYS, None)
 
 
@@ -256,7 +258,7 @@ def _of_files(page: Frame, source: str) -> Brought | None:
 def _studied(
     page: Frame, found: files.Read, sheet: pd.DataFrame, options: files.FileReading, key: str, of: str, path: str, notes: list[str]
 ) -> Brought | None:  # fmt: skip
-    """The study of files: of states at once, of recordings once a model has been fitted to them."""
+    """Return the study of files: at once from states, from recordings after a fit."""
     name = exports.slug(path) if path else "study"
     where = path or "recordings"
     imports = ["from pathlib import Path", "from gdm_core import Study", "from gdm_studio.datasets import cohort_files"]
@@ -297,11 +299,11 @@ def _fitted(
     page: Frame, key: str, model_of: str, of: str, name: str, about: str, recordings: Mapping[str, Trial], sheet: pd.DataFrame,
     imports: Sequence[str], code: Sequence[str], *, private: bool = False, **more: Any,
 ) -> Brought | None:  # fmt: skip
-    """Controls of the model and a button, or how far the fit is; the study, once there is one.
+    """Show model controls and progress; return the study once the model is fitted.
 
-    model_of     what the controls of the model belong to
-    code         how a script makes `recordings` and `sheet`
-    private      whether nothing that comes of it may stay on disk
+    model_of     scope of the model's controls
+    code         Python code that recreates `recordings` and `sheet`
+    private      whether results must not be written to disk
     """
     with page.controls:
         window, n_states = choose_window(Trials(tuple(recordings.values())), "s", model_of)
@@ -355,7 +357,7 @@ def _set(name: str, value: Any) -> None:
 
 
 def _some(known: Sheet, of: str) -> list[str] | None:
-    """The recordings that the model is fitted to; None for all."""
+    """Return the recordings that the model is fitted to; None for all."""
     columns = [str(c) for c in known.frame if 1 < known.frame[c].nunique() <= MOST_VALUES or c == known.animal]
     every = "all recordings"
     said = "Fit to a subset and apply the model to the rest; recordings that differ are flagged."
@@ -370,7 +372,7 @@ def _some(known: Sheet, of: str) -> list[str] | None:
 
 
 def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Choice) -> None:
-    """Suggest a model and its settings: fits to half of the animals are scored on the others."""
+    """Recommend a model and settings by fits to half of the animals, scored on the others."""
     engine, session = panels.engine(), f"suggest-{live.visitor()}-study"
 
     def do(say: Say) -> Suggestion:
@@ -408,7 +410,7 @@ def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Ch
 def _fit(
     recordings: Mapping[str, Trial], known: Sheet, choice: Choice, on: list[str] | None, *, keep: bool
 ) -> Callable[[Say], Study]:
-    engine, session = panels.engine(), f"{live.visitor()}/study"  # known to the script's thread alone
+    engine, session = panels.engine(), f"{live.visitor()}/study"  # available only in the script's thread
 
     def do(say: Say) -> Study:
         notes: list[str] = []
@@ -448,7 +450,7 @@ def read_all(
     words: str,
     say: Say,
 ) -> dict[str, R]:
-    """Return what a function reads in each recording with a model; a few recordings are read at a time."""
+    """Apply a model to every recording, a few at a time, and return the results."""
     rule = fitting.STEADY
     found: dict[str, R] = {}
     left, under_way = list(recordings), dict[str, Job]()

@@ -1,4 +1,4 @@
-"""Files of a study and its sheet: read in the background, matched by name; what does not fit is listed with what can be done."""
+"""Files and sheet of a study: read in the background and matched by name."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ from pages.ui.controls import number, one_of, text
 from pages.ui.shell import Frame
 from pages.ui.uploads import Upload, uploader
 
-UPLOAD, SHEET, SAVED, STAYS = "study-upload", "study-sheet", "study-saved", "kept"  # of controls and the address
-_SENT = f"{KEPT}sent-"  # what was sent: it outlives the control, which another page takes away
-_READ = f"{KEPT}read"  # what has been read of each file, so that a stopped import goes on
+UPLOAD, SHEET, SAVED, STAYS = "study-upload", "study-sheet", "study-saved", "kept"  # keys of widgets and URL parameters
+_SENT = f"{KEPT}sent-"  # uploaded files; kept when another page removes the widget
+_READ = f"{KEPT}read"  # contents of files read so far
 SHEETS = ("sheet", "conditions", "metadata", "meta", "design", "samples", "animals")
-MOST_ADVISED = 50  # recordings for which a row of nearly their name is looked for
+MOST_ADVISED = 50  # recordings that get a spelling suggestion
 HOLD = {"recordings": "Poses or tables", "states": "States from another tool"}
 FEATURES: dict[FeatureSet, str] = {"egocentric": "Egocentric features", "keypoints": "Raw keypoints"}
 
 
 @dataclass
 class Read:
-    """What files hold.
+    """Contents of uploaded files.
 
-    trials    recordings by name; empty where files hold states
-    states    by recording
-    words     of states
-    troubles  file -> why it could not be read
-    sources   recording -> the file that it is in
-    notes     on files with lost body parts that were filled
+    trials    recordings by name; empty if the files contain states
+    states    states by recording
+    words     names of states
+    troubles  file -> error
+    sources   recording -> file
+    notes     notes on filled body parts
     """
 
     trials: dict[str, Trial] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Read:
         return [*self.trials, *self.states]
 
     def without(self, left_out: Iterable[str]) -> Read:
-        """The same without some recordings."""
+        """Return a copy without some recordings."""
         out = set(left_out)
         trials = {name: one for name, one in self.trials.items() if name not in out}
         states = {name: one for name, one in self.states.items() if name not in out}
@@ -72,7 +72,7 @@ class Read:
 
 @dataclass(frozen=True)
 class FileReading:
-    """How files are read."""
+    """Options for reading files."""
 
     hold: str
     rate_hz: float | None
@@ -80,9 +80,9 @@ class FileReading:
 
 
 def upload(label: str, key: str, help: str, *, several: bool = False) -> list[Upload]:
-    """Show what the visitor has sent, with a button to remove it, and a control to send more; return it."""
+    """Show an uploader and the uploaded files with buttons to remove them; return the files."""
     kept = sent(key)
-    with st.container():  # always there: the control below keeps its place
+    with st.container():  # always present to keep the layout stable
         if kept:
             shell.quiet(kept[0].name if len(kept) == 1 else f"{len(kept)} files")
             st.button("Remove", key=f"{key}-remove", on_click=_keep, args=(key, []), icon=":material/close:")
@@ -95,18 +95,18 @@ def _keep(key: str, files: list[Upload]) -> None:
 
 
 def sent(key: str) -> list[Upload]:
-    """Return the files that the visitor has sent to a control."""
+    """Return the files uploaded through a control."""
     found: list[Upload] = st.session_state.get(f"{_SENT}{key}", [])
     return found
 
 
 def unsaved() -> bool:
-    """Return whether files were sent that no study kept on the server holds."""
+    """Return whether files were uploaded that are not in a study saved on the server."""
     return settings.text(STAYS) is None and any(sent(key) for key in (UPLOAD, SHEET, SAVED))
 
 
 def how() -> FileReading:
-    """The controls that say how files are read."""
+    """Show the controls for reading files and return the options."""
     hold = one_of("File content", HOLD, key="hold")
     said, usual = ("Sampling rate (Hz; 0 = from file)", 0.0) if hold == "recordings" else ("Sampling rate (Hz)", 25.0)
     about = "0 reads the rate from each file. States from another tool need a rate."
@@ -120,13 +120,13 @@ def how() -> FileReading:
 
 
 def uploaded() -> list[tuple[str, PathOrFile]]:
-    """(what names its content, file) of those that were sent."""
+    """Return uploaded recordings with keys that identify their content."""
     about = "Any number of files, or a zip; up to 200 MB each. For more, use a folder below the data folder."
     return [(one.file_id, one) for one in upload("Recordings", UPLOAD, about, several=True)]
 
 
 def below(path: str) -> list[tuple[str, PathOrFile]]:
-    """The same of a folder or zip below the data folder, and never of its sheet."""
+    """Return the files of a folder or zip in the data folder, without its sheet."""
     found = path_within(data_dir(), path)
     if not found.exists():
         raise DataError(f"{path!r} is not in the data folder, {data_dir()}. Check the spelling.")
@@ -140,7 +140,7 @@ def _is_sheet(name: str) -> bool:
 
 
 def read(files: list[tuple[str, PathOrFile]], options: FileReading) -> Read | None:
-    """What they hold, once it is read. What was read stays, also where somebody stops it."""
+    """Return the contents of files once they are read; a cancelled import continues where it was."""
     known: dict[Any, Any] = st.session_state.setdefault(_READ, {})
 
     def do(say: Say) -> Read:
@@ -169,7 +169,7 @@ def read(files: list[tuple[str, PathOrFile]], options: FileReading) -> Read | No
 
 
 def _read(one: PathOrFile, options: FileReading) -> tuple[Any, list[str]]:
-    """Return what a file holds, and notes on lost parts that were filled."""
+    """Return the contents of a file, and notes on filled body parts."""
     if options.hold == "recordings":
         notes: list[str] = []
         return cohort_files.read_file(one, options.rate_hz, options.features, notes), notes
@@ -189,7 +189,7 @@ def _join(made: Read, given: PathOrFile, found: Any) -> None:
         if name in made.names:
             made.troubles[f"{name} in {file}"] = "Another recording has the same name; the first one is used."
             continue
-        if words:  # numbers of words are those of one file alone
+        if words:  # codes of names differ between files
             codes = {word: code for code, word in made.words.items()}
             numbers = np.array([codes.setdefault(word, len(codes)) for word in words.values()] + [UNLABELLED])
             made.words = {code: word for word, code in codes.items()}
@@ -199,7 +199,7 @@ def _join(made: Read, given: PathOrFile, found: Any) -> None:
 
 # ---- the sheet ----------------------------------------------------------------------------------------------------------
 def sheet_of(read_: Read, path: str, of: str) -> tuple[pd.DataFrame | None, str, str]:
-    """(the sheet, its name, what is wrong with it): sent, lying in the folder, or typed."""
+    """Return the uploaded, found or typed sheet, its name, and an error."""
     file = next(iter(sent(SHEET)), None)
     named = "" if file is None else file.name
     given: Any = file
@@ -222,7 +222,7 @@ def sheet_of(read_: Read, path: str, of: str) -> tuple[pd.DataFrame | None, str,
 
 
 def _typed(names: list[str], of: str) -> pd.DataFrame | None:
-    """The sheet that is written on the page; None until a column beside the animal's has something in it."""
+    """Return the sheet typed on the page; None until it has a condition."""
     of = settings.scope(of, names)
     st.html('<p class="gdm-panel-title">Sheet</p>')
     shell.quiet(
@@ -234,7 +234,7 @@ def _typed(names: list[str], of: str) -> pd.DataFrame | None:
     if not columns:
         shell.quiet("Name at least one column, such as group or dose.")
         return None
-    # What was written outlives the editor, which another page or other columns take away.
+    # Keep typed cells when the editor is removed or its columns change.
     written: dict[str, pd.Series] = st.session_state.setdefault(f"{_SENT}written-{of}", {})
     key = f"{KEPT}typed-{of}-{settings.scope(columns)}"
     begun = f"{_SENT}{key}"
@@ -259,7 +259,7 @@ def _typed(names: list[str], of: str) -> pd.DataFrame | None:
 
 
 def _numbers(cells: pd.Series) -> pd.Series:
-    """Numbers where all that is written are: a dose is one, and has a trend."""
+    """Convert columns that contain only numbers."""
     try:
         return pd.to_numeric(cells.astype(object))
     except ValueError:
@@ -268,17 +268,17 @@ def _numbers(cells: pd.Series) -> pd.Series:
 
 # ---- what fits ------------------------------------------------------------------------------------------------------------
 def misfits(found: Read, sheet: pd.DataFrame) -> dict[str, str]:
-    """Recording -> why it cannot take part as things are."""
+    """Return the reason why each unusable recording cannot take part."""
     said: dict[str, str] = {}
     try:
         match_sheet(sheet, found.names, RESERVED)
     except DataError as whole:
         for name in found.names:
             said |= _refused(sheet, [name], name)
-        if len(said) == len(found.names):  # nothing of this sheet can be used: that is the sentence to read
+        if len(said) == len(found.names):  # no row is usable: show this error alone
             raise whole from None
         good = [name for name in found.names if name not in said]
-        for name in list(said)[:MOST_ADVISED]:  # which row is meant is told from those that nobody else has
+        for name in list(said)[:MOST_ADVISED]:  # suggest only rows without a recording
             said |= _refused(sheet, [*good, name], name)
     if found.trials:
         rates = {name: one.rate_hz for name, one in found.trials.items()}
@@ -298,7 +298,7 @@ def misfits(found: Read, sheet: pd.DataFrame) -> dict[str, str]:
 
 
 def _refused(sheet: pd.DataFrame, names: list[str], name: str) -> dict[str, str]:
-    """{name: why} where the sheet cannot be used for these recordings."""
+    """Return the error of a sheet by its name."""
     try:
         match_sheet(sheet, names, RESERVED)
     except DataError as error:
@@ -307,7 +307,7 @@ def _refused(sheet: pd.DataFrame, names: list[str], name: str) -> dict[str, str]
 
 
 def listed(page: Frame, found: Read, wrong: Mapping[str, str]) -> bool:
-    """The list of all that does not fit; whether the visitor has it left out."""
+    """List problems and return whether to continue without these recordings."""
     lines = [*found.troubles.items(), *wrong.items()]
     if not lines:
         return True

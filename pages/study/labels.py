@@ -1,4 +1,4 @@
-"""Clips of states, and labels that the user gives to some of them; a label model then predicts the labels of all recordings."""
+"""Clips of states with labels by the user, and a label model that predicts the labels of all recordings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COMPARED = {"states": "States", "labels": "Labels"}
 
 
 def marks_of(brought: Brought) -> list[Mark]:
-    """Return the labelled clips: those of this page, or else of the study that was opened."""
+    """Return the labelled clips of this page, or of the opened study."""
     mine: list[Mark] | None = st.session_state.get(_place(brought))
     return _saved_marks(brought) if mine is None else mine
 
@@ -73,7 +73,7 @@ def with_labels(page: shell.Frame, brought: Brought) -> Brought | None:
 
 
 def _predict(brought: Brought, marks: list[Mark]) -> Callable[[Say], Study]:
-    engine, session = panels.engine(), f"{live.visitor()}/study"  # known to the script's thread alone
+    engine, session = panels.engine(), f"{live.visitor()}/study"  # available only in the script's thread
 
     def do(say: Say) -> Study:
         study, notes = brought.study, list[str]()
@@ -96,7 +96,7 @@ def _predict(brought: Brought, marks: list[Mark]) -> Callable[[Say], Study]:
 
 # ---- the tab --------------------------------------------------------------------------------------------------------
 def show_clips(brought: Brought, asked: Asked | None, place: int) -> None:
-    """Show clips of a state, each of another animal, to be labelled."""
+    """Show clips of a state from different animals, with a column for labels."""
     study, state = brought.study, brought.study.states[place]
     clips = study.clips(state)
     if clips.empty:
@@ -117,7 +117,7 @@ def show_clips(brought: Brought, asked: Asked | None, place: int) -> None:
 
 
 def _pictures(brought: Brought, clips: pd.DataFrame, names: list[str], place: int) -> None:
-    """Poses as loops in a grid, or channels side by side."""
+    """Show clips as animated poses, or as channels side by side."""
 
     def do(say: Say) -> list[dict[str, Any]]:
         found = []
@@ -126,8 +126,8 @@ def _pictures(brought: Brought, clips: pd.DataFrame, names: list[str], place: in
             poses = brought.poses(name)
             if poses is None:
                 return []
-            near = replace(poses, image_size=None)  # each as large as its place in the grid
-            frames = poses.rate_hz / brought.study.recordings[name].rate_hz  # more than one where windows are fitted
+            near = replace(poses, image_size=None)  # scale each clip to its grid cell
+            frames = poses.rate_hz / brought.study.recordings[name].rate_hz  # more than one for windows
             found.append(clip(near, round(first * frames), round(after * frames), name, ""))
         return found
 
@@ -194,7 +194,7 @@ def _label_clips(brought: Brought, clips: pd.DataFrame, names: list[str], open_:
 
 
 def merge_marks(marks: list[Mark], typed: dict[tuple[str, int, int], str]) -> list[Mark]:
-    """Return the marks with new ones in place of those that they overlap; an empty label removes a mark."""
+    """Replace marks that overlap new ones; an empty label removes a mark."""
 
     def stays(mark: Mark) -> bool:
         return not any(name == mark[0] and first < mark[2] and mark[1] < after for name, first, after in typed)

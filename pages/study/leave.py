@@ -1,4 +1,4 @@
-"""What leaves a study: tidy tables, figures, a methods paragraph, a report, a script that repeats it, and one file."""
+"""Exports of a study: tables, figures, methods paragraph, report, script and study file."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from pages.ui import exports, settings, shell
 from pages.ui.downloads import download
 from pages.ui.plot import plot
 
-FOLDER = "studies"  # below the data folder
+FOLDER = "studies"  # in the data folder
 _TROUBLE = "study-keep-trouble"
 
 
 def panel(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> None:
-    """Buttons for all of it, and the paragraph to copy."""
+    """Show download buttons and the methods paragraph."""
     study = brought.study
     found = [one for one in (answers.flow, answers.table) if one is not None] if answers is not None else []
     tables: dict[str, tuple[str, Callable[[], bytes]]] = {
@@ -51,7 +51,7 @@ def panel(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) ->
         for key, (words, made) in _figures(brought, asked, answers).items():
             shell.quiet(words)
             name = f"{brought.name}-{key.removeprefix('study-')}"
-            if key not in answer.ON_THE_PAGE:  # what is saved is what the browser draws
+            if key not in answer.ON_THE_PAGE:  # the browser saves the figure it draws
                 plot(made, key=key, filename=name)
             exports.save_picture(key, name, made)
     with right:
@@ -69,12 +69,12 @@ def panel(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) ->
 
 
 def whole(brought: Brought, asked: Asked | None) -> Study:
-    """The study with what is marked and asked."""
+    """Return the study with its labels and comparison."""
     return replace(brought.study, marks=labels.marks_of(brought), questions=[] if asked is None else [asked.plain])
 
 
 def _keep(brought: Brought, asked: Asked | None) -> None:
-    """Write the study below the data folder, and open it from there: the address says where."""
+    """Save the study in the data folder and open it from there."""
     name = f"{FOLDER}/{brought.name}-{secrets.token_hex(16)}.study"
     try:
         whole(brought, asked).save(data_dir() / name)
@@ -86,7 +86,7 @@ def _keep(brought: Brought, asked: Asked | None) -> None:
 
 
 def _figures(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> dict[str, tuple[str, Figure]]:
-    """Those that stand on the page, by their keys."""
+    """Return the figures on the page by key."""
     found: dict[str, tuple[str, Figure]] = {}
     if asked is not None and answers is not None and answers.table is not None:
         found["study-dots"] = ("Groups", pictures.dots(brought.study, asked, answers))
@@ -99,7 +99,7 @@ def _figures(brought: Brought, asked: Asked | None, answers: StudyAnswer | None)
 
 
 def script(brought: Brought, asked: Asked | None) -> str:
-    """A script that makes the study again and asks the same."""
+    """Return a script that recreates the study and its comparison."""
     lines = [f'"""The study of {exports.slug(brought.name)}, reproduced. Needs GDM Studio: {exports.install()}"""', ""]
     needed = ["from pathlib import Path", "", *brought.imports, "from gdm_core.analysis.tables import csv"]
     lines += [*dict.fromkeys(needed), "", *brought.code]
@@ -124,7 +124,7 @@ def script(brought: Brought, asked: Asked | None) -> str:
 
 
 def report(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> bytes:
-    """One page that needs nothing else: the question, the answer, figures, methods and the script."""
+    """Return a self-contained HTML report."""
     study = brought.study
     if asked is None or answers is None or answers.table is None:
         raise DataError("There is no result to report yet. Choose a comparison first.")

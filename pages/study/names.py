@@ -1,4 +1,4 @@
-"""Names of states, given blind to groups."""
+"""Names of states, chosen without seeing groups."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ _NAMED = "/named "
 
 
 def typed_cells(editor: str, column: str, drawn: Iterable[Any]) -> list[str]:
-    """Return the texts of a data editor's column that was drawn with these cells, with all edits so far."""
-    edits = st.session_state.get(editor, {}).get("edited_rows", {})  # in a click, newer than the value of the last run
+    """Return the cells of a data editor's column with all edits."""
+    edits = st.session_state.get(editor, {}).get(
+        "edited_rows", {}
+    )  # in callbacks, newer than the value of the last run
     cells = [edits.get(i, {}).get(column, cell) for i, cell in enumerate(drawn)]
     return [cell.strip() if isinstance(cell, str) else "" for cell in cells]
 
 
-def named(brought: Brought) -> Brought:
-    """The study with the names that were given on this page, under a key that says so: its answers speak of them."""
+def with_names(brought: Brought) -> Brought:
+    """Return the study with names from this page and a key that includes them."""
     given: dict[int, str] = st.session_state.get(_names_of(brought), {})
     if not given:
         return brought
@@ -44,7 +46,7 @@ def _names_of(brought: Brought) -> str:
 
 
 def name_states(brought: Brought, asked: Asked | None) -> None:
-    """A row a state, to be named; a switch shows the groups."""
+    """Show a table to name states, with an option to show groups."""
     study = brought.study
     shell.quiet("Name states before looking at group differences. Names appear in all tables and figures.")
     table = _like(study)
@@ -69,7 +71,7 @@ def name_states(brought: Brought, asked: Asked | None) -> None:
 
 
 def _like(study: Study) -> pd.DataFrame:
-    """What each state is like, over all recordings."""
+    """Return a description of each state over all recordings."""
     counts = study.counts
     changes = counts.changes.sum(axis=0)
     before, after = changes.argmax(axis=0), changes.argmax(axis=1)
@@ -93,7 +95,7 @@ def _like(study: Study) -> pd.DataFrame:
 
 
 def _by_group(study: Study, asked: Asked) -> pd.DataFrame:
-    """Mean usage of each group, animals counting once."""
+    """Return the mean usage per group, with equal weight for each animal."""
     frame = study.conditions
     whole = with_groups(asked, frame.dropna(subset=list(asked.between)))
     unit = study.sheet.animal or RECORDING

@@ -1,4 +1,4 @@
-"""Study: many recordings, their conditions on a sheet, and what differs between them, with animals as the unit."""
+"""Study: many recordings and their conditions, compared with animals as the unit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if brought is None:
         )
     shell.footer(["Uploads stay in this session."])
     shell.end_page()
-brought = names.named(brought)
+brought = names.with_names(brought)
 with page.controls:
     asked = questions.choose(brought)
 study = brought.study

@@ -1,4 +1,4 @@
-"""Figures of a study: all recordings as strips, animals as dots, what changes into what, and how many animals it would take."""
+"""Figures of a study: recordings, groups, transitions and power."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ from pages.lab.tabs import shorten_names
 from pages.study.questions import MEASURES, Asked, StudyAnswer
 from pages.ui import legend
 
-STRIP_COLUMNS = 400  # of a strip: more than its few pixels of height let an eye tell apart
-LABELLED_ROWS = 26  # strips whose recordings are named at their left; of more, groups are
-MOST_ARROWS = 12  # of the graph of changes
-MOST_CHANNELS = 8  # that clips show
-MOST_COLUMNS = 12  # states or changes that dots are drawn for
+STRIP_COLUMNS = 400  # pixels of a strip's resolution
+LABELLED_ROWS = 26  # most rows with recording names; above, rows get group names
+MOST_ARROWS = 12  # in the transition graph
+MOST_CHANNELS = 8  # channels per clip
+MOST_COLUMNS = 12  # most states or transitions
 OTHERS = "the other states"
-MINUS = "\N{MINUS SIGN}"  # a hyphen before a number is taken for the beginning of a formula elsewhere
-# Groups are told apart by shape and place, not by colour, which belongs to states.
+MINUS = "\N{MINUS SIGN}"  # spreadsheets read a leading hyphen as a formula
+# Shape and position distinguish groups; colours belong to states.
 SYMBOLS = tuple(f"{kind}{fill}" for kind in ("circle", "diamond", "square", "triangle-up") for fill in ("-open", ""))
 INKS = ("$muted", "$accent")
-IN_INK: Dict = {"tickfont": {"size": 11, "color": "$ink"}}  # names of rows
+IN_INK: Dict = {"tickfont": {"size": 11, "color": "$ink"}}  # row names
 Floats = npt.NDArray[np.float64]
 
 
 def shown_states(study: Study) -> tuple[list[int], list[str]]:
-    """(places of the states that have a colour of their own, names of all colours): of many states, those used most."""
+    """Return the positions of states with their own colour, and the names of all colours."""
     k = len(study.states)
     if k <= palette.MAX_STATES:
         return list(range(k)), [study.state_name(state) for state in study.states]
@@ -59,14 +59,14 @@ def shown_states(study: Study) -> tuple[list[int], list[str]]:
 
 
 def colour_of(study: Study, place: int) -> str:
-    """The colour of a state, by its place among the states."""
+    """Return the colour of a state by its position."""
     own, names = shown_states(study)
     colours = palette.colours(len(names))
     return colours[own.index(place)] if place in own else colours[-1]
 
 
 def ordered(study: Study, by: str) -> tuple[list[int], list[str]]:
-    """(places of the recordings in the order of strips, what each of them belongs to)."""
+    """Return the positions of recordings in display order, and their groups."""
     frame, animal = study.conditions, study.sheet.animal
     if not by:
         return list(range(len(frame))), [""] * len(frame)
@@ -80,7 +80,7 @@ def _sortable(column: Any) -> Any:
 
 
 def strips(study: Study, sorted_by: str) -> Figure:
-    """All recordings, one a row, by a column of the sheet if one is named."""
+    """Draw one row of states per recording, sorted by a column of the sheet."""
     order, groups = ordered(study, sorted_by)
     longest = max(one.n_samples / one.rate_hz for one in study.counts.recordings)
     bin_s = longest / STRIP_COLUMNS
@@ -93,7 +93,7 @@ def strips(study: Study, sorted_by: str) -> Figure:
         mine = shares[place][:, own]
         if len(names) > len(own):
             mine = np.hstack([mine, np.maximum(0.0, 1 - mine.sum(axis=1, keepdims=True))])
-        if apart and row and row in starts:  # an empty row between two groups
+        if apart and row and row in starts:  # empty row between groups
             rows["\u200b" * row] = np.full((1, mine.shape[1]), np.nan, np.float32)
         rows[plain(study.sheet.names[place])] = mine.astype(np.float32)
     height = int(np.clip(15 * len(rows), 90, 560))
@@ -117,7 +117,7 @@ def strips(study: Study, sorted_by: str) -> Figure:
 
 
 def clips(study: Study, trials: Mapping[str, Trial], found: pd.DataFrame, names: Sequence[str], place: int) -> Figure:
-    """Channels of clips, one clip beside the other on the same scales; the bout itself stands in the colour of its state."""
+    """Draw the channels of clips side by side on common scales; bouts are shaded."""
     model = trials[found["recording"].iloc[0]]
     n, m, gap = len(found), min(model.n_channels, MOST_CHANNELS), 0.12
     places: list[tuple[Any, ...]] = [tuple(row) for row in found.to_numpy().tolist()]
@@ -156,24 +156,26 @@ GROUP, SAID = "group of dots", "group in words"
 
 
 def word(value: Any) -> str:
-    """A cell of the sheet in words."""
+    """Format a cell of the sheet."""
     return "nothing" if pd.isna(value) else format_value(value)
 
 
 def with_groups(asked: Asked, table: pd.DataFrame) -> pd.DataFrame:
-    """The table with what each row belongs to, as the comparison calls it."""
+    """Return the table with a column of group names."""
     words = list(zip(*([word(value) for value in table[name]] for name in asked.between), strict=True))
     return table.assign(**{GROUP: ["_".join(each) for each in words], SAID: [", ".join(each) for each in words]})
 
 
 def groups_of(table: pd.DataFrame) -> list[str]:
-    """The values that are compared, in order."""
+    """Return the compared groups in order."""
     return [str(name).removeprefix("mean_") for name in table if str(name).startswith("mean_")]
 
 
 def dots(study: Study, asked: Asked, answers: StudyAnswer) -> Figure:
-    """A dot an animal, state by state: beside it the mean of each group with its 95 % interval, paired ones joined. Of many
-    states or changes, those whose difference is surest."""
+    """Draw one dot per animal and state with group means and 95% intervals.
+
+    Of many states or transitions, those with the smallest p are drawn.
+    """
     found, per_unit = answers.table, answers.per_unit
     assert found is not None
     assert per_unit is not None
@@ -233,14 +235,14 @@ def dots(study: Study, asked: Asked, answers: StudyAnswer) -> Figure:
 
 
 def label_of(study: Study, row: Any) -> str:
-    """What a row of a comparison is about."""
+    """Return the label of a row of a comparison."""
     if "to_state" in row:
         return f"{study.state_name(row['from_state'])} to {study.state_name(row['to_state'])}"
     return "whole recording" if row["state"] == "all" else study.state_name(row["state"])
 
 
 def intervals(table: pd.DataFrame, by: str | list[str], name: str) -> pd.DataFrame:
-    """The mean of a column for each group of rows, how many it is of, and `half` of its 95 % interval: NaN of a single one."""
+    """Return mean, count and half the 95% interval of a column for each group of rows."""
     from scipy import stats
 
     found = table.groupby(by)[name].agg(["mean", "std", "count"])
@@ -259,7 +261,7 @@ def _joined(table: pd.DataFrame, unit: str, measure: str) -> Dict:
 
 
 def changes(study: Study, flow: Flow) -> Figure:
-    """What the last group changes more often than the first: from the row's state to the column's."""
+    """Draw the difference in transitions between the last and the first group as a matrix."""
     first, *_, last = list(flow.means)
     own, _ = shown_states(study)
     names = [plain(cut_to(study.state_name(study.states[place]), 14)) for place in own]
@@ -286,7 +288,7 @@ def changes(study: Study, flow: Flow) -> Figure:
 
 
 def graph(study: Study, flow: Flow) -> Figure:
-    """The same as a graph: states on a circle, and the arrows whose changes differ most between the first and the last group."""
+    """Draw the largest differences in transitions as a graph."""
     first, *_, last = list(flow.means)
     own, names = shown_states(study)
     z = flow.difference[np.ix_(own, own)]
@@ -309,7 +311,7 @@ def graph(study: Study, flow: Flow) -> Figure:
 
 
 def over_time(table: pd.DataFrame, groups: Sequence[str], words: str) -> Figure:
-    """Usage of one state by the minute: `table` has group of dots, minute, mean and half."""
+    """Draw the usage of one state over time with intervals by group."""
     traces: list[Dict] = []
     for g, group in enumerate(groups):
         mine = table[table[GROUP] == group].sort_values("minute")
@@ -334,7 +336,7 @@ def over_time(table: pd.DataFrame, groups: Sequence[str], words: str) -> Figure:
 
 
 def power(found: Power) -> Figure:
-    """The share of studies that would find the difference, against how many animals they have."""
+    """Draw power against the number of animals."""
     n, share = list(found.curve), list(found.curve.values())
     here = max(found.sizes.values())
     curve: Dict = {"line": {"color": "$accent", "width": 2}, "marker": {"size": 6, "color": "$accent"}}

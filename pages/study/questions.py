@@ -1,4 +1,4 @@
-"""What is asked of a study: the controls, in the address, and the answers, each worked out once."""
+"""Comparison of a study: its controls, stored in the URL, and its cached results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ N_PERMUTATIONS = 10_000
 
 @dataclass(frozen=True)
 class Asked:
-    """One question, as the controls put it. `where` is a column and its values, None for all recordings."""
+    """Settings of a comparison; `where` is a column and values, or None for all recordings."""
 
     measure: str
     between: tuple[str, ...]
@@ -49,25 +49,25 @@ class Asked:
 
     @property
     def design(self) -> dict[str, Any]:
-        """The arguments that say who is compared with whom, for `Study.per_unit` and `Study.flow`."""
+        """Arguments for `Study.per_unit` and `Study.flow`."""
         chosen = {} if self.where is None else {self.where[0]: list(self.where[1])}
         return {"within": self.within, "blocks": self.blocks, "where": chosen}
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Those of `Study.compare` that are not its usual ones, as a script writes them."""
+        """Arguments of `Study.compare` that differ from their defaults."""
         given = {**self.design, "covariates": list(self.covariates)}
         return {name: value for name, value in given.items() if value}
 
     @property
     def plain(self) -> dict[str, Any]:
-        """As a file of the study keeps it: words and lists."""
+        """Settings as JSON values for a study file."""
         where = self.where and [self.where[0], [format_value(value) for value in self.where[1]]]
         return asdict(self) | {"where": where}
 
     @property
     def one(self) -> str | list[str]:
-        """What is compared between, as a script writes it."""
+        """Compared columns as written in a script."""
         return self.between[0] if len(self.between) == 1 else list(self.between)
 
     @property
@@ -77,7 +77,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class StudyAnswer:
-    """What came of a question. `table` is None, and `trouble` says why, where it cannot be answered."""
+    """Result of a comparison; `table` is None and `trouble` an error if it failed."""
 
     flow: Flow | None
     no_flow: str
@@ -87,18 +87,18 @@ class StudyAnswer:
 
 
 def choose(brought: Brought) -> Asked | None:
-    """The controls of a question; None, with a sentence, where the sheet has nothing to compare."""
+    """Show the controls of a comparison; return None if the sheet has nothing to compare."""
     shell.section("Question")
     study, of = brought.study, brought.of
     frame, animal = study.conditions, study.sheet.animal
-    offered = [str(c) for c in frame if c not in (RECORDING, "file") and frame[c].nunique() > 1]  # that can group
+    offered = [str(c) for c in frame if c not in (RECORDING, "file") and frame[c].nunique() > 1]  # columns with groups
     groups = [c for c in offered if c != animal]
     if not groups:
         shell.quiet(
             "No column of the sheet differs between recordings. Add one to compare, such as group, dose or session."
         )
         return None
-    saved: dict[str, Any] = dict(study.questions[0]) if study.questions else {}  # where the study was saved with one
+    saved: dict[str, Any] = dict(study.questions[0]) if study.questions else {}  # from a saved study
     usual = next(
         (c for c in groups if c.casefold() in ("group", "treatment", "condition", "dose", "genotype")), groups[0]
     )
@@ -142,7 +142,7 @@ def choose(brought: Brought) -> Asked | None:
 
 
 def answers(brought: Brought, asked: Asked) -> StudyAnswer | None:
-    """The answers to a question, once there are any."""
+    """Return the results of a comparison once they are computed."""
     study = brought.study
 
     def do(say: Say) -> StudyAnswer:
@@ -166,7 +166,7 @@ def answers(brought: Brought, asked: Asked) -> StudyAnswer | None:
 
 
 def by_frames(brought: Brought, asked: Asked) -> pd.DataFrame | None:
-    """What frames as units would have claimed, once that is counted."""
+    """Return the results with frames as units once they are computed."""
 
     def do(say: Say) -> pd.DataFrame:
         measure = asked.measure if asked.measure in STATE_MEASURES and asked.measure != "median_bout_s" else "usage"

@@ -1,4 +1,4 @@
-"""What stands below the picture of a study."""
+"""Tabs below the picture of a study."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALL = "whole recording"
 
 
 def show(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> None:
-    """The tabs; those that are closed cost nothing."""
+    """Show the tabs; only the open one is drawn."""
     table = None if answers is None else answers.table
     for name, place in tabs(TABS):
         if not place.open:
@@ -69,14 +69,14 @@ def _over_time(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
             asked.where is None or frame.iloc[row][asked.where[0]] in asked.where[1]
         ):
             seen = counts.recordings[row].n_samples / counts.rates[row] / bin_s
-            usage = usage[: max(1, round(seen))]  # the rest of a minute says little: it would be the widest interval
+            usage = usage[: max(1, round(seen))]  # an incomplete minute would have the widest interval
             minutes = (np.arange(len(usage)) + 0.5) * bin_s / 60
             its = {name: frame.iloc[row][name] for name in {unit, *asked.between}}
             parts.append(pd.DataFrame({"minute": minutes, "usage": usage[:, place], **its}))
     whole = pictures.with_groups(asked, pd.concat(parts, ignore_index=True))
     each = whole.groupby([pictures.GROUP, unit, "minute"], sort=False)["usage"].mean().reset_index()
     drawn = pictures.intervals(each, [pictures.GROUP, "minute"], "usage").reset_index()
-    drawn = drawn[drawn["count"] >= drawn["count"].max() / 2]  # at the end only the longest recordings are left
+    drawn = drawn[drawn["count"] >= drawn["count"].max() / 2]  # only the longest recordings reach the end
     words = f"Usage of {study.state_name(study.states[place])}"
     plot(
         pictures.over_time(drawn, pictures.groups_of(table), words),
@@ -86,20 +86,20 @@ def _over_time(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
 
 
 def _state(brought: Brought, label: str, first: int) -> int:
-    """The place of a state that is chosen."""
+    """Return the position of the chosen state."""
     words = {place: brought.study.state_name(state) for place, state in enumerate(brought.study.states)}
     return pick(label, words, first, key=settings.key("state", brought.of), width=260)
 
 
 def _surest(table: pd.DataFrame, n_states: int) -> int:
-    """The place of the state that differs most surely, where the comparison is one of states."""
+    """Return the position of the state with the smallest p."""
     if len(table) != n_states or table["p"].isna().all():
         return 0
     return int(table["p"].argmin())
 
 
 def _power(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
-    """How many animals it would take, and what frames as units would have claimed."""
+    """Show power against the number of animals."""
     if len(asked.between) > 1:
         shell.empty("Power needs one factor", "Remove the second factor, or fix it under Filter by.")
         return
@@ -138,7 +138,7 @@ def _power(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
 
 
 def _frames(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
-    """What frames as units would have claimed, and why not."""
+    """Show that frames as units claim too much."""
     if len(asked.between) > 1 or asked.within:
         shell.empty("This check needs one factor", "Remove the repeated measures or the second factor.")
         return
@@ -169,7 +169,7 @@ def _clips(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -
 
 
 def _recordings(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> None:
-    """The sheet as it was understood, and all that was left out or set aside."""
+    """Show the sheet as read, with excluded and flagged recordings."""
     study = brought.study
     counts = study.counts
     table = study.conditions.copy()

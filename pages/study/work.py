@@ -1,4 +1,4 @@
-"""What takes longer than Study may wait for: worked out beside it, for one visitor, and what came of it said on the page."""
+"""Background work of the Study page for one visitor."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pages.lab.live.background import Task, show_progress, visitor_jobs
 from pages.ui import shell
 
 KEPT = "study-"
-AT_ONCE_S = 2.5  # that a page waits before it says what it waits for
+AT_ONCE_S = 2.5  # seconds before progress is shown
 
 T = TypeVar("T")
-# What is done now, and how much of all is; ends the work once somebody has stopped it.
+# Reports progress (text, share); raises Stopped after a cancellation.
 Say = Callable[[str, float], None]
 
 
-def of(key: tuple[Hashable, ...], do: Callable[[Say], Any], words: str = "Starting") -> Task:
-    """Return the task of that key, begun now if there is none."""
+def get_task(key: tuple[Hashable, ...], do: Callable[[Say], Any], words: str = "Starting") -> Task:
+    """Return the task with this key, starting it if necessary."""
 
     def run(task: Task) -> Any:
-        import_module("torch")  # the server loads it behind its first page, and scipy must not look at half of it
+        import_module("torch")  # scipy inspects it: load it completely first
         return do(task.checkpoint)
 
     task: Task = visitor_jobs().get(("study", *key), lambda: Task(run, words))
@@ -41,14 +41,14 @@ def outcome(
     kept: str = "",
     words: str = "",
 ) -> T | None:
-    """What comes of it; None while it is under way, and where it failed or was stopped, which is said with a button to begin again.
+    """Return the result of background work; None while it runs, and after a failure or cancellation.
 
-    name    of its controls on the page
-    failed  how it is said that it failed
-    what    it is, "the fit": then a button stops it, and `kept` says what stays of it
-    words   while it is under way, where it says nothing by itself
+    name    key of its widgets
+    failed  title of an error
+    what    noun for cancel buttons, such as "the fit"; `kept` tells what a cancellation keeps
+    words   progress text until the work reports some
     """
-    task = of(key, do, words or "Starting")
+    task = get_task(key, do, words or "Starting")
     ended = task.wait(AT_ONCE_S)
     show_progress(f"{name}-progress", task, ended)
     if not ended:

@@ -90,7 +90,7 @@ def _figure(circuit: Circuit, n_states: int, weights: list[float]) -> circuit_ma
     states = np.full((circuit.n_bins, n_states), 1 / n_states, np.float32)
     distance = np.arange(circuit.n_bins) * circuit.length / circuit.n_bins
     return circuit_map.circuit_map(
-        circuit, one_lap(circuit.at(distance), distance), states,
+        circuit, one_lap(circuit.position_at(distance), distance), states,
         badges=circuit_map.badges(circuit, parts, all_of_them=False, most=circuit_map.MOST), title="VER, 56 laps",
     )  # fmt: skip
 
@@ -112,11 +112,14 @@ def test_badge_fits_its_slot():
         for states in ([0, 1, 2, 3], [9, 10, 11, 8]):
             badge = circuit_map.Badge(tuple(Part(k, 1.0, w, True) for k, w in zip(states, weights, strict=False)), "")
             for most in (1, 2, 3, 4):
-                kept = circuit_map.held(badge, most)
+                kept = circuit_map.fitting_states(badge, most)
                 assert kept
                 sizes = [circuit_map._size(part) for part in kept]
                 assert circuit_map.width_of(sizes, [part.state for part in kept]) <= circuit_map.slot_width(most) + 1
-    assert len(circuit_map.held(circuit_map.Badge(tuple(Part(k, 1.0, 0.25, True) for k in range(4)), ""), 4)) == 4
+    assert (
+        len(circuit_map.fitting_states(circuit_map.Badge(tuple(Part(k, 1.0, 0.25, True) for k in range(4)), ""), 4))
+        == 4
+    )
 
 
 def test_exported_map_uses_the_layout_of_its_width():
