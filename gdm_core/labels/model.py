@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.metadata_routing import UNUSED
 
 from gdm_core.errors import DataError, ModelFileError
 from gdm_core.files import write_whole
@@ -53,6 +55,10 @@ class LabelModel(BaseEstimator):
     held_out_ : Agreement or None
         Agreement in cross-validation, or None if there are too few labels.
     """
+
+    # The data are scikit-learn's X and y under other names, not metadata to route.
+    __metadata_request__fit = MappingProxyType(dict.fromkeys(("trials", "labels", "class_names"), UNUSED))
+    __metadata_request__predict = __metadata_request__predict_proba = MappingProxyType({"trials": UNUSED})
 
     class_names_: tuple[str, ...] = ()
     calibrated_on_: CalibratedOn = "nothing"
