@@ -1,1 +1,1 @@
-"""The parts behind `datasets.formula1`: the feed, the cache, track segments, and a lap simulator."""
+"""Internals of `datasets.formula1`: feed, cache, laps, track segments and a lap simulator."""

@@ -1,4 +1,4 @@
-"""Extracted sessions and calendars on disk: plain arrays and JSON, never a pickle and never FastF1's own objects."""
+"""Storage of extracted sessions and calendars as NumPy arrays and JSON, without pickles."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LAP_ARRAYS = tuple(f.name for f in fields(LapTable) if f.name != "compound")
 
 
 def session_path(year: int, event: str, session: str) -> Path:
-    """Where the extracted arrays of one session are kept."""
+    """Return the path of a session's stored arrays."""
     return cache_dir("formula1") / f"{year}_{_slug(event)}_{_slug(session)}.npz"
 
 
@@ -38,7 +38,7 @@ def schedule_path(year: int) -> Path:
 
 
 def write_session(session: Session, path: Path) -> None:
-    """Every array of a session in one file; the names and the corners as JSON inside it."""
+    """Write a session to one file: its arrays, and names and corners as JSON."""
     drivers = session.drivers
     arrays: dict[str, Any] = {
         "time": np.concatenate([d.time for d in drivers]),
@@ -67,7 +67,7 @@ def write_session(session: Session, path: Path) -> None:
 
 
 def stored_sessions() -> tuple[tuple[int, str, str], ...]:
-    """Year, event and session name of everything that opens without a network, the latest season first."""
+    """Return year, event and name of sessions that open offline, latest season first."""
     found = list(_downloaded())
     for path in cache_dir("formula1").glob("*.npz"):
         try:
@@ -75,12 +75,12 @@ def stored_sessions() -> tuple[tuple[int, str, str], ...]:
                 header = json.loads(str(file["header"]))
             found.append((int(header["year"]), str(header["event"]), str(header["name"])))
         except UNREADABLE:
-            continue  # it is moved aside and fetched again when somebody asks for it
+            continue  # load_session moves damaged files aside
     return tuple(sorted(set(found), key=lambda entry: (-entry[0], *entry[1:])))
 
 
 def _downloaded() -> Iterator[tuple[int, str, str]]:
-    """Sessions whose downloads FastF1 has kept, in folders such as 2025/2025-03-23_Chinese_Grand_Prix/2025-03-23_Race."""
+    """Yield FastF1's downloads, such as 2025/2025-03-23_Chinese_Grand_Prix/2025-03-23_Race."""
     for timing in cache_dir("fastf1").glob("[0-9][0-9][0-9][0-9]/*/*/_extended_timing_data.ff1pkl"):
         event, session = (DATED.match(folder.name) for folder in (timing.parents[1], timing.parent))
         if (
@@ -92,7 +92,7 @@ def _downloaded() -> Iterator[tuple[int, str, str]]:
 
 
 def read_session(path: Path) -> Session:
-    """A session as it was written, or a DataError that says that the file is damaged."""
+    """Read a stored session; raise DataError if the file is damaged."""
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
@@ -105,7 +105,7 @@ def read_session(path: Path) -> Session:
 
 
 def read_or_move_aside(path: Path) -> tuple[Session | None, str]:
-    """A stored session, or none with a note that says where the damaged file now is."""
+    """Read a stored session; move a damaged file aside and return a note."""
     if not path.is_file():
         return None, ""
     try:
@@ -121,7 +121,7 @@ def write_schedule(events: tuple[Event, ...], path: Path) -> None:
 
 
 def read_schedule(path: Path) -> tuple[tuple[Event, ...], float] | None:
-    """The stored calendar and its age in seconds; none when there is none, or it was damaged and moved aside."""
+    """Return the stored calendar and its age in seconds, or None if missing or damaged."""
     if not path.is_file():
         return None
     try:
@@ -132,7 +132,7 @@ def read_schedule(path: Path) -> tuple[tuple[Event, ...], float] | None:
         )
         return events, max(0.0, time.time() - float(stored["saved"]))
     except (OSError, ValueError, KeyError, TypeError):
-        move_aside(path)  # a calendar is fetched again in a second: nothing to tell
+        move_aside(path)  # refetching takes a second, so users need no note
         return None
 
 

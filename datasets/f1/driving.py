@@ -1,5 +1,4 @@
-"""What a car does: how the track turns, what the driver does with the pedals there, and a name for each state from that; and corner
-by corner where drivers brake, how fast they go in, through and out, in which gear, and what it costs in time."""
+"""Driving behaviour by state and by corner: curvature, pedals, speeds, gears and times."""
 
 from __future__ import annotations
 
@@ -16,24 +15,29 @@ from .session import Corner, Driver, Session, lap_clock
 Floats = npt.NDArray[np.float64]
 
 STEP_M = 5.0
-REACH_M = 20.0  # before and behind: the feed's positions are good to a metre or two
-CORNER = 1 / 250.0  # curvature, one by the radius in metres: a wider bend is taken flat out
-SLOW_KMH, FAST_KMH = 130.0, 200.0  # of corners, as commentators call them
-MOSTLY, BRAKING = 0.5, 0.4  # shares of a state's time: in corners or at full throttle, and on the brake
-RARE = 0.002  # of the time: less says nothing of a state
-FULL = 95.0  # percent of the throttle
+REACH_M = 20.0  # each way; feed positions are accurate to a metre or two
+CORNER = 1 / 250.0  # 1/m; wider bends are taken flat out
+SLOW_KMH, FAST_KMH = 130.0, 200.0  # limits of slow and fast corners
+MOSTLY, BRAKING = 0.5, 0.4  # shares of a state's time: cornering or full throttle; braking
+RARE = 0.002  # share of all samples below which a state counts as unused
+FULL = 95.0  # percent throttle
 ACTIVITIES = ("braking", "cornering", "full throttle", "part throttle")
 
 
 @dataclass(frozen=True)
 class Driving:
-    """One state in numbers: means over its samples, each weighted by the state's share of it. NaN: never sent.
+    """Mean driving values of a state, weighted by its share of each sample; NaN if missing.
 
-    use      share of all samples
-    speed    km/h; throttle in percent; gear
-    brake    share of its time on the brake; `full` at full throttle; `cornering` in bends of a radius under 250 m
-    left     share of that cornering which is to the left; corner_speed the speed in it
-    curvature  how much the track turns either way, one by metres
+    use            share of all samples
+    speed          km/h
+    throttle       percent
+    full           share of the state's time at full throttle
+    brake          share of the state's time on the brake
+    gear           mean gear
+    cornering      share of the state's time in bends with a radius under 250 m
+    left           share of the cornering time in left-hand bends
+    corner_speed   speed while cornering, km/h
+    curvature      mean absolute curvature, 1/m
     """
 
     use: float
@@ -49,7 +53,7 @@ class Driving:
 
     @property
     def name(self) -> str:
-        """What a driver would say of it. What the car never sent says nothing."""
+        """Return a short description, such as "slow left-hander", from the available channels."""
         if not self.use >= RARE:
             return "unused"
         corner = ""
@@ -67,7 +71,7 @@ class Driving:
 
 
 def curvature(line: npt.ArrayLike, length: float, distance: npt.ArrayLike) -> Floats:
-    """[T] curvature of a closed line [M, 2], evenly spaced along its length in metres, at distances along it."""
+    """Return [T] curvature in 1/m of a closed, evenly spaced line [M, 2] at distances along it."""
     points = np.asarray(line, np.float64)
     grid = np.arange(0, length, STEP_M)
     along = np.linspace(0, length, len(points))
@@ -80,13 +84,13 @@ def curvature(line: npt.ArrayLike, length: float, distance: npt.ArrayLike) -> Fl
 
 
 def curvature_along(session: Session, distance: npt.ArrayLike) -> Floats:
-    """[T] how the track turns at distances along the lap, one by metres; above 0 to the left."""
+    """Return [T] curvature of the track in 1/m, positive to the left."""
     reference = session.reference
     return curvature(np.vstack([reference.points, reference.points[:1]]), reference.length, distance)
 
 
 def describe(states: npt.ArrayLike, channels: Mapping[str, npt.ArrayLike], turn: npt.ArrayLike) -> list[Driving]:
-    """Each of K states [T, K] in numbers, from the car's channels [T] and the curvature [T]."""
+    """Return driving values of K states [T, K] from channels [T] and curvature [T]."""
     soft, bend = np.asarray(states, np.float64), np.asarray(turn, np.float64)
     nothing = np.full(len(soft), np.nan)
     speed, throttle, brake, gear = (
@@ -106,7 +110,7 @@ def describe(states: npt.ArrayLike, channels: Mapping[str, npt.ArrayLike], turn:
     }
     table = np.column_stack(list(seen.values()))  # [T, values]
     known = np.isfinite(table)
-    # All states and values in two products: a race has 20,000 samples, and the first picture waits for the names.
+    # Two matrix products, for speed: the first figure needs the names of 20,000 samples.
     weight = soft.T @ known
     total = soft.T @ np.where(known, table, 0)
     means = ratio(total, weight)
@@ -117,7 +121,7 @@ def describe(states: npt.ArrayLike, channels: Mapping[str, npt.ArrayLike], turn:
 
 
 def proposed_names(found: Sequence[Driving]) -> list[str]:
-    """A name for each state, all different: with its speed where several would have one, or its number."""
+    """Return a unique name per state, with speed or number added to duplicates."""
     names = [one.name for one in found]
     named = [
         f"{one.name}, {one.speed:.0f} km/h" if names.count(one.name) > 1 and np.isfinite(one.speed) else one.name
@@ -127,7 +131,7 @@ def proposed_names(found: Sequence[Driving]) -> list[str]:
 
 
 def activities(channels: Mapping[str, npt.ArrayLike], turn: npt.ArrayLike) -> npt.NDArray[np.int64] | None:
-    """[T] which of ACTIVITIES was measured, braking first; -1 where a pedal was not sent. None without pedals."""
+    """Return [T] indices into ACTIVITIES, -1 where a pedal is missing; None without pedal channels."""
     if "throttle" not in channels or "brake" not in channels:
         return None
     throttle, brake = (np.asarray(channels[name], np.float64) for name in ("throttle", "brake"))
@@ -140,11 +144,9 @@ def activities(channels: Mapping[str, npt.ArrayLike], turn: npt.ArrayLike) -> np
 
 
 # ---- corner by corner -----------------------------------------------------------------------------------------------
-# Segment c runs from corner c to corner c+1; the last one runs from the last corner over the start line to the first, so that a
-# circuit of 16 corners has 16 segments. A sample belongs to the segment in which its nearest point on the session's reference lap
-# lies.
+# Segment c runs from corner c to corner c + 1; the last segment crosses the start line.
 GRID_M = 5.0
-LARGEST_HOLE_M = 120.0  # without a sample: longer, and what the car did there is a guess
+LARGEST_HOLE_M = 120.0  # longer gaps leave a corner unmeasured
 ON_THE_BRAKE = 0.5
 MEASURES = ("braking point", "entry speed", "minimum speed", "exit speed", "gear", "time")
 MEASURED_IN = {
@@ -158,9 +160,9 @@ MEASURED_IN = {
 
 
 def segment_names(corners: tuple[Corner, ...]) -> tuple[str, ...]:
-    """One name a segment, such as "T1-T2"; the last wraps over the start line.
+    """Return segment names such as "T1-T2"; the last segment crosses the start line.
 
-    corners   of a session
+    corners   corners of a session
     """
     ordered = in_driving_order(corners)
     following = (*ordered[1:], *ordered[:1])
@@ -168,43 +170,45 @@ def segment_names(corners: tuple[Corner, ...]) -> tuple[str, ...]:
 
 
 def in_driving_order(corners: tuple[Corner, ...]) -> tuple[Corner, ...]:
-    """Corners by distance from the start line: numbers alone do not order 1 and 1A."""
+    """Sort corners by distance from the start line, because numbers do not order 1 and 1A."""
     return tuple(sorted(corners, key=lambda corner: (corner.distance, corner.number, corner.letter)))
 
 
 def segment_of(corners: tuple[Corner, ...], distance: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """[T] the segment in which each distance along the lap lies.
+    """Return [T] segment index at each distance along the lap.
 
-    corners   of a session
+    corners    corners of a session
+    distance   [T] metres from the start line
     """
     return between([corner.distance for corner in in_driving_order(corners)], distance)
 
 
 def between(edges: npt.ArrayLike, distance: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """[T] after which of the places at `edges` along the lap each distance lies."""
-    # before the first corner the index is -1: the segment that came over the line
+    """Return [T] index of the last edge before each distance, wrapping at the start line."""
+    # -1, before the first corner, wraps to the last segment
     found: npt.NDArray[np.int64] = np.mod(np.searchsorted(edges, distance, side="right") - 1, np.size(edges))
     return found
 
 
 def lap_distance(session: Session, position: npt.ArrayLike, lap: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """[T] metres from the start line along the reference lap.
+    """Return [T] metres from the start line along the reference lap.
 
-    session    as `load_session` or `simulate_race` gives it
-    position   [T, 2] places in time order
+    session    from `load_session` or `simulate_race`
+    position   [T, 2] positions in time order
+    lap        [T] lap numbers
     """
     return session.reference.distance(position, lap).astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True, eq=False)
 class Corners:
-    """What a driver does in each corner, lap by lap. C corners, L laps.
+    """A driver's measurements in each corner, lap by lap (C corners, L laps).
 
-    code     of the driver
-    names    of the corners, such as T1
-    laps     their numbers
-    values   by measure, [L, C]: metres before the corner at which braking begins, speeds in km/h where the corner's stretch begins,
-             at their lowest in it and where it ends, the lowest gear, seconds for the stretch; NaN where it cannot be told
+    code     driver code
+    names    corner names, such as T1
+    laps     lap numbers
+    values   [L, C] by measure: braking point in metres before the corner; speeds in km/h at the start of the corner's
+             section, at their minimum and at its end; lowest gear; section time in seconds; NaN if unknown
     """
 
     code: str
@@ -213,13 +217,13 @@ class Corners:
     values: dict[str, Floats]
 
     def mean(self, measure: str) -> tuple[Floats, Floats]:
-        """([C] mean, [C] standard error) over laps; NaN where too few are known."""
+        """Return [C] means and standard errors over laps; NaN with too few laps."""
         values = self.values[measure]
         mean, n = known_mean(values), np.isfinite(values).sum(axis=0)
         return mean, np.sqrt(ratio(known_mean((values - mean) ** 2), n - 1))
 
     def kinds(self) -> tuple[str, ...]:
-        """[C] low, medium or high speed, by the lowest speed in the corner."""
+        """Return "low", "medium" or "high" per corner, by its minimum speed."""
         speed, _ = self.mean("minimum speed")
         return tuple(
             "low" if v < SLOW_KMH else "high" if v > FAST_KMH else "medium" if np.isfinite(v) else "" for v in speed
@@ -227,8 +231,9 @@ class Corners:
 
 
 def stretches(session: Session) -> tuple[tuple[str, ...], Floats, Floats]:
-    """(names, [C] metres of each corner, [C + 1] where the stretch of each begins): half-way between two corners; the first one
-    begins half-way after the last.
+    """Return names, distances [C] and section edges [C + 1] of corners, in metres.
+
+    Edges are halfway between neighbouring corners; the first is halfway between the last and first corner.
     """
     ordered = in_driving_order(session.require_corners())
     apex = np.array([corner.distance for corner in ordered])
@@ -239,11 +244,11 @@ def stretches(session: Session) -> tuple[tuple[str, ...], Floats, Floats]:
 
 
 def corners_of(session: Session, code: str, laps: Iterable[int]) -> Corners:
-    """What a driver does in each corner on these laps; a lap with a hole in a corner says nothing of that corner."""
+    """Measure a driver's corners on these laps; NaN where a gap interrupts a corner."""
     names, apex, edges = stretches(session)
     driver, length = session.driver(code), session.reference.length
     numbers = tuple(dict.fromkeys(int(n) for n in laps))
-    # One question for all laps: places along the lap are told by how far the car has come.
+    # One call for all laps: the distance travelled resolves ambiguous positions.
     distance = lap_distance(session, driver.position, driver.lap)
     values = {measure: np.full((len(numbers), len(apex)), np.nan) for measure in MEASURES}
     for row, number in enumerate(numbers):
@@ -251,11 +256,11 @@ def corners_of(session: Session, code: str, laps: Iterable[int]) -> Corners:
         clock = lap_clock(session, code, number)
         if clock is not None:
             share = np.clip(edges / length, 0, 1)
-            times = np.diff(clock.at(share))
-            if edges[0] < 0:  # the first stretch begins before the line: that part of it ends this lap
-                times[0] += clock.at(1.0) - clock.at(1 + edges[0] / length)
-            else:  # the last stretch ends after the line: that part of it begins this lap
-                times[-1] += clock.at(edges[0] / length)
+            times = np.diff(clock.seconds_at(share))
+            if edges[0] < 0:  # the first section starts before the line: add the end of this lap
+                times[0] += clock.seconds_at(1.0) - clock.seconds_at(1 + edges[0] / length)
+            else:  # the last section ends after the line: add the start of this lap
+                times[-1] += clock.seconds_at(edges[0] / length)
             values["time"][row] = times
         if found is None:
             continue
@@ -278,13 +283,13 @@ def corners_of(session: Session, code: str, laps: Iterable[int]) -> Corners:
 def _lap(
     driver: Driver, distance: Floats, number: int, length: float
 ) -> tuple[Floats, Floats, Floats | None, Floats | None] | None:
-    """(metres, speed, brake, gear) of a lap, with what lies before and after it of the stretches at the line."""
+    """Return (metres, speed, brake, gear) of a lap with samples on either side of it."""
     if "speed" not in driver.available_channels:
         return None
     rows = np.flatnonzero((np.abs(driver.lap - number) <= 1) & np.isfinite(driver.channels["speed"]))
     if not len(rows):
         return None
-    # At the line a sample may count to the lap before, or already to the next.
+    # Samples at the line may carry the number of the previous or next lap.
     along = np.unwrap(distance[rows] + (driver.lap[rows] - number) * length, period=length)
     own = driver.lap[rows] == number
     if own.any():
@@ -301,13 +306,13 @@ def _lap(
 
 
 def _braking(along: Floats, brake: Floats, apex: float, start: float) -> float:
-    """Metres before the corner at which the braking that leads into it begins; NaN where the driver does not brake for it."""
+    """Return metres before the corner at which braking begins; NaN without braking for it."""
     inside = np.flatnonzero((along >= start - LARGEST_HOLE_M) & (along <= apex + 30))
     on = brake[inside] > ON_THE_BRAKE
     if not on.any():
         return float("nan")
     last = int(np.flatnonzero(on)[-1])
-    if along[inside[last]] < start:  # that was for the corner before
+    if along[inside[last]] < start:  # braking for the previous corner
         return float("nan")
     off = np.flatnonzero(~on[:last])
     first = int(off[-1]) + 1 if len(off) else 0
@@ -316,17 +321,20 @@ def _braking(along: Floats, brake: Floats, apex: float, start: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class CornerDifference:
-    """By how much one driver's corners differ from another's: [C] mean and standard error, and whether chance does as much."""
+    """Difference between two drivers' corners: [C] mean and standard error."""
 
     mean: Floats
     error: Floats
 
     def sure(self, most: float = 3.0) -> npt.NDArray[np.bool_]:
-        """[C] where it is beyond so many standard errors: among some sixteen corners chance alone would name one at two."""
+        """Return [C] whether the difference exceeds `most` standard errors.
+
+        The default is 3: over 16 corners, chance alone often exceeds 2.
+        """
         return np.asarray(np.abs(self.mean) > most * self.error, bool)
 
 
 def differences(one: Corners, other: Corners, measure: str) -> CornerDifference:
-    """The first driver less the second."""
+    """Return the first driver's means minus the second's."""
     (a, ea), (b, eb) = one.mean(measure), other.mean(measure)
     return CornerDifference(a - b, np.hypot(ea, eb))

@@ -1,4 +1,4 @@
-"""From the feed's tables to arrays: one driver's samples with the car's channels beside each position."""
+"""Conversion of the feed's tables to arrays: samples, car channels, laps, flags and corners."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from .session import NEUTRALISED, Corner, Driver, LapTable, Session, Spell
 if TYPE_CHECKING:
     from .track import ReferenceLap
 
-METRES_PER_UNIT = 0.1  # the feed's positions are tenths of a metre
+METRES_PER_UNIT = 0.1  # feed positions are in tenths of a metre
 LARGEST_CAR_GAP_S = 2.0
 
-# what the feed calls a channel, and the most that it can be: beyond, the feed has lost the car (throttle 104 is its mark for that)
+# column and maximum of each channel; larger values, such as throttle 104, mark a lost signal
 COLUMNS = {
     "speed": ("Speed", 450), "throttle": ("Throttle", 100), "brake": ("Brake", 1), "gear": ("nGear", 8), "rpm": ("RPM", 20000),
     "drs": ("DRS", 14),
 }  # fmt: skip
 STATUS = {"2": "yellow", "4": "safety car", "5": "red flag", "6": "virtual safety car", "7": "virtual safety car"}
 STEPPED = frozenset({"brake", "gear", "drs"})
-DRS_OPEN = 10  # what the feed sends of an open wing: 10, 12 or 14; 8 says that it may be opened
+DRS_OPEN = 10  # 10, 12 and 14 mean open; 8 means available
 
 
 def driver_from(
     result: Any, laps: pd.DataFrame, positions: Mapping[str, pd.DataFrame], cars: Mapping[str, pd.DataFrame]
 ) -> tuple[Driver, int]:
-    """One driver's arrays, and how many samples at exactly (0, 0) were left out."""
+    """Return a driver's arrays and the number of dropped samples at (0, 0)."""
     number = str(result["DriverNumber"])
     table = lap_table(laps[laps["DriverNumber"] == number])
     time, position, lap, zeros = samples_in_laps(positions.get(number), table)
@@ -57,13 +57,13 @@ def driver_from(
 
 
 def in_order_of_result(results: pd.DataFrame) -> pd.DataFrame:
-    """The drivers with those first who are classified; without a classification, in the order of the feed."""
+    """Sort results by classification, unclassified drivers last; without one, keep feed order."""
     places = _classified(results)
     return results.iloc[np.argsort([place or len(results) + 1 for place in places], kind="stable")]
 
 
 def remarks_on_result(results: pd.DataFrame) -> list[str]:
-    """What has to be known of the order: who was disqualified, or that nobody knows."""
+    """Return notes on disqualified drivers or a missing classification."""
     names = results["Abbreviation"].fillna("").astype(str).tolist() if "Abbreviation" in results else []
     if not any(_classified(results)):
         return ["Official classification unavailable; order: on-track finishing order."]
@@ -72,7 +72,7 @@ def remarks_on_result(results: pd.DataFrame) -> list[str]:
 
 
 def _classified(results: pd.DataFrame) -> list[int]:
-    """[drivers] the place of each in the official classification, 0 for who is not in it."""
+    """Return the official position of each driver, 0 if unclassified."""
     if "ClassifiedPosition" not in results:
         return [0] * len(results)
     said = results["ClassifiedPosition"].fillna("").astype(str)
@@ -80,7 +80,7 @@ def _classified(results: pd.DataFrame) -> list[int]:
 
 
 def lap_table(rows: pd.DataFrame) -> LapTable:
-    """A driver's laps in order; times that the feed left out are taken from the neighbouring lap."""
+    """Return a driver's laps in order; fill missing times from neighbouring laps."""
     rows = rows.sort_values("LapNumber")
     start, end = _seconds(rows["LapStartTime"]), _seconds(rows["Time"])
     leaving = _seconds(rows["PitOutTime"])
@@ -114,7 +114,7 @@ def lap_table(rows: pd.DataFrame) -> LapTable:
 
 
 def spells_of(status: pd.DataFrame | None, weather: pd.DataFrame | None) -> tuple[Spell, ...]:
-    """Flags, safety cars and rain, in order; what lasts to the end of the tables ends there."""
+    """Return flags, safety cars and rain in order; open periods end with the tables."""
     found = []
     if status is not None and len(status):
         times, codes = _seconds(status["Time"]), status["Status"].astype(str).tolist()
@@ -132,7 +132,7 @@ def spells_of(status: pd.DataFrame | None, weather: pd.DataFrame | None) -> tupl
 def samples_in_laps(
     table: pd.DataFrame | None, laps: LapTable
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float32], npt.NDArray[np.int64], int]:
-    """Times [T], positions [T, 2] in metres and lap numbers [T] of the samples inside a lap, and the zeros dropped."""
+    """Return times [T], positions [T, 2], lap numbers [T] and the number of dropped zeros."""
     if table is None or len(table) == 0 or len(laps) == 0:
         return np.empty(0), np.empty((0, 2), np.float32), np.empty(0, np.int64), 0
     time = _seconds(table["SessionTime"])
@@ -146,7 +146,7 @@ def samples_in_laps(
 
 
 def car_channels(table: pd.DataFrame | None, time: npt.NDArray[np.float64]) -> dict[str, npt.NDArray[np.float32]]:
-    """Each channel [T] at the given times: NaN where the car sent nothing for longer than two seconds."""
+    """Return channels [T] at the given times; NaN in gaps over two seconds."""
     if table is None or len(table) == 0:
         return {}
     sent, gap = _seconds(table["SessionTime"]), LARGEST_CAR_GAP_S
@@ -164,7 +164,7 @@ def car_channels(table: pd.DataFrame | None, time: npt.NDArray[np.float64]) -> d
 
 
 def corners_from(table: pd.DataFrame, reference: ReferenceLap) -> tuple[Corner, ...]:
-    """Numbered corners with their distance along the reference lap."""
+    """Return numbered corners with their distance along the reference lap."""
     xy = table[["X", "Y"]].to_numpy(float) * METRES_PER_UNIT
     distance = reference.distance(xy)
     return tuple(
@@ -176,12 +176,12 @@ def corners_from(table: pd.DataFrame, reference: ReferenceLap) -> tuple[Corner, 
 
 
 def corners_file(session: Session) -> Path:
-    """Where a table of corners may lie for a circuit of which the corner service has none."""
+    """Return the path of the user's own corner table for this circuit."""
     return cache_dir("formula1") / f"corners_{re.sub(r'[^a-z0-9]+', '_', session.circuit.casefold())}.csv"
 
 
 def corners_in_file(session: Session) -> tuple[Corner, ...]:
-    """Its corners, in the units of the feed; () where there is no such file."""
+    """Read the user's corner table in feed units; return () if there is none."""
     path = corners_file(session)
     if not path.is_file():
         return ()

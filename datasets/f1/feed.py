@@ -1,6 +1,6 @@
-"""FastF1, at arm's length: turns its objects into plain data and its silences into messages.
+"""Adapter for FastF1 that returns plain data and raises errors with clear messages.
 
-Runs in the loading process alone, because FastF1 has no time limits and may stop its process.
+Runs only in the loading process, because FastF1 has no time limits and may exit the process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-# what FastF1 announces while it loads, in its order: the share of the way that is then behind it
+# FastF1's log messages in loading order: completed share, and description
 STEPS = {
     "session_info": (0.05, "session"),
     "driver_info": (0.08, "drivers"),
@@ -44,12 +44,12 @@ STEPS = {
     "position_data": (0.6, "positions"),
 }
 DAMAGED = "Updating cache for "
-TIMING_HOST = "livetiming"  # the service and its mirror
+TIMING_HOST = "livetiming"  # matches the service and its mirror
 _UNREACHABLE = "the timing service cannot be reached"
 
 
 class FeedLog(logging.Handler):
-    """Listens to FastF1's log for progress, for hidden exceptions, and for cache files it could not use."""
+    """Log handler that collects FastF1's progress, hidden exceptions and unusable cache files."""
 
     def __init__(self, progress: Callable[[float, str], None]) -> None:
         super().__init__(logging.DEBUG)
@@ -61,7 +61,7 @@ class FeedLog(logging.Handler):
         self.offline = False
 
     def progress(self, share: float, text: str) -> None:
-        """How far the load is. What is stored is tried first and the network after it: the share never falls back."""
+        """Report progress that never falls, even when downloads follow cache reads."""
         self._furthest = max(self._furthest, share)
         self._progress(self._furthest, text)
 
@@ -79,7 +79,7 @@ class FeedLog(logging.Handler):
                 self.progress(share, f"{stored} {what}")
 
     def _rescue(self, name: str) -> None:
-        """FastF1 is about to overwrite a file that it could not use: keep it."""
+        """Move an unusable cache file aside before FastF1 overwrites it."""
         path = None if self.folder is None else self.folder / f"{name}.ff1pkl"
         if path is not None and path.is_file():
             aside = move_aside(path)
@@ -90,7 +90,7 @@ class FeedLog(logging.Handler):
 
     @property
     def network_failed(self) -> bool:
-        """Whether the timing service could not be reached; other services matter less."""
+        """Return whether the timing service is unreachable; ignore other services."""
         return any(
             isinstance(error, requests.ConnectionError | requests.Timeout)
             and TIMING_HOST in str(getattr(error.request, "url", None) or TIMING_HOST)
@@ -107,7 +107,7 @@ def rate_limited(where: str, error: Exception) -> FeedError:
 
 
 def unavailable(where: str, log: FeedLog, otherwise: Reason, why: str) -> FeedError:
-    """The likeliest cause of missing data: the network, then the account, then the feed itself."""
+    """Return an error with the likeliest cause: storage, network, account, then feed."""
     if full := next((error for error in log.errors if is_storage_error(error)), None):
         return FeedError(Reason.STORAGE, f"{where} could not be loaded. {describe_write_error(full)}")
     if log.network_failed or log.offline:
@@ -135,11 +135,11 @@ def unavailable(where: str, log: FeedLog, otherwise: Reason, why: str) -> FeedEr
     )
 
 
-SENSELESS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)  # what garbage in tables becomes
+SENSELESS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)  # raised by malformed tables
 
 
 def open_feed(folder: Path, progress: Callable[[float, str], None]) -> FeedLog:
-    """Point FastF1 at its cache folder and start listening; a damaged download store is moved aside."""
+    """Configure FastF1's cache and log; move a damaged download store aside."""
     log = FeedLog(progress)
     logger = logging.getLogger("fastf1")
     logger.setLevel(logging.DEBUG)
@@ -167,7 +167,7 @@ def _is_sound(store: Path) -> bool:
 
 
 def fetch_schedule(year: int, log: FeedLog, offline: bool = False) -> tuple[Event, ...]:
-    """The season's race weekends, testing left out."""
+    """Return the season's race weekends, without testing."""
     log.offline = offline
     schedule = _schedule(year, offline)
     events = tuple(_event_from(year, row) for _, row in schedule.iterrows())
@@ -177,7 +177,7 @@ def fetch_schedule(year: int, log: FeedLog, offline: bool = False) -> tuple[Even
 
 
 def fetch_session(year: int, event: str, name: str, log: FeedLog, offline: bool = False) -> Session:
-    """One session as plain arrays. What is stored is used first; the network is asked only for the rest."""
+    """Return a session as plain arrays; try FastF1's cache before the network."""
     log.offline = offline
     try:
         return _fetch(year, event, name, log, offline=True)
@@ -218,7 +218,7 @@ def _load(source: Any, where: str, log: FeedLog) -> None:
         source.load(laps=True, telemetry=True, weather=True, messages=True)
     except RateLimitExceededError as error:
         raise rate_limited(where, error) from error
-    except SystemExit as error:  # FastF1 ends the process when a download comes back empty
+    except SystemExit as error:  # FastF1 exits the process after an empty download
         raise unavailable(where, log, Reason.NO_LAPS, "the feed gave an empty answer") from error
     except requests.RequestException as error:
         log.errors.append(error)
@@ -229,7 +229,7 @@ def _extract(source: Any, year: int, event: str, where: str, log: FeedLog, offli
     try:
         laps, positions = source.laps, source.pos_data
         cars = source.car_data
-    except (DataNotLoadedError, KeyError) as error:  # what a failed load leaves behind
+    except (DataNotLoadedError, KeyError) as error:  # raised after a failed load
         raise unavailable(where, log, Reason.NO_LAPS, "the feed has no laps for it") from error
     if len(laps) == 0:
         raise unavailable(where, log, Reason.NO_LAPS, "the feed has no laps for it")
@@ -270,7 +270,7 @@ def _extract(source: Any, year: int, event: str, where: str, log: FeedLog, offli
 
 
 def _if_loaded(source: Any, name: str) -> Any:
-    """A table that a session may lack: laps can be looked at without."""
+    """Return an optional table, or None if it is not loaded."""
     try:
         return getattr(source, name)
     except (DataNotLoadedError, KeyError):
@@ -304,7 +304,7 @@ def _circuit(year: int, key: int, stored_only: bool, log: FeedLog) -> Any:
     except RateLimitExceededError as error:
         raise rate_limited("the corners", error) from error
     except (requests.RequestException, ValueError, TypeError, AttributeError) as error:
-        log.errors.append(error)  # a map without corners is still a map: the session says so in its notes
+        log.errors.append(error)  # corners are optional; the session's notes report their absence
         return None
 
 
@@ -341,7 +341,7 @@ def _event_from(year: int, row: Any) -> Event:
 
 
 def _find_event(schedule: Any, year: int, wanted: str) -> Any:
-    """By name, country or town, exactly: a guess could load another race than the one asked for."""
+    """Find an event by exact name, country or town; a guess could load another race."""
     for column in ("EventName", "Country", "Location"):
         rows = schedule[schedule[column].str.casefold() == wanted.casefold()]
         if len(rows) == 1:

@@ -1,6 +1,4 @@
-"""Laps by what is known of them: stint and tyres, part of a qualifying session, pace; laps of two drivers on tyres alike; the best
-lap of each part of a qualifying session, and the ideal one of the best sectors; and what has to be known of laps before they are
-looked at: no times, deleted laps, wet tyres, half a telemetry, red flags, rain."""
+"""Lap selection, best and ideal laps, and remarks on missing data and conditions."""
 
 from __future__ import annotations
 
@@ -16,17 +14,17 @@ from gdm_core.text import listed
 from .session import FeedError, LapTable, Reason, Session
 
 PARTS = ("Q1", "Q2", "Q3")
-QUICK = 1.07  # of the driver's own best: slower laps of a qualifying session prepare, or cool down after, a fast one
+QUICK = 1.07  # times the driver's best; slower qualifying laps are warm-up or cool-down laps
 
 
 @dataclass(frozen=True)
 class Stint:
     """Laps on one set of tyres.
 
-    number        of the stint, from 1
-    compound      such as MEDIUM; "" where the feed did not say
-    first, last   numbers of its laps
-    age           laps that the tyres had done at the end of the first one; NaN where unknown
+    number        stint number, from 1
+    compound      such as MEDIUM; "" if unknown
+    first, last   numbers of its first and last lap
+    age           tyre age in laps at the end of the first lap; NaN if unknown
     """
 
     number: int
@@ -37,9 +35,9 @@ class Stint:
 
 
 def stints(laps: LapTable) -> tuple[Stint, ...]:
-    """A driver's stints in order; none where the feed did not say.
+    """Return a driver's stints in order, or () if unknown.
 
-    laps   of one driver
+    laps   laps of one driver
     """
     found = []
     for number in laps.stints:
@@ -54,10 +52,10 @@ def stints(laps: LapTable) -> tuple[Stint, ...]:
 def laps_on_like_tyres(
     one: LapTable, other: LapTable, laps: Iterable[int], others: Iterable[int]
 ) -> tuple[tuple[int, int], ...]:
-    """(lap of one, lap of the other) on tyres of the same compound and age, each lap once, nearest numbers first.
+    """Pair laps of equal compound and tyre age, each lap once, closest lap numbers first.
 
-    one, other     of two drivers
-    laps, others   numbers that may be used of each
+    one, other     laps of two drivers
+    laps, others   lap numbers to choose from, for each driver
     """
     wanted, offered = (
         [
@@ -85,15 +83,17 @@ def laps_where(
     part: str | None = None,
     quick: bool = False,
 ) -> tuple[int, ...]:
-    """The numbers of a driver's laps for which all of this holds; a FeedError that says what there is where none is left.
+    """Return the numbers of a driver's laps that match every filter.
 
-    session    as `load_session` or `simulate_race` gives it
+    Raises FeedError with the available values if no lap matches.
+
+    session    from `load_session` or `simulate_race`
     driver     three letters, such as VER
-    stint      from 1 with each set of tyres
+    stint      stint number, from 1
     compound   such as "HARD"
-    tyre_age   first and last: laps that the tyres have done at the end of the lap
-    part       of a qualifying session, of `PARTS`
-    quick      whether only laps within 107 % of the driver's best are taken, without those into and out of the pits
+    tyre_age   minimum and maximum tyre age in laps, at the end of the lap
+    part       part of a qualifying session, from `PARTS`
+    quick      keep only laps within 107 % of the driver's best, without in-laps and out-laps
     """
     person = session.driver(driver)
     laps = person.laps
@@ -130,9 +130,9 @@ def laps_where(
 
 
 def parts_of(laps: Any) -> npt.NDArray[np.int64]:
-    """[L] which part of a qualifying session each lap belongs to, from 1; 0 elsewhere, and where nothing tells.
+    """Return [L] qualifying part of each lap, from 1; 0 if unknown or not applicable.
 
-    laps   of all drivers: FastF1's own table, which knows its session
+    laps   laps of all drivers, as FastF1's own table
     """
     found = np.zeros(len(laps), np.int64)
     source = getattr(laps, "session", None)
@@ -153,13 +153,13 @@ RACES = ("Race", "Sprint")
 
 @dataclass(frozen=True)
 class BestLap:
-    """A driver's fastest lap of one part of a session.
+    """A driver's fastest lap in one part of a session.
 
-    code      of the driver
-    part      of `PARTS`; "" for a session without parts
-    number    of the lap
-    seconds   its time
-    sectors   of it, NaN where one was not timed
+    code      driver code
+    part      from `PARTS`; "" for a session without parts
+    number    lap number
+    seconds   lap time
+    sectors   sector times; NaN if not timed
     """
 
     code: str
@@ -171,13 +171,13 @@ class BestLap:
 
 @dataclass(frozen=True)
 class IdealLap:
-    """A driver's best sectors put together.
+    """A driver's best sectors combined.
 
-    code      of the driver
-    best      their fastest lap, in seconds
-    ideal     sum of their best sectors
-    sectors   the best time of each
-    laps      the lap that each was driven on
+    code      driver code
+    best      fastest lap in seconds
+    ideal     sum of the best sectors in seconds
+    sectors   best time of each sector
+    laps      lap number of each best sector
     """
 
     code: str
@@ -188,24 +188,22 @@ class IdealLap:
 
     @property
     def left(self) -> float:
-        """Seconds that their best lap is slower than the ideal one."""
+        """Return the seconds between the best and the ideal lap."""
         return self.best - self.ideal
 
 
 def is_qualifying(session: Session) -> bool:
-    """Whether laps of the session belong to Q1 to Q3."""
+    """Return whether the session has the parts Q1 to Q3."""
     return any((driver.laps.part > 0).any() for driver in session.drivers)
 
 
 def is_race(session: Session) -> bool:
-    """Whether who crosses the line first wins, and not who drove the best lap."""
+    """Return whether finishing order, not the best lap, decides the session."""
     return session.name in RACES
 
 
 def best_laps(session: Session) -> tuple[BestLap, ...]:
-    """The fastest lap that stood of every driver in every part, the parts in order and the fastest first; who set no time is left
-    out.
-    """
+    """Return each driver's fastest valid lap by part, fastest first within a part."""
     found = []
     for index, part in enumerate(PARTS if is_qualifying(session) else ("",), start=1):
         rows = []
@@ -221,7 +219,7 @@ def best_laps(session: Session) -> tuple[BestLap, ...]:
 
 
 def ideal_laps(session: Session) -> tuple[IdealLap, ...]:
-    """Every driver's best sectors put together, the fastest first; of accurate laps, or of all where none is."""
+    """Return ideal laps, fastest first, from accurate laps if a driver has any."""
     found = []
     for driver in session.drivers:
         laps = driver.laps
@@ -238,14 +236,14 @@ def ideal_laps(session: Session) -> tuple[IdealLap, ...]:
 
 
 def no_time(session: Session) -> tuple[str, ...]:
-    """Drivers who set no time at all."""
+    """Return the codes of drivers without a valid lap time."""
     return tuple(driver.code for driver in session.drivers if not (driver.laps.timed & ~driver.laps.deleted).any())
 
 
-# ---- what has to be known before they are looked at -------------------------------------------------------------------
+# ---- remarks --------------------------------------------------------------------------------------------------------
 WET = ("INTERMEDIATE", "WET")
 PEDALS = ("speed", "throttle", "brake", "gear")
-MOST_MISSING = 0.05  # of the samples of a channel: less is bridged
+MOST_MISSING = 0.05  # share of a channel's samples; fewer are not worth a remark
 HELD_UP = {
     "red flag": "was stopped under a red flag; laps under it excluded",
     "rain": "had rain; compare laps in the same conditions",
@@ -253,7 +251,7 @@ HELD_UP = {
 
 
 def remarks_on_session(session: Session) -> tuple[str, ...]:
-    """A sentence each on red flags and rain."""
+    """Return a sentence about each red flag or rain condition of the session."""
     start = min((driver.laps.start.min() for driver in session.drivers if len(driver.laps)), default=0.0)
     said = []
     for what, words in HELD_UP.items():
@@ -265,7 +263,7 @@ def remarks_on_session(session: Session) -> tuple[str, ...]:
 
 
 def remarks_on_laps(session: Session, code: str, laps: Iterable[int]) -> tuple[str, ...]:
-    """A sentence each on what is wanting in these laps of a driver, with what can be seen all the same."""
+    """Return sentences about missing data and mixed conditions in a driver's laps."""
     driver, numbers = session.driver(code), list(laps)
     table = driver.laps
     there = np.isin(table.number, numbers)

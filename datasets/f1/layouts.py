@@ -1,7 +1,7 @@
-"""Approximate circuits, drawn by hand from straight lengths, corner radii and turn angles.
+"""Approximate circuits drawn from straight lengths, corner radii and turn angles.
 
-They look like Shanghai and Suzuka and have their lengths and their corner numbers; they are not surveys of them. A
-hand-drawn lap never quite closes: the smallest change of all its lengths, radii and angles that closes it is made.
+They resemble Shanghai and Suzuka and match their lengths and corner numbers, but they are not surveys. A drawn lap
+never closes exactly: the smallest possible change of lengths, radii and angles closes it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from gdm_core.errors import ConfigError
 FloatArray = npt.NDArray[np.float64]
 
 SPACING_M = 5.0
-EASING_M = 12.0  # a road's curvature changes over some metres, not at once
+EASING_M = 12.0  # the curvature of roads changes gradually
 LENGTH_FREEDOM, RADIUS_FREEDOM, ANGLE_FREEDOM = 0.15, 0.1, np.deg2rad(4.0)
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A straight (angle 0) or an arc; left turns are positive. `corner` is the number at the arc's middle, if any."""
+    """Straight (angle 0) or arc, positive to the left; `corner` is the number at its middle."""
 
     length: float
     angle: float = 0.0
@@ -44,15 +44,15 @@ def right(angle: float, radius: float, corner: str = "") -> Piece:
 
 @dataclass(frozen=True)
 class CircuitDrawing:
-    """A circuit as drawn: its pieces from the start line on, and what the finished lap must come to."""
+    """Circuit as drawn: pieces from the start line, and targets for the finished lap."""
 
     title: str
-    length: float  # metres, the real circuit's
+    length: float  # metres, of the real circuit
     turning: float  # total turn of a lap in radians: -2 pi clockwise, 0 for a figure of eight
     heading: float  # direction of the start straight in radians
-    rotation: float  # degrees by which maps of it are turned, so that it lies as the real circuit's official map
+    rotation: float  # degrees that turn maps to the official orientation
     laps: int
-    grip: float  # of the surface, set so that race laps take about as long as the real ones
+    grip: float  # calibrated to real race lap times
     pieces: tuple[Piece, ...]
 
 
@@ -142,7 +142,7 @@ LAYOUTS = {
 
 @dataclass(frozen=True, eq=False)
 class Centreline:
-    """A closed lap at even spacing, point 0 on the start line."""
+    """Closed lap at even spacing; point 0 is on the start line."""
 
     title: str
     points: FloatArray  # [M, 2]
@@ -157,13 +157,13 @@ class Centreline:
 
     @property
     def normals(self) -> FloatArray:
-        """[M, 2] unit vectors to the left of the track."""
+        """Return [M, 2] unit vectors to the left of the track."""
         return np.column_stack([-np.sin(self.heading), np.cos(self.heading)])
 
 
 @lru_cache(maxsize=8)
 def centreline(circuit: str) -> Centreline:
-    """The closed lap of one of the drawn circuits."""
+    """Return the closed lap of a drawn circuit."""
     if circuit not in LAYOUTS:
         raise ConfigError(f"There is no drawn circuit {circuit!r}; there are {', '.join(LAYOUTS)}.")
     layout = LAYOUTS[circuit]
@@ -171,13 +171,13 @@ def centreline(circuit: str) -> Centreline:
     edges = np.append(0.0, np.cumsum(lengths))
     count = round(layout.length / SPACING_M)
     spacing = edges[-1] / count
-    # the mean curvature of each step: the turn between two points is then exact wherever pieces meet
+    # mean curvature per step keeps turns exact where pieces meet
     turned = np.interp(np.arange(count + 1) * spacing, edges, np.append(0.0, np.cumsum(angles)))
     curvature = ease(np.diff(turned) / spacing, EASING_M / spacing)
     heading = layout.heading + np.append(0.0, np.cumsum(curvature * spacing))  # [M + 1]
     middle = (heading[1:] + heading[:-1]) / 2
     path = np.vstack([np.zeros(2), np.cumsum(spacing * np.column_stack([np.cos(middle), np.sin(middle)]), axis=0)])
-    # easing opens the lap by a metre or two: shared out evenly over its length
+    # smoothing opens the lap by a metre or two: spread the error evenly
     path -= np.linspace(0, 1, count + 1)[:, None] * path[-1]
     apexes = (edges[:-1] + edges[1:]) / 2
     corners = tuple((p.corner, float(a)) for p, a in zip(layout.pieces, apexes, strict=True) if p.corner)
@@ -185,13 +185,13 @@ def centreline(circuit: str) -> Centreline:
 
 
 def ease(values: FloatArray, width: float) -> FloatArray:
-    """A closed sequence smoothed by a Gaussian of the given width in samples; its sum stays."""
+    """Smooth a closed sequence with a Gaussian of `width` samples; preserve its sum."""
     frequency = np.fft.rfftfreq(len(values))
     return np.fft.irfft(np.fft.rfft(values) * np.exp(-2 * (np.pi * frequency * width) ** 2), len(values))
 
 
 def _closed(layout: CircuitDrawing) -> tuple[FloatArray, FloatArray]:
-    """Lengths and angles of the pieces after the smallest change that closes the lap at its real length."""
+    """Return lengths and angles after the smallest change that closes the lap."""
     drawn = np.array([p.length for p in layout.pieces])
     turns = np.array([p.angle for p in layout.pieces])
     arc = turns != 0
@@ -200,7 +200,7 @@ def _closed(layout: CircuitDrawing) -> tuple[FloatArray, FloatArray]:
     def shape(change: FloatArray) -> tuple[FloatArray, FloatArray]:
         angles = turns.copy()
         angles[arc] += change[len(drawn) :] * np.sign(turns[arc])
-        grown = np.where(arc, angles / np.where(arc, turns, 1.0), 1.0)  # an arc of the same radius grows with its angle
+        grown = np.where(arc, angles / np.where(arc, turns, 1.0), 1.0)  # at constant radius, length grows with angle
         return drawn * np.exp(change[: len(drawn)]) * grown, angles
 
     def miss(change: FloatArray) -> FloatArray:
@@ -214,14 +214,14 @@ def _closed(layout: CircuitDrawing) -> tuple[FloatArray, FloatArray]:
         if np.abs(error).max() < 1e-9:
             return shape(change)
         slope = np.column_stack([(miss(change + h) - miss(change - h)) / 2e-6 for h in 1e-6 * np.eye(change.size)])
-        # least squares in units of each part's freedom: the smallest change on paper
+        # least squares scaled by the freedom of each part gives the smallest change
         change = change - freedom * np.linalg.lstsq(slope * freedom, error, rcond=None)[0]
     raise ConfigError(f"The drawing of {layout.title} cannot be closed; its pieces are too far from a lap.")
 
 
 def _end(lengths: FloatArray, angles: FloatArray) -> FloatArray:
-    """[2] where a path that starts at the origin along x ends."""
+    """Return the end [2] of a path that starts at the origin along x."""
     start = np.append(0.0, np.cumsum(angles)[:-1])
-    # a chord of length L sinc(angle / 2) points half-way between the headings at its ends
+    # an arc's chord has length L sinc(angle / 2) and the mean of both headings
     chord = lengths * np.sinc(angles / (2 * np.pi))
     return np.array([(chord * np.cos(start + angles / 2)).sum(), (chord * np.sin(start + angles / 2)).sum()])

@@ -1,7 +1,7 @@
-"""Calendars and sessions for an application that must never hang: loads run in a process of their own.
+"""Loading of calendars and sessions in a separate process, which keeps the application responsive.
 
-The process gets no terminal, reports progress, and is ended at its deadline. What it extracted stays on disk, so
-that the same session opens at once the next time.
+The process has no terminal, reports progress and is killed at its deadline. Extracted sessions are stored on disk and
+open at once the next time.
 """
 
 from __future__ import annotations
@@ -30,26 +30,28 @@ from .worker import redact
 
 Progress = Callable[[float, str], None]
 
-FIRST_YEAR = 2018  # the feed has no telemetry before
+FIRST_YEAR = 2018  # the feed has no earlier telemetry
 FRESH_S = 12 * 3600.0
-MAX_TURNS = 5  # loads that are waited for before one's own
+MAX_TURNS = 5  # maximum number of loads to wait for
 PROJECT = Path(__file__).resolve().parents[2]
 
 
 def years() -> tuple[int, ...]:
-    """Seasons with telemetry, the latest first."""
+    """Return the seasons with telemetry, latest first."""
     return tuple(range(datetime.now(UTC).year, FIRST_YEAR - 1, -1))
 
 
 def schedule(
     year: int, deadline_s: float = 20.0, progress: Progress | None = None, offline: bool = False
 ) -> tuple[Event, ...]:
-    """The race weekends of a season. A stored calendar of a past season, or of today, is not asked for again.
+    """Return the race weekends of a season.
+
+    Stored calendars are reused: for past seasons always, for the current season up to 12 hours.
 
     year         season
-    deadline_s   seconds that loading may take
-    progress     called with the share done, 0 to 1, and a sentence
-    offline      whether only stored downloads may be used
+    deadline_s   maximum loading time in seconds
+    progress     called with the completed share, 0 to 1, and a sentence
+    offline      use only stored downloads
     """
     if year not in years():
         raise DataError(f"There is no telemetry for {year}; choose a year from {FIRST_YEAR} to {years()[0]}.")
@@ -62,7 +64,7 @@ def schedule(
         _run(request, f"the {year} calendar", deadline_s, progress, None)
     except FeedError as error:
         if stored is not None:
-            return stored[0]  # an old calendar beats none
+            return stored[0]  # an old calendar is better than none
         if error.reason is not Reason.DEADLINE or offline:
             raise
         try:
@@ -76,7 +78,7 @@ def schedule(
 
 
 def is_stored(year: int, event: str, session: str) -> bool:
-    """Whether a session opens without FastF1 and without a network.
+    """Return whether a session opens without FastF1 and without a network.
 
     year, event, session   as for `load_session`
     """
@@ -92,15 +94,18 @@ def load_session(
     cancel: threading.Event | None = None,
     offline: bool = False,
 ) -> Session:
-    """One session by event name and session name, from our own store or through FastF1 in a process of its own.
+    """Load a session by event and session name, from disk or through FastF1.
 
-    `progress(share, text)` is called in the caller's thread; setting `cancel` ends the load within a moment. What is
-    stored opens at once. Loads take turns, of all processes on this machine: the deadline counts from the load's turn.
-    Raises FeedError, whose `reason` says what kind of trouble it was.
+    Stored sessions open at once. Other loads run one at a time on this machine; the deadline starts with the load.
+    Raises FeedError, whose `reason` gives the cause.
 
     year         season
-    deadline_s   seconds that loading may take
-    offline      whether only stored downloads may be used
+    event        such as "Chinese Grand Prix"
+    session      such as "Race"
+    deadline_s   maximum loading time in seconds
+    progress     called in the caller's thread with the completed share, 0 to 1, and a sentence
+    cancel       set this event to stop the load
+    offline      use only stored downloads
     """
     path = cache.session_path(year, event, session)
     where = f"{event} {year}, {session}"
@@ -113,12 +118,12 @@ def load_session(
 
     found, note = None, ""
     if path.is_file():
-        with suppress(DataError):  # damaged: it is moved aside in turn
+        with suppress(DataError):  # damaged files are moved aside under the lock
             found = cache.read_session(path)
     lock = cache_dir("formula1") / ".loading.lock"
     if found is None:
         with file_lock(lock, MAX_TURNS * deadline_s, "Loading another Formula 1 session", in_turn):
-            found, note = cache.read_or_move_aside(path)  # somebody may have loaded it meanwhile
+            found, note = cache.read_or_move_aside(path)  # another process may have loaded it meanwhile
             damaged = ""
             if found is None:
                 request = {"task": "session", "year": year, "event": event, "session": session}
@@ -127,8 +132,8 @@ def load_session(
             if found is None:
                 raise FeedError(Reason.CRASHED, f"{where}: {damaged or 'the loaded arrays are missing.'} Try again.")
             if not found.corners:
-                with suppress(OSError):  # a folder that takes nothing
-                    path.unlink(missing_ok=True)  # so that the corners are asked for the next time
+                with suppress(OSError):  # read-only folder
+                    path.unlink(missing_ok=True)  # the next load requests the corners again
     if progress is not None:
         progress(1.0, "ready")
     return replace(found, notes=(note, *found.notes)) if note else found
@@ -141,7 +146,7 @@ def _run(
     progress: Progress | None,
     cancel: threading.Event | None,
 ) -> None:
-    """Start the loading process, pass its progress on, end it at the deadline, and raise what it reports."""
+    """Run the loading process: forward progress, enforce the deadline, raise reported errors."""
     request = request | {"folder": str(cache_dir("fastf1")), "deadline_s": deadline_s}
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])}
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as complaints:
@@ -179,11 +184,11 @@ def _listen(
     progress: Progress | None,
     cancel: threading.Event | None,
 ) -> dict[str, Any] | None:
-    """The final answer of the process, or none when it ended without one."""
+    """Return the final answer of the process, or None if it ends without one."""
     lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
     def read() -> None:
-        with suppress(ValueError):  # the stream was closed because the load was stopped
+        with suppress(ValueError):  # the stream closes when the load is stopped
             for line in process.stdout or ():
                 lines.put(line)
             lines.put(None)

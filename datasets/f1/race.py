@@ -1,12 +1,11 @@
-"""Simulated races: a lap simulator driven round hand-drawn circuits by invented drivers, seen as the real feed sees.
+"""Simulated races: invented drivers on hand-drawn circuits, sampled like the real feed.
 
-Everything here is made up and says so in its name: circuits, drivers, times. A simulated session has the shape of a
-loaded one, so that a page shows either without a network.
+A simulated session has the structure of a loaded one, needs no network and is named as simulated.
 
-A lap is quasi-steady: how fast a car can go round, point by point, many laps at once. The tyres bear a limited force in all
-directions together (the grip circle), more of it at speed, where the wings press the car down. Corners bound the speed by
-sideways grip; between them the car accelerates by its power or its grip, whichever is less, and brakes as late as the next
-corner allows. The feed shows irregular samples of it, and rounded positions, pedals and gears.
+Laps are quasi-steady: the fastest possible speed at each point, for many laps at once. The tyres provide a limited force
+in all directions together (the grip circle), which grows with speed through downforce. Sideways grip limits the speed in
+corners. Between them, the car accelerates by its power or its grip, whichever is less, and brakes as late as the next
+corner allows. The feed samples this irregularly and rounds positions, pedals and gears.
 """
 
 from __future__ import annotations
@@ -27,28 +26,28 @@ from .session import Corner, Driver, LapTable, Session
 FloatArray = npt.NDArray[np.float64]
 
 GRAVITY = 9.81
-SLOWEST = 3.0  # m/s, so that a standing start takes finite time
+SLOWEST = 3.0  # m/s; keeps the time of a standing start finite
 TOP_SPEED = 105.0
 
 
 @dataclass(frozen=True, eq=False)
 class Car:
-    """What a car and its driver can do, one entry a lap [L]: tyres wear, fuel burns, nobody repeats a lap exactly."""
+    """Properties of a car and its driver, one value per lap [L]."""
 
-    grip: FloatArray  # share of its weight that the car holds sideways, without wings
+    grip: FloatArray  # sideways grip without downforce, as a share of weight
     power: FloatArray  # W at the wheels
-    braking: FloatArray  # share of the grip that the driver uses under braking
-    traction: FloatArray  # share of the grip that the driven wheels put down
+    braking: FloatArray  # share of grip used under braking
+    traction: FloatArray  # share of grip available to the driven wheels
     mass: FloatArray  # kg
     downforce: float = 0.0031  # m/s2 of extra grip per (m/s)2
     drag: float = 0.9  # N per (m/s)2
 
     def hold(self, square: FloatArray) -> FloatArray:
-        """[L] acceleration in m/s2 that the tyres bear at a squared speed."""
+        """Return [L] acceleration in m/s2 that the tyres support at a squared speed."""
         return self.grip * (GRAVITY + self.downforce * square)
 
     def pick(self, laps: npt.NDArray[np.intp]) -> Car:
-        """The same car on some of its laps."""
+        """Return the same car on some of its laps."""
         return Car(
             self.grip[laps], self.power[laps], self.braking[laps], self.traction[laps], self.mass[laps],
             self.downforce, self.drag,
@@ -56,17 +55,17 @@ class Car:
 
 
 def corner_limit(curvature: FloatArray, car: Car) -> FloatArray:
-    """[M, L] squared speed at which all grip goes into staying on the road."""
+    """Return [M, L] squared speed at which cornering takes all grip."""
     bend = np.abs(curvature)[:, None]
-    spare = bend - car.grip * car.downforce  # where the wings outgrow the bend there is no limit
+    spare = bend - car.grip * car.downforce  # no limit where downforce outgrows the bend
     limit = np.where(spare > 0, car.grip * GRAVITY / np.maximum(spare, 1e-9), TOP_SPEED**2)
     return np.clip(limit, SLOWEST**2, TOP_SPEED**2)
 
 
 def flying_lap(curvature: FloatArray, spacing: float, car: Car) -> FloatArray:
-    """[M, L] speed on a lap that begins as it ends."""
+    """Return [M, L] speed on a lap that ends at its starting speed."""
     limit = corner_limit(curvature, car)
-    # the lap is solved from its slowest corner round to there: what the car brings back hardly depends on the start
+    # start at the slowest corner: the final speed hardly depends on the initial speed there
     first = int(limit.mean(axis=1).argmin())
     limit, bend = np.roll(limit, -first, axis=0), np.roll(curvature, -first)
     square = _driven(bend, limit, limit[0], limit[0], spacing, car)
@@ -78,13 +77,13 @@ def flying_lap(curvature: FloatArray, spacing: float, car: Car) -> FloatArray:
 def bounded_lap(
     curvature: FloatArray, spacing: float, car: Car, cap: FloatArray, enter: FloatArray, leave: FloatArray
 ) -> FloatArray:
-    """[M, L] speed on a lap under speed caps [M, L], with given speeds [L] at the line before and after it."""
+    """Return [M, L] speed under caps [M, L], given the speeds [L] at both ends."""
     limit = np.minimum(corner_limit(curvature, car), cap**2)
     return np.sqrt(_driven(curvature, limit, enter**2, leave**2, spacing, car))
 
 
 def lap_times(speed: FloatArray, spacing: float, following: FloatArray) -> FloatArray:
-    """[M + 1, L] time at each point and at the line again; `following` [L] is the speed there."""
+    """Return [M + 1, L] time at each point and the finish; `following` [L] is the finish speed."""
     closed = np.vstack([speed, following])
     steps = 2 * spacing / (closed[1:] + closed[:-1])
     return np.vstack([np.zeros(speed.shape[1]), np.cumsum(steps, axis=0)])
@@ -93,9 +92,9 @@ def lap_times(speed: FloatArray, spacing: float, following: FloatArray) -> Float
 def _driven(
     curvature: FloatArray, limit: FloatArray, enter: FloatArray, leave: FloatArray, spacing: float, car: Car
 ) -> FloatArray:
-    """Squared speed [M, L]: forward as far as the engine takes it, then backward as far as the brakes hold it.
+    """Return [M, L] squared speed: accelerate in a forward pass, brake in a backward pass.
 
-    Each point needs the one before, so these loops run over places; all laps go round together.
+    Each point depends on the previous one, so these loops run over points; laps are vectorised.
     """
     bend = np.abs(curvature)
     square = limit.copy()
@@ -111,40 +110,40 @@ def _driven(
 
 
 def _pushed(square: FloatArray, bend: float, spacing: float, car: Car) -> FloatArray:
-    """[L] squared speed one step on, with the engine pushing as hard as the tyres let it."""
+    """Return [L] squared speed one step later under full acceleration."""
     engine = car.power / (car.mass * np.sqrt(square))
     push = np.minimum(engine, car.traction * _left_over(car.hold(square), square * bend))
     return np.maximum(square + 2 * spacing * (push - car.drag * square / car.mass), SLOWEST**2)
 
 
 def _left_over(hold: FloatArray, sideways: FloatArray) -> FloatArray:
-    """What the grip circle leaves along the road when some of the grip goes sideways."""
+    """Return the grip available along the road while cornering (grip circle)."""
     return np.sqrt(np.maximum(hold**2 - sideways**2, 0.0))
 
 
-# ---- what the feed would show ---------------------------------------------------------------------------------------
+# ---- simulated feed -------------------------------------------------------------------------------------------------
 PIT_ENTRY_M, PIT_EXIT_M, PIT_SIDE_M = 300.0, 330.0, 14.0
 LINE_WIDTH_M = 4.5
-# quantiles of the time between two samples of the real feed, which sends in steps of 20 ms
+# quantiles of the real feed's sampling interval, in steps of 20 ms
 FEED_SHARES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999, 1.0)
 FEED_STEPS_S = (0.02, 0.06, 0.14, 0.20, 0.24, 0.32, 0.42, 0.50, 1.12, 1.44)
 POSITION_NOISE_M = 0.05
-GEAR_SPEEDS = np.array([80.0, 108.0, 138.0, 178.0, 218.0, 258.0, 296.0])  # km/h at which the next gear is taken
+GEAR_SPEEDS = np.array([80.0, 108.0, 138.0, 178.0, 218.0, 258.0, 296.0])  # km/h of each upshift
 
 
 def racing_line(line: Centreline) -> Centreline:
-    """What is driven: the line swings out before a bend and cuts in at its middle, within the width of the road."""
+    """Return the racing line: outside before a bend, inside at its middle, within the road."""
     narrow = ease(line.curvature, 25 / line.spacing)
     wide = ease(line.curvature, 90 / line.spacing)
-    swing = 500.0 * (narrow - wide)  # metres to the left: towards the inside of a left-hand bend
+    swing = 500.0 * (narrow - wide)  # metres to the left, the inside of a left-hand bend
     offset = LINE_WIDTH_M * np.tanh(swing / LINE_WIDTH_M)
-    # the line bends less than the road: its radius is larger by about a tenth
+    # the line's radius is about a tenth larger than the road's
     bend = 0.9 * ease(line.curvature, 22 / line.spacing)
     return replace(line, points=line.points + offset[:, None] * line.normals, curvature=bend)
 
 
 def feed_clock(count: int, rng: np.random.Generator) -> FloatArray:
-    """[count] times at which the feed sends, the same for every car."""
+    """Return [count] sample times of the feed, the same for every car."""
     steps = np.interp(rng.random(count), FEED_SHARES, FEED_STEPS_S)
     return np.cumsum(np.round(np.maximum(steps, 0.02) / 0.02) * 0.02)
 
@@ -156,7 +155,7 @@ def positions(
     pit_flags: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]],
     rng: np.random.Generator,
 ) -> FloatArray:
-    """[T, 2] places in metres: the racing line, the driver's habit, the lap's scatter, the pit lane, the feed's noise."""
+    """Return [T, 2] positions: racing line, habit, scatter, pit lane and measurement noise."""
     length = track.length
     grid = np.arange(len(track.points) + 1) * track.spacing
     within = np.mod(along, length)
@@ -166,7 +165,9 @@ def positions(
 
     rough = ease(rng.standard_normal(len(track.points)), 20)
     habit = 0.3 * (rough / rough.std())
-    knots = rng.normal(0, 0.2, int(along[-1] // 150) + 2)  # every 150 m of the whole race: no jump at the line
+    knots = rng.normal(
+        0, 0.2, int(along[-1] // 150) + 2
+    )  # every 150 m of the whole race, which avoids jumps at the line
     aside = on_lap(habit) + np.interp(along, 150.0 * np.arange(knots.size), knots)
     into = pit_flags[0][lap] * np.clip((within - (length - PIT_ENTRY_M)) / 100, 0, 1)
     out = pit_flags[1][lap] * np.clip((PIT_EXIT_M - within) / 100, 0, 1)
@@ -181,8 +182,8 @@ def positions(
 def car_channels(
     car: Car, speed: FloatArray, clock: FloatArray, time: FloatArray, lap: npt.NDArray[np.intp]
 ) -> dict[str, npt.NDArray[np.float32]]:
-    """What the car would send: speed in whole km/h, pedals, gear and revolutions."""
-    driven = np.append(speed.T.ravel(), speed[-1, -1])  # along the odometer
+    """Return car channels: speed in whole km/h, pedals, gear and revolutions."""
+    driven = np.append(speed.T.ravel(), speed[-1, -1])  # laps in a row
     pull = np.gradient(driven, np.maximum(clock, np.arange(clock.size) * 1e-9))  # m/s2
     v, a = np.interp(time, clock, driven), np.interp(time, clock, pull)  # [T]
     mass, power = car.mass[lap], car.power[lap]
@@ -197,7 +198,7 @@ def car_channels(
     return {name: np.asarray(values, dtype=np.float32) for name, values in channels.items()}
 
 
-# Raised with whatever changes a race or the trials that are made of it: what was stored of them is known by it.
+# Part of the recipe. Increase it when simulated races or their trials change.
 VERSION = 1
 SESSION_START_S = 3600.0  # the real clock starts about an hour before the race
 SECTOR_LINES = (0.27, 0.58)  # shares of the lap
@@ -206,7 +207,7 @@ PIT_BOX_M = 120.0
 PIT_STOP_S = 2.4
 SAFETY_CAR_SPEED = 50.0
 SAFETY_CAR_SHARE = 0.65
-# team, colour, and two drivers by code and name: none of them exists
+# invented teams: name, colour, and code and name of two drivers
 TEAMS = (
     ("Amber", "#e1a100", ("APX", "Alma Apex"), ("BRK", "Bruno Brake")),
     ("Birch", "#4f9d69", ("CHI", "Cleo Chicane"), ("DRF", "Dario Draft")),
@@ -229,13 +230,13 @@ def simulate_race(
     seed: int = 0,
     safety_car: tuple[int, int] | None = None,
 ) -> Session:
-    """A made-up race on a drawn circuit, in the shape of a loaded session.
+    """Simulate a race on a drawn circuit, as a session like a loaded one.
 
     circuit      "shanghai" (16 corners) or "suzuka" (18 corners), both approximate
-    drivers      how many of the 20 invented drivers, or their codes
-    laps         the real race's number of laps unless given
+    drivers      number of invented drivers (up to 20), or their codes
+    laps         number of laps; None takes that of the real race
+    seed         random seed of drivers, speeds and mistakes
     safety_car   first and last lap behind the safety car, if any
-    seed         of drivers, speeds and mistakes
     """
     line = centreline(circuit)
     layout = LAYOUTS[circuit]
@@ -246,13 +247,13 @@ def simulate_race(
     if safety_car is not None and not 1 <= safety_car[0] <= safety_car[1] <= n_laps:
         raise ConfigError(f"safety_car is {safety_car}; it must be a first and a last lap between 1 and {n_laps}.")
     track = racing_line(line)
-    # a stream for the clock and one for each driver: leaving one driver out changes nobody else
+    # separate random streams: omitting a driver leaves the others unchanged
     ticks = SESSION_START_S + feed_clock(40000, np.random.default_rng((seed, 0)))
     raced = [
         _drive(track, layout, n_laps, entry, ticks, safety_car, np.random.default_rng((seed, 1 + DRIVERS.index(entry))))
         for entry in chosen
     ]
-    raced.sort(key=lambda driver: float(driver.laps.end[-1]))  # the winner first, as in a result
+    raced.sort(key=lambda driver: float(driver.laps.end[-1]))  # winner first
     session = Session(
         year=0,
         event=f"Simulated {layout.title}",
@@ -289,13 +290,13 @@ def _drive(
     safety_car: tuple[int, int] | None,
     rng: np.random.Generator,
 ) -> Driver:
-    """One driver's race: speeds lap by lap, the clock, and what the feed makes of them."""
+    """Simulate a driver's race: speeds by lap, clock and feed samples."""
     index = np.arange(n_laps)
     pits = _pit_laps(n_laps, rng)
     neutral = np.zeros(n_laps, dtype=bool)
     if safety_car is not None:
         neutral[safety_car[0] - 1 : safety_car[1]] = True
-    stint = np.searchsorted(pits, index, side="left")  # the lap into the pits ends a stint
+    stint = np.searchsorted(pits, index, side="left")  # the in-lap ends a stint
     age = index - np.append(0, pits + 1)[stint]
     car = _car(layout, age, index, rng)
     speed = _speeds(track, car, pits, neutral)  # [M, L]
@@ -305,7 +306,7 @@ def _drive(
     out = pits + 1
     stop = PIT_STOP_S + rng.exponential(0.4, out.size)
     times[box + 1 :, out] += stop
-    speed[box : box + 2, out] = track.spacing / stop  # what the car shows while it stands
+    speed[box : box + 2, out] = track.spacing / stop  # apparent speed during the pit stop
     seconds = times[-1]
     end = SESSION_START_S + 0.2 + rng.exponential(0.15) + np.cumsum(seconds)
     start = end - seconds
@@ -330,7 +331,7 @@ def _drive(
     code, name, team, colour = entry
     time = ticks[(ticks > start[0]) & (ticks <= end[-1])]
     lap = np.searchsorted(end, time)  # [T] index of the lap
-    # laps side by side on one clock and one odometer
+    # join all laps along time and distance
     clock = np.append((start + times[:-1]).T.ravel(), end[-1])
     metres = np.arange(clock.size) * track.spacing
     along = np.interp(time, clock, metres)  # [T]
@@ -350,7 +351,7 @@ def _drive(
 
 
 def _pit_laps(n_laps: int, rng: np.random.Generator) -> npt.NDArray[np.intp]:
-    """Indices of the laps that end in the pits: one or two in a full race, none in a short run."""
+    """Return indices of laps that end in the pits: one or two in a full race."""
     if n_laps < 20:
         return np.empty(0, dtype=np.intp)
     shares = np.array([0.45]) if rng.random() < 0.5 else np.array([0.28, 0.64])
@@ -358,7 +359,7 @@ def _pit_laps(n_laps: int, rng: np.random.Generator) -> npt.NDArray[np.intp]:
 
 
 def _car(layout: CircuitDrawing, age: npt.NDArray[np.intp], lap: npt.NDArray[np.intp], rng: np.random.Generator) -> Car:
-    """The driver's own style, tyres that fade with age, fuel that burns off, and laps that are never quite the same."""
+    """Return a driver's car with personal style, tyre degradation, fuel burn and lap scatter."""
     skill, engine, bravery, finesse = rng.normal(0, [0.006, 0.004, 0.03, 0.02])
     wear = rng.uniform(0.0006, 0.0012)
     grip = layout.grip * (1 + skill - wear * age + rng.normal(0, 0.0025, lap.size))
@@ -372,7 +373,7 @@ def _car(layout: CircuitDrawing, age: npt.NDArray[np.intp], lap: npt.NDArray[np.
 
 
 def _speeds(track: Centreline, car: Car, pits: npt.NDArray[np.intp], neutral: npt.NDArray[np.bool_]) -> FloatArray:
-    """[M, L] flying laps, and again under their limits those that start, stop or follow the safety car."""
+    """Return [M, L] speeds; laps with a start, pit stop or safety car are solved separately."""
     speed = flying_lap(track.curvature, track.spacing, car)
     n_points, n_laps = speed.shape
     special = np.zeros(n_laps, dtype=bool)
@@ -383,7 +384,7 @@ def _speeds(track: Centreline, car: Car, pits: npt.NDArray[np.intp], neutral: np
     cap[n_points - round(PIT_ENTRY_M / track.spacing) :, into] = PIT_SPEED
     cap[: round(PIT_EXIT_M / track.spacing), out] = PIT_SPEED
     cap[:, neutral] = np.minimum(cap[:, neutral], np.minimum(SAFETY_CAR_SHARE * speed[:, neutral], SAFETY_CAR_SPEED))
-    # the field catches up with the safety car and leaves it in the laps beside
+    # the laps before and after the safety car change as well
     special |= neutral | np.append(neutral[1:], False) | np.append(False, neutral[:-1])
     slow = np.flatnonzero(special)
     enter = np.minimum(speed[0], cap[0])
@@ -396,13 +397,13 @@ def _speeds(track: Centreline, car: Car, pits: npt.NDArray[np.intp], neutral: np
 
 
 def _corners(track: Centreline, session: Session) -> tuple[Corner, ...]:
-    """Corner numbers at the middle of each arc, with the distance at which the session's reference lap passes them."""
+    """Return corners at the middle of each arc, with distance along the reference lap."""
     grid = np.arange(len(track.points) + 1) * track.spacing
     corners = []
     for key, apex in track.corners:
         x, y = (float(np.interp(apex, grid, np.append(c, c[0]))) for c in track.points.T)
         i = int(apex / track.spacing)
-        # labels stand on the outside of the bend
+        # labels go on the outside of the bend
         outwards = track.heading[i] - np.sign(track.curvature[i]) * np.pi / 2
         distance = float(session.reference.distance([[x, y]])[0])
         corners.append(Corner(int(key), "", x, y, distance, float(np.rad2deg(outwards) % 360)))

@@ -1,7 +1,7 @@
-"""What one Formula 1 session is made of, as plain frozen data: the calendar, the corners, the drivers and their laps.
+"""Formula 1 session data as frozen dataclasses: calendar, corners, drivers and laps.
 
-Real and simulated sessions have the same shape, so that whoever draws or fits one need not know which it has.
-Lengths are metres, times are seconds on the session's own clock, speeds km/h.
+Real and simulated sessions have the same structure. Lengths are in metres, times in seconds on the session's clock and
+speeds in km/h.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ UNITS = {
     "drs": "open/shut",
 }
 
-# track status codes of the feed: 4 safety car, 5 red flag, 6 and 7 virtual safety car out and ending
+# track status codes: 4 safety car, 5 red flag, 6 virtual safety car, 7 virtual safety car ending
 NEUTRALISED = frozenset("4567")
-_SMALL_GAP_S, _FEWEST_SAMPLES = 0.8, 100  # of a lap that distances can be measured on
+_SMALL_GAP_S, _FEWEST_SAMPLES = 0.8, 100  # requirements of a reference lap
 
 
 class Reason(StrEnum):
-    """Why Formula 1 data could not be had, so that a page can offer the fitting way on."""
+    """Cause of missing Formula 1 data; pages use it to suggest the next step."""
 
     NO_NETWORK = "no network"
     NOT_FOUND = "not found"
@@ -58,7 +58,7 @@ class Reason(StrEnum):
 
 
 class FeedError(DataError):
-    """Formula 1 data that could not be had; `reason` says of which kind, the message says what to do."""
+    """Error for unavailable Formula 1 data; `reason` is the cause, the message gives advice."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -67,24 +67,24 @@ class FeedError(DataError):
 
 @dataclass(frozen=True)
 class SessionSlot:
-    """One session on the calendar, such as "Sprint Qualifying".
+    """Scheduled session.
 
-    name        such as Race
-    start_utc   when it began
+    name        such as "Sprint Qualifying"
+    start_utc   start time in ISO 8601; "" if unknown
     """
 
     name: str
-    start_utc: str  # ISO 8601, empty where the calendar does not say
+    start_utc: str
 
 
 @dataclass(frozen=True)
 class Event:
-    """One race weekend.
+    """Race weekend.
 
-    year, round, name   of the race weekend
-    country, location   where it was
-    date                of its last day
-    sessions            what was run on it
+    year, round, name   season, number in the season and name
+    country, location   country and town
+    date                last day, in ISO 8601; "" if unknown
+    sessions            scheduled sessions
     """
 
     year: int
@@ -98,52 +98,52 @@ class Event:
 
 @dataclass(frozen=True)
 class Corner:
-    """One numbered corner; number and letter together are its name (Hungary has 1 and 1A).
+    """Numbered corner; number and letter form its name (Hungary has 1 and 1A).
 
-    x, y       place of the marker, in the units of positions
-    distance   metres from the start line
-    angle      degrees, the side on which a label stands clear of the track
+    x, y       position of the marker, in metres
+    distance   metres from the start line along the reference lap
+    angle      direction from the corner to its label, in degrees
     """
 
     number: int
     letter: str
     x: float
     y: float
-    distance: float  # metres from the start line along the reference lap
-    angle: float  # degrees, the side on which a label stands clear of the track
+    distance: float
+    angle: float
 
     @property
     def key(self) -> str:
-        """Number and letter, as on a track map."""
+        """Return number and letter, as on a track map."""
         return f"{self.number}{self.letter}"
 
 
 @dataclass(frozen=True, eq=False)
 class LapTable:
-    """One driver's laps, one entry a lap in every field.
+    """A driver's laps; every field has one entry per lap [L].
 
-    number            of each lap, from 1
+    number            lap number, from 1
     start, end        seconds on the session's clock
-    seconds           lap time; NaN where there is none
-    sectors           times of the three sectors, seconds
-    pit_in, pit_out   whether it ended or began in the pits
-    neutralised       whether a safety car, a virtual one or a red flag was out
-    accurate          whether the feed vouches for its times
-    compound          tyres
-    stint             from 1 with each set of tyres; 0 where unknown
-    tyre_age          laps that the tyres have done at the end of this one; NaN where unknown
-    part              1 to 3 for Q1 to Q3 of a qualifying session; 0 elsewhere
-    deleted           whether race control took its time away, as for leaving the track
+    seconds           lap time; NaN if not timed
+    sectors           [L, 3] official sector times in seconds; NaN if not timed
+    pit_in, pit_out   whether the lap ended or began in the pits
+    neutralised       whether a safety car, virtual safety car or red flag was out
+    accurate          whether the feed marks its times as accurate
+    compound          tyre compound; "" if unknown
+    stint             stint number, from 1; 0 if unknown
+    tyre_age          tyre age in laps at the end of the lap; NaN if unknown
+    part              1 to 3 for Q1 to Q3; 0 otherwise
+    deleted           whether race control deleted the lap time, as for exceeding track limits
     """
 
     number: IntArray
     start: FloatArray
     end: FloatArray
-    seconds: FloatArray  # NaN where the lap was not timed
-    sectors: FloatArray  # [L, 3] official seconds of each sector, NaN where one was not timed
+    seconds: FloatArray
+    sectors: FloatArray  # [L, 3]
     pit_in: BoolArray
     pit_out: BoolArray
-    neutralised: BoolArray  # safety car, virtual safety car or red flag during the lap
+    neutralised: BoolArray
     accurate: BoolArray
     compound: tuple[str, ...]
     stint: IntArray
@@ -156,26 +156,26 @@ class LapTable:
 
     @property
     def timed(self) -> BoolArray:
-        """[L] whether it has a lap time."""
+        """Return [L] whether each lap has a lap time."""
         return np.isfinite(self.seconds)
 
     @property
     def undisturbed(self) -> BoolArray:
-        """[L] whether it is timed and vouched for, away from the pits and not neutralised."""
+        """Return [L] whether each lap is timed, accurate, not neutralised and outside the pits."""
         return self.accurate & self.timed & ~(self.pit_in | self.pit_out | self.neutralised)
 
     @property
     def stints(self) -> tuple[int, ...]:
-        """Numbers of the stints that are known, in order."""
+        """Return the known stint numbers in order."""
         return tuple(np.unique(self.stint[self.stint > 0]).tolist())
 
 
 @dataclass(frozen=True)
 class Spell:
-    """A stretch of a session on which something held: yellow, red flag, safety car, virtual safety car, or rain.
+    """Period of a session with a flag, a safety car or rain.
 
     start, end   seconds on the session's clock
-    what         of these
+    what         "yellow", "red flag", "safety car", "virtual safety car" or "rain"
     """
 
     start: float
@@ -185,15 +185,15 @@ class Spell:
 
 @dataclass(frozen=True, eq=False)
 class Driver:
-    """One driver's session: samples in time order, all of them inside a lap.
+    """A driver's session: samples in time order, all inside laps.
 
     code                 three letters, such as VER
     number, name, team   as on the entry list
-    colour               of the team, as #rrggbb
-    time, lap            [T] seconds on the session's clock, and the lap, of each position
-    position             [T, 2] where the car was
-    channels             what the car sent, by name
-    laps                 its laps, one row each
+    colour               team colour as #rrggbb; "" if unknown
+    time, lap            [T] seconds on the session's clock, and lap number, of each position
+    position             [T, 2] positions of the car in metres
+    channels             [T] car channels by name
+    laps                 lap table
     """
 
     code: str
@@ -209,17 +209,17 @@ class Driver:
 
     @property
     def has_position(self) -> bool:
-        """Whether the feed had positions of this car."""
+        """Return whether the feed has positions of this car."""
         return self.time.size > 0
 
     @property
     def available_channels(self) -> tuple[str, ...]:
-        """Names that can be asked for: position, and what the car sent at least once."""
+        """Return the available channels: positions, and car channels with any value."""
         sent = (name for name in CAR_CHANNELS if name in self.channels and np.isfinite(self.channels[name]).any())
         return ("X", "Y", *sent) if self.has_position else ()
 
     def channel(self, name: str) -> npt.NDArray[np.float32]:
-        """[T] one channel by name."""
+        """Return [T] values of a channel."""
         if name in ("X", "Y"):
             return self.position[:, "XY".index(name)]
         if name not in self.available_channels:
@@ -231,25 +231,25 @@ class Driver:
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """One session of one weekend with everything the pages need of it.
+    """Session of a race weekend: circuit, corners, drivers and notes.
 
-    year, event, name      of the session
-    circuit                its name
-    rotation               degrees by which maps of it are turned
-    corners                of the circuit
-    drivers                with everything that is known of each
-    simulated              whether it was invented
-    notes                  what was found wanting, in sentences
-    spells                 flags, safety cars and rain, as far as they are known
-    track                  degrees Celsius of the track at the first and last measurement; () where unknown
-    recipe                 what made it, where that is a simulator; as for `Trial`
+    year, event, name      season, event name and session name
+    circuit                circuit name
+    rotation               degrees that turn maps to the official orientation
+    corners                numbered corners
+    drivers                drivers in the order of the result
+    simulated              whether the session is simulated
+    notes                  sentences about missing or unusual data
+    spells                 known periods of flags, safety cars and rain
+    track                  first and last track temperature in degrees Celsius; () if unknown
+    recipe                 recipe of a simulated session, as for `Trial`
     """
 
     year: int
     event: str
     name: str
     circuit: str
-    rotation: float  # degrees that turn the map to the official orientation
+    rotation: float
     corners: tuple[Corner, ...]
     drivers: tuple[Driver, ...]
     simulated: bool = False
@@ -260,18 +260,18 @@ class Session:
 
     @property
     def title(self) -> str:
-        """Year, event and session, as a heading."""
+        """Return a heading with event, year and session name."""
         if self.simulated:
             return f"{self.circuit} · simulated {self.name.lower()}"
         return f"{self.event} {self.year} · {self.name}"
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """Every driver, in the order of the result, with or without data."""
+        """Return all driver codes in the order of the result, with or without data."""
         return tuple(driver.code for driver in self.drivers)
 
     def driver(self, code: str) -> Driver:
-        """One driver who has position data, or a message that says who has.
+        """Return a driver with position data; otherwise raise an error that lists alternatives.
 
         code   three letters, such as VER
         """
@@ -288,7 +288,7 @@ class Session:
         return found
 
     def require_corners(self) -> tuple[Corner, ...]:
-        """The corners, or a message that says that the corner service had none."""
+        """Return the corners, or raise FeedError if there are fewer than two."""
         if len(self.corners) < 2:
             raise FeedError(
                 Reason.NO_CORNERS,
@@ -299,7 +299,7 @@ class Session:
 
     @cached_property
     def reference(self) -> ReferenceLap:
-        """The fastest clean lap of the session: distances along the lap are measured on it."""
+        """Return the fastest clean lap of the session, which defines distance along the lap."""
         choices = [(_lap_ranks(driver), driver) for driver in self.drivers if driver.has_position]
         best = min(((rank, driver) for ranks, driver in choices for rank in ranks), key=lambda c: c[0], default=None)
         if best is None:
@@ -315,12 +315,12 @@ class Session:
 
     @cached_property
     def sector_lines(self) -> SectorLines | None:
-        """Where the sector lines lie; None where too few laps have official sector times and speeds."""
+        """Return the sector lines, or None with too few official sector times or speeds."""
         return sector_lines(self)
 
     @cached_property
     def scaling(self) -> dict[str, tuple[float, float]]:
-        """Mean and standard deviation of each channel over all drivers' clean laps: one scale for every driver."""
+        """Return mean and standard deviation of each channel over all drivers' clean laps."""
         scales = {}
         for name in CHANNELS:
             sent = [driver for driver in self.drivers if name in driver.available_channels]
@@ -333,7 +333,7 @@ class Session:
 
 
 def _clean(laps: LapTable) -> BoolArray:
-    """Accurate laps, or every timed lap, or every lap: the best that there is."""
+    """Return accurate laps, else timed laps, else all laps."""
     for chosen in (laps.accurate & laps.timed, laps.timed):
         if chosen.any():
             return chosen
@@ -341,11 +341,11 @@ def _clean(laps: LapTable) -> BoolArray:
 
 
 def _lap_ranks(driver: Driver) -> list[tuple[bool, bool, float, int]]:
-    """Timed laps as (has a hole, is not accurate, seconds, row): the smallest is the best to measure distances on."""
+    """Return (has gap, is inaccurate, seconds, row) of timed laps; the smallest ranks best."""
     laps = driver.laps
     first = np.searchsorted(driver.time, laps.start)
     last = np.searchsorted(driver.time, laps.end)
-    # the feed's clock ticks in milliseconds: a step of exactly so much is a hole, whatever its last bit says
+    # tolerate rounding: a step of exactly this size counts as a gap
     hole = np.diff(driver.time) > _SMALL_GAP_S - 1e-6
     return [
         (bool(hole[first[row] : last[row] - 1].any()), not laps.accurate[row], laps.seconds[row], row)
@@ -354,23 +354,21 @@ def _lap_ranks(driver: Driver) -> list[tuple[bool, bool, float, int]]:
     ]
 
 
-# ---- when a car is where on its lap ----------------------------------------------------------------------------------
-# By integrated speed, pinned to the official lap and sector times. Positions come with times that jitter by a tenth of a second,
-# which is more than two laps usually differ by; speed integrates to a smooth distance instead. What the integral is wrong by
-# (wheels slip, lines differ in length) is taken out at the start line and at both sector lines, where the official times say when
-# the car was there; in between it remains, and the session's own laps say how large it is.
-LARGEST_HOLE_S = 1.5  # without speed: longer, and the distance driven meanwhile is a guess
-FEWEST_LAPS = 5  # from which sector lines and errors can be told
+# ---- lap clocks -----------------------------------------------------------------------------------------------------
+# Position times jitter by a tenth of a second, more than most laps differ; integrated speed is smooth. Official times
+# correct its error at the start and sector lines; the session's laps give the error that remains between them.
+LARGEST_HOLE_S = 1.5  # longer gaps leave the distance unknown
+FEWEST_LAPS = 5  # minimum for estimating sector lines and drift
 SHORTEST_SECTOR_S = 1.0
 
 
 @dataclass(frozen=True)
 class SectorLines:
-    """Where the two sector lines lie, and how far integrated speed strays.
+    """Positions of the two sector lines, and the error of integrated speed.
 
-    shares   of the lap's distance at which they are crossed
-    drift    variance, in seconds squared a second, by which the clock of a lap drifts between two official times
-    n_laps   that both were measured on
+    shares   share of the lap's distance at each line
+    drift    variance of a lap clock per second between official times, in s2/s
+    n_laps   number of laps measured
     """
 
     shares: tuple[float, float]
@@ -380,11 +378,12 @@ class SectorLines:
 
 @dataclass(frozen=True, eq=False)
 class LapClock:
-    """Seconds since the start line along one lap.
+    """Time since the start line along a lap.
 
-    pins      [P + 1] official times, from 0 to the lap's
-    distance  [T] share of the lap's distance behind the car at `time`, rising from 0 to 1
-    drift     variance, in seconds squared a second, by which it strays between two pins
+    pins      [P + 1] official times, from 0 to the lap time
+    time      [T] seconds since the start line
+    distance  [T] share of the lap's distance at `time`, rising from 0 to 1
+    drift     variance per second between two pins, in s2/s
     """
 
     pins: FloatArray
@@ -392,21 +391,21 @@ class LapClock:
     distance: FloatArray
     drift: float
 
-    def at(self, share: npt.ArrayLike) -> FloatArray:
-        """[...] seconds at which the car has driven these shares of the lap.
+    def seconds_at(self, share: npt.ArrayLike) -> FloatArray:
+        """Return [...] seconds since the start line at shares of the lap.
 
-        share   of the lap's distance, 0 to 1
+        share   share of the lap's distance, 0 to 1
         """
         return np.interp(np.asarray(share, float), self.distance, self.time)
 
     def variance(self, first: npt.ArrayLike, last: npt.ArrayLike) -> FloatArray:
-        """[...] variance of the time taken from one share of the lap to another, in seconds squared.
+        """Return [...] variance in s2 of the time between two shares of the lap.
 
-        Between two pins the error is that of a walk which has to come back: none over the whole way, most half-way.
+        The error is a Brownian bridge between pins: zero over the whole interval, largest over half of it.
 
         first, last   shares of the lap's distance, 0 to 1
         """
-        a, b = self.at(first)[..., None], self.at(last)[..., None]
+        a, b = self.seconds_at(first)[..., None], self.seconds_at(last)[..., None]
         start, end = self.pins[:-1], self.pins[1:]
         inside = np.clip(np.minimum(b, end) - np.maximum(a, start), 0, None)  # [..., P]
         found: FloatArray = (self.drift * inside * (1 - inside / (end - start))).sum(axis=-1)
@@ -414,7 +413,7 @@ class LapClock:
 
 
 def sector_lines(session: Session) -> SectorLines | None:
-    """Both lines from all clean laps with official sector times; None where there are too few of them."""
+    """Estimate both sector lines from clean laps with official sector times; None if too few."""
     found = []
     for driver in session.drivers:
         for row in np.flatnonzero(driver.laps.accurate & np.isfinite(driver.laps.sectors).all(axis=1)):
@@ -431,7 +430,7 @@ def sector_lines(session: Session) -> SectorLines | None:
         return None
     table = np.array(found)  # [L, 7]
     shares = np.median(table[:, :2], axis=0)
-    # How late each lap would cross each line if only its lap time were known, against what a drifting clock would do.
+    # Compare the error at each line, given the lap time alone, with that of a drifting clock.
     late = (table[:, :2] - shares) * table[:, 4:5] * table[:, 2:4]
     loose = table[:, 5:] * (1 - table[:, 5:] / table[:, 4:5])
     drift = float((1.4826 * np.median(np.abs(late / np.sqrt(loose)))) ** 2)
@@ -439,10 +438,12 @@ def sector_lines(session: Session) -> SectorLines | None:
 
 
 def lap_clock(session: Session, code: str, number: int, *, pinned: bool = True) -> LapClock | None:
-    """The clock of one lap of a driver; None where it was not timed, or too little speed was sent.
+    """Return the clock of a lap, or None without a lap time or enough speed samples.
 
-    pinned   to the sector times too; without them to the lap time alone
-    session, code, number  which lap of which driver
+    session   from `load_session` or `simulate_race`
+    code      three letters, such as VER
+    number    lap number
+    pinned    use official sector times in addition to the lap time
     """
     driver, lines = session.driver(code), session.sector_lines
     rows = np.flatnonzero(driver.laps.number == number)
@@ -458,7 +459,7 @@ def lap_clock(session: Session, code: str, number: int, *, pinned: bool = True) 
     sectors = driver.laps.sectors[row]
     if pinned and np.isfinite(sectors).all() and (sectors > SHORTEST_SECTOR_S).all():
         ends, places = np.insert(ends, 1, np.cumsum(sectors)[:2]), np.insert(places, 1, lines.shares)
-    # Each stretch between two official times is stretched to its length.
+    # Scale the distance between official times to match the sector lines.
     behind = np.interp(ends, time, share)
     if (np.diff(behind) <= 0).any():
         return None
@@ -466,7 +467,7 @@ def lap_clock(session: Session, code: str, number: int, *, pinned: bool = True) 
 
 
 def _driven(driver: Driver, row: int) -> tuple[FloatArray, FloatArray] | None:
-    """(seconds since the lap began, metres driven since) at the official times and at every sample of one lap."""
+    """Return (seconds, metres) since the lap began, at official times and samples."""
     laps = driver.laps
     seconds = float(laps.seconds[row])
     if not np.isfinite(seconds) or "speed" not in driver.available_channels:
@@ -481,5 +482,5 @@ def _driven(driver: Driver, row: int) -> tuple[FloatArray, FloatArray] | None:
     time = np.union1d(sent[(sent > 0) & (sent < seconds)], [0.0, *splits[np.isfinite(splits)], seconds])
     speed = np.interp(time, sent, pace)
     metres = np.append(0.0, np.cumsum(np.diff(time) * (speed[1:] + speed[:-1]) / 2))
-    moving = np.append(True, np.diff(metres) > 0)  # a car that stands takes no share of the way
+    moving = np.append(True, np.diff(metres) > 0)  # drop samples of a stationary car
     return (time[moving], metres[moving]) if metres[-1] > 0 and moving[-1] else None

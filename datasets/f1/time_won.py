@@ -1,10 +1,7 @@
-"""Where one driver wins time on another: over pairs of undisturbed laps, in any parts of the lap, with how sure that is.
+"""Time that a driver gains on another over pairs of undisturbed laps, and tyre degradation in long runs.
 
-Laps are paired by tyres of the same compound and age, or by their number. Neither makes them alike in both: who stopped
-later is lighter on tyres of the same age. What a lap of the race changes besides the tyres is measured over all drivers
-of the session (`lap_trend`) and taken off.
-
-And long runs: what a lap of the tyres costs, with the burnt fuel taken off.
+Laps are paired by compound and tyre age, or by lap number. Laps of equal tyre age may differ in fuel load and track grip:
+`lap_trend` estimates this effect over all drivers, and `time_won` subtracts it. Long runs are corrected for burnt fuel.
 """
 
 from __future__ import annotations
@@ -23,19 +20,17 @@ Floats = npt.NDArray[np.float64]
 By = Literal["tyre age", "lap number"]
 
 FEWEST_LAPS = 5
-SLOW = (
-    1.05  # times a driver's median: such a lap was driven in traffic or for another reason, and says nothing of tyres
-)
-MOST_ALIKE = 0.95  # correlation of neighbouring laps above which a mean says nothing at all
+SLOW = 1.05  # times a driver's median; slower laps were disturbed, such as by traffic
+MOST_ALIKE = 0.95  # maximum correlation of neighbouring laps; keeps errors finite
 
 
 @dataclass(frozen=True)
 class LapTrend:
-    """What a lap time gains with each lap, in seconds, over all drivers of a session.
+    """Change of lap time in seconds per lap, over all drivers of a session.
 
-    age     with each lap that the tyres have done
-    lap     with each lap of the race, tyres alike: fuel burns off, the track takes on rubber
-    n_laps  that both were measured on
+    age     per lap of tyre age
+    lap     per lap of the race at equal tyre age: fuel burns off, the track gains rubber
+    n_laps  number of laps measured
     """
 
     age: float
@@ -44,16 +39,16 @@ class LapTrend:
 
 
 def clean_laps(laps: LapTable) -> npt.NDArray[np.int64]:
-    """Numbers of the laps that nothing disturbed."""
+    """Return the numbers of undisturbed laps."""
     return np.asarray(laps.number[laps.undisturbed], np.int64)
 
 
 def lap_trend(session: Session) -> LapTrend | None:
-    """Least squares over the clean laps of all drivers, each with a pace of his own and each compound with its own.
+    """Fit lap times by least squares, with an offset per driver and compound.
 
-    None where the laps cannot tell tyres from the race, as when nobody has stopped.
+    Returns None if tyre age and race lap cannot be separated, as without pit stops.
 
-    session   as `load_session` or `simulate_race` gives it
+    session   from `load_session` or `simulate_race`
     """
     rows, seconds = [], []
     compounds = sorted({name for driver in session.drivers for name in driver.laps.compound if name})
@@ -75,7 +70,7 @@ def lap_trend(session: Session) -> LapTrend | None:
         return None
     table = np.array(rows)
     used = np.asarray(table.any(axis=0))
-    used[n_drivers + int(np.flatnonzero(used[n_drivers:])[0])] = False  # one compound is what the others differ from
+    used[n_drivers + int(np.flatnonzero(used[n_drivers:])[0])] = False  # reference compound
     table = table[:, used]
     found, _, rank, _ = np.linalg.lstsq(table, np.array(seconds), rcond=None)
     if rank < table.shape[1] or len(table) < 4 * table.shape[1]:
@@ -85,14 +80,14 @@ def lap_trend(session: Session) -> LapTrend | None:
 
 @dataclass(frozen=True, eq=False)
 class TimeWon:
-    """Seconds a lap that the first driver wins on the second, in M cells of the lap.
+    """Seconds per lap that the first driver gains on the second, in M cells of the lap.
 
-    pairs      (lap of the first, lap of the second)
-    by         what laps were paired by
-    edges      [M + 1] of the cells, shares of the lap
-    won        [L, M] of each pair of laps
-    later      by how many laps the first driver's are later, on average
-    trend      what each of those changes; None where laps were paired by number
+    pairs      (lap of the first driver, lap of the second)
+    by         "tyre age" or "lap number"
+    edges      [M + 1] edges of the cells, as shares of the lap
+    won        [L, M] seconds gained by pair and cell
+    later      mean lap number of the first driver minus that of the second
+    trend      trend subtracted from `won`; None if paired by lap number
     """
 
     pairs: tuple[tuple[int, int], ...]
@@ -105,27 +100,27 @@ class TimeWon:
 
     @property
     def taken_off(self) -> float:
-        """Seconds a lap that `won` has been made smaller by because the first driver's laps are later."""
+        """Return the seconds per lap subtracted because the first driver's laps are later."""
         return 0.0 if self.trend is None else -self.trend.lap * self.later
 
     @property
     def whole(self) -> tuple[float, float]:
-        """(mean, standard error) of the lap."""
+        """Return mean and standard error over the whole lap."""
         laps = self.won.sum(axis=1, keepdims=True)
         return float(laps.mean()), float(error_of_mean(laps)[0])
 
     def among(self, weights: npt.ArrayLike) -> tuple[Floats, Floats]:
-        """([P] mean, [P] standard error) of the seconds won in parts of the lap.
+        """Return [P] means and standard errors of the seconds gained in parts of the lap.
 
-        weights   [M, P] share of each cell that belongs to each part
+        weights   [M, P] share of each cell in each part
         """
         shares = np.asarray(weights, np.float64)
         parts = self.won @ shares  # [L, P]
-        # What a clock leaves open between official times is much the same on every lap of a driver: no mean of laps makes
-        # it smaller. A walk with drift d that has to come back after T seconds has the covariance d (t_i [i = j] - t_i t_j / T).
+        # Clock errors repeat on every lap of a driver, so averaging laps does not reduce them. Over T seconds, a Brownian
+        # bridge with drift d has the covariance d (t_i [i = j] - t_i t_j / T).
         open_ = np.zeros(shares.shape[1])
         for clock in self._clocks:
-            at = clock.at(self.edges)
+            at = clock.seconds_at(self.edges)
             start, end = clock.pins[:-1], clock.pins[1:]
             inside = np.clip(np.minimum(at[1:, None], end) - np.maximum(at[:-1, None], start), 0, None)  # [M, pins]
             back = (shares.T @ inside) ** 2 / (end - start)  # [P, pins]
@@ -135,10 +130,10 @@ class TimeWon:
 
 
 def error_of_mean(values: Floats) -> Floats:
-    """[P] standard error of the means of series [L, P] whose neighbours are alike: a driver who is held up stays so.
+    """Return [P] standard errors of the means of autocorrelated series [L, P].
 
-    The correlation of neighbours is estimated for each series, which finds too little of it in few laps: Kendall's
-    correction. It never makes an error smaller.
+    Correlation of neighbouring laps is estimated per series with Kendall's correction for short series. It never reduces
+    the error.
     """
     n = len(values)
     centred = values - values.mean(axis=0)
@@ -158,14 +153,14 @@ def time_won(
     laps: tuple[Iterable[int], Iterable[int]] | None = None,
     stint: int = 0,
 ) -> TimeWon | None:
-    """From all clean laps of two drivers that have a partner; None where they are too few.
+    """Compare two drivers over pairs of clean laps; return None with too few pairs.
 
-    session   as `load_session` or `simulate_race` gives it
-    drivers   two codes
-    edges     of the cells, shares of the lap from 0 to 1
+    session   from `load_session` or `simulate_race`
+    drivers   two driver codes
+    edges     edges of the cells, as shares of the lap from 0 to 1
     by        "tyre age" (and compound), or "lap number"
-    laps      numbers to choose from, for each driver; None takes all
-    stint     of the first driver; 0 takes all
+    laps      lap numbers to choose from, for each driver; None takes all
+    stint     stint of the first driver; 0 takes all
     """
     one, other = (session.driver(code).laps for code in drivers)
     first, second = (
@@ -187,8 +182,8 @@ def time_won(
     if len(timed) < FEWEST_LAPS:
         return None
     grid = np.asarray(edges, np.float64)
-    taken = np.stack([np.diff(a.at(grid)) for _, a, _ in timed])  # [L, M] by the first driver
-    won = np.stack([np.diff(b.at(grid)) for _, _, b in timed]) - taken
+    taken = np.stack([np.diff(a.seconds_at(grid)) for _, a, _ in timed])  # [L, M] by the first driver
+    won = np.stack([np.diff(b.seconds_at(grid)) for _, _, b in timed]) - taken
     pairs = tuple(pair for pair, _, _ in timed)
     later = np.array([a - b for a, b in pairs], np.float64)
     lighter = 0.0 if trend is None else trend.lap
@@ -198,20 +193,20 @@ def time_won(
 
 
 # ---- long runs ------------------------------------------------------------------------------------------------------
-FEWEST = 5  # laps of a run: fewer have no slope
-FUEL_S = 0.06  # some 1.8 kg burnt a lap at 0.033 s each: taken where the session cannot tell it itself
+FEWEST = 5  # minimum number of laps for a slope
+FUEL_S = 0.06  # about 1.8 kg per lap at 0.033 s/kg; used if the session gives no estimate
 
 
 @dataclass(frozen=True, eq=False)
 class LongRun:
-    """Clean laps of one stint of one driver.
+    """Clean laps of a stint, and their tyre degradation.
 
-    code, stint, compound   whose, and on what
-    laps, age               [L] numbers, and laps that the tyres had done at the end of each
+    code, stint, compound   driver code, stint number and tyre compound
+    laps, age               [L] lap numbers, and tyre age at the end of each lap
     seconds                 [L] lap times
-    adjusted                [L] the same as with the fuel of the run's first lap
-    slope, error            seconds that each lap of the tyres costs, with its standard error
-    scatter                 seconds by which laps stray from that line: how consistent the driver is
+    adjusted                [L] lap times corrected to the fuel load of the first lap
+    slope, error            tyre degradation in s/lap, and its standard error
+    scatter                 residual standard deviation in seconds, a measure of consistency
     """
 
     code: str
@@ -227,7 +222,7 @@ class LongRun:
 
 
 def fuel_effect(session: Session) -> tuple[float, str]:
-    """(seconds that a lap time falls by with each lap of burnt fuel, where that number comes from)."""
+    """Return the seconds gained per lap of burnt fuel, and the source of that number."""
     trend = lap_trend(session) if is_race(session) else None
     if trend is not None and trend.lap < 0:
         return -trend.lap, f"measured over {trend.n_laps} laps of all drivers, the track's gain of rubber among it"
@@ -235,7 +230,7 @@ def fuel_effect(session: Session) -> tuple[float, str]:
 
 
 def runs(session: Session, code: str, fuel: float) -> tuple[LongRun, ...]:
-    """The runs of a driver that are long enough; laps in traffic (5 % above the median) are left out."""
+    """Return a driver's long runs, without laps over 5 % slower than their median."""
     laps = session.driver(code).laps
     found = []
     for stint in laps.stints:
@@ -256,7 +251,7 @@ def _rows(laps: LapTable, stint: int) -> npt.NDArray[np.intp]:
 
 
 def line(x: Floats, y: Floats) -> tuple[float, float, float]:
-    """(slope, its standard error, scatter about the line) by least squares; neighbouring laps are alike, which widens the error."""
+    """Return slope, standard error and scatter by least squares, allowing for autocorrelation."""
     dx, dy = x - x.mean(), y - y.mean()
     spread, free = float((dx**2).sum()), len(x) - 2
     if spread <= 0 or free < 1:

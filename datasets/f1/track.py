@@ -1,4 +1,4 @@
-"""A closed reference lap: where along the lap each position lies."""
+"""Closed reference lap that maps positions to distances along the lap."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEAR_M = 30.0
 
 @dataclass(frozen=True, eq=False)
 class ReferenceLap:
-    """A closed curve of points [M, 2] at even spacing; point 0 is the start line."""
+    """Closed curve of points [M, 2] at even spacing; point 0 is on the start line."""
 
     points: FloatArray
     length: float
@@ -28,17 +28,17 @@ class ReferenceLap:
     def from_samples(
         cls, time: npt.ArrayLike, position: npt.ArrayLike, start: float, end: float, where: str = "reference lap"
     ) -> ReferenceLap:
-        """The lap driven between two times, closed at the line and resampled to even spacing."""
+        """Create a reference lap from the samples between two times, closed at the line."""
         t, xy = np.asarray(time, float), np.asarray(position, float)
         inside = (t > start) & (t < end)
-        # the line is crossed between two samples: its place is interpolated, so that the curve closes on it
+        # interpolate the crossing between two samples, where the curve closes
         crossings = [moment for moment in (start, end) if t.size and t[0] <= moment <= t[-1]]
         line = [np.mean([np.interp(crossings, t, xy[:, axis]) for axis in (0, 1)], axis=1)] if crossings else []
         return cls.from_points(np.vstack([*line, xy[inside]]), where)
 
     @classmethod
     def from_points(cls, points: npt.ArrayLike, where: str = "reference lap") -> ReferenceLap:
-        """A closed curve through points in driving order, the first on the start line."""
+        """Create a reference lap from points in driving order, starting at the line."""
         xy = np.asarray(points, float)
         closed = np.vstack([xy, xy[:1]])
         steps = np.hypot(*np.diff(closed, axis=0).T)
@@ -60,7 +60,7 @@ class ReferenceLap:
 
     @cached_property
     def _tree(self) -> Any:
-        from scipy.spatial import cKDTree  # which takes as long to load as a small page: here for who looks places up
+        from scipy.spatial import cKDTree  # slow import, needed only for lookups
 
         return cKDTree(self.points)
 
@@ -69,18 +69,17 @@ class ReferenceLap:
         ahead = np.roll(self.points, -1, axis=0) - np.roll(self.points, 1, axis=0)
         return ahead / np.maximum(np.hypot(*ahead.T), 1e-9)[:, None]  # [M, 2]
 
-    def at(self, distance: npt.ArrayLike) -> FloatArray:
-        """[..., 2] the place at a distance along the lap."""
+    def position_at(self, distance: npt.ArrayLike) -> FloatArray:
+        """Return [..., 2] positions at distances along the lap."""
         wrapped = np.mod(np.asarray(distance, float), self.length)
         grid = np.arange(len(self.points) + 1) * self.spacing
         closed = np.vstack([self.points, self.points[:1]])
         return np.stack([np.interp(wrapped, grid, closed[:, axis]) for axis in (0, 1)], axis=-1)
 
     def distance(self, position: npt.ArrayLike, lap: npt.ArrayLike | None = None) -> FloatArray:
-        """[T] distance from the start line, in [0, length), of the nearest point of the lap.
+        """Return [T] distance from the start line, in [0, length), of the nearest point.
 
-        With lap numbers [T], a place where the track crosses or runs beside itself is told apart by how far the
-        car has travelled in its lap.
+        With lap numbers [T], the distance travelled resolves positions where the track crosses itself or runs parallel.
         """
         xy = np.atleast_2d(np.asarray(position, float))
         if xy.shape[1:] != (2,) or not np.isfinite(xy).all():
@@ -96,16 +95,16 @@ class ReferenceLap:
         ahead = ((xy - self.points[index]) * self._tangents[index]).sum(axis=1)
         along = index * self.spacing + np.clip(ahead, -self.spacing, self.spacing)
         wrapped = np.mod(along, self.length)
-        return np.where(wrapped >= self.length, 0.0, wrapped)  # rounding can leave exactly the length
+        return np.where(wrapped >= self.length, 0.0, wrapped)  # rounding can yield exactly the length
 
     def _by_progress(
         self, xy: FloatArray, lap: npt.NDArray[np.int64], gap: FloatArray, nearest: npt.NDArray[np.intp]
     ) -> npt.NDArray[np.intp]:
-        """Replace nearest points that lie far from where the distance travelled puts the car."""
+        """Replace nearest points that are far from the expected distance travelled."""
         _, run = np.unique(lap, return_inverse=True)  # [T]
         travelled = np.cumsum(np.append(0.0, np.hypot(*np.diff(xy, axis=0).T)))  # [T]
         turn = 2j * np.pi / self.length
-        # most samples are right, so their circular mean says where each lap's counting started
+        # most samples are right, so their circular mean gives the offset of each lap
         lead = np.exp(turn * (nearest * self.spacing - travelled))
         start = np.bincount(run, lead.real) + 1j * np.bincount(run, lead.imag)
         expected = np.angle(np.exp(turn * travelled) * start[run]) / turn.imag  # [T]
@@ -114,7 +113,7 @@ class ReferenceLap:
         if doubtful.size == 0:
             return nearest
         fixed = nearest.copy()
-        for part in np.array_split(doubtful, doubtful.size // 1000 + 1):  # bounds memory, not a loop over time
+        for part in np.array_split(doubtful, doubtful.size // 1000 + 1):  # bounds memory
             other, far = self._nearest_within(xy[part], expected[part], window)
             near = far <= gap[part] + NEAR_M
             fixed[part[near]] = other[near]
@@ -123,7 +122,7 @@ class ReferenceLap:
     def _nearest_within(
         self, xy: FloatArray, expected: FloatArray, window: float
     ) -> tuple[npt.NDArray[np.intp], FloatArray]:
-        """Index and distance of the nearest point among those within a window of the expected place."""
+        """Return index and distance of the nearest point within a window around `expected`."""
         grid = np.arange(len(self.points)) * self.spacing
         far = np.hypot(xy[:, :1] - self.points[:, 0], xy[:, 1:] - self.points[:, 1])  # [n, M]
         far[self._apart(grid[None], expected[:, None]) > window] = np.inf
@@ -131,6 +130,6 @@ class ReferenceLap:
         return index, far[np.arange(len(xy)), index]
 
     def _apart(self, one: FloatArray, other: FloatArray) -> FloatArray:
-        """Distance between two places along the closed lap."""
+        """Return the distance between two positions along the closed lap."""
         difference = np.mod(one - other, self.length)
         return np.minimum(difference, self.length - difference)

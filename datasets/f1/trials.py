@@ -1,7 +1,7 @@
-"""From one driver's samples to trials that a model can be fitted on.
+"""Conversion of a driver's samples to trials.
 
-A trial is a stretch of driving without holes. Wherever laps are left out, or the feed sent nothing for more than two
-seconds, one trial ends and the next begins: positions are never made up across a hole.
+A trial is uninterrupted driving: omitted laps and gaps over two seconds end it. Positions are never interpolated across
+such gaps.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ PAPER_NOISE = 0.01
 def chosen_laps(
     session: Session, driver: str, laps: Iterable[int] | None = None, drop: Iterable[str] = ()
 ) -> tuple[int, ...]:
-    """The numbers of the wanted laps (all of them by default) without the kinds to be dropped.
+    """Return the selected lap numbers, without the kinds of laps in `drop`.
 
-    session   as `load_session` or `simulate_race` gives it
+    session   from `load_session` or `simulate_race`
     driver    three letters, such as VER
-    laps      numbers; None takes all
-    drop      kinds of laps to leave out, of `DROPS`
+    laps      lap numbers; None takes all
+    drop      kinds of laps to leave out, from `DROPS`
     """
     dropped = frozenset(drop)
     if unknown := dropped - DROPS.keys():
@@ -78,20 +78,20 @@ def to_trials(
     noise_seed: int = 0,
     labels: str = "segments",
 ) -> Trials:
-    """One driver's laps as trials, with what is known of each moment as labels, positions for maps, lap numbers as segments.
+    """Return a driver's laps as trials with labels, positions and lap numbers (as segments).
 
-    step_s      seconds between samples; None keeps the feed's own irregular samples
-    channels    what is observed; standardised with the session's own scale, the same for every driver
-    preset      "paper" observes ten random mixtures of standardised X and Y with a little noise instead of `channels`:
-                the same `emission_seed` gives the same mixtures for every driver
-    session      as `load_session` or `simulate_race` gives it
-    driver       three letters, such as VER
-    laps         numbers; None takes all
-    drop         kinds of laps to leave out, of `DROPS`
-    standardise  whether channels are centred and scaled by the session
-    noise_seed   of that little noise
-    labels       "segments": between which corners the car is, none without corners; "activities": what it does there (braking,
-                 cornering, full or part throttle), as pedals and track say, none without pedals
+    session         from `load_session` or `simulate_race`
+    driver          three letters, such as VER
+    laps            lap numbers; None takes all
+    drop            kinds of laps to leave out, from `DROPS`
+    channels        observed channels
+    preset          "paper" observes ten random mixtures of standardised X and Y with small noise, instead of `channels`
+    step_s          seconds between samples; None keeps the feed's irregular samples
+    standardise     standardise channels with the session's scaling, the same for every driver
+    emission_seed   random seed of the mixtures
+    noise_seed      random seed of the noise
+    labels          "segments" between corners, or "activities" (braking, cornering, full or part throttle); trials have
+                    no labels without corners or pedal data
     """
     person = session.driver(driver)
     names = ("X", "Y") if preset is not None else tuple(channels)
@@ -100,7 +100,7 @@ def to_trials(
         raise ConfigError(f"labels is {labels!r}; it must be one of {', '.join(map(repr, LABELS))}.")
     numbers = chosen_laps(session, person.code, laps, drop)
     options = (names, preset, standardise, int(emission_seed), int(noise_seed))
-    other = () if labels == LABELS[0] else (labels,)  # what is usual is not part of a recipe
+    other = () if labels == LABELS[0] else (labels,)  # recipes omit the default
     trials = []
     for number, (start, stop) in enumerate(_stretches(person, numbers)):
         time, lap, values = _sample(person, slice(start, stop), names, step_s)
@@ -112,8 +112,8 @@ def to_trials(
             scales = np.array([session.scaling[name] for name in names])  # [N, 2]
             y = (y - scales[:, 0]) / scales[:, 1]
         if preset == "paper":
-            # a stream of its own for each stretch: the noise of two drivers must not be the same
-            # rounded: what is cut off would make another stream of a last bit, and another noise
+            # one random stream per stretch: drivers must not share noise
+            # rounded, because truncation would turn a last-bit difference into other noise
             stream = (int(noise_seed), zlib.crc32(person.code.encode()), round(float(time[0]) * 1000))
             noise = np.random.default_rng(stream).standard_normal((time.size, PAPER_DIMENSIONS))
             y = y @ paper_emission(int(emission_seed)).T + PAPER_NOISE * noise  # [T, 10]
@@ -141,9 +141,9 @@ def to_trials(
 
 
 def paper_emission(seed: int = 0) -> npt.NDArray[np.float64]:
-    """[10, 2] the random matrix through which the paper observes standardised X and Y.
+    """Return the paper's random matrix [10, 2] that mixes standardised X and Y.
 
-    seed   of the matrix
+    seed   random seed of the matrix
     """
     return np.random.default_rng(seed).standard_normal((PAPER_DIMENSIONS, 2))
 
@@ -156,13 +156,13 @@ def _check(driver: Driver, names: tuple[str, ...], preset: str | None, step_s: f
     if unknown := [name for name in names if name not in CHANNELS]:
         raise ConfigError(f"channels names {', '.join(unknown)}; known are {', '.join(CHANNELS)}.")
     for name in names:
-        driver.channel(name)  # raises where the car never sent it
+        driver.channel(name)  # raises DataError if the car never sent it
     if step_s is not None and not 0.02 <= step_s <= 2.0:
         raise ConfigError(f"step_s is {step_s}; it must be between 0.02 and 2 seconds, or None for the raw samples.")
 
 
 def _stretches(driver: Driver, numbers: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Start and stop index of every run of kept samples without a hole."""
+    """Return start and stop index of every run of selected samples without a gap."""
     kept = np.flatnonzero(np.isin(driver.lap, numbers))
     if kept.size == 0:
         return []
@@ -175,20 +175,20 @@ def _stretches(driver: Driver, numbers: tuple[int, ...]) -> list[tuple[int, int]
 def _sample(
     driver: Driver, part: slice, names: tuple[str, ...], step_s: float | None
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], dict[str, npt.NDArray[np.float32]]]:
-    """Times, lap numbers and channels of one stretch: X and Y always, at the feed's times or at even steps."""
+    """Return times, lap numbers and channels of a stretch, always with X and Y."""
     sent = driver.time[part]
     wanted = tuple(dict.fromkeys(("X", "Y", *names)))
     if step_s is None:
         return sent, driver.lap[part], {name: driver.channel(name)[part] for name in wanted}
-    # a hair more than the last step, so that rounding does not drop it
+    # the tolerance keeps the last step despite rounding
     time = sent[0] + step_s * np.arange(int((sent[-1] - sent[0]) / step_s + 1e-9) + 1)
     row = np.searchsorted(driver.laps.start, time, side="right") - 1
     lap = np.clip(driver.laps.number[row], driver.lap[part][0], driver.lap[part][-1])
-    return time, lap, {name: _at(driver, name, part, time) for name in wanted}
+    return time, lap, {name: _resample(driver, name, part, time) for name in wanted}
 
 
-def _at(driver: Driver, name: str, part: slice, time: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    """A channel of one stretch at other times; NaN throughout where nothing was sent of it."""
+def _resample(driver: Driver, name: str, part: slice, time: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """Interpolate a channel of a stretch at other times; return NaN if it has no values."""
     sent = driver.channel(name)[part].astype(np.float64)
     known = np.isfinite(sent)
     if not known.any():
@@ -204,10 +204,10 @@ def _labels(
     time: npt.NDArray[np.float64],
     kind: str,
 ) -> npt.NDArray[np.int64] | None:
-    """[T] what is known of each sample; None where nothing is."""
+    """Return [T] labels, or None if unavailable."""
     if kind == "activities":
         sent = [name for name in ("throttle", "brake") if name in driver.available_channels]
-        pedals: dict[str, npt.NDArray[np.float32]] = {name: _at(driver, name, slice(None), time) for name in sent}
+        pedals: dict[str, npt.NDArray[np.float32]] = {name: _resample(driver, name, slice(None), time) for name in sent}
         return activities(pedals, curvature_along(session, lap_distance(session, position, lap)))
     if len(session.corners) < 2:
         return None

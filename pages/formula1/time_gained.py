@@ -60,7 +60,7 @@ class Gap:
 
     def behind(self, share: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return the seconds [...] by which the other is behind."""
-        return self.other.at(share) - self.one.at(share)
+        return self.other.seconds_at(share) - self.one.seconds_at(share)
 
     def deviation(self, first: npt.ArrayLike, last: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return the standard deviation [...] of the change in gap."""

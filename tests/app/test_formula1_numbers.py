@@ -99,7 +99,7 @@ def test_lap_at_constant_speed_has_a_linear_clock():
     assert one is not None
     assert one.clock is not None
     share = np.linspace(0, 1, 50)
-    np.testing.assert_allclose(one.clock.at(share), LAP_S * share, atol=0.05)
+    np.testing.assert_allclose(one.clock.seconds_at(share), LAP_S * share, atol=0.05)
     np.testing.assert_allclose(one.states.sum(axis=1), 1, atol=1e-5)
     assert trace(session, circuit, here, 99) is None
 

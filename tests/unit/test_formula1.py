@@ -37,7 +37,7 @@ def test_distance_follows_the_fastest_clean_lap():
     assert session.reference.length == pytest.approx(2 * np.pi * RADIUS, rel=1e-3)
     along = formula1.lap_distance(session, driver.position, driver.lap)
     np.testing.assert_allclose(along, (driver.time - 100) / LAP_S % 1 * 2 * np.pi * RADIUS, atol=1.0)
-    np.testing.assert_allclose(session.reference.at(along), driver.position, atol=0.5)
+    np.testing.assert_allclose(session.reference.position_at(along), driver.position, atol=0.5)
 
 
 def test_crossing_is_resolved_by_distance():

@@ -252,7 +252,7 @@ def test_refused_account_hides_the_password(served, log, monkeypatch):
 def test_worker_output_masks_the_password(monkeypatch):
     monkeypatch.setenv("F1_PASSWORD", 'a"secret\u00e9')
     stream = io.StringIO()
-    worker._say(stream, kind="error", reason="account", message='sign-in with a"secret\u00e9 failed')
+    worker._send(stream, kind="error", reason="account", message='sign-in with a"secret\u00e9 failed')
     assert json.loads(stream.getvalue())["message"] == "sign-in with *** failed"
 
 

@@ -185,7 +185,7 @@ def _worst_at_lines(session: Session, codes: tuple[str, ...]) -> tuple[float, in
         for number in _clean(session, code):
             other = lap_clock(session, code, number)
             assert other is not None, f"{code} lap {number}"
-            gap = other.at(places) - one.at(places)
+            gap = other.seconds_at(places) - one.seconds_at(places)
             worst = max(
                 worst, float(np.abs(gap - (_official(session, code, number) - _official(session, *first))).max())
             )
@@ -201,7 +201,7 @@ def _left_out(session: Session, codes: tuple[str, ...]) -> tuple[np.ndarray, np.
     for code in codes:
         for number in _clean(session, code):
             clock = lap_clock(session, code, number, pinned=False)
-            errors.append(clock.at(lines.shares) - _official(session, code, number)[:2])
+            errors.append(clock.seconds_at(lines.shares) - _official(session, code, number)[:2])
             stated.append(np.sqrt(clock.variance(np.zeros(2), lines.shares)))
     return np.array(errors), np.array(stated)
 
@@ -212,8 +212,8 @@ def test_gaps_equal_sector_times_of_a_real_race(china):
     assert count > 200
     assert worst < TOLERANCE_S
     piastri, leclerc, verstappen = (lap_clock(china[0], *lap) for lap in (("PIA", 53), ("LEC", 49), ("VER", 56)))
-    assert leclerc.at(1) - piastri.at(1) == pytest.approx(0.637, abs=0.002)
-    assert verstappen.at(1) - piastri.at(1) == pytest.approx(-0.032, abs=0.002)
+    assert leclerc.seconds_at(1) - piastri.seconds_at(1) == pytest.approx(0.637, abs=0.002)
+    assert verstappen.seconds_at(1) - piastri.seconds_at(1) == pytest.approx(-0.032, abs=0.002)
 
 
 @pytest.mark.bulk
@@ -244,7 +244,7 @@ def test_clock_is_exact_at_official_times(simulated):
     np.testing.assert_allclose(clock.variance(np.zeros(4), at_lines), 0, atol=1e-12)
     between = clock.variance(np.zeros(3), (at_lines[1:] + at_lines[:-1]) / 2)
     assert (between > 0.1 * clock.drift * np.diff(clock.pins)).all()
-    assert (np.diff(clock.at(np.linspace(0, 1, 500))) > 0).all()
+    assert (np.diff(clock.seconds_at(np.linspace(0, 1, 500))) > 0).all()
 
 
 def test_steady_lap_has_uniform_time():
@@ -252,7 +252,7 @@ def test_steady_lap_has_uniform_time():
     lines = session.sector_lines
     np.testing.assert_allclose(lines.shares, (0.25, 0.6), atol=1e-6)
     clock = lap_clock(session, "AAA", 3)
-    np.testing.assert_allclose(clock.at([0, 0.1, 0.5, 1]), LAP_S * np.array([0, 0.1, 0.5, 1]), atol=1e-6)
+    np.testing.assert_allclose(clock.seconds_at([0, 0.1, 0.5, 1]), LAP_S * np.array([0, 0.1, 0.5, 1]), atol=1e-6)
 
 
 def test_lap_without_speed_has_no_clock():
