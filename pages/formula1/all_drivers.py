@@ -68,7 +68,7 @@ def _with_states(view: View, race: Race, session: Session) -> tuple[pd.DataFrame
 
 
 def racing_laps(race: Race, codes: Sequence[str]) -> list[Laps]:
-    """Return the racing laps of each driver who has some with positions."""
+    """Return the racing laps of each driver with positions."""
     found = []
     for code in codes:
         try:

@@ -56,13 +56,13 @@ def badges(circuit: Circuit, parts: Sequence[Sequence[Part]], *, all_of_them: bo
     most   number of states per label; with 1, the state of most weight
     """
 
-    def shown(states: Sequence[Part]) -> tuple[Part, ...]:
+    def select(states: Sequence[Part]) -> tuple[Part, ...]:
         shown = [part for part in states if part.main or all_of_them]
         return tuple(sorted(shown, key=lambda part: -part.weight)[:1] if most == 1 else shown[:most])
 
     return tuple(
         Badge(
-            shown(states),
+            select(states),
             f"{name}: "
             + ", ".join(f"S{p.state + 1} in {p.presence:.0%} of samples, weight {p.weight:.0%}" for p in states),
             most,

@@ -120,7 +120,7 @@ class WhichLaps:
 
 @dataclass(frozen=True)
 class Observation:
-    """How laps become observations.
+    """Options that turn laps into observations.
 
     laps      selection, parsed by `WhichLaps.parse`
     channels  observed channels; () for ten random mixtures of X and Y, as in the paper
@@ -131,7 +131,7 @@ class Observation:
 
     @property
     def drives(self) -> bool:
-        """Whether only car telemetry is observed; states are then scored against activities."""
+        """True if only car telemetry is observed; states are then scored against activities."""
         return bool(self.channels) and not {"X", "Y"} & set(self.channels)
 
     @property
@@ -334,7 +334,7 @@ def circuit(place: Place) -> Circuit:
 
 @st.cache_resource(max_entries=48, show_spinner=False)
 def laps_of(place: Place, code: str, looked: Observation) -> Laps:
-    """Return a driver's chosen laps, cached so that the fingerprint is computed once."""
+    """Return a driver's chosen laps, cached to compute the fingerprint once."""
     session = open_session(place)
     driver = session.driver(code)
     options = looked.options(session, code)
@@ -411,7 +411,7 @@ def fitted_data(pick: Pick, session: Session, licences: tuple[str, ...]) -> Data
     )
 
 
-# ---- the states of a driver's laps: those of the fitted one come with the fit, anybody else's by applying the model -
+# ---- states of a driver's laps: from the fit, or by applying the model ------------------------------------------------
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DriverReading(Decoded):
     """Decoded laps of one driver: one row of `states` per sample of `laps`."""

@@ -164,7 +164,7 @@ def _too_few(by: str, codes: tuple[str, str]) -> str:
     )  # fmt: skip
 
 
-# ---- drawn: on the map and as bars; what lies within its uncertainty stays grey --------------------------------------
+# ---- figures: differences that are not significant are grey ------------------------------------------------------------
 UNSURE = "$faint"
 PALEST = 0.45
 LABEL_PX = 15

@@ -63,7 +63,7 @@ def named_segments(view: lab.View) -> str:
 
 
 def _distinct(states: npt.NDArray[np.float32], segment: npt.NDArray[np.int64]) -> int:
-    """Return the number of segments that are the most frequent one of some state."""
+    """Return the number of segments that are most frequent in some state."""
     strongest = states.argmax(axis=1)
     known = segment >= 0
     mapping = majority_map(strongest[known], segment[known], states.shape[1])

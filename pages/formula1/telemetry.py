@@ -53,7 +53,7 @@ UNITS_SHOWN = {"speed": "km/h", "throttle": "%", GAP: "s"}
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """One lap on an even grid of D distances.
+    """A lap on an even grid of D distances.
 
     clock     pinned to official times; None without lap times or speeds
     """

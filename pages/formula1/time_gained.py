@@ -193,7 +193,7 @@ def _middles(circuit: Circuit, won: TimeWon) -> Floats:
 
 # ---- words ----------------------------------------------------------------------------------------------------------
 def finding(found: Between, gains: Mapping[str, Gain]) -> str:
-    """Describe who is faster and where; "" if not significant."""
+    """Describe the pace difference and its largest part; "" if not significant."""
     (whole, error), codes = found.won.whole, found.codes
     states, segments = gains.get("state"), gains.get("segment")
     if abs(whole) <= SURE * error:

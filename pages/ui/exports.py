@@ -112,7 +112,7 @@ def cells(recipe: Recipe, fit: Fit, title: str, link: str = "", install: str = I
         'np.savez("states.npz", **arrays)',
     ]
     parts = [
-        (f"{title}.{note} {how_to_run(install)}" + (f"\n{link}" if link else ""), head),
+        (f"{title}.{note} {run_instructions(install)}" + (f"\n{link}" if link else ""), head),
         ("Data.", [*recipe.lines]),
         ("Fit.", fitting),
         ("Soft states.", inference),
@@ -182,7 +182,7 @@ def install() -> str:
     return f'pip install "{CHECKOUT}"' if is_local() else INSTALL
 
 
-def how_to_run(install: str) -> str:
+def run_instructions(install: str) -> str:
     """Return how to run a script: with the server's Python, or after installing the project."""
     return f"Run it with {sys.executable}" if is_local() else f"Needs GDM Studio: {install}"
 

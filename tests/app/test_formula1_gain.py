@@ -34,7 +34,9 @@ def _between(first: int = 0, second: int = -1, by: By = "tyre age") -> Between:
     return found
 
 
-def _said(mean: list[float], error: float, states: Gain | None = None, whole: tuple[float, float] | None = None) -> str:
+def _hover(
+    mean: list[float], error: float, states: Gain | None = None, whole: tuple[float, float] | None = None
+) -> str:
     """Return the finding for three segments."""
     gain = Gain(("T1-T2", "T2-T3", "T3-T1"), np.array(mean), np.full(3, error))
 
@@ -54,16 +56,16 @@ def _said(mean: list[float], error: float, states: Gain | None = None, whole: tu
 
 def test_finding_names_gain_beyond_its_uncertainty():
     states = Gain(("S1 flat out", "S5 braking"), np.array([0.09, 0.21]), np.array([0.02, 0.02]))
-    gain = _said([0.2, 0.06, 0.04], 0.03, states)
+    gain = _hover([0.2, 0.06, 0.04], 0.03, states)
     assert gain.startswith("PIA ")
     for part in ("0.30 ± 0.06", "VER", "S5 braking", "T1-T2", "0.20 ± 0.06"):
         assert part in gain
     back = Gain(states.names, -states.mean, states.error)
-    assert _said([-0.2, -0.06, -0.04], 0.03, back).startswith("VER ")
-    assert _said([0.2, 0.06, 0.04], 0.2, states) == ""
-    assert "T1" not in _said([0.1, 0.1, 0.1], 0.05), "no segment stands out"
+    assert _hover([-0.2, -0.06, -0.04], 0.03, back).startswith("VER ")
+    assert _hover([0.2, 0.06, 0.04], 0.2, states) == ""
+    assert "T1" not in _hover([0.1, 0.1, 0.1], 0.05), "no segment stands out"
     lost = Gain(states.names, np.array([-0.5, 0.02]), states.error)
-    assert "S1" not in _said([0.2, 0.06, 0.04], 0.03, lost), "the faster driver loses time in S1"
+    assert "S1" not in _hover([0.2, 0.06, 0.04], 0.03, lost), "the faster driver loses time in S1"
 
 
 def test_segments_minisectors_and_states_add_up_to_one_gain():
@@ -75,7 +77,7 @@ def test_segments_minisectors_and_states_add_up_to_one_gain():
     assert found.gains["minisector"].edges[-1] == pytest.approx(circuit.length)
     back = _between(-1, 0)
     np.testing.assert_allclose(back.gains["segment"].mean, -found.gains["segment"].mean, atol=1e-3)
-    # A state that is active in the first half of the lap gains what is gained there.
+    # A state that is active in the first half of the lap gains the delta there.
     drivers = []
     for code in found.codes:
         laps = data.laps_of(PLACE, code, Observation())

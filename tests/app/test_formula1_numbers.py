@@ -64,7 +64,7 @@ def test_map_holds_every_sample_once(monkeypatch):
     assert sum(len(untyped(trace["x"])) for trace in dots) == len(laps.lap)
     tips = np.concatenate([untyped(trace["customdata"]) for trace in dots])
     places = np.concatenate([np.column_stack([untyped(t["x"]), untyped(t["y"])]) for t in dots])
-    # The station that a hover points at lies where the sample is.
+    # The station that a hover points at is that of the sample.
     stations = np.column_stack([untyped(figure["cursor"]["x"]), untyped(figure["cursor"]["y"])])
     assert np.linalg.norm(stations[tips[:, 0]] - places, axis=1).max() < circuit.length / circuit_map.STATIONS
     np.testing.assert_array_equal(tips[:, 2].astype(int) * 10 + tips[:, 3], 113)
@@ -150,12 +150,12 @@ def test_few_laps_do_not_make_a_driver_unlike():
     other = style.copy()
     other[10:16] = other[10:16][..., ::-1]
 
-    def seen(means: np.ndarray, n_laps: int) -> np.ndarray:
+    def profile(means: np.ndarray, n_laps: int) -> np.ndarray:
         halves = means + rng.normal(0, 0.1 / np.sqrt(n_laps / 2), (2, *means.shape))
         return halves.clip(0) / halves.clip(0).sum(axis=-1, keepdims=True)
 
-    first = seen(style, 50)
-    profiles = np.stack([[one, first] for one in (first, seen(style, 50), seen(other, 50), seen(style, 2))])
+    first = profile(style, 50)
+    profiles = np.stack([[one, first] for one in (first, profile(style, 50), profile(other, 50), profile(style, 2))])
     apart, chance = driver_distances(profiles)
     assert apart[3].mean() > apart[2].mean(), "the largest distance is that of the retired driver"
     assert chance[3].mean() > 3 * chance[1].mean()

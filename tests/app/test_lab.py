@@ -1,4 +1,4 @@
-"""pages/lab on a small page of its own, and the functions that all lab pages share."""
+"""pages/lab on a small test page, and functions that all lab pages share."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ WHY = "It was given up after 600 s."
 
 
 @pytest.fixture
-def drawn(monkeypatch):
+def recorded(monkeypatch):
     return record(monkeypatch)
 
 
@@ -134,19 +134,19 @@ def test_number_of_states_starts_another_fit(engine):
     assert [job.work.config["n_states"] for job in engine.jobs if job.name == "fit"] == [4, 5]
 
 
-def test_previous_result_is_dimmed_until_the_new_one(engine, drawn):
+def test_previous_result_is_dimmed_until_the_new_one(engine, recorded):
     app = opened()
     engine.auto = False
     slider(app, "K").set_value(6)
     app.run()
     assert live_of(app).poll().status == "stale"
-    assert drawn["inferred-track"][1] == "stale"
-    assert drawn["true-track"][1] == "fresh", "known states are never dimmed"
-    assert [trace.get("opacity") for trace in drawn["strips"][0]["data"]] == [None, 0.5]
+    assert recorded["inferred-track"][1] == "stale"
+    assert recorded["true-track"][1] == "fresh", "known states are never dimmed"
+    assert [trace.get("opacity") for trace in recorded["strips"][0]["data"]] == [None, 0.5]
     engine.run_all()
     settled(app.run())
-    assert drawn["inferred-track"][1] == "fresh"
-    assert len(drawn["strips"][0]["data"]) == 1
+    assert recorded["inferred-track"][1] == "fresh"
+    assert len(recorded["strips"][0]["data"]) == 1
 
 
 def test_scores_of_other_data_are_hidden(engine):
@@ -167,15 +167,15 @@ def test_preset_is_simulated_unchanged(engine, setting):
 
 
 @pytest.mark.parametrize(("kind", "n_latent"), simulator.REGIMES.items())
-def test_regimes_show_true_and_inferred_states(engine, drawn, kind, n_latent):
+def test_regimes_show_true_and_inferred_states(engine, recorded, kind, n_latent):
     app = opened(scenario=simulator.SCENARIOS[kind])
     wanted = live_of(app).poll().spec
     assert (wanted.config["n_states"], wanted.config["n_latent"]) == (3, n_latent)
-    true, inferred = drawn["true-track"][0], drawn["inferred-track"][0]
+    true, inferred = recorded["true-track"][0], recorded["inferred-track"][0]
     assert true["layout"]["shapes"] != inferred["layout"]["shapes"]
     assert {"$clear"} == {trace["line"]["color"] for trace in true["data"] if "customdata" in trace}
     assert ("ticktext" in true["layout"]["yaxis"]) == (wanted.trials[0].position is None)
-    assert untyped(drawn["strips"][0]["data"][0]["z"]).shape == (2, 200)
+    assert untyped(recorded["strips"][0]["data"][0]["z"]).shape == (2, 200)
     assert len(verdicts(app)) >= 4
 
 
@@ -226,15 +226,15 @@ def test_held_out_states_follow_a_fit_without_a_script_run(engine):
     assert scene.make()["inferred-track"].state == "fresh"
 
 
-def test_filtered_view_uses_past_data_only(engine, drawn):
+def test_filtered_view_uses_past_data_only(engine, recorded):
     engine.real = True  # the sketch of a model has no filter
     app = opened(trial="Held-out")
-    inferred = drawn["inferred-track"][0]
+    inferred = recorded["inferred-track"][0]
     app.toggle(key="then").set_value(True)
     settled(app.run())
     shown, test = live_of(app).poll(), live_of(app).poll().spec.dataset.test[0]
     found = model_from_bytes(shown.result.model_bytes).filter(test)[:, list(shown.order)]
-    then = drawn["inferred-track"][0]
+    then = recorded["inferred-track"][0]
     known = figures.track(test.position, found, title="Inferred", height=then["height"], caption=CAUSAL)
     assert then["layout"]["shapes"] == known["layout"]["shapes"] != inferred["layout"]["shapes"]
 
@@ -248,13 +248,13 @@ TABS = {
 }
 
 
-def test_every_tab_draws_its_figures(engine, drawn):
+def test_every_tab_draws_its_figures(engine, recorded):
     app = opened()
     for name, keys in TABS.items():
-        drawn.clear()
+        recorded.clear()
         app.session_state["view"] = name
         settled(app.run())
-        assert keys <= set(drawn), name
+        assert keys <= set(recorded), name
 
 
 def test_change_is_summarised_once_it_has_settled(engine):
@@ -273,16 +273,16 @@ def test_change_is_summarised_once_it_has_settled(engine):
     assert "of state assignments" not in text(app), "two tracks have no sample in common"
 
 
-def test_flickering_states_get_an_overview_of_averages(engine, drawn):
+def test_flickering_states_get_an_overview_of_averages(engine, recorded):
     opened(scenario="Soft and sticky", T="600", view="Shares")
-    overview, strips = drawn["overview"][0], drawn["strips"][0]
+    overview, strips = recorded["overview"][0], recorded["strips"][0]
     assert untyped(overview["data"][0]["z"]).shape == (2, 150)
     assert untyped(strips["data"][0]["z"]).shape == (2, 600)
     assert strips["layout"]["xaxis"]["range"] == [-0.5, 149.5]
-    drawn.clear()
+    recorded.clear()
     opened(scenario="Standard", T="600")
-    assert "overview" not in drawn
-    assert "range" not in drawn["strips"][0]["layout"]["xaxis"]
+    assert "overview" not in recorded
+    assert "range" not in recorded["strips"][0]["layout"]["xaxis"]
 
 
 # ---- failures -----------------------------------------------------------------------------------------------------
@@ -332,7 +332,7 @@ def test_failed_exact_states_can_be_retried(engine):
     assert "States (CSV)" in offered(app)
 
 
-def test_failed_prediction_can_be_retried(engine, drawn):
+def test_failed_prediction_can_be_retried(engine, recorded):
     engine.unable["ask-envelope-0"] = WHY
     app = opened(view="Prediction")
     assert WHY in text(app)
@@ -340,7 +340,7 @@ def test_failed_prediction_can_be_retried(engine, drawn):
     next(one for one in app.button if "-again-envelope-0" in str(one.key)).click().run()
     app.run()
     assert WHY not in text(app)
-    assert drawn["envelope"][1] == "fresh"
+    assert recorded["envelope"][1] == "fresh"
 
 
 # ---- scores -------------------------------------------------------------------------------------------------------
@@ -364,27 +364,27 @@ def test_score_is_compared_with_the_best_baseline():
 
 
 # ---- predictions --------------------------------------------------------------------------------------------------
-def test_previous_prediction_is_dimmed_until_the_new_one(engine, drawn):
+def test_previous_prediction_is_dimmed_until_the_new_one(engine, recorded):
     app = opened(view="Prediction")
-    before, state = drawn["envelope"]
+    before, state = recorded["envelope"]
     assert state == "fresh"
     engine.auto = False
     slider(app, "K").set_value(6)
     app.run()
-    assert drawn["envelope"] == (before, "stale")
+    assert recorded["envelope"] == (before, "stale")
     engine.run(*engine.waiting("fit"))
     app.run()
-    assert drawn["envelope"] == (before, "stale")
+    assert recorded["envelope"] == (before, "stale")
     engine.run_all()
     settled(app.run())
-    assert drawn["envelope"][1] == "fresh"
+    assert recorded["envelope"][1] == "fresh"
 
 
 @pytest.mark.parametrize(("moment", "value"), [("40", 40), ("99999", 198)])
-def test_link_sets_the_start_of_the_prediction(engine, drawn, moment, value):
+def test_link_sets_the_start_of_the_prediction(engine, recorded, moment, value):
     app = opened(view="Prediction", moment=moment)
     assert slider(app, "moment").value == value
-    assert drawn["envelope"][0]["layout"]["shapes"][0]["x0"] == value
+    assert recorded["envelope"][0]["layout"]["shapes"][0]["x0"] == value
 
 
 def test_shorter_trial_moves_the_start_of_the_prediction(engine):
@@ -394,12 +394,12 @@ def test_shorter_trial_moves_the_start_of_the_prediction(engine):
     assert 0 <= slider(app, "moment").value <= 298
 
 
-def test_calibrated_intervals_keep_the_predicted_mean(engine, drawn):
+def test_calibrated_intervals_keep_the_predicted_mean(engine, recorded):
     app = opened(view="Prediction")
-    adaptive = drawn["envelope"][0]
+    adaptive = recorded["envelope"][0]
     app.toggle(key="adaptive").set_value(False)
     settled(app.run())
-    fixed = drawn["envelope"][0]
+    fixed = recorded["envelope"][0]
     middle = next(i for i, trace in enumerate(fixed["data"]) if "predicted" in trace.get("hovertemplate", ""))
     assert fixed["data"][middle]["y"] == adaptive["data"][middle]["y"]
     assert fixed["data"] != adaptive["data"]

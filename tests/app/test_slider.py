@@ -29,12 +29,12 @@ def app() -> AppTest:
     return AppTest.from_function(_page)
 
 
-def _found(app: AppTest) -> list[str]:
+def _texts(app: AppTest) -> list[str]:
     return [text.value for text in app.text]
 
 
 def test_slider_starts_at_its_default(app):
-    assert _found(app.run()) == ["4", "0.2"]
+    assert _texts(app.run()) == ["4", "0.2"]
     assert app.query_params == {}
     assert [each.label for each in sliders(app)] == ["States (K)", "Softness (τ)", "Moment"]
     assert slider(app, "K").help == "How many."
@@ -45,7 +45,7 @@ def test_address_holds_values_other_than_the_default(app):
     app.run()
     slider(app, "K").set_value(7).run()
     slider(app, "tau").set_value(2.35).run()
-    assert _found(app) == ["7", "2.35"]
+    assert _texts(app) == ["7", "2.35"]
     assert app.query_params == {"K": "7", "tau": "2.35"}
     slider(app, "K").set_value(4).run()
     assert app.query_params == {"tau": "2.35"}
@@ -67,7 +67,7 @@ def test_address_holds_values_other_than_the_default(app):
 )
 def test_address_is_clamped_and_reported(app, asked, value, kept, said):
     app.query_params["K"] = asked
-    assert _found(app.run())[0] == value
+    assert _texts(app.run())[0] == value
     assert app.query_params == kept
     assert [said in toast.value for toast in app.toast] == ([True] if said else [])
     assert not app.run().toast, "reported once"
@@ -75,7 +75,7 @@ def test_address_is_clamped_and_reported(app, asked, value, kept, said):
 
 def test_address_may_lie_between_two_steps(app):
     app.query_params["tau"] = "0.517"
-    assert _found(app.run())[1] == "0.517"
+    assert _texts(app.run())[1] == "0.517"
 
 
 def test_removed_slider_leaves_the_address_and_keeps_its_value(app):

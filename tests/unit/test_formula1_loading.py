@@ -206,7 +206,7 @@ def test_damaged_download_store_is_moved_aside(home):
     store.write_bytes(b"this is no database" * 500)
     listener = feed.open_feed(cache_dir("fastf1"), lambda share, text: None)
     logging.getLogger("fastf1").removeHandler(listener)
-    assert "starts anew" in listener.notes[0]
+    assert "a new one is created" in listener.notes[0]
     assert store.with_name(store.name + ".damaged").read_bytes().startswith(b"this is no database")
 
 
