@@ -36,6 +36,7 @@ ROLE_HELP = (
 )
 MAX_LINES, MAX_POINTS = 6, 1_200
 FEW_OUTLIERS = 0.01  # share of all values up to which outliers are ignored by default
+EXTREME = 3.0  # ranges of the middle 90% beyond it
 
 
 def table_options(file: OpenFile) -> TableOptions:
@@ -53,8 +54,8 @@ def table_options(file: OpenFile) -> TableOptions:
     most, step, key, counted = (5.0, 0.1, "fill", "s") if timed else (50.0, 1.0, "fill-steps", "steps")
     text = "Interpolates short gaps linearly. The model estimates longer ones."
     fill = slide(f"Fill gaps up to ({counted})", 0.0, most, 0.0, step, key=key, of=of, help=text)
-    text = "Outliers count as missing values. On by default if they are rare."
-    outliers = switch("Ignore outliers", has_few_outliers(file, roles, unit), key="outliers", of=of, help=text)
+    text = "Outliers count as missing values. On by default if they are rare and extreme."
+    outliers = switch("Ignore outliers", has_few_extremes(file, roles, unit), key="outliers", of=of, help=text)
     text = "Resamples irregular time to a fixed step."
     resample = clock is not None and switch("Resample", False, key="even", of=of, help=text)
     text = "Whether x and y are channels too."
@@ -77,13 +78,21 @@ def report_of(file: OpenFile, roles: dict[str, str], unit: TimeUnit) -> QualityR
     return remembered(repr((file.digest, roles, unit)), lambda: table.report(roles, unit), "report")
 
 
-def has_few_outliers(file: OpenFile, roles: dict[str, str], unit: TimeUnit) -> bool:
-    """Return True if there are outliers, in at most FEW_OUTLIERS of all values."""
+def has_few_extremes(file: OpenFile, roles: dict[str, str], unit: TimeUnit) -> bool:
+    """Return True if outliers are rare, and some are so far off that they would dominate a fit."""
     try:
         report = report_of(file, roles, unit)
     except GdmError:
         return False
-    return 0 < report.outliers <= FEW_OUTLIERS * report.n_samples * len(report.channels)
+    if not 0 < report.outliers <= FEW_OUTLIERS * report.n_samples * len(report.channels):
+        return False
+    for channel in report.channels:
+        if channel.outliers:
+            values = numeric_values(file.content.frame[channel.name])
+            low, high = np.nanquantile(values, [0.05, 0.95])
+            if max(np.nanmax(values) - high, low - np.nanmin(values)) > EXTREME * (high - low):
+                return True
+    return False
 
 
 def edited_roles(file: OpenFile) -> dict[str, str]:

@@ -191,6 +191,7 @@ def test_labels_survive_another_page_and_travel_as_files(engine, desk):
     app = desk.label(opened(), 3)
     before = stored_labels(app).marks
     for folder in ("home", "your_data"):
+        app.query_params.clear()  # as the links of the menu do
         app.switch_page(str(navigation.info(folder).path)).run()
     assert stored_labels(app).marks == before
     choose(app, "fit-0")

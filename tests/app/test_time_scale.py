@@ -82,7 +82,7 @@ def test_compare_fits_windows(engine):
 
 
 def test_study_fits_windows(engine):
-    app = opened("study", found="Found by a fit")
+    app = opened("study", found="Fitted")
     assert " samples" in words(app)
     control(app, "segmented_control", "scale").set_value("own").run()
     assert " windows" in words(app)

@@ -245,10 +245,10 @@ def test_invalid_labels_file_is_named_and_blocks_the_fit(engine):
 def test_tables_and_tracking_files_have_their_own_controls(engine):
     app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
     assert EVERY not in [one.label for one in app.number_input]
-    assert len(app.file_uploader) == 2
+    assert "Labels (optional)" in [one.label for one in app.file_uploader]
     app = uploaded("table.csv", tables.template("table.csv"))
     assert EVERY in [one.label for one in app.number_input]
-    assert len(app.file_uploader) == 1, "labels of a table are one of its columns"
+    assert "Labels (optional)" not in [one.label for one in app.file_uploader], "labels are a column of the table"
 
 
 # ---- before a fit --------------------------------------------------------------------------------------------------
@@ -263,18 +263,22 @@ def test_labels_are_counted_before_the_fit(engine):
     assert not engine.jobs
 
 
-def test_rare_outliers_are_ignored_by_default(engine):
-    table = pd.read_csv(io.BytesIO(waves(3000, 20.0)))
+def test_rare_extremes_are_ignored_by_default(engine):
+    table = pd.read_csv(io.BytesIO(waves(3000, 33.0)))
     table.loc[[700, 1500], "c1"] = [1e6, -2e5]
     app = uploaded("spikes.csv", table.to_csv(index=False).encode())
     assert control(app, "toggle", "outliers").value
-    assert "outliers: 2" in html(app)
+    assert "Outliers count as missing values" in html(app)
     app.button(key="fit").click().run()
     fitted = [job.work.trials for job in engine.jobs if job.name == "fit"][-1]
     assert max(float(np.nanmax(np.abs(trial.y))) for trial in fitted) < 2
     control(app, "toggle", "outliers").set_value(False).run()
     kept = [job.work.trials for job in engine.jobs if job.name == "fit"][-1]
     assert max(float(np.nanmax(np.abs(trial.y))) for trial in kept) == 1e6
+
+
+def test_clean_waves_keep_all_values(engine):
+    assert not control(uploaded("waves.csv", waves(3000, 8.0)), "toggle", "outliers").value
 
 
 def test_frequent_outliers_are_kept_by_default(engine):

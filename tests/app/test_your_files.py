@@ -197,7 +197,8 @@ def test_tracking_file_starts_with_announced_settings(engine):
     app.button(key="fit").click().run()
     config = next(job.work.config for job in engine.jobs if job.name == "fit")
     assert config["posterior"] == "linear"
-    assert f"K {config['n_states']} and D {config['n_latent']}" in said
+    assert f"K {config['n_states']} (" in said
+    assert f"D {config['n_latent']} (" in said
 
 
 # ---- plain tables of parts ----------------------------------------------------------------------------------------
@@ -242,7 +243,7 @@ def test_recordings_in_one_table_are_trials(session, apart):
 def test_labels_file_for_several_recordings_raises_data_error(session):
     file = intake.as_poses(read("cohort.csv", cohort_csv()))
     labels = keypoints.Annotation(np.zeros(90, np.int64), ("rest",), ())
-    with pytest.raises(DataError, match=r"holds 3 recordings, and marks.csv does not say which"):
+    with pytest.raises(DataError, match=r"has 3 recordings, and marks.csv does not name one"):
         from_poses(file, PLAIN, labels, "marks.csv")
 
 

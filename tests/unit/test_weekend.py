@@ -206,7 +206,7 @@ def test_missing_laps_are_refused(full_race):
         formula1.laps_where(full_race, code, stint=9)
     with raises(Reason.NO_LAPS, "on WET", "compounds:", "MEDIUM"):
         formula1.laps_where(full_race, code, compound="WET")
-    with raises(Reason.NO_LAPS, "on tyres 80 to 90 laps old", "ages: 1 to"):
+    with raises(Reason.NO_LAPS, "on 80- to 90-lap-old tyres", "ages: 1 to"):
         formula1.laps_where(full_race, code, tyre_age=(80, 90))
     with raises(Reason.NO_LAPS, "in Q2", "parts: none known"):
         formula1.laps_where(full_race, code, part="Q2")
@@ -267,7 +267,7 @@ def describe_laps(driver, laps=ALL):
 
 
 def test_driver_without_time_is_reported():
-    assert "AAA set no time: states and telemetry are shown" in describe_laps(with_laps(seconds=np.full(4, np.nan)))
+    assert "AAA set no time: lap times are not compared" in describe_laps(with_laps(seconds=np.full(4, np.nan)))
 
 
 def test_deleted_lap_is_never_the_best():
@@ -287,7 +287,7 @@ def test_red_flag_and_rain_are_reported_with_minute():
     )
     assert [said[:34] for said in remarks_on_session(stopped)] == [
         "The session was stopped under a re",
-        "The session saw rain; laps before,",
+        "The session had rain; compare laps",
     ]
     assert "(from minute 2)" in remarks_on_session(stopped)[0]
 
