@@ -18,7 +18,7 @@ def test_link_opens_its_settings_and_can_be_copied(visit):
     opened = visit("/playground?softness=1.5&logit1=-2&noise=99&dice=abc")
     page = opened.ready()
     assert page.get_by_text("Page not found").count() == 0
-    expect(page.locator(".gdm-facts")).to_contain_text("softness τ1.50")
+    expect(page.locator(".gdm-facts")).to_contain_text("τ1.50")
     expect(page.get_by_role("slider", name="Logit of S1")).to_have_value("-2")
     clipboard = "Object.defineProperty(navigator, 'clipboard', { configurable: true, value: %s })"
     page.evaluate(clipboard % "{ writeText: async (text) => { window.copied = text; } }")

@@ -90,7 +90,7 @@ def compare(page: Page, scheme: str, phone: bool) -> None:
 
 
 def paper(page: Page, scheme: str, phone: bool) -> None:
-    expect(page.get_by_role("table")).to_be_visible()
+    expect(page.get_by_role("table").first).to_be_visible()
 
 
 def anything(page: Page, scheme: str, phone: bool) -> None:
