@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gdm_core.analysis import score_uncertainty
 from gdm_core.analysis.baselines import NEIGHBOURS, fit_baselines
 from gdm_core.analysis.bouts import BoutRule, median_bout
-from gdm_core.analysis.inference import last, under_way
+from gdm_core.analysis.inference import last, next_part
 from gdm_core.analysis.metrics import persistence, r2
 from gdm_core.analysis.state_scores import balanced_accuracy, macro_f1, majority_map, neighbour_labels
 from gdm_core.models.loading import model_from_bytes
@@ -42,7 +42,7 @@ def score_parts(
     """Yield the scores incrementally; the last item has all of them."""
     found: dict[str, Any] = {}
     for number, found in enumerate(_measure_parts(model_bytes, train, test, smooth_s, shortest_s, seed), start=1):
-        yield found | under_way(PARTS, number)
+        yield found | next_part(PARTS, number)
     n_states = model_from_bytes(model_bytes).config.n_states
     key = (train.fingerprint, test.fingerprint, n_states, seed)
     cached = _cached.get(key)

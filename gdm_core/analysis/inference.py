@@ -1,4 +1,7 @@
-"""Soft states and scores of a model given as bytes, for jobs on workers."""
+"""Soft states and scores of a model given as bytes, for jobs on workers.
+
+The posterior and its number of draws belong to the models (`gdm_core.models.gdm.readout`).
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ class InferredStates:
     """Soft states of a fitted model, in the model's order of states.
 
     train, test  soft states [T, K] of each trial
-    posterior    name of the posterior; None if the family has one only
+    posterior    name of the posterior; None if the family has only one
     """
 
     train: tuple[Array, ...]
@@ -81,8 +84,8 @@ def _load_model(model_bytes: bytes) -> StateModel:
 
 
 def soft_states(model_bytes: bytes, trials: Trials) -> tuple[Array, ...]:
-    """Return soft states of each trial."""
-    return states_of(model_from_bytes(model_bytes), trials)
+    """Load a model and return the soft states [T, K] of each trial."""
+    return predict_states(model_from_bytes(model_bytes), trials)
 
 
 def infer(model_bytes: bytes, train: Trials, test: Trials | None) -> InferredStates:
@@ -90,13 +93,13 @@ def infer(model_bytes: bytes, train: Trials, test: Trials | None) -> InferredSta
     model = model_from_bytes(model_bytes)
     posterior = getattr(model, "posterior_", None)
     return InferredStates(
-        states_of(model, train),
-        () if test is None else states_of(model, test),
+        predict_states(model, train),
+        () if test is None else predict_states(model, test),
         None if posterior is None else str(posterior),
     )
 
 
-def states_of(model: StateModel, trials: Trials) -> tuple[Array, ...]:
+def predict_states(model: StateModel, trials: Trials) -> tuple[Array, ...]:
     """Return soft states [T, K] of each trial."""
     return tuple(np.asarray(states, np.float32) for states in model.predict_proba(trials))
 
@@ -109,10 +112,10 @@ def score_parts(model_bytes: bytes, train: Trials, test: Trials, seed: int = 0) 
     found: Found = {}
     for number, part in enumerate(metrics.score_parts(model_from_bytes(model_bytes), train, test, seed), start=1):
         found |= for_json(part)
-        yield found | under_way(metrics.PARTS, number)
+        yield found | next_part(metrics.PARTS, number)
 
 
-def under_way(parts: Sequence[str], done: int) -> Found:
+def next_part(parts: Sequence[str], done: int) -> Found:
     """Return the name and number of the next part; {} when done."""
     return {"under_way": [parts[done], done, len(parts)]} if done < len(parts) else {}
 

@@ -1,4 +1,7 @@
-"""Expectation maximisation: the loop that several families share, and a base class for their models."""
+"""Expectation maximisation: the loop that several families share, and a base class for their models.
+
+Fits converge by the rule in `EMModel._run_em`; `EM.run` serves short starts, `EM.settle` inference.
+"""
 
 from __future__ import annotations
 

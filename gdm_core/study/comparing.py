@@ -327,7 +327,7 @@ def compare_frames(design: Design, counts: Counts, measure: str) -> pd.DataFrame
     """Return classical tests with frames, or bouts for their length, as units."""
     if len(design.factors) != 1 or design.paired:
         raise ConfigError("unit='frame' compares the groups of one column; omit within.")
-    if measure == "median_bout_s":
+    if measure not in ("usage", "bouts", "bouts_per_min", "mean_bout_s"):
         raise ConfigError("unit='frame' supports usage, bouts, bouts_per_min and mean_bout_s.")
     recording, place, _, long = counts.runs
     k = len(counts.states)

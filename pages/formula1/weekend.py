@@ -1,4 +1,4 @@
-"""Qualifying and practice: best laps, ideal laps and improvement."""
+"""Qualifying and practice: best laps, ideal laps and improvement; session conditions for other tabs."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def show(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> 
         if not place.open:
             continue
         with place:
-            if name in (*OF_AN_ANSWER, "Changes") and asked is not None and answers is None:
+            if name in (*OF_AN_ANSWER, "Transitions") and asked is not None and answers is None:
                 shell.empty("No answer yet", "Wait for the comparison to finish.")
             elif name not in OF_AN_ANSWER:
                 OTHERS[name](brought, asked, answers)
@@ -130,7 +130,7 @@ def _power(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
         pairs = "pairs" if asked.within else "animals per group"
         shell.finding(
             f"A difference of {found.effect:.1f} standard deviations in {what} ({raw}) is detected with "
-            f"{found.power:.0%} of cases; {needed} {pairs} find it in four of five."
+            f"{found.power:.0%} power; {needed} {pairs} give 80%."
         )
         plot(pictures.power(found), key="study-power-curve", filename=f"{brought.name}-power")
         for one in found.notes:
@@ -138,7 +138,7 @@ def _power(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
 
 
 def _frames(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
-    """Show that frames as units claim too much."""
+    """Compare p values with frames and with animals as units."""
     if len(asked.between) > 1 or asked.within:
         shell.empty("This check needs one factor", "Remove the repeated measures or the second factor.")
         return
@@ -191,13 +191,13 @@ OF_AN_ANSWER: dict[str, Callable[[Brought, Asked, pd.DataFrame], None]] = {
     "Pseudoreplication check": _frames,
 }
 OTHERS: dict[str, Callable[[Brought, Asked | None, StudyAnswer | None], None]] = {
-    "Changes": _changes,
+    "Transitions": _changes,
     "Clips": _clips,
     "Names": lambda brought, asked, _: names.name_states(brought, asked),
     "Recordings": _recordings,
     "Export": leave.panel,
 }
 TABS = (
-    "Results by state", "Changes", "Over time", "Clips", "Sample size and power", "Pseudoreplication check", "Names",
+    "Results by state", "Transitions", "Over time", "Clips", "Sample size and power", "Pseudoreplication check", "Names",
     "Recordings", "Export",
 )  # fmt: skip

@@ -1,4 +1,7 @@
-"""A legend of states inside a figure, for files without a page around them."""
+"""Legends of states inside exported figures.
+
+Entries are as wide as the longest name; pages limit the length of names.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ def with_key(figure: Figure, key: Key) -> Figure:
     """Return the figure with a legend above it. `key` has entries by kind of row, such as states and expert labels."""
     several = sum(1 for entries in key.values() if entries) > 1
     shown = [
-        (f"{who}: {name}" if several else name, colour) for who, entries in key.items() for name, colour in entries
+        (f"{kind}: {name}" if several else name, colour) for kind, entries in key.items() for name, colour in entries
     ]
     if not shown:
         return figure

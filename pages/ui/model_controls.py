@@ -48,9 +48,9 @@ GAMMA_START = 0.3
 class Choice:
     """The model that the controls describe.
 
-    name      as in `named_models.build`; family and config go to the fit
+    name      as in `gdm_core.models.registry`; family and config go to the fit
     label     shown on the page
-    of        the recording that K and D are set for, "" for none
+    of        scope of K and D: a recording, or "" for the page
     """
 
     name: str
