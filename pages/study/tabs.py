@@ -147,7 +147,7 @@ def _frames(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
         return
     claimed, true = int((found["p"] < answer.LEVEL).sum()), int((found["p_by_animal"] < answer.LEVEL).sum())
     shell.finding(
-        f"Frames as units: {claimed} of {len(found)} states at p < .05, uncorrected. Animals as units: {true}."
+        f"With frames as units, {claimed} of {len(found)} states have p < .05 (uncorrected); with animals as units, {true}."
     )
     shown = pd.DataFrame(
         {

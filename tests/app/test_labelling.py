@@ -143,7 +143,7 @@ def test_trust_table_leaves_out_what_is_unknown():
 def test_every_trial_has_a_row_in_the_overview(engine, desk):
     app = desk.label(opened(), 5)
     table = next(one.value for one in app.dataframe if "confidence" in one.value)
-    assert table["trial"].tolist() == ["Fitted: trial 1", "Fitted: trial 2", "New: trial 3"]
+    assert table["trial"].tolist() == ["Training: trial 1", "Training: trial 2", "Held-out: trial 3"]
     np.testing.assert_allclose(table.filter(like="p ").sum(axis=1), 1, atol=0.03)
 
 
