@@ -80,6 +80,8 @@ def report_of(file: OpenFile, roles: dict[str, str], unit: TimeUnit) -> QualityR
 
 def has_few_extremes(file: OpenFile, roles: dict[str, str], unit: TimeUnit) -> bool:
     """Return True if outliers are rare, and some are so far off that they would dominate a fit."""
+    table = file.content
+    assert isinstance(table, Table)
     try:
         report = report_of(file, roles, unit)
     except GdmError:
@@ -88,7 +90,7 @@ def has_few_extremes(file: OpenFile, roles: dict[str, str], unit: TimeUnit) -> b
         return False
     for channel in report.channels:
         if channel.outliers:
-            values = numeric_values(file.content.frame[channel.name])
+            values = numeric_values(table.frame[channel.name])
             low, high = np.nanquantile(values, [0.05, 0.95])
             if max(np.nanmax(values) - high, low - np.nanmin(values)) > EXTREME * (high - low):
                 return True
