@@ -92,7 +92,9 @@ def test_invalid_upload_is_named_and_valid_one_fitted(visit, tmp_path: Path):
     page.get_by_role("button", name="Remove").click()
     page.wait_for_selector(".gdm-message.error", state="detached")
     opened.ready(UPLOADER)
-    page.locator("[data-testid=stFileUploaderDropzoneInput]").first.set_input_files(good)
+    # the replaced uploader stays for a while, hidden
+    shown = page.locator("[data-testid=stFileUploader]").filter(visible=True).first
+    shown.locator("[data-testid=stFileUploaderDropzoneInput]").set_input_files(good)
     page.wait_for_selector(".st-key-first-look .gdm-figure[data-updates]")
     page.get_by_role("button", name="Fit", exact=True).click()
     page.wait_for_selector(".st-key-strips .gdm-figure[data-state=fresh][data-updates]")
