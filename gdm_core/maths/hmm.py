@@ -23,7 +23,7 @@ Bool = npt.NDArray[np.bool_]
 _TINY = 1e-150
 _NONE = np.zeros(0, np.int64)
 _LOG_NUMBERS = 2_000_000  # numbers per chunk of a sum in log space
-# Replaces log 0, so that differences stay finite
+# Replaces log 0 to keep differences finite.
 LOG_ZERO = -1e10
 
 

@@ -36,7 +36,7 @@ class Candidates(NamedTuple):
 
 
 class SampleReader(Protocol):
-    """Reads standardised samples one by one, and remembers what it needs of them."""
+    """Filter over standardised samples, one at a time."""
 
     def read(self, y: npt.NDArray[np.float32]) -> Candidates:
         """Read the next sample `y` [N], NaN where missing."""

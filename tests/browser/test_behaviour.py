@@ -79,7 +79,7 @@ def test_player_and_strips_share_the_cursor(visit):
     page.wait_for_function("([canvas, least]) => Number(canvas.dataset.frame) >= least", arg=[player, before + 10])
 
 
-@pytest.mark.bulk  # hung twice next to other tests
+@pytest.mark.bulk  # may hang in a full parallel run
 def test_invalid_upload_is_named_and_valid_one_fitted(visit, tmp_path: Path):
     opened = visit("/your-data")
     page = opened.ready(UPLOADER)

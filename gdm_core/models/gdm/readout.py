@@ -36,7 +36,7 @@ _MIN_TRANSFER = 1e-30  # relative to the largest of the row
 _TOLERANCE = 1e-5
 _MAX_SWEEPS = 200
 _FILTER_DRAWS = 32
-_PIECE_PATHS = 8_000  # in memory at a time, so that a step stays in the processor's cache
+_PIECE_PATHS = 8_000  # in memory at a time, to fit the processor's cache
 
 
 class Readout(NamedTuple):

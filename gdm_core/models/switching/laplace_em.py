@@ -92,7 +92,7 @@ class Terms:
 
 
 def infer_states(observed: Observed, p: SLDSParameters, x: GaussianPath, terms: Terms | None = None) -> SLDSPosterior:
-    """Return the best q(z) given q(x), and the bound; `terms` saves computing those of x again."""
+    """Return the best q(z) given q(x), and the bound; pass `terms` of x if they are known."""
     terms = Terms.prepare(observed, p, x) if terms is None else terms
     chain = hmm.posterior(terms.table, p.transitions.log_initial, terms.moves, observed.starts)
     entropy = chain.log_likelihood - terms.under(chain, p, observed.starts)
