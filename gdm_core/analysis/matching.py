@@ -15,8 +15,10 @@ import numpy.typing as npt
 Order = tuple[int, ...]
 States = npt.NDArray[np.floating[Any]]
 Array = npt.NDArray[np.float32]
+Columns = npt.NDArray[np.intp]
 
 TRUTH_WEIGHT = 0.5
+LEAST_CORRELATION = 0.45  # over time, of two states in one colour
 ALIKE = 18.0  # difference (OKLab x 100) below which colours are easily confused
 MAX_SAMPLES = 6_000  # evenly spaced samples per comparison
 
@@ -144,3 +146,47 @@ def parse_order(text: str | None, n_states: int) -> Order | None:
 def format_order(order: Order) -> str:
     """Format an order for a URL."""
     return "-".join(str(state + 1) for state in order)
+
+
+# ---- colours of several models ------------------------------------------------------------------------------------
+def share_columns(rows: Sequence[States], most: int) -> list[Columns]:
+    """Return a column [K] for each state [T, K] of each row, the same for states that match.
+
+    States are matched by their correlation over time with the columns of the rows before. States that match none get new
+    columns, up to `most`.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    shared = np.zeros((len(rows[0]), 0), np.float32)
+    found = []
+    for states in rows:
+        n_shared, n_states = shared.shape[1], states.shape[1]
+        correlation = _correlate(shared, states)
+        known, own = linear_sum_assignment(correlation, maximize=True)
+        order = np.argsort(-correlation[known, own])
+        n_matched = max(
+            int((correlation[known, own] >= LEAST_CORRELATION).sum()), n_states - (most - n_shared)
+        )  # without room for new columns, the best of the other matches count
+        columns = np.full(n_states, -1)
+        columns[own[order[:n_matched]]] = known[order[:n_matched]]
+        new = columns < 0
+        columns[new] = n_shared + np.arange(new.sum())
+        shared = np.concatenate([shared, states[:, new]], axis=1)
+        found.append(columns)
+    return found
+
+
+def _correlate(first: States, second: States) -> npt.NDArray[np.float64]:
+    """Return correlations [K1, K2] over time, 0 for constant states."""
+    a, b = (np.nan_to_num(states).astype(np.float64) for states in (first, second))
+    a, b = a - a.mean(axis=0), b - b.mean(axis=0)
+    scale = np.sqrt(np.outer((a**2).sum(axis=0), (b**2).sum(axis=0)))
+    found: npt.NDArray[np.float64] = np.divide(a.T @ b, scale, out=np.zeros_like(scale), where=scale > 1e-12)
+    return found
+
+
+def to_columns(states: States, columns: Columns, n_columns: int) -> States:
+    """Return states [T, K] as [T, n_columns], each in its column."""
+    wide = np.zeros((len(states), n_columns), np.float32)
+    wide[:, columns] = states
+    return wide

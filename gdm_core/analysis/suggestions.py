@@ -9,6 +9,7 @@ Scores of blocks are compared pairwise by trimmed means: models that extrapolate
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -40,6 +41,7 @@ MARGIN = 0.1  # nats per sample and channel by which one model must be better to
 STABLE = 0.9  # share of time steps on which two halves agree
 UNSTABLE = 0.7
 SAME = 0.05  # difference in agreement that does not count
+MAX_PICTURE = 2_000  # samples of a probe's states, which pages draw
 MIN_DIFFERENCE = 0.01  # nats per sample: smaller differences do not count against a recommendation
 IDLE = 0.01  # share of the time
 NUMBERS = {1: "one state", 2: "two states", 3: "three states", 4: "four states", 5: "five states", 6: "six states"}
@@ -58,6 +60,7 @@ class Probe:
     elbo          nats per sample of the training data, mean of both halves
     idle          states that are used less than 1% of the time, in the half with more of them
     dwell         median dwell time, samples
+    packed        `states` in bytes, as text
     """
 
     model: str
@@ -68,10 +71,17 @@ class Probe:
     idle: int
     dwell: float
     seconds: float = 0.0
+    packed: str = field(default="", repr=False)
 
     @property
     def n_states(self) -> int:
         return int(self.setting["n_states"])
+
+    @property
+    def states(self) -> npt.NDArray[np.float32]:
+        """Soft states [t, K] of all data, from the model of one half; every `picture_stride`-th sample."""
+        shares = np.frombuffer(base64.b64decode(self.packed), np.uint8).reshape(-1, self.n_states)
+        return shares.astype(np.float32) / 255
 
     @property
     def mean(self) -> float:
@@ -123,6 +133,11 @@ def thinned(trials: Trials, most: int) -> Trials:
     share = min(1.0, most / sum(block.n_samples for block in found))
     parts = tuple(block.slice(0, max(min(SHORTEST, block.n_samples), int(share * block.n_samples))) for block in found)
     return Trials(parts, f"{trials.name}, {len(parts)} stretches")
+
+
+def picture_stride(n_samples: int) -> int:
+    """Return the distance between samples of `Probe.states`."""
+    return -(-n_samples // MAX_PICTURE)
 
 
 def halves(trials: Trials) -> tuple[Trials, Trials]:
@@ -186,7 +201,12 @@ def _probe(
         idle=max(int((shares.mean(axis=0) < IDLE).sum()) for shares in soft),
         dwell=median_bout(np.split(found[0], lengths)),
         seconds=seconds,
+        packed=base64.b64encode(_to_bytes(soft[0][:: picture_stride(trials.n_samples)])).decode("ascii"),
     )
+
+
+def _to_bytes(states: npt.NDArray[np.floating[Any]]) -> bytes:
+    return np.rint(255 * np.nan_to_num(states)).astype(np.uint8).tobytes()
 
 
 def _fit(setting: Mapping[str, Any], side: Trials, seed: int) -> StateModel:

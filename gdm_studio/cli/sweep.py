@@ -28,7 +28,7 @@ from gdm_studio.cli.shared import (
 )
 
 if TYPE_CHECKING:
-    from gdm_core.analysis.suggestions import Recommendation
+    from gdm_core.analysis.suggestions import Probe, Recommendation
     from gdm_core.analysis.time_scale import ScaleChoice
     from gdm_core.engine.sweep import Aggregate, Record, Sweep
     from gdm_core.trials import Trials
@@ -256,7 +256,7 @@ def suggest(options: argparse.Namespace) -> int:
                 "model": v.model,
                 "sure": v.sure,
                 "sentences": v.sentences,
-                "tried": [{**asdict(p), "score": score} for p, score in zip(v.probes, v.scores, strict=True)],
+                "tried": [_tried(p, score) for p, score in zip(v.probes, v.scores, strict=True)],
             }
             for v in found.verdicts
         ]
@@ -280,6 +280,12 @@ def suggest(options: argparse.Namespace) -> int:
     print("Settings: " + ", ".join(f"{name} {value}" for name, value in found.settings.items()))
     print(f"Time scale: --scale {options.scale}")
     return 0
+
+
+def _tried(probe: Probe, score: float) -> dict[str, Any]:
+    found = asdict(probe) | {"score": score}
+    del found["packed"]  # for pictures
+    return found
 
 
 def _suggest_windows(choice: ScaleChoice, n_channels: int, options: argparse.Namespace) -> int:

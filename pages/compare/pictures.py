@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy.typing as npt
 import streamlit as st
 
 from gdm_core.analysis.comparisons import MEASURES, Cell, Verdict
+from gdm_core.analysis.matching import share_columns, to_columns
 from gdm_core.engine.compare import Compared
 from gdm_core.units import unit_for
 from gdm_studio.plot import figures
@@ -23,11 +23,9 @@ from pages.ui.plot import plot
 ROW, TALL_ROW = 34, 58  # pixels of a strip, with tracks above it and without; and of an interval
 TRACKS = 4  # side by side
 MARGIN = 30  # samples shown before and after a disagreement, at least
-LEAST_CORRELATION = 0.45  # over time, of two states in one colour
 TRUTH = "truth"
 
 States = npt.NDArray[np.float32]
-Columns = npt.NDArray[np.intp]
 
 
 def draw(source: ComparedData, found: Compared) -> None:
@@ -78,52 +76,9 @@ def align(source: ComparedData, found: Compared) -> dict[str, States]:
     if all(trial.states is not None for trial in source.test):
         truth = np.concatenate([np.asarray(trial.states, np.float32) for trial in source.test])
         rows = {TRUTH: truth[:: next(iter(cells.values())).stride]} | rows
-    columns = share_columns(list(rows.values()))
+    columns = share_columns(list(rows.values()), MAX_STATES)
     n_columns = 1 + max(int(mine.max()) for mine in columns)
     return {label: to_columns(rows[label], mine, n_columns) for label, mine in zip(rows, columns, strict=True)}
-
-
-def share_columns(rows: Sequence[States]) -> list[Columns]:
-    """Return a column [K] for each state [T, K] of each row, the same for states that match.
-
-    States are matched by their correlation over time with the columns of the rows before. States that match none get new
-    columns, up to MAX_STATES.
-    """
-    from scipy.optimize import linear_sum_assignment
-
-    shared = np.zeros((len(rows[0]), 0), np.float32)
-    found = []
-    for states in rows:
-        n_shared, n_states = shared.shape[1], states.shape[1]
-        correlation = _correlate(shared, states)
-        known, own = linear_sum_assignment(correlation, maximize=True)
-        order = np.argsort(-correlation[known, own])
-        n_matched = max(
-            int((correlation[known, own] >= LEAST_CORRELATION).sum()), n_states - (MAX_STATES - n_shared)
-        )  # without room for new columns, the best of the other matches count
-        columns = np.full(n_states, -1)
-        columns[own[order[:n_matched]]] = known[order[:n_matched]]
-        new = columns < 0
-        columns[new] = n_shared + np.arange(new.sum())
-        shared = np.concatenate([shared, states[:, new]], axis=1)
-        found.append(columns)
-    return found
-
-
-def _correlate(first: States, second: States) -> npt.NDArray[np.float64]:
-    """Return correlations [K1, K2] over time, 0 for constant states."""
-    a, b = (np.nan_to_num(states).astype(np.float64) for states in (first, second))
-    a, b = a - a.mean(axis=0), b - b.mean(axis=0)
-    scale = np.sqrt(np.outer((a**2).sum(axis=0), (b**2).sum(axis=0)))
-    found: npt.NDArray[np.float64] = np.divide(a.T @ b, scale, out=np.zeros_like(scale), where=scale > 1e-12)
-    return found
-
-
-def to_columns(states: States, columns: Columns, n_columns: int) -> States:
-    """Return states [T, K] as [T, n_columns], each in its column."""
-    wide = np.zeros((len(states), n_columns), np.float32)
-    wide[:, columns] = states
-    return wide
 
 
 # ---- differences ----------------------------------------------------------------------------------------------------

@@ -7,9 +7,10 @@ from html import escape
 
 import streamlit as st
 
-from pages.home.pictures import animation_html, strip_image, track_image
+from pages.home.pictures import animation_html
 from pages.ui import navigation, shell
 from pages.ui.card import Score, describe_baseline
+from pages.ui.images import strip_image, track_image
 from pages.ui.result_files import Card, load_card
 from pages.ui.theme import ASSETS
 

@@ -66,6 +66,39 @@ def test_neighbouring_states_get_distinct_colours():
     assert matching.contrasting_order(states[:, :1], differences) == (0,)
 
 
+def blocks_of(*order: int, n: int = 300, rest: int = 0) -> np.ndarray:
+    """Return hard states [n, K] that follow `order` in blocks of 20; the last 100 samples are in state `rest`."""
+    which = np.array(order)[np.arange(n) // 20 % len(order)]
+    which[-100:] = rest
+    return np.eye(max(order) + 1, dtype=np.float32)[which]
+
+
+def test_matching_states_share_a_column():
+    truth = blocks_of(0, 1, 2, 3)
+    same, permuted = matching.share_columns([truth, truth[:, [2, 0, 3, 1]]], 12)
+    assert same.tolist() == [0, 1, 2, 3]
+    assert permuted.tolist() == [2, 0, 3, 1]
+
+
+def test_states_without_a_match_get_a_new_column():
+    truth = blocks_of(0, 1)
+    other = np.eye(3, dtype=np.float32)[np.arange(300) // 7 % 3]  # unrelated to the truth
+    half = np.stack([truth[:, 1], truth[:, 0] * (np.arange(300) < 200), truth[:, 0] * (np.arange(300) >= 200)], axis=1)
+    _, apart, split, again = matching.share_columns([truth, other, half, other[:, [1, 2, 0]]], 12)
+    assert apart.tolist() == [2, 3, 4]
+    assert split[0] == 1
+    assert 0 in split.tolist()
+    assert max(split) == 5, "the other half has a column of its own"
+    assert again.tolist() == [3, 4, 2], "later models match columns of earlier ones"
+
+
+def test_columns_never_exceed_the_palette():
+    rng = np.random.default_rng(0)
+    found = matching.share_columns([np.eye(8, dtype=np.float32)[rng.integers(0, 8, 400)] for _ in range(4)], 12)
+    assert max(int(columns.max()) for columns in found) == 11
+    assert all(len(set(columns.tolist())) == 8 for columns in found)
+
+
 def test_refit_keeps_colours(engine, live):
     before = live.poll().states[0]
     live.request(spec_of(temperature=0.85))
