@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import dask
+import fastf1
 import pytest
 from distributed import LocalCluster
 from hypothesis import HealthCheck, settings
@@ -73,6 +74,16 @@ def china(downloads: Path) -> tuple[Session, Event, list[tuple[float, str]]]:
         event = formula1.schedule(2025)[1]
         session = formula1.load_session(2025, event.name, "Race", progress=lambda *said: heard.append(said))
     return session, event, heard
+
+
+@pytest.fixture(scope="session")
+def china_feed(downloads: Path) -> Any:
+    """Return the race in Shanghai 2025 as FastF1 loads it."""
+    fastf1.Cache.configure(cache_dir=str(downloads / "fastf1"))
+    fastf1.Cache.offline_mode(True)
+    loaded = fastf1.get_session(2025, "China", "R")
+    loaded.load(laps=True, telemetry=True, weather=False, messages=False)
+    return loaded
 
 
 @pytest.fixture

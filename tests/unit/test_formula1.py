@@ -177,7 +177,7 @@ def test_real_race_is_complete(china):
     assert (session.circuit, session.rotation) == ("Shanghai", 237.0)
     # The recording lacks the official classification.
     assert len(session.notes) == 1
-    assert session.notes[0].startswith("The official classification could not be fetched")
+    assert session.notes[0].startswith("Official classification unavailable")
     assert session.driver("VER").laps.number[session.driver("VER").laps.pit_in].tolist() == [13]
     assert session.driver("ALO").laps.number[-1] == 4  # retired
     first, second = formula1.stints(session.driver("VER").laps)

@@ -1,0 +1,169 @@
+"""Cars in the way: the gap to the car ahead, the closest pair of drivers, and the order lap by lap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from .laps import best_laps, is_race
+from .session import LapTable, Session, Spell, lap_clock
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+CLOSE_S = 1.0  # DRS may be used within a second; the tow reaches about as far
+STATION_M = 50.0
+FEWEST_TOGETHER = 5
+
+
+@dataclass(frozen=True, eq=False)
+class CarAhead:
+    """Gap to the next car on the road, on L laps of a driver at M stations.
+
+    code      driver code
+    laps      [L] numbers of the laps with a lap time and speeds
+    shares    [M] stations as shares of the lap's distance, from 0 to 1
+    seconds   [L, M] gap; infinite if no car passed before
+    cars      [L, M] index of the car ahead among the session's drivers; -1 for none
+    lines     [3 or 4] stations at the start line, the sector lines and the finish line
+    """
+
+    code: str
+    laps: Ints
+    shares: Floats
+    seconds: Floats
+    cars: Ints
+    lines: Ints
+
+    @property
+    def close(self) -> npt.NDArray[np.bool_]:
+        """Return [L] whether the car ahead was within one second at a timing line."""
+        return np.asarray((self.seconds[:, self.lines] < CLOSE_S).any(axis=1), bool)
+
+    def gap_at(self, lap: int, share: npt.ArrayLike) -> Floats:
+        """Return [...] gaps on a lap at shares of its distance; NaN without lap time or speeds."""
+        row = np.flatnonzero(self.laps == lap)
+        at = np.asarray(share, np.float64)
+        return np.interp(at, self.shares, self.seconds[row[0]]) if row.size else np.full(at.shape, np.nan)
+
+
+@lru_cache(maxsize=4)
+def cars_ahead(session: Session) -> dict[str, CarAhead]:
+    """Return the gap to the car ahead, lapped or not, by driver code.
+
+    The gap at a station is the time since another car last passed it.
+    """
+    lines = session.sector_lines
+    if lines is None:
+        return {}
+    even = np.linspace(0, 1, max(2, round(session.reference.length / STATION_M)) + 1)
+    shares = np.unique([*even, *lines.shares])
+    driver, number, passed = [], [], []
+    for index, one in enumerate(session.drivers):
+        for row, lap in enumerate(one.laps.number.tolist() if one.has_position else ()):
+            clock = lap_clock(session, one.code, lap)
+            if clock is not None:
+                driver.append(index)
+                number.append(lap)
+                passed.append(one.laps.start[row] + clock.seconds_at(shares))
+    if not passed:
+        return {}
+    of, numbers, times = np.array(driver), np.array(number), np.stack(passed)  # [N], [N], [N, M]
+    order = np.argsort(times, axis=0, kind="stable")
+    gaps = np.diff(np.take_along_axis(times, order, 0), axis=0)
+    before = of[order[:-1]]
+    alone = before == of[order[1:]]  # the car's own last lap
+    seconds, cars = np.full(times.shape, np.inf), np.full(times.shape, -1)
+    np.put_along_axis(seconds, order[1:], np.where(alone, np.inf, gaps), 0)
+    np.put_along_axis(cars, order[1:], np.where(alone, -1, before), 0)
+    at_lines = np.searchsorted(shares, [0, *lines.shares, 1])
+    return {
+        session.codes[index]: CarAhead(
+            session.codes[index], numbers[of == index], shares, seconds[of == index], cars[of == index], at_lines
+        )
+        for index in np.unique(of).tolist()
+    }
+
+
+def free_laps(session: Session, code: str, laps: Iterable[int]) -> tuple[int, ...]:
+    """Return the laps that were not within one second of the car ahead at a timing line."""
+    ahead = cars_ahead(session).get(code)
+    close = set() if ahead is None else set(ahead.laps[ahead.close].tolist())
+    return tuple(int(lap) for lap in laps if lap not in close)
+
+
+def green_laps(laps: LapTable) -> npt.NDArray[np.bool_]:
+    """Return [L] whether each lap is a full lap under green, without a pit stop."""
+    return np.asarray(~(laps.neutralised | laps.pit_in | laps.pit_out) & (laps.number > 1), bool)
+
+
+def racing_pair(session: Session) -> tuple[str, str] | None:
+    """Return the two drivers with the smallest median gap over green laps, in the order of the result.
+
+    Drivers must share half of the longest driver's laps. In qualifying and practice, returns the two fastest drivers.
+    """
+    drivers = [driver for driver in session.drivers if driver.has_position and len(driver.laps)]
+    if not is_race(session):
+        known, best = {driver.code for driver in drivers}, best_laps(session)
+        final = [one.code for one in best if one.part == best[-1].part and one.code in known]
+        return (final[0], final[1]) if len(final) > 1 else None
+    ends = {d.code: dict(zip(d.laps.number[green_laps(d.laps)].tolist(), d.laps.end[green_laps(d.laps)], strict=True))
+            for d in drivers}  # fmt: skip
+    enough = max(FEWEST_TOGETHER, max((len(laps) for laps in ends.values()), default=0) / 2)
+    found = []
+    for one, other in combinations(ends, 2):
+        shared = ends[one].keys() & ends[other].keys()
+        if len(shared) >= enough:
+            found.append((float(np.median([abs(ends[one][n] - ends[other][n]) for n in shared])), one, other))
+    return min(found, key=lambda pair: pair[0])[1:] if found else None
+
+
+@dataclass(frozen=True, eq=False)
+class RaceHistory:
+    """Order and gaps of D drivers at the end of N laps.
+
+    codes       driver codes, in the order of the result
+    laps        [N] lap numbers
+    position    [D, N] position; NaN after a retirement
+    gap         [D, N] seconds behind the leader on the same lap; NaN after a retirement
+    stops       laps that ended in the pits, by driver code
+    flags       (first lap, last lap, what) of safety cars, red flags and rain, on the leader's laps
+    """
+
+    codes: tuple[str, ...]
+    laps: Ints
+    position: Floats
+    gap: Floats
+    stops: dict[str, tuple[int, ...]]
+    flags: tuple[tuple[int, int, str], ...]
+
+
+def race_history(session: Session) -> RaceHistory:
+    """Return positions and gaps at the end of each lap, with pit stops and flags."""
+    drivers = [driver for driver in session.drivers if len(driver.laps)]
+    laps = np.arange(1, max((int(driver.laps.number.max()) for driver in drivers), default=0) + 1)
+    ends = np.full((len(drivers), len(laps)), np.nan)
+    for row, driver in enumerate(drivers):
+        ends[row, driver.laps.number - 1] = driver.laps.end
+    rank = np.argsort(np.argsort(np.where(np.isfinite(ends), ends, np.inf), axis=0, kind="stable"), axis=0) + 1.0
+    first = np.min(np.where(np.isfinite(ends), ends, np.inf), axis=0, initial=np.inf)
+    starts = np.append(min((float(driver.laps.start.min()) for driver in drivers), default=0.0), first[:-1])
+    return RaceHistory(
+        tuple(driver.code for driver in drivers),
+        laps,
+        np.where(np.isfinite(ends), rank, np.nan),
+        ends - first,
+        {driver.code: tuple(driver.laps.number[driver.laps.pit_in].tolist()) for driver in drivers},
+        tuple(flag for spell in session.spells if (flag := _on_laps(spell, laps, starts, first)) is not None),
+    )
+
+
+def _on_laps(spell: Spell, laps: Ints, starts: Floats, ends: Floats) -> tuple[int, int, str] | None:
+    """Return the first and last of the leader's laps during a period, with its name."""
+    during = laps[(ends > spell.start) & (starts < spell.end)]
+    return (int(during[0]), int(during[-1]), spell.what) if during.size else None
