@@ -25,7 +25,7 @@ from gdm_core.maths.artificial_gaps import gap_factors
 from gdm_core.maths.spikes import find_new_spikes
 from gdm_core.models.estimator import Array as Array
 from gdm_core.models.estimator import Estimator
-from gdm_core.models.fitting import BASELINE_MARGIN, score_baseline, standardise, standardise_as
+from gdm_core.models.fitting import BASELINE_MARGIN, score_baseline, spread_stretches, standardise, standardise_as
 from gdm_core.models.online import Online, SampleReader
 from gdm_core.models.parameters import whole
 from gdm_core.models.progress import Progress, Status
@@ -177,7 +177,7 @@ class StateModel(Estimator, ABC):
                 self.status_ = Status.CANCELLED
             self.seconds_ = spent + time.perf_counter() - started
             if finish and self.params_ and self.status_ is not Status.FAILED:
-                self.elbo_ = self._score(ys)
+                self.elbo_ = self._score(spread_stretches(ys))
                 if self.status_ is not Status.CANCELLED:
                     self._check_fit(ys)
             if finish and calibrate and self.params_ and self.status_ is not Status.FAILED:

@@ -8,6 +8,7 @@ import torch
 
 from gdm_core import GDM
 from gdm_core.errors import ConfigError
+from gdm_core.models.fitting import spread_stretches
 from gdm_core.models.gdm import fit as svi
 from gdm_core.models.progress import Status
 from gdm_core.models.scaling import Scaler
@@ -151,3 +152,13 @@ def test_unfinished_warm_start_leaves_the_original_alone(fitted, change):
     assert states.shape == (200, change.get("n_states", 3))
     np.testing.assert_allclose(states.sum(axis=1), 1, atol=1e-4)
     np.testing.assert_array_equal(fitted.predict_proba(recording()), before)
+
+
+def test_long_recording_is_scored_on_even_stretches():
+    y = np.arange(50_000, dtype=np.float32)[:, None]
+    y[:20_000] = np.nan
+    found = spread_stretches([y, y], 10_000)
+    assert {len(one) for one in found} == {2_000}
+    begins = [one[0, 0] for one in found]
+    assert begins == [20_000, 40_000, 30_000]
+    assert spread_stretches([y], 50_000)[0] is y
