@@ -27,7 +27,7 @@ from gdm_core.errors import FitError, GdmError
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.registry import FAMILIES
 from gdm_core.study import Study, fitting
-from gdm_core.study.sheet import RECORDING, Sheet, format_value, match_sheet
+from gdm_core.study.sheet import Sheet, match_sheet
 from gdm_core.study.study import RESERVED
 from gdm_core.trials import Trial, Trials
 from pages.lab import live
@@ -38,7 +38,7 @@ from pages.lab.time_scale import choose_window
 from pages.study import files, work
 from pages.study.work import KEPT, Say
 from pages.ui import exports, model_controls, settings, shell
-from pages.ui.controls import number, one_of, several, text
+from pages.ui.controls import number, one_of, text
 from pages.ui.exports import Fit
 from pages.ui.model_controls import Choice
 from pages.ui.shell import Frame
@@ -62,7 +62,6 @@ SEEDS, ANIMALS = (0, 9999), (2, 40)
 SESSIONS, MINUTES = 2, 4.0
 
 _GO, _SUGGESTED = f"{KEPT}go", f"{KEPT}suggested"
-MOST_VALUES = 12  # values of a column that selects recordings
 AT_A_TIME = 4  # recordings in flight
 LOOK_EVERY_S = 0.2
 OF_A_FIT = 0.8  # share of the progress bar; the rest is decoding
@@ -125,10 +124,11 @@ def _simulated(page: Frame) -> Brought | None:
     with page.controls:
         about = "The only true difference between the groups."
         change = one_of("Treatment effect", list(CHANGES), key="change", help=about)
-        n = number("Animals per group", *ANIMALS, 10, key="animals")
-        seed = number("Simulation seed", *SEEDS, 0, key="dice")
         about = "The simulated states, or states that a model infers from the simulated poses."
         found = one_of("States", STATES, row=True, key="found", help=about)
+        with st.expander("Simulation", icon=":material/casino:"):
+            n = number("Animals per group", *ANIMALS, 10, key="animals")
+            seed = number("Simulation seed", *SEEDS, 0, key="dice")
     made = CHANGES[change]
     said = "None" if made is None else f"cohort.{made!r}"
     key = f"simulated/{n}/{change}/{seed}"
@@ -197,7 +197,6 @@ def _of_files(page: Frame, source: str) -> Brought | None:
     path, trouble = "", ""
     given: list[tuple[str, PathOrFile]] = []
     with page.controls:
-        options = files.how()
         if source == "folder":
             path = text("Folder or zip", key="path", placeholder="below the data folder", help=f"Below {data_dir()}.")
             try:
@@ -208,6 +207,7 @@ def _of_files(page: Frame, source: str) -> Brought | None:
             given = files.uploaded()
         about = "One row per recording: file, animal, and conditions such as group, dose or batch."
         files.upload("Sheet (CSV, XLSX)", files.SHEET, about)
+        options = files.choose_options()
     with page.picture:
         if trouble:
             shell.error("Folder not found", trouble)
@@ -306,6 +306,8 @@ def _fitted(
     private      whether results must not be written to disk
     """
     with page.controls:
+        model_place = st.expander("Model", icon=":material/model_training:")
+    with model_place:
         window, n_states = choose_window(Trials(tuple(recordings.values())), "s", model_of)
     if window is not None:
         recordings = _summarised(key, recordings, window)
@@ -318,13 +320,12 @@ def _fitted(
     known = match_sheet(sheet, recordings, RESERVED)
     first = next(iter(recordings.values()))
     samples = sum(one.n_samples for one in recordings.values())
-    with page.controls:
+    with model_place:
         choice = model_controls.choose(
             n_channels=first.n_channels, n_samples=min(samples, fitting.MOST_SAMPLES), n_states=n_states or 8,
             n_latent=min(6, first.n_channels), defined_by="dynamics" if window is None else "position", of=model_of,
         )  # fmt: skip
-        on = _some(known, model_of)
-    its_own = f"{key}/{choice.family}/{json.dumps(dict(choice.config), sort_keys=True)}/{on}"
+    its_own = f"{key}/{choice.family}/{json.dumps(dict(choice.config), sort_keys=True)}"
     with page.picture:
         if st.session_state.get(_GO) != its_own:
             seconds = 0.5 + min(samples, fitting.MOST_SAMPLES) * 1.5e-4
@@ -333,12 +334,11 @@ def _fitted(
                 f"One model is fitted to all animals with equal weight, blind to the sheet: {live.estimate_wait(seconds)}. "
                 "The fit continues if you leave this page.",
             )
-            label = "Fit one model to all recordings" if on is None else f"Fit one model to {len(on)} recordings"
-            shell.begin_button(label, partial(_set, _GO, its_own), type="primary", key="study-fit")
+            shell.begin_button("Fit one model to all recordings", partial(_set, _GO, its_own), type="primary", key="study-fit")
             if window is None:
                 _suggest(key, recordings, known, choice)
             return None
-        do = _fit(recordings, known, choice, on, keep=not private)
+        do = _fit(recordings, known, choice, keep=not private)
         study = work.outcome("study-fit", ("fit", its_own), do, "The fit failed", what="the fit")
     if study is None:
         return None
@@ -347,28 +347,13 @@ def _fitted(
         its_own, of, name, f"{about}, {choice.n_states} states found by one model", study, private,
         [*imports, f"from {module} import {family}"],
         [*code, f"model = {Fit(choice.family, choice.config, ()).call}",
-         f"study = Study.fit(recordings, sheet, model{'' if on is None else f', on={on!r}'})"],
+         "study = Study.fit(recordings, sheet, model)"],
         trials=lambda: recordings, **more,
     )  # fmt: skip
 
 
 def _set(name: str, value: Any) -> None:
     st.session_state[name] = value
-
-
-def _some(known: Sheet, of: str) -> list[str] | None:
-    """Return the recordings that the model is fitted to; None for all."""
-    columns = [str(c) for c in known.frame if 1 < known.frame[c].nunique() <= MOST_VALUES or c == known.animal]
-    every = "all recordings"
-    said = "Fit to a subset and apply the model to the rest; recordings that differ are flagged."
-    column = one_of("Fitted to", [every, *columns], key="fitted-to", of=of, help=said)
-    if column not in columns:
-        return None
-    words = known.frame[column].map(format_value, na_action="ignore")
-    options = sorted(words.dropna().unique().tolist())
-    its = settings.key(of, settings.scope(column))
-    chosen = several(f"where {column} is", options, options[:1], key="fitted-values", of=its)
-    return known.frame.loc[words.isin(chosen), RECORDING].tolist() or None
 
 
 def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Choice) -> None:
@@ -408,15 +393,14 @@ def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Ch
 
 
 def _fit(
-    recordings: Mapping[str, Trial], known: Sheet, choice: Choice, on: list[str] | None, *, keep: bool
+    recordings: Mapping[str, Trial], known: Sheet, choice: Choice, *, keep: bool
 ) -> Callable[[Say], Study]:
     engine, session = panels.engine(), f"{live.visitor()}/study"  # available only in the script's thread
 
     def do(say: Say) -> Study:
         notes: list[str] = []
         kept, aside = fitting.prepare({name: recordings[name] for name in known.names}, notes)
-        chosen = kept if on is None else {name: kept[name] for name in on if name in kept}
-        trials = Study.training(chosen, known, notes)
+        trials = Study.training(kept, known, notes)
         part = replace(known, set_aside={**known.set_aside, **aside}, notes=(*known.notes, *notes))
         spec = FitSpec(choice.family, choice.config, trials, preview=(), use_cache=keep)
         job = engine.submit(spec, session=session)

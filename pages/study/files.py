@@ -105,17 +105,19 @@ def unsaved() -> bool:
     return settings.text(STAYS) is None and any(sent(key) for key in (UPLOAD, SHEET, SAVED))
 
 
-def how() -> FileReading:
+def choose_options() -> FileReading:
     """Show the controls for reading files and return the options."""
-    hold = one_of("File content", HOLD, key="hold")
-    said, usual = ("Sampling rate (Hz; 0 = from file)", 0.0) if hold == "recordings" else ("Sampling rate (Hz)", 25.0)
-    about = "0 reads the rate from each file. States from another tool need a rate."
-    rate = number(said, 0.0, 10_000.0, usual, format="%g", key="rate", of=settings.scope(hold), help=about)
     features: FeatureSet = "egocentric"
-    if hold == "recordings":
-        features = one_of(
-            "Pose features", FEATURES, key="features", help="Egocentric features do not depend on where the animal is."
+    with st.expander("File options", icon=":material/tune:"):
+        hold = one_of("File content", HOLD, key="hold")
+        label, usual = (
+            ("Sampling rate (Hz; 0 = from file)", 0.0) if hold == "recordings" else ("Sampling rate (Hz)", 25.0)
         )
+        about = "0 reads the rate from each file. States from another tool need a rate."
+        rate = number(label, 0.0, 10_000.0, usual, format="%g", key="rate", of=settings.scope(hold), help=about)
+        if hold == "recordings":
+            about = "Egocentric features do not depend on where the animal is."
+            features = one_of("Pose features", FEATURES, key="features", help=about)
     return FileReading(hold, rate or None, features)
 
 

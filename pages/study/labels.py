@@ -57,7 +57,7 @@ def with_labels(page: shell.Frame, brought: Brought) -> Brought | None:
     if brought.trials is None or not marks:
         return brought
     with page.controls:
-        about = "Your labels from the Clips tab, predicted for all recordings."
+        about = "Your labels from the States tab, predicted for all recordings."
         compared = one_of("Compare", COMPARED, row=True, key="compared", help=about)
     if compared != "labels":
         return brought

@@ -21,6 +21,7 @@ from pages.ui import exports, settings, shell
 from pages.ui.downloads import download
 from pages.ui.plot import plot
 
+ON_THE_PAGE = "study-dots"  # above the tabs
 FOLDER = "studies"  # in the data folder
 _TROUBLE = "study-keep-trouble"
 
@@ -51,7 +52,7 @@ def panel(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) ->
         for key, (words, made) in _figures(brought, asked, answers).items():
             shell.quiet(words)
             name = f"{brought.name}-{key.removeprefix('study-')}"
-            if key not in answer.ON_THE_PAGE:  # the browser saves the figure it draws
+            if key != ON_THE_PAGE:  # the browser saves the figure it draws
                 plot(made, key=key, filename=name)
             exports.save_picture(key, name, made)
     with right:
@@ -92,7 +93,6 @@ def _figures(brought: Brought, asked: Asked | None, answers: StudyAnswer | None)
         found["study-dots"] = ("Groups", pictures.dots(brought.study, asked, answers))
     if answers is not None and answers.flow is not None:
         found["study-changes"] = ("Transition differences", pictures.changes(brought.study, answers.flow))
-        found["study-graph"] = ("Transition graph", pictures.graph(brought.study, answers.flow))
     by = "" if asked is None else asked.between[0]
     found["study-strips"] = ("Recordings", pictures.strips(brought.study, by))
     return found

@@ -37,7 +37,7 @@ if asked is not None:
     with page.card:
         answers = questions.answers(brought, asked)
         if answers is not None:
-            answer.card(asked, answers)
+            answer.card(brought, asked, answers)
 with page.picture:
     answer.draw(brought, asked, answers)
 with page.below:

@@ -29,14 +29,12 @@ from gdm_studio.plot.figures.base import (
     typed,
 )
 from gdm_studio.plot.figures.states import state_strips
-from pages.lab.figures import states_on_a_circle
 from pages.lab.tabs import shorten_names
 from pages.study.questions import MEASURES, Asked, StudyAnswer
 from pages.ui import legend
 
 STRIP_COLUMNS = 400  # pixels of a strip's resolution
 LABELLED_ROWS = 26  # most rows with recording names; above, rows get group names
-MOST_ARROWS = 12  # in the transition graph
 MOST_CHANNELS = 8  # channels per clip
 MOST_COLUMNS = 12  # most states or transitions
 OTHERS = "the other states"
@@ -285,29 +283,6 @@ def changes(study: Study, flow: Flow) -> Figure:
     )  # fmt: skip
     axes: Dict = {"xaxis": axis("to", side="top", **quiet), "yaxis": axis("from", autorange="reversed", **quiet)}
     return figure([cells], caption, f"Differences in mean transitions between {first} and {last}.", 400, **axes)
-
-
-def graph(study: Study, flow: Flow) -> Figure:
-    """Draw the largest differences in transitions as a graph."""
-    first, *_, last = list(flow.means)
-    own, names = shown_states(study)
-    z = flow.difference[np.ix_(own, own)]
-    np.fill_diagonal(z, 0.0)
-    most = float(np.abs(z).max()) or 1.0
-    largest = [divmod(int(place), len(own)) for place in np.argsort(-np.abs(z), axis=None)[:MOST_ARROWS]]
-    arrows = [(a, b, abs(z[a, b]) / most, "$accent" if z[a, b] > 0 else "$bad") for a, b in largest
-              if abs(z[a, b]) / most > 0.05]  # fmt: skip
-    colours, said = [colour_of(study, place) for place in own], [cut_to(name, 14) for name in names[: len(own)]]
-    drawn = states_on_a_circle(np.nan_to_num(study.counts.usage).mean(axis=0)[own], colours, said, arrows)
-    signs = [(f"more in {last}", "$accent", 1.0), (f"less in {last}", "$bad", 0.93)]
-    drawn["annotations"] += [note(plain(text), 0, y, xref="paper", yref="paper", xanchor="left", yanchor="top",
-                                  font={"size": 12, "color": ink}) for text, ink, y in signs]  # fmt: skip
-    caption = (
-        f"Arrows: transitions more (blue) or less (red) frequent in {last} than in {first} ({flow.unit}), "
-        f"at most {MOST_ARROWS}; circle size: usage."
-    )
-    alt = f"Graph of the transitions that differ most between {first} and {last}."
-    return figure([], caption, alt, 400, phone_height=320, **drawn)
 
 
 def over_time(table: pd.DataFrame, groups: Sequence[str], words: str) -> Figure:

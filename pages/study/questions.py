@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import pandas as pd
+import streamlit as st
 
 from gdm_core.errors import GdmError
-from gdm_core.study import Flow
+from gdm_core.study import Flow, Study
 from gdm_core.study.design import FRAME
-from gdm_core.study.sheet import RECORDING, format_value
+from gdm_core.study.sheet import ANIMAL, RECORDING, format_value
 from gdm_core.study.states import CHANGE_MEASURES, RECORDING_MEASURES, STATE_MEASURES
 from pages.study import work
 from pages.study.bring import Brought
@@ -33,6 +35,7 @@ SHORT = {
 }
 CORRECTIONS = {"p_holm": "Holm (family-wise)", "p_bh": "Benjamini-Hochberg (FDR)"}
 N_PERMUTATIONS = 10_000
+PLURALS = {"mouse": "mice", "person": "people"}
 
 
 @dataclass(frozen=True)
@@ -107,38 +110,56 @@ def choose(brought: Brought) -> Asked | None:
     about = "A column of the sheet, such as group, dose or session."
     start = first if first in groups else usual
     between = one_of("Compare groups by", groups, start, key="between", of=of, help=about)
-    second = one_of("Second factor", [NOTHING, *[c for c in groups if c != between]], other, key="and", of=of)
     measures = [*MEASURES, *[c for c in groups if pd.api.types.is_numeric_dtype(frame[c].dtype) and c != between]]
     called, start = {one: SHORT.get(one, one) for one in measures}, saved.get("measure", "usage")
     measure = one_of("Measure", called, start, key="measured", of=of)
-    paired = [NOTHING, *([animal] if animal else []), *[c for c in groups if c not in (between, second)]]
-    comes_again = animal is not None and bool((frame.groupby(animal)[between].nunique() > 1).any())
-    again = str(animal) if comes_again else NOTHING
-    start = (saved.get("within") or NOTHING) if saved and between == first else again
-    its_own = settings.key(of, settings.scope(between))
-    about = "The subject, if each was recorded under several conditions."
-    within = one_of("Repeated measures within", paired, start, key="within", of=its_own, help=about)
-    others = [c for c in groups if c not in (between, second)]
-    batch, about = saved.get("blocks") or NOTHING, "Labels are permuted within blocks only."
-    blocks = one_of("Blocks", [NOTHING, *others], batch, key="blocks", of=of, help=about)
-    kept = [c for c in saved.get("covariates", []) if c in others]
-    about = "Effects to adjust for, such as age."
-    covariates = several("Covariates", others, kept, key="covariates", of=of, placeholder="none", help=about)
-    its_column, its_values = saved.get("where") or (NOTHING, [])
-    where = one_of("Filter by", [NOTHING, *offered], its_column, key="where", of=of)
-    chosen: tuple[str, tuple[Any, ...]] | None = None
-    if where != NOTHING:
-        by_word = {format_value(value): value for value in sorted(frame[where].dropna().unique().tolist(), key=str)}
-        kept = [format_value(value) for value in its_values if where == its_column and format_value(value) in by_word]
-        its_own = settings.key(of, settings.scope(where))
-        its = several(f"{where} is", list(by_word), kept or list(by_word)[:1], key="values", of=its_own)
-        chosen = (where, tuple(by_word[word] for word in its)) if its else None
-    correction = one_of("Correction", CORRECTIONS, saved.get("correction", "p_holm"), key="correct", of=of)
+    where = _filter(brought, offered, saved)
+    with st.expander("Advanced", icon=":material/tune:"):
+        second = one_of("Second factor", [NOTHING, *[c for c in groups if c != between]], other, key="and", of=of)
+        paired = [NOTHING, *([animal] if animal else []), *[c for c in groups if c not in (between, second)]]
+        comes_again = animal is not None and bool((frame.groupby(animal)[between].nunique() > 1).any())
+        again = str(animal) if comes_again else NOTHING
+        start = (saved.get("within") or NOTHING) if saved and between == first else again
+        its_own = settings.key(of, settings.scope(between))
+        about = f"The {subject_of(study)}, if each was recorded under several conditions."
+        within = one_of("Repeated measures within", paired, start, key="within", of=its_own, help=about)
+        others = [c for c in groups if c not in (between, second)]
+        batch, about = saved.get("blocks") or NOTHING, "Labels are permuted within blocks only."
+        blocks = one_of("Blocks", [NOTHING, *others], batch, key="blocks", of=of, help=about)
+        kept = [c for c in saved.get("covariates", []) if c in others]
+        about = "Effects to adjust for, such as age."
+        covariates = several("Covariates", others, kept, key="covariates", of=of, placeholder="none", help=about)
+        correction = one_of("Correction", CORRECTIONS, saved.get("correction", "p_holm"), key="correct", of=of)
     compared = (between,) if second in (NOTHING, between) else (between, second)
     return Asked(
         measure, compared, None if within == NOTHING else within, None if blocks == NOTHING else blocks,
-        tuple(c for c in covariates if c != blocks), chosen, correction,
+        tuple(c for c in covariates if c != blocks), where, correction,
     )  # fmt: skip
+
+
+def _filter(brought: Brought, offered: list[str], saved: dict[str, Any]) -> tuple[str, tuple[Any, ...]] | None:
+    """Show the filter of recordings; return its column and values, or None."""
+    frame, of = brought.study.conditions, brought.of
+    column, values = saved.get("where") or (NOTHING, [])
+    where = one_of("Filter by", [NOTHING, *offered], column, key="where", of=of)
+    if where == NOTHING:
+        return None
+    by_word = {format_value(value): value for value in sorted(frame[where].dropna().unique().tolist(), key=str)}
+    kept = [format_value(value) for value in values if where == column and format_value(value) in by_word]
+    its_own = settings.key(of, settings.scope(where))
+    chosen = several(f"{where} is", list(by_word), kept or list(by_word)[:1], key="values", of=its_own)
+    return (where, tuple(by_word[word] for word in chosen)) if chosen else None
+
+
+def subject_of(study: Study) -> str:
+    """Return what the sheet calls its subjects: mouse, participant, or animal if it has no such column."""
+    return re.sub(r"[_ ]?id$", "", study.sheet.animal or ANIMAL, flags=re.IGNORECASE).replace("_", " ").lower()
+
+
+def subjects_of(study: Study) -> str:
+    """Return what the sheet calls several of its subjects."""
+    word = subject_of(study)
+    return PLURALS.get(word, f"{word}s")
 
 
 def answers(brought: Brought, asked: Asked) -> StudyAnswer | None:

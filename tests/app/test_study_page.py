@@ -29,10 +29,16 @@ def _no_hurry(engine, monkeypatch):
     monkeypatch.setattr(work, "AT_ONCE_S", 60.0)
 
 
-def test_first_visit_draws_all_animals_and_recordings(monkeypatch):
+def test_first_visit_draws_groups_and_no_recordings(monkeypatch):
     drawn = record(monkeypatch)
     app = opened("study")
     until(lambda: "study-dots" in drawn or not app.run())  # permutations run in the background
+    assert "study-strips" not in drawn, "only the open tab is computed"
+
+
+def test_recordings_tab_draws_one_strip_per_recording(monkeypatch):
+    drawn = record(monkeypatch)
+    opened("study", view="Recordings")
     assert len(drawn["study-strips"][0]["data"][0]["y"]) == 41, "40 recordings and a line between the groups"
 
 
@@ -65,7 +71,7 @@ def test_folder_of_states_and_a_sheet_become_a_study(tmp_path):
     said = words(of_folder(tmp_path))
     assert "12 recordings" in said
     assert "between control and treated" in said
-    assert "(changes per minute of valid time)" in said
+    assert "Behavioural flow: z =" in said
 
 
 def test_misspelt_file_is_listed_and_can_be_left_out(tmp_path):
@@ -154,7 +160,7 @@ def test_exports_reproduce_the_result(monkeypatch, tmp_path):
     assert given["simulated-animals-tests.csv"].startswith(b"state,name,mean_control,mean_treated,effect")
     again = Study.from_bytes(given["simulated-animals.study"])
     assert csv(again.compare("usage", "group")) == given["simulated-animals-tests.csv"]
-    assert {"study-dots", "study-strips", "study-changes", "study-graph"} <= set(drawn)
+    assert {"study-dots", "study-strips", "study-changes"} <= set(drawn)
     assert "changes per minute of valid time" in str(drawn["study-changes"][0]["data"][0]["colorbar"])
     monkeypatch.chdir(tmp_path)
     space: dict = {}
@@ -178,7 +184,7 @@ def test_saved_study_reopens_with_its_question(engine, tmp_path):
 @pytest.mark.bulk
 def test_labels_of_some_animals_apply_to_all(engine, monkeypatch):
     engine.real = True
-    app = opened("study", animals="2", found="Fitted", view="Clips", K="3")
+    app = opened("study", animals="2", found="Fitted", view="States", K="3")
     app.button(key="study-fit").click().run()
     until(lambda: "Label clips of at least two behaviours" in words(app.run()))
     marks = [("animal01_session1", 100 * i, 100 * i + 40, ["calm", "lively"][i % 2]) for i in range(1, 9)]
@@ -197,7 +203,7 @@ def test_latest_label_of_a_sample_wins():
 
 
 def test_proposed_names_are_used_on_request(engine):
-    app = opened("study", view="Names", animals="4")
+    app = opened("study", view="States", animals="4")
     app.button(key="study-use-names").click().run()
     kept = app.session_state[next(key for key in app.session_state if re.fullmatch(r"study-names-\w+", str(key)))]
     assert list(kept.values()) == list(cohort.BEHAVIOURS)
@@ -245,13 +251,3 @@ def test_suggestion_uses_a_part_of_every_animal(engine, monkeypatch):
     assert len(names) == len(set(names)) == 8, "one part of each animal"
     app.button(key="study-suggest-use").click().run()
     assert control(app, "slider", "K").value == 3
-
-
-def test_model_of_one_group_is_applied_to_all(engine):
-    app = opened("study", animals="3", found="Fitted")
-    (choice,) = [each for each in app.selectbox if each.label == "Fitted to"]
-    choice.set_value("group").run()
-    app.button(key="study-fit").click().run()
-    request, *readings = [job.work for job in engine.jobs if job.session.endswith("/study")]
-    assert {trial.name[:8] for trial in request.trials} == {"animal01", "animal02", "animal03"}
-    assert len(readings) == 12

@@ -1,0 +1,106 @@
+"""Checks of a comparison: its limitations, power, and frames as units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pandas as pd
+import streamlit as st
+
+from gdm_core.study import Power, Study
+from gdm_core.study.comparing import format_difference
+from gdm_core.study.states import CHANGE_MEASURES, SHARES, STATE_MEASURES
+from pages.study import answer, pictures, questions, work
+from pages.study.bring import Brought
+from pages.study.questions import Asked, StudyAnswer
+from pages.study.work import Say
+from pages.ui import settings, shell
+from pages.ui.controls import one_of, pick, slide
+from pages.ui.plot import plot
+from pages.ui.tables import show_table
+
+WHOLE = "whole recording"
+
+
+def show(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
+    """Show the limitations and one check; the others are not computed."""
+    for note in answer.notes(answers):
+        shell.quiet(note)
+    chosen = one_of("Check", list(CHECKS), key="check", row=True, label_visibility="collapsed")
+    CHECKS[chosen](brought, asked, answers)
+
+
+def _power(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
+    """Show power against the number of animals."""
+    if len(asked.between) > 1:
+        shell.empty("Power needs one factor", "Remove the second factor, or fix it under Filter by.")
+        return
+    if asked.measure in CHANGE_MEASURES:
+        shell.empty("Power is not available for transitions", "Choose another measure on the left.")
+        return
+    study, state = brought.study, None
+    left, right = st.columns(2, gap="medium")
+    if asked.measure in STATE_MEASURES:
+        words = {one: study.state_name(one) for one in study.states}
+        with left:
+            state = pick("Of", words, _first(study, answers), key=settings.key("power-of", brought.of), width=260)
+    with right:
+        about = "In standard deviations between animals; of differences if paired."
+        effect = slide("Effect size (Cohen's d)", 0.1, 3.0, 1.0, 0.1, key="effect", help=about)
+    asking = {**asked.design, "covariates": asked.covariates}
+
+    def do(say: Say) -> Power:
+        return study.power(asked.measure, asked.between[0], state, float(effect), **asking)
+
+    key, words_ = (brought.key, "power", asked.key, state, effect), "Simulating 1,000 studies per sample size"
+    found = work.outcome("study-power", key, do, "Power could not be estimated", words=words_)
+    if found is None:
+        return
+    needed = "more than 200" if found.needed is None else f"{found.needed}"
+    what = WHOLE if state is None else study.state_name(state)
+    raw = format_difference(found.raw, asked.measure in SHARES)
+    pairs = "pairs" if asked.within else f"{questions.subjects_of(study)} per group"
+    shell.finding(
+        f"A difference of {found.effect:.1f} standard deviations in {what} ({raw}) is detected with "
+        f"{found.power:.0%} power; {needed} {pairs} give 80%."
+    )
+    plot(pictures.power(found), key="study-power-curve", filename=f"{brought.name}-power")
+    for one in found.notes:
+        shell.quiet(one)
+
+
+def _first(study: Study, answers: StudyAnswer) -> int:
+    """Return the state with the smallest p."""
+    return study.states[0 if answers.table is None else answer.surest(answers.table, len(study.states))]
+
+
+def _frames(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
+    """Compare p values with frames and with animals as units."""
+    if len(asked.between) > 1 or asked.within:
+        shell.empty("This check needs one factor", "Remove the repeated measures or the second factor.")
+        return
+    found = questions.by_frames(brought, asked)
+    if found is None:
+        return
+    subjects = questions.subjects_of(brought.study)
+    claimed, true = int((found["p"] < answer.LEVEL).sum()), int((found["p_by_animal"] < answer.LEVEL).sum())
+    shell.finding(
+        f"With frames as units, {claimed} of {len(found)} states have p < .05 (uncorrected); with {subjects} as units, "
+        f"{true}."
+    )
+    shown = pd.DataFrame(
+        {
+            "state": [brought.study.state_name(state) for state in found["state"]],
+            "p (frames)": [answer.p_cell(p) for p in found["p"]],
+            f"p ({subjects})": [answer.p_cell(p) for p in found["p_by_animal"]],
+            "frames": [f"{n:,}" for n in found["n"]],
+        }
+    )
+    show_table(shown, 560, "study-frames-table")
+    shell.quiet(found.attrs["notes"][0].replace("p_by_animal", f"p ({subjects})"))
+
+
+CHECKS: dict[str, Callable[[Brought, Asked, StudyAnswer], None]] = {
+    "Power": _power,
+    "Pseudoreplication": _frames,
+}
