@@ -15,8 +15,9 @@ from gdm_core.study.states import SHARES
 from gdm_core.text import listed
 from pages.study import pictures
 from pages.study.bring import Brought
+from pages.study.files import subjects_of
 from pages.study.pictures import MINUS, groups_of, label_of
-from pages.study.questions import MEASURES, NOTHING, SHORT, Asked, StudyAnswer, subjects_of
+from pages.study.questions import MEASURES, NOTHING, SHORT, Asked, StudyAnswer
 from pages.ui import settings, shell
 from pages.ui.controls import one_of
 from pages.ui.plot import coming, plot
@@ -91,7 +92,7 @@ def card(brought: Brought, asked: Asked, found: StudyAnswer) -> None:
     if found.flow is not None:
         flow = found.flow
         shell.finding(flow_sentence(flow, asked.between[0]))
-        n = f"n = {flow.n} {subjects_of(brought.study)}"
+        n = f"n = {flow.n} {subjects_of(brought.study.sheet)}"
         shell.quiet(f"Behavioural flow: z = {flow.z:.2f}, p {p_text(flow.p)}, {n}.".replace("-", MINUS))
     elif found.no_flow and found.table is not None:
         shell.quiet(f"No overall test: {found.no_flow}")

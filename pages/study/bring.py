@@ -331,10 +331,13 @@ def _fitted(
             seconds = 0.5 + min(samples, fitting.MOST_SAMPLES) * 1.5e-4
             shell.empty(
                 f"{len(recordings)} recordings, {samples:,} {'samples' if window is None else 'windows'}",
-                f"One model is fitted to all animals with equal weight, blind to the sheet: {live.estimate_wait(seconds)}. "
+                f"One model is fitted, with equal weight for all {files.subjects_of(known)} and blind to the sheet: "
+                f"{live.estimate_wait(seconds)}. "
                 "The fit continues if you leave this page.",
             )
-            shell.begin_button("Fit one model to all recordings", partial(_set, _GO, its_own), type="primary", key="study-fit")
+            shell.begin_button(
+                "Fit one model to all recordings", partial(_set, _GO, its_own), type="primary", key="study-fit"
+            )
             if window is None:
                 _suggest(key, recordings, known, choice)
             return None
@@ -359,6 +362,7 @@ def _set(name: str, value: Any) -> None:
 def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Choice) -> None:
     """Recommend a model and settings by fits to half of the animals, scored on the others."""
     engine, session = panels.engine(), f"suggest-{live.visitor()}-study"
+    subjects = files.subjects_of(known)
 
     def do(say: Say) -> Suggestion:
         kept, _ = fitting.prepare({name: recordings[name] for name in known.names}, [])
@@ -367,7 +371,7 @@ def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Ch
         try:
             while not (now := job.poll()).finished:
                 say(
-                    "Fitting half of the animals, scoring the others",
+                    f"Fitting half of the {subjects}, scoring the others",
                     now.done / max(1, now.total),
                 )
                 time.sleep(LOOK_EVERY_S)
@@ -388,13 +392,11 @@ def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Ch
         return
     apply_button(choice, found.model, found.settings, "study-suggest-use")
     if len(set(known.animals.values())) < MANY_TRIALS:
-        shell.quiet(f"With fewer than {MANY_TRIALS} animals, time blocks are held out instead of animals.")
+        shell.quiet(f"With fewer than {MANY_TRIALS} {subjects}, time blocks are held out instead of {subjects}.")
     verdicts(found)
 
 
-def _fit(
-    recordings: Mapping[str, Trial], known: Sheet, choice: Choice, *, keep: bool
-) -> Callable[[Say], Study]:
+def _fit(recordings: Mapping[str, Trial], known: Sheet, choice: Choice, *, keep: bool) -> Callable[[Say], Study]:
     engine, session = panels.engine(), f"{live.visitor()}/study"  # available only in the script's thread
 
     def do(say: Say) -> Study:

@@ -12,6 +12,7 @@ from gdm_core.study.comparing import format_difference
 from gdm_core.study.states import CHANGE_MEASURES, SHARES, STATE_MEASURES
 from pages.study import answer, pictures, questions, work
 from pages.study.bring import Brought
+from pages.study.files import subjects_of
 from pages.study.questions import Asked, StudyAnswer
 from pages.study.work import Say
 from pages.ui import settings, shell
@@ -45,7 +46,7 @@ def _power(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
         with left:
             state = pick("Of", words, _first(study, answers), key=settings.key("power-of", brought.of), width=260)
     with right:
-        about = "In standard deviations between animals; of differences if paired."
+        about = f"In standard deviations between {subjects_of(study.sheet)}; of differences if paired."
         effect = slide("Effect size (Cohen's d)", 0.1, 3.0, 1.0, 0.1, key="effect", help=about)
     asking = {**asked.design, "covariates": asked.covariates}
 
@@ -59,12 +60,12 @@ def _power(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
     needed = "more than 200" if found.needed is None else f"{found.needed}"
     what = WHOLE if state is None else study.state_name(state)
     raw = format_difference(found.raw, asked.measure in SHARES)
-    pairs = "pairs" if asked.within else f"{questions.subjects_of(study)} per group"
+    pairs = "pairs" if asked.within else f"{subjects_of(study.sheet)} per group"
     shell.finding(
         f"A difference of {found.effect:.1f} standard deviations in {what} ({raw}) is detected with "
         f"{found.power:.0%} power; {needed} {pairs} give 80%."
     )
-    plot(pictures.power(found), key="study-power-curve", filename=f"{brought.name}-power")
+    plot(pictures.power(found, subjects_of(study.sheet)), key="study-power-curve", filename=f"{brought.name}-power")
     for one in found.notes:
         shell.quiet(one)
 
@@ -82,7 +83,7 @@ def _frames(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
     found = questions.by_frames(brought, asked)
     if found is None:
         return
-    subjects = questions.subjects_of(brought.study)
+    subjects = subjects_of(brought.study.sheet)
     claimed, true = int((found["p"] < answer.LEVEL).sum()), int((found["p_by_animal"] < answer.LEVEL).sum())
     shell.finding(
         f"With frames as units, {claimed} of {len(found)} states have p < .05 (uncorrected); with {subjects} as units, "

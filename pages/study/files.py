@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from datasets.storage import data_dir
 from datasets.tables import path_within
 from gdm_core.errors import DataError, GdmError
 from gdm_core.study.fitting import RATES_ALIKE
-from gdm_core.study.sheet import ANIMAL, RECORDING, ROWS_WITHOUT, match_sheet
+from gdm_core.study.sheet import ANIMAL, RECORDING, ROWS_WITHOUT, Sheet, match_sheet
 from gdm_core.study.study import RESERVED
 from gdm_core.trials import UNLABELLED, Trial
 from pages.study import work
@@ -34,6 +35,7 @@ UPLOAD, SHEET, SAVED, STAYS = "study-upload", "study-sheet", "study-saved", "kep
 _SENT = f"{KEPT}sent-"  # uploaded files; kept when another page removes the widget
 _READ = f"{KEPT}read"  # contents of files read so far
 SHEETS = ("sheet", "conditions", "metadata", "meta", "design", "samples", "animals")
+PLURALS = {"mouse": "mice", "person": "people"}
 MOST_ADVISED = 50  # recordings that get a spelling suggestion
 HOLD = {"recordings": "Poses or tables", "states": "States from another tool"}
 FEATURES: dict[FeatureSet, str] = {"egocentric": "Egocentric features", "keypoints": "Raw keypoints"}
@@ -266,6 +268,17 @@ def _numbers(cells: pd.Series) -> pd.Series:
         return pd.to_numeric(cells.astype(object))
     except ValueError:
         return cells.astype(object).where(cells.notna(), np.nan)
+
+
+def subject_of(sheet: Sheet) -> str:
+    """Return what the sheet calls a subject: mouse, participant, or animal without such a column."""
+    return re.sub("[_ ]?id$", "", sheet.animal or ANIMAL, flags=re.IGNORECASE).replace("_", " ").lower()
+
+
+def subjects_of(sheet: Sheet) -> str:
+    """Return what the sheet calls several subjects."""
+    word = subject_of(sheet)
+    return PLURALS.get(word, f"{word}s")
 
 
 # ---- what fits ------------------------------------------------------------------------------------------------------------

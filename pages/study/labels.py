@@ -15,11 +15,13 @@ from gdm_core.labels.requests import label_model_bytes
 from gdm_core.study import Study, fitting
 from gdm_core.study.fitting import Mark
 from gdm_core.study.sheet import RECORDING
+from gdm_core.text import plural
 from pages.lab import live
 from pages.lab.live import panels
 from pages.lab.poses.clips import clip, clip_grid
 from pages.study import bring, pictures, work
 from pages.study.bring import Brought
+from pages.study.files import subject_of, subjects_of
 from pages.study.names import typed_cells
 from pages.study.pictures import word
 from pages.study.questions import Asked
@@ -102,7 +104,7 @@ def show_clips(brought: Brought, asked: Asked | None, place: int) -> None:
     if clips.empty:
         shell.empty("No clips", f"No recording has a bout of {study.state_name(state)}.")
         return
-    open_ = st.toggle("Show animals and groups", key=settings.key("whose", brought.of))
+    open_ = st.toggle(f"Show {subjects_of(study.sheet)} and groups", key=settings.key("whose", brought.of))
     names = [f"clip {i + 1}" for i in range(len(clips))]
     if open_:
         frame = study.conditions.set_index(RECORDING)
@@ -187,7 +189,7 @@ def _label_clips(brought: Brought, clips: pd.DataFrame, names: list[str], open_:
     if len(count) > 1:
         then = "Choose Labels under Compare to predict them for all recordings."
     with right:
-        of = f"{len(animals)} {'animal' if len(animals) == 1 else 'animals'}"
+        of = plural(len(animals), subject_of(study.sheet), subjects_of(study.sheet))
         shell.quiet(
             f"{len(marks)} labelled clips of {of}{''.join(f'; {name} {n}' for name, n in count.items())}. {then}"
         )

@@ -39,7 +39,7 @@ def panel(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) ->
         tests, each = answers.table, answers.per_unit
         tables["tests"] = ("Tests", lambda: csv(tests))
         if each is not None:
-            tables["animals"] = ("Per-animal values (long format)", lambda: csv(each))
+            tables["animals"] = (f"Values per {files.subject_of(study.sheet)}", lambda: csv(each))
     if trouble := st.session_state.pop(_TROUBLE, None):
         shell.error("The study could not be saved", trouble)
     left, middle, right = st.columns(3, gap="medium")

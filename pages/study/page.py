@@ -42,4 +42,4 @@ with page.picture:
     answer.draw(brought, asked, answers)
 with page.below:
     tabs.show(brought, asked, answers)
-shell.footer(["The animal is the statistical unit."])
+shell.footer([f"The {files.subject_of(study.sheet)} is the statistical unit."])

@@ -30,6 +30,7 @@ from gdm_studio.plot.figures.base import (
 )
 from gdm_studio.plot.figures.states import state_strips
 from pages.lab.tabs import shorten_names
+from pages.study.files import subject_of
 from pages.study.questions import MEASURES, Asked, StudyAnswer
 from pages.ui import legend
 
@@ -225,7 +226,7 @@ def dots(study: Study, asked: Asked, answers: StudyAnswer) -> Figure:
         range=[-0.6, len(shown) - 0.4], tickfont={"size": 12, "color": "$ink"}, ticklabelstandoff=6,
     )  # fmt: skip
     up = axis(words, tickformat=".0%" if measure in SHARES else "")
-    caption = f"One dot per {unit}; mean and 95% CI per group."
+    caption = f"One dot per {subject_of(study.sheet)}; mean and 95% CI per group."
     caption += " Lines join repeated measures." if asked.within else ""
     caption += f" The {len(shown)} of {n} with the smallest p." if n > len(shown) else ""
     alt = f"{words} of {len(shown)} states in {len(groups)} groups: {', '.join(groups)}."
@@ -285,7 +286,7 @@ def changes(study: Study, flow: Flow) -> Figure:
     return figure([cells], caption, f"Differences in mean transitions between {first} and {last}.", 400, **axes)
 
 
-def over_time(table: pd.DataFrame, groups: Sequence[str], words: str) -> Figure:
+def over_time(table: pd.DataFrame, groups: Sequence[str], words: str, subject: str) -> Figure:
     """Draw the usage of one state over time with intervals by group."""
     traces: list[Dict] = []
     for g, group in enumerate(groups):
@@ -306,11 +307,11 @@ def over_time(table: pd.DataFrame, groups: Sequence[str], words: str) -> Figure:
     axes: Dict = {
         "xaxis": axis("time (min)"), "yaxis": axis(words, tickformat=".0%", rangemode="tozero"),
     }  # fmt: skip
-    caption = "Group mean with 95% CI, one value per animal."
+    caption = f"Group mean with 95% CI, one value per {subject}."
     return figure(traces, caption, f"{words} over time, by group.", 330, **axes, **key_above())
 
 
-def power(found: Power) -> Figure:
+def power(found: Power, subjects: str) -> Figure:
     """Draw power against the number of animals."""
     n, share = list(found.curve), list(found.curve.values())
     here = max(found.sizes.values())
@@ -323,7 +324,7 @@ def power(found: Power) -> Figure:
     dotted: Dict = {"color": "$muted", "width": 1, "dash": "dot"}
     goal = note("80% power", 1, 0.8, xref="paper", xanchor="right", yanchor="bottom", font=FINE)
     place: Dict = {"shapes": [shape("line", (0, 1), (0.8, 0.8), xref="paper", line=dotted)], "annotations": [goal]}
-    across = axis("animals per group" if "pairs" not in found.sizes else "pairs")
+    across = axis(f"{subjects} per group" if "pairs" not in found.sizes else "pairs")
     up = axis("power", tickformat=".0%", range=[0, 1.04])
     caption = "Probability of p < .05 if the effect exists. Diamond: this study."
     return figure(drawn, caption, "Power against sample size.", 300, xaxis=across, yaxis=up, **place)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,12 +9,13 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.errors import GdmError
-from gdm_core.study import Flow, Study
+from gdm_core.study import Flow
 from gdm_core.study.design import FRAME
-from gdm_core.study.sheet import ANIMAL, RECORDING, format_value
+from gdm_core.study.sheet import RECORDING, format_value
 from gdm_core.study.states import CHANGE_MEASURES, RECORDING_MEASURES, STATE_MEASURES
 from pages.study import work
 from pages.study.bring import Brought
+from pages.study.files import subject_of
 from pages.study.work import Say
 from pages.ui import settings, shell
 from pages.ui.controls import one_of, several
@@ -35,7 +35,6 @@ SHORT = {
 }
 CORRECTIONS = {"p_holm": "Holm (family-wise)", "p_bh": "Benjamini-Hochberg (FDR)"}
 N_PERMUTATIONS = 10_000
-PLURALS = {"mouse": "mice", "person": "people"}
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ def choose(brought: Brought) -> Asked | None:
         again = str(animal) if comes_again else NOTHING
         start = (saved.get("within") or NOTHING) if saved and between == first else again
         its_own = settings.key(of, settings.scope(between))
-        about = f"The {subject_of(study)}, if each was recorded under several conditions."
+        about = f"The {subject_of(study.sheet)}, if each was recorded under several conditions."
         within = one_of("Repeated measures within", paired, start, key="within", of=its_own, help=about)
         others = [c for c in groups if c not in (between, second)]
         batch, about = saved.get("blocks") or NOTHING, "Labels are permuted within blocks only."
@@ -149,17 +148,6 @@ def _filter(brought: Brought, offered: list[str], saved: dict[str, Any]) -> tupl
     its_own = settings.key(of, settings.scope(where))
     chosen = several(f"{where} is", list(by_word), kept or list(by_word)[:1], key="values", of=its_own)
     return (where, tuple(by_word[word] for word in chosen)) if chosen else None
-
-
-def subject_of(study: Study) -> str:
-    """Return what the sheet calls its subjects: mouse, participant, or animal if it has no such column."""
-    return re.sub(r"[_ ]?id$", "", study.sheet.animal or ANIMAL, flags=re.IGNORECASE).replace("_", " ").lower()
-
-
-def subjects_of(study: Study) -> str:
-    """Return what the sheet calls several of its subjects."""
-    word = subject_of(study)
-    return PLURALS.get(word, f"{word}s")
 
 
 def answers(brought: Brought, asked: Asked) -> StudyAnswer | None:
