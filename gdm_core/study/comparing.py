@@ -14,14 +14,15 @@ import pandas as pd
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.maths.gaps import known_mean, ratio
 from gdm_core.study.design import Design, check_sizes, describe_limits
-from gdm_core.study.permutation import Floats, Model, p_of_two, welch_t
+from gdm_core.study.means import CONFIDENCE, adjust_values
+from gdm_core.study.permutation import Floats, Model, p_of_two
 from gdm_core.study.sheet import format_list
 from gdm_core.study.states import Counts
+from gdm_core.study.text import format_p
 
-CONFIDENCE = 0.95
 PARTIAL = "partial omega squared"
 COLUMNS = ("effect", "effect_low", "effect_high", "p", "p_holm", "p_bh", "test", "statistic", "df", "df_residual",
-           "p_classical", "n", "d", "effect_is")  # fmt: skip
+           "p_classical", "n", "d", "d_low", "d_high", "se", "effect_is")  # fmt: skip
 FRAMES_NOTE = (
     "Frames as units: adjacent frames of one animal are not independent, so p is far too small and almost any two groups "
     "differ. Use p_by_animal instead."
@@ -63,19 +64,16 @@ def compare_groups(
     if n_permutations < 1:
         raise ConfigError(f"n_permutations is {n_permutations}; at least 1 is needed.")
     notes = list(design.notes)
-    if design.paired and len(design.factors) == 1:
-        alone = np.bincount(design.subjects)[design.subjects] < 2
-        whole, design, values = design, design.part(~alone), values[~alone]
-    else:
-        whole = design
+    whole = design
+    design, values = whole.part(~whole.alone), values[~whole.alone]
     check_sizes(design)
-    trend = _trend(design) if trend is None else trend
+    trend = is_trend(design) if trend is None else trend
     if trend and not (len(design.factors) == 1 and design.factors[0].numeric):
         raise ConfigError(
             f"trend needs one numeric column; between is {format_list([f.name for f in design.factors])}."
         )
     tested = np.ones(values.shape[1], dtype=bool) if tested is None else tested
-    means = _means(design, values)
+    means = _means(design, adjust_values(design, values, trend))
     tables, limits = [], describe_limits(design, trend, n_permutations, int(tested.sum()))
     for term, part, its in _terms(design, values, trend):
         if not Model.from_columns(term.effect, term.nuisance, part.strata).effect.size:
@@ -157,7 +155,7 @@ def _trend_term(design: Design) -> Term:
     return Term(factor.name, amounts, design.covariates, change, "trend (linear regression)")
 
 
-def _trend(design: Design) -> bool:
+def is_trend(design: Design) -> bool:
     """Return True if levels are numbers that few units share."""
     sizes = np.bincount(design.levels[:, 0])
     return len(design.factors) == 1 and design.factors[0].numeric and len(sizes) > 2 and float(np.median(sizes)) < 2
@@ -206,31 +204,45 @@ def _test_term(term: Term, design: Design, values: Floats, n_permutations: int, 
 
 def _test_two_groups(term: Term, design: Design, values: Floats, n_permutations: int, seed: int) -> dict[str, Any]:
     """Return the columns of Welch's t test of two groups."""
-    from scipy import special, stats
+    from scipy import stats
 
     second = term.effect[:, 0] > 0
-    groups = values[~second], values[second]
-    sizes = np.array([[len(group)] for group in groups])
-    if sizes.min() < 2:
+    groups = values[second], values[~second]
+    n = [len(group) for group in groups]
+    if min(n) < 2:
         return {}
-    means = np.stack([group.mean(axis=0) for group in groups])
-    variances = np.stack([group.var(axis=0, ddof=1) for group in groups])
-    t, df = welch_t(means, variances / sizes, sizes)
-    difference = means[1] - means[0]
-    error = np.sqrt((variances / sizes).sum(axis=0))
-    half = special.stdtrit(np.where(np.isfinite(df), df, 1.0), (1 + CONFIDENCE) / 2) * error
-    spread = np.sqrt((variances * (sizes - 1)).sum(axis=0) / (len(values) - 2))
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)  # constant columns
+        test = stats.ttest_ind(*groups, equal_var=False)
+        interval = test.confidence_interval(CONFIDENCE)
+    difference = groups[0].mean(axis=0) - groups[1].mean(axis=0)
+    pooled = np.sqrt(sum(group.var(axis=0, ddof=1) * (len(group) - 1) for group in groups) / (sum(n) - 2))
+    d = ratio(difference, pooled)
     return {
         "effect": difference,
-        "effect_low": difference - half,
-        "effect_high": difference + half,
+        "effect_low": interval.low,
+        "effect_high": interval.high,
+        "se": np.sqrt(groups[0].var(axis=0, ddof=1) / n[0] + groups[1].var(axis=0, ddof=1) / n[1]),
         "p": p_of_two(values, second, n_permutations, seed),
-        "statistic": t,
+        "statistic": test.statistic,
         "df": 1.0,
-        "df_residual": df,
-        "p_classical": 2 * stats.t.sf(np.abs(t), df),
-        "d": ratio(difference, spread),
-    }
+        "df_residual": test.df,
+        "p_classical": test.pvalue,
+        "d": d,
+    } | _d_interval(d, np.sqrt(1 / n[0] + 1 / n[1]), sum(n) - 2)
+
+
+def _d_interval(d: Floats, scale: float | Floats, df: int) -> dict[str, Floats]:
+    """Return the 95% interval of d, by inverting the noncentral t distribution of d / scale."""
+    from scipy import special
+
+    t = np.asarray(d / scale)
+    low, high = (
+        special.nctdtrinc(df, tail, np.clip(t, -30, 30)) for tail in ((1 + CONFIDENCE) / 2, (1 - CONFIDENCE) / 2)
+    )
+    wide = special.ndtri((1 + CONFIDENCE) / 2) * np.sqrt(1 + t**2 / (2 * df))  # the limit of large t
+    far = np.abs(t) > 30
+    return {"d_low": np.where(far, t - wide, low) * scale, "d_high": np.where(far, t + wide, high) * scale}
 
 
 def _test_linear_model(term: Term, design: Design, values: Floats, n_permutations: int, seed: int) -> dict[str, Any]:
@@ -262,14 +274,18 @@ def _test_linear_model(term: Term, design: Design, values: Floats, n_permutation
     slope = along @ free / (along @ along)
     spread = np.sqrt(np.maximum(total - explained, 0) / model.df_residual)
     half = special.stdtrit(model.df_residual, (1 + CONFIDENCE) / 2) * spread / np.sqrt(along @ along)
-    scale = spread * (np.sqrt(2) if design.paired else 1.0)  # the sd of differences, as in Power
-    return base | {
+    scale = np.sqrt(2) if design.paired else 1.0  # the sd of differences, as in Power
+    found = base | {
         "effect": slope,
         "effect_low": slope - half,
         "effect_high": slope + half,
+        "se": spread / np.sqrt(along @ along),
         "statistic": np.sign(slope) * np.sqrt(f),
-        "d": ratio(slope, scale) if term.effect.max() == 1 else np.nan,
     }
+    if term.effect.max() != 1:
+        return found
+    d = ratio(slope, spread * scale)
+    return found | {"d": d} | _d_interval(d, 1 / scale / np.sqrt(along @ along), model.df_residual)
 
 
 def correct_p(table: pd.DataFrame, differs: npt.NDArray[np.bool_]) -> None:
@@ -359,27 +375,24 @@ def compare_frames(design: Design, counts: Counts, measure: str) -> pd.DataFrame
 def _from_sums(n: Floats, sums: Floats, squares: Floats) -> pd.DataFrame:
     """Return Welch's t of two groups, or one-way F of more, from sums [G, K]."""
     from scipy import stats
+    from statsmodels.stats.oneway import anova_generic
 
     if (n < 2).all(axis=1).any():
         raise DataError("A group has fewer than two labelled frames.")
     with np.errstate(divide="ignore", invalid="ignore"):
-        means, within = sums / n, squares - sums**2 / n
+        means, spread = sums / n, np.sqrt((squares - sums**2 / n) / (n - 1))
         if len(n) == 2:
-            t, df = welch_t(means, within / (n - 1) / n, n)
+            found = stats.ttest_ind_from_stats(means[1], spread[1], n[1], means[0], spread[0], n[0], equal_var=False)
+            df = (spread**2 / n).sum(axis=0) ** 2 / (spread**4 / n**2 / (n - 1)).sum(axis=0)
             return pd.DataFrame(
-                {"statistic": t, "df": 1.0, "df_residual": df, "p_classical": 2 * stats.t.sf(np.abs(t), df)}
+                {"statistic": found.statistic, "df": 1.0, "df_residual": df, "p_classical": found.pvalue}
             )
-        all_n = n.sum(axis=0)
-        between = (sums**2 / n).sum(axis=0) - sums.sum(axis=0) ** 2 / all_n
-        f = between / (len(n) - 1) / (within.sum(axis=0) / (all_n - len(n)))
-    df_residual = all_n - len(n)
+        tests = [anova_generic(*column, use_var="equal") for column in zip(means.T, spread.T**2, n.T, strict=True)]
     return pd.DataFrame(
-        {
-            "statistic": f,
-            "df": len(n) - 1.0,
-            "df_residual": df_residual,
-            "p_classical": stats.f.sf(f, len(n) - 1, df_residual),
-        }
+        [
+            {"statistic": one.statistic, "df": one.df_num, "df_residual": one.df_denom, "p_classical": one.pvalue}
+            for one in tests
+        ]
     )
 
 
@@ -406,11 +419,11 @@ def write_sentence(row: Any, name: str, measure: str, share: bool) -> str:
     if not np.isfinite(row["p"]):
         return f"{name}, {measure}: not tested."
     effect = f"{row['effect_is']} is {format_difference(row['effect'], share)}, 95% interval {low} to {high}"
-    text = f"{name}, {measure}: {effect}; p = {row['p']:.2g} ({row['p_holm']:.2g} corrected), n = {row['n']}."
+    text = f"{name}, {measure}: {effect}; {format_p(row['p'])} ({format_p(row['p_holm'])} corrected), n = {row['n']}."
     if "p_trend" not in row or not np.isfinite(row["p_trend"]):
         return text
     interval = f"95% interval {row['trend_low']:.3g} to {row['trend_high']:.3g}"
-    return f"{text} Trend per unit: {row['trend']:.3g}, {interval}; p = {row['p_trend']:.2g}."
+    return f"{text} Trend per unit: {row['trend']:.3g}, {interval}; {format_p(row['p_trend'])}."
 
 
 def order_columns(found: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:

@@ -127,6 +127,28 @@ class Design:
         """Return dummy variables [n, levels - 1] relative to a factor's first level."""
         return np.asarray((self.levels[:, j, None] == np.arange(1, len(self.factors[j].levels))).astype(np.float64))
 
+    @property
+    def cells(self) -> Ints:
+        """Number [n] of the combination of levels of each unit."""
+        sizes = tuple(len(factor.levels) for factor in self.factors)
+        return np.asarray(np.ravel_multi_index(tuple(self.levels.T), sizes), np.int64)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Group, or combination of groups, -> number of units."""
+        found: dict[str, int] = {}
+        for codes, n in zip(*np.unique(self.levels, axis=0, return_counts=True), strict=True):
+            words = [factor.words[code] for factor, code in zip(self.factors, codes, strict=True)]
+            found[" × ".join(words)] = int(n)
+        return found
+
+    @property
+    def alone(self) -> npt.NDArray[np.bool_]:
+        """Mask [n] of paired units without a partner, which a comparison of one factor leaves out."""
+        if not self.paired or len(self.factors) > 1:
+            return np.zeros(len(self.units), dtype=bool)
+        return np.asarray(np.bincount(self.subjects)[self.subjects] < 2)
+
     def average(self, values: Floats) -> Floats:
         """Return the mean [n, ...] over each unit's recordings, ignoring NaN."""
         return np.stack([known_mean(values[rows]) for rows in self.rows])
@@ -182,9 +204,6 @@ def make_design(question: Question, sheet: Sheet, names: Sequence[str], empty: n
     _check_units(frame, firsts, unit, unit_word, between, within, blocks)
     if within is not None and within != unit:
         _check_pairs(firsts, within, between)
-    several = sum(len(found) > 1 for found in rows)
-    if several:
-        notes.append(f"{format_count(several, unit_word)} the mean of several recordings.")
     levels = np.stack(
         [[factor.levels.index(value) for value in firsts[factor.name].tolist()] for factor in factors], axis=1
     ).astype(np.int64)
@@ -192,12 +211,7 @@ def make_design(question: Question, sheet: Sheet, names: Sequence[str], empty: n
     strata = np.zeros(len(rows), np.int64) if blocks is None else pd.factorize(firsts[blocks])[0].astype(np.int64)
     indices = frame[RECORDING].map(place).to_numpy()
     units = tuple(str(value) for value in firsts[subject])
-    alone = np.bincount(subjects)[subjects] < 2
-    if within is not None and len(factors) == 1 and alone.any():
-        names = [name for name, yes in zip(units, alone, strict=True) if yes]
-        status = f"excluded, with only one of {len(factors[0].levels)} values of {factors[0].name!r}"
-        notes.append(f"{format_items(names, unit_word, status)} mixed=True includes them.")
-    return Design(
+    design = Design(
         rows=tuple(indices[found] for found in rows),
         units=units,
         factors=tuple(factors),
@@ -207,8 +221,18 @@ def make_design(question: Question, sheet: Sheet, names: Sequence[str], empty: n
         covariates=_covariates(frame, rows, covariates),
         paired=within is not None,
         unit_word=unit_word,
-        notes=tuple(notes),
+        notes=(),
     )
+    if design.alone.any():
+        status = f"excluded, with only one of {len(factors[0].levels)} values of {factors[0].name!r}"
+        notes.append(
+            f"{format_items(list(compress(units, design.alone)), unit_word, status)} mixed=True includes them."
+        )
+    several = np.array([len(found) > 1 for found in rows])
+    if n := len(np.unique(subjects[several & ~design.alone])):
+        have = f"{unit_word} has" if n == 1 else f"{unit_word}s have"
+        notes.append(f"{n} {have} several recordings under one condition, which are averaged.")
+    return replace(design, notes=tuple(notes))
 
 
 def _unit(question: Question, sheet: Sheet) -> tuple[str, str]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.study.design import Design, explain_smallest_p
-from gdm_core.study.permutation import Floats, orders
+from gdm_core.study.means import adjust_values
+from gdm_core.study.permutation import Floats, Model, orders
 
 RATE, COUNT = "changes per minute of valid time", "changes per recording"
 MAX_LENGTH_RATIO = 1.03  # longest over shortest recording, for numbers of changes to be comparable
@@ -24,7 +25,7 @@ class Flow:
     p          share of permutations, this study included, with at least this distance
     n          number of units (animals)
     sizes      group -> number of units
-    means      group -> mean changes [K, K] from row to column, in `unit`
+    means      group -> mean changes [K, K] from row to column, in `unit`, adjusted for covariates
     states     state numbers, in the order of rows and columns
     null       distances under permutation
     unit       RATE or COUNT
@@ -83,15 +84,24 @@ def run_flow_test(
             f"The group {factor.name} {word!r} has {int(sizes.min()) or 'no'} {design.unit_word} with valid values; at least 2 "
             "are needed. Join groups, or choose others with where."
         )
-    used = flat.any(axis=0)
     weights = (levels == np.arange(len(sizes))[:, None]) / sizes[:, None]  # [G, n]
+    means = weights @ flat
+    if design.covariates.size:
+        model = Model.from_columns(design.dummies(), design.covariates, design.strata)
+        if model.effect.shape[1] < len(sizes) - 1 or model.df_residual < 1:
+            raise DataError(f"{factor.name!r} is confounded with covariates or blocks. Omit one of them.")
+        means = weights @ adjust_values(design, flat)
+        blocks = design.strata[:, None] == np.unique(design.strata)[1:]
+        weights = np.linalg.pinv(np.hstack([weights.T > 0, design.covariates, blocks]))[: len(sizes)]
+        flat = model.residuals(flat)  # permuted, as in the tests of states
+    used = flat.any(axis=0)
 
     def distances(groups: Floats) -> Floats:
         """Return the distance [P] for weights [P, G, n]."""
-        means = groups.reshape(-1, groups.shape[2]) @ flat[:, used]
-        means = means.reshape(*groups.shape[:2], -1)
+        its = groups.reshape(-1, groups.shape[2]) @ flat[:, used]
+        its = its.reshape(*groups.shape[:2], -1)
         pairs = list(itertools.combinations(range(len(sizes)), 2))
-        return np.asarray(np.mean([np.abs(means[:, b] - means[:, a]).sum(axis=1) for a, b in pairs], axis=0))
+        return np.asarray(np.mean([np.abs(its[:, b] - its[:, a]).sum(axis=1) for a, b in pairs], axis=0))
 
     distance = float(distances(weights[None])[0])
     width = len(sizes) * (1 + int(used.sum()) // max(1, len(flat)))
@@ -102,7 +112,7 @@ def run_flow_test(
         ]
     )
     spread = float(null.std())
-    means = (weights @ flat).reshape(len(sizes), len(states), len(states))
+    means = means.reshape(len(sizes), len(states), len(states))
     return Flow(
         distance=distance,
         z=(distance - float(null.mean())) / spread if spread > 0 else 0.0,

@@ -106,16 +106,6 @@ class Model:
         return np.where(total > 0, (1 + more) / (1 + n_permutations), 1.0)
 
 
-def welch_t(means: Floats, errors: Floats, sizes: Floats | Ints) -> tuple[Floats, Floats]:
-    """Return t [m] of the second minus the first group, and its degrees of freedom.
-
-    means, errors   [2, m] means and their squared standard errors
-    """
-    both = errors.sum(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return (means[1] - means[0]) / np.sqrt(both), both**2 / (errors**2 / (sizes - 1)).sum(axis=0)
-
-
 def p_of_two(values: Floats, second: npt.NDArray[np.bool_], n_permutations: int, seed: int) -> Floats:
     """Return the two-sided permutation p [m] of Welch's t, for unequal variances."""
     free = values - values.mean(axis=0)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.study.states import CHANGE_MEASURES, STATE_MEASURES, Counts
+from gdm_core.study.text import count
 
 FEWEST_BOUTS = 10  # or changes, over all compared recordings
 FEWEST_ANIMALS = 3  # all animals if there are fewer
@@ -84,7 +85,7 @@ class Occurrence:
     def unused(self, names: Sequence[str]) -> dict[str, str]:
         """Return name -> description of how rarely it occurs, for each unused state."""
         return {
-            name: f"{bouts} bouts, {share:.2%} of the time, {animals} of {self.n} animals"
+            name: f"{count(bouts, 'bout')}, {share:.2%} of the time, {animals} of {self.n} animals"
             for name, used, bouts, share, animals in zip(
                 names, self.used, self.bouts, self.share, self.animals, strict=True
             )

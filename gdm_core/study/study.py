@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +19,18 @@ from gdm_core.labels.model import LabelModel
 from gdm_core.models.base import StateModel
 from gdm_core.study import comparing, fitting
 from gdm_core.study.design import FRAME, Design, Question, make_design
+from gdm_core.study.files import decode_study, encode_study
 from gdm_core.study.flow import COUNT, RATE, Flow, check_lengths, run_flow_test
+from gdm_core.study.means import adjust_values, tabulate_means
+from gdm_core.study.methods import write_methods
+from gdm_core.study.permutation import Floats
 from gdm_core.study.power import Power, simulate_power
-from gdm_core.study.rare import MINIMUM, Occurrence, advise_fewer_states, describe_untested
-from gdm_core.study.sheet import ANIMAL, RECORDING, Sheet, did_you_mean, format_list, match_sheet
+from gdm_core.study.rare import Occurrence, advise_fewer_states, describe_untested
+from gdm_core.study.sheet import ANIMAL, Sheet, did_you_mean, format_list, match_sheet
 from gdm_core.study.states import (
     CHANGE_MEASURES,
-    RECORDING_MEASURES,
     SHARES,
     STATE_MEASURES,
-    Counts,
     Recording,
     StudyTables,
     collect_states,
@@ -43,11 +43,6 @@ RESERVED = (
     "state", "name", "minute", "changes", "changes_per_min", "from_state", "to_state", *STATE_MEASURES, *CHANGE_MEASURES
 )  # fmt: skip
 Names = Mapping[int, str] | Sequence[str] | None
-FORMAT = "gdm-studio-study"
-FORMAT_VERSION = 1
-_OWN = ("states", "soft", "rate_hz", "start_seconds")
-_SHEET = "sheet."
-_MEASURES = STATE_MEASURES | CHANGE_MEASURES | RECORDING_MEASURES
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +56,7 @@ class Study(StudyTables):
     model       the fitted model, None for states of another tool
     flagged     outlying recording -> reason
     marks, questions   JSON values that a page stores with the study
+    preparation notes on cropping, features and missing data, as sentences of the methods paragraph
     notes       caveats, in sentences
     """
 
@@ -68,6 +64,7 @@ class Study(StudyTables):
     flagged: Mapping[str, str] = field(default_factory=dict)
     marks: Sequence[Any] = ()
     questions: Sequence[Any] = ()
+    preparation: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     # ---- construction -----------------------------------------------------------------------------------------------
@@ -167,12 +164,13 @@ class Study(StudyTables):
         """
         study = cls._build(sheet, read, parse_names(names))
         notes = [f"{name} is {reason}." for name, reason in odd.items()]
-        if not rule.plain:
-            notes.append(
-                f"Soft states were averaged over {rule.smooth_s:g} s; bouts below {rule.shortest_s:g} s were merged into "
-                "their neighbours."
-            )
-        return replace(study, model=model, flagged=odd, notes=(*study.notes, *notes))
+        smoothed = (
+            f"Soft states were averaged over {rule.smooth_s:g} s; bouts below {rule.shortest_s:g} s were merged into their "
+            "neighbours."
+        )
+        preparation = () if rule.plain else (smoothed,)
+        notes += preparation
+        return replace(study, model=model, flagged=odd, preparation=preparation, notes=(*study.notes, *notes))
 
     @classmethod
     def _build(cls, sheet: Sheet, recordings: Mapping[str, Recording], names: Mapping[int, str]) -> Study:
@@ -205,7 +203,9 @@ class Study(StudyTables):
         part = replace(self.sheet, notes=(*self.sheet.notes, *notes))
         read = fitting.decode_states(label_model, kept, rule)
         study = Study.from_decoded(self.model, read, self.flagged, part, names, rule)
-        return replace(study, marks=list(marks), questions=self.questions)
+        return replace(
+            study, marks=list(marks), questions=self.questions, preparation=(*self.preparation, *study.preparation)
+        )
 
     def with_names(self, names: Names) -> Study:
         """Return the study with names of states.
@@ -221,22 +221,36 @@ class Study(StudyTables):
     def _design(self, question: Question) -> Design:
         return make_design(question, self.sheet, self.sheet.names, self.counts.labelled_minutes == 0)
 
+    def _values(self, question: Question, trend: bool | None = None) -> tuple[Design, Floats, pd.DataFrame]:
+        """Return the compared units, their adjusted values [n, m] and the labels of the columns."""
+        values, labels, _ = self.measure_values(question.measure)
+        design = self._design(question)
+        trend = comparing.is_trend(design) if trend is None else trend
+        return design, adjust_values(design, design.average(values), trend), labels
+
     def per_unit(self, measure: str, between: str | Sequence[str], **options: Any) -> pd.DataFrame:
-        """Return the values that `compare` compares, with a row for each unit (animal) and state.
+        """Return the values that `compare` compares, adjusted for covariates and blocks, per unit (animal) and state.
 
         measure, between   as in `compare`
-        options            unit, within, blocks and where, as in `compare`
+        options            unit, within, blocks, covariates and where, as in `compare`
         """
-        question = _question(measure, between, **options)
-        values, labels, _ = self.measure_values(measure)
-        design = self._design(question)
-        its, k = design.average(values), len(labels)
+        design, its, labels = self._values(_question(measure, between, **options))
+        k = len(labels)
         table = pd.DataFrame({design.unit_word: np.repeat(design.units, k)})
         for j, factor in enumerate(design.factors):
             table[factor.name] = np.repeat([factor.levels[code] for code in design.levels[:, j]], k)
         return pd.concat([table, pd.concat([labels] * len(its), ignore_index=True)], axis=1).assign(
             **{measure: its.ravel()}
         )
+
+    def group_means(self, measure: str, between: str | Sequence[str], **options: Any) -> pd.DataFrame:
+        """Return n, mean and 95% interval per group and state, adjusted for covariates and blocks.
+
+        measure, between   as in `compare`
+        options            unit, within, blocks, covariates and where, as in `compare`
+        """
+        design, values, labels = self._values(_question(measure, between, **options))
+        return tabulate_means(design.part(~design.alone), values[~design.alone], labels, measure)
 
     def compare(
         self,
@@ -283,6 +297,11 @@ class Study(StudyTables):
         )
         every_name = [self.state_name(state) for state in self.states]
         notes += describe_untested(occurrence, measure, every_name)
+        if adjusted := [*question.covariates, *([blocks] if blocks and not within else [])]:
+            notes.append(f"Group means are adjusted for {format_list(adjusted)}.")
+        if measure in SHARES:
+            differences = found["effect_is"].str.contains(" minus ")
+            found.loc[differences, ["effect_low", "effect_high"]] = found[["effect_low", "effect_high"]].clip(-1, 1)
         minutes = self.counts.labelled_minutes[np.concatenate(design.rows)]
         if measure in ("bouts", "changes") and minutes.max() > 1.1 * minutes.min():
             lengths = f"{minutes.min():.1f} to {minutes.max():.1f} minutes"
@@ -299,7 +318,12 @@ class Study(StudyTables):
                 for (_, row), name in zip(table.iterrows(), row_names, strict=True)
             ],
         }
+        table.attrs |= self._describe_units(design.part(~design.alone))
         return table
+
+    def _describe_units(self, design: Design) -> dict[str, Any]:
+        names = [self.sheet.names[row] for row in np.concatenate(design.rows)]
+        return {"sizes": design.sizes, "recordings": names, "averaged": len(names) > len(design.units)}
 
     def _occurrence(self, design: Design) -> Occurrence:
         rows = np.concatenate(design.rows)
@@ -342,20 +366,21 @@ class Study(StudyTables):
 
     def flow(
         self, between: str, where: Mapping[str, Any] | None = None, unit: str = ANIMAL, within: str | None = None,
-        blocks: str | None = None, n_permutations: int = 10_000, seed: int = 0, counts: bool = False,
+        blocks: str | None = None, covariates: Sequence[str] = (), n_permutations: int = 10_000, seed: int = 0,
+        counts: bool = False,
     ) -> Flow:  # fmt: skip
         """Test whether groups differ in their transitions (after von Ziegler et al. 2024).
 
         The statistic is the Manhattan distance between mean matrices of changes per minute of valid time, tested by
         permutation of animals.
 
-        between, where, unit, within, blocks   as in `compare`
-        n_permutations, seed                   number and seed of the permutations
+        between, where, unit, within, blocks, covariates   as in `compare`
+        n_permutations, seed   number and seed of the permutations
         counts   compare numbers of changes, as von Ziegler et al. do; needs recordings of equal valid time
         """
         if unit == FRAME:
             raise ConfigError("The flow test cannot use frames as units. Choose 'animal' or 'recording'.")
-        design = self._design(_question("flow", between, unit, within, blocks, (), where))
+        design = self._design(_question("flow", between, unit, within, blocks, covariates, where))
         if counts:
             check_lengths(self.counts.labelled_minutes[np.concatenate(design.rows)])
         changes = self.counts.changes if counts else self.counts.change_rates
@@ -393,7 +418,7 @@ class Study(StudyTables):
 
         found   tables of `compare` and results of `flow` to describe
         """
-        return write_methods(self.sheet, self.counts, self.model, found)
+        return write_methods(self, found)
 
     def save(self, path: str | Path) -> None:
         """Write the study to one file (Arrow and JSON)."""
@@ -409,10 +434,11 @@ class Study(StudyTables):
             "flagged": dict(self.flagged),
             "marks": list(self.marks),
             "questions": list(self.questions),
+            "preparation": list(self.preparation),
             "notes": list(self.notes),
         }
         model = None if self.model is None else self.model.to_bytes()
-        return _encode(self.sheet.frame, self.recordings, header, model)
+        return encode_study(self.sheet.frame, self.recordings, header, model)
 
     @classmethod
     def open(cls, path: str | Path) -> Study:
@@ -429,12 +455,13 @@ class Study(StudyTables):
         """
         from gdm_core.models.loading import model_from_bytes
 
-        frame, recordings, header, model = _decode(content, path)
+        frame, recordings, header, model = decode_study(content, path)
         try:
             sheet = Sheet(frame, {str(k): str(v) for k, v in header["set_aside"].items()}, ())
             names = {int(state): str(name) for state, name in header["names"].items()}
             states = tuple(int(state) for state in header["states"])
             notes = tuple(str(note) for note in header["notes"])
+            preparation = tuple(str(note) for note in header.get("preparation", ()))
             flagged = {str(k): str(v) for k, v in header["flagged"].items()}
             marks, questions = list(header["marks"]), list(header["questions"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -442,7 +469,7 @@ class Study(StudyTables):
         if set(collect_states([recordings[name] for name in sheet.names])) - set(states):
             raise ModelFileError(f"{path}: recordings have states that the header does not list. The file is damaged.")
         read = None if model is None else model_from_bytes(model, path)
-        return cls(sheet, recordings, states, names, read, flagged, marks, questions, notes)
+        return cls(sheet, recordings, states, names, read, flagged, marks, questions, preparation, notes)
 
 
 def _question(
@@ -452,137 +479,3 @@ def _question(
     several = (between,) if isinstance(between, str) else tuple(between)
     along = (covariates,) if isinstance(covariates, str) else tuple(covariates)
     return Question(measure, several, unit, within, blocks, along, dict(where or {}))
-
-
-# ---- file format: an Arrow table with a row for each recording, and JSON in its header; never a pickle ---------------
-def _encode(
-    frame: pd.DataFrame, recordings: Mapping[str, Recording], header: Mapping[str, Any], model: bytes | None
-) -> bytes:
-    """Return the content of a study file."""
-    import pyarrow as pa
-    from pyarrow import feather
-
-    ones = [recordings.get(name) for name in frame[RECORDING]]  # None: an excluded recording
-    try:
-        sheet = pa.Table.from_pandas(frame, preserve_index=False)
-    except pa.ArrowException:  # columns of mixed types become text
-        mixed = {
-            str(c): frame[c].map(lambda v: None if pd.isna(v) else str(v)) for c in frame if frame[c].dtype == object
-        }
-        sheet = pa.Table.from_pandas(frame.assign(**mixed), preserve_index=False)
-    columns = {f"{_SHEET}{name}": sheet.column(name) for name in sheet.column_names} | {
-        "states": pa.array([one and one.labels for one in ones], pa.list_(pa.int32())),
-        "soft": pa.array(
-            [None if not one or one.soft is None else one.soft.tobytes() for one in ones], pa.large_binary()
-        ),
-        "rate_hz": pa.array([one and one.rate_hz for one in ones], pa.float64()),
-        "start_seconds": pa.array([one and one.start_seconds for one in ones], pa.float64()),
-    }
-    described = json.dumps({"format": FORMAT, "format_version": FORMAT_VERSION, **header}).encode()
-    table = pa.table(columns).replace_schema_metadata({b"study": described, b"model": model or b""})
-    buffer = BytesIO()
-    feather.write_feather(table, buffer, compression="zstd")
-    return buffer.getvalue()
-
-
-def _decode(content: bytes, path: str) -> tuple[pd.DataFrame, dict[str, Recording], dict[str, Any], bytes | None]:
-    """Return (sheet, recordings, header, model) of a study file, or raise ModelFileError."""
-    import pyarrow as pa
-    from pyarrow import feather
-
-    try:
-        table = feather.read_table(BytesIO(content), memory_map=False)
-        table.validate(full=True)
-        metadata = table.schema.metadata or {}
-        header = json.loads(metadata.get(b"study", b"null"))
-    except (pa.ArrowException, OSError, ValueError, RecursionError, MemoryError) as error:
-        raise ModelFileError(
-            f"{path} is not a readable study ({str(error)[:160]}). It may be damaged or a different kind of file."
-        ) from error
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ModelFileError(f"{path} is an Arrow file, but not a study.")
-    if header.get("format_version") != FORMAT_VERSION:
-        raise ModelFileError(
-            f"{path} has format version {str(header.get('format_version'))[:40]}; this library reads version {FORMAT_VERSION}."
-        )
-    try:
-        frame = table.drop(list(_OWN)).to_pandas()
-        frame = frame.astype({c: object for c in frame if frame[c].dtype == object}).fillna(value=np.nan)
-        frame.columns = [str(name).removeprefix(_SHEET) for name in frame.columns]
-        names = [str(name) for name in frame[RECORDING]]
-        found = {name: _recording(table, i) for i, name in enumerate(names) if table["states"][i].is_valid}
-    except (KeyError, ValueError, TypeError, pa.ArrowException) as error:
-        raise ModelFileError(f"{path}: parts of the study are missing or damaged ({str(error)[:160]}).") from error
-    return frame, found, header, metadata.get(b"model") or None
-
-
-def _recording(table: Any, row: int) -> Recording:
-    labels = np.array(table["states"][row].values.to_numpy(), np.int32)
-    packed = table["soft"][row].as_py()
-    soft = None if packed is None else np.frombuffer(packed, np.float32).reshape(len(labels), -1)
-    rate = float(table["rate_hz"][row].as_py())
-    if not len(labels) or labels.min() < -1 or not rate > 0:
-        raise ValueError(f"recording {row} has no states or no rate")
-    return Recording(labels, rate, soft, float(table["start_seconds"][row].as_py()))
-
-
-# ---- methods paragraph ----------------------------------------------------------------------------------------------
-def write_methods(sheet: Sheet, counts: Counts, model: StateModel | None, found: Sequence[pd.DataFrame | Flow]) -> str:
-    """Return the methods paragraph."""
-    minutes, rates = counts.labelled_minutes, counts.rates
-    rate = " to ".join(dict.fromkeys(f"{one:.4g}" for one in (rates.min(), rates.max())))
-    taking_part = sheet.frame["recording"].isin(sheet.names)
-    animals = f" of {sheet.frame.loc[taking_part, sheet.animal].nunique()} animals" if sheet.animal else ""
-    source = "found by another tool"
-    if model is not None:
-        source = (
-            f"found by one model for all animals, blind to conditions ({model!r}; equally many samples of each animal)"
-        )
-    sentences = [
-        f"{len(counts.recordings)} recordings{animals} ({minutes.min():.1f} to {minutes.max():.1f} minutes with a state, "
-        f"{rate} Hz) were described by {len(counts.states)} states, {source}."
-    ]
-    if sheet.set_aside:
-        sentences.append(
-            f"{len(sheet.set_aside)} recordings were left out ({format_list(sorted(set(sheet.set_aside.values())))})."
-        )
-    sentences += [_describe_flow(one) if isinstance(one, Flow) else _describe_comparison(one) for one in found]
-    sentences.append(f"Computed with GDM Studio {__version__}, {_versions()}.")
-    return " ".join(sentences)
-
-
-def _versions() -> str:
-    from importlib.metadata import version
-
-    return ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "statsmodels"))
-
-
-def _describe_flow(found: Flow) -> str:
-    groups = ", ".join(f"{name} n = {n}" for name, n in found.sizes.items())
-    return (
-        f"Behavioural flow ({groups}) was compared by the Manhattan distance between mean matrices of transitions between "
-        f"states, in {found.unit} (after von Ziegler et al. 2024), against {len(found.null):,} label permutations: "
-        f"distance {found.distance:.4g}, z = {found.z:.2f}, p = {found.p:.2g}."
-    )
-
-
-def _describe_comparison(table: pd.DataFrame) -> str:
-    question: Question = table.attrs["question"]
-    if question.unit == "frame":
-        return "Frames were used as units although they are not independent; see the notes of this comparison."
-    sentences = [
-        f"The {_MEASURES.get(question.measure, question.measure)} was compared between {' and '.join(question.between)}"
-    ]
-    sentences += [f"where {name} is {format_list(np.ravel(value).tolist())}" for name, value in question.where.items()]
-    for words, value in (("with sessions paired within", question.within), ("within blocks of", question.blocks)):
-        sentences += [f"{words} {value}"] if value else []
-    sentences += [f"adjusted for {format_list(list(question.covariates))}"] if question.covariates else []
-    test = str(table["test"].iloc[0]).removeprefix("permutation, ")
-    unused = len(table.attrs["unused"]) if question.measure in (*STATE_MEASURES, *CHANGE_MEASURES) else 0
-    left_out = f" {unused} unused states ({MINIMUM}) were not tested." if unused else ""
-    return (
-        f"{' '.join(sentences)}, with one value per {question.unit} (n = {table['n'].max()}; its recordings under the same "
-        f"condition averaged). Differences were tested by {table.attrs['n_permutations']:,} permutations of {test}; p was "
-        f"corrected over {int(np.isfinite(table['p']).sum())} tests by Holm's method. Intervals are 95% intervals. The "
-        f"classical test is {test}.{left_out}"
-    )

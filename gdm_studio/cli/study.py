@@ -75,6 +75,8 @@ def add_study(commands: Any) -> None:
 
 def study(options: argparse.Namespace) -> int:
     """Open or fit a study, compare its groups and print the result."""
+    from gdm_core.study.text import format_p
+
     current = _open_study(options)
     for note in current.notes:
         print(note, file=sys.stderr)
@@ -119,9 +121,7 @@ def study(options: argparse.Namespace) -> int:
         print_json(result)
         return 0
     for one in tests[:-1]:
-        print(
-            f"Flow: distance {one.distance:.4g} {one.unit}, z = {one.z:.2f}, p = {one.p:.2g}, {one.n} {options.unit}s."
-        )
+        print(f"Flow: distance {one.distance:.4g} {one.unit}, z = {one.z:.2f}, {format_p(one.p)}, n = {one.n}.")
     for line in [*result.get("sentences", []), *result.get("comparison_notes", []), "", result["methods"]]:
         print(line)
     return 0
@@ -182,9 +182,9 @@ def _run_tests(current: Study, options: argparse.Namespace) -> list[Any]:
         where.setdefault(column.strip(), []).append(value.strip())
     design: Mapping[str, Any] = {
         "unit": options.unit, "within": options.within, "blocks": options.blocks, "where": where,
-        "n_permutations": options.permutations, "seed": options.seed,
+        "covariates": options.covariates, "n_permutations": options.permutations, "seed": options.seed,
     }  # fmt: skip
-    table = current.compare(options.measure, options.between, covariates=options.covariates, **design)
+    table = current.compare(options.measure, options.between, **design)
     if len(options.between) > 1 or options.unit == FRAME:
         return [table]
     try:

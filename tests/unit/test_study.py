@@ -379,11 +379,11 @@ def test_methods_describe_the_analysis():
     table = study.compare("usage", "group", where={"session": 1}, n_permutations=99)
     text = study.methods(table, study.flow("group", n_permutations=99))
     for words in (
-        "16 recordings of 8 animals",
+        "8 recordings of 8 animals",
         "6 states",
-        "99 permutations of Welch's t",
+        "Welch's t against 99 random permutations",
         "where session is 1",
-        "n = 8",
+        "control n = 4, treated n = 4",
         "statsmodels",
         "von Ziegler",
         "in changes per minute of valid time",
@@ -400,8 +400,8 @@ def test_many_unused_states_give_advice():
     study = Study.from_states(states, sheet, rate_hz=10, names={5: "never"})
     assert study.unused == {
         "never": "0 bouts, 0.00% of the time, 0 of 6 animals",
-        "state 6": "1 bouts, 0.08% of the time, 1 of 6 animals",
-        "state 7": "1 bouts, 0.08% of the time, 1 of 6 animals",
+        "state 6": "1 bout, 0.08% of the time, 1 of 6 animals",
+        "state 7": "1 bout, 0.08% of the time, 1 of 6 animals",
     }
     assert "3 of 8 states are unused. Fit fewer, about 5." in study.notes
     text = study.methods(study.compare("usage", "group", n_permutations=9))

@@ -1,0 +1,55 @@
+"""Numbers in sentences: p values, rates, durations and plurals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+_PLURALS = {"mouse": "mice", "person": "people"}
+
+
+def format_p(p: float) -> str:
+    """Return a p value in APA form, such as "p = .012" or "p < .001"."""
+    if not np.isfinite(p):
+        return "not tested"
+    if p < 0.001:
+        return "p < .001"
+    return "p > .999" if p > 0.999 else f"p = {p:.3f}".replace("0.", ".")
+
+
+def format_rates(low: float, high: float) -> str:
+    """Return sampling rates as text; below 1 Hz, the time between samples."""
+    if low >= 1:
+        return _range(low, high, "Hz")
+    if (seconds := 1 / low) < 60:
+        return f"one sample every {_range(1 / high, seconds, 's')}"
+    return f"one sample every {_range(1 / high / 60, seconds / 60, 'min')}"
+
+
+def format_minutes(low: float, high: float) -> str:
+    """Return durations as text, in a unit that suits them."""
+    per, unit = next(
+        (per, unit) for per, unit in ((1440, "days"), (60, "hours"), (1, "minutes"), (0, "s")) if low >= 2 * per
+    )
+    return _range(low / per, high / per, unit) if per else _range(60 * low, 60 * high, unit)
+
+
+def _range(low: float, high: float, unit: str) -> str:
+    words = dict.fromkeys(f"{value:.3g}" for value in (low, high))
+    return f"{' to '.join(words)} {unit}"
+
+
+def count(n: int, word: str) -> str:
+    """Return a number with its noun, such as "1 animal", "2 animals" or "2 mice"."""
+    return f"{n:,} {word if n == 1 else _PLURALS.get(word, f'{word}s')}"
+
+
+def format_sizes(sizes: Mapping[str, int]) -> str:
+    """Return the sizes of groups, such as "control n = 8, treated n = 9"."""
+    return ", ".join(f"{name} n = {n}" for name, n in sizes.items())
+
+
+def join_words(words: list[str]) -> str:
+    """Join words with commas and "and"."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
