@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -321,7 +321,7 @@ class Study(StudyTables):
         table.attrs |= self._describe_units(design.part(~design.alone))
         return table
 
-    def _describe_units(self, design: Design) -> dict[str, Any]:
+    def _describe_units(self, design: Design) -> dict[Hashable, Any]:
         names = [self.sheet.names[row] for row in np.concatenate(design.rows)]
         return {"sizes": design.sizes, "recordings": names, "averaged": len(names) > len(design.units)}
 
