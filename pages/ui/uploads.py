@@ -1,14 +1,12 @@
 """Files that a visitor sends.
 
-Streamlit copies a widget's value at every run of the page, even a file of 200 MB. So the bytes are copied out once, and an
-empty widget appears next to the full one, which stays for a moment, hidden, for files that are dropped meanwhile.
+Streamlit copies a widget's value at every run of the page, so a widget with large files is replaced by an empty one. Small
+files stay in their widget, where styles.css hides them: a widget that is replaced loses what arrives meanwhile.
 """
 
 from __future__ import annotations
 
 import io
-import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,7 +14,7 @@ from typing import Any
 
 import streamlit as st
 
-LATE_S = 10.0  # in which a file may still arrive at the replaced widget
+LARGE_BYTES = 20 * 2**20
 _RECEIVERS = "_uploads"
 
 
@@ -30,65 +28,24 @@ class Upload(io.BytesIO):
 
 @dataclass
 class _Receiver:
-    """Widgets of one control.
+    """Ids of the files of one control, and how often its widget was replaced."""
 
-    turn   number of the current widget
-    at     time of the last file
-    ids    of all files
-    moved  turns of widgets that were drawn with `moved_from`
-    """
-
-    turn: int = 0
-    at: float = 0.0
     ids: set[str] = field(default_factory=set)
-    moved: set[int] = field(default_factory=set)
+    replaced: int = 0
 
 
-def uploader(
-    label: str,
-    take: Callable[[list[Upload]], None],
-    *,
-    key: str,
-    several: bool = False,
-    moved_from: Any = None,
-    **more: Any,
-) -> None:
-    """Show a control for a file, or for several at once, and pass the files to `take` before the page runs.
-
-    moved_from  the container of the control before there was a file, if that was another one
-    """
+def uploader(label: str, take: Callable[[list[Upload]], None], *, key: str, several: bool = False, **more: Any) -> None:
+    """Show a control for a file, or for several at once, and pass new files to `take` before the page runs."""
     receiver = st.session_state.setdefault(_RECEIVERS, {}).setdefault(key, _Receiver())
-    shown, late = [receiver.turn], receiver.turn - 1
-    if moved_from is not None:
-        receiver.moved.add(receiver.turn)
-
-    def draw(turns: list[int]) -> None:
-        for slot in (0, 1):  # a widget that changes its place loses a file on its way
-            with st.container():
-                for turn in turns:
-                    if turn % 2 == slot:
-                        draw_widget(turn)
-
-    def draw_widget(turn: int) -> None:
-        widget = f"{key}~{turn}" if turn else key
-        received = partial(_receive, receiver, widget, take)
-        st.file_uploader(label, accept_multiple_files=several, key=widget, on_change=received, **more)
-        if turn == late:
-            st.html(f"<style>.st-key-{re.sub('[^a-zA-Z0-9_-]', '-', widget)} {{display: none}}</style>")
-
-    if late >= 0 and time.monotonic() - receiver.at < LATE_S:
-        if moved_from is None or late in receiver.moved:
-            shown.append(late)
-        else:
-            with moved_from:
-                draw([late])
-    draw(shown)
+    widget = f"{key}~{receiver.replaced}" if receiver.replaced else key
+    received = partial(_receive, receiver, widget, take)
+    st.file_uploader(label, accept_multiple_files=several, key=widget, on_change=received, **more)
 
 
 def _receive(receiver: _Receiver, widget: str, take: Callable[[list[Upload]], None]) -> None:
     sent = st.session_state.get(widget)
     files = sent if isinstance(sent, list) else [sent] if sent is not None else []
+    receiver.replaced += sum(file.size for file in files) > LARGE_BYTES
     if new := [file for file in files if file.file_id not in receiver.ids]:
         receiver.ids.update(file.file_id for file in new)
-        receiver.turn, receiver.at = receiver.turn + 1, time.monotonic()
         take([Upload(file.name, file.getvalue(), file.file_id) for file in new])

@@ -26,14 +26,17 @@ KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5
 def choose_file() -> intake.OpenFile | None:
     """Show the uploader and return the file; raise GdmError if it cannot be read."""
     source, name = intake.source()
-    with page.controls if source is not None else page.picture:
+    text = f"{', '.join(KINDS)}; up to 200 MB. The Behaviour page reads larger files from the data folder."
+    with page.picture, st.container(key="first-file"):  # stays, hidden: it may still receive a file
+        uploader("Recording", intake.receive, key=intake.UPLOAD, help=text)
         if source is not None:
+            st.html("<style>.st-key-first-file {display: none}</style>")
+    if source is not None:
+        with page.controls:
             shell.section("File")
             shell.quiet(name)
             st.button("Remove", key="leave", on_click=intake.remove_file, icon=":material/close:", width="stretch")
-        text = f"{', '.join(KINDS)}; up to 200 MB. The Behaviour page reads larger files from the data folder."
-        label, place = ("Recording", None) if source is None else ("Another file", page.picture)
-        uploader(label, intake.receive, key=intake.UPLOAD, moved_from=place, help=text)
+            uploader("Another file", intake.receive, key=f"{intake.UPLOAD}-another", help=text)
     if source is None:
         return None
     with page.controls:

@@ -79,7 +79,6 @@ def test_player_and_strips_share_the_cursor(visit):
     page.wait_for_function("([canvas, least]) => Number(canvas.dataset.frame) >= least", arg=[player, before + 10])
 
 
-@pytest.mark.bulk  # may hang in a full parallel run
 def test_invalid_upload_is_named_and_valid_one_fitted(visit, tmp_path: Path):
     opened = visit("/your-data")
     page = opened.ready(UPLOADER)
@@ -93,9 +92,7 @@ def test_invalid_upload_is_named_and_valid_one_fitted(visit, tmp_path: Path):
     page.get_by_role("button", name="Remove").click()
     page.wait_for_selector(".gdm-message.error", state="detached")
     opened.ready(UPLOADER)
-    # the replaced uploader stays for a while, hidden
-    shown = page.locator("[data-testid=stFileUploader]").filter(visible=True).first
-    shown.locator("[data-testid=stFileUploaderDropzoneInput]").set_input_files(good)
+    chooser.set_input_files(good)
     page.wait_for_selector(".st-key-first-look .gdm-figure[data-updates]")
     page.get_by_role("button", name="Fit", exact=True).click()
     page.wait_for_selector(".st-key-strips .gdm-figure[data-state=fresh][data-updates]")

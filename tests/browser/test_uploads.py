@@ -20,7 +20,7 @@ def test_file_sent_right_after_a_refused_one_replaces_it(visit):
     expect(page.locator(".gdm-foot")).to_be_visible()
     field = page.locator("input[type=file]").first.element_handle()
     field.set_input_files(_file("refused.pdf", "%PDF-1.4"))
-    page.wait_for_function(f"{STATE} === 'running'")  # the run that replaces this widget
+    page.wait_for_function(f"{STATE} === 'running'")
     field.set_input_files(_file("good.csv", TABLE))
     expect(page.get_by_text("good.csv").first).to_be_visible()
     expect(page.locator(".gdm-message.error")).to_have_count(0)

@@ -15,6 +15,6 @@ def control(app: AppTest, kind: str, name: str) -> Any:
     keys = [str(one.key).partition("~")[0] for one in shown]
     found = [one for one, key in zip(shown, keys, strict=True) if key == name or key.rsplit("-", 1)[0] == name]
     if kind == "file_uploader":
-        found = found[-1:]  # a replaced one stays hidden for a moment (pages/ui/uploads.py)
+        found = found[-1:]  # the first one of Your data stays, hidden
     assert len(found) == 1, f"{len(found)} controls {name!r} among {keys}"
     return found[0]
