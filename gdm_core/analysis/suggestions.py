@@ -81,7 +81,7 @@ class Probe:
     def states(self) -> npt.NDArray[np.float32]:
         """Soft states [t, K] of all data, from the model of one half; every `picture_stride`-th sample."""
         shares = np.frombuffer(base64.b64decode(self.packed), np.uint8).reshape(-1, self.n_states)
-        return shares.astype(np.float32) / 255
+        return np.divide(shares, 255, dtype=np.float32)
 
     @property
     def mean(self) -> float:
