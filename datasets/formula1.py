@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from .f1.cache import stored_sessions
 from .f1.driving import lap_distance, segment_names, segment_of
+from .f1.event import Event, SessionSlot
 from .f1.laps import PARTS, Stint, laps_on_like_tyres, laps_where, stints
 from .f1.loader import is_stored, load_session, schedule, years
 from .f1.race import simulate_race
@@ -18,14 +19,12 @@ from .f1.session import (
     UNITS,
     Corner,
     Driver,
-    Event,
     FeedError,
     LapClock,
     LapTable,
     Reason,
     SectorLines,
     Session,
-    SessionSlot,
     lap_clock,
 )
 from .f1.time_won import LapTrend, TimeWon, lap_trend, time_won

@@ -18,9 +18,10 @@ from gdm_core.errors import DataError
 from gdm_core.files import write_whole
 
 from ..storage import cache_dir, move_aside
-from .session import CAR_CHANNELS, Corner, Driver, Event, LapTable, Session, SessionSlot, Spell
+from .event import Event, SessionSlot
+from .session import CAR_CHANNELS, CarSamples, Corner, Driver, LapTable, Session, Spell
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile)
 DATED = re.compile(r"\d{4}-\d\d-\d\d_(.+)")
 SESSION_WORDS = ("year", "event", "name", "circuit", "rotation", "simulated")
@@ -48,6 +49,11 @@ def write_session(session: Session, path: Path) -> None:
     for name in CAR_CHANNELS:
         sent = [d.channels.get(name, np.full(d.time.size, np.nan, np.float32)) for d in drivers]
         arrays[f"car_{name}"] = np.concatenate(sent)
+    raw = [d.raw for d in drivers]
+    arrays["raw_time"] = np.concatenate([car.time for car in raw])
+    for name in CAR_CHANNELS:
+        sent = [car.channels.get(name, np.full(car.time.size, np.nan, np.float32)) for car in raw]
+        arrays[f"raw_{name}"] = np.concatenate(sent)
     for name in LAP_ARRAYS:
         arrays[f"laps_{name}"] = np.concatenate([getattr(d.laps, name) for d in drivers])
     header = {
@@ -58,8 +64,8 @@ def write_session(session: Session, path: Path) -> None:
         "track": list(session.track),
         "drivers": [
             {name: getattr(d, name) for name in DRIVER_WORDS}
-            | {"samples": d.time.size, "compound": list(d.laps.compound)}
-            for d in drivers
+            | {"samples": d.time.size, "raw": car.time.size, "compound": list(d.laps.compound)}
+            for d, car in zip(drivers, raw, strict=True)
         ],
     } | {name: getattr(session, name) for name in SESSION_WORDS}
     arrays["header"] = np.array(json.dumps(header))
@@ -138,10 +144,11 @@ def read_schedule(path: Path) -> tuple[tuple[Event, ...], float] | None:
 
 def _assemble(header: dict[str, Any], arrays: dict[str, Any]) -> Session:
     drivers = []
-    sample = lap = 0
+    sample = lap = sent = 0
     for entry in header["drivers"]:
         samples, laps = slice(sample, sample + entry["samples"]), slice(lap, lap + len(entry["compound"]))
-        sample, lap = samples.stop, laps.stop
+        raw = slice(sent, sent + entry["raw"])
+        sample, lap, sent = samples.stop, laps.stop, raw.stop
         table = LapTable(
             **{name: arrays[f"laps_{name}"][laps] for name in LAP_ARRAYS}, compound=tuple(entry["compound"])
         )
@@ -153,6 +160,7 @@ def _assemble(header: dict[str, Any], arrays: dict[str, Any]) -> Session:
                 lap=arrays["lap"][samples].astype(np.int64),
                 channels={name: arrays[f"car_{name}"][samples] for name in CAR_CHANNELS},
                 laps=table,
+                car=CarSamples(arrays["raw_time"][raw], {name: arrays[f"raw_{name}"][raw] for name in CAR_CHANNELS}),
             )
         )
     if sample != arrays["time"].size or lap != arrays["laps_number"].size:

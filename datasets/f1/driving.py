@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.maths.gaps import known_mean, ratio
+from gdm_core.maths.gaps import ratio
 
-from .session import Corner, Driver, Session, lap_clock
+from .session import Corner, Session
 
 Floats = npt.NDArray[np.float64]
 
@@ -143,22 +143,7 @@ def activities(channels: Mapping[str, npt.ArrayLike], turn: npt.ArrayLike) -> np
     return found
 
 
-# ---- corner by corner -----------------------------------------------------------------------------------------------
-# Segment c runs from corner c to corner c + 1; the last segment crosses the start line.
-GRID_M = 5.0
-LARGEST_HOLE_M = 120.0  # longer gaps leave a corner unmeasured
-ON_THE_BRAKE = 0.5
-MEASURES = ("braking point", "entry speed", "minimum speed", "exit speed", "gear", "time")
-MEASURED_IN = {
-    "braking point": "m",
-    "entry speed": "km/h",
-    "minimum speed": "km/h",
-    "exit speed": "km/h",
-    "gear": "",
-    "time": "s",
-}
-
-
+# ---- segments: segment c runs from corner c to the next; the last one crosses the start line ----------------------------
 def segment_names(corners: tuple[Corner, ...]) -> tuple[str, ...]:
     """Return segment names such as "T1-T2"; the last segment crosses the start line.
 
@@ -198,143 +183,3 @@ def lap_distance(session: Session, position: npt.ArrayLike, lap: npt.ArrayLike) 
     lap        [T] lap numbers
     """
     return session.reference.distance(position, lap).astype(np.float64, copy=False)
-
-
-@dataclass(frozen=True, eq=False)
-class Corners:
-    """A driver's measurements in each corner, lap by lap (C corners, L laps).
-
-    code     driver code
-    names    corner names, such as T1
-    laps     lap numbers
-    values   [L, C] by measure: braking point in metres before the corner; speeds in km/h at the start of the corner's
-             section, at their minimum and at its end; lowest gear; section time in seconds; NaN if unknown
-    """
-
-    code: str
-    names: tuple[str, ...]
-    laps: tuple[int, ...]
-    values: dict[str, Floats]
-
-    def mean(self, measure: str) -> tuple[Floats, Floats]:
-        """Return [C] means and standard errors over laps; NaN with too few laps."""
-        values = self.values[measure]
-        mean, n = known_mean(values), np.isfinite(values).sum(axis=0)
-        return mean, np.sqrt(ratio(known_mean((values - mean) ** 2), n - 1))
-
-    def kinds(self) -> tuple[str, ...]:
-        """Return "low", "medium" or "high" per corner, by its minimum speed."""
-        speed, _ = self.mean("minimum speed")
-        return tuple(
-            "low" if v < SLOW_KMH else "high" if v > FAST_KMH else "medium" if np.isfinite(v) else "" for v in speed
-        )
-
-
-def stretches(session: Session) -> tuple[tuple[str, ...], Floats, Floats]:
-    """Return names, distances [C] and section edges [C + 1] of corners, in metres.
-
-    Edges are halfway between neighbouring corners; the first is halfway between the last and first corner.
-    """
-    ordered = in_driving_order(session.require_corners())
-    apex = np.array([corner.distance for corner in ordered])
-    length = session.reference.length
-    before = np.append(apex[-1] - length, apex[:-1])
-    edges = (apex + before) / 2
-    return tuple(f"T{corner.key}" for corner in ordered), apex, np.append(edges, edges[0] + length)
-
-
-def corners_of(session: Session, code: str, laps: Iterable[int]) -> Corners:
-    """Measure a driver's corners on these laps; NaN where a gap interrupts a corner."""
-    names, apex, edges = stretches(session)
-    driver, length = session.driver(code), session.reference.length
-    numbers = tuple(dict.fromkeys(int(n) for n in laps))
-    # One call for all laps: the distance travelled resolves ambiguous positions.
-    distance = lap_distance(session, driver.position, driver.lap)
-    values = {measure: np.full((len(numbers), len(apex)), np.nan) for measure in MEASURES}
-    for row, number in enumerate(numbers):
-        found = _lap(driver, distance, number, length)
-        clock = lap_clock(session, code, number)
-        if clock is not None:
-            share = np.clip(edges / length, 0, 1)
-            times = np.diff(clock.seconds_at(share))
-            if edges[0] < 0:  # the first section starts before the line: add the end of this lap
-                times[0] += clock.seconds_at(1.0) - clock.seconds_at(1 + edges[0] / length)
-            else:  # the last section ends after the line: add the start of this lap
-                times[-1] += clock.seconds_at(edges[0] / length)
-            values["time"][row] = times
-        if found is None:
-            continue
-        along, speed, brake, gear = found
-        for c in range(len(apex)):
-            inside = (along >= edges[c]) & (along <= edges[c + 1])
-            if not inside.any() or np.diff(along[inside], prepend=edges[c], append=edges[c + 1]).max() > LARGEST_HOLE_M:
-                continue
-            grid = np.arange(edges[c], edges[c + 1], GRID_M)
-            pace = np.interp(grid, along, speed)
-            values["entry speed"][row, c], values["exit speed"][row, c] = pace[0], pace[-1]
-            values["minimum speed"][row, c] = pace.min()
-            if gear is not None:
-                values["gear"][row, c] = np.nanmin(gear[inside]) if np.isfinite(gear[inside]).any() else np.nan
-            if brake is not None:
-                values["braking point"][row, c] = _braking(along, brake, apex[c], edges[c])
-    return Corners(driver.code, names, numbers, values)
-
-
-def _lap(
-    driver: Driver, distance: Floats, number: int, length: float
-) -> tuple[Floats, Floats, Floats | None, Floats | None] | None:
-    """Return (metres, speed, brake, gear) of a lap with samples on either side of it."""
-    if "speed" not in driver.available_channels:
-        return None
-    rows = np.flatnonzero((np.abs(driver.lap - number) <= 1) & np.isfinite(driver.channels["speed"]))
-    if not len(rows):
-        return None
-    # Samples at the line may carry the number of the previous or next lap.
-    along = np.unwrap(distance[rows] + (driver.lap[rows] - number) * length, period=length)
-    own = driver.lap[rows] == number
-    if own.any():
-        along -= length * np.round((np.median(along[own]) - length / 2) / length)
-    ahead = np.append(True, np.diff(np.maximum.accumulate(along)) > 0)
-    rows, along = rows[ahead], along[ahead]
-    if len(rows) < 20:
-        return None
-    brake, gear = (
-        driver.channels[name][rows].astype(np.float64) if name in driver.available_channels else None
-        for name in ("brake", "gear")
-    )
-    return along, driver.channels["speed"][rows].astype(np.float64), brake, gear
-
-
-def _braking(along: Floats, brake: Floats, apex: float, start: float) -> float:
-    """Return metres before the corner at which braking begins; NaN without braking for it."""
-    inside = np.flatnonzero((along >= start - LARGEST_HOLE_M) & (along <= apex + 30))
-    on = brake[inside] > ON_THE_BRAKE
-    if not on.any():
-        return float("nan")
-    last = int(np.flatnonzero(on)[-1])
-    if along[inside[last]] < start:  # braking for the previous corner
-        return float("nan")
-    off = np.flatnonzero(~on[:last])
-    first = int(off[-1]) + 1 if len(off) else 0
-    return float(apex - along[inside[first]])
-
-
-@dataclass(frozen=True, eq=False)
-class CornerDifference:
-    """Difference between two drivers' corners: [C] mean and standard error."""
-
-    mean: Floats
-    error: Floats
-
-    def sure(self, most: float = 3.0) -> npt.NDArray[np.bool_]:
-        """Return [C] whether the difference exceeds `most` standard errors.
-
-        The default is 3: over 16 corners, chance alone often exceeds 2.
-        """
-        return np.asarray(np.abs(self.mean) > most * self.error, bool)
-
-
-def differences(one: Corners, other: Corners, measure: str) -> CornerDifference:
-    """Return the first driver's means minus the second's."""
-    (a, ea), (b, eb) = one.mean(measure), other.mean(measure)
-    return CornerDifference(a - b, np.hypot(ea, eb))

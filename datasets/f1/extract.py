@@ -14,7 +14,7 @@ import pandas as pd
 from ..readers.source import refuse_damage
 from ..readers.timing import interpolate
 from ..storage import cache_dir
-from .session import NEUTRALISED, Corner, Driver, LapTable, Session, Spell
+from .session import NEUTRALISED, CarSamples, Corner, Driver, LapTable, Session, Spell
 
 if TYPE_CHECKING:
     from .track import ReferenceLap
@@ -30,6 +30,7 @@ COLUMNS = {
 STATUS = {"2": "yellow", "4": "safety car", "5": "red flag", "6": "virtual safety car", "7": "virtual safety car"}
 STEPPED = frozenset({"brake", "gear", "drs"})
 DRS_OPEN = 10  # 10, 12 and 14 mean open; 8 means available
+DRS_OPEN_REBUILT = 1  # feeds rebuilt from lap telemetry send 0 and 1
 
 
 def driver_from(
@@ -39,7 +40,7 @@ def driver_from(
     number = str(result["DriverNumber"])
     table = lap_table(laps[laps["DriverNumber"] == number])
     time, position, lap, zeros = samples_in_laps(positions.get(number), table)
-    channels = car_channels(cars.get(number), time)
+    sent = raw_samples(cars.get(number), drs_open(cars))
     colour = str(result.get("TeamColor") or "")
     driver = Driver(
         code=str(result.get("Abbreviation") or number),
@@ -50,8 +51,9 @@ def driver_from(
         time=time,
         position=position,
         lap=lap,
-        channels=channels,
+        channels=car_channels(sent, time),
         laps=table,
+        car=during_laps(sent, table),
     )
     return driver, zeros
 
@@ -109,6 +111,9 @@ def lap_table(rows: pd.DataFrame) -> LapTable:
         stint=np.nan_to_num(stint[keep]).astype(np.int64),
         tyre_age=tyre_age[keep],
         part=part[keep],
+        speed_trap=(
+            rows["SpeedST"].to_numpy(float, na_value=np.nan) if "SpeedST" in rows else np.full(len(rows), np.nan)
+        )[keep],
         deleted=(rows["Deleted"].eq(True).to_numpy(bool) if "Deleted" in rows else np.zeros(len(rows), bool))[keep],
     )
 
@@ -145,11 +150,20 @@ def samples_in_laps(
     return time[keep], position, laps.number[row[keep]], int((inside & lost).sum())
 
 
-def car_channels(table: pd.DataFrame | None, time: npt.NDArray[np.float64]) -> dict[str, npt.NDArray[np.float32]]:
-    """Return channels [T] at the given times; NaN in gaps over two seconds."""
+def drs_open(cars: Mapping[str, pd.DataFrame]) -> int:
+    """Return the lowest code that means open DRS in this session."""
+    codes = [table["DRS"].to_numpy(float) for table in cars.values() if "DRS" in table and len(table)]
+    rebuilt = bool(codes) and np.nanmax(np.concatenate(codes)) <= DRS_OPEN_REBUILT
+    return DRS_OPEN_REBUILT if rebuilt else DRS_OPEN
+
+
+def raw_samples(table: pd.DataFrame | None, drs_code: int = DRS_OPEN) -> CarSamples:
+    """Return the car channels as sent; lost signals are NaN.
+
+    drs_code   lowest code that means open
+    """
     if table is None or len(table) == 0:
-        return {}
-    sent, gap = _seconds(table["SessionTime"]), LARGEST_CAR_GAP_S
+        return CarSamples(np.empty(0), {})
     channels = {}
     for name, (column, most) in COLUMNS.items():
         if column not in table:
@@ -157,9 +171,28 @@ def car_channels(table: pd.DataFrame | None, time: npt.NDArray[np.float64]) -> d
         values = table[column].to_numpy(float)
         good = np.isfinite(values) & (values >= 0) & (values <= most)
         if name == "drs":
-            values = (values >= DRS_OPEN).astype(float)
+            values = (values >= drs_code).astype(float)
         if good.any():
-            channels[name] = interpolate(time, sent[good], values[good], gap, gap, name in STEPPED)
+            channels[name] = np.where(good, values, np.nan)
+    return CarSamples(_seconds(table["SessionTime"]), channels)
+
+
+def during_laps(sent: CarSamples, laps: LapTable) -> CarSamples:
+    """Return the samples from the first lap to the last."""
+    if not len(laps):
+        return CarSamples(np.empty(0), {})
+    kept = slice(*np.searchsorted(sent.time, [laps.start.min(), laps.end.max()]))
+    return CarSamples(
+        sent.time[kept], {name: values[kept].astype(np.float32) for name, values in sent.channels.items()}
+    )
+
+
+def car_channels(sent: CarSamples, time: npt.NDArray[np.float64]) -> dict[str, npt.NDArray[np.float32]]:
+    """Return channels [T] at the given times; NaN in gaps over two seconds."""
+    channels, gap = {}, LARGEST_CAR_GAP_S
+    for name, values in sent.channels.items():
+        good = np.isfinite(values)
+        channels[name] = interpolate(time, sent.time[good], values[good], gap, gap, name in STEPPED)
     return channels
 
 

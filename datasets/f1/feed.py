@@ -23,8 +23,9 @@ from gdm_core.errors import DataError
 from ..readers.source import brief
 from ..storage import describe_write_error, is_storage_error, move_aside
 from . import extract
+from .event import Event, SessionSlot
 from .laps import RACES, parts_of
-from .session import Corner, Event, FeedError, Reason, Session, SessionSlot
+from .session import Corner, FeedError, Reason, Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable

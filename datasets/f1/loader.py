@@ -25,7 +25,8 @@ from gdm_core.errors import DataError
 
 from ..storage import cache_dir, file_lock
 from . import cache
-from .session import Event, FeedError, Reason, Session
+from .event import Event
+from .session import FeedError, Reason, Session
 from .worker import redact
 
 Progress = Callable[[float, str], None]

@@ -327,6 +327,7 @@ def _drive(
         tyre_age=age + 1.0,
         part=np.zeros(n_laps, np.int64),
         deleted=np.zeros(n_laps, bool),
+        speed_trap=np.full(n_laps, np.nan),
     )
     code, name, team, colour = entry
     time = ticks[(ticks > start[0]) & (ticks <= end[-1])]

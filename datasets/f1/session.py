@@ -66,37 +66,6 @@ class FeedError(DataError):
 
 
 @dataclass(frozen=True)
-class SessionSlot:
-    """Scheduled session.
-
-    name        such as "Sprint Qualifying"
-    start_utc   start time in ISO 8601; "" if unknown
-    """
-
-    name: str
-    start_utc: str
-
-
-@dataclass(frozen=True)
-class Event:
-    """Race weekend.
-
-    year, round, name   season, number in the season and name
-    country, location   country and town
-    date                last day, in ISO 8601; "" if unknown
-    sessions            scheduled sessions
-    """
-
-    year: int
-    round: int
-    name: str
-    country: str
-    location: str
-    date: str
-    sessions: tuple[SessionSlot, ...]
-
-
-@dataclass(frozen=True)
 class Corner:
     """Numbered corner; number and letter form its name (Hungary has 1 and 1A).
 
@@ -134,6 +103,7 @@ class LapTable:
     tyre_age          tyre age in laps at the end of the lap; NaN if unknown
     part              1 to 3 for Q1 to Q3; 0 otherwise
     deleted           whether race control deleted the lap time, as for exceeding track limits
+    speed_trap        official speed at the speed trap in km/h; NaN if unknown
     """
 
     number: IntArray
@@ -150,6 +120,7 @@ class LapTable:
     tyre_age: FloatArray
     part: IntArray
     deleted: BoolArray
+    speed_trap: FloatArray
 
     def __len__(self) -> int:
         return int(self.number.size)
@@ -184,6 +155,18 @@ class Spell:
 
 
 @dataclass(frozen=True, eq=False)
+class CarSamples:
+    """Car channels at the times at which the feed sent them.
+
+    time       [R] seconds on the session's clock
+    channels   [R] values by name; NaN where the signal was lost
+    """
+
+    time: FloatArray
+    channels: Mapping[str, npt.NDArray[np.floating]]
+
+
+@dataclass(frozen=True, eq=False)
 class Driver:
     """A driver's session: samples in time order, all inside laps.
 
@@ -192,8 +175,9 @@ class Driver:
     colour               team colour as #rrggbb; "" if unknown
     time, lap            [T] seconds on the session's clock, and lap number, of each position
     position             [T, 2] positions of the car in metres
-    channels             [T] car channels by name
+    channels             [T] car channels by name, at the times of the positions
     laps                 lap table
+    car                  car channels as sent; None if only those at the times of the positions are known
     """
 
     code: str
@@ -206,6 +190,12 @@ class Driver:
     lap: IntArray  # [T]
     channels: Mapping[str, npt.NDArray[np.float32]]  # each [T]
     laps: LapTable
+    car: CarSamples | None = None
+
+    @property
+    def raw(self) -> CarSamples:
+        """Return the car channels as sent, or else at the times of the positions."""
+        return self.car or CarSamples(self.time, self.channels)
 
     @property
     def has_position(self) -> bool:

@@ -19,6 +19,7 @@ from .session import LapClock, LapTable, Session, lap_clock
 Floats = npt.NDArray[np.float64]
 By = Literal["tyre age", "lap number"]
 
+SURE = 1.96  # standard errors of a 95% interval
 FEWEST_LAPS = 5
 SLOW = 1.05  # times a driver's median; slower laps were disturbed, such as by traffic
 MOST_ALIKE = 0.95  # maximum correlation of neighbouring laps; keeps errors finite

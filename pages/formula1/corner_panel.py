@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from datasets.f1.driving import MEASURED_IN, MEASURES, Corners, corners_of, differences, stretches
+from datasets.f1.corners import MEASURED_IN, MEASURES, Corners, corners_of, differences, stretches
+from datasets.f1.time_won import SURE
 from gdm_core.analysis.tables import csv
 from pages.formula1 import data, telemetry
 from pages.formula1.data import DriverReading, Observation, Place, race_of
 from pages.formula1.tables import table_with_csv
-from pages.formula1.time_gained import SURE, SURE_OF_MANY
 from pages.lab import View
 from pages.ui import shell
 from pages.ui.controls import one_of
@@ -25,6 +25,7 @@ WORDS = {
     "entry speed": "Entry speed",
     "minimum speed": "Minimum speed",
     "exit speed": "Exit speed",
+    "throttle-on point": "Throttle-on point",
     "gear": "Lowest gear",
     "time": "Time",
 }
@@ -70,7 +71,8 @@ def tab(view: View, here: DriverReading) -> None:
         if len(codes) == 2:
             shell.quiet(describe_differences(found, measure))
         shell.quiet(
-            "Corner window: midpoint to midpoint between corners. Braking point: metres before the corner. "
+            "Corner window: midpoint to midpoint between corners. Braking point: metres before the corner that the braking zone "
+            "serves. Throttle-on point: metres after the corner. Exit speed: 100 m after it. "
             f"Resolution ±{looked_step(here)} m. State proportions: {here.laps.code}. Select a row to zoom the telemetry."
         )
 
@@ -96,7 +98,7 @@ def compared(found: list[Corners], measure: str) -> pd.DataFrame:
         columns |= {
             "Difference": apart.mean,
             "95% CI ±": SURE * apart.error,
-            "Significant": ["yes" if sure else "" for sure in apart.sure(SURE_OF_MANY)],
+            "Significant": ["yes" if sure else "" for sure in apart.sure],
         }
     return pd.DataFrame(columns)
 
@@ -117,12 +119,10 @@ def describe_differences(found: list[Corners], measure: str) -> str:
     """Describe the significant differences in one sentence."""
     one, other = found
     apart = differences(one, other, measure)
-    sure = [c for c in np.argsort(-np.abs(np.nan_to_num(apart.mean))) if apart.sure(SURE_OF_MANY)[c]]
+    sure = [c for c in np.argsort(-np.abs(np.nan_to_num(apart.mean))) if apart.sure[c]]
     unit = MEASURED_IN[measure]
     if not sure:
-        return (
-            f"No corner differs significantly between {one.code} and {other.code} ({SURE_OF_MANY:.0f} standard errors)."
-        )
+        return f"No corner differs significantly between {one.code} and {other.code} (95% intervals include zero)."
     listed = ", ".join(
         f"{one.names[c]} {apart.mean[c]:+.2f} ± {SURE * apart.error[c]:.2f} {unit}".rstrip() for c in sure[:4]
     )

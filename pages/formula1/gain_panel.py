@@ -12,7 +12,7 @@ import streamlit as st
 
 from datasets import formula1
 from datasets.f1.laps import is_race
-from datasets.f1.time_won import FEWEST_LAPS, By
+from datasets.f1.time_won import FEWEST_LAPS, SURE, By
 from datasets.formula1 import Session
 from gdm_studio.plot.figures.base import (
     FINE,
@@ -32,7 +32,7 @@ from pages.formula1 import data, state_names, teams, time_gained, weekend
 from pages.formula1.circuit_map import STATIONS, cursor
 from pages.formula1.data import Circuit, DriverReading, race_of, read, show_failure
 from pages.formula1.teams import LineStyle
-from pages.formula1.time_gained import SURE, SURE_OF_MANY, Gain
+from pages.formula1.time_gained import Gain
 from pages.lab import Undecoded, View
 from pages.ui import shell
 from pages.ui.controls import one_of
@@ -198,7 +198,7 @@ def _hover_text(codes: tuple[str, str], gain: Gain) -> list[str]:
 def key(codes: tuple[str, str]) -> str:
     return (
         f"Colour: faster driver ({codes[0]} solid, {codes[1]} dashed); grey: not significant "
-        f"({SURE_OF_MANY:.0f} standard errors)."
+        "(95% interval includes zero)."
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
+from datasets.f1.time_won import SURE
 from datasets.formula1 import UNITS, LapClock, Session, lap_clock
 from gdm_core.errors import GdmError
 from gdm_studio.plot import figures, palette
@@ -33,7 +34,7 @@ from pages.formula1.controls import choose_one
 from pages.formula1.data import TELEMETRY, Circuit, DriverReading, Floats, race_of
 from pages.formula1.tables import clock
 from pages.formula1.teams import LineStyle
-from pages.formula1.time_gained import SURE, SURE_OF_MANY, Gap
+from pages.formula1.time_gained import Gap
 from pages.lab import Undecoded, View, together
 from pages.lab.live.session import State
 from pages.ui import settings, shell
@@ -390,9 +391,7 @@ def time_words(circuit: Circuit, names: list[str], gap: Gap) -> str:
     edges = circuit.edges / circuit.length
     lost = [(*gap.grown(float(a), float(b)), name) for a, b, name in
             zip(edges, np.roll(edges, -1), circuit.segments, strict=True)]  # fmt: skip
-    sure = sorted(
-        (entry for entry in lost if abs(entry[0]) > SURE_OF_MANY * entry[1]), key=lambda entry: -abs(entry[0])
-    )[:3]
+    sure = sorted((entry for entry in lost if abs(entry[0]) > SURE * entry[1]), key=lambda entry: -abs(entry[0]))[:3]
     if not sure:
         return f"{total}; no segment differs significantly."
     listed = ", ".join(f"{mean:+.2f} ± {SURE * sd:.2f} s in {name}" for mean, sd, name in sure)

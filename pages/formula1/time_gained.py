@@ -10,14 +10,12 @@ import numpy.typing as npt
 import streamlit as st
 
 from datasets import formula1
-from datasets.f1.time_won import By
+from datasets.f1.time_won import SURE, By
 from datasets.formula1 import LapClock, Session, TimeWon
 from pages.formula1 import data
 from pages.formula1.data import Circuit, DriverReading, Observation, Place, Race, race_of
 from pages.lab import Undecoded, View, together
 
-SURE = 1.96  # standard errors of a 95% interval
-SURE_OF_MANY = 3.0  # standard errors; stricter, because about 20 parts are compared
 CELL_M = 10.0
 MINISECTOR_M = 200.0
 KINDS = {"segment": "Segment", "sector": "Sector", "minisector": "Minisector", "state": "State"}
@@ -42,8 +40,8 @@ class Gain:
 
     @property
     def sure(self) -> npt.NDArray[np.bool_]:
-        """[P] whether the difference is significant among so many parts."""
-        return np.asarray(np.abs(self.mean) > SURE_OF_MANY * self.error, bool)
+        """[P] whether the 95% interval excludes zero."""
+        return np.asarray(np.abs(self.mean) > SURE * self.error, bool)
 
     def most(self, side: float) -> int | None:
         """Return the significant part in which the faster driver gains most (`side` is the sign)."""

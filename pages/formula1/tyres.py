@@ -7,14 +7,13 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from datasets.f1.time_won import FEWEST, LongRun, fuel_effect, runs
+from datasets.f1.time_won import FEWEST, SURE, LongRun, fuel_effect, runs
 from datasets.formula1 import Session, stints
 from gdm_core.errors import GdmError
 from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, key_above, note, points
 from pages.formula1 import data, teams, weekend
 from pages.formula1.data import DriverReading, Place, race_of
 from pages.formula1.tables import table_with_csv
-from pages.formula1.time_gained import SURE
 from pages.lab import View
 from pages.ui import settings, shell
 from pages.ui.controls import number

@@ -63,7 +63,7 @@ def test_finding_names_gain_beyond_its_uncertainty():
     back = Gain(states.names, -states.mean, states.error)
     assert _hover([-0.2, -0.06, -0.04], 0.03, back).startswith("VER ")
     assert _hover([0.2, 0.06, 0.04], 0.2, states) == ""
-    assert "T1" not in _hover([0.1, 0.1, 0.1], 0.05), "no segment stands out"
+    assert "T1" not in _hover([0.1, 0.1, 0.1], 0.06, whole=(0.3, 0.1)), "no segment stands out"
     lost = Gain(states.names, np.array([-0.5, 0.02]), states.error)
     assert "S1" not in _hover([0.2, 0.06, 0.04], 0.03, lost), "the faster driver loses time in S1"
 
@@ -94,7 +94,7 @@ def test_uncertain_gain_is_grey():
     found, circuit = _between(), data.circuit(PLACE)
     error = np.full(len(found.gains["minisector"].names), 0.01)
     mean = np.zeros(len(error))
-    mean[[2, 5, 7]] = 0.06, -0.04, 0.029
+    mean[[2, 5, 7]] = 0.06, -0.04, 0.019
     gain = Gain(found.gains["minisector"].names, mean, error, found.gains["minisector"].edges)
     wanted = [gain_panel.UNSURE] * len(error)
     wanted[2], wanted[5] = (look.colour for look in LOOKS)

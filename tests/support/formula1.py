@@ -62,6 +62,7 @@ def ring_driver(
             tyre_age=number.astype(np.float64),
             part=np.zeros(n_laps, np.int64),
             deleted=no.copy(),
+            speed_trap=np.full(n_laps, np.nan),
         ),
     )
 

@@ -16,7 +16,7 @@ from fastf1.exceptions import DataNotLoadedError, RateLimitExceededError
 
 from datasets import formula1, storage
 from datasets.f1 import feed, worker
-from datasets.f1.extract import car_channels, in_order_of_result, lap_table, remarks_on_result
+from datasets.f1.extract import car_channels, in_order_of_result, lap_table, raw_samples, remarks_on_result
 from datasets.formula1 import Reason
 from gdm_core.errors import DataError
 from tests.support.formula1 import (
@@ -161,10 +161,10 @@ def test_implausible_car_values_are_missing():
     table.loc[10:12, "Throttle"] = 104.0
     table = table[(table["Speed"] < 30) | (table["Speed"] > 33)]
     at = np.array([2.6, 29.6, 31.5, 33.4, 70.0])
-    channels = car_channels(table, at)
+    channels = car_channels(raw_samples(table), at)
     np.testing.assert_allclose(channels["throttle"], [50, 50, np.nan, 50, np.nan])
     np.testing.assert_allclose(channels["speed"][[0, 1, 3]], at[[0, 1, 3]], atol=0.2)
-    assert car_channels(None, at) == {}
+    assert car_channels(raw_samples(None), at) == {}
 
 
 def test_missing_lap_times_use_neighbours():

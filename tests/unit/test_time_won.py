@@ -277,7 +277,7 @@ def test_stored_session_of_another_version_is_refused(tmp_path):
         np.testing.assert_array_equal(kept, given)
     with np.load(path) as file:
         arrays = dict(file)
-    header = json.loads(str(arrays["header"])) | {"format_version": 4}
+    header = json.loads(str(arrays["header"])) | {"format_version": 5}
     np.savez(path, **(arrays | {"header": np.array(json.dumps(header))}))
-    with pytest.raises(DataError, match="format version 4, not 5"):
+    with pytest.raises(DataError, match="format version 5, not 6"):
         cache.read_session(path)

@@ -11,17 +11,15 @@ import pytest
 
 from datasets import formula1
 from datasets.f1.cache import read_session, write_session
+from datasets.f1.corners import corners_of
 from datasets.f1.driving import (
     ACTIVITIES,
-    MEASURES,
     activities,
-    corners_of,
     curvature,
     describe,
-    differences,
     proposed_names,
 )
-from datasets.f1.extract import car_channels, lap_table, spells_of
+from datasets.f1.extract import car_channels, drs_open, lap_table, raw_samples, spells_of
 from datasets.f1.laps import (
     best_laps,
     ideal_laps,
@@ -34,7 +32,7 @@ from datasets.f1.laps import (
 from datasets.f1.session import Session, Spell
 from datasets.f1.time_won import clean_laps, fuel_effect, line, runs
 from datasets.formula1 import Reason, lap_distance, simulate_race
-from tests.support.formula1 import LAP_S, RADIUS, feed_car, feed_laps, raises, ring_driver, ring_session
+from tests.support.formula1 import LAP_S, feed_car, feed_laps, raises, ring_driver, ring_session
 
 
 def qualifying() -> Session:
@@ -69,36 +67,6 @@ def test_ideal_lap_joins_the_best_sectors():
     assert first.ideal == pytest.approx(9.0 + 39.2 * 0.75)
     assert first.left == pytest.approx(39.2 - first.ideal)
     assert second.left == pytest.approx(0.0)
-
-
-def test_corners_of_a_steady_ring_are_equal():
-    session = ring_session(ring_driver("AAA", n_laps=12), ring_driver("BBB", n_laps=12))
-    one, other = (corners_of(session, code, range(2, 12)) for code in ("AAA", "BBB"))
-    assert one.names == ("T1", "T2", "T3", "T4")
-    assert set(one.values) == set(MEASURES)
-    for speed in ("entry speed", "minimum speed", "exit speed"):
-        np.testing.assert_allclose(one.values[speed], 113.0)
-    assert np.isnan(one.values["braking point"]).all()
-    np.testing.assert_allclose(one.values["time"].sum(axis=1), LAP_S, atol=1e-6)
-    np.testing.assert_allclose(one.values["time"], LAP_S / 4, atol=0.05)
-    assert not differences(one, other, "time").sure().any()
-    assert one.kinds() == ("low",) * 4
-
-
-def test_braking_point_is_the_start_of_braking():
-    driver = ring_driver("AAA", n_laps=6)
-    length = 2 * np.pi * RADIUS
-    turn = (driver.time - 100) / LAP_S % 1
-    brake = ((turn > 0.30) & (turn < 0.36)).astype(np.float32)  # before T2, at 0.375
-    braking = replace(driver, channels={**driver.channels, "brake": brake})
-    found = corners_of(ring_session(braking), "AAA", range(2, 6))
-    metres, _ = found.mean("braking point")
-    assert metres[1] == pytest.approx(0.075 * length, abs=length * 0.25 / LAP_S)
-    assert np.isnan(metres[[0, 2, 3]]).all()
-    holed = ring_driver("AAA", n_laps=6, holes=((LAP_S * 2.30, LAP_S * 2.5),))
-    missing = corners_of(ring_session(holed), "AAA", [3]).values["minimum speed"][0]
-    assert np.isnan(missing[1])
-    assert np.isfinite(missing[3])
 
 
 def test_run_slope_interval_covers_the_truth():
@@ -312,8 +280,13 @@ def test_flags_rain_and_deleted_laps_are_stored(tmp_path):
 def test_drs_is_open_or_closed():
     sent = feed_car(np.arange(0, LAP_S, 1.0))
     sent["DRS"] = np.where(np.arange(len(sent)) < 20, 8, 12)  # 8 means available
-    drs = car_channels(sent, np.array([5.0, 30.0]))["drs"]
+    assert drs_open({"1": sent}) == 10
+    drs = car_channels(raw_samples(sent), np.array([5.0, 30.0]))["drs"]
     assert drs.tolist() == [0.0, 1.0]
+    rebuilt = sent.assign(DRS=(sent["DRS"] == 12).astype(int))
+    assert drs_open({"1": rebuilt, "2": rebuilt.assign(DRS=0)}) == 1
+    assert drs_open({"1": rebuilt, "2": sent}) == 10
+    assert car_channels(raw_samples(rebuilt, 1), np.array([5.0, 30.0]))["drs"].tolist() == [0.0, 1.0]
 
 
 def test_curvature_of_a_circle_is_one_over_radius():

@@ -1,0 +1,230 @@
+"""Braking zones, and measurements in each corner from raw car samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.maths.gaps import known_mean, ratio
+
+from .driving import FAST_KMH, SLOW_KMH, in_driving_order
+from .samples import LapSamples, lap_samples
+from .session import Session, lap_clock
+from .time_won import SURE
+
+Floats = npt.NDArray[np.float64]
+
+GRID_M = 5.0
+LARGEST_HOLE_M = 120.0  # longer gaps leave a corner unmeasured
+ON_THE_BRAKE = 0.5
+ON_THROTTLE = 20.0  # percent; drivers balance slow corners with less
+EXIT_M = 100.0  # the exit speed is measured this far after the corner
+SHORTEST_RELEASE_M = 30.0  # shorter pauses do not end a braking zone
+EARLIEST_M = 100.0  # throttle that comes on earlier before a corner belongs to the one before
+EARLY_M = 200.0  # the earliest braking for a zone, before its usual start
+N_DRIVERS = 6  # drivers whose laps locate the braking zones
+MEASURES = ("braking point", "entry speed", "minimum speed", "exit speed", "throttle-on point", "gear", "time")
+MEASURED_IN = {
+    "braking point": "m",
+    "entry speed": "km/h",
+    "minimum speed": "km/h",
+    "exit speed": "km/h",
+    "throttle-on point": "m",
+    "gear": "",
+    "time": "s",
+}
+
+
+@dataclass(frozen=True)
+class BrakingZone:
+    """Part of the track where drivers brake for one corner.
+
+    start, end   metres from the start line between which most laps are on the brake
+    corner       index of the corner it serves, in driving order: the next one after the start
+    """
+
+    start: float
+    end: float
+    corner: int
+
+
+@lru_cache(maxsize=4)
+def braking_zones(session: Session) -> tuple[BrakingZone, ...]:
+    """Find the braking zones in the brake channel, over clean laps of the leading drivers."""
+    apex = np.array([corner.distance for corner in in_driving_order(session.corners)])
+    grid = np.arange(0, session.reference.length, GRID_M)
+    on, n_laps = np.zeros(len(grid)), 0
+    able = [driver for driver in session.drivers if "brake" in driver.available_channels]
+    for driver in able[:N_DRIVERS]:
+        clean = driver.laps.number[driver.laps.undisturbed].tolist()
+        for lap in lap_samples(session, driver.code, clean).values():
+            if "brake" in lap.channels:
+                last = np.clip(np.searchsorted(lap.distance, grid, side="right") - 1, 0, None)
+                on += lap.channels["brake"][last] > ON_THE_BRAKE
+                n_laps += 1
+    if not len(apex) or not n_laps:
+        return ()
+    zones: dict[int, BrakingZone] = {}
+    for first, after in _runs(on / n_laps >= 0.5, round(SHORTEST_RELEASE_M / GRID_M)):
+        start, end = float(grid[first]), float(grid[after - 1])
+        corner = int(np.searchsorted(apex, start) % len(apex))
+        known = zones.get(corner)
+        if known is None or end - start > known.end - known.start:
+            zones[corner] = BrakingZone(start, end, corner)
+    return tuple(sorted(zones.values(), key=lambda zone: zone.start))
+
+
+def _runs(on: npt.NDArray[np.bool_], shortest_gap: int = 1) -> list[tuple[int, int]]:
+    """Return start and stop index of each run of true values; shorter gaps do not end a run."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], on, [False]]).astype(int)))
+    found: list[tuple[int, int]] = []
+    for first, after in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        if found and first - found[-1][1] < shortest_gap:
+            found[-1] = (found[-1][0], after)
+        else:
+            found.append((first, after))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Corners:
+    """A driver's measurements in each corner, lap by lap (C corners, L laps).
+
+    code     driver code
+    names    corner names, such as T1
+    laps     lap numbers
+    values   [L, C] by measure: metres before the corner at which the driver brakes for it, and metres after it at which
+             the throttle is on again; speeds in km/h at the start of the corner's section, at their minimum and 100 m after
+             the corner (or at the end of the section); lowest gear; section time in seconds; NaN if unknown
+    """
+
+    code: str
+    names: tuple[str, ...]
+    laps: tuple[int, ...]
+    values: dict[str, Floats]
+
+    def mean(self, measure: str) -> tuple[Floats, Floats]:
+        """Return [C] means and standard errors over laps; NaN if unknown on most laps."""
+        values = self.values[measure]
+        n = np.isfinite(values).sum(axis=0)
+        values = np.where(2 * n >= len(values), values, np.nan)
+        mean = known_mean(values)
+        return mean, np.sqrt(ratio(known_mean((values - mean) ** 2), n - 1))
+
+    def kinds(self) -> tuple[str, ...]:
+        """Return "low", "medium" or "high" per corner, by its minimum speed."""
+        speed, _ = self.mean("minimum speed")
+        return tuple(
+            "low" if v < SLOW_KMH else "high" if v > FAST_KMH else "medium" if np.isfinite(v) else "" for v in speed
+        )
+
+
+def stretches(session: Session) -> tuple[tuple[str, ...], Floats, Floats]:
+    """Return names, distances [C] and section edges [C + 1] of corners, in metres.
+
+    Edges are halfway between neighbouring corners; the first is halfway between the last and first corner.
+    """
+    ordered = in_driving_order(session.require_corners())
+    apex = np.array([corner.distance for corner in ordered])
+    length = session.reference.length
+    before = np.append(apex[-1] - length, apex[:-1])
+    edges = (apex + before) / 2
+    return tuple(f"T{corner.key}" for corner in ordered), apex, np.append(edges, edges[0] + length)
+
+
+def corners_of(session: Session, code: str, laps: Iterable[int]) -> Corners:
+    """Measure a driver's corners on these laps; NaN where a gap interrupts a corner."""
+    names, apex, edges = stretches(session)
+    numbers = tuple(dict.fromkeys(int(n) for n in laps))
+    values = {measure: np.full((len(numbers), len(apex)), np.nan) for measure in MEASURES}
+    samples, zones = lap_samples(session, code, numbers), braking_zones(session)
+    for row, number in enumerate(numbers):
+        values["time"][row] = _times(session, code, number, edges)
+        if (lap := samples.get(number)) is None:
+            continue
+        for c in range(len(apex)):
+            for measure, value in _measure(lap, apex[c], edges[c], edges[c + 1]).items():
+                values[measure][row, c] = value
+        for zone, before in zip(zones, (None, *zones), strict=False):
+            point = _braking_point(lap, zone, before)
+            values["braking point"][row, zone.corner] = apex[zone.corner] - point
+    return Corners(session.driver(code).code, names, numbers, values)
+
+
+def _times(session: Session, code: str, number: int, edges: Floats) -> Floats:
+    """Return [C] seconds in each section of a lap."""
+    clock, length = lap_clock(session, code, number), session.reference.length
+    if clock is None:
+        return np.full(len(edges) - 1, np.nan)
+    times = np.diff(clock.seconds_at(np.clip(edges / length, 0, 1)))
+    if edges[0] < 0:  # the first section starts before the line: add the end of this lap
+        times[0] += clock.seconds_at(1.0) - clock.seconds_at(1 + edges[0] / length)
+    else:  # the last section ends after the line: add the start of this lap
+        times[-1] += clock.seconds_at(edges[0] / length)
+    return times
+
+
+def _measure(lap: LapSamples, apex: float, start: float, end: float) -> dict[str, float]:
+    """Return the measures of one corner; {} if a gap interrupts it."""
+    first, after = np.searchsorted(lap.distance, [start, end]).tolist()
+    passed = np.array([start, *lap.distance[first:after], end])
+    if after == first or (passed[1:] - passed[:-1]).max() > LARGEST_HOLE_M:
+        return {}
+    speed = lap.channels["speed"]
+    entry, leave = np.interp([start, min(apex + EXIT_M, end)], lap.distance, speed)
+    slowest = first + int(speed[first:after].argmin())
+    found = {"entry speed": float(entry), "exit speed": float(leave), "minimum speed": float(speed[slowest])}
+    if "gear" in lap.channels:
+        found["gear"] = float(np.fmin.reduce(lap.channels["gear"][first:after]))
+    if "throttle" in lap.channels:
+        on = lap.channels["throttle"][first:after] >= ON_THROTTLE
+        point = _throttle_on(on.tolist(), slowest - first)
+        along = np.nan if point is None else lap.distance[first + point] - apex
+        found["throttle-on point"] = along if along > -EARLIEST_M else np.nan
+    return found
+
+
+def _throttle_on(on: list[bool], slowest: int) -> int | None:
+    """Return the sample at which the throttle comes on for the exit; None without a lift or an exit."""
+    if all(on) or not any(on[slowest:]):
+        return None
+    first = slowest + on[slowest:].index(True)
+    while first > 0 and on[first - 1]:  # already on at the slowest sample
+        first -= 1
+    return first
+
+
+def _braking_point(lap: LapSamples, zone: BrakingZone, before: BrakingZone | None) -> float:
+    """Return metres from the line at which a driver starts to brake in a zone; NaN if not."""
+    if "brake" not in lap.channels:
+        return float("nan")
+    begin = max(zone.start - EARLY_M, zone.start - EARLY_M if before is None else before.end)
+    part = np.flatnonzero((lap.distance >= begin) & (lap.distance <= zone.end))
+    on = lap.channels["brake"][part] > ON_THE_BRAKE
+    for first, after in _runs(on):
+        if first > 0 and lap.distance[part[after - 1]] >= zone.start:  # not the end of earlier braking
+            return float(lap.distance[part[first]])
+    return float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class CornerDifference:
+    """Difference between two drivers' corners: [C] mean and standard error."""
+
+    mean: Floats
+    error: Floats
+
+    @property
+    def sure(self) -> npt.NDArray[np.bool_]:
+        """Return [C] whether the 95% interval excludes zero."""
+        return np.asarray(np.abs(self.mean) > SURE * self.error, bool)
+
+
+def differences(one: Corners, other: Corners, measure: str) -> CornerDifference:
+    """Return the first driver's means minus the second's."""
+    (a, ea), (b, eb) = one.mean(measure), other.mean(measure)
+    return CornerDifference(a - b, np.hypot(ea, eb))

@@ -1,0 +1,121 @@
+"""Braking zones and measurements in corners, also against raw car data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from datasets.f1.corners import GRID_M, MEASURES, braking_zones, corners_of, differences, stretches
+from datasets.f1.samples import lap_samples
+from datasets.f1.session import CarSamples, Driver
+from tests.support.formula1 import LAP_S, RADIUS, ring_driver, ring_session
+
+LENGTH = 2 * np.pi * RADIUS
+SAMPLE_M = LENGTH * 0.25 / LAP_S
+
+
+def _with(driver: Driver, **channels: np.ndarray) -> Driver:
+    return replace(driver, channels={**driver.channels, **channels})
+
+
+def _turn(driver: Driver) -> np.ndarray:
+    """Return the share of the lap at each sample."""
+    return (driver.time - 100) / LAP_S % 1
+
+
+def test_corners_of_a_steady_ring_are_equal():
+    session = ring_session(ring_driver("AAA", n_laps=12), ring_driver("BBB", n_laps=12))
+    one, other = (corners_of(session, code, range(2, 12)) for code in ("AAA", "BBB"))
+    assert one.names == ("T1", "T2", "T3", "T4")
+    assert set(one.values) == set(MEASURES)
+    for speed in ("entry speed", "minimum speed", "exit speed"):
+        np.testing.assert_allclose(one.values[speed], 113.0)
+    assert np.isnan(one.values["braking point"]).all()
+    np.testing.assert_allclose(one.values["time"].sum(axis=1), LAP_S, atol=1e-6)
+    np.testing.assert_allclose(one.values["time"], LAP_S / 4, atol=0.05)
+    assert not differences(one, other, "time").sure.any()
+    assert one.kinds() == ("low",) * 4
+    holed = ring_driver("AAA", n_laps=6, holes=((LAP_S * 2.30, LAP_S * 2.5),))
+    missing = corners_of(ring_session(holed), "AAA", [3]).values["minimum speed"][0]
+    assert np.isnan(missing[1])
+    assert np.isfinite(missing[3])
+
+
+def test_braking_zone_serves_the_next_corner():
+    """Braking that goes on past T2 counts for T2 only."""
+    driver = ring_driver("AAA", n_laps=8)
+    turn = _turn(driver)
+    brake = ((turn > 0.30) & (turn < 0.66)).astype(np.float32)  # T2 is at 0.375, T3 at 0.625
+    throttle = np.where((turn > 0.25) & (turn < 0.7), 0.0, 100.0).astype(np.float32)
+    session = ring_session(_with(driver, brake=brake, throttle=throttle))
+    (zone,) = braking_zones(session)
+    assert zone.corner == 1
+    assert zone.start == pytest.approx(0.3 * LENGTH, abs=SAMPLE_M + GRID_M)
+    found = corners_of(session, "AAA", range(2, 6))
+    metres, _ = found.mean("braking point")
+    assert metres[1] == pytest.approx(0.075 * LENGTH, abs=SAMPLE_M)
+    assert np.isnan(metres[[0, 2, 3]]).all()
+    on, _ = found.mean("throttle-on point")
+    assert on[2] == pytest.approx(0.075 * LENGTH, abs=SAMPLE_M)
+    assert np.isnan(on[[0, 1, 3]]).all(), "never off, never on again, and already on"
+
+
+def test_minimum_speed_is_a_raw_sample():
+    driver = ring_driver("AAA", n_laps=6)
+    time = 100.0 + np.arange(0, 6 * LAP_S, 0.2)
+    speed = np.full(time.size, 113.0)
+    speed[np.isclose((time - 100) / LAP_S % 1, 0.375)] = 60.0
+    raw = replace(driver, car=CarSamples(time, {"speed": speed}))
+    found = corners_of(ring_session(raw), "AAA", range(2, 6)).values["minimum speed"]
+    assert (found[:, 1] == 60).all()
+    assert (found[:, [0, 2, 3]] == 113).all()
+
+
+@pytest.mark.bulk
+def test_real_minimum_speeds_are_raw_samples(china, china_feed):
+    """Minimum speeds equal the lowest raw speeds between the same two moments."""
+    session = china[0]
+    _, _, edges = stretches(session)
+    found = corners_of(session, "PIA", range(20, 30))
+    samples = lap_samples(session, "PIA", range(20, 30))
+    for row, number in enumerate(range(20, 30)):
+        lap = china_feed.laps.pick_drivers("PIA").pick_laps(number)
+        car = lap.get_car_data(pad=60, pad_side="both")
+        since = (car["SessionTime"] - lap["LapStartTime"].iloc[0]).dt.total_seconds().to_numpy()
+        passed = np.interp(edges, samples[number].distance, samples[number].seconds)
+        for c, (start, end) in enumerate(pairwise(passed)):
+            lowest = car["Speed"][(since >= start - 1e-3) & (since < end)].min()
+            assert found.values["minimum speed"][row, c] == lowest
+
+
+@pytest.mark.bulk
+def test_real_braking_zones_of_shanghai(china):
+    session = china[0]
+    names, apex, _ = stretches(session)
+    zones = braking_zones(session)
+    assert [names[zone.corner] for zone in zones] == ["T1", "T3", "T6", "T8", "T9", "T11", "T14", "T16"]
+    assert zones[0].end > apex[1] - 20, "one zone from before T1 to T2"
+    laps = session.driver("PIA").laps
+    found = corners_of(session, "PIA", laps.number[laps.undisturbed].tolist())
+    mean, error = found.mean("braking point")
+    assert np.isnan(mean[1])
+    for corner, metres in ((0, 94), (5, 120), (13, 130)):
+        assert mean[corner] == pytest.approx(metres, abs=6)
+        assert error[corner] < 2.5
+
+
+@pytest.mark.bulk
+def test_real_drs_opens_behind_the_car_ahead(china):
+    """LEC used DRS on lap 20, 0.6 s behind HAM, and PIA never in the lead."""
+    session = china[0]
+    lap = lap_samples(session, "LEC", [20])[20]
+    there = lap.inside & (lap.channels["drs"] == 1)
+    metres, length = lap.distance[there], session.reference.length
+    assert metres[metres < 2000].min() < 20
+    assert metres[metres < 2000].max() == pytest.approx(444, abs=20)
+    assert metres[metres > 2000].min() == pytest.approx(3885, abs=40)
+    assert metres.max() < length
+    assert session.driver("LEC").channels["drs"].max() == 1
