@@ -14,7 +14,7 @@ page = shell.frame("behaviour")
 trouble, data = "", None
 with page.controls:
     try:
-        chosen = recordings.choose()
+        chosen = recordings.choose(page.advanced)
         data = recordings.load(chosen)
     except GdmError as error:
         trouble = str(error)

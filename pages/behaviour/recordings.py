@@ -41,8 +41,8 @@ class ChosenRecordings:
         return dict(self.options)[name]
 
 
-def choose() -> ChosenRecordings:
-    """Show the controls and return their values."""
+def choose(advanced: Any) -> ChosenRecordings:
+    """Show the controls, the rare ones in `advanced`, and return their values."""
     shell.section("Recording")
     source = one_of(
         "Source",
@@ -51,35 +51,40 @@ def choose() -> ChosenRecordings:
         old=OLD_SOURCES,
         help="Files are read from the data folder.",
     )
-    options = {"simulated": _simulated, "calms21": _calms21, "file": _file}[source]()
+    with advanced:
+        shell.section("Recording")
+    options = {"simulated": _simulated, "calms21": _calms21, "file": _file}[source](advanced)
     features = one_of(
         "Features",
         FEATURES,
         row=True,
         key="features",
+        at=advanced,
         help="Egocentric: body shape, speeds and relation to the partner. Raw: all coordinates, as in the paper.",
     )
     return ChosenRecordings(source, features, tuple(options.items()))
 
 
-def _simulated() -> dict[str, Any]:
+def _simulated(advanced: Any) -> dict[str, Any]:
     low, high, step = LENGTHS
     text = f"{N_TRIALS - N_NEW} training and {N_NEW} held-out trials at 30 Hz."
-    length = slide("Frames per trial", low, high, 2000, step, key="frames", help=text)
-    seed = number("Simulation seed", 0, 9999, 0, key="mice")
+    with advanced:
+        length = slide("Frames per trial", low, high, 2000, step, key="frames", help=text)
+        seed = number("Simulation seed", 0, 9999, 0, key="mice")
     return {"frames": length, "seed": seed}
 
 
-def _calms21() -> dict[str, Any]:
+def _calms21(advanced: Any) -> dict[str, Any]:
     where = {"placeholder": "searched in the data folder", "help": f"Relative to the data folder, {data_dir()}."}
     path = text("Zip, or folder of both JSON files", key="path", **where)
     note = "All 70 have half a million frames and take one to two minutes to fit."
-    n_train = slide("Training trials", 1, MAX_CALMS["train"], 10, key="ntrain", help=note)
-    n_test = slide("Held-out trials", 1, MAX_CALMS["test"], 4, key="ntest")
+    with advanced:
+        n_train = slide("Training trials", 1, MAX_CALMS["train"], 10, key="ntrain", help=note)
+        n_test = slide("Held-out trials", 1, MAX_CALMS["test"], 4, key="ntest")
     return {"path": path, "train": n_train, "test": n_test}
 
 
-def _file() -> dict[str, Any]:
+def _file(advanced: Any) -> dict[str, Any]:
     names = files_below(keypoints.READABLE)
     asked = settings.text("file") or (names[0] if names else "")
     name = st.selectbox(
@@ -92,13 +97,10 @@ def _file() -> dict[str, Any]:
     )
     settings.keep("file", None if [name] == names[:1] else name or asked or None)
     of = settings.scope("file", name)
-    rate = number("Frame rate (Hz)", 1.0, 1000.0, 30.0, key="rate", of=of, help="Most tracking files lack it.")
-    return {
-        "file": name or "",
-        "missing": "" if name else asked,
-        "rate": rate,
-        "repairs": tuple(choose_repairs(of).items()),
-    }
+    with advanced:
+        rate = number("Frame rate (Hz)", 1.0, 1000.0, 30.0, key="rate", of=of, help="Most tracking files lack it.")
+        repairs = tuple(choose_repairs(of).items())
+    return {"file": name or "", "missing": "" if name else asked, "rate": rate, "repairs": repairs}
 
 
 @st.cache_resource(max_entries=8, show_spinner="Reading the recordings")

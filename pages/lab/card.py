@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import streamlit as st
 from gdm_core.engine import Priority
 from gdm_studio.seeds import more_seeds
 from pages.lab import live, sentences
-from pages.lab.sentences import FinishedFit, LastChange, describe_finding
+from pages.lab.sentences import FinishedFit, LastChange
 from pages.lab.spec import PageSpec
 from pages.lab.view import View, query_key
 from pages.ui import card, navigation, shell
@@ -26,7 +25,6 @@ OPEN_ON = "Current {} session"  # name of another page's data on the Compare pag
 FIT = "-fit"  # suffix of the query for the fit of another seed
 LAST_CHANGE = "last change"
 Rows = Callable[[Mapping[str, Any]], list[Score]]
-PRECOMPUTED = "Precomputed result. Refitting on your machine may differ slightly."
 
 
 def query_scores(view: View) -> live.Query:
@@ -50,34 +48,32 @@ class CardContent:
     message: str = ""
 
 
-def show_scorecard(view: View, rows_of: Rows, *, with_finding: bool = False) -> list[Score]:
+def show_scorecard(view: View, rows_of: Rows) -> list[Score]:
     """Show scores and the progress of the fit; return the rows once they belong to the displayed fit.
 
     Scores are refined as they are computed and as further seeds arrive, without a script run.
     """
     queries = view.fit.queries
-    content = _make_content(view, rows_of, with_finding)
+    content = _make_content(view, rows_of)
     latest = queries.n_news, content
 
     def make_card(_: live.FitState) -> dict[str, Panel]:
         nonlocal latest
         queries.collect()
         if latest[0] != queries.n_news:
-            latest = queries.n_news, _make_content(view, rows_of, with_finding)
+            latest = queries.n_news, _make_content(view, rows_of)
         return by_key(Text(latest[1].html, "scorecard"))
 
     with view.frame.card:
-        with st.container(key="gdm-progress"):
-            live.show_cancel(view.fit, view.page)
-            live.draw_panels(view.fit, live.make_progress)
         live.draw_panels(view.fit, make_card)
         if content.message:
             again = partial(queries.retry, "scores")
             shell.error("Scoring failed", content.message, retry=f"{view.page}-rescore", again=again)
         if view.dataset.missing:
             shell.quiet(f"{view.dataset.missing[:1].upper()}{view.dataset.missing[1:]}")
-        if view.came and view.current:
-            shell.quiet(PRECOMPUTED)
+        with st.container(key="gdm-progress"):
+            live.show_cancel(view.fit, view.page)
+            live.draw_panels(view.fit, live.make_progress)
         st.page_link(
             navigation.page("compare"),
             label="Compare with other models",
@@ -87,7 +83,7 @@ def show_scorecard(view: View, rows_of: Rows, *, with_finding: bool = False) -> 
     return content.rows
 
 
-def _make_content(view: View, rows_of: Rows, with_finding: bool) -> CardContent:
+def _make_content(view: View, rows_of: Rows) -> CardContent:
     """Return the current card; request missing scores."""
     query, state = query_scores(view), view.state
     rows = rows_of(query.value) if query.value is not None else []
@@ -95,12 +91,8 @@ def _make_content(view: View, rows_of: Rows, with_finding: bool) -> CardContent:
     rows = with_spread(rows, [rows_of(found) for found in seeds])
     scored: PageSpec | None = query.about
     if query.fresh:
-        lines = {"quiet": _describe_change(view)}
-        if with_finding:
-            trial = f"the {view.dataset.tested if view.is_new else 'training trial'}"
-            lines = {"finding": describe_finding(view.read(), trial, rows)} | lines
-        html = "".join(f'<p class="gdm-{kind}">{escape(words)}</p>' for kind, words in lines.items() if words)
-        return CardContent(shell.marked(html + card.scores_html(rows, status=state.summary), view.made_for), rows)
+        status = " · ".join(filter(None, (state.summary, _describe_change(view))))
+        return CardContent(shell.marked(card.scores_html(rows, status=status), view.made_for), rows)
     if query.partial is not None:
         known = rows_of(query.partial)
         names = {row.name for row in known}

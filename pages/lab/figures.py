@@ -284,18 +284,3 @@ def variance_explained(shares: npt.ArrayLike, chosen: int, start: int) -> Figure
     caption = "Cumulative variance of the standardised channels. Solid line: dimensions in use; dotted: the default."
     alt = f"The first {chosen} components explain {explained[min(chosen, len(explained)) - 1]:.0%} of the variance."
     return figure([curve], caption, alt, 220, xaxis=along, yaxis=up, shapes=marks)
-
-
-def scatter(scores: npt.ArrayLike, states: npt.ArrayLike | None) -> Figure:
-    """Draw samples on two components [T, 2], in mixed colours if there are states."""
-    xy = np.asarray(scores, np.float32)
-    stride = max(1, -(-len(xy) // 3000))
-    xy = xy[::stride]
-    groups: list[tuple[npt.NDArray[np.bool_], str]] = [(np.ones(len(xy), bool), "$accent")]
-    if states is not None:
-        buckets = palette.quantise(np.asarray(states)[::stride], limit=24)
-        groups = [(buckets.index == b, colour) for b, colour in enumerate(buckets.css)]
-    dots = [points("markers", *xy[of].T, marker={"size": 4, "color": colour}) for of, colour in groups if of.any()]
-    axes: Dict = {"xaxis": axis("first component", showgrid=False), "yaxis": axis("second", showgrid=False)}
-    caption = "Each dot is a sample of the trial on its first two principal components."
-    return figure(dots, caption, f"{len(xy)} samples on their first two principal components.", 260, **axes)

@@ -158,7 +158,7 @@ def _root(k: int, merged: Sequence[int]) -> int:
 def controls(
     page: str, n_states: int, of: str, expert: Sequence[str] = (), start: Sequence[int] = (), labels: Sequence[str] = ()
 ) -> StateNames:
-    """Show the controls in the sidebar and return the names.
+    """Show the controls and return the names.
 
     of      scope of the controls: each recording has its own names
     expert  names of the states from the expert's labels, as a start
@@ -166,7 +166,7 @@ def controls(
     labels  names of the expert's labels
     """
     own = [f"S{k + 1}" for k in range(n_states)]
-    with st.expander("Name, merge, recolour", icon=":material/palette:"):
+    with st.popover("Name states", icon=":material/palette:", help="Name, merge or recolour states."):
         left, right = st.columns(2, gap="small")
         left.button(
             "From labels",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from pages.ui.exports import Files
 from pages.ui.plot import Panel, Picture, Text, by_key
 
 MODELS = ("gdm", "gdm-rnn", "gdm-mixture", "rslds-sticky", "rslds-ro", "slds-sticky", "arhmm-sticky", "arhmm", "pdlds")
-LABELLING, SUGGESTION = "Labelling", "Suggest settings"
+LABELS, SUGGESTION = "Labels", "Suggest settings"
 RELABELLED, RENAMED = "as labels", "your labels"  # rows of strips
 
 
@@ -48,46 +49,64 @@ def recording_page(
     ships    names of precomputed results
     sources  files of the user that the exported script reads
     """
-    with page.controls:
+    with page.advanced:
         data = at_time_scale(data)
-        choice = choose_model(page.folder, data, "position" if data.recordings else defined_by)
-    base = lab.begin(page, data, choice, ships=ships)
     with page.controls:
+        choice = choose_model(page, data, "position" if data.recordings else defined_by)
+    base = lab.begin(page, data, choice, ships=ships)
+    with page.advanced:
         rule = bout_controls(data)
-        called, colours = _names_from_labels(data, base.fit, base.state, choice.n_states)
+    called, colours = _names_from_labels(data, base.fit, base.state, choice.n_states)
+    with page.picture, st.container(key="recording-head", horizontal=True, vertical_alignment="bottom"):
+        index = pick_trial(data)
+        switches = st.container(width="content")
         named = naming.controls(
             page.folder, choice.n_states, settings.scope(data.key), called, colours, data.every_label
         )
-    with page.picture:
-        index = pick_trial(data)
     view = _view(base, index, naming=named, rule=rule)
     found = _query_scores(view)
-    with page.picture:
+    with switches:
         shown = lab.choose_filtered(view)
+    with page.picture:
         _show_poses(shown)
         under_player = st.container()
     lab.picture(shown, lambda now: strips(shown, now, found))
     lab.preview(shown, _make_preview(view, colours))
     named_tabs: dict[str, lab.tabs.Tab] = {
-        "Bouts": tabs.show_bouts,
-        "Shares": lab.show_shares,
-        "Transitions": lab.show_transitions,
-        **({"Labels": lambda view, _: tabs.show_labels(view, found)} if data.every_label else {}),
-        **({"Clips": clips.clips_tab} if data.poses else {}),
+        "Bouts": _show_bouts,
+        LABELS: lambda view, _: _show_labels(view, found, under_player),
         "Trials": lambda view, _: tabs.show_trials(view, found.measured),
         "Prediction": lab.show_prediction,
-        LABELLING: lambda view, _: labelling.panel(view, view.read_samples(), under_player),
-        "Features": tabs.show_features,
-        SUGGESTION: lab.show_suggestion,
+        SUGGESTION: _show_settings,
         TAB: lambda view, here: lab.show_export(view, here, found.rows_of, sources=sources or {}),
     }
-    lab.show_tabs(view, named_tabs, early=["Features", LABELLING, SUGGESTION])
+    lab.show_tabs(view, named_tabs, early=[LABELS, SUGGESTION])
     if lab.show_scorecard(view, found.rows_of) and found.measured is not None:
         with page.card:
             _show_remarks(view, found.measured)
     if labels.load(labels.key_of(data)).marks.marks:
         navigation.warn_before_unload()
     lab.end(view)
+
+
+def _show_bouts(view: View, here: Decoded) -> None:
+    """Show when, how long and how often the states occur."""
+    views = {"Durations": tabs.show_bouts, "Proportions": lab.show_shares, "Transitions": lab.show_transitions}
+    if view.dataset.poses:
+        views["Clips"] = clips.clips_tab
+    tabs.show_views({name: partial(show, view, here) for name, show in views.items()}, "bouts")
+
+
+def _show_labels(view: View, found: scores.BoutScores, under_player: Any) -> None:
+    """Show states against the expert's labels, or the user's own labelling."""
+    views = {"Agreement": partial(tabs.show_labels, view, found)} if view.dataset.every_label else {}
+    views["Labelling"] = lambda: labelling.panel(view, view.read_samples(), under_player)
+    tabs.show_views(views, "labels")
+
+
+def _show_settings(view: View, here: Decoded) -> None:
+    lab.show_suggestion(view, here)
+    tabs.show_components(view)
 
 
 def _make_preview(view: View, colours: Sequence[int]) -> preview_figures.SliderPreview:
@@ -165,9 +184,9 @@ def remove_smoothing(of: str) -> None:
         settings.change(settings.key(name, of), "0")
 
 
-def choose_model(folder: str, data: Dataset, defined_by: str) -> model_controls.Choice:
+def choose_model(page: shell.Frame, data: Dataset, defined_by: str) -> model_controls.Choice:
     """Show the controls of the model. K and D have defaults for the recording, which keeps the user's values."""
-    memory = f"_model-{folder}"
+    memory = f"_model-{page.folder}"
     of = settings.scope(data.of, data.start) if data.of else ""
     k, d = data.start
     before = st.session_state.get(memory)
@@ -181,6 +200,7 @@ def choose_model(folder: str, data: Dataset, defined_by: str) -> model_controls.
         defined_by=defined_by,
         models=MODELS,
         of=of,
+        advanced=page.advanced,
     )
     st.session_state[memory] = (data.of, data.start, (choice.n_states, choice.config["n_latent"]))
     _offer_defaults(data, choice)

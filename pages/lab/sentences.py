@@ -1,25 +1,20 @@
-"""A fit in words: its settings, what the page waits for, the main finding, and the effect of the last change."""
+"""A fit in words: its settings, what the page waits for, and the effect of the last change."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.analysis.bouts import median_bout
-from gdm_core.text import format_number, format_percent, plural
-from pages.lab.decoded import Decoded, Undecoded
+from gdm_core.text import format_percent
 from pages.lab.spec import PageSpec
 from pages.lab.view import View
-from pages.ui.card import VERDICTS, Score, describe_baseline
 
 SYMBOLS = {"n_states": "K", "temperature": "τ", "stickiness": "γ", "n_latent": "D"}
 NAMES = {"posterior": "states defined by"}
 VALUES = {"window": "dynamics", "linear": "position", "learn": "learned"}
-UNUSED = 0.01  # share of the time below which a state is called unused
 
 
 def describe_wait(view: View) -> str:
@@ -54,31 +49,6 @@ def describe_setting(name: str, value: Any) -> str:
     if name in SYMBOLS:
         return f"{SYMBOLS[name]}\u00a0=\u00a0{shown}"
     return f"{NAMES.get(name, name)}\u00a0{shown}"
-
-
-def describe_finding(reading: Decoded | Undecoded, trial: str, rows: Sequence[Score]) -> str:
-    """Return the main finding in words; "" without states.
-
-    trial   name of the trial in a sentence
-    """
-    if isinstance(reading, Undecoded):
-        return ""
-    share = reading.states.mean(axis=0)
-    used, most = int((share >= UNUSED).sum()), int(share.argmax())
-    unused = f" ({len(share) - used} unused)" if used < len(share) else ""
-    unit = reading.dwell_unit(reading.bouts)
-    dwell = unit.convert(median_bout([reading.bouts]) / reading.trial.rate_hz)
-    length = (
-        plural(round(dwell), unit.name, unit.plural) if unit.name == "step" else f"{format_number(dwell)} {unit.plural}"
-    )
-    parts = [
-        f"{plural(len(share), 'state')}{unused}. {reading.names[most]} is active {format_percent(share[most])} of {trial}.",
-        f"Median dwell time: {length}.",
-    ]
-    first = next((row for row in rows if row.verdict is not None), None)
-    if first is not None and first.verdict is not None:
-        parts.append(f"{first.name}: {VERDICTS[first.verdict][0]} ({describe_baseline(first.line_name)[0]}).")
-    return " ".join(parts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,6 +64,11 @@ def show_tabs(
                     shell.empty("Nothing fitted yet", "")
 
 
+def show_views(views: Mapping[str, Callable[[], None]], key: str) -> None:
+    """Show one of several views of a tab, chosen above it; the others are not drawn."""
+    views[one_of("View", list(views), key=key, row=True, label_visibility="collapsed")]()
+
+
 def show_shares(view: View, reading: Decoded) -> None:
     """Show stacked proportions over time and the usage of states, next to the expert's labels."""
     left, right = st.columns([0.7, 0.3], gap="small")
@@ -198,7 +203,7 @@ def show_bouts(view: View, here: Decoded) -> None:
 
 
 def show_labels(view: View, scores: BoutScores) -> None:
-    """Show states against expert labels, both ways."""
+    """Show states against expert labels, both ways, as shares of frames per row."""
     measured = scores.measured
     if measured is None or "table" not in measured:
         shell.empty("Not measured yet", UNMEASURED)
@@ -215,7 +220,7 @@ def show_labels(view: View, scores: BoutScores) -> None:
         )
     with right, shell.panel("states-of-labels", "States in each label"):
         share_table(view.dataset.every_label, counts.T, names, "label", "states-of-labels-rows", {})
-    shell.quiet("Shares of frames per row. Change the label of a state under Name, merge, recolour.")
+    shell.quiet("Shares of frames per row. Change the label of a state under Name states.")
 
 
 def label_counts(
@@ -315,24 +320,15 @@ def _scores_of_trial(row: Mapping[str, Any]) -> dict[str, float | None]:
     return {title: None if row.get(name) is None else round(row[name], 3) for name, title in titles.items()}
 
 
-def show_features(view: View, here: Decoded | Undecoded) -> None:
-    """Show principal components and notes on the recording."""
-    data = view.dataset
-    start = data.start[1]
-    dims = view.state.spec.config["n_latent"] if view.state.spec is not None else start
+def show_components(view: View) -> None:
+    """Show the principal components behind the default D, the channels, and notes on the recording."""
+    data, start = view.dataset, view.dataset.start
+    dims = view.state.spec.config["n_latent"] if view.state.spec is not None else start[1]
     left, right = st.columns(2, gap="small")
     with left, shell.panel("variance", "Principal components"):
-        plot(made.variance_explained(data.components.variance_explained, int(dims), start), key="variance")
-        shell.quiet(f"Default D = {start}: {data.why_latent}. K = {data.start[0]}: {data.suggestion.why_states}.")
-    with right, shell.panel("components", "This trial"):
-        pca = data.components
-        scaled = np.nan_to_num((here.trial.y - pca.center) / pca.scale) @ pca.components[:2].T
-        if scaled.shape[1] > 1:
-            states = None if isinstance(here, Undecoded) else here.states
-            plot(made.scatter(scaled, states), key="components", state=here.state)
-        else:
-            shell.quiet("One channel has one component.")
-    with shell.panel("channels", "Channels"):
-        shell.quiet(", ".join(here.trial.channels))
+        plot(made.variance_explained(data.components.variance_explained, int(dims), start[1]), key="variance")
+        shell.quiet(f"Default D = {start[1]}: {data.why_latent}. K = {start[0]}: {data.suggestion.why_states}.")
+    with right, shell.panel("channels", "Channels"):
+        shell.quiet(", ".join(data.train.channels))
         for line in filter(None, (*data.notes, data.missing)):
             shell.quiet(f"{line[:1].upper()}{line[1:].rstrip('.')}.")

@@ -15,7 +15,7 @@ from pages.ui.controls import one_of
 frame = shell.frame("nascar")
 with frame.controls:
     try:
-        track = simulator.choose()
+        track = simulator.choose(frame.advanced)
         data = simulator.data_of(track)
     except GdmError as error:
         frame.header("no track")
@@ -23,7 +23,10 @@ with frame.controls:
             shell.error("The track cannot be simulated", str(error))
         shell.end_page()
     choice = model_controls.choose(
-        n_channels=data.train.n_channels, n_samples=data.train.n_samples, **simulator.first_model(track)
+        n_channels=data.train.n_channels,
+        n_samples=data.train.n_samples,
+        advanced=frame.advanced,
+        **simulator.first_model(track),
     )
 
 view = lab.begin(frame, data, choice, ships=list(simulator.BUNDLED))
@@ -39,9 +42,9 @@ with frame.picture, st.container(key="nascar-head", horizontal=True, vertical_al
     )
     with shell.made_for(view.made_for):
         shell.state_key(max(pictures.truth_of(view.trial).shape[1], view.state.n_states))
-view = view.select_trial(1 if which == "test" else 0)
-with frame.picture:
+    view = view.select_trial(1 if which == "test" else 0)
     shown = lab.choose_filtered(view)
+with frame.picture:
     places = pictures.arrange_tracks(view.trial)
 close = pictures.is_flickering(view.read())
 lab.picture(
@@ -61,5 +64,5 @@ lab.show_tabs(
     early=["Suggest settings"],
 )
 # Last: what the open tab asks is answered before the scores, which take longest.
-lab.show_scorecard(view, pictures.score_rows, with_finding=True)
+lab.show_scorecard(view, pictures.score_rows)
 lab.end(view)

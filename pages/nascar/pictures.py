@@ -19,11 +19,11 @@ from pages.ui import legend
 from pages.ui.card import Score
 from pages.ui.plot import BADGES, Panel, Picture, by_key
 
-SIDE_BY_SIDE, STACKED = (310, 190), (195, 110)  # heights of a track and of the strips
+SIDE_BY_SIDE, STACKED = (280, 150), (195, 110)  # heights of a track and of the strips
 SHOWN_CHANNELS = 3  # that are drawn where there is no track
 DOTS = "Grey dots: positions estimated from single noisy samples."
-CLOSE_UP = "Detail; drag to pan. Paler = less certain."
-MATCHED = "Colours matched to ground truth."
+CLOSE_UP = "Paler = less certain. Drag to pan."
+INFERRED = "Inferred (colours matched to ground truth)"
 VISIBLE = 0.005  # of the track's width; smaller deviations are hidden by its line
 Array = npt.NDArray[np.float32]
 UNSETTLED = 0.86  # opacity of a strip whose fit is not final
@@ -97,7 +97,7 @@ def make_panels(
     if states is not None:
         made = now.memoize(
             ("inferred", which),
-            lambda: draw_data(trial, states, "Inferred", reading.note or MATCHED, height=height),
+            lambda: draw_data(trial, states, INFERRED, reading.note, height=height),
             of=(states,),
             settings=reading.note,
         )
@@ -169,7 +169,7 @@ def overview(rows: dict[str, Array], marks: Mapping[str, tuple[str, float]], sta
         height=96,
         marks=marks,
         columns=figures.FEW_COLUMNS,
-        caption=f"Whole trial, averages over {window} time steps.",
+        caption=f"Averages over {window} time steps.",
     )
 
 
@@ -216,9 +216,9 @@ def score_rows(scores: Mapping[str, Any]) -> list[Score]:
     return usual.drop_missing(
         [
             accuracy("matched_accuracy", "State accuracy", _MATCHED),
-            accuracy("paper_accuracy", "10-NN accuracy (paper's metric)", _PAPER),
             usual.forecast_row(scores, TESTED),
             usual.coverage_row(scores, TESTED),
             usual.bound_row(scores, TESTED),
+            accuracy("paper_accuracy", usual.PAPER, _PAPER),
         ]
     )

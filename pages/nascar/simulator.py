@@ -131,8 +131,8 @@ def data_of(track: Track) -> Dataset:
     )
 
 
-def choose() -> Track:
-    """Show the controls and return the chosen data."""
+def choose(advanced: Any) -> Track:
+    """Show the controls, those of the simulator in `advanced`, and return the chosen data."""
     shell.section("Data")
     setting = one_of(
         "Scenario",
@@ -147,16 +147,20 @@ def choose() -> Track:
         shell.quiet(regimes.KINDS[setting].description)
     low, high, step = LENGTHS
     length = slide("Time steps (T)", low, high, 1000, step, key="T", help="Length of each trial.")
+    with advanced:
+        shell.section("Data")
     seed = number(
         "Simulation seed",
         *SEEDS,
         0,
         key="track",
+        at=advanced,
         help=None if setting in REGIMES else "The held-out trial is simulated with 100 + this seed.",
     )
     if setting in REGIMES:
         return Track(setting, (), length, seed)
-    chosen = _parameters(setting)
+    with advanced:
+        chosen = _parameters(setting)
     preset = PRESETS[setting]
     changes = tuple((name, value) for name, value in chosen.items() if value != getattr(preset, name))
     parameters(setting, **dict(changes))  # raises ConfigError for contradictions
@@ -171,7 +175,7 @@ def first_model(track: Track) -> dict[str, Any]:
 
 
 def _parameters(setting: str) -> dict[str, Any]:
-    """Show the parameters under Advanced and return them; each preset has its own widgets."""
+    """Show the parameters of the simulator and return them; each preset has its own widgets."""
     preset = PRESETS[setting]
 
     def field(name: str, start: float) -> Any:
@@ -193,31 +197,28 @@ def _parameters(setting: str) -> dict[str, Any]:
     def ask(*names: str) -> dict[str, Any]:
         return {name: field(name, getattr(preset, name)) for name in names}
 
-    with st.expander("Advanced", icon=":material/tune:"):
-        shell.section("Transitions")
-        values = ask("tau", "gamma", "transition_scale", "transition_weight")
-        shell.section("Dynamics")
-        values["track"] = one_of(
-            "Shape",
-            {"rounded": "Rounded", "square": "Square"},
-            preset.track,
-            row=True,
-            key=f"{setting}.track",
-            help="Rounded: turns at both ends. Square: four straights.",
-        )
-        values |= ask("s_min")
-        if values["track"] == "square":
-            values |= ask("step")
-        else:
-            turn = math.radians(field("turn", math.degrees(preset.turn)))
-            values["turn"] = preset.turn if math.isclose(turn, preset.turn, rel_tol=1e-6) else turn
-            values["straight_steps"] = pair("upper", "lower", preset.straight_steps)
-        shell.section("Observations")
-        values |= ask("n_channels", "noise")
-        shell.section("Start")
-        places = {str(k): f"S{k + 1}, {place}" for k, place in PLACES.items()}
-        values["start_state"] = int(
-            one_of("First state", places, str(preset.start_state), key=f"{setting}.start_state")
-        )
-        values["start"] = pair("x", "y", preset.start)
+    shell.section("Transitions")
+    values = ask("tau", "gamma", "transition_scale", "transition_weight")
+    shell.section("Dynamics")
+    values["track"] = one_of(
+        "Shape",
+        {"rounded": "Rounded", "square": "Square"},
+        preset.track,
+        row=True,
+        key=f"{setting}.track",
+        help="Rounded: turns at both ends. Square: four straights.",
+    )
+    values |= ask("s_min")
+    if values["track"] == "square":
+        values |= ask("step")
+    else:
+        turn = math.radians(field("turn", math.degrees(preset.turn)))
+        values["turn"] = preset.turn if math.isclose(turn, preset.turn, rel_tol=1e-6) else turn
+        values["straight_steps"] = pair("upper", "lower", preset.straight_steps)
+    shell.section("Observations")
+    values |= ask("n_channels", "noise")
+    shell.section("Start")
+    places = {str(k): f"S{k + 1}, {place}" for k, place in PLACES.items()}
+    values["start_state"] = int(one_of("First state", places, str(preset.start_state), key=f"{setting}.start_state"))
+    values["start"] = pair("x", "y", preset.start)
     return values

@@ -28,6 +28,7 @@ METHODS = {
 }
 FEATURES = {"steps": "changes from one sample to the next", "position": "positions"}
 PERSISTENCE = "persistence"
+SHOWN = 4  # scores; the others unfold
 BASELINES = {  # label and help, by the name in scores
     "majority class": ("Majority class", "Always predicts the most frequent label of the training trials."),
     "untrained model": ("Untrained model", "The same model before training."),
@@ -122,14 +123,19 @@ def _share(score: Score, value: float) -> float:
 def _row(score: Score) -> str:
     verdict = score.verdict
     interval = f" <small>{score.interval}</small>" if score.interval else ""
-    bar = ""
+    filled = ""
     if np.isfinite(score.value):
         tick = f'<b style="left:calc({_share(score, score.line):.1f}% - 1px)"></b>' if score.line is not None else ""
-        bar = f'<div class="bar" aria-hidden="true"><i style="width:{_share(score, score.value):.1f}%"></i>{tick}</div>'
+        filled = f'<i style="width:{_share(score, score.value):.1f}%"></i>{tick}'
+    value = f"{escape(score.format(score.value))}{interval}"
+    return _cells(verdict or "", term_html(score.name, *_details(score)), value, filled, _comparison(score, verdict))
+
+
+def _cells(verdict: str, name: str, value: str, filled: str, compared: str) -> str:
+    """Return the line of one score from the HTML of its cells."""
     return (
-        f'<div class="gdm-score" data-verdict="{verdict or ""}"><span class="name">{term_html(score.name, *_details(score))}</span>'
-        f'<span class="value">{escape(score.format(score.value))}{interval}</span>{bar}'
-        f'<span class="verdict">{_comparison(score, verdict)}</span></div>'
+        f'<div class="gdm-score" data-verdict="{verdict}"><span class="name">{name}</span><span class="value">{value}</span>'
+        f'<div class="bar" aria-hidden="true">{filled}</div><span class="verdict">{compared}</span></div>'
     )
 
 
@@ -147,7 +153,8 @@ def _details(score: Score) -> list[str]:
 def _comparison(score: Score, verdict: Verdict | None) -> str:
     """Return the verdict or target in words (HTML)."""
     if verdict:
-        return term_html(*VERDICTS[verdict])
+        label, help = VERDICTS[verdict]
+        return term_html(label.replace(" baseline", ""), help)
     if score.target is not None:
         return escape(f"target {score.target[0]:g}{score.unit}")
     return escape(" · ".join(f"{name} {score.format(value)}" for name, value in score.others[:1]))
@@ -167,17 +174,20 @@ def scores_html(
     earlier    settings of the earlier fit that the scores belong to; they are dimmed
     meanwhile  what the card waits for
     to_come    scores that are not measured yet, below the others
+
+    The first SHOWN scores are visible, the others unfold.
     """
     foot = " ".join([f"Scores of the previous fit: {earlier}.", meanwhile]).strip() if earlier else status
     line = f'<div class="gdm-status">{escape(foot)}</div>' if foot else ""
-    rows = "".join([*map(_row, items), *map(_waiting, to_come)])
-    body = f'<p class="gdm-panel-title">Fit quality</p><div class="gdm-scores">{rows}</div>{line}'
+    waiting = [_cells("", term_html(score.name, score.help), "…", "", "") for score in to_come]
+    rows = [*map(_row, items), *waiting]
+    more = ""
+    if rest := rows[SHOWN:]:
+        more = f'<details class="gdm-more"><summary>More scores ({len(rest)})</summary>{_list(rest)}</details>'
+    title = '<p class="gdm-panel-title">Fit quality <small>vs. best baseline</small></p>'
+    body = f'<div class="gdm-card">{title}{_list(rows[:SHOWN])}{more}{line}</div>'
     return shell.marked(body, "") if earlier else body
 
 
-def _waiting(score: Score) -> str:
-    """Return the placeholder of an unknown score, as high as its row."""
-    return (
-        f'<div class="gdm-score"><span class="name">{term_html(score.name, score.help)}</span>'
-        f'<span class="value">…</span><div class="bar" aria-hidden="true"></div><span class="verdict">&nbsp;</span></div>'
-    )
+def _list(rows: Sequence[str]) -> str:
+    return f'<div class="gdm-scores">{"".join(rows)}</div>'

@@ -85,15 +85,16 @@ def choose(
     defined_by: str = "dynamics",
     models: Sequence[str] | None = None,
     of: str = "",
+    advanced: Any = None,
 ) -> Choice:
     """Show the controls and return the model that they describe.
 
-    The arguments after `n_samples` are defaults; `of` names the recording that they belong to.
+    The arguments after `n_samples` are defaults; `of` names the recording that they belong to. `advanced` is the place of the
+    rarely used controls, an expander of their own if omitted.
     """
     shell.section("Model")
     offered = [name for name in (models or MODELS) if name in available()]
     name = one_of("Model", {name: MODELS[name] for name in offered}, key="model", help=_list_models(offered))
-    shell.quiet(ABOUT[name])
     soft = NAMED_MODELS[name][0] in SOFT
     most = int(min(K_RANGE[1], max(K_RANGE[0], n_samples // 2)))
     k = slide("States (K)", *K_RANGE, n_states, key="K", of=of, help="Number of states.")
@@ -108,7 +109,9 @@ def choose(
         help=help_tau if soft else f"{MODELS[name]} has hard states.",
     )
     stickiness = _choose_stickiness(soft, name)
-    with st.expander("Advanced", icon=":material/tune:"):
+    with advanced or st.expander("Advanced", icon=":material/tune:"):
+        if advanced is not None:
+            shell.section("Model")
         chosen = one_of(
             "States defined by",
             DEFINED_BY,

@@ -1,6 +1,6 @@
 """The frame of every page: header, controls, picture, score card, tabs and footer.
 
-page = shell.frame("nascar")                 # page.controls, page.picture, page.card, page.below
+page = shell.frame("nascar")                 # page.controls, page.advanced, page.picture, page.card, page.below
 with page.controls:
     shell.section("Model")
 page.header("One simulated lap", [("K", "4"), ("temperature τ", "0.99")])
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from typing import Any, NoReturn
 
@@ -61,9 +62,15 @@ class Frame:
     title: str
     head: Any
     controls: Any
+    rare: Any
     picture: Any
     card: Any
     below: Any
+
+    @cached_property
+    def advanced(self) -> Any:
+        """The rarely used controls, folded below the others."""
+        return self.rare.expander("Advanced", icon=":material/tune:")
 
     def header(
         self, about: str = "", facts: Sequence[tuple[str, str]] = (), *, wanted: str = "", waits: str = ""
@@ -102,7 +109,8 @@ def frame(
         folder=folder,
         title=title or navigation.info(folder).title,
         head=head,
-        controls=st.sidebar,
+        controls=st.sidebar.container(),
+        rare=st.sidebar.container(),
         picture=picture.container(key=f"gdm-panel-picture-{folder}"),
         card=card.container(key=f"gdm-panel-card-{folder}"),
         below=st.container(key=f"gdm-below-{folder}"),

@@ -57,7 +57,7 @@ def read(source: BinaryIO, name: str) -> intake.OpenFile:
     finally:
         bar.empty()
         if file is None or not file.tracked:  # tracking files are read in full
-            st.number_input(
+            page.advanced.number_input(
                 "Keep every n-th row", 1, 10_000, 1, key=intake.every_key(digest), persist_state="session",
                 help="For tables with more than five million rows.",
             )  # fmt: skip
@@ -120,8 +120,8 @@ def choose_reading(file: intake.OpenFile) -> intake.OpenFile:
 
 def pose_data(file: intake.OpenFile) -> Dataset | None:
     """Show the check of a tracking file and return its data; None if nothing can be fitted."""
-    with page.controls:
-        options = poses.pose_options(file)
+    with options_place(file):
+        options = poses.pose_options(file, page.advanced)
         labels, trouble = choose_labels(options.rate_hz)
     labels_file = "" if (uploaded := intake.labels()) is None else str(uploaded.name)
     with check_panel(file):
@@ -136,12 +136,17 @@ def pose_data(file: intake.OpenFile) -> Dataset | None:
 
 def table_data(file: intake.OpenFile) -> Dataset | None:
     """Show the check of a table and return its data; None if nothing can be fitted."""
-    with page.controls:
+    with options_place(file):
         options = check.table_options(file)
     with check_panel(file):
         if not check.table_panel(file, options):
             return None
     return intake.remembered(f"{file.digest}{options}", lambda: intake.from_table(file, options))
+
+
+def options_place(file: intake.OpenFile) -> Any:
+    """Return the place of the controls for reading; once a fit is requested, those of the model come first."""
+    return page.advanced if intake.is_fitted(file) else page.controls
 
 
 def check_panel(file: intake.OpenFile) -> Any:

@@ -135,8 +135,8 @@ def _lines(source: KeypointTable, options: PoseOptions) -> list[str]:
     ]
 
 
-def pose_options(file: OpenFile) -> PoseOptions:
-    """Show the controls of a tracking file."""
+def pose_options(file: OpenFile, advanced: Any) -> PoseOptions:
+    """Show the controls of a tracking file, those of repairs in `advanced`."""
     table = file.content
     assert isinstance(table, KeypointTable)
     animals, parts = edited_names(file)
@@ -154,7 +154,9 @@ def pose_options(file: OpenFile) -> PoseOptions:
     )
     text = "Otherwise all rows are one recording."
     apart = not table.recordings or switch("One trial per recording", True, key="apart", of=file.scope, help=text)
-    return PoseOptions(rate, features, tuple(choose_repairs(file.scope).items()), animals, parts, apart)
+    with advanced:
+        repairs = tuple(choose_repairs(file.scope).items())
+    return PoseOptions(rate, features, repairs, animals, parts, apart)
 
 
 def edited_names(file: OpenFile) -> tuple[Picked, Picked]:

@@ -124,7 +124,7 @@ def test_suggested_dimension_is_within_the_offered_range(monkeypatch):
     monkeypatch.setattr(tabs, "plot", lambda figure, key, **_: drawn.update({key: figure}))
     monkeypatch.setattr(tabs.shell, "quiet", lambda text: None)
     view = view_of(wide, StateNames.plain(4), BoutRule())
-    tabs.show_features(view, view.read())
+    tabs.show_components(view)
     assert {shape["x0"] for shape in drawn["variance"]["layout"]["shapes"]} == {MOST_LATENT}
 
 

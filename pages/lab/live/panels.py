@@ -178,11 +178,11 @@ def make_progress(state: FitState) -> dict[str, Panel]:
     if state.fitting and state.total:
         lines = [shell.running_html(f"fitting, step {state.step} of {state.total}", state.step / state.total)]
     else:
-        lines = [shell.quiet_html(_describe(state))]
+        lines = [shell.quiet_html(words)] if (words := _describe(state)) else []
     lines += [shell.quiet_html(note) for note in state.notes]
     curve = state.curve
     if not state.fitting and figures.has_dips(curve.elbos):
-        lines.append(shell.quiet_html("ELBO per training step. Triangles mark values below the axis range."))
+        lines.append(shell.quiet_html("Triangles: off-scale values."))
     figure = state.memoize(
         "bound",
         lambda: figures.bound(curve.steps, curve.elbos, total=curve.total, faded=curve.earlier),
@@ -209,6 +209,4 @@ def _describe(state: FitState) -> str:
         return "fitting, starting"
     if state.cancelled:
         return "Cancelled. The previous fit stays; change a setting to start another."
-    if state.status == "fresh" and state.total:
-        return f"Fitted in {state.total:,} steps."
-    return "No fit is running."
+    return "" if state.status == "fresh" and state.total else "No fit is running."

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import streamlit as st
-
 from datasets import keypoints
 from datasets.features import add_units
 from datasets.keypoints import FeatureSet, KeypointSet, KeypointTable
 from datasets.splits import split_recording
 from gdm_core.text import plural
 from pages.lab.dataset import Dataset, from_trials
+from pages.ui import shell
 from pages.ui.controls import slide, switch
 from pages.ui.exports import Recipe
 
@@ -23,23 +22,15 @@ _SCORE_HELP = "Keypoints with a lower tracker score count as missing."
 
 def choose_repairs(of: str) -> dict[str, Any]:
     """Show the controls of repairs, and return the arguments of `keypoints.clean`."""
-    with st.expander("Repairs", icon=":material/healing:"):
-        return {
-            "min_score": slide("Minimum score", 0.0, 0.95, 0.3, 0.05, key="score", of=of, help=_SCORE_HELP),
-            "fill_seconds": slide(
-                "Fill gaps up to (s)",
-                0.0,
-                keypoints.FILL_SECONDS,
-                keypoints.FILL_SECONDS,
-                0.5,
-                key="fill",
-                of=of,
-                help=_FILL_HELP,
-            ),
-            "drop_outliers": switch(
-                "Remove jumps", True, key="outliers", of=of, help="Keypoints that jump away and return."
-            ),
-        }
+    most = keypoints.FILL_SECONDS
+    shell.section("Repairs")
+    return {
+        "min_score": slide("Minimum score", 0.0, 0.95, 0.3, 0.05, key="score", of=of, help=_SCORE_HELP),
+        "fill_seconds": slide("Fill gaps up to (s)", 0.0, most, most, 0.5, key="fill", of=of, help=_FILL_HELP),
+        "drop_outliers": switch(
+            "Remove jumps", True, key="outliers", of=of, help="Keypoints that jump away and return."
+        ),
+    }
 
 
 def from_recordings(
