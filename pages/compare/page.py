@@ -10,17 +10,17 @@ from pages.ui.controls import number
 
 SEEDS = (1, 5)
 
-frame = shell.frame("compare", card_share=0.34)
+frame = shell.frame("compare")
 with frame.controls:
-    source = settings.choose_data()
+    source = settings.choose_data(frame.advanced)
     if source is None:
         frame.header("no data")
         with frame.picture:
             shell.empty("No data", "Open the page named under Data, then come back.")
         shell.end_page()
     text = "Each model is fitted from every seed, which measures seed-to-seed variability."
-    n_seeds = number("Seeds", *SEEDS, 3, key="seeds", help=text)
-    chosen, duplicates = settings.drop_duplicates(settings.choose(source))
+    n_seeds = number("Seeds", *SEEDS, 3, key="seeds", help=text, at=frame.advanced)
+    chosen, duplicates = settings.drop_duplicates(settings.choose(source, frame.advanced))
 comparison = Comparison(
     {label: (one.family, one.config) for label, one in zip(settings.labels(chosen), chosen, strict=True)},
     tuple(range(n_seeds)),
@@ -40,4 +40,4 @@ except GdmError as error:
         shell.error(results.REFUSED, str(error))
 if fits is not None:
     results.show_results(frame, source, chosen, fits)
-shell.footer(["All scores are of held-out data."])
+shell.footer()

@@ -20,8 +20,8 @@ from pages.compare.settings import ComparedData
 from pages.ui import shell
 from pages.ui.plot import plot
 
-ROW, TALL_ROW = 34, 58  # pixels of a strip, with tracks above it and without; and of an interval
-TRACKS = 4  # side by side
+ROW, TALL_ROW = 28, 58  # pixels of a strip, with tracks above it and without; and of an interval
+WIDE, MOST = 3, 4  # tracks side by side; and tracks in two columns
 MARGIN = 30  # samples shown before and after a disagreement, at least
 TRUTH = "truth"
 
@@ -39,18 +39,18 @@ def draw(source: ComparedData, found: Compared) -> None:
     trial = source.test[0]
     position = trial.position if len(source.test) == 1 else None
     if position is not None:
-        columns = st.columns(len(rows) if len(rows) <= TRACKS else TRACKS - 1, gap="small")
+        columns = st.columns(2 if len(rows) in (2, MOST) else min(len(rows), WIDE), gap="small")
         for i, (label, states) in enumerate(rows.items()):
             with columns[i % len(columns)]:
                 track = position[::stride][: len(states)]
                 plot(
-                    figures.track(track, states, title=label, height=170, width=3.0, caption=""),
+                    figures.track(track, states, title=label, height=190, width=3.0, caption=""),
                     key=f"compare-track-{i}",
                 )
     strips = figures.state_strips(
         {label.split(" ")[0]: states for label, states in rows.items()},
         height=60 + (TALL_ROW if position is None else ROW) * len(rows),
-        caption="Held-out data, first seed. Matching states share a colour.",
+        caption="Held-out data, first seed.",
         **timing(source, stride),
     )
     plot(strips, key="compare-strips")

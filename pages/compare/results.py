@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from html import escape
-from statistics import fmean
 
 import numpy as np
 import pandas as pd
@@ -29,7 +28,7 @@ from pages.ui.shell import Frame
 MOST_DISAGREEMENTS = 12
 REFUSED = "These models cannot be compared"
 AT_ONCE = 60_000  # samples of all fits together; a button starts larger comparisons
-IN_WORDS = ("states", "density", "ten")
+IN_WORDS = ("states", "density")  # measures on the first view; each tab has its own
 FAILED = "failed"
 # Score or measure: (name, digits, factor, unit). The first four are shown unless all are requested.
 SCORES = {
@@ -100,16 +99,12 @@ def _show_findings(found: Compared) -> None:
     verdicts = [one for name in IN_WORDS if (one := found.verdict(name)) is not None and one.sentence]
     parts = [f"<dt>{escape(MEASURES[one.measure][0])}</dt><dd>{escape(one.sentence)}</dd>" for one in verdicts]
     st.html(f'<dl class="gdm-verdicts">{"".join(parts)}</dl>')
-    if verdicts:
-        shell.quiet(f"{verdicts[0].basis}.")
 
 
 def _show_scores(found: Compared) -> None:
     every = switch("All scores and baselines", False, key="all-scores")
     st.table(scores_table(found, every).replace("", "–"), border="horizontal")
-    seconds = [cell.seconds for cells in found.cells.values() for cell in cells.values()]
-    took = f" A fit took {fmean(seconds):.3g} s on average." if seconds else ""
-    shell.quiet(f"Mean ± SD over seeds.{took}")
+    shell.quiet("Held-out data; mean ± SD over seeds.")
 
 
 def scores_table(found: Compared, every: bool = True) -> pd.DataFrame:
@@ -164,6 +159,7 @@ def _show_differences(found: Compared) -> None:
         return
     with shell.panel("differences"):
         plot(pictures.differences(verdict), key="differences")
+        shell.quiet(f"{verdict.sentence} {verdict.basis}.".strip())
 
 
 def _show_disagreement(source: ComparedData, found: Compared) -> None:

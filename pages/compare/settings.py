@@ -93,19 +93,37 @@ def drop_duplicates(chosen: list[ComparedSetting]) -> tuple[list[ComparedSetting
     return kept, " ".join(notes)
 
 
-def choose(source: ComparedData) -> list[ComparedSetting]:
-    """Show a row of controls for each model."""
+def choose(source: ComparedData, advanced: Any) -> list[ComparedSetting]:
+    """Show a button with the controls of each model."""
     shell.section("Models")
     count = _count()
     offered = [name for name in MODELS if name in available()]
     chosen = []
     for letter in LETTERS[:count]:
-        with st.container(border=True, key=f"compare-row-{letter}"):
+        with st.popover(_summarise(letter), width="stretch"):
             chosen.append(_row(letter, offered, source))
-    st.button("Add model", on_click=_set_count, args=(count + 1,), disabled=count == len(LETTERS), width="stretch")
-    st.button("Remove model", on_click=_set_count, args=(count - 1,), disabled=count == 1, width="stretch")
-    _offer_fit(count)
+    with st.container(horizontal=True):
+        st.button("Add model", on_click=_set_count, args=(count + 1,), disabled=count == len(LETTERS))
+        st.button("Remove model", on_click=_set_count, args=(count - 1,), disabled=count == 1)
+    with advanced:
+        _offer_fit(count)
     return chosen
+
+
+def _summarise(letter: str) -> str:
+    """Return the model and K of a row, which its controls have yet to show."""
+
+    def current(name: str, start: Any) -> Any:
+        key = ui_settings.key(name, letter)
+        return st.session_state.get(ui_settings.widget_key(key), ui_settings.text(key) or start)
+
+    names = {MODELS[name]: name for name in MODELS}
+    name = current("model", _first_model(letter))
+    return f"{letter}: {SHORT.get(names.get(name, name), name)}, K {current('K', 4)}"
+
+
+def _first_model(letter: str) -> str:
+    return FIRST[LETTERS.index(letter)] if LETTERS.index(letter) < len(FIRST) else "gdm"
 
 
 def _offer_fit(count: int) -> None:
@@ -158,8 +176,8 @@ def _set_count(count: int) -> None:
 
 
 def _row(letter: str, offered: list[str], source: ComparedData) -> ComparedSetting:
-    first = FIRST[LETTERS.index(letter)] if LETTERS.index(letter) < len(FIRST) else "gdm"
-    name = one_of(f"Model {letter}", {name: MODELS[name] for name in offered}, first, key="model", of=letter)
+    models = {name: MODELS[name] for name in offered}
+    name = one_of(f"Model {letter}", models, _first_model(letter), key="model", of=letter)
     left, right = st.columns(2, gap="small")
     k = number("States (K)", *K_RANGE, 4, key="K", of=letter, at=left, called=f"States (K) of {letter}")
     tau, defined_by = 0.99, "dynamics"
@@ -248,7 +266,7 @@ def simulated(name: str, seed: int) -> ComparedData:
     return ComparedData(about, Trials(whole.trials[:3], "three trials"), Trials(whole.trials[3:], "a fourth"), 4, "s")
 
 
-def choose_data() -> ComparedData | None:
+def choose_data(advanced: Any) -> ComparedData | None:
     """Show the controls and return the data; None if the chosen page has none."""
     shell.section("Data")
     pages = {info.folder: OPEN_ON.format(info.title) for info in navigation.available() if info.folder in LABS}
@@ -256,10 +274,15 @@ def choose_data() -> ComparedData | None:
     old = {f"What is open on: {navigation.info(folder).title}": folder for folder in pages}  # in links
     text = "A simulation with known states, or the data of another page."
     name = one_of("Dataset", names, old=old, key="data", help=text)
-    source = _open(name) if name in pages else simulated(name, number("Simulation seed", *SEEDS, 0, key="track"))
+    source = (
+        _open(name)
+        if name in pages
+        else simulated(name, number("Simulation seed", *SEEDS, 0, key="track", at=advanced))
+    )
     if source is None or source.windowed:
         return source
-    length, _ = choose_window(source.train, source.unit, source.of)
+    with advanced:
+        length, _ = choose_window(source.train, source.unit, source.of)
     return source if length is None else summarised(source.train.fingerprint, source, length)
 
 

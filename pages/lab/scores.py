@@ -65,7 +65,7 @@ def forecast_row(scores: Scores, tested: str, step: str = "") -> Score | None:
     lines = {PERSISTENCE: _at_horizon(scores["persistence_r2"]), "linear AR(1)": _at_horizon(scores["ar1_r2"])}
     known = {name: value for name, value in lines.items() if value is not None}
     help = f"Variance of the {tested} explained ten time steps ahead. {step}".strip()
-    return with_best_baseline("Forecast R² (10 steps)", ahead, known, known, help=help)
+    return with_best_baseline("Forecast R²", ahead, known, known, help=help)
 
 
 def coverage_row(scores: Scores, tested: str) -> Score | None:
@@ -80,9 +80,7 @@ def coverage_row(scores: Scores, tested: str) -> Score | None:
         help += f" Fixed intervals cover {format_percent(fixed, 1)}."
     if fixed is not None and width is not None:
         help = f"{help[:-1]}; adaptive ones are {width:.2f} times as wide."
-    return Score(
-        "90% interval coverage", 100 * adaptive, digits=1, unit="%", span=(0, 100), target=(90.0, 5.0), help=help
-    )
+    return Score("90% coverage", 100 * adaptive, digits=1, unit="%", span=(0, 100), target=(90.0, 5.0), help=help)
 
 
 def bound_row(scores: Scores, tested: str) -> Score | None:
@@ -92,14 +90,14 @@ def bound_row(scores: Scores, tested: str) -> Score | None:
     linear, untrained = scores.get("ar1_log_likelihood_test"), scores.get("untrained_elbo_test")
     bound = scores["elbo_test"]
     return Score(
-        "ELBO per sample (nats)",
+        "ELBO per sample",
         float("nan") if bound is None else float(bound),
         linear,
         "linear AR(1)" if linear is not None else "",
         others=[("untrained model", float(untrained))] if untrained is not None and np.isfinite(untrained) else [],
         digits=2,
         span=_range_around(bound, linear),
-        help=f"Lower bound on the log-likelihood of the {tested}. Compare models on the same data only.",
+        help=f"Lower bound on the log-likelihood of the {tested}, in nats. Compare models on the same data only.",
     )
 
 
@@ -167,13 +165,12 @@ def bout_rows(found: Scores, unit: Unit = SECONDS, own: Scores | None = None) ->
     over = found["pieces"]["in_steps" if unit is STEPS else "words"]
     rows: list[Score] = []
     if "macro_f1" in found:
-        for field, (name, _, _) in _LABELLED.items():
+        for field in ("macro_f1", "balanced_accuracy"):
             rows.append(_label_row(found, field, over))
-            if own is not None and field in own and field != "paper_accuracy":
+            if own is not None and field in own:
                 help = "With your names and merged states. No verdict, since you may have seen the labels."
                 others = [("automatic", float(found[field]))]
-                rows.append(Score(OWN_NAMES.format(name), float(own[field]), others=others, help=help))
-    rows.append(_median_bout(found, unit))
+                rows.append(Score(OWN_NAMES.format(rows[-1].name), float(own[field]), others=others, help=help))
     ours = found.get("r2", {"value": None})
     if ours["value"] is not None and ours["persistence"] is not None:
         fitted = [row["r2"] for row in found["train"] if row["r2"] is not None]
@@ -190,7 +187,8 @@ def bout_rows(found: Scores, unit: Unit = SECONDS, own: Scores | None = None) ->
                 short=ours["margin"] is None,
             )
         )
-    return rows
+    rows.append(_median_bout(found, unit))
+    return [*rows, _label_row(found, "paper_accuracy", over)] if "macro_f1" in found else rows
 
 
 def _label_row(found: Scores, field: str, over: str) -> Score:

@@ -66,7 +66,11 @@ def show_tabs(
 
 def show_views(views: Mapping[str, Callable[[], None]], key: str) -> None:
     """Show one of several views of a tab, chosen above it; the others are not drawn."""
-    views[one_of("View", list(views), key=key, row=True, label_visibility="collapsed")]()
+    several = len(views) > 1
+    name = (
+        one_of("View", list(views), key=key, row=True, label_visibility="collapsed") if several else next(iter(views))
+    )
+    views[name]()
 
 
 def show_shares(view: View, reading: Decoded) -> None:
@@ -329,6 +333,6 @@ def show_components(view: View) -> None:
         plot(made.variance_explained(data.components.variance_explained, int(dims), start[1]), key="variance")
         shell.quiet(f"Default D = {start[1]}: {data.why_latent}. K = {start[0]}: {data.suggestion.why_states}.")
     with right, shell.panel("channels", "Channels"):
-        shell.quiet(", ".join(data.train.channels))
+        shell.quiet(", ".join(data.train[0].channels))
         for line in filter(None, (*data.notes, data.missing)):
             shell.quiet(f"{line[:1].upper()}{line[1:].rstrip('.')}.")

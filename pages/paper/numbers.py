@@ -52,22 +52,10 @@ CALMS21 = {
     "rSLDS": ("0.66", "0.68", "0.07 to 0.60 per trial"),
     "majority class": ("", "", "0.597"),
 }
-NOTES: dict[str, tuple[str, ...]] = {
-    "table": (
-        "An untrained encoder scores nearly as high on the paper's metric, so the last column reports matched accuracy.",
-        'GDM is ahead on the soft-sticky track because its posterior sees steps as well as positions; preset="paper" '
-        "uses positions only.",
-    ),
-    "nascar": (
-        "Soft states blend where the track blends. p-dLDS, whose weights can be negative, does not recover them.",
-    ),
-    "formula1": (
-        "The paper finds that GDM states match corners better than rSLDS states at small K.",
-        "With many states, untrained models score as high on this metric. Compare at small K.",
-    ),
-    "usage": ("A few states dominate and the others blend in, as in the paper. The fit is that of Figure 3.",),
-    "mice": (
-        "The majority class is right for 59.7% of the CalMS21 test frames; no unsupervised model in the paper exceeds it.",
-        "Rows on different data cannot be compared.",
-    ),
+NOTES = {
+    "table": "An untrained encoder scores nearly as high on the paper's metric; compare by matched accuracy.",
+    "nascar": "Soft states blend where the track blends. p-dLDS, whose weights can be negative, does not recover them.",
+    "formula1": "With many states, untrained models score as high on this metric. Compare at small K.",
+    "usage": "A few states dominate and the others blend in. The fit is that of Figure 3.",
+    "mice": "The majority class is right for 59.7% of the CalMS21 test frames; no unsupervised model exceeds it.",
 }

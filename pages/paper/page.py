@@ -9,7 +9,7 @@ import streamlit as st
 from gdm_studio import paper
 from pages.lab import live
 from pages.lab.live.background import show_progress, visitor_jobs
-from pages.paper import panels
+from pages.paper import numbers, panels
 from pages.ui import shell
 from pages.ui.controls import number, one_of
 
@@ -23,7 +23,7 @@ PANELS = {
 
 PROTOCOLS = {"paper": "Paper's protocol", "fair": "New tracks"}
 
-frame = shell.frame("paper", card_share=0.34)
+frame = shell.frame("paper", card_share=0.22)
 with frame.controls:
     shell.section("From the paper")
     titles = {one: title for one, (title, _) in PANELS.items()}
@@ -65,5 +65,6 @@ with frame.picture:
             shell.quiet(f"{label} is left out: {message}")
     PANELS[name][1](panels.Material(stored, request, setting, results))
 with frame.card:
-    panels.show_notes(name)
-shell.footer(["Interpretable time series analysis with Gumbel dynamics. Baselines use the authors' released code."])
+    st.html('<p class="gdm-panel-title">Note</p>')
+    shell.quiet(numbers.NOTES[name])
+shell.footer(["Baselines use the authors' released code."])

@@ -125,22 +125,20 @@ def table(material: Material) -> None:
         rows[label] = {
             "paper": numbers.PAPER[setting].get(label, ""),
             "released code": numbers.RELEASED[setting].get(label, ""),
-            "ours, paper's protocol": format_score(ours["paper"].get(source, []), score),
+            "ours": format_score(ours["paper"].get(source, []), score),
             "ours, new tracks": format_score(ours["fair"].get(source, []), score),
-            "ours, new tracks, matched accuracy": format_score(
+            "new tracks, matched accuracy": format_score(
                 ours["fair"].get(source, []), score.replace("paper", "matched")
             ),
         }
     lines = material.stored.lines.get(f"table/{setting}/paper", {})
     for name in ("k-means on steps", "majority class"):
         if name in lines:
-            rows[name] = {"ours, paper's protocol": format_score([lines[name]], "paper_accuracy")}
+            rows[name] = {"ours": format_score([lines[name]], "paper_accuracy")}
     _show_table(with_best(rows))
-    shell.quiet(
-        "Mean ± SD over seeds; best of each column in bold. Columns are 10-NN accuracy (paper's metric) except the last, which "
-        "matches states to labels one to one."
-    )
-    _show_reconstructions(ours)
+    shell.quiet("10-NN accuracy (paper's metric), mean ± SD over seeds. The last column matches states to labels.")
+    with st.expander("Held-out R² without retraining"):
+        _show_reconstructions(ours)
 
 
 def _show_reconstructions(ours: Mapping[str, Mapping[str, Sequence[Cell]]]) -> None:
@@ -156,10 +154,7 @@ def _show_reconstructions(ours: Mapping[str, Mapping[str, Sequence[Cell]]]) -> N
         for label in paper.TABLE_1
     }
     _show_table(rows)
-    shell.quiet(
-        "R² on held-out trials without retraining. With the states of the training trial, it is the difference between the trials; "
-        "the paper reports 0.8 for the models it compares with, and near 1 for the GDM without retraining."
-    )
+    shell.quiet("The paper reports 0.8 for the models it compares with, and near 1 for the GDM.")
 
 
 def with_best(rows: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
@@ -387,11 +382,3 @@ def group_by_label(
     grouped = np.zeros((len(states), n_labels), np.float32)
     np.add.at(grouped.T, mapping, states.T)
     return grouped
-
-
-# ---- notes ----------------------------------------------------------------------------------------------------------
-def show_notes(name: str) -> None:
-    """Explain differences between the numbers."""
-    st.html('<p class="gdm-panel-title">Notes</p>')
-    for text in numbers.NOTES[name]:
-        st.html(f"<p>{text}</p>")

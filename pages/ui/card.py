@@ -131,10 +131,11 @@ def _row(score: Score) -> str:
     return _cells(verdict or "", term_html(score.name, *_details(score)), value, filled, _comparison(score, verdict))
 
 
-def _cells(verdict: str, name: str, value: str, filled: str, compared: str) -> str:
+def _cells(verdict: str | None, name: str, value: str, filled: str, compared: str) -> str:
     """Return the line of one score from the HTML of its cells."""
+    judged = "" if verdict is None else f' data-verdict="{verdict}"'
     return (
-        f'<div class="gdm-score" data-verdict="{verdict}"><span class="name">{name}</span><span class="value">{value}</span>'
+        f'<div class="gdm-score"{judged}><span class="name">{name}</span><span class="value">{value}</span>'
         f'<div class="bar" aria-hidden="true">{filled}</div><span class="verdict">{compared}</span></div>'
     )
 
@@ -179,7 +180,7 @@ def scores_html(
     """
     foot = " ".join([f"Scores of the previous fit: {earlier}.", meanwhile]).strip() if earlier else status
     line = f'<div class="gdm-status">{escape(foot)}</div>' if foot else ""
-    waiting = [_cells("", term_html(score.name, score.help), "…", "", "") for score in to_come]
+    waiting = [_cells(None, term_html(score.name, score.help), "…", "", "") for score in to_come]
     rows = [*map(_row, items), *waiting]
     more = ""
     if rest := rows[SHOWN:]:

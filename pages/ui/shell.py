@@ -62,10 +62,10 @@ class Frame:
     title: str
     head: Any
     controls: Any
-    rare: Any
     picture: Any
     card: Any
     below: Any
+    rare: Any = None
 
     @cached_property
     def advanced(self) -> Any:

@@ -32,12 +32,14 @@ def test_first_visit_shows_precomputed_result_without_jobs(engine):
 
 
 FIGURES = {
-    "Bouts": {"dwell-expert", "dwell-inferred"},
-    "Shares": {"proportions", "entropy", "usage", "usage-expert"},
-    "Transitions": {"graph", "matrix", "matrix-expert"},
+    "Bouts/Durations": {"dwell-expert", "dwell-inferred"},
+    "Bouts/Proportions": {"proportions", "entropy", "usage", "usage-expert"},
+    "Bouts/Transitions": {"graph", "matrix", "matrix-expert"},
+    "Bouts/Clips": set(),
+    "Labels": set(),
     "Trials": {"trial-scores"},
     "Prediction": {"envelope"},
-    "Features": {"variance", "components"},
+    "Suggest settings": {"variance"},
     "Export": {"behaviour-export-preview"},
 }
 
@@ -45,10 +47,15 @@ FIGURES = {
 def test_every_tab_draws_its_figures(engine, monkeypatch):
     drawn = record(monkeypatch)
     app = opened("behaviour")
-    for name in (*FIGURES, "Labels", "Clips"):
-        app.session_state["view"] = name
+    for name, figures in FIGURES.items():
+        app.session_state["view"], _, app.session_state["bouts"] = name.partition("/")
         app.run().run()
-        assert FIGURES.get(name, set()) <= set(drawn), name
+        assert figures <= set(drawn), name
+
+
+def test_link_to_a_removed_tab_opens_the_first_one(engine):
+    app = opened("behaviour", view="Clips")
+    assert "Tab `Clips` to Bouts" in app.toast[0].value
 
 
 def test_smoothing_recuts_bouts_and_measures_them(engine, monkeypatch):

@@ -159,8 +159,8 @@ def test_thirty_labels_are_drawn_in_every_tab(engine):
     labels = [f"L{k}" for _ in range(10) for k in range(30) for _ in range(1 + (k > 18))]
     app.file_uploader(key="upload").upload("walk.csv", table(labels)).run()
     app.button(key="fit").click().run()
-    for tab in ("Bouts", "Shares", "Transitions", "Trials", "Features", "Export"):
-        app.session_state["view"] = tab
+    for tab in ("Bouts/Durations", "Bouts/Proportions", "Bouts/Transitions", "Trials/", "Suggest settings/", "Export/"):
+        app.session_state["view"], _, app.session_state["bouts"] = tab.partition("/")
         text = words(app.run())
         assert f"{OTHERS}</span>" in text, tab
         assert "L29</span>" in text, tab

@@ -56,8 +56,10 @@ def test_strips_and_files_have_every_sample(engine, monkeypatch):
 
 def test_every_tab_works_on_windows(engine):
     app = opened("behaviour", scale="Seconds", window="1", frames=f"{FRAMES}")
-    for name in ("Shares", "Transitions", "Labels", "Clips", "Trials", "Prediction", "Labelling", "Features"):
-        app.session_state["view"] = name
+    tabs = ("Bouts/Proportions", "Bouts/Transitions", "Bouts/Clips", "Labels/Agreement", "Labels/Labelling", "Trials/")
+    for name in (*tabs, "Prediction/", "Suggest settings/"):
+        app.session_state["view"], _, shown = name.partition("/")
+        app.session_state[app.session_state["view"].lower()] = shown
         app.run().run()
 
 

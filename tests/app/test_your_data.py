@@ -305,8 +305,8 @@ def test_long_recording_is_shown_in_hours(engine, monkeypatch):
     app = uploaded("Night 3.csv", slow.to_csv(index=False).encode())
     assert drawn["first-look"][0]["layout"]["xaxis"]["title"]["text"] == "h"
     app.button(key="fit").click().run()
-    for view in ("Bouts", "Shares", "Prediction", "Export"):
-        app.session_state["view"] = view
+    for view in ("Bouts/Durations", "Bouts/Proportions", "Prediction/", "Export/"):
+        app.session_state["view"], _, app.session_state["bouts"] = view.partition("/")
         app.run().run()
     titles = {key: figure["layout"]["xaxis"]["title"]["text"] for key, (figure, _) in drawn.items() if key in OVER_TIME}
     assert titles == dict.fromkeys(OVER_TIME, "h")
@@ -328,8 +328,8 @@ def test_recording_without_a_clock_is_shown_in_steps(engine, monkeypatch):
     app = uploaded("plain.csv", whole.to_csv(index=False).encode())
     app.button(key="fit").click().run()
     assert {"Smoothing (steps)", "Minimum bout duration (steps)"} <= {one.label for one in sliders(app)}
-    for view in ("Bouts", "Shares", "Prediction", "Export"):
-        app.session_state["view"] = view
+    for view in ("Bouts/Durations", "Bouts/Proportions", "Prediction/", "Export/"):
+        app.session_state["view"], _, app.session_state["bouts"] = view.partition("/")
         app.run().run()
     titles = {key: drawn[key][0]["layout"]["xaxis"]["title"]["text"] for key in OVER_TIME}
     assert titles == dict.fromkeys(OVER_TIME, "step")

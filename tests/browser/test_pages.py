@@ -109,7 +109,7 @@ PAGES: dict[tuple[str, str], tuple[Callable[[Page, str, bool], None], bool]] = {
     ("/formula1?view=Telemetry&zoom=T6", "desktop"): (anything, True),
     ("/behaviour", "desktop"): (behaviour, True),
     ("/behaviour", "phone"): (behaviour, False),
-    ("/behaviour?view=Labelling&trial=Fitted%3A+simulated+mice+1", "desktop"): (anything, True),
+    ("/behaviour?view=Labels&labels=Labelling&trial=Fitted%3A+simulated+mice+1", "desktop"): (anything, True),
     ("/your-data", "desktop"): (your_data, True),
     ("/your-data", "phone"): (your_data, False),
     ("/your-data?example=open", "desktop"): (anything, True),

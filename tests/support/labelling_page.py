@@ -1,4 +1,4 @@
-"""The tab Labelling of Your data, with a file of three behaviours and a fake desk."""
+"""Labelling on Your data, with a file of three behaviours and a fake desk."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def table(known: bool = True) -> bytes:
 
 def opened(known: bool = True) -> AppTest:
     """Open the page on a file, with the tab open and a training trial selected."""
-    app = upload(page.opened("your_data", view="Labelling"), "walk.csv", table(known))
+    app = upload(page.opened("your_data", view="Labels", labels="Labelling"), "walk.csv", table(known))
     app.button(key="fit").click().run()
     return choose(app, "fit-0")
 
