@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -99,7 +99,9 @@ def _show_bouts(view: View, here: Decoded) -> None:
 
 def _show_labels(view: View, found: scores.BoutScores, under_player: Any) -> None:
     """Show states against the expert's labels, or the user's own labelling."""
-    views = {"Agreement": partial(tabs.show_labels, view, found)} if view.dataset.every_label else {}
+    views: dict[str, Callable[[], None]] = {}
+    if view.dataset.every_label:
+        views["Agreement"] = partial(tabs.show_labels, view, found)
     views["Labelling"] = lambda: labelling.panel(view, view.read_samples(), under_player)
     tabs.show_views(views, "labels")
 
