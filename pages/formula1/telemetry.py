@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
+from datasets.f1.minisectors import minisector_edges
 from datasets.f1.time_won import SURE
 from datasets.formula1 import UNITS, LapClock, Session, lap_clock
 from gdm_core.errors import GdmError
@@ -29,7 +30,7 @@ from gdm_studio.plot.figures.base import (
     typed,
 )
 from gdm_studio.plot.figures.states import numbered_colours
-from pages.formula1 import data, gain_panel, state_names, teams, time_gained
+from pages.formula1 import data, gain_panel, state_names, teams
 from pages.formula1.controls import choose_one
 from pages.formula1.data import TELEMETRY, Circuit, DriverReading, Floats, race_of
 from pages.formula1.tables import clock
@@ -246,7 +247,7 @@ def zooms(circuit: Circuit) -> dict[str, tuple[float, float]]:
     if circuit.corners:
         spans = {f"T{name}": (at - BEFORE_M, at + AFTER_M) for name, _, _, at, _ in circuit.corners}
     else:
-        edges = time_gained.minisectors(circuit)
+        edges = minisector_edges(circuit.length)
         spans = {f"{a:.0f} m": (a, b) for a, b in pairwise(edges.tolist())}
     return {name: (max(0.0, float(a)), min(circuit.length, float(b))) for name, (a, b) in spans.items()}
 

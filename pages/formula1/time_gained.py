@@ -10,6 +10,7 @@ import numpy.typing as npt
 import streamlit as st
 
 from datasets import formula1
+from datasets.f1.minisectors import minisector_edges
 from datasets.f1.time_won import SURE, By
 from datasets.formula1 import LapClock, Session, TimeWon
 from pages.formula1 import data
@@ -17,7 +18,6 @@ from pages.formula1.data import Circuit, DriverReading, Observation, Place, Race
 from pages.lab import Undecoded, View, together
 
 CELL_M = 10.0
-MINISECTOR_M = 200.0
 KINDS = {"segment": "Segment", "sector": "Sector", "minisector": "Minisector", "state": "State"}
 WORTH_SAYING = 0.3  # smallest share of a gain to mention a state
 FRACTIONS = {1 / 3: "a third", 1 / 2: "half", 2 / 3: "two thirds", 3 / 4: "three quarters"}
@@ -74,11 +74,6 @@ class Gap:
         return float(lost[1] - lost[0]), float(self.deviation(first, last))
 
 
-def minisectors(circuit: Circuit) -> Floats:
-    """Return the edges [n + 1] of parts of about 200 m in metres."""
-    return np.linspace(0, circuit.length, max(2, round(circuit.length / MINISECTOR_M)) + 1)
-
-
 def named_by_place(circuit: Circuit, edges: Floats, names: Sequence[str]) -> tuple[str, ...]:
     """Return the names of parts with their segments, if known."""
     where = circuit.segment_at((edges[1:] + edges[:-1]) / 2)
@@ -98,7 +93,7 @@ def sectors(session: Session, circuit: Circuit) -> Floats:
 def cells(circuit: Circuit, more: Floats) -> Floats:
     """Return the edges [M + 1] of the smallest cells, which no larger part divides."""
     even = np.linspace(0, circuit.length, max(2, round(circuit.length / CELL_M)) + 1)
-    return np.unique(np.concatenate([even, minisectors(circuit), circuit.edges.astype(np.float64), more]))
+    return np.unique(np.concatenate([even, minisector_edges(circuit.length), circuit.edges.astype(np.float64), more]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +118,7 @@ def between(place: Place, codes: tuple[str, str], looked: Observation, by: By, s
     """Compare the chosen laps; return None if too few have a partner."""
     session, circuit = data.open_session(place), data.circuit(place)
     laps = [np.unique(data.laps_of(place, code, looked).lap).tolist() for code in codes]
-    official, even = sectors(session, circuit), minisectors(circuit)
+    official, even = sectors(session, circuit), minisector_edges(circuit.length)
     edges = cells(circuit, official) / circuit.length
     won = formula1.time_won(session, codes, edges, by=by, laps=(laps[0], laps[1]), stint=stint)
     if won is None:

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from datasets.f1.laps import BestLap, best_laps, ideal_laps, is_race, no_time
+from datasets.f1.minisectors import minisector_edges
 from datasets.f1.session import Spell
 from datasets.formula1 import Session, lap_clock
 from gdm_core.text import listed
@@ -64,7 +65,7 @@ def between_best(place: Place, codes: tuple[str, str]) -> Gain | None:
     clocks = [lap_clock(session, code, best[code].number) if code in best else None for code in codes]
     if clocks[0] is None or clocks[1] is None:
         return None
-    gap, edges = Gap(clocks[0], clocks[1]), time_gained.minisectors(circuit)
+    gap, edges = Gap(clocks[0], clocks[1]), minisector_edges(circuit.length)
     share = np.clip(edges / circuit.length, 0, 1)
     names = time_gained.named_by_place(circuit, edges, [f"{at:.0f} m" for at in edges[:-1]])
     return Gain(names, np.diff(gap.behind(share)), gap.deviation(share[:-1], share[1:]), edges)

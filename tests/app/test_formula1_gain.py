@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from datasets.f1.driving import describe
+from datasets.f1.minisectors import MINISECTOR_M
 from datasets.f1.time_won import By, TimeWon
 from gdm_studio.plot.figures.base import untyped
 from pages.formula1 import data, findings, gain_panel, time_gained
@@ -72,7 +73,7 @@ def test_segments_minisectors_and_states_add_up_to_one_gain():
     found, circuit = _between(), data.circuit(PLACE)
     assert found.gains["segment"].mean.sum() == pytest.approx(found.won.whole[0])
     assert found.gains["minisector"].mean.sum() == pytest.approx(found.won.whole[0])
-    assert len(found.gains["minisector"].names) == round(circuit.length / time_gained.MINISECTOR_M)
+    assert len(found.gains["minisector"].names) == round(circuit.length / MINISECTOR_M)
     assert found.gains["minisector"].edges is not None
     assert found.gains["minisector"].edges[-1] == pytest.approx(circuit.length)
     back = _between(-1, 0)

@@ -77,6 +77,14 @@ def china(downloads: Path) -> tuple[Session, Event, list[tuple[float, str]]]:
 
 
 @pytest.fixture(scope="session")
+def melbourne(downloads: Path) -> Session:
+    """Return qualifying in Melbourne 2025, which has no corners."""
+    with pytest.MonkeyPatch.context() as patch:
+        cut_off(patch, downloads)
+        return formula1.load_session(2025, "Australian Grand Prix", "Qualifying", offline=True)
+
+
+@pytest.fixture(scope="session")
 def china_feed(downloads: Path) -> Any:
     """Return the race in Shanghai 2025 as FastF1 loads it."""
     fastf1.Cache.configure(cache_dir=str(downloads / "fastf1"))
