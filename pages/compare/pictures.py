@@ -39,12 +39,13 @@ def draw(source: ComparedData, found: Compared) -> None:
     trial = source.test[0]
     position = trial.position if len(source.test) == 1 else None
     if position is not None:
+        step = timing(source, stride)["step"]
         columns = st.columns(2 if len(rows) in (2, MOST) else min(len(rows), WIDE), gap="small")
         for i, (label, states) in enumerate(rows.items()):
             with columns[i % len(columns)]:
                 track = position[::stride][: len(states)]
                 plot(
-                    figures.track(track, states, title=label, height=190, width=3.0, caption=""),
+                    figures.track(track, states, title=label, height=190, width=3.0, step=step, caption=""),
                     key=f"compare-track-{i}",
                 )
     strips = figures.state_strips(

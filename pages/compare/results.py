@@ -195,7 +195,7 @@ def _show_disagreement(source: ComparedData, found: Compared) -> None:
         over_time = pictures.disagreement(apart, step, unit)
         for key, figure in (("disagree-strips", strips), ("disagree-apart", over_time)):
             shown = figure if window is None else pictures.zoom(figure, window[0] * step, window[1] * step)
-            plot(shown, key=key, group="disagree", revision=f"{first}/{second}/{at}")
+            plot(shown, key=key, revision=f"{first}/{second}/{at}")
 
 
 def _choose_disagreement(of: str, count: int) -> int | None:
@@ -225,8 +225,8 @@ def _show_seeds(source: ComparedData, found: Compared) -> None:
         axis = pictures.timing(source, next(iter(cells.values())).stride)
         with shell.panel(f"seeds-{label[0]}", f"{label}: {100 * agreed.share:.1f}% agreement of {len(cells)} seeds"):
             strips = figures.state_strips({"consensus": states}, height=104, **axis)
-            plot(strips, key=f"consensus-{label[0]}", group="seeds")
-            plot(pictures.disagreement(agreed.apart, **axis), key=f"apart-{label[0]}", group="seeds")
+            plot(strips, key=f"consensus-{label[0]}")
+            plot(pictures.disagreement(agreed.apart, **axis), key=f"apart-{label[0]}")
 
 
 def blocks_table(found: Compared) -> pd.DataFrame:

@@ -174,7 +174,7 @@ FIRST = 5  # column of the strongest state
 def cursor(circuit: Circuit) -> Dict:
     """Link hovering over figures along the lap to a position on the map."""
     x, y = circuit.position_at(np.arange(STATIONS + 1) * circuit.length / STATIONS).T
-    return path_cursor(x, y, 0.0, circuit.length / STATIONS, True)
+    return path_cursor(x, y, 0.0, circuit.length / STATIONS)
 
 
 def _tips(circuit: Circuit, laps: Laps, states: Floats) -> tuple[npt.NDArray[np.uint8], str]:

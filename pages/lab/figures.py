@@ -13,7 +13,17 @@ from gdm_core.analysis.bouts import runs, transition_shares
 from gdm_core.analysis.envelopes import Envelope, PlaneMap
 from gdm_core.trials import Trial
 from gdm_studio.plot import figures, palette
-from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, fixed_plane, note, points, rows_axis, shape
+from gdm_studio.plot.figures.base import (
+    Dict,
+    Figure,
+    axis,
+    figure,
+    fixed_plane,
+    note,
+    points,
+    rows_axis,
+    shape,
+)
 from gdm_studio.plot.figures.states import plain
 from pages.lab.decoded import Decoded, Undecoded
 from pages.lab.naming import Reference
@@ -113,34 +123,42 @@ def add_remark(figure: Figure, known: Reference) -> Figure:
     return figure | {"caption": f"{figure['caption']} {known.remark}".strip()}
 
 
-def plane(found: PlaneMap, path: npt.NDArray[Any] | None, order: Sequence[int]) -> Figure:
+def plane(found: PlaneMap, path: npt.NDArray[Any] | None, order: Sequence[int], *, start: float, step: float) -> Figure:
     """Draw the most probable state at each position of the plane."""
     caption = (
         "Next state of the model's transition from each position, in mixed colours; the line is the path."
         if found.source == "transition"
         else "This model's transitions do not depend on position; the map shows the states nearby."
     )
-    return figures.transition_map(found.xs, found.ys, found.probabilities[..., list(order)], path=path, caption=caption)
+    shares = found.probabilities[..., list(order)]
+    return figures.transition_map(found.xs, found.ys, shares, path=path, start=start, step=step, caption=caption)
 
 
 def prediction(
-    found: Envelope, trial: Trial, channel: int, *, name: str = "", step: float = 1.0, unit: str = "step"
+    found: Envelope,
+    trial: Trial,
+    channel: int,
+    *,
+    name: str = "",
+    start: float = 0.0,
+    step: float = 1.0,
+    unit: str = "step",
 ) -> Figure:
-    """Draw the forecast of one channel; `step` is the time per sample, in `unit`."""
+    """Draw the forecast of one channel; `start` and `step` are in `unit`."""
     n, first = found.origin, max(0, found.origin - N_PAST)
     time = np.arange(n + 1, n + 1 + len(found.mean))
     past = np.arange(first, min(trial.n_samples, n + 1 + len(found.mean)))
     last = np.full(len(time), trial.y[n, channel])
     spread = 3 * found.std[:, channel]
     return figures.envelope(
-        time * step,
+        start + time * step,
         found.mean[:, channel],
         band90=(found.lower90[:, channel], found.upper90[:, channel]),
         band50=(found.lower50[:, channel], found.upper50[:, channel]),
         three_sigma=(found.mean[:, channel] - spread, found.mean[:, channel] + spread),
-        observed=(past * step, trial.y[past, channel]),
-        persistence=(time * step, last),
-        now=n * step,
+        observed=(start + past * step, trial.y[past, channel]),
+        persistence=(start + time * step, last),
+        now=start + n * step,
         unit=unit,
         channel=name or trial.channels[channel],
     )

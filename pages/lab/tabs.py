@@ -120,9 +120,10 @@ def _show_map(view: View, reading: Decoded) -> None:
         answer = view.query(f"map-{view.index}", plane_map, reading.trial)
         if answer.value is not None:  # an earlier map stays until the new one is computed
             trial, order = answer.about
+            timing = reading.timing
             drawn = view.state.memoize(
                 ("plane", view.index),
-                lambda: made.plane(answer.value, trial.position, order),
+                lambda: made.plane(answer.value, trial.position, order, start=timing["start"], step=timing["step"]),
                 of=(answer.value, trial),
                 settings=order,
             )
@@ -157,11 +158,12 @@ def _choose_origin(view: View, trial: Trial) -> int:
     help = "The model sees no later samples."
     if view.dataset.unit == "step":
         return slide("From step", 0, last, trial.n_samples // 2, key="moment", help=help, live=True)
-    end = last * step
-    start = min(round(trial.n_samples // 2 * step, 2), end)
+    begin = float(view.timing["start"])
+    end = begin + last * step
+    start = min(round(begin + trial.n_samples // 2 * step, 2), end)
     label = f"From ({view.unit.plural})"
-    seconds = slide(label, 0.0, end, start, step, key="moment", digits=2, help=help, live=True)
-    return min(max(round(seconds / step), 0), last)
+    seconds = slide(label, begin, end, start, step, key="moment", digits=2, help=help, live=True)
+    return min(max(round((seconds - begin) / step), 0), last)
 
 
 def _show_envelope(view: View, found: Envelope, trial: Trial, channel: str, state: State) -> None:

@@ -114,8 +114,9 @@ class View:
 
     @property
     def timing(self) -> dict[str, Any]:
-        """Step and unit of the time axis, as figures take them."""
-        return {"step": self.unit.convert(self.dataset.step(self.trial)), "unit": self.unit.name}
+        """Start, step and unit of the time axis, as figures take them."""
+        start = self.unit.convert(self.trial.start_seconds)
+        return {"start": start, "step": self.unit.convert(self.dataset.step(self.trial)), "unit": self.unit.name}
 
     @property
     def settled(self) -> bool:

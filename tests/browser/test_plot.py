@@ -74,6 +74,42 @@ def test_figures_of_a_group_share_the_cursor(draw):
     assert opened.errors == []
 
 
+POINT = """
+async ([from, share]) => {
+  const { places } = window.gdmTest;
+  const { left, width, top, height } = places[from].querySelector(".nsewdrag").getBoundingClientRect();
+  const at = { clientX: left + share * width, clientY: top + height / 2, pointerType: "mouse", bubbles: true };
+  const began = performance.now();
+  places[from].querySelector(".nsewdrag").dispatchEvent(new PointerEvent("pointermove", at));
+  await new Promise(requestAnimationFrame);
+  const took = performance.now() - began;
+  return { took, left: places.map((place) => parseFloat(place.querySelector(".gdm-cursor:not([hidden])")?.style.left) || null) };
+}
+"""
+DUE_MS = 50
+
+
+def test_moment_is_marked_in_other_figures_at_once(draw):
+    steps = np.linspace(0, 2 * np.pi, 20_000)
+    path = np.column_stack([np.cos(steps), np.sin(steps)])
+    states = np.eye(4, dtype=np.float32)[np.arange(20_000) // 500 % 4]
+    scene = (
+        figures.track(path, states),
+        figures.state_strips({"inferred": states}),
+        figures.proportions(states),
+        figures.entropy_strip(states),
+    )
+    page = draw(scene).page
+    page.evaluate(POINT, [1, 0.3])  # the first one compiles
+    found = page.evaluate(POINT, [1, 0.5])
+    assert found["took"] < DUE_MS, found["took"]
+    track, own, *others = found["left"]
+    assert own is None
+    assert others == [pytest.approx(others[0], abs=2)] * 2
+    assert 200 < track < 400, "half of the path is at its leftmost point"
+    assert page.evaluate(POINT, [0, 0.5])["left"] == [None] * 4, "the middle of the circle is no moment"
+
+
 def test_click_message_holds_the_point(draw):
     page = draw(*_scenes(400)).page
     page.mouse.move(420, 470, steps=3)

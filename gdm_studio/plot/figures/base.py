@@ -216,10 +216,6 @@ def time_cursor() -> Dict:
     return {"kind": "time"}
 
 
-def path_cursor(x: npt.ArrayLike, y: npt.ArrayLike, start: float, step: float, numbered: bool) -> Dict:
-    """Return the cursor of a path through (x[i], y[i]) at start + i * step.
-
-    numbered  whether the custom data of each point begins with its sample number, from which a hover gets its time
-    """
-    place: Dict = {"kind": "path", "start": float(start), "step": float(step), "numbered": numbered}
-    return place | {"x": typed(x), "y": typed(y)}
+def path_cursor(x: npt.ArrayLike, y: npt.ArrayLike, start: float, step: float) -> Dict:
+    """Return the cursor of a path through (x[i], y[i]) at start + i * step."""
+    return {"kind": "path", "start": float(start), "step": float(step), "x": typed(x), "y": typed(y)}

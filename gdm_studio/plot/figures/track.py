@@ -187,7 +187,7 @@ def track(
     most = ", ".join(f"{titles[k]} {usage[k]:.0%}" for k in top)
     alt = f"{title or 'Path'} of {len(x)} samples in the colours of {soft.shape[1]} states. Most used: {most}."
     place: Dict = {"annotations": [*marks, *badges], "margin": {"l": 4, "r": 4, "t": 24 if title else 4, "b": 4}}
-    moments = path_cursor(x, y, start, step, rich)
+    moments = path_cursor(x, y, start, step)
     small = min(height, 320)
     return figure(traces, caption, alt, height, phone_height=small, cursor=moments, shapes=shapes, **place, **plane())
 

@@ -18,6 +18,7 @@ from gdm_studio.plot.figures.base import (
     heatmap,
     names_of,
     note,
+    path_cursor,
     plane,
     points,
     rows_axis,
@@ -59,6 +60,8 @@ def transition_map(
     probabilities: npt.ArrayLike,
     *,
     path: npt.ArrayLike | None = None,
+    start: float = 0.0,
+    step: float = 1.0,
     caption: str = "Probabilities of the next state at each position, in mixed colours.",
 ) -> Figure:
     """Draw the probabilities of states over the plane.
@@ -66,6 +69,7 @@ def transition_map(
     xs, ys          [W] and [H] coordinates of the grid
     probabilities   [H, W, K] of the states
     path            [T, 2] positions of the data, drawn on top
+    start, step     time of the first sample of the path, and between samples
     """
     p = np.asarray(probabilities, np.float32)
     x, y = np.asarray(xs, np.float32), np.asarray(ys, np.float32)
@@ -76,13 +80,15 @@ def transition_map(
     winner = p.argmax(axis=2)
     cells: Dict = {"x": typed(x), "y": typed(y), "customdata": typed(winner + 1, "u1"), **numbered_colours(buckets.css)}
     traces = [heatmap(buckets.index.reshape(len(y), len(x)), "S%{customdata}", "u1", opacity=0.75, **cells)]
+    moments = None
     if path is not None:
         where = np.asarray(path, np.float32)
+        moments = path_cursor(*where.T, start, step)
         kind, line = "scattergl" if len(where) > 4000 else "scatter", {"color": "$ink", "width": 1}
         traces.append(points("lines", *where.T, type=kind, line=line, opacity=0.45))
     alt = f"Map of the most probable of {n_states} states over the plane."
     labels = _labels_in_regions(x, y, winner, names_of(n_states))
-    return figure(traces, caption, alt, 380, phone_height=300, annotations=labels, **plane())
+    return figure(traces, caption, alt, 380, phone_height=300, cursor=moments, annotations=labels, **plane())
 
 
 def _labels_in_regions(

@@ -2,13 +2,11 @@
 // from the current theme.
 
 import { onMessage } from "./channel.js";
-import { axesOf } from "./axes.js";
-import { decode } from "./colours.js";
+import { linkCursor } from "./cursor.js";
 import { download, render } from "./figure_files.js";
 import { clearStates } from "./states_canvas.js";
 
 const ROOT = new URL("../../..", import.meta.url); // this file is served three folders below the app
-const ANNOUNCE = "gdm:cursor";
 const TOUCH = matchMedia("(pointer: coarse)");
 
 let loading = null;
@@ -134,8 +132,7 @@ function listen(view) {
     if (view.options.clicks) view.send("click", plain(points[0]));
   });
   plot.on("plotly_afterplot", () => view.waits?.());
-  plot.on("plotly_hover", ({ points }) => announce(view, timeOf(view, points[0])));
-  plot.on("plotly_unhover", () => announce(view, null));
+  view.unlink = linkCursor(view);
 }
 
 function plain(point) {
@@ -146,62 +143,6 @@ function plain(point) {
     point: point.pointNumber ?? null,
     customdata: point.customdata === undefined ? null : Array.from(Object.values(Object(point.customdata))),
   };
-}
-
-// ---- one time cursor over all figures of a group --------------------------------------------------------------
-function timeOf(view, point) {
-  const cursor = view.figure.cursor;
-  if (!cursor) return null;
-  if (cursor.kind === "time") return point.x;
-  return cursor.numbered ? cursor.start + cursor.step * point.customdata[0] : null;
-}
-
-function announce(view, time) {
-  if (view.figure.cursor) {
-    window.dispatchEvent(new CustomEvent(ANNOUNCE, { detail: { group: view.group, time, from: view } }));
-  }
-}
-
-// Scroll a zoomed figure to the cursor.
-function keepInView({ plot, figure }, time) {
-  const axis = axesOf(plot)?.x;
-  if (figure.cursor?.kind !== "time" || !axis || axis.autorange) return;
-  const whole = figure.layout.xaxis?.range ?? [-Infinity, Infinity];
-  const moment = Math.min(Math.max(time, whole[0]), whole[1]);
-  const [from, to] = axis.range;
-  if (moment >= from && moment <= to) return;
-  const start = moment - (to - from) / 4;
-  window.Plotly.relayout(plot, { "xaxis.range": [start, start + to - from] });
-}
-
-function showCursor(view, time) {
-  const { plot, cursor } = view;
-  const spec = view.figure.cursor;
-  const frame = axesOf(plot);
-  if (time === null || !frame || !spec) {
-    cursor.hidden = true;
-    return;
-  }
-  const { x, y } = frame;
-  let left = x.at(time);
-  let top = y.start;
-  let height = y.length;
-  if (spec.kind === "path") {
-    spec.x = decode(spec.x);
-    spec.y = decode(spec.y);
-    const i = Math.min(spec.x.length - 1, Math.max(0, Math.round((time - spec.start) / spec.step)));
-    left = x.at(spec.x[i]);
-    top = y.at(spec.y[i]);
-    height = 0;
-  } else {
-    // Stacked panels share the time axis: the line runs over all of them.
-    top = Math.min(...frame.panels.map(({ start }) => start));
-    height = Math.max(...frame.panels.map(({ start, length }) => start + length)) - top;
-  }
-  const inside = left >= x.start - 1 && left <= x.start + x.length + 1;
-  cursor.hidden = !inside;
-  cursor.className = `gdm-cursor gdm-cursor-${spec.kind}`;
-  cursor.style.cssText = `left:${left}px;top:${top}px;height:${height}px`;
 }
 
 async function draw(Plotly, view, figure, options, tokens) {
@@ -296,7 +237,7 @@ function tearDown(view, parentElement) {
   view.unsubscribe?.();
   view.resize?.disconnect();
   view.theme?.disconnect();
-  window.removeEventListener(ANNOUNCE, view.heard);
+  view.unlink?.();
   if (window.Plotly) window.Plotly.purge(view.plot);
   delete parentElement.gdmView;
 }
@@ -315,11 +256,4 @@ function follow(view) {
     });
   });
   view.resize.observe(plot);
-  view.heard = ({ detail }) => {
-    if (detail.group !== view.group) return;
-    const time = detail.from === view ? null : detail.time;
-    if (detail.follow && time !== null) keepInView(view, time);
-    showCursor(view, time);
-  };
-  window.addEventListener(ANNOUNCE, view.heard);
 }

@@ -4,7 +4,7 @@
 import { onMessage } from "./channel.js";
 
 const HEARD = "gdm:slider"; // see slider.js
-const CURSOR = "gdm:cursor"; // see plot.js
+const CURSOR = "gdm:cursor"; // see cursor.js
 const KEY = "replay"; // of the slider events, and the group of the ELBO curve's cursor
 const PLAY_MS = 5000;
 const NO_STATES = "Replay shows smoothed states of training trials.";
