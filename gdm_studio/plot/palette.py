@@ -1,7 +1,8 @@
 """Colours of states, their mixtures for soft states, and the other colours of figures in light and dark themes.
 
 The twelve colours differ for normal, protan, deutan and tritan vision on both backgrounds. A soft state has the mixture of
-its states' colours in OKLab (a perceptually uniform space), with an opacity equal to its largest proportion.
+its states' colours in OKLab (a perceptually uniform space), with an opacity equal to its largest proportion. Dark themes draw
+it over grey: over a dark surface, faint colours would turn brown.
 """
 
 from __future__ import annotations
@@ -199,6 +200,7 @@ TOKENS: dict[str, dict[str, str]] = {
         "grid": "#e8eaf0",
         "line": "#cfd3dd",
         "surface": "#ffffff",
+        "undecided": "",
         "ground": "#fafafc",
         "accent": "#17789f",
         "good": "#18794e",
@@ -215,6 +217,7 @@ TOKENS: dict[str, dict[str, str]] = {
         "grid": "#272b34",
         "line": "#3b404c",
         "surface": "#1a1d23",
+        "undecided": "#6c6f79",  # below faint colours of states; "" for the surface
         "ground": "#14161b",
         "accent": "#46a0b5",
         "good": "#5cc596",
@@ -227,9 +230,21 @@ TOKENS: dict[str, dict[str, str]] = {
 }
 
 
+def over_undecided(colour: str, theme: str) -> str:
+    """Return the colour '#rrggbbaa' of soft states, opaque over grey in a dark theme."""
+    below = TOKENS[theme]["undecided"]
+    if not below or colour.endswith("00"):  # missing states stay transparent
+        return colour
+    opacity = int(colour[7:], 16) / 255
+    mixed = opacity * rgb([colour[:7]]) + (1 - opacity) * rgb([below])
+    return hex_colours(np.rint(mixed))[0]
+
+
 def resolve(value: Any, theme: str = "light") -> Any:
     """Return a copy of a figure or a part with theme colours filled in."""
     if isinstance(value, str):
+        if len(value) == 9 and value[0] == "#":
+            return over_undecided(value, theme)
         return TOKENS[theme].get(value[1:], value) if value.startswith("$") else value
     if isinstance(value, dict):
         return {k: resolve(v, theme) for k, v in value.items()}

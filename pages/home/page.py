@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 
 import streamlit as st
+from streamlit.components.v2 import component
 
 from pages.home.pictures import animation_html
 from pages.ui import navigation, shell
-from pages.ui.card import Score, describe_baseline
+from pages.ui.card import VERDICTS, Score, describe_baseline
 from pages.ui.images import strip_image, track_image
 from pages.ui.result_files import Card, load_card
 from pages.ui.theme import ASSETS
@@ -54,6 +56,10 @@ ENTRIES = (
 )
 
 
+_LAPS_JS = (Path(__file__).parent / "laps.js").read_text(encoding="utf-8")
+_laps = component("gdm_laps", html=animation_html(), js=_LAPS_JS, isolate_styles=False)
+
+
 def show_introduction() -> None:
     """Show the headline, the first links and the animation."""
     text, picture = st.columns([1, 1.25], gap="large", vertical_alignment="center")
@@ -74,7 +80,7 @@ def show_introduction() -> None:
             st.page_link(navigation.page("your_data"), label="Upload data", icon=":material/upload_file:")
             st.page_link(navigation.page("study"), label="Compare groups", icon=":material/groups:")
     with picture, shell.panel("home-animation"):
-        st.html(animation_html())
+        _laps(key="home-laps")
 
 
 def _query(card: Card | None) -> dict[str, str] | None:
@@ -107,13 +113,14 @@ def _card_html(entry: Entry, card: Card | None) -> str:
 
 
 def score_html(claim: str, score: Score) -> str:
-    """Return the claim with its value, ticked if it is above the baseline, and the baseline."""
-    tick = '<span class="good">✓</span> ' if score.verdict == "beats" else ""
-    line = f"<li>{tick}{escape(claim).format(f'<b>{score.value:.0%}</b>')}</li>"
+    """Return the claim with its value, and the baseline with a word on how they compare."""
+    line = f"<li>{escape(claim).format(f'<b>{score.value:.0%}</b>')}</li>"
     if score.line is None:
         return line
     name, _ = describe_baseline(score.line_name)
-    return f"{line}<li>Baseline: {escape(name)} {score.line:.0%}</li>"
+    verdict = score.verdict
+    word = VERDICTS[verdict][0] if verdict else "baseline"
+    return f'{line}<li><span class="{verdict or ""}">{word.capitalize()}</span>: {escape(name)} {score.line:.0%}</li>'
 
 
 st.html(ASSETS / "home.css")

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_studio.plot import palette
-from pages.ui.images import gradient_stops, to_image
+from pages.ui.images import BELOW, GREY, gradient_stops, to_image
 
 FRAMES = 48
 
@@ -50,7 +50,8 @@ def _stadium_image(softness: float, alt: str) -> str:
     svg = (
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 300 118" width="300" height="118"><defs>'
         f'<linearGradient id="g" gradientUnits="userSpaceOnUse" x1="{left:.1f}" x2="{right:.1f}" y1="0" y2="0">{stops}'
-        f'</linearGradient></defs><path d="{d}" fill="none" stroke="url(#g)" stroke-width="7" stroke-linejoin="round"/></svg>'
+        f'</linearGradient></defs>{BELOW}<g fill="none" stroke-width="7" stroke-linejoin="round"><path class="b" d="{d}" '
+        f'stroke="{GREY}"/><path d="{d}" stroke="url(#g)"/></g></svg>'
     )
     return to_image(svg, alt)
 
@@ -64,10 +65,10 @@ def _frames(name: str, shares: npt.NDArray[np.float32]) -> str:
 
 
 def animation_html() -> str:
-    """Draw two cars on the same track: one with hard states, one with soft states."""
+    """Draw two cars on the same track: one with hard states, one with soft states; laps.js lets the reader drag them."""
     panels, styles = [], []
     for key, title, text, softness in (
-        ("hard", "Hard switching", "One state at a time. No in-between.", 0.0),
+        ("hard", "Hard switching", "One state at a time. Drag the car.", 0.0),
         ("soft", "Soft switching", "Mixtures: 70% turning, 30% straight.", 0.32),
     ):
         lap = stadium_states(FRAMES, softness)
@@ -81,8 +82,9 @@ def animation_html() -> str:
         )
         styles += [_frames(f"gdm-{key}-{k}", lap[:, k]) for k in range(2)]
         panels.append(
-            f'<div class="gdm-lap"><p class="gdm-panel-title">{title}</p><div class="gdm-road">{picture}'
-            f'<em style="offset-path:path(\'{road}\')"></em></div><div class="gdm-shares">{bars}</div>'
+            f'<div class="gdm-lap"><p class="gdm-panel-title">{title}</p><div class="gdm-road" data-road="{road}">{picture}'
+            f'<em role="slider" tabindex="0" aria-label="Car, {title.lower()}" aria-valuenow="0" '
+            f'style="offset-path:path(\'{road}\')"></em></div><div class="gdm-shares">{bars}</div>'
             f'<p class="gdm-quiet">{text}</p></div>'
         )
     return f"<style>{''.join(styles)}</style><div class='gdm-laps'>{''.join(panels)}</div>"

@@ -16,6 +16,11 @@ STRIP_COLUMNS = 240
 MAX_POINTS = 1_600
 
 
+# Elements of this class lie below faint colours in a dark theme, as in `palette.over_undecided`.
+BELOW = "<style>.b{visibility:hidden}@media(prefers-color-scheme:dark){.b{visibility:visible}}</style>"
+GREY = palette.TOKENS["dark"]["undecided"]
+
+
 def to_image(svg: str, alt: str, css_class: str = "") -> str:
     """Return an SVG as an <img>, because Streamlit strips inline SVG."""
     packed = base64.b64encode(svg.encode()).decode("ascii")
@@ -37,15 +42,19 @@ def track_image(
     x = (where[:, 0] - (low[0] + high[0]) / 2) * scale + width / 2
     y = height / 2 - (where[:, 1] - (low[1] + high[1]) / 2) * scale
     buckets = palette.quantise(soft)
-    paths = []
+
+    def path_through(visit: npt.NDArray[np.int64]) -> str:
+        strokes = np.split(visit, np.flatnonzero(visit < 0) + 1)
+        return "".join(
+            "M" + "L".join(f"{x[i]:.1f} {y[i]:.1f}" for i in stroke[:-1]) for stroke in strokes if len(stroke) > 1
+        )
+
+    (whole,) = bucket_lines(x, y, np.zeros(len(x) - 1, np.int64)) or [np.zeros(0, np.int64)]
+    paths = [f'{BELOW}<path class="b" d="{path_through(whole)}" stroke="{GREY}"/>']
     for colour, opacity, visit in zip(
         palette.hex_colours(buckets.rgb), buckets.opacity, bucket_lines(x, y, buckets.index[:-1]), strict=False
     ):
-        strokes = np.split(visit, np.flatnonzero(visit < 0) + 1)
-        d = "".join(
-            "M" + "L".join(f"{x[i]:.1f} {y[i]:.1f}" for i in stroke[:-1]) for stroke in strokes if len(stroke) > 1
-        )
-        if d:
+        if d := path_through(visit):
             paths.append(f'<path d="{d}" stroke="{colour}" stroke-opacity="{opacity:.2f}"/>')
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
@@ -70,6 +79,8 @@ def strip_image(states: npt.NDArray[np.float32], alt: str) -> str:
     stops = gradient_stops((np.arange(n) + 0.5) / n, soft)
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {n} {height}" preserveAspectRatio="none"><defs>'
-        f'<linearGradient id="g">{stops}</linearGradient></defs><rect width="{n}" height="{height}" fill="url(#g)"/></svg>'
+        f'<linearGradient id="g">{stops}</linearGradient></defs>{BELOW}'
+        f'<rect class="b" width="{n}" height="{height}" fill="{GREY}"/>'
+        f'<rect width="{n}" height="{height}" fill="url(#g)"/></svg>'
     )
     return to_image(svg, alt, "gdm-strip")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -178,3 +179,20 @@ def test_page_is_accessible_and_fits_its_window(visit, path, size):
     _at_rest(page)
     assert opened.overflow() <= 0
     assert found == {"light": [], "dark": []}
+
+
+def test_dragged_car_moves_both_laps(shared):
+    page = shared("/").page
+    road = page.locator(".gdm-road").last
+    road.scroll_into_view_if_needed()
+    box = road.bounding_box()
+    page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 0.86 * box["height"])
+    page.mouse.down()
+    cars = page.locator(".gdm-road [role=slider]")
+    for car in cars.all():
+        expect(car).to_have_attribute("aria-valuenow", re.compile("6[0-9]|7[0-9]"))  # the middle of the lower straight
+    before = [car.bounding_box() for car in cars.all()]
+    page.wait_for_timeout(200)
+    assert [car.bounding_box() for car in cars.all()] == before, "cars wait while one is held"
+    page.mouse.up()
+    expect(page.locator(".gdm-laps")).not_to_have_class(re.compile("held"))

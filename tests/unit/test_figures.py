@@ -328,6 +328,25 @@ def test_mixed_state_is_between_and_fainter():
     assert opacity[0] == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize("scheme", TOKENS)
+@pytest.mark.parametrize("n_states", range(3, 13))
+def test_undecided_looks_like_no_state(scheme, n_states):
+    (css,) = palette.quantise(np.full((1, n_states), 1 / n_states)).css
+    drawn = theme.resolve(css, scheme)
+    shown = palette.rgb([drawn[:7]])
+    if len(drawn) == 9:  # over the surface
+        opacity = int(drawn[7:], 16) / 255
+        shown = np.rint(opacity * shown + (1 - opacity) * palette.rgb([TOKENS[scheme]["surface"]])).astype(np.uint8)
+    assert palette.difference(shown, palette.rgb(palette.PALETTE[:n_states])).min() > 10
+
+
+def test_faint_colours_keep_their_lightness_in_the_dark():
+    fading = np.array([[1 - t, t] for t in np.linspace(0, 0.5, 6)])  # from the second colour of the palette to both
+    drawn = [theme.resolve(palette.quantise(row[None, ::-1]).css[0], "dark") for row in fading]
+    lightness = palette.to_oklab(palette.rgb(drawn))[:, 0]
+    assert lightness.min() > 0.55, "yellow would turn brown"
+
+
 def test_missing_state_is_transparent():
     _, opacity = palette.mix([[np.nan, np.nan], [1, 0]])
     assert opacity.tolist() == [0, 1]

@@ -146,3 +146,12 @@ function bytes([l, a, b, top], { from_lab, from_lms }) {
 }
 
 const css = (feature, mixing) => `#${bytes(feature, mixing).map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+
+// Return a colour "#rrggbbaa" of soft states in the theme: opaque over grey in a dark one, as in palette.py.
+export function overUndecided(colour, { undecided }) {
+  if (!undecided || colour.endsWith("00")) return colour; // missing states stay transparent
+  const [alpha, ...channels] = [7, 1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+  const below = [1, 3, 5].map((at) => parseInt(undecided.slice(at, at + 2), 16));
+  const mixed = channels.map((value, i) => Math.round((alpha * value + (255 - alpha) * below[i]) / 255));
+  return `#${mixed.map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+}

@@ -2,11 +2,13 @@
 // from the current theme.
 
 import { onMessage } from "./channel.js";
+import { overUndecided } from "./colours.js";
 import { linkCursor } from "./cursor.js";
 import { download, render } from "./figure_files.js";
 import { clearStates } from "./states_canvas.js";
 
 const ROOT = new URL("../../..", import.meta.url); // this file is served three folders below the app
+const SOFT = /^#[0-9a-f]{8}$/; // colours of soft states
 const TOUCH = matchMedia("(pointer: coarse)");
 
 let loading = null;
@@ -66,7 +68,10 @@ function mindTheme(view, show) {
 
 // Return a copy with theme colours; arrays are typed (base64) or short.
 function withColours(value, tokens) {
-  if (typeof value === "string") return value[0] === "$" ? (tokens[value.slice(1)] ?? value) : value;
+  if (typeof value === "string") {
+    if (SOFT.test(value)) return overUndecided(value, tokens);
+    return value[0] === "$" ? (tokens[value.slice(1)] ?? value) : value;
+  }
   if (Array.isArray(value)) return value.length > 200 ? value : value.map((item) => withColours(item, tokens));
   if (value === null || typeof value !== "object" || "bdata" in value || ArrayBuffer.isView(value)) return value;
   const copy = {};

@@ -2,7 +2,7 @@
 // pages/lab/preview_figures.py describes how each figure is drawn.
 
 import { axesOf } from "./axes.js";
-import { averaged, decode, quantise } from "./colours.js";
+import { averaged, decode, overUndecided, quantise } from "./colours.js";
 
 const STROKE = /^#[0-9a-f]{8}$/; // the colour of a piece of the path; other shapes of a track have plain ones
 const FADED = 0.2;
@@ -70,6 +70,11 @@ function fill(pen, colour, opacity, ...box) {
   pen.fillRect(...box);
 }
 
+function coloured({ gdm }, states, mixing, limit) {
+  const { index, css } = quantise(states, mixing, limit);
+  return { index, css: css.map((colour) => overUndecided(colour, gdm.tokens)) };
+}
+
 // ---- a track, as figures/track.py draws it --------------------------------------------------------------------
 function track(on, { part }, soft) {
   const { plot, figure } = on;
@@ -82,7 +87,7 @@ function track(on, { part }, soft) {
   for (const group of plot.querySelectorAll(".shapelayer .shape-group")) {
     if (isStroke(shapes[group.dataset.index] ?? {})) restyle(on, group, "display", "none");
   }
-  line(on, quantise(states, mixing, 40), x, y, stroke.line.width);
+  line(on, coloured(plot, states, mixing, 40), x, y, stroke.line.width);
   return true;
 }
 
@@ -117,7 +122,7 @@ function places(on, how, soft) {
   figure.ground ??= [decode(ground.x), decode(ground.y)];
   line(on, { index: new Uint8Array(figure.ground[0].length), css: [plot.gdm.tokens.grid] }, ...figure.ground, ground.line.width);
   const [x, y] = ((how.at ??= {})[stride] ??= [how.x, how.y].map((axis) => decode(axis).filter((_, i) => i % stride === 0)));
-  const found = quantise(states, mixing, 40);
+  const found = coloured(plot, states, mixing, 40);
   if (how.line) line(on, found, x, y, how.line);
   else dots(pen, found, (i) => [frame.x.at(x[i]), frame.y.at(y[i])], how.dot / 2);
   return true;
@@ -170,7 +175,7 @@ function strips({ pen, frame, plot, figure }, { rows, step, waiting, opacity }, 
     const [top, bottom] = band(row);
     const { states, mixing, stride } = soft(rows[row]);
     const cells = averaged(states, mixing.lab.length, Math.max(1, Math.round(first.dx / (step * stride))));
-    const { index, css } = quantise(cells, mixing, 60);
+    const { index, css } = coloured(plot, cells, mixing, 60);
     fill(pen, surface, 1, frame.x.start, top, frame.x.length, bottom - top);
     for (let i = 0, begun = 0; i < index.length; i++) {
       if (i + 1 < index.length && index[i + 1] === index[i]) continue;
