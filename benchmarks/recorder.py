@@ -37,7 +37,7 @@ SCRIPT = """
     return found;
   };
   const look = (figure) => {
-    const canvas = figure.querySelector(".gdm-states"); // covers what Plotly has drawn
+    const canvas = figure.querySelector(".gdm-states, .gdm-dots"); // covers what Plotly has drawn
     if (canvas) return hash(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data);
     const { data, layout } = figure.querySelector(".gdm-plot");
     return hash(JSON.stringify([data, layout.shapes ?? []], (_, v) => (ArrayBuffer.isView(v) ? Array.from(v) : v)));
