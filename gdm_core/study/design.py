@@ -250,14 +250,17 @@ def _factor(frame: pd.DataFrame, name: str) -> Factor:
     if isinstance(column.dtype, pd.CategoricalDtype):
         levels = [value for value in column.cat.categories.tolist() if value in found]
     else:
-        levels = sorted(
-            found, key=float if numeric else lambda value: (str(value).casefold() not in _CONTROLS, str(value))
-        )
+        levels = sorted(found, key=float if numeric else lambda value: (not is_control(value), str(value)))
     if len(levels) < 2:
         raise DataError(f"All selected recordings have {name} {str(levels[0])!r}, so there is nothing to compare.")
     if len(levels) > MOST_GROUPS and not numeric:
         raise DataError(f"{name!r} has {len(levels)} different values; at most {MOST_GROUPS} groups can be compared.")
     return Factor(name, tuple(levels), numeric)
+
+
+def is_control(value: Any) -> bool:
+    """Return True if the name of a group is that of controls."""
+    return str(value).casefold() in _CONTROLS
 
 
 def _find_split(frame: pd.DataFrame, key: str, column: str) -> list[Any]:

@@ -18,13 +18,12 @@ from gdm_core.files import write_whole
 from gdm_core.labels.model import LabelModel
 from gdm_core.models.base import StateModel
 from gdm_core.study import comparing, fitting
-from gdm_core.study.design import FRAME, Design, Question, make_design
+from gdm_core.study.design import FRAME, Design, Question
 from gdm_core.study.files import decode_study, encode_study
 from gdm_core.study.flow import COUNT, RATE, Flow, check_lengths, run_flow_test
-from gdm_core.study.means import adjust_values, tabulate_means
 from gdm_core.study.methods import write_methods
-from gdm_core.study.permutation import Floats
 from gdm_core.study.power import Power, simulate_power
+from gdm_core.study.questions import StudyDesigns, make_question
 from gdm_core.study.rare import Occurrence, advise_fewer_states, describe_untested
 from gdm_core.study.sheet import ANIMAL, Sheet, did_you_mean, format_list, match_sheet
 from gdm_core.study.states import (
@@ -32,11 +31,11 @@ from gdm_core.study.states import (
     SHARES,
     STATE_MEASURES,
     Recording,
-    StudyTables,
     collect_states,
     make_recording,
     parse_names,
 )
+from gdm_core.study.structure import LENGTH
 from gdm_core.trials import Trial, Trials, paint_labels
 
 RESERVED = (
@@ -46,7 +45,7 @@ Names = Mapping[int, str] | Sequence[str] | None
 
 
 @dataclass(frozen=True, eq=False)
-class Study(StudyTables):
+class Study(StudyDesigns):
     """States of recordings and the sheet of their conditions; see `fit`, `from_model`, `from_states` and `open`.
 
     sheet       one row per recording
@@ -218,40 +217,6 @@ class Study(StudyTables):
         return replace(self, names=given)
 
     # ---- comparisons ------------------------------------------------------------------------------------------------
-    def _design(self, question: Question) -> Design:
-        return make_design(question, self.sheet, self.sheet.names, self.counts.labelled_minutes == 0)
-
-    def _values(self, question: Question, trend: bool | None = None) -> tuple[Design, Floats, pd.DataFrame]:
-        """Return the compared units, their adjusted values [n, m] and the labels of the columns."""
-        values, labels, _ = self.measure_values(question.measure)
-        design = self._design(question)
-        trend = comparing.is_trend(design) if trend is None else trend
-        return design, adjust_values(design, design.average(values), trend), labels
-
-    def per_unit(self, measure: str, between: str | Sequence[str], **options: Any) -> pd.DataFrame:
-        """Return the values that `compare` compares, adjusted for covariates and blocks, per unit (animal) and state.
-
-        measure, between   as in `compare`
-        options            unit, within, blocks, covariates and where, as in `compare`
-        """
-        design, its, labels = self._values(_question(measure, between, **options))
-        k = len(labels)
-        table = pd.DataFrame({design.unit_word: np.repeat(design.units, k)})
-        for j, factor in enumerate(design.factors):
-            table[factor.name] = np.repeat([factor.levels[code] for code in design.levels[:, j]], k)
-        return pd.concat([table, pd.concat([labels] * len(its), ignore_index=True)], axis=1).assign(
-            **{measure: its.ravel()}
-        )
-
-    def group_means(self, measure: str, between: str | Sequence[str], **options: Any) -> pd.DataFrame:
-        """Return n, mean and 95% interval per group and state, adjusted for covariates and blocks.
-
-        measure, between   as in `compare`
-        options            unit, within, blocks, covariates and where, as in `compare`
-        """
-        design, values, labels = self._values(_question(measure, between, **options))
-        return tabulate_means(design.part(~design.alone), values[~design.alone], labels, measure)
-
     def compare(
         self,
         measure: str,
@@ -285,7 +250,7 @@ class Study(StudyTables):
                         share a dose. Otherwise doses also get the columns trend and p_trend
         mixed           use a mixed model over recordings as the classical test, with animals that lack a session
         """
-        question = _question(measure, between, unit, within, blocks, covariates, where)
+        question = make_question(measure, between, unit, within, blocks, covariates, where)
         values, labels, words = self.measure_values(measure)
         if unit == FRAME:
             return self._by_frames(question, n_permutations, seed, trend)
@@ -305,7 +270,9 @@ class Study(StudyTables):
         minutes = self.counts.labelled_minutes[np.concatenate(design.rows)]
         if measure in ("bouts", "changes") and minutes.max() > 1.1 * minutes.min():
             lengths = f"{minutes.min():.1f} to {minutes.max():.1f} minutes"
-            notes.append(f"Recordings last {lengths}. Longer recordings have more bouts; use bouts_per_min.")
+            notes.append(
+                f"Recordings last {lengths}. Longer recordings have more bouts; use bouts_per_min, or adjust for {LENGTH}."
+            )
         table = comparing.order_columns(found, labels)
         row_names = [self._row_name(row) for _, row in table.iterrows()]
         table.attrs = {
@@ -380,7 +347,7 @@ class Study(StudyTables):
         """
         if unit == FRAME:
             raise ConfigError("The flow test cannot use frames as units. Choose 'animal' or 'recording'.")
-        design = self._design(_question("flow", between, unit, within, blocks, covariates, where))
+        design = self._design(make_question("flow", between, unit, within, blocks, covariates, where))
         if counts:
             check_lengths(self.counts.labelled_minutes[np.concatenate(design.rows)])
         changes = self.counts.changes if counts else self.counts.change_rates
@@ -409,7 +376,7 @@ class Study(StudyTables):
                     f"state is {state!r}; choose one of {format_list(labels.iloc[:, 0].unique().tolist())}."
                 )
             column = labels["state"].tolist().index(state)
-        design = self._design(_question(measure, between, unit, within, blocks, covariates, where))
+        design = self._design(make_question(measure, between, unit, within, blocks, covariates, where))
         return simulate_power(design, design.average(values)[:, column], effect, relative, seed)
 
     # ---- export and files -------------------------------------------------------------------------------------------
@@ -470,12 +437,3 @@ class Study(StudyTables):
             raise ModelFileError(f"{path}: recordings have states that the header does not list. The file is damaged.")
         read = None if model is None else model_from_bytes(model, path)
         return cls(sheet, recordings, states, names, read, flagged, marks, questions, preparation, notes)
-
-
-def _question(
-    measure: str, between: str | Sequence[str], unit: str = ANIMAL, within: str | None = None, blocks: str | None = None,
-    covariates: Sequence[str] = (), where: Mapping[str, Any] | None = None,
-) -> Question:  # fmt: skip
-    several = (between,) if isinstance(between, str) else tuple(between)
-    along = (covariates,) if isinstance(covariates, str) else tuple(covariates)
-    return Question(measure, several, unit, within, blocks, along, dict(where or {}))

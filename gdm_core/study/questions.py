@@ -1,0 +1,115 @@
+"""The part of a `Study` that turns questions into designs, values of units, and warnings about the sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gdm_core.study import comparing
+from gdm_core.study.design import Design, Question, make_design
+from gdm_core.study.means import adjust_values, tabulate_means
+from gdm_core.study.permutation import Floats
+from gdm_core.study.sheet import ANIMAL, RECORDING, find_column, select_rows
+from gdm_core.study.states import StudyTables
+from gdm_core.study.structure import LENGTH, MISSING, Pooling, find_confounds, find_pooling
+
+
+def make_question(
+    measure: str, between: str | Sequence[str], unit: str = ANIMAL, within: str | None = None, blocks: str | None = None,
+    covariates: Sequence[str] = (), where: Mapping[str, Any] | None = None,
+) -> Question:  # fmt: skip
+    """Return a question from the arguments of `Study.compare`."""
+    several = (between,) if isinstance(between, str) else tuple(between)
+    along = (covariates,) if isinstance(covariates, str) else tuple(covariates)
+    return Question(measure, several, unit, within, blocks, along, dict(where or {}))
+
+
+class StudyDesigns(StudyTables):
+    """The part of a `Study` that turns questions into designs; see `StudyTables` for its fields."""
+
+    def _design(self, question: Question) -> Design:
+        """Return the design of a question, with a note on experiments that it pools."""
+        sheet = self.sheet
+        if named := {name: one for name, one in self._recorded.items() if name in question.covariates}:
+            known = sheet.frame[RECORDING].isin(sheet.names).to_numpy()
+            filled = {name: np.full(len(known), np.nan) for name in named if name not in sheet.frame}
+            for name in filled:
+                filled[name][known] = named[name]
+            sheet = replace(sheet, frame=sheet.frame.assign(**filled))
+        design = make_design(question, sheet, sheet.names, self.counts.labelled_minutes == 0)
+        accounted = [*question.between[1:], *question.covariates, question.blocks or ""]
+        pooling = self.find_pooling(question.between[0], question.where, accounted)
+        return design if pooling is None else replace(design, notes=(pooling.note, *design.notes))
+
+    @property
+    def _recorded(self) -> dict[str, Floats]:
+        """Length and missing share of each recording, which can serve as covariates."""
+        lengths = np.array([one.n_samples / one.rate_hz / 60 for one in self.counts.recordings])
+        return {LENGTH: lengths, MISSING: 1 - self.counts.labelled_minutes / lengths}
+
+    def find_pooling(
+        self, between: str, where: Mapping[str, Any] | None = None, ignored: Sequence[str] = ()
+    ) -> Pooling | None:
+        """Return the experiments or drugs that a comparison would pool, with the question to ask; None if there are none.
+
+        between, where   as in `compare`
+        ignored          columns that the comparison accounts for, such as blocks
+        """
+        frame = select_rows(self.conditions, where)
+        return find_pooling(frame, find_column(frame, between, "between"), ignored, self.sheet.animal or RECORDING)
+
+    def find_confounds(self, between: str | Sequence[str], **options: Any) -> pd.DataFrame:
+        """Return the association of the groups with other columns, recording length and missing data; see `Study.compare`.
+
+        Columns are column, association, strength, p, n, associated, offered (as a covariate) and sentence.
+
+        between   as in `compare`
+        options   unit, within, blocks and where, as in `compare`
+        """
+        question = make_question("", between, **options)
+        design, frame = self._design(question), self.conditions.assign(**self._recorded)
+        roles = (*question.between, question.within, question.blocks, self.sheet.animal, RECORDING)
+        columns = {}
+        for name in [c for c in frame if c not in roles]:
+            values = frame[name]
+            if pd.api.types.is_numeric_dtype(values.dtype) and not pd.api.types.is_bool_dtype(values.dtype):
+                columns[name] = design.average(values.to_numpy(np.float64))
+            else:
+                its = [values.iloc[rows].unique() for rows in design.rows]
+                columns[name] = [one[0] if len(one) == 1 else None for one in its]
+        return find_confounds(design, pd.DataFrame(columns))
+
+    def _values(self, question: Question, trend: bool | None = None) -> tuple[Design, Floats, pd.DataFrame]:
+        """Return the compared units, their adjusted values [n, m] and the labels of the columns."""
+        values, labels, _ = self.measure_values(question.measure)
+        design = self._design(question)
+        trend = comparing.is_trend(design) if trend is None else trend
+        return design, adjust_values(design, design.average(values), trend), labels
+
+    def per_unit(self, measure: str, between: str | Sequence[str], **options: Any) -> pd.DataFrame:
+        """Return the values that `compare` compares, adjusted for covariates and blocks, per unit (animal) and state.
+
+        measure, between   as in `compare`
+        options            unit, within, blocks, covariates and where, as in `compare`
+        """
+        design, its, labels = self._values(make_question(measure, between, **options))
+        k = len(labels)
+        table = pd.DataFrame({design.unit_word: np.repeat(design.units, k)})
+        for j, factor in enumerate(design.factors):
+            table[factor.name] = np.repeat([factor.levels[code] for code in design.levels[:, j]], k)
+        return pd.concat([table, pd.concat([labels] * len(its), ignore_index=True)], axis=1).assign(
+            **{measure: its.ravel()}
+        )
+
+    def group_means(self, measure: str, between: str | Sequence[str], **options: Any) -> pd.DataFrame:
+        """Return n, mean and 95% interval per group and state, adjusted for covariates and blocks.
+
+        measure, between   as in `compare`
+        options            unit, within, blocks, covariates and where, as in `compare`
+        """
+        design, values, labels = self._values(make_question(measure, between, **options))
+        return tabulate_means(design.part(~design.alone), values[~design.alone], labels, measure)
