@@ -11,6 +11,7 @@ import pandas as pd
 
 from gdm_core.study import comparing
 from gdm_core.study.design import Design, Question, make_design
+from gdm_core.study.followup import check_assumptions
 from gdm_core.study.means import adjust_values, tabulate_means
 from gdm_core.study.permutation import Floats
 from gdm_core.study.sheet import ANIMAL, RECORDING, find_column, select_rows
@@ -73,7 +74,7 @@ class StudyDesigns(StudyTables):
         question = make_question("", between, **options)
         design, frame = self._design(question), self.conditions.assign(**self._recorded)
         roles = (*question.between, question.within, question.blocks, self.sheet.animal, RECORDING)
-        columns = {}
+        columns: dict[str, Any] = {}
         for name in [c for c in frame if c not in roles]:
             values = frame[name]
             if pd.api.types.is_numeric_dtype(values.dtype) and not pd.api.types.is_bool_dtype(values.dtype):
@@ -93,6 +94,8 @@ class StudyDesigns(StudyTables):
     def per_unit(self, measure: str, between: str | Sequence[str], **options: Any) -> pd.DataFrame:
         """Return the values that `compare` compares, adjusted for covariates and blocks, per unit (animal) and state.
 
+        `gdm_core.study.layouts` turns them into wide tables and tables for Prism.
+
         measure, between   as in `compare`
         options            unit, within, blocks, covariates and where, as in `compare`
         """
@@ -104,6 +107,18 @@ class StudyDesigns(StudyTables):
         return pd.concat([table, pd.concat([labels] * len(its), ignore_index=True)], axis=1).assign(
             **{measure: its.ravel()}
         )
+
+    def levels(self, question: Question) -> tuple[Any, ...]:
+        """Return the groups that a question compares, in order."""
+        return self._design(question).factors[0].levels
+
+    def check_assumptions(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return p values of tests of normality and equal variances, with a row for each row of a comparison.
+
+        table   result of `compare` between the groups of one column
+        """
+        design, values, labels = self._values(table.attrs["question"])
+        return labels.join(check_assumptions(design.part(~design.alone), values[~design.alone]))
 
     def group_means(self, measure: str, between: str | Sequence[str], **options: Any) -> pd.DataFrame:
         """Return n, mean and 95% interval per group and state, adjusted for covariates and blocks.

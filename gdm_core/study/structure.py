@@ -77,7 +77,7 @@ def _find_pooling_by(frame: pd.DataFrame, between: str, name: str, named: bool, 
     if not usable or not shared or not (named or (len(usable) > 1 and not crossed)):
         return None
     controls = [level for level in sizes if (level == 0 if numeric else is_control(level))]
-    own = [value for value in usable if any(sizes.loc[value, level] for level in controls)]
+    own = [value for value in usable if sizes.loc[value, controls].any()]
     apart = (
         []
         if own

@@ -21,6 +21,7 @@ from gdm_core.study import comparing, fitting
 from gdm_core.study.design import FRAME, Design, Question
 from gdm_core.study.files import decode_study, encode_study
 from gdm_core.study.flow import COUNT, RATE, Flow, check_lengths, run_flow_test
+from gdm_core.study.followup import compare_pairs
 from gdm_core.study.methods import write_methods
 from gdm_core.study.power import Power, simulate_power
 from gdm_core.study.questions import StudyDesigns, make_question
@@ -297,6 +298,13 @@ class Study(StudyDesigns):
         return Occurrence.in_recordings(
             self.counts, rows, np.repeat(design.subjects, [len(one) for one in design.rows])
         )
+
+    def compare_pairs(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Compare every pair of groups in the states that survive correction, corrected over all these pairs.
+
+        table   result of `compare` with three or more groups
+        """
+        return compare_pairs(self, table)
 
     @property
     def unused(self) -> dict[str, str]:

@@ -1,0 +1,133 @@
+"""What follows a comparison: order of findings, pairs of groups, equivalence, and checks of assumptions."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from gdm_core.errors import ConfigError
+from gdm_core.study.comparing import correct_p
+from gdm_core.study.design import LEVEL, Design, Question
+from gdm_core.study.permutation import Floats, Model
+from gdm_core.study.text import format_p
+
+if TYPE_CHECKING:
+    from gdm_core.study.study import Study
+
+MARGIN = 0.5  # standard deviations between animals
+
+
+def order_findings(table: pd.DataFrame, correction: str = "p_holm") -> list[int]:
+    """Return the positions of the rows of `compare` that survive correction, largest effect first.
+
+    Effects are Cohen's d, or omega squared for several groups.
+    """
+    size = table["d"].fillna(table["effect"]).abs().to_numpy()
+    found = np.flatnonzero(table[correction].to_numpy() < LEVEL)
+    return [int(row) for row in found[np.argsort(-size[found], kind="stable")]]
+
+
+def compare_pairs(study: Study, table: pd.DataFrame) -> pd.DataFrame:
+    """Compare every pair of groups in the states that survive correction, corrected over all these pairs.
+
+    table   result of `compare` with three or more groups
+    """
+    question: Question = table.attrs["question"]
+    levels = study.levels(question)
+    if (
+        len(question.between) > 1
+        or len(levels) < 3
+        or table["d"].notna().any()
+        or table["effect_is"].str.contains("change").any()
+    ):
+        raise ConfigError("Pairs are compared after a test of three or more groups of one column.")
+    columns = [c for c in ("state", "from_state", "to_state") if c in table]
+    significant = table.loc[order_findings(table), columns]
+    parts = []
+    for first, second in itertools.combinations(levels, 2):
+        found = study.compare(
+            question.measure, question.between, question.unit, question.within, question.blocks, question.covariates,
+            {**question.where, question.between[0]: [first, second]}, table.attrs["n_permutations"], trend=False,
+        )  # fmt: skip
+        renamed = {
+            name: f"mean_{place}"
+            for name, place in zip([c for c in found if c.startswith("mean_")], ("first", "second"), strict=True)
+        }
+        labelled = found.assign(sentence=found.attrs["sentences"]).rename(columns=renamed)
+        parts.append(significant.merge(labelled, on=columns).assign(first=first, second=second))
+    pairs = pd.concat(parts, ignore_index=True)
+    correct_p(pairs, np.ones(len(pairs), bool))
+    pairs["sentence"] = [
+        f"{sentence.partition('; p')[0]}; {format_p(p)} corrected over {len(pairs)} pairs."
+        for sentence, p in zip(pairs["sentence"], pairs["p_holm"], strict=True)
+    ]
+    return pairs[[*columns, "first", "second", *[c for c in pairs if c not in (*columns, "first", "second")]]]
+
+
+def assess_equivalence(table: pd.DataFrame, margin: float = MARGIN) -> pd.DataFrame:
+    """Test whether each difference is smaller than a margin, by two one-sided t tests.
+
+    Columns are margin (in units of the measure), p_equivalence, its Holm correction and the conclusion: "different",
+    "equivalent" or "inconclusive".
+
+    table    result of `compare` between two groups or sessions
+    margin   in standard deviations between animals
+    """
+    from scipy import stats
+
+    if not margin > 0:
+        raise ConfigError(f"margin is {margin}; it must be a positive number of standard deviations.")
+    if table["d"].isna().all():
+        raise ConfigError("Equivalence is tested between two groups; choose two with where.")
+    far = margin * (table["effect"] / table["d"]).abs()
+    tails = [stats.t.sf((far + sign * table["effect"]) / table["se"], table["df_residual"]) for sign in (1, -1)]
+    found = pd.DataFrame({"margin": far, "p": np.maximum(*tails)}, index=table.index)
+    found.loc[table["p"].isna(), "p"] = np.nan
+    correct_p(found, np.ones(len(found), bool))
+    different = table["p_holm"] < LEVEL
+    found["conclusion"] = np.select([different, found["p_holm"] < LEVEL], ["different", "equivalent"], "inconclusive")
+    names = {"p": "p_equivalence", "p_holm": "p_equivalence_holm"}
+    return found.drop(columns="p_bh").rename(columns=names)
+
+
+def check_assumptions(design: Design, values: Floats) -> pd.DataFrame:
+    """Return Shapiro-Wilk p of the residuals, and Brown-Forsythe p of equal variances, for each column of values [n, m].
+
+    Sessions are paired, so only their residuals are tested.
+    """
+    from scipy import stats
+
+    nothing = np.zeros((len(values), 0))
+    groups = (design.cells[:, None] == np.unique(design.cells)[1:]).astype(np.float64)
+    rows = []
+    for column in values.T:
+        known = np.isfinite(column)
+        model = Model.from_columns(groups[known], nothing[known], design.strata[known] * design.paired)
+        free = model.residuals(column[known][:, None])
+        free = (free - model.effect @ (model.effect.T @ free))[:, 0]
+        if design.paired and groups.shape[1] == 1:  # both sessions of an animal have one residual, with two signs
+            free = free[design.cells[known] == design.cells[0]]
+        parts = [column[known & (design.cells == cell)] for cell in np.unique(design.cells)]
+        testable = len(free) > 2 and np.ptp(free) > 1e-12
+        rows.append(
+            {
+                "normality_p": stats.shapiro(free).pvalue if testable else np.nan,
+                "equal_variance_p": stats.levene(*parts).pvalue
+                if testable and not design.paired and min(len(part) for part in parts) > 1
+                else np.nan,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def describe_assumptions(checks: pd.DataFrame) -> str:
+    """Return a sentence on the rows that deviate from the assumptions of the classical test."""
+    tested = int(checks["normality_p"].notna().sum())
+    odd, unequal = (int((checks[name] < LEVEL).sum()) for name in ("normality_p", "equal_variance_p"))
+    return (
+        f"Residuals deviate from normality in {odd} of {tested} rows (Shapiro-Wilk p < .05), variances differ in {unequal} "
+        "(Brown-Forsythe). Permutation p values assume neither normality nor, between two groups, equal variances."
+    )

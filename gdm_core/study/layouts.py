@@ -1,0 +1,45 @@
+"""Layouts of values for other programs: wide for R, grouped for Prism."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+_STATES = ("state", "name", "from_state", "to_state")
+
+
+def to_wide(values: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each unit and condition, with a column for each state.
+
+    values   result of `Study.per_unit`, whose last column is the measure
+    """
+    keys, measure = [c for c in values.columns[:-1] if c not in _STATES], str(values.columns[-1])
+    columns = _name_states(values)
+    wide = values.assign(column=[f"{measure} {name}" for name in columns]).pivot(
+        index=keys, columns="column", values=measure
+    )
+    order = [f"{measure} {name}" for name in dict.fromkeys(columns)]
+    return wide[order].rename_axis(columns=None).reset_index()
+
+
+def to_prism(values: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each state, with side-by-side columns for the units of each group, as Prism's grouped tables have.
+
+    values   result of `Study.per_unit`, whose last column is the measure
+    """
+    unit, *factors = [c for c in values.columns[:-1] if c not in _STATES]
+    states = _name_states(values)
+    order = {name: place for place, name in enumerate(dict.fromkeys(values[unit]))}  # one place for paired sessions
+    groups = values[factors].astype(str).agg(" ".join, axis=1)
+    paired = values.drop_duplicates([unit, *factors]).groupby(unit).size().max() > 1
+    place = values[unit].map(order) if paired else values.groupby([states, groups]).cumcount()
+    long = pd.DataFrame({"state": states, "group": groups, "place": place + 1, "value": values.iloc[:, -1]})
+    wide = long.pivot(index="state", columns=["group", "place"], values="value")
+    wide = wide.reindex(index=states.unique(), columns=groups.unique(), level=0)
+    wide.columns = [f"{group} {number}" for group, number in wide.columns]
+    return wide.rename_axis("state").reset_index()
+
+
+def _name_states(values: pd.DataFrame) -> pd.Series[str]:
+    if "to_state" in values:
+        return values["from_state"].astype(str) + " to " + values["to_state"].astype(str)
+    return values["name"] if "name" in values else values["state"].map(lambda state: f"state {state}")

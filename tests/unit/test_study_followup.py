@@ -1,0 +1,172 @@
+"""What follows a comparison: pairs, equivalence, effect sizes, assumptions and layouts."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import optimize, stats
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.weightstats import ttost_ind, ttost_paired
+
+from gdm_core.errors import ConfigError
+from gdm_core.study.followup import assess_equivalence, describe_assumptions, order_findings
+from gdm_core.study.layouts import to_prism, to_wide
+from gdm_core.study.text import format_p
+from tests.support.small_studies import labelled, valued
+
+
+def study_of_groups(seed: int = 0, effect: float = 3.0):
+    rng = np.random.default_rng(seed)
+    value = rng.normal(size=30) + effect * np.repeat([0, 0, 1], 10)
+    return value, valued(value=value, group=np.repeat(["a", "b", "c"], 10))
+
+
+def test_pairs_equal_welch_tests_corrected_by_holm():
+    value, study = study_of_groups()
+    pairs = study.compare_pairs(study.compare("value", "group", n_permutations=999))
+    assert list(zip(pairs["first"], pairs["second"], strict=True)) == [("a", "b"), ("a", "c"), ("b", "c")]
+    parts = dict(zip("abc", np.split(value, 3), strict=True))
+    expected = [
+        stats.ttest_ind(parts[b], parts[a], equal_var=False).pvalue for a, b in itertools.combinations("abc", 2)
+    ]
+    assert pairs["p_classical"].tolist() == pytest.approx(expected)
+    assert pairs["p_holm"].tolist() == pytest.approx(multipletests(pairs["p"], method="holm")[1])
+    assert pairs["effect"][1] == pytest.approx(parts["c"].mean() - parts["a"].mean())
+    assert pairs["sentence"][1].endswith("; p = .003 corrected over 3 pairs.")
+
+
+def test_pairs_follow_only_a_significant_test():
+    _, study = study_of_groups(effect=0.0)
+    assert study.compare_pairs(study.compare("value", "group", n_permutations=199)).empty
+    with pytest.raises(ConfigError, match="three or more groups"):
+        study.compare_pairs(study.compare("value", "group", where={"group": ["a", "b"]}, n_permutations=9))
+
+
+def test_findings_are_ordered_by_effect_size():
+    table = pd.DataFrame({"p_holm": [0.01, 0.2, 0.001, 0.03], "d": [0.5, 9.0, -2.0, 1.0], "effect": [1.0, 1, 1, 1]})
+    assert order_findings(table) == [2, 3, 0]
+    assert order_findings(table.assign(d=np.nan, effect=[0.3, 0.2, 0.1, 0.6])) == [3, 0, 2]
+
+
+def test_interval_of_d_inverts_the_noncentral_t():
+    rng = np.random.default_rng(0)
+    value, group = np.concatenate([rng.normal(0, 1, 9), rng.normal(1, 1, 12)]), ["a"] * 9 + ["b"] * 12
+    found = valued(value=value, group=group).compare("value", "group", n_permutations=9).iloc[0]
+    t, scale = stats.ttest_ind(value[9:], value[:9]).statistic, np.sqrt(1 / 9 + 1 / 12)
+    assert found["d"] == pytest.approx(t * scale)
+    for name, tail in (("d_low", 0.975), ("d_high", 0.025)):
+        limit = optimize.brentq(lambda far, tail=tail: stats.nct.cdf(t, 19, far) - tail, -20, 20)
+        assert found[name] == pytest.approx(limit * scale, rel=1e-4)
+    welch = stats.ttest_ind(value[9:], value[:9], equal_var=False)
+    assert found["se"] == pytest.approx(found["effect"] / welch.statistic)
+    paired = valued(value=value[:18], day=["1"] * 9 + ["2"] * 9, animal=[*range(9)] * 2)
+    found = paired.compare("value", "day", within="animal", n_permutations=9).iloc[0]
+    difference = value[9:18] - value[:9]
+    assert found["d"] == pytest.approx(difference.mean() / difference.std(ddof=1))
+    t = stats.ttest_1samp(difference, 0).statistic
+    limit = optimize.brentq(lambda far: stats.nct.cdf(t, 8, far) - 0.975, -20, 20)
+    assert found["d_low"] == pytest.approx(limit / 3, rel=1e-4)
+
+
+@pytest.mark.bulk
+def test_interval_of_d_covers_the_true_effect():
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(400):
+        value = np.concatenate([rng.normal(0, 1, 8), rng.normal(1, 1, 8)])
+        found = valued(value=value, group=["a"] * 8 + ["b"] * 8).compare("value", "group", n_permutations=1).iloc[0]
+        covered += found["d_low"] <= 1 <= found["d_high"]
+    assert 0.92 < covered / 400 < 0.98
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_equivalence_equals_two_one_sided_tests(paired):
+    rng = np.random.default_rng(2)
+    value, half = rng.normal(size=80), 40
+    asked = {"within": "animal"} if paired else {}
+    study = valued(value=value, group=["a"] * half + ["b"] * half, animal=[*range(half)] * 2 if paired else range(80))
+    table = study.compare("value", "group", n_permutations=99, **asked)
+    found = assess_equivalence(table, 0.8)
+    margin = found["margin"][0]
+    if paired:
+        expected = ttost_paired(value[half:], value[:half], -margin, margin)[0]
+        assert margin == pytest.approx(0.8 * (value[half:] - value[:half]).std(ddof=1))
+    else:
+        expected = ttost_ind(value[half:], value[:half], -margin, margin, usevar="unequal")[0]
+    assert found["p_equivalence"][0] == pytest.approx(expected, rel=1e-6)
+    assert found["conclusion"][0] == "equivalent"
+    assert assess_equivalence(table, 0.05)["conclusion"][0] == "inconclusive"
+
+
+def test_equivalence_needs_two_groups():
+    _, study = study_of_groups()
+    with pytest.raises(ConfigError, match="between two groups"):
+        assess_equivalence(study.compare("value", "group", n_permutations=9))
+
+
+@pytest.mark.bulk
+def test_equivalence_at_the_margin_is_rarely_claimed():
+    rng = np.random.default_rng(0)
+    claims = 0
+    for _ in range(400):
+        value = np.concatenate([rng.normal(0, 1, 20), rng.normal(1, 1, 20)])
+        table = valued(value=value, group=["a"] * 20 + ["b"] * 20).compare("value", "group", n_permutations=1)
+        claims += bool(assess_equivalence(table, 1.0)["p_equivalence"][0] < 0.05)
+    assert claims <= 32
+
+
+@pytest.mark.bulk
+def test_pairs_of_null_studies_raise_few_alarms():
+    alarms = 0
+    for seed in range(400):
+        _, study = study_of_groups(seed, effect=0.0)
+        pairs = study.compare_pairs(study.compare("value", "group", n_permutations=199))
+        alarms += bool((pairs["p_holm"] < 0.05).any())
+    assert alarms <= 32
+
+
+def test_assumption_checks_equal_scipy():
+    value, study = study_of_groups()
+    checks = study.check_assumptions(study.compare("value", "group", n_permutations=9))
+    groups = np.split(value, 3)
+    residuals = np.concatenate([group - group.mean() for group in groups])
+    assert checks["normality_p"][0] == pytest.approx(stats.shapiro(residuals).pvalue)
+    assert checks["equal_variance_p"][0] == pytest.approx(stats.levene(*groups).pvalue)
+    assert describe_assumptions(checks).startswith("Residuals deviate from normality in 0 of 1 rows")
+    paired = valued(value=value[:20], day=["1"] * 10 + ["2"] * 10, animal=[*range(10)] * 2)
+    checks = paired.check_assumptions(paired.compare("value", "day", within="animal", n_permutations=9))
+    assert checks["normality_p"][0] == pytest.approx(stats.shapiro(value[:10] - value[10:20]).pvalue)
+    assert np.isnan(checks["equal_variance_p"][0])
+
+
+def test_values_are_laid_out_for_r_and_prism():
+    study = labelled(n=2).with_names(["rest", "dig", "run"])
+    values = study.per_unit("usage", "group")
+    wide = to_wide(values)
+    assert list(wide.columns) == ["animal", "group", "usage rest", "usage dig", "usage run"]
+    assert wide.loc[3, "usage run"] == values["usage"].iloc[-1]
+    prism = to_prism(values)
+    assert list(prism.columns) == ["state", "a 1", "a 2", "b 1", "b 2"]
+    assert prism.loc[1, "b 2"] == values.query("animal == 'r3' and name == 'dig'")["usage"].item()
+    changes = to_prism(study.per_unit("transitions", "group"))
+    assert changes["state"].tolist()[:2] == ["0 to 1", "0 to 2"]
+
+
+def test_paired_sessions_share_a_row_number_in_prism():
+    study = labelled(n=2, animal=["x", "y", "y", "x"])
+    prism = to_prism(study.per_unit("usage", "group", within="animal"))
+    values = (
+        study.per_unit("usage", "group", within="animal").query("state == 0").set_index(["animal", "group"])["usage"]
+    )
+    assert prism.loc[0, ["a 1", "b 1"]].tolist() == [values["x", "a"], values["x", "b"]]
+
+
+@pytest.mark.parametrize(
+    ("p", "words"),
+    [(0.0002, "p < .001"), (0.0124, "p = .012"), (0.6, "p = .600"), (1.0, "p > .999"), (np.nan, "not tested")],
+)
+def test_p_is_in_apa_form(p, words):
+    assert format_p(p) == words
