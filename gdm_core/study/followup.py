@@ -54,7 +54,7 @@ def compare_pairs(study: Study, table: pd.DataFrame) -> pd.DataFrame:
         )  # fmt: skip
         renamed = {
             name: f"mean_{place}"
-            for name, place in zip([c for c in found if c.startswith("mean_")], ("first", "second"), strict=True)
+            for name, place in zip([c for c in found if str(c).startswith("mean_")], ("first", "second"), strict=True)
         }
         labelled = found.assign(sentence=found.attrs["sentences"]).rename(columns=renamed)
         parts.append(significant.merge(labelled, on=columns).assign(first=first, second=second))

@@ -35,7 +35,7 @@ def to_prism(values: pd.DataFrame) -> pd.DataFrame:
     long = pd.DataFrame({"state": states, "group": groups, "place": place + 1, "value": values.iloc[:, -1]})
     wide = long.pivot(index="state", columns=["group", "place"], values="value")
     wide = wide.reindex(index=states.unique(), columns=groups.unique(), level=0)
-    wide.columns = [f"{group} {number}" for group, number in wide.columns]
+    wide.columns = [" ".join(map(str, column)) for column in wide.columns]
     return wide.rename_axis("state").reset_index()
 
 

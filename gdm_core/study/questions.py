@@ -74,7 +74,7 @@ class StudyDesigns(StudyTables):
         question = make_question("", between, **options)
         design, frame = self._design(question), self.conditions.assign(**self._recorded)
         roles = (*question.between, question.within, question.blocks, self.sheet.animal, RECORDING)
-        columns: dict[str, Any] = {}
+        columns: dict[Any, Any] = {}
         for name in [c for c in frame if c not in roles]:
             values = frame[name]
             if pd.api.types.is_numeric_dtype(values.dtype) and not pd.api.types.is_bool_dtype(values.dtype):
