@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -119,6 +120,25 @@ def match_sheet(sheet: Any, recordings: Iterable[str], reserved: Sequence[str]) 
     if _find_role(frame, ANIMAL) is None:
         notes.append("The sheet has no column 'animal', so each recording counts as one animal.")
     return Sheet(frame, excluded, tuple(notes))
+
+
+def match_by_suffix(sheet: pd.DataFrame, recordings: Iterable[str]) -> tuple[str, pd.DataFrame] | None:
+    """Return the ending in which most names differ and the sheet with the recordings' names; None without one."""
+    key = _find_role(sheet, RECORDING)
+    names, cells = (
+        {_normalise(name): name for name in recordings},
+        [] if key is None else sheet[key].astype(str).tolist(),
+    )
+    rows = {_normalise(cell) for cell in cells}
+    lone, extra = sorted(names.keys() - rows, key=len), sorted(rows - names.keys(), key=len)
+    pairs = [(long, short) for longer, shorter in ((lone, extra), (extra, lone)) for long in longer for short in shorter
+             if short and long.startswith(short)]  # fmt: skip
+    suffix, n = next(iter(Counter(long[len(short) :] for long, short in pairs).most_common(1)), ("", 0))
+    if 2 * n <= len(names):
+        return None
+    found = {row: names[name] for pair in pairs if pair[0] == pair[1] + suffix
+             for row, name in (pair, pair[::-1]) if row in rows and name in names}  # fmt: skip
+    return suffix, sheet.assign(**{str(key): [found.get(_normalise(cell), cell) for cell in cells]})
 
 
 def find_column(frame: pd.DataFrame, name: str, argument: str) -> str:

@@ -10,12 +10,12 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.study import Flow
-from gdm_core.study.sheet import RECORDING, ROWS_WITHOUT
+from gdm_core.study.sheet import RECORDING, ROWS_WITHOUT, format_items
 from gdm_core.study.states import SHARES
 from gdm_core.text import listed
 from pages.study import pictures
 from pages.study.bring import Brought
-from pages.study.files import subjects_of
+from pages.study.files import group_by_reason, subjects_of
 from pages.study.pictures import MINUS, groups_of, label_of
 from pages.study.questions import MEASURES, NOTHING, SHORT, Asked, StudyAnswer
 from pages.ui import settings, shell
@@ -26,16 +26,14 @@ from pages.ui.tables import show_table
 LEVEL = 0.05
 MOST_SENTENCES = 4
 DOTS = 400  # height in pixels, with the caption
-MOST_ABSENT = 2  # listed above the picture
 
 
 def draw(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> None:
     """Draw the groups of a comparison, or all recordings without one, and list excluded recordings."""
-    absent = left_out(brought)
-    for one in absent[:MOST_ABSENT]:
-        shell.quiet(one)
-    if len(absent) > MOST_ABSENT:
-        shell.quiet(f"{len(absent) - MOST_ABSENT} more are excluded or flagged: see Recordings.")
+    excluded, flagged = len(brought.study.sheet.set_aside), len(brought.study.flagged)
+    if excluded or flagged or brought.notes:
+        counts = [f"{n} {status}" for n, status in ((excluded, "excluded"), (flagged, "flagged")) if n]
+        shell.quiet(f"{', '.join(counts) or 'Notes on the files'}: see Recordings.")
     if asked is None:
         draw_strips(brought, asked)
     elif answers is None:
@@ -60,11 +58,12 @@ def _sorted_by(brought: Brought, asked: Asked | None) -> str:
 
 
 def left_out(brought: Brought) -> list[str]:
-    """Return one sentence per excluded or flagged recording."""
+    """Return sentences about excluded and flagged recordings."""
     study = brought.study
-    said = [f"{name} is excluded: {why}." for name, why in study.sheet.set_aside.items()]
+    grouped = group_by_reason(study.sheet.set_aside.items())
+    said = [f"{format_items(names, 'recording', 'excluded')} {why.capitalize()}." for why, names in grouped.items()]
     said += [f"{name} is {why}." for name, why in study.flagged.items()]
-    return [*dict.fromkeys([*said, *brought.notes, *(one for one in study.notes if one.startswith(ROWS_WITHOUT))])]
+    return [*said, *brought.notes, *(one for one in study.notes if one.startswith(ROWS_WITHOUT))]
 
 
 def flow_sentence(flow: Flow, column: str) -> str:

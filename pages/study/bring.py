@@ -27,7 +27,7 @@ from gdm_core.errors import FitError, GdmError
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.registry import FAMILIES
 from gdm_core.study import Study, fitting
-from gdm_core.study.sheet import Sheet, match_sheet
+from gdm_core.study.sheet import Sheet, format_items, match_sheet
 from gdm_core.study.study import RESERVED
 from gdm_core.trials import Trial, Trials
 from pages.lab import live
@@ -229,8 +229,9 @@ def _of_files(page: Frame, source: str) -> Brought | None:
             return None
         of = settings.scope(sorted(key for key, _ in given))
         sheet, named, trouble = files.sheet_of(found, path, of)
-        wrong: dict[str, str] = {}
+        wrong, suffix = dict[str, str](), ""
         if sheet is not None and not trouble:
+            sheet, suffix = files.offer_suffix(sheet, found, of)
             try:
                 wrong = files.misfits(found, sheet)
             except GdmError as error:
@@ -247,21 +248,27 @@ def _of_files(page: Frame, source: str) -> Brought | None:
             return None
     kept = found.without(wrong)
     digest = settings.scope(sheet.to_json(), sorted(wrong))
-    notes = [f"{name} is left out: {why}" for name, why in wrong.items()]
-    notes += [f"{name} could not be read: {why}" for name, why in found.troubles.items()]
+    notes = []
+    for status, reasons in (("left out", wrong), ("not read", found.troubles)):
+        for why, names in files.group_by_reason(reasons.items()).items():
+            notes.append(f"{format_items(names, 'recording', status)} {why}")
+    if suffix:
+        notes.append(f"Names were matched without “{suffix}”.")
     notes += limit_notes(found.notes)
     return _studied(
-        page, kept, sheet, options, f"files/{of}/{digest}/{options}", settings.scope(of, digest), path, notes
+        page, kept, sheet, options, f"files/{of}/{digest}/{options}", settings.scope(of, digest), path, notes, suffix
     )
 
 
 def _studied(
-    page: Frame, found: files.Read, sheet: pd.DataFrame, options: files.FileReading, key: str, of: str, path: str, notes: list[str]
+    page: Frame, found: files.Read, sheet: pd.DataFrame, options: files.FileReading, key: str, of: str, path: str, notes: list[str],
+    suffix: str,
 ) -> Brought | None:  # fmt: skip
     """Return the study of files: at once from states, from recordings after a fit."""
     name = exports.slug(path) if path else "study"
     where = path or "recordings"
     imports = ["from pathlib import Path", "from gdm_core import Study", "from gdm_studio.datasets import cohort_files"]
+    imports += ["from gdm_core.study.sheet import match_by_suffix"] if suffix else []
     code = [
         "# sheet.csv and the folder of recordings have to lie here.",
         'sheet = cohort_files.read_sheet("sheet.csv")',
@@ -271,6 +278,7 @@ def _studied(
         rate = options.rate_hz or 1.0
         code += [
             f"states, words = cohort_files.read_states(files, {rate:g})",
+            *(["sheet = match_by_suffix(sheet, states)[1]"] if suffix else []),
             f"study = Study.from_states(states, sheet, {rate:g}, words)",
         ]
         with page.picture:
@@ -283,6 +291,7 @@ def _studied(
         about = f"{len(found.states)} recordings, in states of another tool"
         return Brought(key, of, name, about, made, True, imports, code, notes)
     code += [f"recordings = cohort_files.read_recordings(files, {options.rate_hz}, {options.features!r})"]
+    code += ["sheet = match_by_suffix(sheet, recordings)[1]"] if suffix else []
     return _fitted(
         page, key, of, of, name, f"{len(found.trials)} recordings", found.trials, sheet, imports, code, private=True,
         notes=notes, poses=lambda one: read_poses(found.sources[one], one, options.rate_hz),

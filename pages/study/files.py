@@ -21,13 +21,13 @@ from datasets.storage import data_dir
 from datasets.tables import path_within
 from gdm_core.errors import DataError, GdmError
 from gdm_core.study.fitting import RATES_ALIKE
-from gdm_core.study.sheet import ANIMAL, RECORDING, ROWS_WITHOUT, Sheet, match_sheet
+from gdm_core.study.sheet import ANIMAL, RECORDING, ROWS_WITHOUT, Sheet, format_list, match_by_suffix, match_sheet
 from gdm_core.study.study import RESERVED
 from gdm_core.trials import UNLABELLED, Trial
 from pages.study import work
 from pages.study.work import KEPT, Say
 from pages.ui import settings, shell
-from pages.ui.controls import number, one_of, text
+from pages.ui.controls import number, one_of, switch, text
 from pages.ui.shell import Frame
 from pages.ui.uploads import Upload, uploader
 
@@ -281,6 +281,14 @@ def subjects_of(sheet: Sheet) -> str:
     return PLURALS.get(word, f"{word}s")
 
 
+def offer_suffix(sheet: pd.DataFrame, found: Read, of: str) -> tuple[pd.DataFrame, str]:
+    """Offer to ignore an ending in which names differ; return the sheet and the ignored ending."""
+    matched = match_by_suffix(sheet, found.names)
+    if matched is None or not switch(f"Match names without “{matched[0]}”", False, key="suffix", of=of):
+        return sheet, ""
+    return matched[1], matched[0]
+
+
 # ---- what fits ------------------------------------------------------------------------------------------------------------
 def misfits(found: Read, sheet: pd.DataFrame) -> dict[str, str]:
     """Return the reason why each unusable recording cannot take part."""
@@ -312,12 +320,26 @@ def misfits(found: Read, sheet: pd.DataFrame) -> dict[str, str]:
     return said
 
 
+def group_by_reason(reasons: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Return reason -> names; a reason that many names share is one entry."""
+    found: dict[str, list[str]] = {}
+    for name, why in reasons:
+        whole = rf"(?<!\w){re.escape(name)}(?!\w)"
+        found.setdefault(re.sub(whole, "This file", why), []).append(name)
+    return found
+
+
 def _refused(sheet: pd.DataFrame, names: list[str], name: str) -> dict[str, str]:
     """Return the error of a sheet by its name."""
     try:
         match_sheet(sheet, names, RESERVED)
     except DataError as error:
-        return {name: f"{str(error).partition(f' {ROWS_WITHOUT}')[0]} Correct the name or add a row, or leave it out."}
+        why = (
+            str(error)
+            .partition(f" {ROWS_WITHOUT}")[0]
+            .replace(f"1 recording is missing from the sheet: {name!r}", "No row")
+        )
+        return {name: f"{why} Correct the name or add a row, or leave it out."}
     return {}
 
 
@@ -333,7 +355,11 @@ def listed(page: Frame, found: Read, wrong: Mapping[str, str]) -> bool:
             help="Or correct the sheet or files and upload them again.",
         )  # fmt: skip
         if not leave:
-            rows = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(why)}</dd></div>" for name, why in lines)
+            grouped = group_by_reason(lines)
+            rows = "".join(
+                f"<div><dt>{escape(format_list(names))}</dt><dd>{escape(why)}</dd></div>"
+                for why, names in grouped.items()
+            )
             title = '<p class="gdm-panel-title">Problems</p>'
             place.html(f'{title}<dl class="gdm-misfits" tabindex="0" aria-label="Problems">{rows}</dl>')
         return leave or not wrong

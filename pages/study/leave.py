@@ -13,60 +13,63 @@ from datasets.storage import data_dir, describe_write_error
 from gdm_core.analysis.tables import csv
 from gdm_core.errors import DataError
 from gdm_core.study import Study
-from gdm_studio.plot.figures.base import Figure
-from pages.study import answer, files, labels, pictures
+from pages.study import answer, files, labels, names, pictures
 from pages.study.bring import SOURCES, Brought
 from pages.study.questions import N_PERMUTATIONS, SHORT, Asked, StudyAnswer
 from pages.ui import exports, settings, shell
 from pages.ui.downloads import download
-from pages.ui.plot import plot
 
-ON_THE_PAGE = "study-dots"  # above the tabs
 FOLDER = "studies"  # in the data folder
 _TROUBLE = "study-keep-trouble"
 
 
 def panel(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> None:
-    """Show download buttons and the methods paragraph."""
+    """Show the methods paragraph and download buttons; figures are saved with the buttons next to them."""
     study = brought.study
     found = [one for one in (answers.flow, answers.table) if one is not None] if answers is not None else []
-    tables: dict[str, tuple[str, Callable[[], bytes]]] = {
-        "measures": ("Per-recording measures (long format)", lambda: csv(study.measures())),
-        "bouts": ("Bouts", lambda: csv(study.bouts())),
-        "changes": ("Transitions", lambda: csv(study.transitions())),
-    }
-    if answers is not None and answers.table is not None:
-        tests, each = answers.table, answers.per_unit
-        tables["tests"] = ("Tests", lambda: csv(tests))
-        if each is not None:
-            tables["animals"] = (f"Values per {files.subject_of(study.sheet)}", lambda: csv(each))
     if trouble := st.session_state.pop(_TROUBLE, None):
         shell.error("The study could not be saved", trouble)
+    methods = study.methods(*found)
+    st.html('<p class="gdm-panel-title">Methods paragraph</p>')
+    st.code(methods, language=None, wrap_lines=True)
     left, middle, right = st.columns(3, gap="medium")
     with left:
-        st.html('<p class="gdm-panel-title">Tables (CSV)</p>')
-        for key, (label, make) in tables.items():
+        st.html('<p class="gdm-panel-title">Results</p>')
+        download("Methods (text)", methods.encode, f"{brought.name}-methods.txt", key="study-methods")
+        for key, (label, make) in _tables(brought, answers).items():
             download(label, make, f"{brought.name}-{key}.csv", key=f"study-{key}-csv")
     with middle:
-        st.html('<p class="gdm-panel-title">Figures</p>')
-        for key, (words, made) in _figures(brought, asked, answers).items():
-            shell.quiet(words)
-            name = f"{brought.name}-{key.removeprefix('study-')}"
-            if key != ON_THE_PAGE:  # the browser saves the figure it draws
-                plot(made, key=key, filename=name)
-            exports.save_picture(key, name, made)
-    with right:
-        st.html('<p class="gdm-panel-title">Full report and code</p>')
+        st.html('<p class="gdm-panel-title">Study</p>')
         download("Study file", lambda: whole(brought, asked).to_bytes(), f"{brought.name}.study", key="study-file")
         shell.quiet("Everything in one file. Open it here, with Study.open or with gdm study.")
         st.button("Save on this server", key="study-keep", on_click=_keep, args=(brought, asked), width="stretch")
         shell.quiet("Anyone with the resulting link can open it.")
+    with right:
+        st.html('<p class="gdm-panel-title">Report and code</p>')
+        name = f"{brought.name}-report.html"
+        download("Report (HTML)", lambda: report(brought, asked, answers), name, key="study-report")
         download("Python script", lambda: script(brought, asked).encode(), f"{brought.name}.py", key="study-script")
-        download(
-            "Report (HTML)", lambda: report(brought, asked, answers), f"{brought.name}-report.html", key="study-report"
-        )
-    st.html('<p class="gdm-panel-title gdm-study-part">Methods paragraph</p>')
-    st.code(study.methods(*found), language=None, wrap_lines=True)
+
+
+def _tables(brought: Brought, answers: StudyAnswer | None) -> dict[str, tuple[str, Callable[[], bytes]]]:
+    """Return label and content of each CSV."""
+    study = brought.study
+    found: dict[str, tuple[str, Callable[[], bytes]]] = {}
+    if answers is not None and answers.table is not None:
+        tests, each = answers.table, answers.per_unit
+        found["tests"] = ("Tests (CSV)", lambda: csv(tests))
+        if each is not None:
+            found["animals"] = (f"Values per {files.subject_of(study.sheet)} (CSV)", lambda: csv(each))
+    found["measures"] = ("Values per recording (CSV)", lambda: csv(study.measures()))
+    found["bouts"] = ("Bouts (CSV)", lambda: csv(study.bouts()))
+    found["changes"] = ("Transitions (CSV)", lambda: csv(study.transitions()))
+    return found
+
+
+def is_unsaved(brought: Brought) -> bool:
+    """Return whether a reload would lose work."""
+    fitted = brought.private and brought.study.model is not None and settings.text(files.STAYS) is None
+    return fitted or labels.have_changed(brought) or names.have_changed(brought)
 
 
 def whole(brought: Brought, asked: Asked | None) -> Study:
@@ -84,18 +87,6 @@ def _keep(brought: Brought, asked: Asked | None) -> None:
         return
     settings.change("data", SOURCES["saved"])
     settings.change(files.STAYS, name)
-
-
-def _figures(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> dict[str, tuple[str, Figure]]:
-    """Return the figures on the page by key."""
-    found: dict[str, tuple[str, Figure]] = {}
-    if asked is not None and answers is not None and answers.table is not None:
-        found["study-dots"] = ("Groups", pictures.dots(brought.study, asked, answers))
-    if answers is not None and answers.flow is not None:
-        found["study-changes"] = ("Transition differences", pictures.changes(brought.study, answers.flow))
-    by = "" if asked is None else asked.between[0]
-    found["study-strips"] = ("Recordings", pictures.strips(brought.study, by))
-    return found
 
 
 def script(brought: Brought, asked: Asked | None) -> str:
@@ -144,6 +135,9 @@ def report(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -
     facts += [(f"Test {i + 1}", sentence) for i, sentence in enumerate(found.attrs["sentences"])]
     facts += [("Limitations", note) for note in dict.fromkeys([*found.attrs["notes"], *brought.notes, *study.notes])]
     facts.append(("Methods", study.methods(*[one for one in (answers.flow, found) if one is not None])))
-    figures = {words: figure for words, figure in _figures(brought, asked, answers).values()}
+    figures = {"Groups": pictures.dots(study, asked, answers)}
+    if answers.flow is not None:
+        figures["Transition differences"] = pictures.changes(study, answers.flow)
+    figures["Recordings"] = pictures.strips(study, asked.between[0])
     link = "" if brought.private else exports.link()
     return exports.report_html("Study", brought.about, facts, [], figures, script(brought, asked), link)

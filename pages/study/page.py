@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.study import answer, bring, files, labels, names, questions, tabs
+from pages.study import answer, bring, files, labels, leave, names, questions, tabs
 from pages.ui import navigation, shell
 from pages.ui.theme import ASSETS
 
 st.html(ASSETS / "study.css")
 page = shell.frame("study", card_share=0.34)
 brought = bring.choose(page)
-if files.unsaved() or (brought is not None and (labels.have_changed(brought) or names.have_changed(brought))):
-    navigation.warn_before_unload()
+navigation.warn_on_every_page(files.unsaved() or (brought is not None and leave.is_unsaved(brought)))
 brought = brought and labels.with_labels(page, brought)
 if brought is None:
     page.header("compare recordings between conditions")

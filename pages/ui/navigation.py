@@ -14,6 +14,7 @@ from pages.ui import settings
 from pages.ui.component import component
 
 ROOT = Path(__file__).resolve().parents[2]
+_UNSAVED = "_unsaved"  # work that outlasts its page
 ALONE = "Live updates are blocked, perhaps by a proxy: the page updates once a second."
 
 
@@ -88,10 +89,16 @@ def open_channel() -> None:
     scene = mine.scene
     address = {"address": f"{ROUTE}/{mine.token}", "runs": mine.runs, "moves": scene.goes_on, "words": ALONE}
     with st.container(key="live-channel-place"):
-        component("channel")(key="live-channel", data=address | {"unsaved": scene.unsaved}, on_run_change=lambda: None)
+        data = address | {"unsaved": scene.unsaved or bool(st.session_state.get(_UNSAVED))}
+        component("channel")(key="live-channel", data=data, on_run_change=lambda: None)
     mine.end_run()
 
 
 def warn_before_unload() -> None:
     """Let the browser ask before it closes this page, which has unsaved work."""
     channel().scene.unsaved = True
+
+
+def warn_on_every_page(unsaved: bool) -> None:
+    """Set whether the browser asks before it closes or reloads any page of this visit."""
+    st.session_state[_UNSAVED] = unsaved

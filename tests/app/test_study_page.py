@@ -82,6 +82,33 @@ def test_misspelt_file_is_listed_and_can_be_left_out(tmp_path):
     assert "11 recordings" in words(app)
 
 
+def test_suffix_of_file_names_is_offered(tmp_path):
+    for path in (tmp_path / folder(tmp_path)).glob("*.npz"):
+        arrays = {f"{name}_behavior": codes for name, codes in np.load(path).items()}
+        np.savez(path, **arrays)
+    app = opened("study", data="A folder below the data folder", path="mice", hold="States from another tool")
+    (offer,) = [each for each in app.toggle if "_behavior" in each.label]
+    assert words(app).count("Correct the name") == 1, "one error for all recordings"
+    offer.set_value(True).run()
+    assert "between control and treated" in words(app)
+
+
+def test_shared_error_is_reported_once(tmp_path):
+    place = tmp_path / folder(tmp_path)
+    for name in ("x", "y", "z"):
+        (place / f"{name}.npz").write_bytes(b"no archive")
+    said = words(
+        opened(
+            "study",
+            data="A folder below the data folder",
+            path="mice",
+            hold="States from another tool",
+            view="Recordings",
+        )
+    )
+    assert said.count("3 recordings are not read: x.npz, y.npz, z.npz") == 1
+
+
 def test_sheet_can_be_typed_on_the_page(tmp_path, monkeypatch):
     (tmp_path / folder(tmp_path) / "sheet.csv").unlink()
     asked = {"data": "A folder below the data folder", "path": "mice", "hold": "States from another tool"}
@@ -154,14 +181,12 @@ def test_failed_fit_has_a_reason_and_no_answer(engine):
 
 
 def test_exports_reproduce_the_result(monkeypatch, tmp_path):
-    drawn = record(monkeypatch)
     app = opened("study", view="Export", animals="4")
     given = {name: make() for name, make in file_makers(app).items()}
     assert given["simulated-animals-tests.csv"].startswith(b"state,name,mean_control,mean_treated,effect")
     again = Study.from_bytes(given["simulated-animals.study"])
     assert csv(again.compare("usage", "group")) == given["simulated-animals-tests.csv"]
-    assert {"study-dots", "study-strips", "study-changes"} <= set(drawn)
-    assert "changes per minute of valid time" in str(drawn["study-changes"][0]["data"][0]["colorbar"])
+    assert "Behavioural flow" in given["simulated-animals-methods.txt"].decode()
     monkeypatch.chdir(tmp_path)
     space: dict = {}
     exec(given["simulated-animals.py"].decode(), space)

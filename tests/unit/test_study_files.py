@@ -12,6 +12,7 @@ import pytest
 from datasets import cohort, cohort_files
 from gdm_core import Study
 from gdm_core.errors import DataError
+from gdm_core.study.sheet import match_by_suffix
 from gdm_studio.cli import main
 
 
@@ -147,3 +148,17 @@ def test_poses_of_a_recording_are_read_by_name(tmp_path):
     (packed,) = cohort_files.list_files(tmp_path / "all.zip")
     assert list(cohort_files.read_recordings([packed])) == ["one.csv"]
     assert cohort_files.read_poses(packed, "one.csv").n_frames == 60, "read again"
+
+
+def test_names_with_a_suffix_are_matched():
+    sheet = pd.DataFrame({"file": ["m1", "m10", "m2.csv", "m3"], "group": list("abab")})
+    names = ["m1_behavior.csv", "m10_behavior.csv", "m2_behavior.csv", "m4_behavior.csv"]
+    suffix, matched = match_by_suffix(sheet, names)
+    assert suffix == "_behavior"
+    assert matched["file"].tolist() == [*names[:3], "m3"]
+    suffix, matched = match_by_suffix(
+        sheet.replace({"m1": "m1_b", "m10": "m10_b", "m2.csv": "m2_b"}), ["m1", "m2", "m10"]
+    )
+    assert (suffix, matched["file"].tolist()) == ("_b", ["m1", "m10", "m2", "m3"])
+    assert match_by_suffix(sheet, ["other", "names"]) is None
+    assert match_by_suffix(sheet, ["m1", "m10"]) is None, "every name is known"
