@@ -94,48 +94,6 @@ def _measure_parts(
     yield found | sides | {"r2": _variance_explained(smooth[1], test, pieces)}
 
 
-def score_named_states(
-    model_bytes: bytes,
-    train: Trials,
-    test: Trials,
-    smooth_s: float,
-    shortest_s: float,
-    into: tuple[int, ...],
-    assigned: tuple[int, ...],
-) -> dict[str, Any]:
-    """Return scores of states as the user named and merged them.
-
-    into    [K] merged state of each state of the model
-    assigned  label of each merged state; -1 for its most frequent label in the training trials
-    """
-    model = model_from_bytes(model_bytes)
-    rule = BoutRule(smooth_s, shortest_s)
-    merged = np.eye(len(assigned), dtype=np.float32)[list(into)]
-    hard, hard_test = (
-        [
-            rule.labels(np.asarray(s, np.float32) @ merged, trial.rate_hz)
-            for s, trial in zip(model.predict_proba(side), side, strict=True)
-        ]
-        for side in (train, test)
-    )
-    known, truth = labels_of(train), labels_of(test)
-    found: dict[str, Any] = {"table": _count_labels(hard, known, hard_test, truth, len(assigned))}
-    if _count_behaviours(truth) < 2:
-        return found
-    fitted = (
-        majority_map(np.concatenate(hard), np.concatenate(known), len(assigned)) if _count_behaviours(known) else None
-    )
-    mapping = np.array(
-        [label if label >= 0 or fitted is None else fitted[k] for k, label in enumerate(assigned)], np.int64
-    )
-    guess, seen = mapping[np.concatenate(hard_test)], np.concatenate(truth)
-    return found | {
-        "mapping": mapping.tolist(),
-        "macro_f1": macro_f1(guess, seen),
-        "balanced_accuracy": balanced_accuracy(guess, seen),
-    }
-
-
 def _count_labels(hard: Any, known: Any, hard_test: Any, truth: Any, n_states: int) -> dict[str, list[list[int]]]:
     """Count the samples of each state and label [K, L], in training and held-out trials."""
     size = 1 + max(int(np.max(z, initial=-1)) for z in (*known, *truth))

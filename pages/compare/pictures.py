@@ -45,7 +45,7 @@ def draw(source: ComparedData, found: Compared) -> None:
             with columns[i % len(columns)]:
                 track = position[::stride][: len(states)]
                 plot(
-                    figures.track(track, states, title=label, height=190, width=3.0, step=step, caption=""),
+                    figures.track(track, states, title=label, height=225, width=3.0, step=step, caption=""),
                     key=f"compare-track-{i}",
                 )
     strips = figures.state_strips(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,6 @@ from gdm_studio.plot import figures, palette
 from pages.ui import settings, shell
 from pages.ui.controls import one_of, text
 
-BY_NAME = "as its name says"
 COLOURS = (
     "violet", "yellow", "red", "sky blue", "plum", "rose", "navy", "periwinkle", "sage", "orange", "green", "magenta",
 )  # fmt: skip
@@ -29,13 +27,11 @@ class StateNames:
     names    [columns] name of each column; an empty column names the state that it was merged into
     into     [K] column of each state
     numbers  [columns] number of the state, counted from one; 0 for an empty column
-    labels   [columns] label that the user assigned to the state; -1 to choose it from the training trials
     """
 
     names: tuple[str, ...]
     into: tuple[int, ...]
     numbers: tuple[int, ...]
-    labels: tuple[int, ...]
 
     @classmethod
     def plain(cls, n_states: int) -> StateNames:
@@ -44,7 +40,7 @@ class StateNames:
     @classmethod
     def from_names(cls, names: Sequence[str]) -> StateNames:
         """Return names without mergers or other colours."""
-        return cls(tuple(names), tuple(range(len(names))), tuple(range(1, len(names) + 1)), (-1,) * len(names))
+        return cls(tuple(names), tuple(range(len(names))), tuple(range(1, len(names) + 1)))
 
     @property
     def used(self) -> list[int]:
@@ -61,11 +57,6 @@ class StateNames:
     def merges(self) -> bool:
         return len(self.used) < len(self.into)
 
-    @property
-    def judged(self) -> bool:
-        """True if the user merged states or assigned labels, which can be scored."""
-        return self.merges or any(label >= 0 for label in self.labels)
-
     def apply(self, states: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """Return [T, columns] with merged states added up."""
         soft = np.asarray(states, np.float32)
@@ -74,17 +65,6 @@ class StateNames:
         if self.into == tuple(range(len(self.names))):
             return soft
         return soft @ np.eye(len(self.names), dtype=np.float32)[list(self.into)]
-
-    def in_model_order(self, order: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the merged state of each of the model's states, and the label of each merged state.
-
-        State k of the page is the model's state order[k].
-        """
-        position = {column: j for j, column in enumerate(self.used)}
-        into = [0] * len(self.into)
-        for k, column in enumerate(self.into):
-            into[order[k]] = position[column]
-        return tuple(into), tuple(self.labels[column] for column in self.used)
 
     def code(self) -> list[str]:
         """Return Python lines that name and merge `states` and `new_states`, in the page's order."""
@@ -105,17 +85,13 @@ def arrange(
     colours: Sequence[int | None] = (),
     *,
     start: Sequence[int] = (),
-    label_names: Sequence[str] = (),
-    labels: Sequence[int | None] = (),
 ) -> StateNames:
     """Return the names that the controls describe.
 
-    names        of each state, "" for none
-    merged       [K] state that each is merged into, itself for none; chains are followed, cycles are ignored
-    colours      [K] index of the colour in the palette, None for the default; a colour in use is swapped
-    start        [K] default colours; the first K of the palette if omitted
-    label_names  names of the expert's labels; a state of the same name gets the label
-    labels       [K] label of each state, -1 for none, None to go by its name
+    names    of each state, "" for none
+    merged   [K] state that each is merged into, itself for none; chains are followed, cycles are ignored
+    colours  [K] index of the colour in the palette, None for the default; a colour in use is swapped
+    start    [K] default colours; the first K of the palette if omitted
     """
     n = len(names)
     root = [_root(k, merged) for k in range(n)]
@@ -128,22 +104,14 @@ def arrange(
     into = tuple(column[root[k]] for k in range(n))
     shown = [names[k].strip() or f"S{k + 1}" for k in range(n)]
     width = max(*column, n - 1) + 1 if n else 0
-    found, numbers, assigned = [""] * width, [0] * width, [-1] * width
+    found, numbers = [""] * width, [0] * width
     for k in range(n):
         if root[k] == k:
             found[column[k]], numbers[column[k]] = shown[k], k + 1
-            label = labels[k] if k < len(labels) else None
-            assigned[column[k]] = find_label(shown[k], label_names) if label is None else label
     for k in range(n):
         if root[k] != k and not found[column[k]]:
             found[column[k]] = f"(in {shown[root[k]]})"
-    return StateNames(tuple(found), into, tuple(numbers), tuple(assigned))
-
-
-def find_label(name: str, labels: Sequence[str]) -> int:
-    """Return the index of the label with the name of a state ("mount 2" is "mount"); -1 for none."""
-    known, full = [label.strip().lower() for label in labels], name.strip().lower()
-    return next((known.index(each) for each in (full, re.sub(r" \d+$", "", full)) if each in known), -1)
+    return StateNames(tuple(found), into, tuple(numbers))
 
 
 def _root(k: int, merged: Sequence[int]) -> int:
@@ -155,15 +123,12 @@ def _root(k: int, merged: Sequence[int]) -> int:
     return seen[-1]
 
 
-def controls(
-    page: str, n_states: int, of: str, expert: Sequence[str] = (), start: Sequence[int] = (), labels: Sequence[str] = ()
-) -> StateNames:
+def controls(page: str, n_states: int, of: str, expert: Sequence[str] = (), start: Sequence[int] = ()) -> StateNames:
     """Show the controls and return the names.
 
     of      scope of the controls: each recording has its own names
     expert  names of the states from the expert's labels, as a start
     start   default colour of each state: the colour of its most frequent label
-    labels  names of the expert's labels
     """
     own = [f"S{k + 1}" for k in range(n_states)]
     with st.popover("Name states", icon=":material/palette:", help="Name, merge or recolour states."):
@@ -178,7 +143,7 @@ def controls(
             help="Name each state after its most frequent label in the training trials. Your names and mergers stay.",
         )
         right.button("Clear", key=f"{page}-name-clear", on_click=clear, args=(of,), width="stretch")
-        names, merged, colours, chosen = [], [], [], []
+        names, merged, colours = [], [], []
         for k in range(n_states):
             shell.section(f"State {own[k]}")
             shown: dict[str, Any] = {"max_chars": 30, "placeholder": "Name", "label_visibility": "collapsed"}
@@ -188,23 +153,13 @@ def controls(
             colour = one_of(f"Colour of {own[k]}", ["its own", *COLOURS], key=f"hue{k + 1}", of=of, at=second)
             merged.append(own.index(target) if target in own else k)
             colours.append(COLOURS.index(colour) if colour in COLOURS else None)
-            chosen.append(_choose_label(own[k], f"is{k + 1}", of, labels))
-    return arrange(names, merged, colours, start=start, label_names=labels, labels=chosen)
-
-
-def _choose_label(state: str, key: str, of: str, labels: Sequence[str]) -> int | None:
-    """Show the choice of a state's label and return its index, None to go by the state's name."""
-    if not labels:
-        return None
-    help = "Your judgement of the behaviour; Fit quality then scores it. By name: a state named like a label gets it."
-    chosen = one_of(f"{state} is", [BY_NAME, *labels], key=key, of=of, help=help)
-    return labels.index(chosen) if chosen in labels else None
+    return arrange(names, merged, colours, start=start)
 
 
 def clear(of: str) -> None:
-    """Reset names, mergers, colours and labels."""
+    """Reset names, mergers and colours."""
     for k in range(palette.MAX_STATES):
-        for name in ("name", "into", "hue", "is"):
+        for name in ("name", "into", "hue"):
             if settings.text(key := settings.key(f"{name}{k + 1}", of)) is not None:
                 settings.change(key, None)
 

@@ -33,7 +33,7 @@ from pages.ui.plot import Panel, Picture, Text, by_key
 
 MODELS = ("gdm", "gdm-rnn", "gdm-mixture", "rslds-sticky", "rslds-ro", "slds-sticky", "arhmm-sticky", "arhmm", "pdlds")
 LABELS, SUGGESTION = "Labels", "Suggest settings"
-RELABELLED, RENAMED = "as labels", "your labels"  # rows of strips
+RELABELLED = "as labels"  # row of strips
 
 
 def recording_page(
@@ -60,30 +60,30 @@ def recording_page(
     with page.picture, st.container(key="recording-head", horizontal=True, vertical_alignment="bottom"):
         index = pick_trial(data)
         switches = st.container(width="content")
-        named = naming.controls(
-            page.folder, choice.n_states, settings.scope(data.key), called, colours, data.every_label
-        )
+        named = naming.controls(page.folder, choice.n_states, settings.scope(data.key), called, colours)
     view = _view(base, index, naming=named, rule=rule)
-    found = _query_scores(view)
+    query = lab.query_scores(view)
+    measured = query.value if query.fresh else None
+    rows_of = partial(scores.bout_rows, unit=view.unit)
     with switches:
         shown = lab.choose_filtered(view)
     with page.picture:
         _show_poses(shown)
         under_player = st.container()
-    lab.picture(shown, lambda now: strips(shown, now, found))
+    lab.picture(shown, lambda now: strips(shown, now, measured))
     lab.preview(shown, _make_preview(view, colours))
     named_tabs: dict[str, lab.tabs.Tab] = {
         "Bouts": _show_bouts,
-        LABELS: lambda view, _: _show_labels(view, found, under_player),
-        "Trials": lambda view, _: tabs.show_trials(view, found.measured),
+        LABELS: lambda view, _: _show_labels(view, measured, under_player),
+        "Trials": lambda view, _: tabs.show_trials(view, measured),
         "Prediction": lab.show_prediction,
         SUGGESTION: _show_settings,
-        TAB: lambda view, here: lab.show_export(view, here, found.rows_of, sources=sources or {}),
+        TAB: lambda view, here: lab.show_export(view, here, rows_of, sources=sources or {}),
     }
     lab.show_tabs(view, named_tabs, early=[LABELS, SUGGESTION])
-    if lab.show_scorecard(view, found.rows_of) and found.measured is not None:
+    if lab.show_scorecard(view, rows_of) and measured is not None:
         with page.card:
-            _show_remarks(view, found.measured)
+            _show_remarks(view, measured)
     if labels.load(labels.key_of(data)).marks.marks:
         navigation.warn_before_unload()
     lab.end(view)
@@ -97,11 +97,11 @@ def _show_bouts(view: View, here: Decoded) -> None:
     tabs.show_views({name: partial(show, view, here) for name, show in views.items()}, "bouts")
 
 
-def _show_labels(view: View, found: scores.BoutScores, under_player: Any) -> None:
+def _show_labels(view: View, measured: scores.Scores | None, under_player: Any) -> None:
     """Show states against the expert's labels, or the user's own labelling."""
     views: dict[str, Callable[[], None]] = {}
     if view.dataset.every_label:
-        views["Agreement"] = partial(tabs.show_labels, view, found)
+        views["Agreement"] = partial(tabs.show_labels, view, measured)
     views["Labelling"] = lambda: labelling.panel(view, view.read_samples(), under_player)
     tabs.show_views(views, "labels")
 
@@ -129,7 +129,7 @@ def _make_preview(view: View, colours: Sequence[int]) -> preview_figures.SliderP
 
     rows = {"bouts": "bouts", "states": "states"}
     figures = {
-        "strips": preview_figures.strips(rows, view.unit.convert(1 / trial.rate_hz), waiting=[RELABELLED, RENAMED]),
+        "strips": preview_figures.strips(rows, view.unit.convert(1 / trial.rate_hz), waiting=[RELABELLED]),
         **({} if data.pose(view.index) is None else {"player": preview_figures.player("states", "bouts")}),
     }
     own = view.naming_for(len(view.state.order)).into
@@ -145,20 +145,6 @@ def _view(base: View, index: int, *, rule: BoutRule, **more: Any) -> View:
     options, words = (rule.smooth_s, rule.shortest_s), f"bouts {rule_words(rule, data.unit)}"
     measure = lab.Measure(bout_scores.score_parts, options, words)
     return replace(base, spec=replace(base.spec, measure=measure), index=index, rule=rule, **more)
-
-
-def _query_scores(view: View) -> scores.BoutScores:
-    """Return the scores of the displayed result, and of the user's names and merged states."""
-    answer, own = lab.query_scores(view), None
-    named = view.naming_for(len(view.state.order))
-    if answer.fresh and "table" in answer.value and named.judged:
-        rule, sides = view.rule, (view.dataset.train, view.dataset.test)
-        stands = named.in_model_order(view.state.order)
-        query = view.query("named", bout_scores.score_named_states, *sides, rule.smooth_s, rule.shortest_s, *stands)
-        with view.frame.card:
-            live.show_failure(view.fit, query, "Your names could not be scored")
-        own = query.value if query.fresh else None
-    return scores.BoutScores(answer.value if answer.fresh else None, own, view.unit)
 
 
 def bout_controls(data: Dataset) -> BoutRule:
@@ -275,15 +261,14 @@ def _show_poses(view: View) -> None:
     player.show_poses(pose, f"{view.dataset.key}/{view.index}", **found)
 
 
-def strips(view: View, now: live.FitState, found: scores.BoutScores) -> dict[str, Panel]:
+def strips(view: View, now: live.FitState, measured: scores.Scores | None) -> dict[str, Panel]:
     """Return ethograms of expert labels and states over one time axis; with scores, also states as labels."""
     here, words = view.read_samples(now), view.dataset.words
     decoded, more = None if isinstance(here, Undecoded) else here, dict[str, Any]()
-    if decoded is not None and words is not None and here.expert is not None and here.state == "fresh":
-        if (mapping := (found.measured or {}).get("mapping")) is not None and len(mapping) == len(now.order):
-            more[RELABELLED] = words.one_hot(as_labels(view, decoded, now.order, mapping))
-        if (mine := (found.own or {}).get("mapping")) is not None:
-            more[RENAMED] = words.one_hot(as_named(decoded, mine))
+    mapping = (measured or {}).get("mapping", ())
+    has_labels = words is not None and here.expert is not None and len(mapping) == len(now.order)
+    if decoded is not None and words is not None and has_labels and here.state == "fresh":
+        more[RELABELLED] = words.one_hot(as_labels(view, decoded, now.order, mapping))
     rows = made.rows_of_strips(here, True, more)
     revision = f"{view.dataset.key}/{view.index}"
     if not rows:
@@ -307,14 +292,6 @@ def as_labels(view: View, here: Decoded, order: Sequence[int], mapping: Sequence
     """
     cut = view.rule.labels(here.soft, here.trial.rate_hz)
     found: npt.NDArray[np.int64] = np.asarray(mapping, np.int64)[list(order)][cut]
-    return found
-
-
-def as_named(here: Decoded, mapping: Sequence[int]) -> npt.NDArray[np.int64]:
-    """Return the label [T] of each sample's state as the user named it, from `score_named_states`."""
-    label = np.full(len(here.names), -1, np.int64)
-    label[here.used] = np.asarray(mapping, np.int64)
-    found: npt.NDArray[np.int64] = label[here.bouts]
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -126,7 +126,6 @@ def _range_around(*values: float | None) -> tuple[float, float]:
 LOST = 0.05  # of macro-F1
 SUPERVISED = "10-NN on"
 SHIFTED = "time-shifted bouts"
-OWN_NAMES = "{} (your names)"
 PAPER = "10-NN accuracy (paper's metric)"
 # Of each score against labels: its name, the score of the majority class, and its help.
 _LABELLED = {
@@ -140,37 +139,12 @@ _LABELLED = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class BoutScores:
-    """Scores of the displayed result.
-
-    measured   scores of the model's states; `own`: of the states that the user named and merged
-    unit       unit of time on the page
-    """
-
-    measured: Scores | None
-    own: Scores | None
-    unit: Unit
-
-    def rows_of(self, found: Scores) -> list[Score]:
-        return bout_rows(found, self.unit, self.own)
-
-
-def bout_rows(found: Scores, unit: Unit = SECONDS, own: Scores | None = None) -> list[Score]:
-    """Return rows of the scores measured so far.
-
-    unit   unit of time on the page
-    own    scores of the user's names and merged states, which have no verdict
-    """
+def bout_rows(found: Scores, unit: Unit = SECONDS) -> list[Score]:
+    """Return rows of the scores measured so far; `unit` is the unit of time on the page."""
     over = found["pieces"]["in_steps" if unit is STEPS else "words"]
     rows: list[Score] = []
     if "macro_f1" in found:
-        for field in ("macro_f1", "balanced_accuracy"):
-            rows.append(_label_row(found, field, over))
-            if own is not None and field in own:
-                help = "With your names and merged states. No verdict, since you may have seen the labels."
-                others = [("automatic", float(found[field]))]
-                rows.append(Score(OWN_NAMES.format(rows[-1].name), float(own[field]), others=others, help=help))
+        rows += [_label_row(found, field, over) for field in ("macro_f1", "balanced_accuracy")]
     ours = found.get("r2", {"value": None})
     if ours["value"] is not None and ours["persistence"] is not None:
         fitted = [row["r2"] for row in found["train"] if row["r2"] is not None]

@@ -22,7 +22,7 @@ from pages.lab.dataset import rule_words
 from pages.lab.decoded import Decoded, Undecoded
 from pages.lab.export import trial_bouts
 from pages.lab.live.session import State
-from pages.lab.scores import PAPER, BoutScores
+from pages.lab.scores import PAPER
 from pages.lab.view import View
 from pages.ui import shell
 from pages.ui.controls import one_of, slide, switch, tabs
@@ -208,14 +208,13 @@ def show_bouts(view: View, here: Decoded) -> None:
             shell.quiet(f"First {MAX_ROWS:,} bouts; the export has all.")
 
 
-def show_labels(view: View, scores: BoutScores) -> None:
+def show_labels(view: View, measured: Mapping[str, Any] | None) -> None:
     """Show states against expert labels, both ways, as shares of frames per row."""
-    measured = scores.measured
     if measured is None or "table" not in measured:
         shell.empty("Not measured yet", UNMEASURED)
         return
     side = one_of("Trials", SIDES, row=True, key="counted")
-    counts, names, assigned = label_counts(view, measured, scores.own, side)
+    counts, names, assigned = label_counts(view, measured, side)
     if not counts.sum():
         shell.empty("No labels in these trials", "Choose the other trials.")
         return
@@ -226,30 +225,17 @@ def show_labels(view: View, scores: BoutScores) -> None:
         )
     with right, shell.panel("states-of-labels", "States in each label"):
         share_table(view.dataset.every_label, counts.T, names, "label", "states-of-labels-rows", {})
-    shell.quiet("Shares of frames per row. Change the label of a state under Name states.")
 
 
 def label_counts(
-    view: View, measured: Mapping[str, Any], own: Mapping[str, Any] | None, side: str
+    view: View, measured: Mapping[str, Any], side: str
 ) -> tuple[npt.NDArray[np.int64], list[str], list[str]]:
-    """Return frames [states, labels], names of states and their assigned labels; with `own`, of the user's merged states."""
-    naming, words = view.naming_for(len(view.state.order)), view.dataset.every_label
-    if own is not None:
-        found, mapping = own, own.get("mapping")
-        names = [naming.names[column] for column in naming.used]
-        order = list(range(len(names)))
-        mine = [naming.labels[column] >= 0 for column in naming.used]
-    else:
-        found, mapping = measured, measured.get("mapping")
-        names = [naming.names[column] if naming.names[column] else f"S{k + 1}" for k, column in enumerate(naming.into)]
-        order = list(view.state.order)
-        mine = [False] * len(names)
-    counts = np.asarray(found["table"][side], np.int64)[order][:, : len(words)]
-    stands = [-1] * len(names) if mapping is None else [mapping[k] for k in order]
-    assigned = [
-        (words[label] + (" (yours)" if yours else "")) if 0 <= label < len(words) else "–"
-        for label, yours in zip(stands, mine, strict=True)
-    ]
+    """Return frames [states, labels], names of states and their assigned labels."""
+    naming, words, order = view.naming_for(len(view.state.order)), view.dataset.every_label, list(view.state.order)
+    names = [naming.names[column] or f"S{k + 1}" for k, column in enumerate(naming.into)]
+    counts = np.asarray(measured["table"][side], np.int64)[order][:, : len(words)]
+    mapping = measured.get("mapping")
+    assigned = ["–" if mapping is None or mapping[k] >= len(words) else words[mapping[k]] for k in order]
     return counts, names, assigned
 
 

@@ -98,15 +98,6 @@ def test_label_colours_go_to_the_best_matching_states():
     assert len(set(naming.label_colours(np.ones((12, 12))))) == 12, "colours stay distinct when labels run out"
 
 
-def test_chosen_label_overrides_state_name():
-    labels = ("attack", "mount")
-    made = arrange(["Mount", "mount 2", "", "attack"], [0, 1, 2, 3], label_names=labels, labels=[None, None, None, 1])
-    assert [made.labels[column] for column in made.used] == [1, 1, -1, 1]
-    assert made.judged
-    assert not arrange(["hop", ""], [0, 1], label_names=labels).judged
-    assert arrange(["", ""], [1, 1]).judged, "so is a merge"
-
-
 @pytest.mark.parametrize("merged", [[1, 0, 2], [1, 2, 0], [1, 2, 2]])
 def test_chained_and_circular_merges_lose_no_share(merged):
     soft = np.random.default_rng(1).dirichlet(np.ones(3), 20).astype(np.float32)

@@ -1,0 +1,73 @@
+"""Three tasks of a newcomer: what the temperature does, how many states to use, and results that run elsewhere."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.patience import patience_s
+from tests.support.scripts import run_script
+
+pytestmark = pytest.mark.browser
+
+SHORT = "/nascar?T=200"
+# Mean of the largest share over time, from the stacked areas.
+CERTAINTY = """() => {
+  const shares = document.querySelector(".st-key-proportions .gdm-plot")._fullData.map((trace) => trace.y);
+  const largest = [...shares[0]].map((_, t) => Math.max(...shares.map((share) => share[t])));
+  return largest.reduce((sum, share) => sum + share, 0) / largest.length;
+}"""
+
+
+def finished(page: Page) -> Page:
+    """Wait until the displayed fit is scored."""
+    page.wait_for_selector(".st-key-inferred-track .gdm-figure[data-state=fresh][data-updates]")
+    page.wait_for_selector(".st-key-proportions .gdm-figure[data-state=fresh][data-updates]")
+    page.wait_for_selector(".gdm-score[data-verdict]")
+    return page
+
+
+def test_low_temperature_gives_hard_states(visit):
+    page = finished(visit(SHORT).page)
+    soft = page.evaluate(CERTAINTY)
+    slider = page.get_by_role("slider", name="Temperature (τ)")
+    page.locator(".gdm-slider", has=slider).get_by_role("button").focus()
+    expect(page.get_by_text("low values switch abruptly, high values blend")).to_be_visible()
+    slider.focus()
+    page.keyboard.press("Home")
+    page.wait_for_url("**tau=0.01**")
+    page.wait_for_function(f"({CERTAINTY})() > {soft} + 0.1")
+    assert finished(page).evaluate(CERTAINTY) > soft + 0.1
+
+
+@pytest.mark.bulk
+def test_suggestion_names_the_number_of_states(visit):
+    page = finished(visit("/nascar").page)
+    page.get_by_role("tab", name="Suggest settings").click()
+    page.get_by_role("button", name="Suggest settings").click()
+    apply = page.get_by_role("button", name="Apply settings")
+    expect(apply).to_be_visible(timeout=4000 * patience_s())
+    expect(page.get_by_text(re.compile(r"^Use \w+ states"))).to_be_visible()
+
+
+def test_exported_script_reproduces_the_states_elsewhere(visit, tmp_path):
+    page = visit(f"{SHORT}&view=Export").ready(".st-key-inferred-track .gdm-figure[data-state=fresh]")
+    button = page.get_by_role("button", name="Download all (.zip)")
+    with page.expect_download() as waiting:
+        button.click()
+    with zipfile.ZipFile(waiting.value.path()) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    assert any(name.endswith(".svg") for name in files)
+    data = next(content for name, content in sorted(files.items()) if name.endswith("-states.csv"))
+    shown = pd.read_csv(io.BytesIO(data))
+    run_script(files["reproduce.py"].decode(), tmp_path)
+    with np.load(tmp_path / "states.npz") as found:
+        trials = [found["trial_0"], found["new_trial_0"]]
+    columns = shown[[f"p_{k}" for k in range(1, 5)]].to_numpy()
+    assert any(np.allclose(states, columns, atol=1e-3) for states in trials)
