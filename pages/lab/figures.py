@@ -89,8 +89,8 @@ def stays(reading: Decoded) -> Figure:
 
 def reference_stays(reading: Decoded, known: Reference) -> Figure:
     """Draw dwell times of the reference."""
-    n, other = len(known.names), runs(reading.bouts)[1]
-    return figures.dwell(known.labels, n, names=known.names, other_lengths=other, **reading.lengths(reading.bouts))
+    shown: dict[str, Any] = {"names": known.names, "other_lengths": runs(reading.bouts)[1], "caption": ""}
+    return figures.dwell(known.labels, len(known.names), **shown, **reading.lengths(reading.bouts))
 
 
 def matrix(reading: Decoded) -> Figure:
@@ -299,6 +299,6 @@ def variance_explained(shares: npt.ArrayLike, chosen: int, start: int) -> Figure
         shape("line", (d, d), (0, 1.04), line={"color": colour, "width": 1.5, "dash": dash})
         for d, colour, dash in ((chosen, "$ink", "solid"), (start, "$faint", "dot"))
     ]
-    caption = "Cumulative variance of the standardised channels. Solid line: dimensions in use; dotted: the default."
+    caption = "Cumulative variance. Solid line: D in use; dotted: the default."
     alt = f"The first {chosen} components explain {explained[min(chosen, len(explained)) - 1]:.0%} of the variance."
     return figure([curve], caption, alt, 220, xaxis=along, yaxis=up, shapes=marks)

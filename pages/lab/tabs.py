@@ -135,7 +135,7 @@ def _show_map(view: View, reading: Decoded) -> None:
 def show_prediction(view: View, reading: Decoded) -> None:
     """Show one prediction with its intervals and their coverage."""
     trial = reading.trial
-    left, middle, right = st.columns(3, gap="medium")
+    left, middle, right, last = st.columns(4, gap="medium", vertical_alignment="bottom")
     with left:
         origin = _choose_origin(view, trial)
     with middle:
@@ -143,7 +143,7 @@ def show_prediction(view: View, reading: Decoded) -> None:
     names = {channel: view.dataset.called.get(channel, channel) for channel in trial.channels}
     channel = one_of("Channel", names, key="channel", at=right)
     help = "Intervals widen after each miss and narrow after each hit, so coverage approaches the target."
-    adaptive = switch("Adaptive intervals", True, key="adaptive", help=help)
+    adaptive = switch("Adaptive intervals", True, key="adaptive", help=help, at=last)
     answer = view.query(f"envelope-{view.index}", envelope, trial, origin, horizon, adaptive, wait_s=ANSWER_S)
     with shell.panel("envelope"):
         if answer.value is not None:  # an earlier prediction stays
@@ -213,17 +213,16 @@ def show_labels(view: View, measured: Mapping[str, Any] | None) -> None:
     if measured is None or "table" not in measured:
         shell.empty("Not measured yet", UNMEASURED)
         return
-    side = one_of("Trials", SIDES, row=True, key="counted")
+    side = one_of("Trials", SIDES, row=True, key="counted", label_visibility="collapsed")
     counts, names, assigned = label_counts(view, measured, side)
     if not counts.sum():
         shell.empty("No labels in these trials", "Choose the other trials.")
         return
-    left, right = st.columns(2, gap="small")
-    with left, shell.panel("labels-of-states", "Labels in each state"):
+    with shell.panel("labels-of-states", "Labels in each state"):
         share_table(
             names, counts, view.dataset.every_label, "state", "labels-of-states-rows", {"assigned label": assigned}
         )
-    with right, shell.panel("states-of-labels", "States in each label"):
+    with shell.panel("states-of-labels", "States in each label"):
         share_table(view.dataset.every_label, counts.T, names, "label", "states-of-labels-rows", {})
 
 
@@ -322,5 +321,5 @@ def show_components(view: View) -> None:
         shell.quiet(f"Default D = {start[1]}: {data.why_latent}. K = {start[0]}: {data.suggestion.why_states}.")
     with right, shell.panel("channels", "Channels"):
         shell.quiet(", ".join(data.train[0].channels))
-        for line in filter(None, (*data.notes, data.missing)):
+        for line in data.notes:
             shell.quiet(f"{line[:1].upper()}{line[1:].rstrip('.')}.")

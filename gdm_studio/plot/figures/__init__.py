@@ -6,7 +6,6 @@ from gdm_studio.plot.figures.base import names_of as names_of
 from gdm_studio.plot.figures.base import note as note
 from gdm_studio.plot.figures.curves import bound as bound
 from gdm_studio.plot.figures.curves import envelope as envelope
-from gdm_studio.plot.figures.curves import has_dips as has_dips
 from gdm_studio.plot.figures.curves import heat as heat
 from gdm_studio.plot.figures.curves import sweep as sweep
 from gdm_studio.plot.figures.states import FEW_COLUMNS as FEW_COLUMNS

@@ -230,17 +230,8 @@ def bound(steps: Sequence[float], values: Sequence[float], *, total: int = 0, fa
     alt = f"The {BOUND} of the {'earlier ' if faded else ''}fit over its steps{last}."
     axes: Dict = {"xaxis": axis("training step", range=[0, end], nticks=4, showgrid=False), "yaxis": axis(nticks=4)}
     place: Dict = {"margin": {"l": 8, "r": 8, "t": 20, "b": 4}, "annotations": [above], **axes}
-    return figure([line, cut], "", alt, 130, cursor={"kind": "time"}, **place)
-
-
-def has_dips(values: Sequence[float]) -> bool:
-    """Return whether a curve has drops that need an explanation."""
-    known = np.asarray(values, float)
-    known = known[np.isfinite(known)]
-    if len(known) < 3:
-        return False
-    fall = float((np.maximum.accumulate(known) - known).max())
-    return fall > 0.2 * float(known.max() - np.quantile(known, 0.1))
+    caption = "Triangles: off-scale values." if (y < shown).any() else ""
+    return figure([line, cut], caption, alt, 130, cursor={"kind": "time"}, **place)
 
 
 def _lower_edge(values: npt.NDArray[Any]) -> float:

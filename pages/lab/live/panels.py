@@ -181,8 +181,6 @@ def make_progress(state: FitState) -> dict[str, Panel]:
         lines = [shell.quiet_html(words)] if (words := _describe(state)) else []
     lines += [shell.quiet_html(note) for note in state.notes]
     curve = state.curve
-    if not state.fitting and figures.has_dips(curve.elbos):
-        lines.append(shell.quiet_html("Triangles: off-scale values."))
     figure = state.memoize(
         "bound",
         lambda: figures.bound(curve.steps, curve.elbos, total=curve.total, faded=curve.earlier),
