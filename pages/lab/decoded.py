@@ -91,7 +91,6 @@ class Decoded(TrialView):
     bouts    [T] column of each sample's bout; the most probable state, unless a rule of bouts applies
     origin   identity of the fit; a figure must not mix states of several origins
     soft     [T, K] the states as fitted, neither named nor merged
-    rough    whether `states` come from a snapshot: 8 bits, and thinned if long
     """
 
     states: Array
@@ -99,7 +98,6 @@ class Decoded(TrialView):
     origin: object
     naming: StateNames
     soft: Array
-    rough: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:

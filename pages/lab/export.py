@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,6 @@ from pages.ui.plot import coming, plot
 
 TAB = "Export"
 MODEL = "model.safetensors"
-ROUGH = "States are rounded to 8 bits until the exact ones are computed."
 PLANE, PREDICTION = "State map", "Prediction"
 SCORES = ("macro_f1", "balanced_accuracy", "paper_accuracy")
 WAIT_S = 5.0  # seconds that "Download all" waits for each figure that a worker computes
@@ -196,7 +195,7 @@ def show_export(
         spec=spec,
         reading=reading,
         recipe=replace(data.recipe, after=[*data.recipe.after, *after]),
-        figures=_with_note({**own, **standard_figures(view, reading), **own}, reading),
+        figures={**own, **standard_figures(view, reading), **own},
         rows_of=rows_of,
         facts=[*data.facts, *spec.choice.facts, *facts],
         **more,
@@ -242,18 +241,6 @@ def bouts_code(view: View, naming: StateNames) -> list[str]:
         "    if name in scores:",
         '        print(f"{name}: {scores[name]:.3f}")',
     ]
-
-
-def _with_note(figures: Figures, reading: Decoded) -> Figures:
-    """Return the figures; captions say so if states are rounded."""
-    if not reading.rough:
-        return figures
-
-    def make_noted(make: Callable[[], Figure | None]) -> Figure | None:
-        figure = make()
-        return None if figure is None else {**figure, "caption": f"{figure['caption']} {ROUGH}".strip()}
-
-    return {name: partial(make_noted, make) for name, make in figures.items()}
 
 
 def standard_figures(view: View, reading: Decoded, wait_s: float = 0.0) -> dict[str, Callable[[], Figure | None]]:

@@ -166,15 +166,15 @@ class View:
             named = self.name_states(now, ("filtered", self.index), states)
             note = CAUSAL if self.rule.plain else f"{CAUSAL} Smoothing bouts still looks ahead."
             return Decoded(state=now.status, origin=now.origin, note=note, **named, **seen)
-        found, rough = self._find_states(now, self.dataset.recorded if exact is None else exact)
+        found = self._find_states(now, self.dataset.recorded if exact is None else exact)
         if found is not None:
             named = self.name_states(now, self.index, found)
-            return Decoded(state=now.status, origin=now.origin, rough=rough, **named, **seen)
+            return Decoded(state=now.status, origin=now.origin, **named, **seen)
         title, note = self._explain_missing(now)
         earlier: LastLook | None = self.fit.memory.get(LAST_LOOK)
         if earlier is not None and earlier.content == self._content:
             states = now.memoize(("earlier", self.index), lambda: earlier.states(self.index), of=(earlier,))
-            note = f"As the earlier fit read it. {note}" if self.is_new else ""
+            note = f"Showing the previous fit. {note}" if self.is_new else ""
             named = self.name_states(now, self.index, states)
             return Decoded(state="stale", origin=earlier.origin, note=note, **named, **seen)
         return Undecoded(state=now.status, title=title, note=note, **seen)
@@ -217,17 +217,17 @@ class View:
         known = self.look_query.fresh and now.result is self.state.result
         return self.look_query if known else live.query_states(self.fit, now)
 
-    def _find_states(self, now: live.FitState, exact: bool) -> tuple[Array | None, bool]:
-        """Return the states [T, K] of the trial, None if there are none, and whether they are rough."""
+    def _find_states(self, now: live.FitState, exact: bool) -> Array | None:
+        """Return the states [T, K] of the trial; None if there are none."""
         spec = now.spec
         if spec is None or not now.states or spec.trials.fingerprint != self.dataset.train.fingerprint:
-            return None, True
+            return None
         look = self.ask_states(now).value if self.is_new or exact else None
         if look is not None:
             last = self.fit.memory[LAST_LOOK] = LastLook(self._content, look, now.order, now.origin)
-            states = now.memoize(("look", self.index), lambda: last.states(self.index), of=(look,))
-            return states, self.shipped is not None and look is self.shipped.look
-        return (now.states[self.index] if self.index < len(now.states) and not self.is_new else None), True
+            found: Array = now.memoize(("look", self.index), lambda: last.states(self.index), of=(look,))
+            return found
+        return now.states[self.index] if self.index < len(now.states) and not self.is_new else None
 
     def _explain_missing(self, now: live.FitState) -> tuple[str, str]:
         """Return why there are no states: a title, and what brings them."""

@@ -140,7 +140,6 @@ def test_exports_hold_the_exact_states(view, monkeypatch):
     exact = view.look
     rough = replace(exact, test=tuple(np.round(one * 255) / 255 for one in exact.test))
     eight_bits = replace(view, look_query=live.Query(rough, fresh=True), shipped=SimpleNamespace(look=rough))
-    assert eight_bits.read().rough
     given = offered(eight_bits, monkeypatch)
     assert given.figures["State usage"]() == made.usage(view.read())
     states = pd.read_csv(
