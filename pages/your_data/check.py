@@ -39,8 +39,8 @@ FEW_OUTLIERS = 0.01  # share of all values up to which outliers are ignored by d
 EXTREME = 3.0  # ranges of the middle 90% beyond it
 
 
-def table_options(file: OpenFile) -> TableOptions:
-    """Show the controls of a table, without those that its columns do not need."""
+def table_options(file: OpenFile, advanced: Any) -> TableOptions:
+    """Show the controls of a table, without those that its columns do not need; rare ones in `advanced`."""
     table, of = file.content, file.scope
     assert isinstance(table, Table)
     roles = edited_roles(file)
@@ -57,9 +57,10 @@ def table_options(file: OpenFile) -> TableOptions:
     text = "Outliers count as missing values. On by default if they are rare and extreme."
     outliers = switch("Ignore outliers", has_few_extremes(file, roles, unit), key="outliers", of=of, help=text)
     text = "Resamples irregular time to a fixed step."
-    resample = clock is not None and switch("Resample", False, key="even", of=of, help=text)
+    resample = clock is not None and switch("Resample", False, key="even", of=of, help=text, at=advanced)
     text = "Whether x and y are channels too."
-    place = Role.POSITION not in roles.values() or switch("Model position too", True, key="places", of=of, help=text)
+    known = Role.POSITION in roles.values()
+    place = not known or switch("Model position too", True, key="places", of=of, help=text, at=advanced)
     return TableOptions(tuple(roles.items()), rate or None, unit, resample, fill, outliers, place)
 
 

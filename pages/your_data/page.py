@@ -137,7 +137,7 @@ def pose_data(file: intake.OpenFile) -> Dataset | None:
 def table_data(file: intake.OpenFile) -> Dataset | None:
     """Show the check of a table and return its data; None if nothing can be fitted."""
     with options_place(file):
-        options = check.table_options(file)
+        options = check.table_options(file, page.advanced)
     with check_panel(file):
         if not check.table_panel(file, options):
             return None
