@@ -83,7 +83,7 @@ def transition_map(
     moments = None
     if path is not None:
         where = np.asarray(path, np.float32)
-        moments = path_cursor(*where.T, start, step)
+        moments = path_cursor(where[:, 0], where[:, 1], start, step)
         kind, line = "scattergl" if len(where) > 4000 else "scatter", {"color": "$ink", "width": 1}
         traces.append(points("lines", *where.T, type=kind, line=line, opacity=0.45))
     alt = f"Map of the most probable of {n_states} states over the plane."
