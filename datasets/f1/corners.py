@@ -12,6 +12,7 @@ import numpy.typing as npt
 from gdm_core.maths.gaps import known_mean, ratio
 
 from .driving import FAST_KMH, SLOW_KMH, in_driving_order
+from .pedals import ON_THE_BRAKE, lifts_and_coasts, pedal_shares
 from .samples import LapSamples, lap_samples
 from .session import Session, lap_clock
 from .time_won import SURE
@@ -20,23 +21,25 @@ Floats = npt.NDArray[np.float64]
 
 GRID_M = 5.0
 LARGEST_HOLE_M = 120.0  # longer gaps leave a corner unmeasured
-ON_THE_BRAKE = 0.5
 ON_THROTTLE = 20.0  # percent; drivers balance slow corners with less
 EXIT_M = 100.0  # the exit speed is measured this far after the corner
 SHORTEST_RELEASE_M = 30.0  # shorter pauses do not end a braking zone
 EARLIEST_M = 100.0  # throttle that comes on earlier before a corner belongs to the one before
 EARLY_M = 200.0  # the earliest braking for a zone, before its usual start
 N_DRIVERS = 6  # drivers whose laps locate the braking zones
-MEASURES = ("braking point", "entry speed", "minimum speed", "exit speed", "throttle-on point", "gear", "time")
 MEASURED_IN = {
     "braking point": "m",
     "entry speed": "km/h",
     "minimum speed": "km/h",
     "exit speed": "km/h",
     "throttle-on point": "m",
+    "lift and coast": "m",
+    "full throttle": "% of time",
+    "coasting": "% of time",
     "gear": "",
     "time": "s",
 }
+MEASURES = tuple(MEASURED_IN)
 
 
 @dataclass(frozen=True)
@@ -98,8 +101,9 @@ class Corners:
     names    corner names, such as T1
     laps     lap numbers
     values   [L, C] by measure: metres before the corner at which the driver brakes for it, and metres after it at which
-             the throttle is on again; speeds in km/h at the start of the corner's section, at their minimum and 100 m after
-             the corner (or at the end of the section); lowest gear; section time in seconds; NaN if unknown
+             the throttle is on again; metres of lifting and coasting before it; speeds in km/h at the start of the
+             corner's section, at their minimum and 100 m after the corner (or at the end of the section); pedals in % of
+             the time in the section; lowest gear; section time in seconds; NaN if unknown
     """
 
     code: str
@@ -152,6 +156,10 @@ def corners_of(session: Session, code: str, laps: Iterable[int]) -> Corners:
         for zone, before in zip(zones, (None, *zones), strict=False):
             point = _braking_point(lap, zone, before)
             values["braking point"][row, zone.corner] = apex[zone.corner] - point
+        if "brake" in lap.channels and "throttle" in lap.channels:
+            values["lift and coast"][row] = 0.0
+            for coast in lifts_and_coasts(lap):
+                values["lift and coast"][row, np.searchsorted(apex, coast.start) % len(apex)] += coast.end - coast.start
     return Corners(session.driver(code).code, names, numbers, values)
 
 
@@ -185,6 +193,8 @@ def _measure(lap: LapSamples, apex: float, start: float, end: float) -> dict[str
         point = _throttle_on(on.tolist(), slowest - first)
         along = np.nan if point is None else lap.distance[first + point] - apex
         found["throttle-on point"] = along if along > -EARLIEST_M else np.nan
+        shares = pedal_shares(lap, slice(first, after))
+        found |= {name: shares[name] for name in ("full throttle", "coasting") if name in shares}
     return found
 
 

@@ -10,17 +10,17 @@ import numpy.typing as npt
 
 from gdm_core.maths.gaps import ratio
 
+from .pedals import FULL_THROTTLE, OFF_THROTTLE, ON_THE_BRAKE
 from .session import Corner, Session
 
 Floats = npt.NDArray[np.float64]
 
 STEP_M = 5.0
 REACH_M = 20.0  # each way; feed positions are accurate to a metre or two
-CORNER = 1 / 250.0  # 1/m; wider bends are taken flat out
+CORNER = 1 / 250.0  # 1/m; wider bends need no lift
 SLOW_KMH, FAST_KMH = 130.0, 200.0  # limits of slow and fast corners
 MOSTLY, BRAKING = 0.5, 0.4  # shares of a state's time: cornering or full throttle; braking
 RARE = 0.002  # share of all samples below which a state counts as unused
-FULL = 95.0  # percent throttle
 ACTIVITIES = ("braking", "cornering", "full throttle", "part throttle")
 
 
@@ -33,6 +33,7 @@ class Driving:
     throttle       percent
     full           share of the state's time at full throttle
     brake          share of the state's time on the brake
+    coasting       share of the state's time on neither pedal
     gear           mean gear
     cornering      share of the state's time in bends with a radius under 250 m
     left           share of the cornering time in left-hand bends
@@ -45,6 +46,7 @@ class Driving:
     throttle: float
     full: float
     brake: float
+    coasting: float
     gear: float
     cornering: float
     left: float
@@ -65,8 +67,10 @@ class Driving:
             return f"braking into {corner}" if corner else "braking"
         if corner:
             return corner
+        if self.coasting >= MOSTLY:
+            return "lift and coast"
         if self.full >= MOSTLY:
-            return "flat out"
+            return "on throttle"
         return "part throttle" if np.isfinite(self.throttle) else "straight"
 
 
@@ -100,8 +104,11 @@ def describe(states: npt.ArrayLike, channels: Mapping[str, npt.ArrayLike], turn:
     seen = {
         "speed": speed,
         "throttle": throttle,
-        "full": np.where(np.isfinite(throttle), throttle >= FULL, np.nan),
+        "full": np.where(np.isfinite(throttle), throttle >= FULL_THROTTLE, np.nan),
         "brake": brake,
+        "coasting": np.where(
+            np.isfinite(throttle + brake), (throttle < OFF_THROTTLE) & (brake <= ON_THE_BRAKE), np.nan
+        ),
         "gear": gear,
         "cornering": inside.astype(np.float64),
         "left": np.where(inside, bend > 0, np.nan),
@@ -136,9 +143,9 @@ def activities(channels: Mapping[str, npt.ArrayLike], turn: npt.ArrayLike) -> np
         return None
     throttle, brake = (np.asarray(channels[name], np.float64) for name in ("throttle", "brake"))
     found = np.full(len(throttle), 3, np.int64)
-    found[throttle >= FULL] = 2
+    found[throttle >= FULL_THROTTLE] = 2
     found[np.abs(np.asarray(turn)) >= CORNER] = 1
-    found[brake > 0.5] = 0
+    found[brake > ON_THE_BRAKE] = 0
     found[~(np.isfinite(throttle) & np.isfinite(brake))] = -1
     return found
 

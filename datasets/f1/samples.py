@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -34,16 +34,16 @@ class LapSamples:
     channels: dict[str, Floats]
     duration: float
 
-    @property
+    @cached_property
     def inside(self) -> npt.NDArray[np.bool_]:
         """Return [R] whether each sample lies between start and finish line."""
         return np.asarray((self.seconds >= 0) & (self.seconds < self.duration), bool)
 
-    @property
+    @cached_property
     def weights(self) -> tuple[Floats, Floats]:
         """Return [R] seconds and metres until the next sample, 0 outside the lap."""
-        seconds = np.diff(self.seconds, append=self.seconds[-1]) * self.inside
-        return seconds, seconds * self.channels["speed"] / 3.6
+        seconds, metres = (np.diff(one, append=one[-1]) * self.inside for one in (self.seconds, self.distance))
+        return seconds, metres
 
 
 @lru_cache(maxsize=40)

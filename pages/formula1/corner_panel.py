@@ -26,6 +26,9 @@ WORDS = {
     "minimum speed": "Minimum speed",
     "exit speed": "Exit speed",
     "throttle-on point": "Throttle-on point",
+    "lift and coast": "Lift and coast",
+    "full throttle": "Full throttle",
+    "coasting": "Coasting",
     "gear": "Lowest gear",
     "time": "Time",
 }

@@ -13,6 +13,7 @@ import streamlit as st
 
 from datasets import formula1
 from datasets.f1.driving import between, curvature, in_driving_order
+from datasets.f1.pedals import LapMeasures, lap_measures
 from datasets.formula1 import Session
 from gdm_core.analysis import inference
 from gdm_core.engine import Priority
@@ -358,6 +359,12 @@ def laps_of(place: Place, code: str, looked: Observation) -> Laps:
         formula1.segment_of(session.corners, distance) if len(session.corners) > 1 else None,
         np.arange(len(lap), dtype=np.float64) * step,
     )
+
+
+@st.cache_resource(max_entries=48, show_spinner=False)
+def measures_of(place: Place, code: str, looked: Observation) -> LapMeasures:
+    """Return pedal measures and speeds of a driver's chosen laps."""
+    return lap_measures(open_session(place), code, np.unique(laps_of(place, code, looked).lap).tolist())
 
 
 def along_lap(distance: npt.ArrayLike, values: npt.ArrayLike, n_bins: int, length: float) -> Floats:

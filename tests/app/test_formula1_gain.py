@@ -10,6 +10,7 @@ import pytest
 
 from datasets.f1.driving import describe
 from datasets.f1.minisectors import MINISECTOR_M
+from datasets.f1.pedals import LapMeasures
 from datasets.f1.time_won import By, TimeWon
 from gdm_studio.plot.figures.base import untyped
 from pages.formula1 import data, findings, gain_panel, time_gained
@@ -128,14 +129,15 @@ def test_driving_style_is_described_from_the_pedals():
     circuit, laps = data.circuit(PLACE), data.laps_of(PLACE, "FLT", Observation())
     states = np.column_stack([laps.car["brake"] > 0.5, laps.car["brake"] <= 0.5]).astype(np.float32)
     found = describe(states, laps.car, circuit.curvature_at(laps.distance))
-    said = findings.driving(circuit, laps, found)
-    braking = (laps.car["brake"] > 0.5).mean()
-    for part in ("FLT", f"{braking:.0%}", "T14", "S1", "T13-T14"):  # the long straight
+    measures = data.measures_of(PLACE, "FLT", Observation())
+    said = findings.driving(circuit, laps, measures, found)
+    full = measures.mean("full throttle")[0]
+    for part in ("FLT", f"full throttle {full:.1f}%", "T14", "S1", "T13-T14"):  # the long straight
         assert part in said
-    silent = replace(laps, car={"speed": laps.car["speed"]})
-    assert findings.driving(circuit, silent, found) == ""
+    silent = LapMeasures("FLT", (1,), dict.fromkeys(measures.values, np.array([np.nan])))
+    assert findings.driving(circuit, laps, silent, found) == ""
     nowhere = replace(laps, segment=None)
-    assert "most on" not in findings.driving(circuit, nowhere, found)
+    assert "most on" not in findings.driving(circuit, nowhere, measures, found)
 
 
 def test_page_shows_findings_and_keeps_choices_in_the_address(feed):

@@ -25,7 +25,7 @@ def test_states_are_named_by_what_the_car_does(feed):
     assert table["Usage"].sum() == pytest.approx(100)
     assert table["Speed"].between(50, 340).all()
     fast, slow = table.loc[table["Speed"].idxmax()], table.loc[table["Speed"].idxmin()]
-    assert fast["Name"].startswith("flat out")
+    assert fast["Name"].startswith("on throttle")
     assert slow["Cornering"] > 50 > fast["Cornering"]
     text = words(app)
     for state, name in zip(table["State"], table["Name"], strict=True):

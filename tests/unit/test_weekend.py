@@ -310,12 +310,12 @@ def test_states_are_named_by_speed_and_pedals():
     turn = repeat_each(0.0, -0.02, 0.0, 0.01, 0.005, 0.001)
     found = describe(states, channels, turn)
     assert proposed_names(found) == [
-        "flat out, 310 km/h",
+        "on throttle, 310 km/h",
         "slow right-hander",
         "braking",
         "braking into medium left-hander",
         "fast left-hander",
-        "flat out, 300 km/h",
+        "on throttle, 300 km/h",
     ]
     assert found[1].speed == pytest.approx(90)
     assert found[1].gear == pytest.approx(2)
