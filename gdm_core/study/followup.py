@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -48,10 +48,8 @@ def compare_pairs(study: Study, table: pd.DataFrame) -> pd.DataFrame:
     significant = table.loc[order_findings(table), columns]
     parts = []
     for first, second in itertools.combinations(levels, 2):
-        found = study.compare(
-            question.measure, question.between, question.unit, question.within, question.blocks, question.covariates,
-            {**question.where, question.between[0]: [first, second]}, table.attrs["n_permutations"], trend=False,
-        )  # fmt: skip
+        chosen = {**question.where, question.between[0]: [first, second]}
+        found = repeat_comparison(study, table, where=chosen, trend=False)
         renamed = {
             name: f"mean_{place}"
             for name, place in zip([c for c in found if str(c).startswith("mean_")], ("first", "second"), strict=True)
@@ -65,6 +63,16 @@ def compare_pairs(study: Study, table: pd.DataFrame) -> pd.DataFrame:
         for sentence, p in zip(pairs["sentence"], pairs["p_holm"], strict=True)
     ]
     return pairs[[*columns, "first", "second", *[c for c in pairs if c not in (*columns, "first", "second")]]]
+
+
+def repeat_comparison(study: Study, table: pd.DataFrame, **changes: Any) -> pd.DataFrame:
+    """Ask the question of a comparison again, of another study or with other arguments."""
+    q: Question = table.attrs["question"]
+    asked: dict[str, Any] = {
+        "unit": q.unit, "within": q.within, "blocks": q.blocks, "covariates": q.covariates, "where": q.where,
+        "n_permutations": table.attrs["n_permutations"],
+    }  # fmt: skip
+    return study.compare(q.measure, q.between, **(asked | changes))
 
 
 def assess_equivalence(table: pd.DataFrame, margin: float = MARGIN) -> pd.DataFrame:

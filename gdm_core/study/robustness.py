@@ -1,0 +1,117 @@
+"""Robustness of a conclusion: the same question to fits with other seeds, numbers of states and definitions of states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from gdm_core.errors import GdmError
+from gdm_core.study.design import LEVEL
+from gdm_core.study.flow import Flow
+from gdm_core.study.followup import order_findings, repeat_comparison
+from gdm_core.study.text import count, format_p, join_words
+
+if TYPE_CHECKING:
+    from gdm_core.study.study import Study
+
+SAME = "this fit"
+Settings = Mapping[str, Any]
+
+
+def list_variants(family: str, settings: Settings, n_seeds: int = 2) -> dict[str, dict[str, Any]]:
+    """Return label -> settings of the refits: other seeds, K - 1, K + 1 and the other definition of states.
+
+    family     name of the model family, such as "gdm"
+    settings   parameters of the fit in the study
+    """
+    k, seed = int(settings["n_states"]), int(settings.get("seed", 0))
+    changes: dict[str, dict[str, Any]] = {f"seed {seed + i}": {"seed": seed + i} for i in range(1, n_seeds + 1)}
+    changes |= {f"K = {n}": {"n_states": n} for n in (k - 1, k + 1) if n >= 2}
+    if family == "gdm" and settings.get("transition", "linear") != "gru":
+        linear = settings.get("posterior") == "linear"
+        changes["states by dynamics" if linear else "states by position"] = {
+            "posterior": "window" if linear else "linear"
+        }
+    return {label: {**settings, **change} for label, change in changes.items()}
+
+
+def check_robustness(
+    study: Study,
+    table: pd.DataFrame,
+    flow: Flow | None,
+    refit: Callable[[Settings], Study],
+    variants: Mapping[str, Settings],
+) -> Iterator[pd.DataFrame]:
+    """Yield a table with a row for each fit, after each refit; stop iterating to cancel.
+
+    Columns are fit, flow_z, flow_p, significant (states after correction), tested, confirmed (findings of this fit with the
+    same direction in the most similar state), agrees, and trouble.
+
+    table      result of `compare` in this fit
+    flow       result of the flow test in this fit, if any
+    refit      returns the study for other settings; a GdmError is reported as trouble
+    variants   label -> settings, as from `list_variants`
+    """
+    first = _describe(SAME, table, flow)
+    rows = [first | {"confirmed": first["significant"], "agrees": True, "trouble": ""}]
+    question, findings = table.attrs["question"], order_findings(table)
+    yield pd.DataFrame(rows)
+    for label, settings in variants.items():
+        try:
+            other = refit(settings)
+            its = repeat_comparison(other, table)
+            its_flow = None
+            if flow is not None:
+                q = question
+                its_flow = other.flow(q.between[0], q.where, q.unit, q.within, q.blocks, q.covariates, len(flow.null))
+        except GdmError as error:
+            rows.append({"fit": label, "agrees": None, "trouble": str(error)})
+        else:
+            row = _describe(label, its, its_flow)
+            confirmed = _count_confirmed(study, table, findings, other, its)
+            same = (row["significant"] > 0) == bool(findings)
+            if flow is not None and its_flow is not None:
+                same = (its_flow.p < LEVEL) == (flow.p < LEVEL) and same
+            rows.append(row | {"confirmed": confirmed, "agrees": same, "trouble": ""})
+        yield pd.DataFrame(rows)
+
+
+def _describe(label: str, table: pd.DataFrame, flow: Flow | None) -> dict[str, Any]:
+    numbers = {"flow_z": np.nan, "flow_p": np.nan} if flow is None else {"flow_z": flow.z, "flow_p": flow.p}
+    return {"fit": label, **numbers, "significant": len(order_findings(table)), "tested": int(table["p"].notna().sum())}
+
+
+def _count_confirmed(study: Study, table: pd.DataFrame, findings: list[int], other: Study, its: pd.DataFrame) -> int:
+    """Return how many findings have the same direction, and survive correction, in the most similar states of another fit."""
+    names = [name for name in study.sheet.names if name in other.recordings]
+    ours, theirs = (np.concatenate([one.recordings[name].labels for name in names]) for one in (study, other))
+    joint = pd.crosstab(ours, theirs)
+    union = joint.sum(axis=1).to_numpy()[:, None] + joint.sum(axis=0).to_numpy() - joint
+    partner = dict((joint / union).idxmax(axis=1)) | {"all": "all"}
+    columns = [c for c in ("state", "from_state", "to_state") if c in table]
+    signs = np.sign(its["effect"].to_numpy())
+    known = {tuple(its.loc[place, columns]): signs[place] for place in order_findings(its)}
+    wanted = [tuple(partner.get(value) for value in table.loc[row, columns]) for row in findings]
+    mine = np.sign(table["effect"].to_numpy()[findings])
+    return sum(known.get(states) == sign for states, sign in zip(wanted, mine, strict=True))
+
+
+def describe_robustness(rows: pd.DataFrame) -> str:
+    """Return a sentence on whether the conclusion holds in the refits."""
+    others = rows[rows["fit"] != SAME]
+    fitted = others[others["trouble"] == ""]
+    if fitted.empty:
+        return "No refit succeeded, so robustness is unknown." if len(others) else "No refit has finished."
+    against = fitted[~fitted["agrees"].astype(bool)]
+    sentence = f"The conclusion holds in {len(fitted) - len(against)} of {count(len(fitted), 'refit')}"
+    if len(against):
+        words = [
+            label if np.isnan(p) else f"{label} (flow {format_p(p)})"
+            for label, p in zip(against["fit"], against["flow_p"], strict=True)
+        ]
+        sentence += f"; it differs with {join_words(words)}"
+    failed = "" if len(fitted) == len(others) else f" {count(len(others) - len(fitted), 'refit')} failed."
+    return f"{sentence}.{failed}"
