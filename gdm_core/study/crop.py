@@ -73,7 +73,9 @@ def crop_recordings(
 
 
 def _cut(one: One, first: int, after: int) -> One:
-    return one.slice(first, after) if isinstance(one, Trial) else one[first:after]
+    if isinstance(one, Trial):
+        return one.slice(first, after)
+    return one[first:after]
 
 
 def _read_seconds(rows: pd.DataFrame, name: str | None) -> pd.Series[float]:
