@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -72,7 +72,7 @@ def crop_recordings(
     return found, _describe(crop, [(after - first) / rate_of[name] / 60 for name, (first, after) in parts.items()])
 
 
-def _cut(one: One, first: int, after: int) -> One:
+def _cut(one: Any, first: int, after: int) -> Any:
     if isinstance(one, Trial):
         return one.slice(first, after)
     return one[first:after]
