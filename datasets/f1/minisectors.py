@@ -12,12 +12,11 @@ import numpy.typing as npt
 from .laps import best_laps, is_race
 from .session import Session, lap_clock
 from .time_won import SLOW, SURE, error_of_mean
-from .traffic import free_laps
+from .traffic import laps_to_compare
 
 Floats = npt.NDArray[np.float64]
 
 MINISECTOR_M = 200.0
-FEWEST_LAPS = 5
 
 
 def minisector_edges(length: float) -> Floats:
@@ -113,7 +112,5 @@ def usual_laps(session: Session) -> dict[str, tuple[int, ...]]:
         clean = laps.undisturbed.copy()
         if clean.any():
             clean &= laps.seconds < SLOW * np.median(laps.seconds[clean])
-        numbers = tuple(laps.number[clean].tolist())
-        free = free_laps(session, driver.code, numbers)
-        found[driver.code] = free if len(free) >= FEWEST_LAPS else numbers
+        found[driver.code] = laps_to_compare(session, driver.code, laps.number[clean].tolist())
     return found

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from .laps import is_race, laps_on_like_tyres
 from .session import LapClock, LapTable, Session, lap_clock
+from .traffic import free_laps
 
 Floats = npt.NDArray[np.float64]
 By = Literal["tyre age", "lap number"]
@@ -89,6 +90,8 @@ class TimeWon:
     won        [L, M] seconds gained by pair and cell
     later      mean lap number of the first driver minus that of the second
     trend      trend subtracted from `won`; None if paired by lap number
+    n_close    number of laps within one second of the car ahead
+    free       whether these laps were left out; they are not if too few pairs would remain
     """
 
     pairs: tuple[tuple[int, int], ...]
@@ -98,6 +101,8 @@ class TimeWon:
     later: float
     trend: LapTrend | None
     _clocks: tuple[LapClock, ...]
+    n_close: int = 0
+    free: bool = True
 
     @property
     def taken_off(self) -> float:
@@ -156,6 +161,8 @@ def time_won(
 ) -> TimeWon | None:
     """Compare two drivers over pairs of clean laps; return None with too few pairs.
 
+    Laps within one second of the car ahead are left out if five pairs remain without them.
+
     session   from `load_session` or `simulate_race`
     drivers   two driver codes
     edges     edges of the cells, as shares of the lap from 0 to 1
@@ -173,13 +180,12 @@ def time_won(
     trend = lap_trend(session) if by == "tyre age" else None
     if drivers[0] == drivers[1] or (by == "tyre age" and trend is None):
         return None
-    matched = (
-        laps_on_like_tyres(one, other, first.tolist(), second.tolist())
-        if by == "tyre age"
-        else tuple((int(n), int(n)) for n in np.intersect1d(first, second))
-    )
-    clocks = [(lap_clock(session, drivers[0], a), lap_clock(session, drivers[1], b)) for a, b in matched]
-    timed = [(pair, a, b) for pair, (a, b) in zip(matched, clocks, strict=True) if a is not None and b is not None]
+    every = tuple(first.tolist()), tuple(second.tolist())
+    alone = free_laps(session, drivers[0], every[0]), free_laps(session, drivers[1], every[1])
+    timed = _timed_pairs(session, drivers, alone, by)
+    free = len(timed) >= FEWEST_LAPS
+    if not free:
+        timed = _timed_pairs(session, drivers, every, by)
     if len(timed) < FEWEST_LAPS:
         return None
     grid = np.asarray(edges, np.float64)
@@ -189,8 +195,25 @@ def time_won(
     later = np.array([a - b for a, b in pairs], np.float64)
     lighter = 0.0 if trend is None else trend.lap
     won += lighter * later[:, None] * taken / taken.sum(axis=1, keepdims=True)
-    every = tuple(clock for _, a, b in timed for clock in (a, b))
-    return TimeWon(pairs, by, grid, won, float(later.mean()), trend, every)
+    clocks = tuple(clock for _, a, b in timed for clock in (a, b))
+    n_close = sum(map(len, every)) - sum(map(len, alone))
+    return TimeWon(pairs, by, grid, won, float(later.mean()), trend, clocks, n_close, free)
+
+
+def _timed_pairs(
+    session: Session, drivers: tuple[str, str], laps: tuple[tuple[int, ...], tuple[int, ...]], by: By
+) -> list[tuple[tuple[int, int], LapClock, LapClock]]:
+    """Return the pairs of laps whose clocks are known, with the clocks."""
+    if by == "tyre age":
+        matched = laps_on_like_tyres(*(session.driver(code).laps for code in drivers), *laps)
+    else:
+        matched = tuple((n, n) for n in sorted(set(laps[0]) & set(laps[1])))
+    found = []
+    for first, second in matched:
+        a, b = lap_clock(session, drivers[0], first), lap_clock(session, drivers[1], second)
+        if a is not None and b is not None:
+            found.append(((first, second), a, b))
+    return found
 
 
 # ---- long runs ------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ Ints = npt.NDArray[np.int64]
 CLOSE_S = 1.0  # DRS may be used within a second; the tow reaches about as far
 STATION_M = 50.0
 FEWEST_TOGETHER = 5
+FEWEST_FREE = 5  # with fewer free laps, comparisons take all
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +96,24 @@ def free_laps(session: Session, code: str, laps: Iterable[int]) -> tuple[int, ..
     ahead = cars_ahead(session).get(code)
     close = set() if ahead is None else set(ahead.laps[ahead.close].tolist())
     return tuple(int(lap) for lap in laps if lap not in close)
+
+
+def laps_to_compare(session: Session, code: str, laps: Iterable[int]) -> tuple[int, ...]:
+    """Return the laps that were not close behind another car, or all laps if fewer than five remain."""
+    numbers = tuple(int(lap) for lap in laps)
+    free = free_laps(session, code, numbers)
+    return free if len(free) >= FEWEST_FREE else numbers
+
+
+def describe_traffic(session: Session, code: str, laps: Iterable[int]) -> str:
+    """Describe which of a driver's laps are left out of comparisons; "" if none was close behind another car."""
+    numbers = tuple(laps)
+    n_free = len(free_laps(session, code, numbers))
+    if n_free == len(numbers):
+        return ""
+    if n_free < FEWEST_FREE:
+        return f"{code}: fewer than {FEWEST_FREE} laps more than 1 s behind the car ahead, so all laps are shown."
+    return f"{code}: {len(numbers) - n_free} laps within 1 s of the car ahead left out."
 
 
 def green_laps(laps: LapTable) -> npt.NDArray[np.bool_]:

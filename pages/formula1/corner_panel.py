@@ -11,6 +11,7 @@ import streamlit as st
 
 from datasets.f1.corners import MEASURED_IN, MEASURES, Corners, corners_of, differences, stretches
 from datasets.f1.time_won import SURE
+from datasets.f1.traffic import describe_traffic, laps_to_compare
 from gdm_core.analysis.tables import csv
 from pages.formula1 import data, telemetry
 from pages.formula1.data import DriverReading, Observation, Place, race_of
@@ -37,7 +38,9 @@ SHAPES = {"gear": "%.2f", "time": "%.3f"}  # number formats other than "%.1f"
 
 @st.cache_resource(max_entries=48, show_spinner=False)
 def corners(place: Place, code: str, looked: Observation) -> Corners:
-    return corners_of(data.open_session(place), code, np.unique(data.laps_of(place, code, looked).lap).tolist())
+    session = data.open_session(place)
+    driven = np.unique(data.laps_of(place, code, looked).lap).tolist()
+    return corners_of(session, code, laps_to_compare(session, code, driven))
 
 
 def tab(view: View, here: DriverReading) -> None:
@@ -78,6 +81,9 @@ def tab(view: View, here: DriverReading) -> None:
             "serves. Throttle-on point: metres after the corner. Exit speed: 100 m after it. "
             f"Resolution ±{looked_step(here)} m. State proportions: {here.laps.code}. Select a row to zoom the telemetry."
         )
+        for code in codes:
+            if said := describe_traffic(session, code, np.unique(data.laps_of(place, code, looked).lap).tolist()):
+                shell.quiet(said)
 
 
 def _zoom(names: Sequence[str], row: int) -> None:

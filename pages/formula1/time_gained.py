@@ -11,7 +11,7 @@ import streamlit as st
 
 from datasets import formula1
 from datasets.f1.minisectors import minisector_edges
-from datasets.f1.time_won import SURE, By
+from datasets.f1.time_won import FEWEST_LAPS, SURE, By
 from datasets.formula1 import LapClock, Session, TimeWon
 from pages.formula1 import data
 from pages.formula1.data import Circuit, DriverReading, Observation, Place, Race, race_of
@@ -235,9 +235,16 @@ def sentence(found: Between, gains: Mapping[str, Gain]) -> str:
 def about_laps(found: Between) -> str:
     """Describe which laps were compared."""
     codes, won, trend = found.codes, found.won, found.won.trend
+    close = ""
+    if won.n_close:
+        close = (
+            f" {won.n_close} laps within 1 s of the car ahead left out."
+            if won.free
+            else f" Fewer than {FEWEST_LAPS} pairs without laps within 1 s of the car ahead: all laps are shown."
+        )
     if won.by == "lap number":
-        return f"{len(won.pairs)} clean-lap pairs with the same lap number: similar fuel, tyre age may differ."
-    said = f"{len(won.pairs)} clean-lap pairs on tyres of the same compound and age."
+        return f"{len(won.pairs)} clean-lap pairs with the same lap number: similar fuel, tyre age may differ.{close}"
+    said = f"{len(won.pairs)} clean-lap pairs on tyres of the same compound and age.{close}"
     if trend is None or abs(won.later) < 0.05:
         return said
     return (

@@ -17,6 +17,7 @@ from datasets.f1.laps import Stint, laps_on_like_tyres, stints
 from datasets.f1.race import SECTOR_LINES
 from datasets.f1.session import Driver, LapClock, LapTable, Session, lap_clock
 from datasets.f1.time_won import clean_laps, error_of_mean, lap_trend, time_won
+from datasets.f1.traffic import describe_traffic
 from gdm_core.errors import DataError
 from tests.support.formula1 import LAP_S, feed_laps, ring_driver, ring_session
 
@@ -94,6 +95,22 @@ def test_parts_of_the_lap_add_up(race):
     np.testing.assert_allclose(error, np.sqrt(2 * 1e-4 * seconds * (1 / 3) * (2 / 3)), rtol=0.02)
     halves, _ = won.among(np.array([[1, 0], [0.5, 0.5], [0, 1]]))
     np.testing.assert_allclose(halves, [mean[0] + mean[1] / 2, mean[2] + mean[1] / 2])
+
+
+def test_laps_close_behind_another_car_are_left_out():
+    """Ten of BBB's laps are half a second behind AAA, and the rest two seconds."""
+    leader, chaser = ring_driver("AAA", n_laps=30), ring_driver("BBB", n_laps=30)
+    gap = np.where(np.isin(chaser.laps.number, range(20, 30)), 0.5, 2.0)
+    laps = replace(chaser.laps, start=chaser.laps.start + gap, end=chaser.laps.end + gap)
+    delay = gap[np.clip(chaser.lap, 1, 30) - 1]
+    session = ring_session(leader, replace(chaser, time=chaser.time + delay, laps=laps))
+    won = time_won(session, ("AAA", "BBB"), THIRDS, by="lap number")
+    assert won.free
+    assert not {n for n, _ in won.pairs} & set(range(20, 30))
+    few = time_won(session, ("AAA", "BBB"), THIRDS, by="lap number", laps=(range(18, 30), range(18, 30)))
+    assert not few.free
+    assert {n for n, _ in few.pairs} > set(range(20, 30))
+    assert "so all laps are shown" in describe_traffic(session, "BBB", range(18, 30))
 
 
 @pytest.mark.parametrize("alike", [0.0, 0.7])
