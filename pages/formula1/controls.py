@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +14,7 @@ import streamlit as st
 
 from datasets import formula1
 from datasets.f1.laps import RACES, is_race
+from datasets.f1.traffic import racing_pair
 from datasets.formula1 import Event, LapTable, Session
 from pages.formula1 import data, loading, weekend
 from pages.formula1.data import FIFTH, Observation, Pick, Place
@@ -56,8 +58,18 @@ def choose_one(
     return one_of(label, options, default, key=name, as_ids=True, help=help, **more)
 
 
+@contextmanager
+def section_of_data(*, folded: bool) -> Iterator[None]:
+    """Contain the choice of session, drivers and laps, folded where the controls of a model need the room."""
+    if folded:
+        with st.expander("Session and drivers", icon=":material/flag:"):
+            yield
+    else:
+        shell.section("Data")
+        yield
+
+
 def choose_place() -> Place:
-    shell.section("Data")
     source = choose_one(
         "Data source",
         "source",
@@ -171,11 +183,11 @@ def choose_drivers(place: Place, session: Session) -> Pick:
         codes.sort(key=weekend.ranked(session).index)
     named = {code: f"{code} · {session.driver(code).name}" for code in codes}
     key = repr(place)
-    usual = codes[min(1 if timed else FIFTH, len(codes) - 1)]
+    first, second = usual_pair(session, codes)
     sides = (
-        ("Reference driver", "train", codes[0], "The model is fitted to this driver's laps. Drivers are in finishing order."),
-        ("Compare with", "test", usual, "The fitted model is applied to this driver without refitting."),
-    )  # fmt: skip
+        ("Reference driver", "train", first, "Drivers are in finishing order. By default, the two who raced closest."),
+        ("Compare with", "test", second, None),
+    )
     train, test = (
         choose_one(label, name, named, start, about, among=key, always=not place.simulated)
         for label, name, start, about in sides
@@ -184,13 +196,31 @@ def choose_drivers(place: Place, session: Session) -> Pick:
     if absent:
         st.caption(f"Without position data: {', '.join(absent)}.")
     laps = choose_laps(session, train, test, key)
-    return Pick(place, train, test, Observation(laps, _channels(session, train, test)))
+    return Pick(place, train, test, Observation(laps, _car_channels(session, train, test)))
 
 
-def _channels(session: Session, train: str, test: str) -> tuple[str, ...]:
-    """Return the observed channels; () for the paper's setting."""
+def usual_pair(session: Session, codes: Sequence[str]) -> tuple[str, str]:
+    """Return the drivers that are compared at first."""
+    if session.simulated:  # with a precomputed fit
+        return codes[0], codes[min(FIFTH, len(codes) - 1)]
+    pair = racing_pair(session)
+    return pair if pair is not None else (codes[0], codes[min(1, len(codes) - 1)])
+
+
+def _car_channels(session: Session, train: str, test: str) -> tuple[str, ...]:
     both = set(session.driver(train).available_channels) & set(session.driver(test).available_channels)
-    place, car = ("X", "Y"), tuple(name for name in data.CAR_CHANNELS if name in both)
+    return tuple(name for name in data.CAR_CHANNELS if name in both)
+
+
+def choose_channels(session: Session, pick: Pick) -> Pick:
+    """Show what the model sees and return the pick with the observed channels."""
+    channels = _channels(_car_channels(session, pick.train, pick.test))
+    return replace(pick, looked=replace(pick.looked, channels=channels))
+
+
+def _channels(car: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the observed channels; () for the paper's setting."""
+    place = ("X", "Y")
     seen = {"car": car, "where": place, "both": (*place, *car)}
     watched = choose_one(
         "The model sees",

@@ -23,7 +23,7 @@ from pages.formula1 import loading
 from pages.lab import Dataset, Decoded, Undecoded, View, live
 from pages.lab.live.session import State
 from pages.lab.view import query_key
-from pages.ui.exports import Recipe
+from pages.ui.exports import Recipe, slug
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
@@ -282,12 +282,22 @@ class Laps:
 
 @dataclass(frozen=True, eq=False)
 class Race:
-    """Circuit and laps behind a fit."""
+    """Session, circuit and laps of the chosen drivers."""
 
     pick: Pick
+    session: Session
     circuit: Circuit
     train: Laps
     test: Laps
+
+    @property
+    def codes(self) -> tuple[str, str]:
+        return self.train.code, self.test.code
+
+    @property
+    def stem(self) -> str:
+        """Start of file names."""
+        return f"formula1-{slug(self.session.title)}"
 
 
 def turned(position: npt.ArrayLike, degrees: float) -> Floats:
@@ -383,14 +393,15 @@ def along_lap(distance: npt.ArrayLike, values: npt.ArrayLike, n_bins: int, lengt
     return full.reshape(n_bins, *np.shape(values)[1:]).astype(np.float32)
 
 
-def fitted_data(pick: Pick, session: Session, licences: tuple[str, ...]) -> Dataset:
+def open_race(pick: Pick, session: Session) -> Race:
+    """Return the chosen laps of both drivers."""
+    laps = (laps_of(pick.place, code, pick.looked) for code in (pick.train, pick.test))
+    return Race(pick, session, circuit(pick.place), *laps)
+
+
+def fitted_data(race: Race, licences: tuple[str, ...]) -> Dataset:
     """Return the dataset of both drivers."""
-    race = Race(
-        pick,
-        circuit(pick.place),
-        laps_of(pick.place, pick.train, pick.looked),
-        laps_of(pick.place, pick.test, pick.looked),
-    )
+    pick, session = race.pick, race.session
     known = race.train.speed[np.isfinite(race.train.speed)]
     return Dataset(
         f"{session.title} · {pick.about}",
@@ -402,7 +413,7 @@ def fitted_data(pick: Pick, session: Session, licences: tuple[str, ...]) -> Data
             note="" if session.simulated else "FastF1 fetches the session once and keeps it.",
         ),
         tested="other driver",
-        name="" if session.simulated else session.title,
+        name=session.title,
         facts=(
             ("session", session.title),
             ("fitted on", pick.train),

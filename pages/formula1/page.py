@@ -1,8 +1,7 @@
-"""Formula 1: states of laps by circuit, session and driver."""
+"""Formula 1: two drivers compared by circuit, session and laps, and the states of their driving."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import NoReturn
 
@@ -12,27 +11,31 @@ from datasets.f1.laps import remarks_on_laps, remarks_on_session
 from datasets.formula1 import Reason
 from gdm_core.errors import GdmError
 from pages import lab
-from pages.formula1 import (
-    controls,
-    data,
-    findings,
-    gain_panel,
-    loading,
-    picture,
-    state_names,
-    tabs,
-)
-from pages.formula1.scorecard import show_card
+from pages.formula1 import controls, data, loading, states, tabs
+from pages.formula1.data import Race
 from pages.lab.live import background
-from pages.ui import model_controls, settings, shell
+from pages.ui import model_controls, navigation, settings, shell
 from pages.ui.theme import ASSETS
 
 MODELS = ("gdm", "gdm-rnn", "slds-sticky", "rslds-sticky", "rslds-ro", "arhmm-sticky")
 FEED = "Formula 1 data from FastF1; unofficial, not associated with Formula 1."
 SIMULATED = "Simulated laps; circuits are approximate."
 
+
+def lay_out() -> tuple[str, shell.Frame]:
+    """Show the tabs below the header; return the open one and the frame in it."""
+    head = shell.show_top("formula1")
+    opened, place = tabs.choose()
+    with place:
+        if opened == tabs.STATES:
+            return opened, shell.lay_out("formula1", head, card_share=0.36)
+        main = st.container(key=f"formula1-{opened.lower()}")
+    title = navigation.info("formula1").title
+    return opened, shell.Frame("formula1", title, head, st.sidebar, main, main, main)
+
+
 st.html(ASSETS / "formula1.css")
-page = shell.frame("formula1", card_share=0.36)
+opened, page = lay_out()
 
 
 def waiting(wait: controls.Waiting) -> NoReturn:
@@ -73,70 +76,59 @@ def waiting(wait: controls.Waiting) -> NoReturn:
     shell.end_page()
 
 
+def remark(race: Race) -> None:
+    """Show what the session and the chosen laps lack."""
+    session = race.session
+    if session.simulated:
+        shell.quiet("Simulated race on an approximate layout. Choose Real sessions for recorded ones.")
+        return
+    laps = {race.train.code: race.train, race.test.code: race.test}
+    about_laps = [said for code, one in laps.items() for said in remarks_on_laps(session, code, one.lap.tolist())]
+    for said in (*session.notes, *remarks_on_session(session), *about_laps):
+        shell.quiet(said)
+
+
+fits = opened in tabs.FITTED
 try:
-    with page.controls:
+    with page.controls, controls.section_of_data(folded=fits):
         place = controls.choose_place()
         session = controls.ready(place)
         pick = controls.choose_drivers(place, session)
+    with page.controls:
+        pick = controls.choose_channels(session, pick) if fits else pick
 except controls.Waiting as wait:
     waiting(wait)
 hints = [hint] if (hint := controls.account_hint()) else []
 licences = (SIMULATED,) if session.simulated else (FEED, *hints)
 try:
     with page.controls:
-        fitted = data.fitted_data(pick, session, licences)
+        race = data.open_race(pick, session)
 except GdmError as error:
     with page.picture:
         shell.error("These laps cannot be shown", str(error))
     page.header(session.title)
     shell.footer()
     shell.end_page()
-with page.controls:
-    drives = pick.looked.drives
-    choice = model_controls.choose(
-        n_channels=fitted.train.n_channels,
-        n_samples=fitted.train.n_samples,
-        n_states=data.FIRST_STATES if drives else data.PAPER_STATES,
-        defined_by=data.FIRST_DEFINED_BY if drives else data.PAPER_DEFINED_BY,
-        models=MODELS,
-        of="" if drives else "map",  # position states have their own K
-    )
-
-view = lab.begin(page, fitted, choice, ships=[data.SHIPPED])
-with page.picture, st.container(key="formula1-head", horizontal=True, vertical_alignment="center"):
-    options = picture.choose_options(pick.train, pick.test)
-with page.picture:
-    legend, said_above = st.container(), st.container(key="formula1-said")
-with page.picture, st.container(key="formula1-remarks"):
-    if session.simulated:
-        st.html(
-            '<p class="gdm-quiet"><b>Simulated race</b> on an approximate layout. '
-            "Choose <b>Real sessions</b> on the left for recorded ones.</p>"
+if not fits:
+    page.header(f"{session.title} · {' vs '.join(dict.fromkeys(race.codes))} · {pick.looked.which.about}")
+    with page.below:
+        tabs.show(opened, race)
+        remark(race)
+    shell.footer(licences)
+else:
+    fitted = data.fitted_data(race, licences)
+    with page.controls:
+        drives = pick.looked.drives
+        choice = model_controls.choose(
+            n_channels=fitted.train.n_channels,
+            n_samples=fitted.train.n_samples,
+            n_states=data.FIRST_STATES if drives else data.PAPER_STATES,
+            defined_by=data.FIRST_DEFINED_BY if drives else data.PAPER_DEFINED_BY,
+            models=MODELS,
+            of="" if drives else "map",  # position states have their own K
         )
-    about_laps = [said for laps in {pick.train: fitted.source.train, pick.test: fitted.source.test}.values()
-                  for said in remarks_on_laps(session, laps.code, laps.lap.tolist())]  # fmt: skip
-    for remark in () if session.simulated else (*session.notes, *remarks_on_session(session), *about_laps):
-        shell.quiet(remark)
-    if not fitted.source.circuit.segments and not any("no corners" in remark for remark in session.notes):
-        shell.quiet("No corner data for this circuit: no segments and no state scores.")
-stands = data.standing(view)
-stands = replace(stands, naming=state_names.naming(stands))
-called = () if stands.naming is None else stands.naming.names
-named = {} if view.state.result is None else {view.state.result.key: called}
-lab.picture(view, lambda now: picture.make_panels(view, now, options, named))
-lab.preview(view, picture.make_preview(view, options))
-
-shown = data.on_map(stands, options.which)
-race = data.race_of(shown)
-with legend, shell.made_for(view.made_for):
-    n_states = max(2, view.state.n_states or choice.n_states)
-    shell.state_key(n_states, called or None)
-with said_above, shell.made_for(view.made_for):
-    for said in findings.sentences(shown):
-        shell.finding(said)
-with page.card:
-    gain_panel.show_delta(shown)
-state_names.keep_in_address(view)
-tabs.show(shown, data.read(shown, race.test if options.which == "test" else race.train, options.which), options)
-show_card(view)
-lab.end(view)
+    view = lab.begin(page, fitted, choice, ships=[data.SHIPPED])
+    with page.below:
+        states.tab(view) if opened == tabs.STATES else states.export(view)
+        remark(race)
+    lab.end(view)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,7 @@ from gdm_core.analysis.segments import composition
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure, names_of
 from pages import lab
-from pages.formula1 import circuit_map, telemetry
+from pages.formula1 import circuit_map
 from pages.formula1.data import Circuit, DriverReading, Floats, Laps, along_lap, race_of, read, standing
 from pages.lab import Undecoded, live, preview_figures
 from pages.ui.controls import one_of, slide, switch
@@ -32,6 +31,9 @@ class MapOptions:
     weight: float
     presence: float
     complementary: bool
+
+
+USUAL = MapOptions("train", averaged=False, badges=True, most=1, weight=0.01, presence=0.2, complementary=False)
 
 
 def choose_options(train: str, test: str) -> MapOptions:
@@ -102,7 +104,7 @@ def make_panels(
             of=(here.states,),
             settings=(options, names),
         )
-        track = replace(track, figure=made, state=here.state, clicked=partial(telemetry.clicked, circuit))
+        track = replace(track, figure=made, state=here.state)
         made = now.memoize(
             ("shares", options.which), lambda: shares(circuit, here, names), of=(here.states,), settings=names
         )

@@ -43,6 +43,17 @@ def looks(session: Session, codes: Sequence[str]) -> list[LineStyle]:
     return found
 
 
+def team_looks(session: Session, codes: Sequence[str]) -> list[LineStyle]:
+    """Return a line style per driver of the field: the team's colour, and a dash within the team."""
+    found: list[LineStyle] = []
+    teams: list[str] = []
+    for code in codes:
+        driver = session.driver(code)
+        found.append(LineStyle(readable(driver.colour), DASHES[teams.count(driver.team) % len(DASHES)]))
+        teams.append(driver.team)
+    return found
+
+
 def _difference(one: str, other: str) -> float:
     return float(palette.difference(palette.rgb([one]), palette.rgb([other]))[0, 0])
 

@@ -1,77 +1,75 @@
-"""Telemetry of laps over distance with their delta and states."""
+"""Telemetry of two drivers along the lap: speed, pedals, gear, DRS and cumulative delta."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-import streamlit as st
 
-from datasets.f1.minisectors import minisector_edges
-from datasets.f1.time_won import SURE
-from datasets.formula1 import UNITS, LapClock, Session, lap_clock
-from gdm_core.errors import GdmError
-from gdm_studio.plot import figures, palette
-from gdm_studio.plot.figures import base
-from gdm_studio.plot.figures.base import (
-    FINE,
-    TIME_MARGIN,
-    Dict,
-    Figure,
-    axis,
-    note,
-    numbered,
-    points,
-    time_cursor,
-    typed,
-)
-from gdm_studio.plot.figures.states import numbered_colours
-from pages.formula1 import data, gain_panel, state_names, teams
-from pages.formula1.controls import choose_one
-from pages.formula1.data import TELEMETRY, Circuit, DriverReading, Floats, race_of
-from pages.formula1.tables import clock
+from datasets.formula1 import UNITS, TimeWon
+from gdm_studio.plot.figures.base import FINE, TIME_MARGIN, Dict, Figure, axis, figure, note, points, shape, time_cursor
+from pages.formula1.data import Circuit, Floats, Laps
 from pages.formula1.teams import LineStyle
-from pages.formula1.time_gained import Gap
-from pages.lab import Undecoded, View, together
-from pages.lab.live.session import State
-from pages.ui import settings, shell
-from pages.ui.controls import one_of
-from pages.ui.plot import plot
+from pages.formula1.time_gained import SURE, Gap
 
 STEP_M = 10.0
 FEWEST = 20  # minimum samples of a lap
-BEHIND = 0.34  # opacity of background states
-GAP = "gap"
+DELTA = "delta"
 # Heights in pixels.
-PANELS = {"speed": 170, "throttle": 75, "brake": 45, "gear": 70, "rpm": 70, "drs": 45, GAP: 90}
+PANELS = {"speed": 205, "drs": 34, DELTA: 105, "throttle": 75, "brake": 45, "gear": 70, "rpm": 70}
+FIRST_CHANNELS = ("speed", "drs", DELTA)
+GAP_PX = 12
 STEPPED = ("brake", "gear", "drs")
-SWITCHES = {"brake": ["off", "on"], "drs": ["shut", "open"]}
-UNITS_SHOWN = {"speed": "km/h", "throttle": "%", GAP: "s"}
+UNITS_SHOWN = {"speed": "km/h", "throttle": "%", DELTA: "s"}
+BEFORE_M, AFTER_M = 300.0, 250.0  # range around a corner in metres
+Span = tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """A lap on an even grid of D distances.
+    """Channels of a lap, or of the mean of laps, on an even grid of D distances.
 
-    clock     pinned to official times; None without lap times or speeds
+    name  for the legend, such as "LEC lap 20"
     """
 
     name: str
     code: str
     distance: Floats  # [D] metres
-    clock: LapClock | None
-    states: Floats  # [D, K]
     car: Mapping[str, Floats]  # each [D]
 
 
-def trace(session: Session, circuit: Circuit, here: DriverReading, lap: int) -> Trace | None:
-    """Return the lap on the grid, or None if too few positions are known."""
-    laps = here.laps
-    part = np.flatnonzero(laps.lap == lap)
+@dataclass(frozen=True, eq=False)
+class Delta:
+    """Seconds [D] by which the second driver is behind, and their standard error."""
+
+    behind: npt.NDArray[np.float64]
+    error: npt.NDArray[np.float64]
+
+
+def grid(circuit: Circuit) -> Floats:
+    return np.arange(0, circuit.length, STEP_M, np.float32)
+
+
+def trace(circuit: Circuit, laps: Laps, numbers: Iterable[int], name: str) -> Trace | None:
+    """Return the mean of these laps on the grid, or None if too few positions are known."""
+    found = [one for number in numbers if (one := _on_grid(circuit, laps, number)) is not None]
+    if not found:
+        return None
+    with np.errstate(invalid="ignore"):
+        known = {channel: np.stack([one[channel] for one in found]) for channel in found[0]}
+        count = {channel: np.isfinite(values).sum(axis=0) for channel, values in known.items()}
+        car = {
+            channel: np.where(count[channel] > 0, np.nansum(values, axis=0) / np.maximum(count[channel], 1), np.nan)
+            for channel, values in known.items()
+        }
+    return Trace(name, laps.code, grid(circuit), {channel: one.astype(np.float32) for channel, one in car.items()})
+
+
+def _on_grid(circuit: Circuit, laps: Laps, number: int) -> dict[str, Floats] | None:
+    """Return the channels of a lap on the grid."""
+    part = np.flatnonzero(laps.lap == number)
     if len(part) < FEWEST:
         return None
     # Drop backward steps at the line or from noise.
@@ -81,136 +79,171 @@ def trace(session: Session, circuit: Circuit, here: DriverReading, lap: int) -> 
     part, distance = part[ahead], distance[ahead]
     if len(part) < FEWEST:
         return None
-    grid = np.arange(0, circuit.length, STEP_M)
-    nearest = np.abs(distance[:, None] - grid).argmin(axis=0)
-    return Trace(
-        f"{laps.code} lap {lap}",
-        laps.code,
-        grid.astype(np.float32),
-        lap_clock(session, laps.code, lap),
-        np.column_stack([np.interp(grid, distance, column) for column in here.states[part].T]).astype(np.float32),
-        {
-            name: (values[part][nearest] if name in STEPPED else _between(grid, distance, values[part])).astype(
-                np.float32
-            )
-            for name, values in laps.car.items()
-        },
-    )
+    along = grid(circuit).astype(np.float64)
+    nearest = np.clip(np.searchsorted((distance[1:] + distance[:-1]) / 2, along), 0, len(part) - 1)
+    return {
+        channel: values[part][nearest] if channel in STEPPED else _between(along, distance, values[part])
+        for channel, values in laps.car.items()
+    }
 
 
-def _between(grid: npt.NDArray[np.float64], distance: npt.NDArray[np.float64], values: Floats) -> Floats:
+def _between(along: npt.NDArray[np.float64], distance: npt.NDArray[np.float64], values: Floats) -> Floats:
     """Interpolate values on the grid, NaN where unknown."""
     known = np.isfinite(values)
     if known.sum() < 2:
-        return np.full(len(grid), np.nan, np.float32)
-    return np.interp(grid, distance[known], values[known]).astype(np.float32)
+        return np.full(len(along), np.nan, np.float32)
+    return np.interp(along, distance[known], values[known]).astype(np.float32)
 
 
-def gap(one: Trace, other: Trace) -> Gap | None:
-    """Return the gap between two laps; None if one has no clock."""
-    return Gap(one.clock, other.clock) if one.clock is not None and other.clock is not None else None
+def delta_of_pairs(circuit: Circuit, won: TimeWon) -> Delta:
+    """Return the mean cumulative delta over lap pairs on the grid."""
+    mean, error = won.among(np.triu(np.ones((len(won.edges) - 1,) * 2)))
+    share = grid(circuit) / circuit.length
+    at = won.edges
+    return Delta(np.interp(share, at, np.append(0.0, mean)), np.interp(share, at, np.append(0.0, error)))
 
 
-def laid_over(
-    circuit: Circuit, shown: Sequence[Trace], looks: Sequence[LineStyle], zoom: tuple[float, float] | None = None
+def delta_of_laps(circuit: Circuit, gap: Gap) -> Delta:
+    """Return the cumulative delta between two laps on the grid."""
+    share = grid(circuit) / circuit.length
+    return Delta(gap.behind(share), gap.deviation(np.zeros_like(share), share))
+
+
+# ---- the figure -------------------------------------------------------------------------------------------------------
+def draw(
+    circuit: Circuit,
+    laps: Sequence[Trace],
+    looks: Sequence[LineStyle],
+    delta: Delta | None,
+    channels: Sequence[str] = FIRST_CHANNELS,
+    zoom: tuple[float, float] | None = None,
 ) -> Figure:
-    """Draw one panel per channel and one for the delta, with the states of each lap behind.
-
-    zoom   range in metres; the whole lap by default
-    """
-    channels = [name for name in TELEMETRY if any(np.isfinite(one.car.get(name, np.nan)).any() for one in shown)]
-    gaps = [gap(shown[0], one) for one in shown]
-    if len(shown) > 1 and any(one is not None for one in gaps[1:]):
-        channels.append(GAP)
-    share = shown[0].distance / circuit.length
-    behind = [np.asarray(np.nan * share if one is None else one.behind(share), np.float32) for one in gaps]
-    total = sum(PANELS[name] for name in channels)
-    between = 10 / total
-    buckets = palette.quantise(np.concatenate([one.states for one in shown]), limit=60)
-    coloured = numbered_colours(buckets.css)
-    cells = buckets.index.reshape(len(shown), -1)[::-1]  # first driver on top
+    """Draw both laps over distance, one panel per channel, with the delta of the second lap."""
+    open_drs = [_open_spans(one) for one in laps]
+    known = [name for name in channels if _is_known(name, laps, delta, open_drs)]
+    total = sum(PANELS[name] + GAP_PX for name in known) - GAP_PX
     traces: list[Dict] = []
     axes: Dict = {}
     marks: list[Dict] = []
+    shapes: list[Dict] = [
+        shape("line", (at, at), (0, 1), yref="paper", layer="below", line={"color": "$grid", "width": 1})
+        for at, _ in circuit.ticks
+    ]
     top = 1.0
-    for number, channel in enumerate(channels, start=1):
+    for number, channel in enumerate(known, start=1):
         suffix = "" if number == 1 else str(number)
-        nothing = np.full(len(shown[0].distance), np.nan, np.float32)
-        values = behind if channel == GAP else [one.car.get(channel, nothing) for one in shown]
-        low, high = _range(channel, values)
-        low_at = top - PANELS[channel] / total
-        bottom = max(0.0, low_at + between * (number < len(channels)))
+        bottom = max(0.0, top - PANELS[channel] / total)
+        panel, low_high = _panel(channel, laps, looks, delta, open_drs, f"y{suffix}")
+        traces += panel
         axes[f"yaxis{suffix}"] = axis(
-            range=[low, high], domain=[bottom, top], fixedrange=True, showgrid=False, automargin=False, nticks=4
+            domain=[bottom, top], fixedrange=True, showgrid=channel != "drs", automargin=False, nticks=4, **low_high
         )
-        if channel in SWITCHES:
-            axes[f"yaxis{suffix}"] |= {"tickvals": [0, 1], "ticktext": SWITCHES[channel]}
-        rows = len(shown)
-        states: Dict = {
-            "type": "heatmap", "x0": 0, "dx": STEP_M, "y0": low + (high - low) / rows / 2, "dy": (high - low) / rows,
-            "z": typed(cells, "u1"), "opacity": BEHIND, "hoverinfo": "skip", "yaxis": f"y{suffix}",
-        }  # fmt: skip
-        traces.append(states | coloured)
-        if channel == GAP and len(shown) == 2 and gaps[1] is not None:
-            wide = SURE * gaps[1].deviation(np.zeros_like(share), share)
-            for edge, fill in ((behind[1] - wide, {}), (behind[1] + wide, {"fill": "tonexty", "fillcolor": "$band"})):
-                traces.append(points("lines", shown[0].distance, edge, yaxis=f"y{suffix}", line={"width": 0}, **fill))
-        unit = UNITS.get(channel, "s")
-        for one, known, look in zip(shown, values, looks, strict=True):
-            turns = "hv" if channel in STEPPED else "linear"
-            drawn = {"color": look.colour, "width": 2, "dash": look.dash, "shape": turns}
-            says = f"%{{x:.0f}} m · {one.name}<br>{channel} %{{y:.4~g}} {unit}"
-            traces.append(points("lines", one.distance, known, says, yaxis=f"y{suffix}", line=drawn))
         called = channel.upper() if channel == "drs" else channel
-        shown_unit = f", {UNITS_SHOWN[channel]}" if channel in UNITS_SHOWN else ""
+        unit = f", {UNITS_SHOWN[channel]}" if channel in UNITS_SHOWN else ""
         marks.append(
             note(
-                f"{called}{shown_unit}", 0, (bottom + top) / 2, xref="paper", yref="paper", xanchor="center", yanchor="middle",
-                xshift=-54, textangle=-90, font=FINE,
+                f"{called}{unit}", 0, (bottom + top) / 2, xref="paper", yref="paper", xanchor="center", yanchor="middle",
+                xshift=-54, textangle=0 if channel == "drs" else -90, font=FINE,
             )
         )  # fmt: skip
-        top = low_at
-    last = max(1, len(shown) - 1)
-    for number, (one, look) in enumerate(zip(shown, looks, strict=True)):
-        dashed = "" if look.dash == "solid" else f" ({look.dash})"
-        side = "left" if not number else "right" if number == last else "center"
-        marks.append(
-            note(
-                f"{one.name}{dashed}", number / last, 1, xref="paper", yref="paper", xanchor=side, yanchor="bottom",
-                font={"size": 11, "color": look.colour},
-            )
-        )  # fmt: skip
-    ticks: Dict = {"tickvals": [t for t, _ in circuit.ticks], "ticktext": [s for _, s in circuit.ticks]}
-    lowest = f"y{'' if len(channels) == 1 else len(channels)}"
-    axes["xaxis"] = axis(showgrid=True, range=list(zoom or (0, circuit.length)), anchor=lowest, **ticks)
-    caption = (
-        "Telemetry along the lap in team colours; states in the background, from top: "
-        f"{', '.join(one.name for one in shown)}."
-    )
-    if GAP in channels:
-        band = "; band: 95% interval." if len(shown) == 2 else "."
-        caption += f" Gap to {shown[0].name} at the same distance, from speeds and official sector times{band}"
-    place: Dict = {"annotations": marks, "margin": TIME_MARGIN | {"t": 20}}
-    return base.figure(traces, caption, _alt(channels, shown), 40 + total, cursor=time_cursor(), **axes, **place)
+        if channel == DELTA:
+            ahead = {"xref": "paper", "yref": "paper", "xanchor": "left", "xshift": 4}
+            above, below = (f"▲ {laps[0].code} ahead", f"▼ {laps[1].code} ahead")
+            for text, y, anchor, look in ((above, top, "top", looks[0]), (below, bottom, "bottom", looks[1])):
+                marks.append(note(text, 0, y, yanchor=anchor, font={"size": 11, "color": look.colour}, **ahead))
+        top = bottom - GAP_PX / total
+    marks += [
+        note(name, at, 1, yref="paper", yanchor="bottom", font=FINE, yshift=1) for at, name in circuit.ticks
+    ]  # fmt: skip
+    lowest = f"y{'' if len(known) == 1 else len(known)}"
+    axes["xaxis"] = axis(
+        "distance (m)", showgrid=False, range=list(zoom or (0, circuit.length)), anchor=lowest, tickformat=",d", nticks=12
+    )  # fmt: skip
+    names = " and ".join(f"{one.name} ({look.dash})" for one, look in zip(laps, looks, strict=True))
+    caption = f"{names} over distance."
+    if DELTA in known:
+        caption += f" Delta: {laps[1].code} − {laps[0].code}; + = {laps[1].code} slower; band: 95% CI."
+    if "drs" in channels and "drs" not in known:
+        caption += " DRS closed on these laps." if any("drs" in one.car for one in laps) else " No DRS data."
+    place: Dict = {"annotations": marks, "shapes": shapes, "margin": TIME_MARGIN | {"t": 20, "b": 34}}
+    return figure(traces, caption, _alt(known, laps), 56 + total, cursor=time_cursor(), **axes, **place)
+
+
+def _is_known(name: str, laps: Sequence[Trace], delta: Delta | None, open_drs: Sequence[Sequence[Span]]) -> bool:
+    if name == DELTA:
+        return delta is not None
+    if name == "drs":
+        return any(open_drs)
+    return any(name in one.car and np.isfinite(one.car[name]).any() for one in laps)
+
+
+def _panel(
+    channel: str,
+    laps: Sequence[Trace],
+    looks: Sequence[LineStyle],
+    delta: Delta | None,
+    open_drs: Sequence[Sequence[Span]],
+    y: str,
+) -> tuple[list[Dict], Dict]:
+    """Return the traces of a panel and the options of its axis."""
+    if channel == DELTA and delta is not None:
+        return _delta_traces(laps, looks, delta, y)
+    traces = []
+    if channel == "drs":
+        for row, (one, spans, look) in enumerate(zip(laps, open_drs, looks, strict=True)):
+            at = [value for start, end in spans for value in (start, end, np.nan)]
+            line = {"color": look.colour, "width": 7, "dash": "6px,2px" if look.dash != "solid" else "solid"}
+            says = f"{one.name}<br>DRS open at %{{x:.0f}} m"
+            traces.append(points("lines", at, [-row] * len(at), says, line=line, yaxis=y, connectgaps=False))
+        return traces, {"range": [-1.6, 0.6], "showticklabels": False}
+    values = [one.car.get(channel, np.full(len(one.distance), np.nan, np.float32)) for one in laps]
+    unit = UNITS.get(channel, "")
+    for one, known, look in zip(laps, values, looks, strict=True):
+        says = f"%{{x:.0f}} m · {one.name}<br>{channel} %{{y:.4~g}} {unit}"
+        line = {"color": look.colour, "width": 2, "dash": look.dash, "shape": "hv" if channel in STEPPED else "linear"}
+        traces.append(points("lines", one.distance, known, says, yaxis=y, line=line))
+    more: Dict = {"tickvals": [0, 1], "ticktext": ["off", "on"]} if channel == "brake" else {}
+    return traces, more | {"range": list(_range(channel, values))}
+
+
+def _delta_traces(laps: Sequence[Trace], looks: Sequence[LineStyle], delta: Delta, y: str) -> tuple[list[Dict], Dict]:
+    at, wide = laps[0].distance, SURE * delta.error
+    traces = [
+        points("lines", at, delta.behind + side, yaxis=y, line={"width": 0}, **fill)
+        for side, fill in ((-wide, {}), (wide, {"fill": "tonexty", "fillcolor": "$band"}))
+    ]
+    says = f"%{{x:.0f}} m<br>{laps[1].code} − {laps[0].code} %{{y:+.3f}} s"
+    traces.append(points("lines", at, delta.behind, says, yaxis=y, line={"color": "$ink", "width": 2}))
+    reach = 1.08 * max(0.02, float(np.nanmax(np.abs(delta.behind) + wide)))
+    low, high = float((delta.behind - wide).min()), float((delta.behind + wide).max())
+    room = 0.3 * (high - low) or reach
+    span = [min(low - room, -room), max(high + room, room)]
+    return traces, {"range": span, "zeroline": True, "zerolinecolor": "$line"}
+
+
+def _open_spans(one: Trace) -> list[Span]:
+    """Return the ranges in metres in which DRS is open, on at least half of the laps."""
+    if "drs" not in one.car:
+        return []
+    is_open = np.concatenate([[False], one.car["drs"] >= 0.5, [False]]).astype(np.int8)
+    starts, ends = np.flatnonzero(np.diff(is_open) > 0), np.flatnonzero(np.diff(is_open) < 0)
+    return [(float(a * STEP_M), float(b * STEP_M)) for a, b in zip(starts, ends, strict=True)]
 
 
 def _range(channel: str, values: Sequence[Floats]) -> tuple[float, float]:
     """Return the axis range of a channel."""
-    if channel == "throttle":
-        return -4.0, 104.0
-    if channel in SWITCHES:
-        return -0.15, 1.15
-    if channel == "gear":
-        return 0.5, 8.5
+    fixed = {"throttle": (-4.0, 104.0), "brake": (-0.15, 1.15), "gear": (0.5, 8.5)}
+    if channel in fixed:
+        return fixed[channel]
     known = np.concatenate([one[np.isfinite(one)] for one in values])
     low, high = float(known.min()), float(known.max())
     room = 0.06 * max(high - low, 0.1)
     return low - room, high + room
 
 
-def _alt(channels: Sequence[str], shown: Sequence[Trace]) -> str:
+def _alt(channels: Sequence[str], laps: Sequence[Trace]) -> str:
     parts = []
-    for one in shown:
+    for one in laps:
         speed = one.car.get("speed", np.zeros(0))
         known = speed[np.isfinite(speed)]
         if len(known):
@@ -218,182 +251,20 @@ def _alt(channels: Sequence[str], shown: Sequence[Trace]) -> str:
     return f"{', '.join(channels)} along the lap. {'; '.join(parts)}."
 
 
-# ---- the tab ----------------------------------------------------------------------------------------------------------
-TAB = "Telemetry"
-WHOLE = "lap"
-BEFORE_M, AFTER_M = 250.0, 200.0  # range around a corner in metres
-DRAWN = "drawn together"  # key in the fit's memory
-A_MOMENT = "Fitting", "Applying the fitted model to this driver."
-
-
-@dataclass(frozen=True, eq=False)
-class DrawnTogether:
-    """Drivers last drawn, with the (fingerprint, lap) of each."""
-
-    asked: tuple[tuple[str, int], ...]
-    drivers: list[DriverReading]
-
-
-def laps_by_time(session: Session, code: str, driven: npt.NDArray[np.int64]) -> list[tuple[int, float]]:
-    """Return (lap, seconds) of a driver's timed laps, fastest first."""
-    table = session.driver(code).laps
-    there = np.isin(table.number, driven) & np.isfinite(table.seconds)
-    order = np.argsort(table.seconds[there])
-    return [(int(n), float(s)) for n, s in zip(table.number[there][order], table.seconds[there][order], strict=True)]
-
-
+# ---- zoom -------------------------------------------------------------------------------------------------------------
 def zooms(circuit: Circuit) -> dict[str, tuple[float, float]]:
-    """Return ranges in metres by corner, or of equal parts without corners."""
-    if circuit.corners:
-        spans = {f"T{name}": (at - BEFORE_M, at + AFTER_M) for name, _, _, at, _ in circuit.corners}
-    else:
-        edges = minisector_edges(circuit.length)
-        spans = {f"{a:.0f} m": (a, b) for a, b in pairwise(edges.tolist())}
-    return {name: (max(0.0, float(a)), min(circuit.length, float(b))) for name, (a, b) in spans.items()}
+    """Return the range in metres around each corner."""
+    return {
+        f"T{name}": (max(0.0, at - BEFORE_M), min(circuit.length, at + AFTER_M))
+        for name, _, _, at, _ in circuit.corners
+    }
 
 
-def zoom_to(name: str) -> None:
-    """Zoom the telemetry to a corner before the page reruns."""
-    settings.change("zoom", name)
-    settings.change("view", TAB)
-
-
-def clicked(circuit: Circuit, point: Mapping[str, object] | None) -> None:
-    """Zoom to the corner nearest to a click on the map."""
+def corner_at(circuit: Circuit, point: Mapping[str, object] | None) -> str:
+    """Return the corner nearest to a clicked point of the map; "" if there is none."""
     x, y = (None, None) if point is None else (point.get("x"), point.get("y"))
-    if not (isinstance(x, int | float) and isinstance(y, int | float)):
-        return
+    if not (isinstance(x, int | float) and isinstance(y, int | float) and circuit.corners):
+        return ""
     place = int(np.argmin(np.linalg.norm(circuit.line - np.array([x, y]), axis=1)))
     at = place / (len(circuit.line) - 1) * circuit.length
-    if circuit.corners:
-        zoom_to(f"T{circuit.corners[int(circuit.nearest_corner(at))][0]}")
-    else:
-        zoom_to(next(name for name, (low, high) in zooms(circuit).items() if low <= at <= high))
-
-
-def tab(view: View) -> None:
-    """Show two to four chosen laps."""
-    race = race_of(view)
-    session = data.open_session(race.pick.place)  # of the displayed fit
-    picked: list[DriverReading | Undecoded] = []
-    asked: list[tuple[str, int]] = []
-    lacking = ""
-    for side, place in zip(gain_panel.SIDES, st.columns(4, gap="small"), strict=True):
-        with place:
-            code = gain_panel.pick_driver(view, session, side)
-            if code == gain_panel.NOBODY:
-                continue
-            try:
-                laps, here = gain_panel.chosen(view, side, code)
-            except GdmError as error:
-                lacking = str(error)
-                continue
-            timed = {str(n): f"{n} · {clock(took)}" for n, took in laps_by_time(session, code, laps.lap)}
-            lap = choose_one(
-                f"Lap of {code}" if side in "ab" else "Lap", f"lap-{side}", timed, next(iter(timed), ""), "Fastest first.",
-                among=f"{code}-{race.pick.looked.laps}-{race.pick.place}",
-            )  # fmt: skip
-            if not lap:
-                lacking = f"{code} has no timed lap in the selection. Choose other laps."
-                continue
-            picked.append(here)
-            asked.append((laps.trials.fingerprint, int(lap)))
-    spans = zooms(race.circuit)
-    zoom = one_of(
-        "Zoom", {WHOLE: "The whole lap"} | {name: name for name in spans}, key="zoom", as_ids=True,
-        help="Or click the map, or a row under Corners.", among=str(race.pick.place),
-    )  # fmt: skip
-    if lacking:
-        shell.empty("No timed lap", lacking)
-        if not picked:
-            return
-    kept: DrawnTogether | None = view.fit.memory.get(DRAWN)
-    show = partial(_draw, view, driven=[lap for _, lap in asked], zoom=spans.get(zoom))
-    if len(drivers := together(picked)) == len(picked):
-        view.fit.memory[DRAWN] = DrawnTogether(tuple(asked), drivers)
-        show(drivers, state=drivers[-1].state, called=numbered(state_names.names(view)))
-    elif kept is not None and kept.asked == tuple(asked):  # keep the previous states until all are known
-        show(kept.drivers, state="stale", called=())
-    else:
-        missing = next((driver for driver in picked if isinstance(driver, Undecoded)), None)
-        shell.empty(*(A_MOMENT if missing is None else (missing.title, missing.note)))
-
-
-def _draw(
-    view: View, drivers: list[DriverReading], *, driven: Sequence[int], zoom: tuple[float, float] | None, state: State,
-    called: Sequence[str],
-) -> None:  # fmt: skip
-    circuit, session = race_of(view).circuit, data.open_session(race_of(view).pick.place)
-    every = view.state.memoize(
-        "laps-laid-over",
-        lambda: [trace(session, circuit, here, lap) for here, lap in zip(drivers, driven, strict=True)],
-        of=tuple(here.states for here in drivers),
-        settings=tuple(driven),
-    )
-    laps = [one for one in every if one is not None]
-    if len(laps) < len(every):
-        left_out = [
-            f"{here.laps.code} lap {lap}" for here, lap, one in zip(drivers, driven, every, strict=True) if one is None
-        ]
-        shell.empty("Too little of this lap", f"Too few positions in {', '.join(left_out)}. Choose another lap.")
-        if not laps:
-            return
-    names = [one.name for one in laps]
-    names = [name if name not in names[:i] else f"{name} again ({i + 1})" for i, name in enumerate(names)]
-    looks = teams.looks(session, [one.code for one in laps])
-    with shell.panel("telemetry"):
-        draw = partial(laid_over, circuit, laps, looks, zoom)
-        plot(
-            view.state.memoize("telemetry", draw, of=tuple(laps), settings=zoom),
-            key="telemetry",
-            state=state,
-            revision=str(zoom),
-        )
-        plot(
-            figures.state_strips(
-                {name: one.states for name, one in zip(names, laps, strict=True)}, step=STEP_M, unit="m", ticks=circuit.ticks,
-                names=called,
-                caption="States along the lap; T1, T2, … are corners. Different colours mean different driving.",
-            ),
-            key="compared-states", state=state,
-        )  # fmt: skip
-        if lacks := [
-            name for name in data.TELEMETRY if not any(np.isfinite(one.car.get(name, np.nan)).any() for one in laps)
-        ]:
-            shell.quiet(f"Not available for these cars: {', '.join(lacks)}.")
-        unclocked = [one.name for one in laps if one.clock is None]
-        if unclocked:
-            shell.quiet(f"{' and '.join(unclocked)}: no lap time or speeds, so no delta.")
-    if len(laps) == 2:
-        with st.container():
-            _words(circuit, names, laps)
-
-
-def _words(circuit: Circuit, names: list[str], laps: Sequence[Trace]) -> None:
-    """Describe where states and times of two laps differ most."""
-    if not circuit.segments:
-        return
-    apart = 0.5 * np.abs(laps[0].states - laps[1].states).sum(axis=1)
-    segment = circuit.segment_at(laps[0].distance)
-    assert segment is not None
-    count = np.bincount(segment, minlength=len(circuit.segments))
-    differ = np.bincount(segment, apart, len(circuit.segments)) / np.maximum(count, 1)
-    top = np.argsort(-differ)[:3]
-    listed = ", ".join(f"{circuit.segments[c]} ({differ[c]:.0%})" for c in top)
-    shell.quiet(f"Largest state differences between {names[0]} and {names[1]}: {listed}.")
-    if (between := gap(laps[0], laps[1])) is not None:
-        shell.quiet(time_words(circuit, names, between))
-
-
-def time_words(circuit: Circuit, names: list[str], gap: Gap) -> str:
-    """Describe the gap at the line and the segments where it changes significantly."""
-    whole = float(gap.behind(1.0))
-    total = f"{names[1]} was {abs(whole):.3f} s {'slower' if whole > 0 else 'faster'} over the lap"
-    edges = circuit.edges / circuit.length
-    lost = [(*gap.grown(float(a), float(b)), name) for a, b, name in
-            zip(edges, np.roll(edges, -1), circuit.segments, strict=True)]  # fmt: skip
-    sure = sorted((entry for entry in lost if abs(entry[0]) > SURE * entry[1]), key=lambda entry: -abs(entry[0]))[:3]
-    if not sure:
-        return f"{total}; no segment differs significantly."
-    listed = ", ".join(f"{mean:+.2f} ± {SURE * sd:.2f} s in {name}" for mean, sd, name in sure)
-    return f"{total}. Significant: {listed} (+ = second driver slower; ± 95% CI)."
+    return f"T{circuit.corners[int(circuit.nearest_corner(at))][0]}"

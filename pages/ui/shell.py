@@ -98,12 +98,22 @@ def frame(
 
     share  draws a replacement for the button that copies the link
     """
+    return lay_out(folder, show_top(folder, share), title=title, card_share=card_share)
+
+
+def show_top(folder: str, share: Callable[[], None] | None = None) -> Any:
+    """Show the button that copies the link and return the container of the header."""
     with st.container(key=f"gdm-top-{folder}", horizontal=True, vertical_alignment="center", wrap=False):
         head = st.container()  # not st.empty, which would clear the line at the start of every run
         if share is None:
             _share(key=f"share-{folder}", width="content")
         else:
             share()
+    return head
+
+
+def lay_out(folder: str, head: Any, *, title: str | None = None, card_share: float = 0.30) -> Frame:
+    """Return the containers of a page below its header."""
     picture, card = st.columns([1 - card_share, card_share], gap="small")
     return Frame(
         folder=folder,

@@ -1,0 +1,312 @@
+"""The first view: traces, delta, map and the three corners that matter of two drivers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from html import escape
+from typing import cast
+
+import numpy as np
+import streamlit as st
+
+from datasets import formula1
+from datasets.f1.driving import MEASURED_IN, Corners, corners_of, differences
+from datasets.f1.laps import best_laps, is_race
+from datasets.f1.time_won import FEWEST_LAPS, By
+from datasets.formula1 import lap_clock
+from pages.formula1 import data, gain_panel, teams, telemetry, time_gained, weekend
+from pages.formula1.controls import choose_one
+from pages.formula1.data import Laps, Place, Race
+from pages.formula1.tables import clock
+from pages.formula1.teams import LineStyle
+from pages.formula1.time_gained import SURE, SURE_OF_MANY, Between, Gain, Gap
+from pages.ui import settings, shell
+from pages.ui.controls import one_of, switch
+from pages.ui.plot import plot
+
+MEAN, TWO = "mean", "two"
+WAYS = {MEAN: "Mean of clean laps", TWO: "One lap each"}
+PAIRED = {"tyre age": "Tyre age", "lap number": "Lap number"}
+HOW_PAIRED = "Tyre age: same compound and age, corrected for fuel and track evolution. Lap number: same lap, any tyres."
+WHOLE = "lap"
+N_CORNERS = 3
+CARD_MEASURES = {
+    "braking point": "Braking point",
+    "minimum speed": "Minimum speed",
+    "exit speed": "Exit speed",
+    "throttle point": "Throttle on",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What the view shows: mean over lap pairs, or one lap of each driver.
+
+    laps   lap numbers of each driver
+    found  comparison over pairs; None for single laps
+    gains  delta by part of the lap
+    """
+
+    race: Race
+    laps: tuple[tuple[int, ...], tuple[int, ...]]
+    found: Between | None
+    gains: dict[str, Gain]
+    delta: telemetry.Delta | None
+
+    @property
+    def names(self) -> list[str]:
+        """Names of both laps for the legend."""
+        if self.found is not None:
+            return [f"{code}, mean of {len(numbers)} laps" for code, numbers in zip(self.race.codes, self.laps, strict=True)]
+        return [f"{code} lap {numbers[0]}" for code, numbers in zip(self.race.codes, self.laps, strict=True)]
+
+
+def tab(race: Race) -> None:
+    """Show the comparison of the chosen drivers."""
+    top, below = st.container(key="formula1-finding"), st.container()
+    with top:
+        words = st.container(key="formula1-words")
+        with st.popover("Options", icon=":material/tune:"):
+            compared, channels, zoom = _choose(race)
+    if compared is None:
+        with below:
+            shell.empty("No timed lap", "One of the drivers has no timed lap in this selection. Choose other laps.")
+        return
+    with words:
+        shell.finding(sentence(compared))
+        for remark in remarks(compared):
+            shell.quiet(remark)
+    looks = teams.looks(race.session, race.codes)
+    spans = telemetry.zooms(race.circuit)
+    with below:
+        left, right = st.columns([0.64, 0.36], gap="small")
+        with left, shell.panel("telemetry"):
+            found = [telemetry.trace(race.circuit, laps, numbers, name) for laps, numbers, name in
+                     zip((race.train, race.test), compared.laps, compared.names, strict=True)]  # fmt: skip
+            drawn = [one for one in found if one is not None]
+            if len(drawn) == 2:
+                figure = telemetry.draw(race.circuit, drawn, looks, compared.delta, channels, spans.get(zoom))
+                plot(figure, key="telemetry", still=True, revision=f"{zoom}", filename=f"{race.stem}-telemetry")
+            else:
+                shell.empty("Too few positions", "Too few positions are known on this lap. Choose another lap.")
+        with right, shell.panel("gain-map", "Faster driver per minisector"):
+            if (gain := compared.gains.get("minisector")) is None:
+                shell.quiet("No official times or speeds on these laps, so no delta.")
+            else:
+                figure = gain_panel.gain_map(race.circuit, race.codes, gain, looks)
+                name = f"{race.stem}-faster-driver"
+                plot(figure, key="gain-map", still=True, clicked=partial(_zoom_to_corner, race), filename=name)
+        _show_corners(compared, looks)
+        _show_parts(compared, looks)
+
+
+def _zoom_to_corner(race: Race, point: object) -> None:
+    """Zoom the traces to the corner nearest to a click on the map."""
+    if name := telemetry.corner_at(race.circuit, point if isinstance(point, dict) else None):
+        settings.change("zoom", name)
+
+
+# ---- what is compared -------------------------------------------------------------------------------------------------
+def _choose(race: Race) -> tuple[Comparison | None, Sequence[str], str]:
+    """Show the options; return the comparison, the channels and the zoom."""
+    usual = time_gained.usual_of(race) if is_race(race.session) else None
+    way = TWO
+    if usual is not None:
+        way = one_of("Laps shown", WAYS, MEAN, key="shown", as_ids=True, row=True)
+    compared = _over_pairs(race, usual) if way == MEAN and usual is not None else _of_two_laps(race)
+    spans = telemetry.zooms(race.circuit)
+    zoom = one_of(
+        "Zoom", {WHOLE: "The whole lap"} | {name: name for name in spans}, key="zoom", as_ids=True,
+        help="Or click a corner on the map.", among=str(race.pick.place),
+    )  # fmt: skip
+    more = switch("Throttle, brake, gear and rpm", False, key="more-channels")
+    return compared, tuple(telemetry.PANELS) if more else telemetry.FIRST_CHANNELS, zoom
+
+
+def _over_pairs(race: Race, usual: Between) -> Comparison | None:
+    """Show how laps are paired; return the comparison over pairs, the usual one if there are too few."""
+    pick = race.pick
+    by = cast(By, one_of("Pair laps by", PAIRED, usual.won.by, key="pair", as_ids=True, help=HOW_PAIRED, row=True))
+    offered = {"all": "All stints"} | {
+        f"{stint.number}": f"{stint.number} · {stint.compound.lower() or 'unknown tyres'}, laps {stint.first} to {stint.last}"
+        for stint in formula1.stints(race.session.driver(pick.train).laps)
+    }
+    chosen = one_of(f"Stint of {pick.train}", offered, key="stint", as_ids=True, among=f"{pick.place}-{pick.train}")
+    number = int(chosen) if chosen.isdigit() else 0
+    found = time_gained.between(pick.place, race.codes, pick.looked, by, number)
+    if found is None:
+        shell.quiet(f"Fewer than {FEWEST_LAPS} clean lap pairs; showing all.")
+        found = usual
+    laps = tuple(sorted({pair[side] for pair in found.won.pairs}) for side in (0, 1))
+    delta = telemetry.delta_of_pairs(race.circuit, found.won)
+    return Comparison(race, (tuple(laps[0]), tuple(laps[1])), found, dict(found.gains), delta)
+
+
+def _of_two_laps(race: Race) -> Comparison | None:
+    """Show the choice of one lap per driver; return their comparison, None without timed laps."""
+    numbers: list[int] = []
+    for side, laps in zip("ab", (race.train, race.test), strict=True):
+        timed = {str(n): f"{n} · {clock(took)}" for n, took in laps_by_time(race, laps)}
+        order = list(timed)
+        usual = order[1] if side == "b" and race.train.code == race.test.code and len(order) > 1 else next(iter(order), "")
+        among = f"{laps.code}-{race.pick.looked.laps}-{race.pick.place}"
+        lap = choose_one(f"Lap of {laps.code}", f"lap-{side}", timed, usual, "Fastest first.", among=among)
+        if not lap:
+            return None
+        numbers.append(int(lap))
+    clocks = [lap_clock(race.session, code, lap) for code, lap in zip(race.codes, numbers, strict=True)]
+    laps_shown = ((numbers[0],), (numbers[1],))
+    if clocks[0] is None or clocks[1] is None:
+        return Comparison(race, laps_shown, None, {}, None)
+    gap = Gap(clocks[0], clocks[1])
+    return Comparison(race, laps_shown, None, gains_of_laps(race, gap), telemetry.delta_of_laps(race.circuit, gap))
+
+
+def laps_by_time(race: Race, laps: Laps) -> list[tuple[int, float]]:
+    """Return (lap, seconds) of a driver's timed laps, best lap of the session first."""
+    table = race.session.driver(laps.code).laps
+    there = np.isin(table.number, laps.lap) & np.isfinite(table.seconds)
+    order = np.argsort(table.seconds[there], kind="stable")
+    found = [(int(n), float(s)) for n, s in zip(table.number[there][order], table.seconds[there][order], strict=True)]
+    best = {one.number for one in best_laps(race.session) if one.code == laps.code}
+    last = max((n for n in best if any(n == number for number, _ in found)), default=None)
+    return sorted(found, key=lambda one: one[0] != last) if not is_race(race.session) else found
+
+
+def gains_of_laps(race: Race, gap: Gap) -> dict[str, Gain]:
+    """Return the delta between two laps by minisector and segment; the error is that of the clocks."""
+    circuit = race.circuit
+    edges = time_gained.minisectors(circuit)
+    share = np.clip(edges / circuit.length, 0, 1)
+    names = time_gained.named_by_place(circuit, edges, [f"{at:.0f} m" for at in edges[:-1]])
+    found = {"minisector": Gain(names, np.diff(gap.behind(share)), gap.deviation(share[:-1], share[1:]), edges)}
+    if circuit.segments:
+        at = circuit.edges.astype(np.float64) / circuit.length
+        grown = [gap.grown(float(a), float(b)) for a, b in zip(at, np.roll(at, -1), strict=True)]
+        found = {"segment": Gain(circuit.segments, *(np.array(one) for one in zip(*grown, strict=True)))} | found
+    return found
+
+
+# ---- words ------------------------------------------------------------------------------------------------------------
+def sentence(compared: Comparison) -> str:
+    """Describe who is faster and where, with the interval."""
+    race, found = compared.race, compared.found
+    one, other = race.codes
+    if found is not None:
+        whole, error = found.won.whole
+        unknown = f"No significant pace difference: {one} {whole:+.2f} ± {SURE * error:.2f} s/lap against {other}."
+        return time_gained.finding(found, found.gains) or unknown
+    won = "" if is_race(race.session) else weekend.finding(race.session)
+    if compared.delta is None or not compared.gains:
+        return won or f"No official times and speeds for {one} or {other}."
+    gain = compared.gains.get("segment") or compared.gains["minisector"]
+    whole = float(gain.mean.sum())
+    faster, slower = (compared.names if whole > 0 else compared.names[::-1])
+    said = f"{faster} is {abs(whole):.3f} s faster than {slower}"
+    if (place := gain.most(whole)) is None:
+        return f"{said}; no part of the lap differs significantly."
+    where = _place(race, gain, place)
+    return f"{said}; most in {where} ({abs(gain.mean[place]):.3f} ± {SURE * gain.error[place]:.3f} s)."
+
+
+def _place(race: Race, gain: Gain, part: int) -> str:
+    """Return the name of a part, or its distance and share of the lap without corners."""
+    if race.circuit.segments or gain.edges is None:
+        return gain.names[part]
+    start, end = gain.edges[part : part + 2]
+    return f"{start:,.0f} to {end:,.0f} m ({start / race.circuit.length:.0%} of the lap)"
+
+
+def remarks(compared: Comparison) -> list[str]:
+    """Describe which laps are compared and what is missing."""
+    race, found = compared.race, compared.found
+    said = [time_gained.about_laps(found)] if found is not None else []
+    if found is None:
+        said.append("One lap each: lap-to-lap variation is unknown; intervals are timing uncertainty.")
+    if not race.circuit.segments and not any("no corners" in remark for remark in race.session.notes):
+        said.append(
+            "No corner data for this circuit. Add formula1/corners_<circuit>.csv (Number, X, Y, Angle) to the data folder."
+        )
+    return said
+
+
+# ---- corners ----------------------------------------------------------------------------------------------------------
+def _show_corners(compared: Comparison, looks: Sequence[LineStyle]) -> None:
+    """Show the corners with the largest time differences, or stretches of the lap without corners."""
+    race = compared.race
+    if race.codes[0] == race.codes[1] or len(race.session.corners) < 2:
+        return
+    one, other = (
+        measure_corners(race.pick.place, code, numbers)
+        for code, numbers in zip(race.codes, compared.laps, strict=True)
+    )
+    shell.html(
+        '<div class="f1-corners" role="list" aria-label="Corners with the largest differences">'
+        + "".join(card_html(one, other, c, looks) for c in corners_that_matter(one, other))
+        + "</div>"
+    )
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def measure_corners(place: Place, code: str, numbers: tuple[int, ...]) -> Corners:
+    return corners_of(data.open_session(place), code, numbers)
+
+
+def corners_that_matter(one: Corners, other: Corners) -> list[int]:
+    """Return the corners with the largest time differences, significant ones first."""
+    apart = differences(one, other, "time")
+    known = np.flatnonzero(np.isfinite(apart.mean))
+    sure = apart.sure(SURE_OF_MANY)
+    ranked = sorted(known.tolist(), key=lambda c: (not sure[c], -abs(float(apart.mean[c]))))
+    return ranked[:N_CORNERS]
+
+
+def card_html(one: Corners, other: Corners, corner: int, looks: Sequence[LineStyle]) -> str:
+    """Return the numbers of both drivers in a corner as a table."""
+    apart = differences(one, other, "time")
+    seconds, error = float(apart.mean[corner]), float(apart.error[corner])
+    faster = one.code if seconds < 0 else other.code
+    wide = f" ± {SURE * error:.3f}" if np.isfinite(error) else ""
+    name = escape(one.names[corner])
+    rows = []
+    for measure, words in CARD_MEASURES.items():
+        if measure not in one.values:
+            continue
+        apart = differences(one, other, measure)
+        a, b = (float(side.mean(measure)[0][corner]) for side in (one, other))
+        if not (np.isfinite(a) or np.isfinite(b)):
+            continue
+        gap, spread = float(apart.mean[corner]), SURE * float(apart.error[corner])
+        apart_words = "–" if not np.isfinite(gap) else f"{gap:+.0f}" + (f" ± {spread:.0f}" if np.isfinite(spread) else "")
+        sure = bool(apart.sure(SURE_OF_MANY)[corner]) and np.isfinite(gap)
+        rows.append(
+            f"<tr><th>{words} <small>{MEASURED_IN[measure]}</small></th><td>{_whole(a)}</td><td>{_whole(b)}</td>"
+            f"<td{' class=sure' if sure else ''}>{apart_words}</td></tr>"
+        )
+    heads = "".join(
+        f'<th><i style="border-top: 3px {"solid" if look.dash == "solid" else "dashed"} {look.colour}"></i>{escape(code)}</th>'
+        for code, look in zip((one.code, other.code), looks, strict=True)
+    )
+    return (
+        f'<div role="listitem"><p><b>{name}</b> {escape(faster)} faster by {abs(seconds):.3f}{wide} s</p>'
+        f"<table><thead><tr><th></th>{heads}<th>difference</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _whole(value: float) -> str:
+    return f"{value:.0f}" if np.isfinite(value) else "–"
+
+
+# ---- the delta by part of the lap -------------------------------------------------------------------------------------
+def _show_parts(compared: Comparison, looks: Sequence[LineStyle]) -> None:
+    """Show the delta by segment, sector or minisector."""
+    if not compared.gains or compared.race.codes[0] == compared.race.codes[1]:
+        return
+    race = compared.race
+    kinds = {kind: words for kind, words in time_gained.KINDS.items() if kind in compared.gains}
+    with shell.panel("gain", f"Delta by part of the lap: {race.codes[0]} vs {race.codes[1]}"):
+        kind = one_of("Delta by", kinds, key="won-by", as_ids=True, row=True, label_visibility="collapsed")
+        figure = gain_panel.bars(race.codes, compared.gains[kind], kind, looks)
+        plot(figure, key="gain", still=True, filename=f"{race.stem}-delta-by-{kind}")

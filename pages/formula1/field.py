@@ -1,0 +1,3 @@
+"""Fastest driver of the field in each minisector."""
+
+from __future__ import annotations
