@@ -59,7 +59,9 @@ class Comparison:
     def names(self) -> list[str]:
         """Names of both laps for the legend."""
         if self.found is not None:
-            return [f"{code}, mean of {len(numbers)} laps" for code, numbers in zip(self.race.codes, self.laps, strict=True)]
+            return [
+                f"{code}, mean of {len(numbers)} laps" for code, numbers in zip(self.race.codes, self.laps, strict=True)
+            ]
         return [f"{code} lap {numbers[0]}" for code, numbers in zip(self.race.codes, self.laps, strict=True)]
 
 
@@ -150,7 +152,9 @@ def _of_two_laps(race: Race) -> Comparison | None:
     for side, laps in zip("ab", (race.train, race.test), strict=True):
         timed = {str(n): f"{n} · {clock(took)}" for n, took in laps_by_time(race, laps)}
         order = list(timed)
-        usual = order[1] if side == "b" and race.train.code == race.test.code and len(order) > 1 else next(iter(order), "")
+        usual = (
+            order[1] if side == "b" and race.train.code == race.test.code and len(order) > 1 else next(iter(order), "")
+        )
         among = f"{laps.code}-{race.pick.looked.laps}-{race.pick.place}"
         lap = choose_one(f"Lap of {laps.code}", f"lap-{side}", timed, usual, "Fastest first.", among=among)
         if not lap:
@@ -203,7 +207,7 @@ def sentence(compared: Comparison) -> str:
         return won or f"No official times and speeds for {one} or {other}."
     gain = compared.gains.get("segment") or compared.gains["minisector"]
     whole = float(gain.mean.sum())
-    faster, slower = (compared.names if whole > 0 else compared.names[::-1])
+    faster, slower = compared.names if whole > 0 else compared.names[::-1]
     said = f"{faster} is {abs(whole):.3f} s faster than {slower}"
     if (place := gain.most(whole)) is None:
         return f"{said}; no part of the lap differs significantly."
@@ -239,8 +243,7 @@ def _show_corners(compared: Comparison, looks: Sequence[LineStyle]) -> None:
     if race.codes[0] == race.codes[1] or len(race.session.corners) < 2:
         return
     one, other = (
-        measure_corners(race.pick.place, code, numbers)
-        for code, numbers in zip(race.codes, compared.laps, strict=True)
+        measure_corners(race.pick.place, code, numbers) for code, numbers in zip(race.codes, compared.laps, strict=True)
     )
     shell.html(
         '<div class="f1-corners" role="list" aria-label="Corners with the largest differences">'
@@ -279,7 +282,9 @@ def card_html(one: Corners, other: Corners, corner: int, looks: Sequence[LineSty
         if not (np.isfinite(a) or np.isfinite(b)):
             continue
         gap, spread = float(apart.mean[corner]), SURE * float(apart.error[corner])
-        apart_words = "–" if not np.isfinite(gap) else f"{gap:+.0f}" + (f" ± {spread:.0f}" if np.isfinite(spread) else "")
+        apart_words = (
+            "–" if not np.isfinite(gap) else f"{gap:+.0f}" + (f" ± {spread:.0f}" if np.isfinite(spread) else "")
+        )
         sure = bool(apart.sure(SURE_OF_MANY)[corner]) and np.isfinite(gap)
         rows.append(
             f"<tr><th>{words} <small>{MEASURED_IN[measure]}</small></th><td>{_whole(a)}</td><td>{_whole(b)}</td>"

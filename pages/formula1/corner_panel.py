@@ -9,15 +9,14 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from datasets.f1.corners import MEASURED_IN, MEASURES, Corners, corners_of, differences, stretches
+from datasets.f1.corners import MEASURED_IN, MEASURES, Corners, corners_of, differences
 from datasets.f1.time_won import SURE
 from datasets.f1.traffic import describe_traffic, laps_to_compare
 from gdm_core.analysis.tables import csv
-from pages.formula1 import data, telemetry
-from pages.formula1.data import DriverReading, Observation, Place, race_of
+from pages.formula1 import data
+from pages.formula1.data import Laps, Observation, Place, Race
 from pages.formula1.tables import table_with_csv
-from pages.lab import View
-from pages.ui import shell
+from pages.ui import settings, shell
 from pages.ui.controls import one_of
 from pages.ui.downloads import download
 
@@ -43,35 +42,31 @@ def corners(place: Place, code: str, looked: Observation) -> Corners:
     return corners_of(session, code, laps_to_compare(session, code, driven))
 
 
-def tab(view: View, here: DriverReading) -> None:
-    """Show one measure of both drivers per corner with the states of the driver on the map."""
-    race = race_of(view)
-    place, looked = race.pick.place, race.pick.looked
-    session = data.open_session(place)
+def tab(race: Race) -> None:
+    """Show one measure of both drivers per corner."""
+    place, looked, session = race.pick.place, race.pick.looked, race.session
     if len(session.corners) < 2:
         shell.empty("No corners", f"No corner data for {session.circuit}. Load the session again later.")
         return
-    codes = list(dict.fromkeys((race.train.code, race.test.code)))
+    codes = list(dict.fromkeys(race.codes))
     measure = one_of("Measure", WORDS, "minimum speed", key="corner", as_ids=True, row=True)
     found = [corners(place, code, looked) for code in codes]
     table = compared(found, measure)
     shapes = {name: SHAPES.get(measure, "%.1f") for name in (*codes, "Difference", "95% CI ±") if name in table}
-    for name, share in states_by_corner(view, here).items():
-        table[name], shapes[name] = share, "%.0f %%"
     with shell.panel(
         "corners", f"{WORDS[measure]} in each corner" + (f", {MEASURED_IN[measure]}" * bool(MEASURED_IN[measure]))
     ):
         table_with_csv(
             table,
             f"corners-{measure.replace(' ', '-')}",
-            view.stem,
+            race.stem,
             shapes=shapes,
             on_row=partial(_zoom, found[0].names),
         )
         download(
             "All measures, lap by lap (CSV)",
             lambda: csv(every(found)),
-            f"{view.stem}-corners-laps.csv",
+            f"{race.stem}-corners-laps.csv",
             key="corners-laps",
         )
         if len(codes) == 2:
@@ -79,7 +74,7 @@ def tab(view: View, here: DriverReading) -> None:
         shell.quiet(
             "Corner window: midpoint to midpoint between corners. Braking point: metres before the corner that the braking zone "
             "serves. Throttle-on point: metres after the corner. Exit speed: 100 m after it. "
-            f"Resolution ±{looked_step(here)} m. State proportions: {here.laps.code}. Select a row to zoom the telemetry."
+            f"Resolution ±{looked_step(race.train)} m. Select a row to zoom the telemetry."
         )
         for code in codes:
             if said := describe_traffic(session, code, np.unique(data.laps_of(place, code, looked).lap).tolist()):
@@ -87,14 +82,16 @@ def tab(view: View, here: DriverReading) -> None:
 
 
 def _zoom(names: Sequence[str], row: int) -> None:
+    """Show the corner in the telemetry."""
     if 0 <= row < len(names):  # the browser may send an outdated row
-        telemetry.zoom_to(names[row])
+        settings.change("zoom", names[row])
+        settings.change("view", None)
 
 
-def looked_step(here: DriverReading) -> int:
+def looked_step(laps: Laps) -> int:
     """Return the median distance between samples in metres."""
-    speed = here.laps.speed[np.isfinite(here.laps.speed)]
-    return round(float(np.median(speed)) / 3.6 / here.trial.rate_hz) if len(speed) else 0
+    speed = laps.speed[np.isfinite(laps.speed)]
+    return round(float(np.median(speed)) / 3.6 / laps.trials[0].rate_hz) if len(speed) else 0
 
 
 def compared(found: list[Corners], measure: str) -> pd.DataFrame:
@@ -110,18 +107,6 @@ def compared(found: list[Corners], measure: str) -> pd.DataFrame:
             "Significant": ["yes" if sure else "" for sure in apart.sure],
         }
     return pd.DataFrame(columns)
-
-
-def states_by_corner(view: View, here: DriverReading) -> dict[str, np.ndarray]:
-    """Return [C] percentages of each state in each corner window."""
-    circuit = race_of(view).circuit
-    _, _, edges = stretches(data.open_session(race_of(view).pick.place))
-    of = np.searchsorted(edges[:-1], np.mod(here.laps.distance - edges[0], circuit.length) + edges[0], side="right") - 1
-    count = np.bincount(of, minlength=len(edges) - 1)
-    return {
-        name: 100 * np.bincount(of, share, len(edges) - 1) / np.maximum(count, 1)
-        for name, share in zip(here.names, here.states.T, strict=True)
-    }
 
 
 def describe_differences(found: list[Corners], measure: str) -> str:

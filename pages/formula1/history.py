@@ -30,7 +30,7 @@ def open_history(place: Place) -> RaceHistory:
 def panel(race: Race) -> None:
     """Show one measure of all drivers lap by lap."""
     with shell.panel("history", "Race history"):
-        kind = one_of("Race history", KINDS, key="history", as_ids=True, row=True, label_visibility="collapsed")
+        kind = one_of("Race history", KINDS, key="over-laps", as_ids=True, row=True, label_visibility="collapsed")
         made = draw(race.session, open_history(race.pick.place), kind, race.codes)
         plot(made, key="race-history", still=True, revision=kind, filename=f"{race.stem}-{kind}")
 
@@ -59,7 +59,9 @@ def draw(session: Session, found: RaceHistory, kind: str, codes: tuple[str, str]
             ink = {"size": 11, "color": look.colour}
             marks.append(note(code, float(found.laps[last]), float(line[last]), xanchor="left", xshift=4, font=ink))
     shapes = [
-        shape("rect", (first - 0.5, last + 0.5), (0, 1), yref="paper", layer="below", fillcolor=BANDS[what], opacity=0.2)
+        shape(
+            "rect", (first - 0.5, last + 0.5), (0, 1), yref="paper", layer="below", fillcolor=BANDS[what], opacity=0.2
+        )
         for first, last, what in found.flags
     ]
     flags = {what for *_, what in found.flags}

@@ -97,5 +97,7 @@ def describe(lifts: Sequence[Lift], codes: tuple[str, str], name: str) -> str:
     parts = []
     for lift in lifts[:MOST]:
         who, other = codes if lift.mean > 0 else codes[::-1]
-        parts.append(f"{who} lifts {abs(lift.mean):.0f} ± {SURE * lift.error:.0f} m earlier into {lift.corner} than {other}")
+        parts.append(
+            f"{who} lifts {abs(lift.mean):.0f} ± {SURE * lift.error:.0f} m earlier into {lift.corner} than {other}"
+        )
     return f"{'; '.join(parts)} (end of {name})."

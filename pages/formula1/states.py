@@ -13,7 +13,17 @@ import streamlit as st
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure, numbered
 from pages import lab
-from pages.formula1 import accuracy, all_drivers, data, gain_panel, picture, state_differences, state_names, teams, time_gained
+from pages.formula1 import (
+    accuracy,
+    all_drivers,
+    data,
+    gain_panel,
+    picture,
+    state_differences,
+    state_names,
+    teams,
+    time_gained,
+)
 from pages.formula1.data import Circuit, DriverReading, race_of, read
 from pages.formula1.picture import MapOptions, shares, strips, track_map
 from pages.formula1.scorecard import rows_of, show_card

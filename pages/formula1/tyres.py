@@ -12,9 +12,8 @@ from datasets.formula1 import Session, stints
 from gdm_core.errors import GdmError
 from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, key_above, note, points
 from pages.formula1 import data, teams, weekend
-from pages.formula1.data import DriverReading, Place, race_of
+from pages.formula1.data import Place, Race
 from pages.formula1.tables import table_with_csv
-from pages.lab import View
 from pages.ui import settings, shell
 from pages.ui.controls import number
 from pages.ui.plot import plot
@@ -28,17 +27,15 @@ def driver_runs(place: Place, code: str, fuel: float) -> tuple[LongRun, ...]:
     return runs(data.open_session(place), code, fuel)
 
 
-def tab(view: View, here: DriverReading) -> None:
+def tab(race: Race) -> None:
     """Show lap time against tyre age, all drivers' runs, and the strategies."""
-    race = race_of(view)
-    place = race.pick.place
-    session = data.open_session(place)
+    place, session = race.pick.place, race.session
     usual, source = fuel_effect(session)
     fuel = number(
         "Fuel correction (s/lap)", 0.0, 0.2, round(usual, 3), key="fuel", of=settings.scope("fuel", place),
         step=0.005, format="%.3f", help=f"Lap time gained per lap of burnt fuel. {usual:.3f} s: {source}.",
     )  # fmt: skip
-    codes = list(dict.fromkeys((here.laps.code, race.train.code, race.test.code)))
+    codes = list(dict.fromkeys(race.codes))
     found = {code: driver_runs(place, code, fuel) for code in codes}
     if not any(found.values()):
         shell.empty(
@@ -54,7 +51,7 @@ def tab(view: View, here: DriverReading) -> None:
             table_with_csv(
                 table,
                 "long-runs",
-                view.stem,
+                race.stem,
                 seconds=[name for name in map(str, table) if name.endswith(("s)", "/lap)", "±"))],
             )
             told = source if fuel == round(usual, 3) else "as set"

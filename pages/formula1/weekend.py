@@ -6,19 +6,15 @@ from collections import Counter
 
 import numpy as np
 import pandas as pd
-import streamlit as st
 
 from datasets.f1.laps import BestLap, best_laps, ideal_laps, is_race, no_time
-from datasets.f1.minisectors import minisector_edges
 from datasets.f1.session import Spell
-from datasets.formula1 import Session, lap_clock
+from datasets.formula1 import Session
 from gdm_core.text import listed
 from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, note, points, shape
-from pages.formula1 import data, teams, time_gained
-from pages.formula1.data import Place, race_of
+from pages.formula1 import teams
+from pages.formula1.data import Race
 from pages.formula1.tables import clock, table_with_csv
-from pages.formula1.time_gained import Gain, Gap
-from pages.lab import View
 from pages.ui import shell
 from pages.ui.plot import plot
 
@@ -57,23 +53,9 @@ def finding(session: Session) -> str:
     return f"{said}."
 
 
-@st.cache_resource(max_entries=32, show_spinner=False)
-def between_best(place: Place, codes: tuple[str, str]) -> Gain | None:
-    """Compare the best laps of two drivers by segment or minisector."""
-    session, circuit = data.open_session(place), data.circuit(place)
-    best = {one.code: one for one in best_laps(session)}
-    clocks = [lap_clock(session, code, best[code].number) if code in best else None for code in codes]
-    if clocks[0] is None or clocks[1] is None:
-        return None
-    gap, edges = Gap(clocks[0], clocks[1]), minisector_edges(circuit.length)
-    share = np.clip(edges / circuit.length, 0, 1)
-    names = time_gained.named_by_place(circuit, edges, [f"{at:.0f} m" for at in edges[:-1]])
-    return Gain(names, np.diff(gap.behind(share)), gap.deviation(share[:-1], share[1:]), edges)
-
-
-def tab(view: View) -> None:
-    session = data.open_session(race_of(view).pick.place)
-    laps, ideal = best_laps(session), ideal_laps(session)
+def show_best_laps(race: Race) -> None:
+    """Show the best laps and the ideal laps of all drivers."""
+    laps, ideal = best_laps(race.session), ideal_laps(race.session)
     if not laps:
         shell.empty("No timed laps", "No times were set in this session. Choose another one.")
         return
@@ -88,10 +70,9 @@ def tab(view: View) -> None:
             for one in sorted(laps, key=lambda one: one.part, reverse=True)
         )  # fmt: skip
         table_with_csv(
-            table, "best-laps", view.stem, times=["Time"], seconds=["Gap", "Sector 1", "Sector 2", "Sector 3"]
+            table, "best-laps", race.stem, times=["Time"], seconds=["Gap", "Sector 1", "Sector 2", "Sector 3"]
         )
-    left, right = st.columns(2, gap="small")
-    with left, shell.panel("ideal-laps", "Ideal lap (sum of best sectors)"):
+    with shell.panel("ideal-laps", "Ideal lap (sum of best sectors)"):
         table = pd.DataFrame(
             {
                 "Driver": one.code, "Best": one.best, "Ideal": one.ideal, "Gap to ideal": one.left,
@@ -99,11 +80,17 @@ def tab(view: View) -> None:
             }
             for one in ideal
         )  # fmt: skip
-        table_with_csv(table, "ideal-laps", view.stem, times=["Best", "Ideal"], seconds=["Gap to ideal"])
-    with right, shell.panel("improvement", "Improvement through the session"):
+        table_with_csv(table, "ideal-laps", race.stem, times=["Best", "Ideal"], seconds=["Gap to ideal"])
+
+
+def show_improvement(race: Race) -> None:
+    """Show the best lap so far of the ten fastest drivers."""
+    session = race.session
+    if not best_laps(session):
+        return
+    with shell.panel("improvement", "Improvement through the session"):
         shown = ranked(session)[:10] if len(session.drivers) > 10 else list(session.codes)
-        plot(improvement(session, shown), key="improvement", still=True)
-    shell.quiet("To compare two laps, open Telemetry.")
+        plot(improvement(session, shown), key="improvement", still=True, filename=f"{race.stem}-improvement")
 
 
 def band(spell: Spell, begins: float) -> Dict:
