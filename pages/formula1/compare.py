@@ -225,14 +225,10 @@ def _place(race: Race, gain: Gain, part: int) -> str:
 
 def remarks(compared: Comparison) -> list[str]:
     """Describe which laps are compared and what is missing."""
-    race, found = compared.race, compared.found
+    found = compared.found
     said = [time_gained.about_laps(found)] if found is not None else []
     if found is None:
         said.append("One lap each: lap-to-lap variation is unknown; intervals are timing uncertainty.")
-    if not race.circuit.segments and not any("no corners" in remark for remark in race.session.notes):
-        said.append(
-            "No corner data for this circuit. Add formula1/corners_<circuit>.csv (Number, X, Y, Angle) to the data folder."
-        )
     return said
 
 
@@ -282,12 +278,12 @@ def card_html(one: Corners, other: Corners, corner: int, looks: Sequence[LineSty
         if not (np.isfinite(a) or np.isfinite(b)):
             continue
         gap, spread = float(apart.mean[corner]), SURE * float(apart.error[corner])
-        apart_words = (
-            "–" if not np.isfinite(gap) else f"{gap:+.0f}" + (f" ± {spread:.0f}" if np.isfinite(spread) else "")
-        )
+        digits = 0 if MEASURED_IN[measure] == "m" else 1
+        apart_words = f"{gap:+.{digits}f}" if np.isfinite(gap) else "–"
+        apart_words += f" ± {spread:.{digits}f}" if np.isfinite(gap) and np.isfinite(spread) else ""
         sure = bool(apart.sure(SURE_OF_MANY)[corner]) and np.isfinite(gap)
         rows.append(
-            f"<tr><th>{words} <small>{MEASURED_IN[measure]}</small></th><td>{_whole(a)}</td><td>{_whole(b)}</td>"
+            f"<tr><th>{words} <small>{MEASURED_IN[measure]}</small></th><td>{_number(a, digits)}</td><td>{_number(b, digits)}</td>"
             f"<td{' class=sure' if sure else ''}>{apart_words}</td></tr>"
         )
     heads = "".join(
@@ -300,8 +296,8 @@ def card_html(one: Corners, other: Corners, corner: int, looks: Sequence[LineSty
     )
 
 
-def _whole(value: float) -> str:
-    return f"{value:.0f}" if np.isfinite(value) else "–"
+def _number(value: float, digits: int) -> str:
+    return f"{value:.{digits}f}" if np.isfinite(value) else "–"
 
 
 # ---- the delta by part of the lap -------------------------------------------------------------------------------------
@@ -312,6 +308,8 @@ def _show_parts(compared: Comparison, looks: Sequence[LineStyle]) -> None:
     race = compared.race
     kinds = {kind: words for kind, words in time_gained.KINDS.items() if kind in compared.gains}
     with shell.panel("gain", f"Delta by part of the lap: {race.codes[0]} vs {race.codes[1]}"):
-        kind = one_of("Delta by", kinds, key="won-by", as_ids=True, row=True, label_visibility="collapsed")
+        kind = next(iter(kinds))
+        if len(kinds) > 1:
+            kind = one_of("Delta by", kinds, key="won-by", as_ids=True, row=True, label_visibility="collapsed")
         figure = gain_panel.bars(race.codes, compared.gains[kind], kind, looks)
         plot(figure, key="gain", still=True, filename=f"{race.stem}-delta-by-{kind}")

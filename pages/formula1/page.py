@@ -84,8 +84,9 @@ def remark(race: Race) -> None:
         return
     laps = {race.train.code: race.train, race.test.code: race.test}
     about_laps = [said for code, one in laps.items() for said in remarks_on_laps(session, code, one.lap.tolist())]
-    for said in (*session.notes, *remarks_on_session(session), *about_laps):
-        shell.quiet(said)
+    with st.container(key="formula1-remarks", gap=None):
+        for said in (*session.notes, *remarks_on_session(session), *about_laps):
+            shell.quiet(said)
 
 
 fits = opened in tabs.FITTED

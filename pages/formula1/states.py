@@ -178,6 +178,7 @@ def prediction(view: View, reading: Decoded) -> None:
 def export(view: View) -> None:
     """Show the files of the fit: the maps of both drivers first."""
     view = name_states(view)
+    state_names.keep_in_address(view)
     race = race_of(view)
     read_both = [read(view, race.train, "train"), read(view, race.test, "test")]
     here = read_both[0]

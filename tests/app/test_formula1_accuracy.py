@@ -12,7 +12,7 @@ from pages.formula1.accuracy import CLUSTERS, MAJORITY, STATES, UNTRAINED
 from tests.support.formula1_page import PAPER, visit
 
 pytestmark = pytest.mark.usefixtures("feed")
-LINK = {"source": "real", "view": "Accuracy against K"} | PAPER
+LINK = {"source": "real", "view": "States", "detail": "Accuracy against K"} | PAPER
 KNOWN = {"untrained model": 0.8, "k-means on steps": 0.4, "Gaussian HMM on steps": 0.45, "majority class": 0.2}
 
 

@@ -13,7 +13,7 @@ from datasets.formula1 import FeedError, Reason
 from pages.formula1 import loading
 from pages.lab.live.background import Jobs, Task
 from tests.support.formula1 import ring_driver
-from tests.support.formula1_page import RING, box, driven_by, drivers, fails, ring_race, visit, words
+from tests.support.formula1_page import RING, box, driven_by, drivers, fails, ring_race, visit, visit_states, words
 
 pytestmark = pytest.mark.usefixtures("feed")
 
@@ -99,7 +99,7 @@ def test_driver_without_positions_is_left_out_and_named(monkeypatch):
 
 def test_session_without_corners_has_no_segments(monkeypatch):
     driven_by(monkeypatch, ring_driver("AAA"), ring_driver("BBB"), corners=())
-    app = visit(source="real")
+    app = visit_states(source="real")
     assert app.session_state["fit-formula1"].poll().spec.dataset.source.train.segment is None
 
 
@@ -115,6 +115,6 @@ def test_missing_and_deleted_lap_times_are_reported(monkeypatch):
     deleted = ring_driver("AAA")
     deleted.laps.deleted[1] = True
     driven_by(monkeypatch, deleted, silent)
-    text = words(visit(source="real", view="Telemetry"))
+    text = words(visit(source="real"))
     assert "BBB set no time" in text
     assert "lap 2 of AAA" in text

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from datasets import formula1
-from datasets.formula1 import LapClock
+from datasets.formula1 import LapClock, lap_clock
 from gdm_core.analysis.metrics import evaluate
 from gdm_core.analysis.segments import composition, driver_distances, drivers_along_lap
 from gdm_core.analysis.state_scores import state_accuracy
@@ -22,16 +22,14 @@ from pages.formula1 import (
     data,
     loading,
     tables,
-    telemetry,
     time_gained,
     tyres,
 )
-from pages.formula1.data import DriverReading, Observation, Pick, Place
+from pages.formula1.data import Observation, Pick, Place
 from pages.formula1.telemetry import trace
 from tests.support.formula1 import LAP_S, ring_driver, ring_session
-from tests.support.formula1_page import PAPER, RING, ring_race, visit
+from tests.support.formula1_page import PAPER, RING, ring_race, visit_states
 from tests.support.live_engine import Sketch
-from tests.support.recording import reading_of
 
 pytestmark = pytest.mark.usefixtures("feed")
 
@@ -92,16 +90,11 @@ def test_average_lap_is_the_mean_at_each_position():
 
 def test_lap_at_constant_speed_has_a_linear_clock():
     circuit, laps = _laps()
-    states = np.eye(4, dtype=np.float32)[laps.segment]
-    here = reading_of(laps.trials[0], states, kind=DriverReading, laps=laps)
-    session = ring_race()
-    one = trace(session, circuit, here, 2)
+    one = lap_clock(ring_race(), "AAA", 2)
     assert one is not None
-    assert one.clock is not None
     share = np.linspace(0, 1, 50)
-    np.testing.assert_allclose(one.clock.seconds_at(share), LAP_S * share, atol=0.05)
-    np.testing.assert_allclose(one.states.sum(axis=1), 1, atol=1e-5)
-    assert trace(session, circuit, here, 99) is None
+    np.testing.assert_allclose(one.seconds_at(share), LAP_S * share, atol=0.05)
+    assert trace(circuit, laps, [99], "AAA lap 99") is None
 
 
 def _clock(drift: float, *times: float) -> LapClock:
@@ -111,7 +104,6 @@ def _clock(drift: float, *times: float) -> LapClock:
 
 
 def test_gap_has_a_standard_deviation():
-    circuit, _ = _laps()
     one = _clock(1e-4, 30.0, 30.0, 30.0)
     gap = time_gained.Gap(one, _clock(1e-4, 30.0, 31.0, 29.5))
     assert gap.behind(1.0) == pytest.approx(0.5)
@@ -120,7 +112,6 @@ def test_gap_has_a_standard_deviation():
     assert lost == pytest.approx(-0.15)
     # Three tenths of a third on either side of the line: 9 s of 30 s, and 8.85 s of 29.5 s.
     assert deviation == pytest.approx(np.sqrt(1e-4 * 0.7 * (9 + 9 + 9 + 8.85)))
-    assert "0.500 s" in telemetry.time_words(circuit, ["AAA", "BBB"], gap)
 
 
 def test_lap_times_are_formatted():
@@ -277,7 +268,7 @@ def test_drivers_are_ordered_by_their_best_lap():
 
 
 def test_table_gains_states_once_the_model_is_applied(feed):
-    app = visit(source="real", view="State usage", **PAPER)
+    app = visit_states(source="real", **PAPER)
     assert "Best lap" in app.dataframe[-1].value
     assert not any(name.startswith("S1") for name in app.dataframe[-1].value)
     app.button(key="f1-apply").click().run()

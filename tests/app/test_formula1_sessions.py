@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from datasets.f1.session import Spell
-from pages.formula1 import tyres, weekend
+from pages.formula1 import data, telemetry, tyres, weekend
+from tests.support.drawn import record
 from tests.support.formula1 import ring_driver, ring_session
-from tests.support.formula1_page import arrange, box, driven_race, one_of, visit, words
+from tests.support.formula1_page import RING, arrange, box, driven_race, one_of, visit, words
 
 
 # ---- practice, sprints, flags and weather -----------------------------------------------------------------------------
@@ -39,33 +40,31 @@ def test_rain_is_shaded_on_its_laps():
     assert [layer["mark"]["type"] for layer in chart.to_dict()["layer"]] == ["bar", "text", "rect"]
 
 
-@pytest.mark.parametrize(
-    ("name", "tab"), [("Practice 1", "Best laps"), ("Sprint Shootout", "Best laps"), ("Sprint", None), ("Race", None)]
-)
-def test_practice_opens_with_best_laps_and_a_sprint_does_not(monkeypatch, tmp_path, name, tab):
+@pytest.mark.parametrize(("name", "race"), [("Practice 1", False), ("Sprint Shootout", False), ("Sprint", True)])
+def test_practice_compares_best_laps_and_a_race_does_not(monkeypatch, tmp_path, name, race):
     arrange(monkeypatch, tmp_path, lambda: practice(name))
-    app = visit(source="real")
-    assert (app.tabs[0].label == tab) == bool(tab), [one.label for one in app.tabs]
-    assert ("0:40.000" in words(app)) == bool(tab)
-    assert "red flag" in words(app)
+    field = words(visit(source="real", view="Field"))
+    assert ("Best laps" in field) != race
+    assert "red flag" in field
+    laps = words(visit(source="real", view="Laps"))
+    assert ("Race history" in laps) == race
+    assert ("Improvement" in laps) != race
 
 
 # ---- telemetry ----------------------------------------------------------------------------------------------------------
 def test_link_zooms_the_telemetry(monkeypatch, tmp_path):
+    drawn = record(monkeypatch)
     arrange(monkeypatch, tmp_path, driven_race)
-    app = visit(source="real", view="Telemetry", zoom="T2")
-    for _ in range(3):
-        app.run()
+    app = visit(source="real", zoom="T2", **{"more-channels": "true"})
     assert box(app, "Zoom").value == "T2"
     assert one_of(app.query_params["zoom"]) == "T2"
-    assert [box(app, label).value for label in ("Driver", "Second driver", "Third driver", "Fourth driver")] == [
-        "AAA",
-        "CCC",
-        "nobody",
-        "nobody",
+    figure, state = drawn["telemetry"]
+    circuit = data.circuit(RING)
+    assert figure["layout"]["xaxis"]["range"] == list(telemetry.zooms(circuit)["T2"])
+    assert state == "fresh"
+    assert [name for name in figure["layout"] if name.startswith("yaxis")] == [
+        f"yaxis{n or ''}" for n in ("", 2, 3, 4, 5)
     ]
-    box(app, "Third driver").set_value("BBB").run()
-    assert one_of(app.query_params["driver-c"]) == "BBB"
 
 
 def test_qualifying_finding_names_winner_and_sector_gaps():

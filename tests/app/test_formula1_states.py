@@ -13,13 +13,13 @@ import pytest
 from gdm_studio.plot.figures.base import plain
 from pages import lab
 from pages.formula1 import state_names
-from tests.support.formula1_page import one_of, visit, words
+from tests.support.formula1_page import one_of, visit, visit_states, words
 
 pytestmark = pytest.mark.usefixtures("feed")
 
 
 def test_states_are_named_by_what_the_car_does(feed):
-    app = visit(view="State profiles")
+    app = visit_states(detail="Names")
     (table,) = [frame.value for frame in app.dataframe]
     assert list(table["State"]) == ["S1", "S2", "S3"]
     assert table["Usage"].sum() == pytest.approx(100)
@@ -36,7 +36,7 @@ HOSTILE = "<b>%{x}</b> $ink ~ & co"
 
 
 def test_name_of_the_user_is_escaped_and_in_the_link(feed, monkeypatch):
-    app = visit(view="State profiles")
+    app = visit_states(detail="Names")
     fit, own = next(iter(app.session_state[state_names._NAMES].items()))
     order = app.session_state["fit-formula1"].poll().order
     state: dict[str, object] = {"editor": {"edited_rows": {0: {"Name": f"  {HOSTILE}\x07  "}}}}
@@ -50,7 +50,7 @@ def test_name_of_the_user_is_escaped_and_in_the_link(feed, monkeypatch):
     handed: list[lab.export.Export] = []
     monkeypatch.setattr(lab.export, "show_files", handed.append)
     other = visit(view="Export", names=one_of(app.query_params["names"]))
-    assert f"S1 {escape(HOSTILE)}</span>" in words(other)
+    assert one_of(other.query_params["names"]) == one_of(app.query_params["names"])
     written = dict((label, make) for label, make, _ in handed[-1].trial_files(0))["State names (CSV)"]()
     assert pd.read_csv(io.BytesIO(written))["name"][0] == f"S1 {HOSTILE}"
     drawn = handed[-1].figures["State usage"]()
@@ -61,9 +61,9 @@ def test_name_of_the_user_is_escaped_and_in_the_link(feed, monkeypatch):
 
 @pytest.mark.bulk
 def test_names_in_a_link_belong_to_their_fit(feed):
-    app = visit()
+    app = visit_states()
     (fit,) = app.session_state[state_names._NAMES]
-    linked = visit(names=f"{fit}~1~mine", K="4")
+    linked = visit_states(names=f"{fit}~1~mine", K="4")
     for _ in range(3):
         linked.run()
     assert "mine" not in words(linked)

@@ -48,7 +48,7 @@ def elsewhere() -> Iterator[list[str]]:
 def test_page_and_card_open_with_the_precomputed_result(elsewhere, engine, page, name):
     card, found = load_card(name), shipped.load(name)
     engine.auto = False  # jobs wait, so that they can be seen
-    app = opened(page)
+    app = opened(page, **({"view": "States"} if page == "formula1" else {}))
     for query in ({}, card.query):
         app.query_params.update({key: str(value) for key, value in query.items()})
         app.run()

@@ -42,7 +42,7 @@ def test_pictures_of_other_states_have_no_replay(engine, controls):
 
 def test_formula1_replays_the_driver_it_was_fitted_to(monkeypatch, tmp_path):
     formula1_page.arrange(monkeypatch, tmp_path, formula1_page.driven_race)
-    app = formula1_page.visit(source="real", K="3")
+    app = formula1_page.visit_states(source="real", K="3")
     for _ in range(3):
         app.run()
     sent = tables(app, "replay")

@@ -91,7 +91,7 @@ def test_table_of_a_long_trial_is_thinned(engine, monkeypatch):
 
 def test_formula1_tables_hold_the_laps_of_both_drivers(monkeypatch, tmp_path):
     formula1_page.arrange(monkeypatch, tmp_path, formula1_page.driven_race)
-    app = formula1_page.visit(source="real", K="3")
+    app = formula1_page.visit_states(source="real", K="3")
     for _ in range(3):
         app.run()
     live = app.session_state["fit-formula1"]

@@ -103,6 +103,11 @@ def visit(**query: str) -> AppTest:
     return app
 
 
+def visit_states(**query: str) -> AppTest:
+    """Open the tab with a fit, with the simulated race by default."""
+    return visit(view="States", **query)
+
+
 words = drawn.words
 
 
@@ -117,6 +122,5 @@ def one_of(value: str | list[str]) -> str:
 
 
 def drivers(app: AppTest) -> tuple[str, str]:
-    """Return the codes of the training and the test driver of the displayed fit."""
-    race = app.session_state["fit-formula1"].poll().spec.dataset.source
-    return race.train.code, race.test.code
+    """Return the codes of the chosen drivers."""
+    return box(app, "Reference driver").value, box(app, "Compare with").value
