@@ -12,16 +12,16 @@ import numpy as np
 import streamlit as st
 
 from datasets import formula1
-from datasets.f1.driving import MEASURED_IN, Corners, corners_of, differences
+from datasets.f1.corners import MEASURED_IN, Corners, corners_of, differences
 from datasets.f1.laps import best_laps, is_race
-from datasets.f1.time_won import FEWEST_LAPS, By
+from datasets.f1.time_won import FEWEST_LAPS, SURE, By
 from datasets.formula1 import lap_clock
 from pages.formula1 import data, gain_panel, teams, telemetry, time_gained, weekend
 from pages.formula1.controls import choose_one
 from pages.formula1.data import Laps, Place, Race
 from pages.formula1.tables import clock
 from pages.formula1.teams import LineStyle
-from pages.formula1.time_gained import SURE, SURE_OF_MANY, Between, Gain, Gap
+from pages.formula1.time_gained import Between, Gain, Gap
 from pages.ui import settings, shell
 from pages.ui.controls import one_of, switch
 from pages.ui.plot import plot
@@ -36,7 +36,7 @@ CARD_MEASURES = {
     "braking point": "Braking point",
     "minimum speed": "Minimum speed",
     "exit speed": "Exit speed",
-    "throttle point": "Throttle on",
+    "throttle-on point": "Throttle on",
 }
 
 
@@ -257,7 +257,7 @@ def corners_that_matter(one: Corners, other: Corners) -> list[int]:
     """Return the corners with the largest time differences, significant ones first."""
     apart = differences(one, other, "time")
     known = np.flatnonzero(np.isfinite(apart.mean))
-    sure = apart.sure(SURE_OF_MANY)
+    sure = apart.sure
     ranked = sorted(known.tolist(), key=lambda c: (not sure[c], -abs(float(apart.mean[c]))))
     return ranked[:N_CORNERS]
 
@@ -281,7 +281,7 @@ def card_html(one: Corners, other: Corners, corner: int, looks: Sequence[LineSty
         digits = 0 if MEASURED_IN[measure] == "m" else 1
         apart_words = f"{gap:+.{digits}f}" if np.isfinite(gap) else "–"
         apart_words += f" ± {spread:.{digits}f}" if np.isfinite(gap) and np.isfinite(spread) else ""
-        sure = bool(apart.sure(SURE_OF_MANY)[corner]) and np.isfinite(gap)
+        sure = bool(apart.sure[corner]) and np.isfinite(gap)
         rows.append(
             f"<tr><th>{words} <small>{MEASURED_IN[measure]}</small></th><td>{_number(a, digits)}</td><td>{_number(b, digits)}</td>"
             f"<td{' class=sure' if sure else ''}>{apart_words}</td></tr>"

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from datasets.f1.driving import Driving
+from datasets.f1.time_won import SURE
 from pages.formula1 import state_names
 from pages.formula1.data import Circuit, DriverReading, race_of, read
-from pages.formula1.time_gained import SURE, SURE_OF_MANY
 from pages.lab import View, together
 
 FLAT_OUT = 0.5  # least mean share of full throttle of the state
@@ -67,7 +67,7 @@ def significant_lifts(circuit: Circuit, drivers: Sequence[DriverReading], state:
             continue
         error = float(np.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b)))
         mean = float(a.mean() - b.mean())
-        if abs(mean) > SURE_OF_MANY * error:
+        if abs(mean) > SURE * error:
             lifts.append(Lift(f"T{corner[0]}", mean, error))
     return sorted(lifts, key=lambda lift: -abs(lift.mean))
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from datasets.f1.time_won import SURE
 from datasets.formula1 import UNITS, TimeWon
 from gdm_studio.plot.figures.base import FINE, TIME_MARGIN, Dict, Figure, axis, figure, note, points, shape, time_cursor
 from pages.formula1.data import Circuit, Floats, Laps
 from pages.formula1.teams import LineStyle
-from pages.formula1.time_gained import SURE, Gap
+from pages.formula1.time_gained import Gap
 
 STEP_M = 10.0
 FEWEST = 20  # minimum samples of a lap

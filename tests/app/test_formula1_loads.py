@@ -23,7 +23,7 @@ def test_failed_load_has_a_message_and_can_be_retried(monkeypatch, reason):
     tries = fails(monkeypatch, "load_session", FeedError(reason, f"It went wrong ({reason.value})."))
     app = visit(source="real")
     text = words(app)
-    assert text.count('role="alert"') == 1
+    assert text.count('role="alert">') == 1
     assert loading.SAID[reason][0] in text
     assert len(tries) == 1
     monkeypatch.setattr(formula1, "load_session", lambda *where, **more: ring_race())
