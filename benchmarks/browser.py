@@ -171,7 +171,11 @@ def hold_sliders(visitors: Visitors, effort: Effort) -> Rows:
     """Measure pictures while a slider is held, on each page with sliders."""
     taus = [0.4 + 0.08 * i for i in range(effort.held)]
     states = [2.0 + (5 * i + 3) % 11 for i in range(11)]
-    pages = (("NASCAR", "nascar", FIGURE), ("Formula 1", "formula1", STRIPS), ("Behaviour", "behaviour", STRIPS))
+    pages = (
+        ("NASCAR", "nascar", FIGURE),
+        ("Formula 1", "formula1?view=States", STRIPS),
+        ("Behaviour", "behaviour", STRIPS),
+    )
     cases = [
         (f"{title}, {what} dragged", path, figure, slider, values)
         for title, path, figure in pages

@@ -50,7 +50,7 @@ class Delta:
 
 
 def grid(circuit: Circuit) -> Floats:
-    return np.arange(0, circuit.length, STEP_M, np.float32)
+    return np.arange(0, circuit.length, STEP_M).astype(np.float32)
 
 
 def trace(circuit: Circuit, laps: Laps, numbers: Iterable[int], name: str) -> Trace | None:

@@ -1,4 +1,4 @@
-"""The Formula 1 page in a browser: the map of a race, the choice of drivers and the lap player."""
+"""The Formula 1 page in a browser: the maps, the cursor, and quick changes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _point_until(page: Page, point: Callable[[], None], selector: str) -> None:
 
 
 def test_hover_and_click_on_the_map_of_a_race(visit):
-    opened = visit("/formula1?view=Corners")
+    opened = visit("/formula1?view=States")
     page = opened.ready(MAP)
     points = "(n, t) => n + (t.mode === 'markers' ? t._length : 0), 0"
     page.wait_for_function(f"document.querySelector('.st-key-map .gdm-plot')._fullData.reduce({points}) > 20_000")
@@ -57,25 +57,39 @@ def test_hover_and_click_on_the_map_of_a_race(visit):
 
     _point_until(page, point_at_a_strip, ".st-key-map .gdm-cursor-path:not([hidden])")
 
-    def click() -> None:
-        point()
-        page.mouse.click(*page.evaluate(FIND))
 
-    page.locator(".st-key-map").scroll_into_view_if_needed()
-    _point_until(page, click, ".st-key-telemetry .gdm-figure[data-updates]")
-    page.wait_for_function("/zoom=T\\d+/.test(location.search)")
-    expect(page.get_by_role("tab", name="Telemetry")).to_have_attribute("aria-selected", "true")
+def test_click_on_the_map_zooms_the_telemetry(visit):
+    page = visit("/formula1").ready(".st-key-gain-map .gdm-figure[data-updates]")
+    page.locator(".f1-corners").wait_for()
+    corner = """() => {
+      const plot = document.querySelector(".st-key-gain-map .gdm-plot");
+      const { xaxis, yaxis } = plot._fullLayout;
+      const line = plot._fullData[4];
+      const box = plot.getBoundingClientRect();
+      return [box.left + xaxis._offset + xaxis.l2p(line.x[1]), box.top + yaxis._offset + yaxis.l2p(line.y[1])];
+    }"""
+
+    def click() -> None:
+        x, y = page.evaluate(corner)
+        page.mouse.move(x - 3, y - 3)
+        page.mouse.move(x, y, steps=3)
+        page.mouse.click(x, y)
+        if "zoom=T" in page.url:
+            page.evaluate("document.body.classList.add('zoomed')")
+
+    _point_until(page, click, "body.zoomed")
+    page.wait_for_function("document.querySelector('.st-key-telemetry .gdm-plot')._fullLayout.xaxis.range[0] > 0")
 
 
 @pytest.mark.bulk
 def test_other_driver_and_average_lap_can_be_chosen(visit):
-    opened = visit("/formula1", scheme="dark")
+    opened = visit("/formula1?view=States", scheme="dark")
     page = opened.ready(MAP)
     page.get_by_role("radio", name="Average lap").click()
     page.wait_for_function(
         "!document.querySelector('.st-key-map figure').getAttribute('aria-label').includes(' 21616 samples')",
     )
-    page.get_by_role("radio", name="RGL, applied").click()
+    page.get_by_role("radio", name="RGL (held-out)").click()
     page.wait_for_function(
         "[...document.querySelectorAll('.st-key-map .annotation-text')].some((n) => n.textContent.startsWith('RGL'))",
     )

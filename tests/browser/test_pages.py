@@ -46,10 +46,17 @@ def nascar(page: Page, scheme: str, phone: bool) -> None:
     )
 
 
+def comparison(page: Page, scheme: str, phone: bool) -> None:
+    """Wait for the traces, the map and three corners."""
+    for key in ("telemetry", "gain-map"):
+        page.wait_for_selector(f".st-key-{key} .gdm-figure[data-updates]")
+    expect(page.locator(".f1-corners [role=listitem]")).to_have_count(3)
+
+
 def formula1(page: Page, scheme: str, phone: bool) -> None:
     """Wait for 16 corner numbers and the driver's name; wide screens also show the states of each segment."""
     page.wait_for_selector(".st-key-map .gdm-figure[data-state=fresh][data-updates]")
-    page.get_by_text("Simulated race").first.wait_for()
+    page.get_by_text("simulated race").first.wait_for()
     page.locator(".gdm-score").first.wait_for()
     page.wait_for_function(
         """phone => {
@@ -105,9 +112,12 @@ PAGES: dict[tuple[str, str], tuple[Callable[[Page, str, bool], None], bool]] = {
     ("/nascar?stay=Set+it&T=200", "desktop"): (nascar, True),
     ("/nascar?T=200", "phone"): (nascar, False),
     ("/nascar?view=Export", "phone"): (anything, True),
-    ("/formula1", "desktop"): (formula1, True),
-    ("/formula1", "phone"): (formula1, False),
-    ("/formula1?view=Telemetry&zoom=T6", "desktop"): (anything, True),
+    ("/formula1", "desktop"): (comparison, True),
+    ("/formula1", "phone"): (comparison, False),
+    ("/formula1?view=States", "desktop"): (formula1, True),
+    ("/formula1?view=States", "phone"): (formula1, False),
+    ("/formula1?view=Laps", "desktop"): (anything, True),
+    ("/formula1?view=Field", "desktop"): (anything, True),
     ("/behaviour", "desktop"): (behaviour, True),
     ("/behaviour", "phone"): (behaviour, False),
     ("/behaviour?view=Labels&labels=Labelling&trial=Fitted%3A+simulated+mice+1", "desktop"): (anything, True),
