@@ -14,6 +14,7 @@ import streamlit as st
 from datasets import formula1
 from datasets.f1.corners import MEASURED_IN, Corners, corners_of, differences
 from datasets.f1.laps import best_laps, is_race
+from datasets.f1.minisectors import minisector_edges
 from datasets.f1.time_won import FEWEST_LAPS, SURE, By
 from datasets.formula1 import lap_clock
 from pages.formula1 import data, gain_panel, teams, telemetry, time_gained, weekend
@@ -182,7 +183,7 @@ def laps_by_time(race: Race, laps: Laps) -> list[tuple[int, float]]:
 def gains_of_laps(race: Race, gap: Gap) -> dict[str, Gain]:
     """Return the delta between two laps by minisector and segment; the error is that of the clocks."""
     circuit = race.circuit
-    edges = time_gained.minisectors(circuit)
+    edges = minisector_edges(circuit.length)
     share = np.clip(edges / circuit.length, 0, 1)
     names = time_gained.named_by_place(circuit, edges, [f"{at:.0f} m" for at in edges[:-1]])
     found = {"minisector": Gain(names, np.diff(gap.behind(share)), gap.deviation(share[:-1], share[1:]), edges)}
