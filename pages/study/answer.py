@@ -10,21 +10,23 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.study import Flow
+from gdm_core.study.followup import assess_equivalence, order_findings
 from gdm_core.study.sheet import RECORDING, ROWS_WITHOUT, format_items
 from gdm_core.study.states import SHARES
+from gdm_core.study.text import format_p
 from gdm_core.text import listed
-from pages.study import pictures
+from pages.study import pictures, work
 from pages.study.bring import Brought
 from pages.study.files import group_by_reason, subjects_of
 from pages.study.pictures import MINUS, groups_of, label_of
 from pages.study.questions import MEASURES, NOTHING, SHORT, Asked, StudyAnswer
 from pages.ui import settings, shell
-from pages.ui.controls import one_of
+from pages.ui.controls import one_of, slide
 from pages.ui.plot import coming, plot
 from pages.ui.tables import show_table
 
 LEVEL = 0.05
-MOST_SENTENCES = 4
+MOST_SENTENCES, MOST_CONFOUNDS = 4, 2
 DOTS = 400  # height in pixels, with the caption
 
 
@@ -75,14 +77,9 @@ def flow_sentence(flow: Flow, column: str) -> str:
     return f"Overall, no significant difference between {names}."
 
 
-def p_text(p: float) -> str:
-    """Format a p value in APA style, with its sign."""
-    return "not tested" if np.isnan(p) else "< .001" if p < 0.001 else f"= {p:.3f}".replace("0.", ".")
-
-
 def p_cell(p: float) -> str:
     """Format a p value for a table."""
-    return p_text(p).removeprefix("= ")
+    return format_p(p).removeprefix("p ").removeprefix("= ")
 
 
 def card(brought: Brought, asked: Asked, found: StudyAnswer) -> None:
@@ -92,7 +89,7 @@ def card(brought: Brought, asked: Asked, found: StudyAnswer) -> None:
         flow = found.flow
         shell.finding(flow_sentence(flow, asked.between[0]))
         n = f"n = {flow.n} {subjects_of(brought.study.sheet)}"
-        shell.quiet(f"Behavioural flow: z = {flow.z:.2f}, p {p_text(flow.p)}, {n}.".replace("-", MINUS))
+        shell.quiet(f"Behavioural flow: z = {flow.z:.2f}, {format_p(flow.p)}, {n}.".replace("-", MINUS))
     elif found.no_flow and found.table is not None:
         shell.quiet(f"No overall test: {found.no_flow}")
     if found.table is None:
@@ -100,7 +97,7 @@ def card(brought: Brought, asked: Asked, found: StudyAnswer) -> None:
         return
     table = found.table
     st.html(f'<p class="gdm-panel-title gdm-study-part">{escape(SHORT.get(asked.measure, asked.measure))}</p>')
-    named, sentences = differing(table, asked.correction), table.attrs["sentences"]
+    named, sentences = order_findings(table, asked.correction), table.attrs["sentences"]
     for place in named[:MOST_SENTENCES]:
         shell.finding(sentences[place])
     tested = int(table["p"].notna().sum())
@@ -113,13 +110,16 @@ def card(brought: Brought, asked: Asked, found: StudyAnswer) -> None:
         shell.quiet(f"Smallest p value: {sentences[int(table['p'].argmin())]}")
     elif not tested:
         shell.finding("Nothing could be tested.")
+    if asked.pooled:
+        shell.quiet(asked.pooled)
+    if found.confounds is not None:
+        for one in found.confounds.loc[unadjusted(found.confounds, asked), "sentence"][:MOST_CONFOUNDS]:
+            shell.quiet(f"Possible confound: {one} See Checks.")
 
 
-def differing(table: pd.DataFrame, correction: str) -> list[int]:
-    """Return the positions of significant rows, largest effect first."""
-    size = table["d"].where(table["d"].notna(), table["effect"]).abs().to_numpy()
-    significant = np.flatnonzero((table[correction] < LEVEL).to_numpy())
-    return sorted(significant.tolist(), key=lambda place: -float(size[place]))
+def unadjusted(confounds: pd.DataFrame, asked: Asked) -> pd.Series[bool]:
+    """Return a mask of the columns that are associated with the groups and not accounted for."""
+    return confounds["associated"] & ~confounds["column"].isin(asked.covariates)
 
 
 def surest(table: pd.DataFrame, n_states: int) -> int:
@@ -158,9 +158,40 @@ def table(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
         shown["d"] = [number_text(value, False) for value in found["d"]]
     tests = {"p": "p", asked.correction: "adjusted p", "p_trend": "p (trend)", "p_classical": "classical p"}
     shown |= {words: [p_cell(value) for value in found[name]] for name, words in tests.items() if name in found}
+    margin = 0.0
+    if found["d"].notna().any():
+        about = "Smallest difference that matters, in standard deviations between animals."
+        margin = slide("Equivalence margin (SD)", 0.1, 2.0, 0.5, 0.1, key="margin", help=about)
+        shown["conclusion"] = assess_equivalence(found, margin)["conclusion"]
     show_table(pd.DataFrame(shown), 560, "study-table")
     test = str(found["test"].iloc[0]).removeprefix("permutation, ")
     shell.quiet(
         f"{MEASURES.get(asked.measure, asked.measure).capitalize()}. Effect: {found['effect_is'].iloc[0]}. "
         f"p: {found.attrs['n_permutations']:,} label permutations; classical p: {test}."
+        + (f" Equivalent: within ±{margin:g} SD by two one-sided t tests, Holm-adjusted." if margin else "")
     )
+    if not found["d"].notna().any() and len(asked.between) == 1 and "p_trend" not in found:
+        _pairs(brought, asked, found)
+
+
+def _pairs(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
+    """Compare pairs of groups in the states that differ."""
+    if not order_findings(found):
+        return
+    key, words = (brought.key, "pairs", asked.key), "Comparing pairs of groups"
+    pairs = work.outcome(
+        "study-pairs", key, lambda say: brought.study.compare_pairs(found), "Pairs could not be compared", words=words
+    )
+    if pairs is None:
+        return
+    st.html('<p class="gdm-panel-title gdm-study-part">Pairs of groups</p>')
+    percent = asked.measure in SHARES
+    shown = {
+        "state": [label_of(brought.study, row) for _, row in pairs.iterrows()],
+        "pair": [f"{second} {MINUS} {first}" for first, second in zip(pairs["first"], pairs["second"], strict=True)],
+        "effect": [number_text(value, percent) for value in pairs["effect"]],
+        "d": [number_text(value, False) for value in pairs["d"]],
+        "p": [p_cell(value) for value in pairs["p"]],
+        "adjusted p": [p_cell(value) for value in pairs["p_holm"]],
+    }
+    show_table(pd.DataFrame(shown), 420, "study-pairs-table")

@@ -9,6 +9,7 @@ import streamlit as st
 
 from gdm_core.study import Power, Study
 from gdm_core.study.comparing import format_difference
+from gdm_core.study.followup import describe_assumptions
 from gdm_core.study.states import CHANGE_MEASURES, SHARES, STATE_MEASURES
 from pages.study import answer, pictures, questions, work
 from pages.study.bring import Brought
@@ -27,6 +28,8 @@ def show(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
     """Show the limitations and one check; the others are not computed."""
     for note in answer.notes(answers):
         shell.quiet(note)
+    if answers.table is not None:
+        shell.quiet(describe_assumptions(brought.study.check_assumptions(answers.table)))
     chosen = one_of("Check", list(CHECKS), key="check", row=True, label_visibility="collapsed")
     CHECKS[chosen](brought, asked, answers)
 
@@ -101,7 +104,37 @@ def _frames(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
     shell.quiet(found.attrs["notes"][0].replace("p_by_animal", f"p ({subjects})"))
 
 
+def _confounds(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
+    """List columns that are associated with the groups, with buttons to adjust for them."""
+    found = answers.confounds
+    if found is None or found.empty:
+        shell.empty("No other columns", "The sheet has no column that could be associated with the groups.")
+        return
+    open_ = found[answer.unadjusted(found, asked)]
+    if open_.empty:
+        shell.finding("No unadjusted column is associated with the groups (p < .05).")
+    for _, row in open_.iterrows():
+        left, right = st.columns([0.72, 0.28], vertical_alignment="center")
+        with left:
+            shell.finding(row["sentence"])
+        if row["offered"]:
+            name = row["column"]
+            values = [*asked.covariates, name]
+            right.button(
+                f"Adjust for {name}", key=f"study-adjust-{name}", on_click=settings.change,
+                args=(settings.key("covariates", brought.of), values), width="stretch",
+            )  # fmt: skip
+        else:
+            right.caption("Cannot be separated from the groups")
+    shown = found[["column", "association", "strength", "p", "n"]].assign(
+        strength=[answer.number_text(value, False) for value in found["strength"]],
+        p=[answer.p_cell(value) for value in found["p"]],
+    )
+    show_table(shown, 320, "study-confounds-table")
+
+
 CHECKS: dict[str, Callable[[Brought, Asked, StudyAnswer], None]] = {
+    "Confounds": _confounds,
     "Power": _power,
     "Pseudoreplication": _frames,
 }

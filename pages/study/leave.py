@@ -13,6 +13,8 @@ from datasets.storage import data_dir, describe_write_error
 from gdm_core.analysis.tables import csv
 from gdm_core.errors import DataError
 from gdm_core.study import Study
+from gdm_core.study.layouts import to_prism, to_wide
+from gdm_core.study.text import format_p
 from pages.study import answer, files, labels, names, pictures
 from pages.study.bring import SOURCES, Brought
 from pages.study.questions import N_PERMUTATIONS, SHORT, Asked, StudyAnswer
@@ -59,7 +61,10 @@ def _tables(brought: Brought, answers: StudyAnswer | None) -> dict[str, tuple[st
         tests, each = answers.table, answers.per_unit
         found["tests"] = ("Tests (CSV)", lambda: csv(tests))
         if each is not None:
-            found["animals"] = (f"Values per {files.subject_of(study.sheet)} (CSV)", lambda: csv(each))
+            subject = files.subject_of(study.sheet)
+            found["tidy"] = (f"Values per {subject}, tidy (CSV, R)", lambda: csv(each))
+            found["wide"] = (f"Values per {subject}, wide (CSV)", lambda: csv(to_wide(each)))
+            found["prism"] = ("Values by group (CSV, Prism)", lambda: csv(to_prism(each)))
     found["measures"] = ("Values per recording (CSV)", lambda: csv(study.measures()))
     found["bouts"] = ("Bouts (CSV)", lambda: csv(study.bouts()))
     found["changes"] = ("Transitions (CSV)", lambda: csv(study.transitions()))
@@ -103,11 +108,10 @@ def script(brought: Brought, asked: Asked | None) -> str:
     ]
     if asked is not None:
         more = "".join(f", {name}={value!r}" for name, value in asked.arguments.items())
-        flow = "".join(f", {name}={value!r}" for name, value in asked.design.items() if value)
         lines += ["", f"table = study.compare({asked.measure!r}, {asked.one!r}{more}, n_permutations={N_PERMUTATIONS})"]
         lines += ["Path('tests.csv').write_bytes(csv(table))", "print(table.to_string())"]
         if len(asked.between) == 1:
-            lines += [f"flow = study.flow({asked.between[0]!r}{flow}, n_permutations={N_PERMUTATIONS})"]
+            lines += [f"flow = study.flow({asked.between[0]!r}{more}, n_permutations={N_PERMUTATIONS})"]
             lines += ["print(flow.distance, flow.z, flow.p)", "print(study.methods(flow, table))"]
         else:
             lines += ["print(study.methods(table))"]
@@ -128,9 +132,7 @@ def report(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -
     ]
     if answers.flow is not None:
         flow = answers.flow
-        numbers = (
-            f"Distance {flow.distance:.4g} {flow.unit}, z = {flow.z:.2f}, p {answer.p_text(flow.p)}, n = {flow.n}."
-        )
+        numbers = f"Distance {flow.distance:.4g} {flow.unit}, z = {flow.z:.2f}, {format_p(flow.p)}, n = {flow.n}."
         facts.append(("Overall", f"{answer.flow_sentence(flow, asked.between[0])} {numbers}"))
     facts += [(f"Test {i + 1}", sentence) for i, sentence in enumerate(found.attrs["sentences"])]
     facts += [("Limitations", note) for note in dict.fromkeys([*found.attrs["notes"], *brought.notes, *study.notes])]

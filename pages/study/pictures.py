@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from gdm_core.study import Flow, Power, Study
+from gdm_core.study.means import mean_interval
 from gdm_core.study.sheet import format_value
 from gdm_core.study.states import SHARES
 from gdm_core.trials import Trial
@@ -178,6 +179,8 @@ def dots(study: Study, asked: Asked, answers: StudyAnswer) -> Figure:
     found, per_unit = answers.table, answers.per_unit
     assert found is not None
     assert per_unit is not None
+    assert answers.means is not None
+    averages = with_groups(asked, answers.means)
     measure, factors, unit, groups = asked.measure, asked.between, str(per_unit.columns[0]), groups_of(found)
     n = len(found) // (1 if "term" not in found else found["term"].nunique())
     sure = found["p"].to_numpy()[:n].argsort(kind="stable")
@@ -206,12 +209,13 @@ def dots(study: Study, asked: Asked, answers: StudyAnswer) -> Figure:
                 marker={"symbol": SYMBOLS[g % len(SYMBOLS)], "size": 7, "color": ink, "opacity": 0.75},
             )
         )  # fmt: skip
-        known = intervals(mine, "place", measure).reindex(shown)
+        known = averages[averages[GROUP] == one].iloc[shown]
         beside = np.arange(len(shown)) + (g - (len(groups) - 1) / 2) * width + width * 0.36
         traces.append(
             points(
                 "markers", beside, known["mean"], f"mean of {plain(group)}: %{{y:.3g}}", showlegend=False,
-                error_y={"type": "data", "array": typed(known["half"]), "color": "$ink", "thickness": 1.6, "width": 0},
+                error_y={"type": "data", "symmetric": False, "array": typed(known["high"] - known["mean"]),
+                         "arrayminus": typed(known["mean"] - known["low"]), "color": "$ink", "thickness": 1.6, "width": 0},
                 marker={"symbol": "line-ew", "size": 11, "line": {"color": "$ink", "width": 2.6}},
             )
         )  # fmt: skip
@@ -240,13 +244,15 @@ def label_of(study: Study, row: Any) -> str:
     return "whole recording" if row["state"] == "all" else study.state_name(row["state"])
 
 
-def intervals(table: pd.DataFrame, by: str | list[str], name: str) -> pd.DataFrame:
-    """Return mean, count and half the 95% interval of a column for each group of rows."""
-    from scipy import stats
-
-    found = table.groupby(by)[name].agg(["mean", "std", "count"])
-    n = found["count"].to_numpy()
-    return found.assign(half=stats.t.ppf(0.975, np.maximum(n - 1, 1)) * found["std"] / np.sqrt(n))
+def intervals(table: pd.DataFrame, unit: str) -> pd.DataFrame:
+    """Return mean, 95% interval and count of the usage per group and minute."""
+    parts = []
+    for group, rows in table.groupby(GROUP, sort=False):
+        wide = rows.pivot(index=unit, columns="minute", values="usage")
+        mean, low, high = mean_interval(wide.to_numpy(), "usage")
+        numbers = {"mean": mean, "low": low, "high": high, "count": wide.notna().sum().to_numpy()}
+        parts.append(pd.DataFrame({GROUP: group, "minute": wide.columns, **numbers}))
+    return pd.concat(parts, ignore_index=True)
 
 
 def _joined(table: pd.DataFrame, unit: str, measure: str) -> Dict:
@@ -292,10 +298,9 @@ def over_time(table: pd.DataFrame, groups: Sequence[str], words: str, subject: s
     for g, group in enumerate(groups):
         mine = table[table[GROUP] == group].sort_values("minute")
         ink = INKS[g % 2]
-        x, mean, half = (mine[name].to_numpy() for name in ("minute", "mean", "half"))
-        known = np.isfinite(half)
-        high, low = np.minimum(mean + half, 1)[known], np.maximum(mean - half, 0)[known]
-        around = np.concatenate([x[known], x[known][::-1]]), np.concatenate([high, low[::-1]])
+        x, mean, low, high = (mine[name].to_numpy() for name in ("minute", "mean", "low", "high"))
+        known = np.isfinite(low) & np.isfinite(high)
+        around = np.concatenate([x[known], x[known][::-1]]), np.concatenate([high[known], low[known][::-1]])
         dash = ("solid", "solid", "dot", "dot", "dash", "dash")[g % 6]
         traces += [
             points("lines", *around, fill="toself", fillcolor="$band" if g % 2 else "$grid", line={"width": 0}, opacity=0.6,

@@ -13,6 +13,7 @@ from gdm_core.study import Flow
 from gdm_core.study.design import FRAME
 from gdm_core.study.sheet import RECORDING, format_value
 from gdm_core.study.states import CHANGE_MEASURES, RECORDING_MEASURES, STATE_MEASURES
+from gdm_core.study.structure import LENGTH, MISSING
 from pages.study import work
 from pages.study.bring import Brought
 from pages.study.files import subject_of
@@ -35,36 +36,45 @@ SHORT = {
 }
 CORRECTIONS = {"p_holm": "Holm (family-wise)", "p_bh": "Benjamini-Hochberg (FDR)"}
 N_PERMUTATIONS = 10_000
+POOLED = "all, pooled"
+Where = tuple[tuple[str, tuple[Any, ...]], ...]
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Settings of a comparison; `where` is a column and values, or None for all recordings."""
+    """Settings of a comparison.
+
+    where       columns and the values that select recordings
+    experiment  chosen experiment or drug of a sheet with several, "" if there is one
+    pooled      caveat on experiments that are pooled
+    """
 
     measure: str
     between: tuple[str, ...]
     within: str | None
     blocks: str | None
     covariates: tuple[str, ...]
-    where: tuple[str, tuple[Any, ...]] | None
+    where: Where
     correction: str
+    experiment: str = ""
+    pooled: str = ""
 
     @property
     def design(self) -> dict[str, Any]:
-        """Arguments for `Study.per_unit` and `Study.flow`."""
-        chosen = {} if self.where is None else {self.where[0]: list(self.where[1])}
-        return {"within": self.within, "blocks": self.blocks, "where": chosen}
+        """Arguments of every comparison."""
+        where = {column: list(values) for column, values in self.where}
+        return {"within": self.within, "blocks": self.blocks, "where": where}
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Arguments of `Study.compare` that differ from their defaults."""
+        """Arguments of `Study.compare` and `Study.flow` that differ from their defaults."""
         given = {**self.design, "covariates": list(self.covariates)}
         return {name: value for name, value in given.items() if value}
 
     @property
     def plain(self) -> dict[str, Any]:
         """Settings as JSON values for a study file."""
-        where = self.where and [self.where[0], [format_value(value) for value in self.where[1]]]
+        where = [[column, [format_value(value) for value in values]] for column, values in self.where]
         return asdict(self) | {"where": where}
 
     @property
@@ -79,12 +89,19 @@ class Asked:
 
 @dataclass(frozen=True)
 class StudyAnswer:
-    """Result of a comparison; `table` is None and `trouble` an error if it failed."""
+    """Result of a comparison; `table` is None and `trouble` an error if it failed.
+
+    per_unit   adjusted values of each animal and state
+    means      adjusted means of groups, with intervals
+    confounds  columns of the sheet that are associated with the groups
+    """
 
     flow: Flow | None
     no_flow: str
-    table: pd.DataFrame | None
-    per_unit: pd.DataFrame | None
+    table: pd.DataFrame | None = None
+    per_unit: pd.DataFrame | None = None
+    means: pd.DataFrame | None = None
+    confounds: pd.DataFrame | None = None
     trouble: str = ""
 
 
@@ -113,6 +130,7 @@ def choose(brought: Brought) -> Asked | None:
     called, start = {one: SHORT.get(one, one) for one in measures}, saved.get("measure", "usage")
     measure = one_of("Measure", called, start, key="measured", of=of)
     where = _filter(brought, offered, saved)
+    where, experiment, pooled = _choose_experiment(brought, between, where, saved)
     with st.expander("Advanced", icon=":material/tune:"):
         second = one_of("Second factor", [NOTHING, *[c for c in groups if c != between]], other, key="and", of=of)
         paired = [NOTHING, *([animal] if animal else []), *[c for c in groups if c not in (between, second)]]
@@ -125,29 +143,51 @@ def choose(brought: Brought) -> Asked | None:
         others = [c for c in groups if c not in (between, second)]
         batch, about = saved.get("blocks") or NOTHING, "Labels are permuted within blocks only."
         blocks = one_of("Blocks", [NOTHING, *others], batch, key="blocks", of=of, help=about)
-        kept = [c for c in saved.get("covariates", []) if c in others]
-        about = "Effects to adjust for, such as age."
-        covariates = several("Covariates", others, kept, key="covariates", of=of, placeholder="none", help=about)
+        offered = [*others, *(c for c in (LENGTH, MISSING) if c not in others)]
+        kept = [c for c in saved.get("covariates", []) if c in offered]
+        about = "Effects to adjust for, such as age or the length of recordings (min)."
+        covariates = several("Covariates", offered, kept, key="covariates", of=of, placeholder="none", help=about)
         correction = one_of("Correction", CORRECTIONS, saved.get("correction", "p_holm"), key="correct", of=of)
     compared = (between,) if second in (NOTHING, between) else (between, second)
     return Asked(
         measure, compared, None if within == NOTHING else within, None if blocks == NOTHING else blocks,
-        tuple(c for c in covariates if c != blocks), where, correction,
+        tuple(c for c in covariates if c != blocks), where, correction, experiment, pooled,
     )  # fmt: skip
 
 
-def _filter(brought: Brought, offered: list[str], saved: dict[str, Any]) -> tuple[str, tuple[Any, ...]] | None:
-    """Show the filter of recordings; return its column and values, or None."""
+def _choose_experiment(brought: Brought, between: str, where: Where, saved: dict[str, Any]) -> tuple[Where, str, str]:
+    """Ask which experiment to analyse if the sheet has several; return the filters, the answer and a caveat."""
+    study = brought.study
+    blocks = settings.text(settings.key("blocks", brought.of)) or saved.get("blocks") or ""
+    second = settings.text(settings.key("and", brought.of)) or ""
+    pooling = study.find_pooling(between, {column: list(values) for column, values in where}, [blocks, second])
+    if pooling is None:
+        return where, "", ""
+    its_own = settings.key(brought.of, settings.scope(between, pooling.column))
+    start = saved.get("experiment") or pooling.default
+    options = [*pooling.choices, POOLED]
+    chosen = one_of(f"{pooling.column} to analyse", options, start, key="experiment", of=its_own)
+    shell.quiet(pooling.question)
+    if chosen == POOLED:
+        return where, chosen, pooling.note
+    return (*where, (pooling.column, tuple(pooling.choices[chosen]))), chosen, ""
+
+
+def _filter(brought: Brought, offered: list[str], saved: dict[str, Any]) -> Where:
+    """Show the filter of recordings."""
     frame, of = brought.study.conditions, brought.of
-    column, values = saved.get("where") or (NOTHING, [])
+    filters = saved.get("where") or []
+    column, values = (
+        filters[0] if len(filters) > bool(saved.get("experiment", "") not in ("", POOLED)) else (NOTHING, [])
+    )
     where = one_of("Filter by", [NOTHING, *offered], column, key="where", of=of)
     if where == NOTHING:
-        return None
+        return ()
     by_word = {format_value(value): value for value in sorted(frame[where].dropna().unique().tolist(), key=str)}
     kept = [format_value(value) for value in values if where == column and format_value(value) in by_word]
     its_own = settings.key(of, settings.scope(where))
     chosen = several(f"{where} is", list(by_word), kept or list(by_word)[:1], key="values", of=its_own)
-    return (where, tuple(by_word[word] for word in chosen)) if chosen else None
+    return ((where, tuple(by_word[word] for word in chosen)),) if chosen else ()
 
 
 def answers(brought: Brought, asked: Asked) -> StudyAnswer | None:
@@ -159,17 +199,17 @@ def answers(brought: Brought, asked: Asked) -> StudyAnswer | None:
         say("Comparing how one state follows another", 0.1)
         if len(asked.between) == 1:
             try:
-                flow, no_flow = study.flow(asked.between[0], n_permutations=N_PERMUTATIONS, **asked.design), ""
+                flow, no_flow = study.flow(asked.between[0], n_permutations=N_PERMUTATIONS, **asked.arguments), ""
             except GdmError as error:
                 no_flow = str(error)
         say("Comparing each state", 0.5)
         try:
-            table = study.compare(
-                asked.measure, asked.between, covariates=asked.covariates, n_permutations=N_PERMUTATIONS, **asked.design
-            )
-            return StudyAnswer(flow, no_flow, table, study.per_unit(asked.measure, asked.between, **asked.design))
+            question = (asked.measure, asked.between)
+            table = study.compare(*question, n_permutations=N_PERMUTATIONS, **asked.arguments)
+            each, means = study.per_unit(*question, **asked.arguments), study.group_means(*question, **asked.arguments)
+            return StudyAnswer(flow, no_flow, table, each, means, study.find_confounds(asked.between, **asked.design))
         except GdmError as error:
-            return StudyAnswer(flow, no_flow, None, None, str(error))
+            return StudyAnswer(flow, no_flow, trouble=str(error))
 
     return work.outcome("study-asking", (brought.key, "answers", asked.key), do, "This cannot be answered")
 

@@ -70,17 +70,16 @@ def _over_time(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
     unit = study.sheet.animal or RECORDING
     parts = []
     for row, usage in enumerate(counts.usage_over_time(bin_s)):
-        if not frame.iloc[row][list(asked.between)].isna().any() and (
-            asked.where is None or frame.iloc[row][asked.where[0]] in asked.where[1]
-        ):
+        its_row = frame.iloc[row]
+        if its_row[list(asked.between)].notna().all() and all(its_row[c] in values for c, values in asked.where):
             seen = counts.recordings[row].n_samples / counts.rates[row] / bin_s
             usage = usage[: max(1, round(seen))]  # an incomplete minute would have the widest interval
             minutes = (np.arange(len(usage)) + 0.5) * bin_s / 60
-            its = {name: frame.iloc[row][name] for name in {unit, *asked.between}}
+            its = {name: its_row[name] for name in {unit, *asked.between}}
             parts.append(pd.DataFrame({"minute": minutes, "usage": usage[:, place], **its}))
     whole = pictures.with_groups(asked, pd.concat(parts, ignore_index=True))
     each = whole.groupby([pictures.GROUP, unit, "minute"], sort=False)["usage"].mean().reset_index()
-    drawn = pictures.intervals(each, [pictures.GROUP, "minute"], "usage").reset_index()
+    drawn = pictures.intervals(each, unit)
     drawn = drawn[drawn["count"] >= drawn["count"].max() / 2]  # only the longest recordings reach the end
     words = f"Usage of {study.state_name(study.states[place])}"
     made = pictures.over_time(drawn, pictures.groups_of(table), words, subject_of(study.sheet))

@@ -276,3 +276,29 @@ def test_suggestion_uses_a_part_of_every_animal(engine, monkeypatch):
     assert len(names) == len(set(names)) == 8, "one part of each animal"
     app.button(key="study-suggest-use").click().run()
     assert control(app, "slider", "K").value == 3
+
+
+def test_experiments_are_not_pooled_without_a_choice(tmp_path):
+    path = tmp_path / folder(tmp_path) / "sheet.csv"
+    sheet = pd.read_csv(path)
+    sheet.assign(experiment=["first", "second"] * 6).to_csv(path, index=False)
+    app = opened("study", data="A folder below the data folder", path="mice", hold="States from another tool")
+    assert "Which experiment do you want to analyse?" in words(app)
+    assert "n = 6 animals" in words(app)
+    (choice,) = [each for each in app.selectbox if each.label == "experiment to analyse"]
+    choice.set_value("all, pooled").run()
+    assert "Recordings are pooled over experiment" in words(app)
+    assert "n = 12 animals" in words(app)
+
+
+def test_associated_column_is_adjusted_for_on_request(tmp_path):
+    path = tmp_path / folder(tmp_path) / "sheet.csv"
+    sheet = pd.read_csv(path)
+    sheet.assign(age=10.0 + (sheet["group"] == "treated") * 5 + np.arange(12) % 4).to_csv(path, index=False)
+    asked = {"data": "A folder below the data folder", "path": "mice", "hold": "States from another tool"}
+    app = opened("study", **asked, view="Checks")
+    assert "Possible confound: age is associated with group" in words(app)
+    app.button(key="study-adjust-age").click().run()
+    assert "Possible confound: age" not in words(app)
+    (covariates,) = [each for each in app.multiselect if each.label == "Covariates"]
+    assert covariates.value == ["age"]
