@@ -1,18 +1,13 @@
-"""Three tasks of a newcomer: what the temperature does, how many states to use, and results that run elsewhere."""
+"""Tasks of a newcomer: what the temperature does, and how many states to use. test_nascar.py has the third: exports."""
 
 from __future__ import annotations
 
-import io
 import re
-import zipfile
 
-import numpy as np
-import pandas as pd
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.patience import patience_s
-from tests.support.scripts import run_script
 
 pytestmark = pytest.mark.browser
 
@@ -54,20 +49,3 @@ def test_suggestion_names_the_number_of_states(visit):
     apply = page.get_by_role("button", name="Apply settings")
     expect(apply).to_be_visible(timeout=4000 * patience_s())
     expect(page.get_by_text(re.compile(r"^Use \w+ states"))).to_be_visible()
-
-
-def test_exported_script_reproduces_the_states_elsewhere(visit, tmp_path):
-    page = visit(f"{SHORT}&view=Export").ready(".st-key-inferred-track .gdm-figure[data-state=fresh]")
-    button = page.get_by_role("button", name="Download all (.zip)")
-    with page.expect_download() as waiting:
-        button.click()
-    with zipfile.ZipFile(waiting.value.path()) as archive:
-        files = {name: archive.read(name) for name in archive.namelist()}
-    assert any(name.endswith(".svg") for name in files)
-    data = next(content for name, content in sorted(files.items()) if name.endswith("-states.csv"))
-    shown = pd.read_csv(io.BytesIO(data))
-    run_script(files["reproduce.py"].decode(), tmp_path)
-    with np.load(tmp_path / "states.npz") as found:
-        trials = [found["trial_0"], found["new_trial_0"]]
-    columns = shown[[f"p_{k}" for k in range(1, 5)]].to_numpy()
-    assert any(np.allclose(states, columns, atol=1e-3) for states in trials)
