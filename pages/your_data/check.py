@@ -171,10 +171,7 @@ def missing(table: Table, name: str) -> float:
 
 def show_report(sentences: list[str]) -> None:
     """Show the sentences of a report."""
-    if not sentences:
-        shell.quiet("No missing values or outliers.")
-    for sentence in sentences:
-        shell.quiet(f"· {sentence}")
+    shell.quiet(" · ".join(sentences) or "No missing values or outliers.")
 
 
 def lines(y: Any, names: list[str], rate_hz: float | None = None, longest: int = 0) -> Figure:
@@ -208,8 +205,9 @@ def lines(y: Any, names: list[str], rate_hz: float | None = None, longest: int =
 
 
 def _examples(column: pd.Series) -> str:
-    seen = column.dropna()
-    return ", ".join(f"{value:.5g}" if isinstance(value, float) else str(value)[:18] for value in seen.iloc[:3])
+    seen = [f"{value:.5g}" if isinstance(value, float) else str(value)[:18] for value in column.dropna().iloc[:3]]
+    # Tables escape text that begins with a hyphen, as spreadsheets take it for a formula.
+    return ", ".join(seen).replace("-", "\u2212") if is_numeric(column) else ", ".join(seen)
 
 
 def label_panel(data: Dataset) -> None:
