@@ -191,22 +191,7 @@ def choose_model(page: shell.Frame, data: Dataset, defined_by: str) -> model_con
         advanced=page.advanced,
     )
     st.session_state[memory] = (data.of, data.start, (choice.n_states, choice.config["n_latent"]))
-    _offer_defaults(data, choice)
     return choice
-
-
-def _offer_defaults(data: Dataset, choice: model_controls.Choice) -> None:
-    """Show a button that resets K and D to their defaults."""
-    k, d = data.start
-    if (choice.n_states, choice.config["n_latent"]) != (k, d):
-        st.button(
-            f"Reset to K = {k}, D = {d}",
-            key="to-start",
-            on_click=model_controls.apply,
-            args=(choice, {"n_states": k, "n_latent": d}),
-            width="stretch",
-            help=f"D: {data.why_latent}. K: {data.suggestion.why_states}.",
-        )
 
 
 BY_LABELS = "by labels"  # key in the memory of a fit
