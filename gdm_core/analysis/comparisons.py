@@ -46,9 +46,9 @@ SHORTEST_SPAN = 3  # samples of a disagreement
 # Measures of a block, for which more is better: name -> (words, digits).
 MEASURES = {
     "states": ("State accuracy", 3),
-    "density": ("Forecast density, next sample (nats)", 2),
-    "ten": ("Ten samples ahead (R²)", 3),
-    "next": ("Next sample (R²)", 3),
+    "density": ("Forecast density (nats)", 2),
+    "ten": ("Forecast R², 10 steps", 3),
+    "next": ("Forecast R², 1 step", 3),
 }
 
 

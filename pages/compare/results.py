@@ -28,14 +28,14 @@ from pages.ui.shell import Frame
 MOST_DISAGREEMENTS = 12
 REFUSED = "These models cannot be compared"
 AT_ONCE = 60_000  # samples of all fits together; a button starts larger comparisons
-IN_WORDS = ("states", "density")  # measures on the first view; each tab has its own
+IN_WORDS = ("states", "density")  # the first that is known is in words; Differences has the others
 FAILED = "failed"
 # Score or measure: (name, digits, factor, unit). The first four are shown unless all are requested.
 SCORES = {
     "matched_accuracy": ("State accuracy", 3, 1, ""),
     "density": (MEASURES["density"][0], 2, 1, ""),
     "ten": (MEASURES["ten"][0], 3, 1, ""),
-    "coverage_90": ("90% interval coverage", 1, 100, "%"),
+    "coverage_90": ("90% coverage", 1, 100, "%"),
     "next": (MEASURES["next"][0], 3, 1, ""),
     "paper_accuracy": ("10-NN accuracy (paper's metric)", 3, 1, ""),
     "macro_f1": ("Macro-F1", 3, 1, ""),
@@ -96,15 +96,17 @@ def _show_findings(found: Compared) -> None:
         return
     for label, message in found.failures.items():
         shell.error(f"{label} failed", message)
-    verdicts = [one for name in IN_WORDS if (one := found.verdict(name)) is not None and one.sentence]
-    parts = [f"<dt>{escape(MEASURES[one.measure][0])}</dt><dd>{escape(one.sentence)}</dd>" for one in verdicts]
-    st.html(f'<dl class="gdm-verdicts">{"".join(parts)}</dl>')
+    verdicts = (found.verdict(name) for name in IN_WORDS)
+    first = next((one for one in verdicts if one is not None and one.sentence), None)
+    if first is not None:
+        name = escape(MEASURES[first.measure][0])
+        st.html(f'<dl class="gdm-verdicts"><dt>{name}</dt><dd>{escape(first.sentence)}</dd></dl>')
 
 
 def _show_scores(found: Compared) -> None:
     every = switch("All scores and baselines", False, key="all-scores")
     st.table(scores_table(found, every).replace("", "–"), border="horizontal")
-    shell.quiet("Held-out data; mean ± SD over seeds.")
+    shell.quiet("Mean ± SD over seeds.")
 
 
 def scores_table(found: Compared, every: bool = True) -> pd.DataFrame:

@@ -82,9 +82,9 @@ def test_scores_show_four_columns_until_all_are_requested():
     app = opened("compare")
     assert list(app.table[0].value.columns) == [
         "State accuracy",
-        "Forecast density, next sample (nats)",
-        "Ten samples ahead (R²)",
-        "90% interval coverage",
+        "Forecast density (nats)",
+        "Forecast R², 10 steps",
+        "90% coverage",
     ]
     app = next(box for box in app.toggle if box.label == "All scores and baselines").set_value(True).run()
     assert {"Next sample (R²)", "Parameters"} <= set(app.table[0].value.columns)
