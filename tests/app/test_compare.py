@@ -87,7 +87,7 @@ def test_scores_show_four_columns_until_all_are_requested():
         "90% coverage",
     ]
     app = next(box for box in app.toggle if box.label == "All scores and baselines").set_value(True).run()
-    assert {"Next sample (R²)", "Parameters"} <= set(app.table[0].value.columns)
+    assert {"Forecast R², 1 step", "Parameters"} <= set(app.table[0].value.columns)
 
 
 def test_long_recording_is_shown_in_days():
