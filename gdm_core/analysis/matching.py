@@ -18,6 +18,7 @@ Array = npt.NDArray[np.float32]
 Columns = npt.NDArray[np.intp]
 
 TRUTH_WEIGHT = 0.5
+WIDEST_WEIGHT = 2.0  # states get their colours back after a fit with fewer
 LEAST_CORRELATION = 0.45  # over time, of two states in one colour
 ALIKE = 18.0  # difference (OKLab x 100) below which colours are easily confused
 MAX_SAMPLES = 6_000  # evenly spaced samples per comparison
@@ -109,16 +110,19 @@ def find_order(
     truth: tuple[Array, ...] | None,
     anchor: tuple[Array, ...] | None,
     differences: npt.NDArray[Any] | None = None,
+    widest: tuple[Array, ...] | None = None,
 ) -> Order:
     """Return the order of the model's states.
 
-    It matches the previous states (`anchor`) and the true states, if any; otherwise, with `differences` of colours, adjacent
-    states get distinct colours.
+    It matches the previous states (`anchor`), earlier ones with more states (`widest`) and the true states, if any; otherwise,
+    with `differences` of colours, adjacent states get distinct colours.
     """
     states = np.concatenate(raw)
     references = []
     if anchor is not None:
         references.append((np.concatenate(anchor), 1.0))
+    if widest is not None:
+        references.append((np.concatenate(widest), WIDEST_WEIGHT))
     if truth is not None:
         references.append((np.concatenate(truth), TRUTH_WEIGHT))
     if not references and differences is not None and states.shape[1] <= len(differences):

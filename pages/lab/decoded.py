@@ -91,6 +91,7 @@ class Decoded(TrialView):
     bouts    [T] column of each sample's bout; the most probable state, unless a rule of bouts applies
     origin   identity of the fit; a figure must not mix states of several origins
     soft     [T, K] the states as fitted, neither named nor merged
+    differs  [T, columns] the strongest state where it differs from the smoothed one, NaN elsewhere; for filtered states
     """
 
     states: Array
@@ -98,6 +99,7 @@ class Decoded(TrialView):
     origin: object
     naming: StateNames
     soft: Array
+    differs: Array | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -118,6 +120,16 @@ class Decoded(TrialView):
     def shares(self) -> Array:
         """[T, states] in the columns with a state."""
         return self.states[:, self.used]
+
+
+def mark_differences(states: Array, others: Array) -> tuple[Array, float]:
+    """Return the strongest state [T, K] where it differs from that of `others`, NaN elsewhere, and the share of such samples."""
+    known = np.isfinite(states).all(axis=1) & np.isfinite(others).all(axis=1)
+    mine, other = np.nan_to_num(states).argmax(axis=1), np.nan_to_num(others).argmax(axis=1)
+    changed = known & (mine != other)
+    found = np.full(states.shape, np.nan, np.float32)
+    found[changed] = np.eye(states.shape[1], dtype=np.float32)[mine[changed]]
+    return found, float(changed.sum() / max(1, known.sum()))
 
 
 D = TypeVar("D", bound=Decoded)

@@ -30,6 +30,7 @@ from pages.lab.naming import Reference
 from pages.ui import legend
 
 HIGHEST = 0.9  # position of labels on the shares' axis; the edge of the figure would cut higher ones
+DIFFERS = "differs"  # row of the samples at which filtered states differ from smoothed ones
 N_PAST = 40  # samples shown before a prediction
 
 
@@ -42,6 +43,7 @@ def rows_of_strips(
     if isinstance(here, Decoded):
         rows |= {"bouts": figures.one_hot(here.bouts, len(here.names))} if cut else {}
         rows["states"] = here.states
+        rows |= {} if here.differs is None else {DIFFERS: here.differs}
     return rows
 
 

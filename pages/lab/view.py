@@ -13,11 +13,12 @@ import numpy as np
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.analysis.inference import InferredStates
 from gdm_core.analysis.matching import Order, in_order
+from gdm_core.text import format_percent
 from gdm_core.trials import Trial, Trials
 from gdm_core.units import SECONDS, Unit
 from pages.lab import live
 from pages.lab.dataset import Dataset
-from pages.lab.decoded import Array, Decoded, Undecoded
+from pages.lab.decoded import Array, Decoded, Undecoded, mark_differences
 from pages.lab.naming import StateNames
 from pages.lab.shipped import Shipped
 from pages.lab.spec import PageSpec
@@ -165,6 +166,15 @@ class View:
             states = now.memoize(("filtered", self.index), lambda: in_order((past,), now.order)[0], of=(past,))
             named = self.name_states(now, ("filtered", self.index), states)
             note = CAUSAL if self.rule.plain else f"{CAUSAL} Smoothing bouts still looks ahead."
+            smoothed, _ = self._find_states(now, exact=True)
+            if smoothed is not None:
+                mine = named["states"]
+                others = self.name_states(now, ("smoothed", self.index), smoothed)["states"]
+                compare = partial(mark_differences, mine, others)
+                seen["differs"], share = now.memoize(("differs", self.index), compare, of=(mine, others))
+                note = (
+                    f"{note} The strongest state differs from the smoothed one at {format_percent(share)} of samples."
+                )
             return Decoded(state=now.status, origin=now.origin, note=note, **named, **seen)
         found = self._find_states(now, self.dataset.recorded if exact is None else exact)
         if found is not None:
@@ -186,7 +196,7 @@ class View:
             return replace(here, trial=trial)
         now, key = now or self.state, ("samples", self.index, exact)
         soft = now.memoize(key, lambda: self.dataset.to_samples(self.index, here.soft), of=(here.soft,))
-        return replace(here, trial=trial, **self.name_states(now, key, soft, trial))
+        return replace(here, trial=trial, differs=None, **self.name_states(now, key, soft, trial))
 
     def name_states(self, now: live.FitState, key: Hashable, soft: Array, trial: Trial | None = None) -> dict[str, Any]:
         """Return the fields of a `Decoded` that follow from states as fitted [T, K]."""

@@ -15,6 +15,7 @@ from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure
 from pages.lab import Decoded, Undecoded, View, live, preview_figures
 from pages.lab import scores as usual
+from pages.lab.figures import DIFFERS
 from pages.ui import legend
 from pages.ui.card import Score
 from pages.ui.plot import BADGES, Panel, Picture, by_key
@@ -103,6 +104,8 @@ def make_panels(
         )
         inferred = Picture(made, "inferred-track", reading.state, revision)
     rows = {"true": truth} | ({} if states is None else {"inferred": states})
+    if isinstance(reading, Decoded) and reading.differs is not None:
+        rows[DIFFERS] = reading.differs
     channels = view.state.memoize(
         ("channels", which), lambda: figures.channel_strip(trial.y, start=trial.start_seconds, height=90), of=(trial,)
     )
@@ -150,11 +153,14 @@ def _strips(
         figure["layout"]["dragmode"] = "pan"
         return figure
 
-    made = now.memoize(("strips", view.index), detail, of=(trial, states), settings=reading.state)
+    made = now.memoize(("strips", view.index), detail, of=(trial, states), settings=(reading.state, reading.note))
     strips = [Picture(made, "strips", revision=revision)]
     if close:
         made = now.memoize(
-            ("overview", view.index), lambda: overview(rows, marks, start), of=(trial, states), settings=reading.state
+            ("overview", view.index),
+            lambda: overview(rows, marks, start),
+            of=(trial, states),
+            settings=(reading.state, reading.note),
         )
         strips.insert(0, Picture(made, "overview", revision=revision))
     return strips

@@ -40,6 +40,17 @@ def test_colours_stay_when_a_state_is_split_or_dropped():
     np.testing.assert_array_equal(matching.match(merged, [(old, 1.0)]), [1, 0])
 
 
+def test_colours_return_after_a_fit_with_fewer_states():
+    labels = np.repeat([0, 1, 2, 3, 1, 0, 3, 2], 50)
+    four = _soft(labels, 4)
+    three = _soft(np.where(labels == 1, 0, np.maximum(labels - 1, 0)), 3)[:, [2, 0, 1]]
+    order = matching.find_order((three,), None, (four,))
+    narrow = three[:, list(order)]
+    again = four[:, [2, 0, 3, 1]]
+    order = matching.find_order((again,), None, (narrow,), widest=(four,))
+    np.testing.assert_array_equal(again[:, list(order)], four)
+
+
 def test_states_without_reference_are_in_order_of_appearance():
     states = _soft(np.repeat([2, 0, 1], 20), 4)
     assert matching.match(states, []) == (2, 0, 1, 3)
@@ -107,6 +118,17 @@ def test_refit_keeps_colours(engine, live):
     shared = matching.overlap(before, after.states[0])
     assert (shared.argmax(axis=1) == np.arange(3)).all()
     assert after.status == "fresh"
+
+
+@pytest.mark.parametrize("n_states", [2, 4])
+def test_colours_return_with_the_number_of_states(engine, live, n_states):
+    before = live.poll().states[0]
+    for spec in (spec_of(n_states=n_states), spec_of(temperature=0.85)):
+        live.request(spec)
+        engine.run_all()
+        live.poll()
+    shared = matching.overlap(before, live.poll().states[0])
+    assert (shared.argmax(axis=1) == np.arange(3)).all()
 
 
 def test_first_colours_follow_known_states(engine):

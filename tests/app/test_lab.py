@@ -13,6 +13,7 @@ from datasets.nascar import train_test
 from gdm_core.trials import Trials
 from pages import lab
 from pages.lab import view as views
+from pages.lab.decoded import mark_differences
 from pages.ui.card import Score
 from pages.ui.exports import Recipe
 from pages.ui.model_controls import Choice
@@ -137,3 +138,11 @@ def test_spread_combines_blocks_and_seeds():
     assert row.verdict == "level", "over seeds alone it would beat the baseline"
     few = replace(first[0], short=True, over="2 blocks")
     assert with_spread([few], others) == [few]
+
+
+def test_differences_mark_samples_with_another_strongest_state():
+    states = np.array([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8], [np.nan, np.nan]], np.float32)
+    others = np.array([[0.6, 0.4], [0.6, 0.4], [0.1, 0.9], [0.5, 0.5]], np.float32)
+    found, share = mark_differences(states, others)
+    np.testing.assert_array_equal(found, np.array([[np.nan] * 2, [0, 1], [np.nan] * 2, [np.nan] * 2]))
+    assert share == pytest.approx(1 / 3)

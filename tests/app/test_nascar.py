@@ -237,6 +237,10 @@ def test_filtered_view_uses_past_data_only(engine, recorded):
     then = recorded["inferred-track"][0]
     known = figures.track(test.position, found, title="Inferred", height=then["height"], caption=CAUSAL)
     assert then["layout"]["shapes"] == known["layout"]["shapes"] != inferred["layout"]["shapes"]
+    smoothed = live_of(app).memory[LAST_LOOK].states(1)
+    changed = (found.argmax(axis=1) != smoothed.argmax(axis=1)).mean()
+    assert f"differs from the smoothed one at {changed:.0%} of samples" in then["caption"]
+    assert recorded["strips"][0]["data"][0]["y"] == ["true", "inferred", "differs"]
 
 
 TABS = {

@@ -144,6 +144,11 @@ def unpack(snapshot: Snapshot, trials: Trials) -> tuple[Array, ...]:
     return tuple(found)
 
 
+def _is_fit_of(state: FitState, spec: PageSpec) -> bool:
+    """Return whether the states belong to the training trials of `spec`."""
+    return state.spec is not None and state.spec.trials.fingerprint == spec.trials.fingerprint
+
+
 def has_default_order(state: FitState) -> bool:
     """Return whether a link shows these colours without a parameter."""
     if state.spec is None or not state.states:
@@ -175,7 +180,7 @@ class FitSession:
         self._inferred: OrderedDict[str, InferredStates] = OrderedDict()
         self._state = FitState("running")
         self._finished: FitState | None = None
-        self._anchor = self._state  # determines the colours of the next fit
+        self._anchor = self._widest = self._state  # determine the colours of the next fit
         self._first_order: Order | None = None
         self._cancelled = False
         self._message = ""
@@ -190,6 +195,8 @@ class FitSession:
         if before is None:
             self._first_order = first_order
         self._anchor = self._last_states
+        if self._anchor.n_states >= self._widest.n_states or not _is_fit_of(self._widest, spec):
+            self._widest = self._anchor
         self._end_job()
         self._message, self._cancelled = "", False
         self._job = self.preview_queries.pop_running(f"fit-{spec.n_states}", spec.key)
@@ -282,16 +289,17 @@ class FitSession:
     def _choose_order(self, spec: PageSpec, raw: tuple[Array, ...], anchor: FitState) -> Order:
         """Return the order of a model's states `raw`, of all trials or the first ones.
 
-        A copied link determines the order of the first fit; later true states, the anchor, or contrast do.
+        A copied link determines the order of the first fit; later true states, earlier fits, or contrast do.
         """
         if not raw:
             return ()
         if self._first_order is not None and len(self._first_order) == raw[0].shape[1]:
             return self._first_order
-        same = anchor.spec is not None and anchor.spec.trials.fingerprint == spec.trials.fingerprint
-        before = anchor.states[: len(raw)] if same and anchor.states else None
+        before, widest = (
+            one.states[: len(raw)] if one.states and _is_fit_of(one, spec) else None for one in (anchor, self._widest)
+        )
         truth = None if spec.dataset.truth is None else spec.dataset.truth[: len(raw)]
-        return find_order(raw, truth, before, palette.DIFFERENCES)
+        return find_order(raw, truth, before, palette.DIFFERENCES, widest)
 
     # ---- fits of neighbouring settings --------------------------------------------------------------------------
     def fit_neighbours(self, specs: Sequence[PageSpec]) -> bool:
