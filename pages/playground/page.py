@@ -48,18 +48,18 @@ class Settings:
 # Heading: key: (label, lowest, highest, start, step, help).
 SLIDERS: dict[str, dict[str, tuple[str, float, float, float, float, str | None]]] = {
     "Distribution": {
-        "softness": ("Temperature (τ)", 0.05, 3.0, 0.2, 0.05, "Low: nearly one state. High: states blend."),
-        "logit1": ("Logit of S1 (π₁)", *LOGITS, 0.4, 0.05, "Only differences between logits matter."),
+        "softness": ("Temperature (τ)", 0.05, 3.0, 0.5, 0.05, "Low: nearly one state. High: states blend."),
+        "logit1": ("Logit of S1 (π₁)", *LOGITS, 1.0, 0.05, "Only differences between logits matter."),
         "logit2": ("Logit of S2 (π₂)", *LOGITS, 0.0, 0.05, None),
-        "logit3": ("Logit of S3 (π₃)", *LOGITS, -0.2, 0.05, None),
-        "noise": ("Noise scale (β)", 0.25, 3.0, 0.3, 0.05, "Scale of the Gumbel noise; the model fixes it at 1."),
+        "logit3": ("Logit of S3 (π₃)", *LOGITS, -0.5, 0.05, None),
         "stay": ("Stickiness (γ)", 0.0, 1.0, 0.8, 0.1, "How strongly the previous state persists."),
+        "noise": ("Noise scale (β)", 0.25, 3.0, 1.0, 0.05, "Scale of the Gumbel noise; the model fixes it at 1."),
     },
     "Advanced": {
         "dice": ("Random seed", 0, 20, 0, 1, None),
-        "other1": ("Second distribution (φ₁)", *LOGITS, -0.2, 0.05, "Logits of the hollow dots."),
-        "other2": ("Second distribution (φ₂)", *LOGITS, 0.2, 0.05, None),
-        "other3": ("Second distribution (φ₃)", *LOGITS, 0.2, 0.05, None),
+        "other1": ("Second distribution (φ₁)", *LOGITS, -0.5, 0.05, "Logits of the hollow dots."),
+        "other2": ("Second distribution (φ₂)", *LOGITS, 0.5, 0.05, None),
+        "other3": ("Second distribution (φ₃)", *LOGITS, 0.5, 0.05, None),
     },
 }  # fmt: skip
 

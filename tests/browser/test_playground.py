@@ -58,9 +58,9 @@ def test_triangle_follows_a_held_slider(visit):
     page.wait_for_function("!document.querySelector('.st-key-triangle .gdm-dots')")
     assert _settings(page)["softness"] == held
     page.go_back()
-    expect(page.get_by_role("slider", name="Temperature (τ)").first).to_have_value("0.2")
+    expect(page.get_by_role("slider", name="Temperature (τ)").first).to_have_value("0.5")
     page.wait_for_function(
-        "document.querySelector('.st-key-triangle figure').parentElement.gdmSimplex.now.softness === 0.2",
+        "document.querySelector('.st-key-triangle figure').parentElement.gdmSimplex.now.softness === 0.5",
     )
 
 
