@@ -166,7 +166,7 @@ class View:
             states = now.memoize(("filtered", self.index), lambda: in_order((past,), now.order)[0], of=(past,))
             named = self.name_states(now, ("filtered", self.index), states)
             note = CAUSAL if self.rule.plain else f"{CAUSAL} Smoothing bouts still looks ahead."
-            smoothed, _ = self._find_states(now, exact=True)
+            smoothed = self._find_states(now, exact=True)
             if smoothed is not None:
                 mine = named["states"]
                 others = self.name_states(now, ("smoothed", self.index), smoothed)["states"]
