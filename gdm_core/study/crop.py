@@ -45,7 +45,7 @@ def crop_recordings(
     """Return the cropped recordings and sentences for the methods paragraph.
 
     recordings   name -> Trial, or states [T]
-    sheet        the matched sheet; recordings that it lacks or sets aside are dropped
+    sheet        the matched sheet; recordings that it sets aside stay as they are
     rates        samples per second of each recording, if `recordings` are states
     """
     if crop.first_min is not None and not crop.first_min > 0:
@@ -68,7 +68,8 @@ def crop_recordings(
     if crop.equal:
         shortest = min((after - first) / rate_of[name] for name, (first, after) in parts.items())
         parts = {name: (first, first + round(shortest * rate_of[name])) for name, (first, _) in parts.items()}
-    found = {name: _cut(recordings[name], first, after) for name, (first, after) in parts.items()}
+    found = dict(recordings)
+    found |= {name: _cut(recordings[name], first, after) for name, (first, after) in parts.items()}
     return found, _describe(crop, [(after - first) / rate_of[name] / 60 for name, (first, after) in parts.items()])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,11 +64,26 @@ def add_study(commands: Any) -> None:
         "--counts", action="store_true",
         help="flow test of transition counts instead of rates; recordings must have equal length",
     )  # fmt: skip
+    parser.add_argument("--first", type=float, metavar="MINUTES", help="use the first minutes of each recording")
+    parser.add_argument("--start", metavar="COLUMN", help="column with the time to start from, in minutes")
+    parser.add_argument("--stop", metavar="COLUMN", help="column with the time to stop at, in minutes")
+    parser.add_argument("--equal-length", action="store_true", help="cut all recordings to the length of the shortest")
+    parser.add_argument(
+        "--non-wear", type=float, metavar="MINUTES", help="leave out constant stretches of at least MINUTES"
+    )
+    parser.add_argument(
+        "--robust",
+        action="store_true",
+        help="repeat the comparison with other seeds, numbers and definitions of states",
+    )
     parser.add_argument(
         "--save", type=Path, metavar="FILE", help="save the study to FILE, which can be passed as SHEET later"
     )
     parser.add_argument(
-        "--tables", type=Path, metavar="FOLDER", help="write measures, bouts, transitions and the comparison as CSV"
+        "--tables",
+        type=Path,
+        metavar="FOLDER",
+        help="write measures, bouts, transitions and results as CSV, also in wide layouts for R and Prism",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.set_defaults(run=study)
@@ -91,47 +107,93 @@ def study(options: argparse.Namespace) -> int:
         "notes": list(current.notes),
     }
     tests: list[Any] = []
+    follow: dict[str, Any] = {}
     if options.between:
         tests = _run_tests(current, options)
         *flows, table = tests
+        follow = _follow_up(current, table, flows, options)
         result |= {
-            "flow": next(
-                (
-                    {
-                        "distance": f.distance,
-                        "unit": f.unit,
-                        "z": f.z,
-                        "p": f.p,
-                        "n": f.n,
-                        "sizes": f.sizes,
-                        "notes": f.notes,
-                    }
-                    for f in flows
-                ),
-                None,
-            ),
+            "flow": next((_flow_record(flow) for flow in flows), None),
             "comparison": table.to_dict("records"),
             "comparison_notes": table.attrs["notes"],
             "sentences": table.attrs["sentences"],
+            **{name: one.to_dict("records") for name, one in follow.items()},
         }
     result["methods"] = current.methods(*tests)
     if options.tables is not None:
-        _write_tables(options.tables, current, tests)
+        _write_tables(options.tables, current, tests, follow)
     if options.json:
         print_json(result)
         return 0
     for one in tests[:-1]:
         print(f"Flow: distance {one.distance:.4g} {one.unit}, z = {one.z:.2f}, {format_p(one.p)}, n = {one.n}.")
-    for line in [*result.get("sentences", []), *result.get("comparison_notes", []), "", result["methods"]]:
+    lines = [*result.get("sentences", []), *_describe_follow_up(follow), *result.get("comparison_notes", [])]
+    for line in [*lines, "", result["methods"]]:
         print(line)
     return 0
 
 
-def _open_study(options: argparse.Namespace) -> Study:
-    """Open the saved study, or fit one to the files."""
+def _flow_record(flow: Any) -> dict[str, Any]:
+    return {name: getattr(flow, name) for name in ("distance", "unit", "z", "p", "n", "sizes", "notes")}
+
+
+def _follow_up(current: Study, table: Any, flows: list[Any], options: argparse.Namespace) -> dict[str, Any]:
+    """Return tables of confounds, pairs, equivalence and robustness, as far as they apply."""
+    from gdm_core.study.design import FRAME
+    from gdm_core.study.followup import assess_equivalence
+    from gdm_core.study.robustness import check_robustness, list_variants
+
+    question = table.attrs["question"]
+    if question.unit == FRAME:
+        return {}
+    asked = {"unit": question.unit, "within": question.within, "blocks": question.blocks, "where": question.where}
+    found = {"confounds": current.find_confounds(question.between, **asked)}
+    found["means"] = current.group_means(question.measure, question.between, covariates=question.covariates, **asked)
+    if table["d"].notna().any():
+        found["equivalence"] = (
+            table[["state"]].join(assess_equivalence(table)) if "state" in table else assess_equivalence(table)
+        )
+    elif "omega" in table["effect_is"].iloc[0] and len(question.between) == 1:
+        found["pairs"] = current.compare_pairs(table)
+    if options.robust:
+        if current.model is None or not options.files:
+            raise ConfigError("--robust fits the recordings again; pass them, not states or a saved study.")
+        family, settings = current.model.family, vars(current.model.config)
+        fits = check_robustness(
+            current,
+            table,
+            next(iter(flows), None),
+            lambda changed: _open_study(options, changed),
+            list_variants(family, settings),
+        )
+        for rows in fits:
+            print(f"Fit {len(rows)}: {rows['fit'].iloc[-1]}", file=sys.stderr)
+        found["robustness"] = rows
+    return found
+
+
+def _describe_follow_up(follow: Mapping[str, Any]) -> list[str]:
+    from gdm_core.study.robustness import describe_robustness
+
+    lines = []
+    if "confounds" in follow:
+        lines += follow["confounds"].query("associated")["sentence"].tolist()
+    if "pairs" in follow:
+        lines += follow["pairs"]["sentence"].tolist()
+    return [*lines, *([describe_robustness(follow["robustness"])] if "robustness" in follow else [])]
+
+
+def _open_study(options: argparse.Namespace, settings: Mapping[str, Any] | None = None) -> Study:
+    """Open the saved study, or fit one to the files.
+
+    settings   parameters of the model, if they differ from the options
+    """
     from datasets import cohort_files
     from gdm_core.models.registry import build
     from gdm_core.study import Study
+    from gdm_core.study.crop import Crop, crop_recordings, mark_constant
+    from gdm_core.study.sheet import match_sheet
+    from gdm_core.study.study import RESERVED
     from gdm_core.trials import Trials
 
     if not options.files:
@@ -155,19 +217,29 @@ def _open_study(options: argparse.Namespace) -> Study:
         for path in cohort_files.list_files(given)
         if is_long_table or not (isinstance(path, Path) and path.resolve() == own)
     ]
+    crop = Crop(options.first, options.start, options.stop, options.equal_length)
     if options.labels:
         if options.rate is None:
             raise ConfigError("States from another tool have no sampling rate; set --rate.")
         states, words = cohort_files.read_states(paths, options.rate)
-        return Study.from_states(states, sheet, options.rate, words)
+        rates = dict.fromkeys(states, options.rate)
+        cut, sentences = crop_recordings(states, match_sheet(sheet, states, RESERVED), crop, rates)
+        return replace(Study.from_states(cut, sheet, options.rate, words), preparation=tuple(sentences))
     recordings = read_recordings(paths, options)
+    recordings, sentences = crop_recordings(recordings, match_sheet(sheet, recordings, RESERVED), crop)
+    if options.non_wear is not None:
+        recordings, _, constant = mark_constant(recordings, options.non_wear)
+        sentences += constant
     if options.scale != "samples":
         trials = summarise(Trials(tuple(recordings.values()), "recordings"), options)
         recordings = dict(zip(recordings, trials, strict=True))
     name, first = next(iter(recordings.items()))
     latent = resolve_latent(options.latent, first.n_channels, name)
     model = build(options.model or "gdm", options.states, latent, options.seed)
-    return Study.fit(recordings, sheet, model)
+    if settings is not None:
+        model = type(model)(**settings)
+    study = Study.fit(recordings, sheet, model)
+    return replace(study, preparation=(*sentences, *study.preparation))
 
 
 def _run_tests(current: Study, options: argparse.Namespace) -> list[Any]:
@@ -196,12 +268,25 @@ def _run_tests(current: Study, options: argparse.Namespace) -> list[Any]:
         return [table]
 
 
-def _write_tables(folder: Path, current: Study, tests: list[Any]) -> None:
+def _write_tables(folder: Path, current: Study, tests: list[Any], follow: Mapping[str, Any]) -> None:
     from gdm_core.analysis.tables import csv
     from gdm_core.files import write_whole
+    from gdm_core.study.layouts import to_prism, to_wide
 
     tables = {"measures": current.measures(), "bouts": current.bouts(), "changes": current.transitions()}
     if tests:
-        tables["comparison"] = tests[-1]
+        tables |= {"comparison": tests[-1], **follow}
+        q = tests[-1].attrs["question"]
+        if follow:
+            each = current.per_unit(
+                q.measure,
+                q.between,
+                unit=q.unit,
+                within=q.within,
+                blocks=q.blocks,
+                covariates=q.covariates,
+                where=q.where,
+            )
+            tables |= {"values": each, "values-wide": to_wide(each), "values-prism": to_prism(each)}
     for name, table in tables.items():
         write_whole(folder / f"{name}.csv", csv(table))

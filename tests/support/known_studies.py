@@ -56,6 +56,23 @@ def null(design: str, seed: int, n_permutations: int = 999) -> dict[str, float]:
     return {name: float(p < LEVEL) for name, p in found.items()}
 
 
+def null_with_age(seed: int, n_permutations: int, n_animals: int = 10) -> dict[str, float]:
+    """Return the false alarms of a study in which only age, which differs between groups, changes the states."""
+    rng = np.random.default_rng(seed)
+    group = np.repeat(["a", "b"], n_animals)
+    age = rng.uniform(0, 1, 2 * n_animals) + 0.5 * (group == "b")
+    names = [f"r{i:02d}" for i in range(2 * n_animals)]
+    states = {name: np.cumsum(rng.random(1_500) < 0.05 * (1 + old)) % 3 for name, old in zip(names, age, strict=True)}
+    study = Study.from_states(states, pd.DataFrame({"recording": names, "group": group, "age": age}), rate_hz=10)
+    asked: dict[str, Any] = {"between": "group", "n_permutations": n_permutations, "seed": seed}
+    found = {
+        "flow": study.flow(**asked).p,
+        "adjusted flow": study.flow(covariates=["age"], **asked).p,
+        "adjusted state": study.compare("bouts_per_min", covariates=["age"], **asked)["p"][seed % 3],
+    }
+    return {name: float(p < LEVEL) for name, p in found.items()}
+
+
 def unequal_null(seed: int, n_animals: int = 8, n_frames: tuple[int, int] = (3_000, 2_000)) -> Study:
     """Return a study of two groups from one Markov chain of 5 states, with unequal lengths."""
     rng = np.random.default_rng(seed)
