@@ -1,4 +1,4 @@
-"""Power by simulation: studies resampled from the measured values, each tested like the real one."""
+"""Power and sample size, from the spread between animals and the noncentral F distribution of the study's own test."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.study.design import LEVEL, Design
-from gdm_core.study.permutation import Floats, Model, p_of_two
+from gdm_core.study.permutation import Floats, Ints, Model, smallest_p
+from gdm_core.study.text import count
 
-N_STUDIES = 1_000
-N_PERMUTATIONS = 999
 TARGET = 0.8
-_SIZES = (3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 100, 128, 160, 200)
+MOST_UNITS = 200  # per group
+_FULL = 0.95  # power at which the curve ends
 
 
 @dataclass(frozen=True)
@@ -41,93 +41,73 @@ class Power:
         return self.power
 
 
-def simulate_power(design: Design, values: Floats, effect: float, relative: bool, seed: int) -> Power:
-    """Simulate the power of a design of one factor.
+def estimate_power(design: Design, values: Floats, effect: float, relative: bool) -> Power:
+    """Return the power of a design of one factor.
 
     The last level differs from the first by the effect; levels between are interpolated if numeric, else without effect.
     """
+    from scipy import stats
+
     if len(design.factors) != 1:
         raise ConfigError("Power needs exactly one factor; fix the other factor with where.")
     if not np.isfinite(effect):
         raise ConfigError(f"effect is {effect}; it must be a number (of standard deviations between animals).")
     factor = design.factors[0]
+    if design.paired and len(factor.levels) != 2:
+        raise ConfigError("Power of paired sessions needs exactly two sessions; choose two with where.")
     part = design.part(np.isfinite(values))
-    y, levels = values[np.isfinite(values)], part.levels[:, 0]
-    counts = [int((levels == j).sum()) for j in range(len(factor.levels))]
+    y, part = values[np.isfinite(values)][~part.alone], part.part(~part.alone)
+    counts = np.bincount(part.levels[:, 0], minlength=len(factor.levels))
+    if counts.min() < 2:
+        raise DataError("Power needs at least two units in every group.")
+    model = Model.from_columns(part.dummies(), part.covariates, part.strata)
     adjusted = not part.paired and bool(part.strata.any() or part.covariates.size)
+    if model.df_residual < 1 + adjusted:
+        raise DataError("Blocks and covariates leave too few degrees of freedom for power. Leave some out.")
+    free = model.residuals(y[:, None])
+    free = free - model.effect @ (model.effect.T @ free)
+    spread = float(
+        np.sqrt((free**2).sum() / model.df_residual * (2 if part.paired else 1))
+    )  # of differences, if paired
+    if spread < 1e-12 * max(1.0, np.abs(y).max()):
+        raise DataError("All units of each group have the same value, so power cannot be estimated.")
+    raw = effect * (abs(float(y.mean())) if relative else spread)
     steps = np.zeros(len(counts))
     steps[-1] = 1.0
     if factor.numeric:
         steps = (factor.amounts - factor.amounts[0]) / (factor.amounts[-1] - factor.amounts[0])
-    if part.paired:
-        if len(counts) != 2:
-            raise ConfigError("Power of paired sessions needs exactly two sessions; choose two with where.")
-        firsts = {s: v for s, v, j in zip(part.subjects, y, levels, strict=True) if j == 0}
-        pairs = [v - firsts[s] for s, v, j in zip(part.subjects, y, levels, strict=True) if j == 1 and s in firsts]
-        residuals, counts = [_centre(np.array(pairs))], [len(pairs)]
-    elif adjusted:
-        model = Model.from_columns(part.dummies(), part.covariates, part.strata)
-        if model.df_residual < 2:
-            raise DataError("Blocks and covariates leave too few degrees of freedom for power. Leave some out.")
-        free = model.residuals(y[:, None])
-        free = (free - model.effect @ (model.effect.T @ free))[:, 0] * np.sqrt(len(y) / model.df_residual)
-        residuals = [free[levels == j] for j in range(len(counts))]
-    else:
-        residuals = [_centre(y[levels == j]) for j in range(len(counts))]
-    if min(counts) < 2:
-        raise DataError("Power needs at least two units in every group.")
-    # One degree of freedom per group goes to its mean.
-    spread = float(
-        np.sqrt(sum((found**2).mean() * (len(found) - 1) for found in residuals) / (sum(counts) - len(counts)))
-    )
-    if spread == 0:
-        raise DataError("All units of each group have the same value, so power cannot be estimated.")
-    raw = effect * (abs(float(y.mean())) if relative else spread)
-    rng = np.random.default_rng(seed)
+    lost = 0 if part.paired else len(y) - len(counts) - model.df_residual  # to covariates and blocks
 
-    def simulated(sizes: list[int]) -> float:
-        drawn = [rng.choice(found, (n, N_STUDIES)) for found, n in zip(residuals, sizes, strict=True)]
-        if part.paired:
-            cells = np.concatenate([np.zeros_like(drawn[0]), drawn[0] + raw])
-            subjects = np.tile(np.arange(sizes[0]), 2)
-            second = np.repeat([[0.0], [1.0]], sizes[0], axis=0)
-            p = Model.from_columns(second, np.zeros((len(subjects), 0)), subjects).p_values(cells, N_PERMUTATIONS, seed)
-            return float((p < LEVEL).mean())
-        whole = np.concatenate([one + raw * step for one, step in zip(drawn, steps, strict=True)])
-        group = np.repeat(np.arange(len(sizes)), sizes)
-        if len(sizes) == 2:
-            return float((p_of_two(whole, group == 1, N_PERMUTATIONS, seed) < LEVEL).mean())
-        dummies = (group[:, None] == np.arange(1, len(sizes))).astype(np.float64)
-        p = Model.from_columns(dummies, np.zeros((len(group), 0)), np.zeros(len(group), np.int64)).p_values(
-            whole, N_PERMUTATIONS, seed
-        )
-        return float((p < LEVEL).mean())
+    def power_at(sizes: Ints) -> float:
+        groups = np.repeat(np.arange(len(sizes)), sizes)
+        pairs = np.tile(np.arange(sizes[0]), len(sizes)) if part.paired else np.zeros(len(groups), np.int64)
+        if smallest_p(groups, pairs) >= LEVEL:
+            return 0.0
+        apart = (steps - np.average(steps, weights=sizes)) ** 2 @ sizes * (2 if part.paired else 1)
+        df = len(sizes) - 1, sizes[0] - 1 if part.paired else int(sizes.sum()) - len(sizes) - lost
+        far = (raw / spread) ** 2 * apart
+        return float(stats.ncf.sf(stats.f.isf(LEVEL, *df), *df, far)) if df[1] > 0 else 0.0
 
     curve: dict[int, float] = {}
-    for n in _SIZES:
-        if n * len(residuals) > 6:
-            curve[n] = simulated([n] * len(residuals))
-            if curve[n] > 0.95:
-                break
-    units = "pairs" if part.paired else f"{design.unit_word}s"
-    notes = [f"{N_STUDIES:,} simulated studies per size, from the spread of {sum(counts)} {units}."]
+    for n in range(3, MOST_UNITS + 1):
+        curve[n] = power_at(np.full(len(counts), n))
+        if curve[n] > _FULL:
+            break
+    pairs = {"pairs": int(counts[0])}
+    sizes = pairs if part.paired else dict(zip(factor.words, counts.tolist(), strict=True))
+    units = count(sum(sizes.values()), "pair" if part.paired else design.unit_word)
+    notes = [f"From the noncentral F distribution, with the spread of {units}."]
     if adjusted:
         notes.append("The spread is net of blocks and covariates; larger studies are assumed to have the same blocks.")
-    if min(counts) < 8:
-        few = f"{min(counts)} {units}{'' if part.paired else ' per group'}"
+    if counts.min() < 8:
+        few = f"{units}" if part.paired else f"{count(int(counts.min()), design.unit_word)} per group"
         notes.append(f"The spread is estimated from only {few}, so power is approximate.")
     return Power(
-        power=simulated(counts),
+        power=power_at(counts),
         effect=raw / spread,
         raw=raw,
-        sizes=dict(zip(factor.words if not part.paired else ["pairs"], counts, strict=True)),
+        sizes=sizes,
         curve=curve,
         needed=next((n for n, share in curve.items() if share >= TARGET), None),
         notes=tuple(notes),
     )
-
-
-def _centre(values: Floats) -> Floats:
-    """Return values minus their mean, scaled to the unbiased variance."""
-    n = len(values)
-    return (values - values.mean()) * np.sqrt(n / (n - 1)) if n > 1 else np.zeros(n)

@@ -23,7 +23,7 @@ from gdm_core.study.files import decode_study, encode_study
 from gdm_core.study.flow import COUNT, RATE, Flow, check_lengths, run_flow_test
 from gdm_core.study.followup import compare_pairs
 from gdm_core.study.methods import write_methods
-from gdm_core.study.power import Power, simulate_power
+from gdm_core.study.power import Power, estimate_power
 from gdm_core.study.questions import StudyDesigns, make_question
 from gdm_core.study.rare import Occurrence, advise_fewer_states, describe_untested
 from gdm_core.study.sheet import ANIMAL, Sheet, did_you_mean, format_list, match_sheet
@@ -365,16 +365,15 @@ class Study(StudyDesigns):
     def power(
         self, measure: str, between: str, state: int | None = None, effect: float = 0.5, relative: bool = False,
         unit: str = ANIMAL, within: str | None = None, blocks: str | None = None, covariates: Sequence[str] = (),
-        where: Mapping[str, Any] | None = None, seed: int = 0,
+        where: Mapping[str, Any] | None = None,
     ) -> Power:  # fmt: skip
-        """Estimate power and the number of animals needed, by simulation from the spread between animals.
+        """Estimate power and the number of animals needed, from the spread between animals.
 
         measure, between, unit, within, blocks, covariates, where   as in `compare`
         state       number of the state; None for a measure of whole recordings
         effect      difference in standard deviations between animals, net of blocks and covariates (of differences, if
                     sessions are paired); for doses, between the first and the last
         relative    the effect is a share of the mean: 0.5 means 50% more
-        seed        seed of the simulation
         """
         values, labels, _ = self.measure_values(measure)
         column = 0
@@ -385,7 +384,7 @@ class Study(StudyDesigns):
                 )
             column = labels["state"].tolist().index(state)
         design = self._design(make_question(measure, between, unit, within, blocks, covariates, where))
-        return simulate_power(design, design.average(values)[:, column], effect, relative, seed)
+        return estimate_power(design, design.average(values)[:, column], effect, relative)
 
     # ---- export and files -------------------------------------------------------------------------------------------
     def methods(self, *found: pd.DataFrame | Flow) -> str:
