@@ -56,7 +56,7 @@ def _power(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
     def do(say: Say) -> Power:
         return study.power(asked.measure, asked.between[0], state, float(effect), **asking)
 
-    key, words_ = (brought.key, "power", asked.key, state, effect), "Simulating 1,000 studies per sample size"
+    key, words_ = (brought.key, "power", asked.key, state, effect), "Computing power"
     found = work.outcome("study-power", key, do, "Power could not be estimated", words=words_)
     if found is None:
         return
