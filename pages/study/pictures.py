@@ -320,10 +320,9 @@ def power(found: Power, subjects: str) -> Figure:
     """Draw power against the number of animals."""
     n, share = list(found.curve), list(found.curve.values())
     here = max(found.sizes.values())
-    curve: Dict = {"line": {"color": "$accent", "width": 2}, "marker": {"size": 6, "color": "$accent"}}
     diamond: Dict = {"symbol": "diamond", "size": 12, "color": "$ink"}
     drawn = [
-        points("lines+markers", n, share, "%{x} per group: %{y:.0%}", **curve),
+        points("lines", n, share, "%{x} per group: %{y:.0%}", line={"color": "$accent", "width": 2}),
         points("markers", [here], [found.power], f"this study: {found.power:.0%}", marker=diamond),
     ]
     dotted: Dict = {"color": "$muted", "width": 1, "dash": "dot"}
