@@ -29,6 +29,7 @@ from gdm_core.study.sheet import (
     format_value,
     select_rows,
 )
+from gdm_core.study.text import count, plural
 
 FRAME = "frame"
 # Names of control groups, which come first.
@@ -230,8 +231,8 @@ def make_design(question: Question, sheet: Sheet, names: Sequence[str], empty: n
         )
     several = np.array([len(found) > 1 for found in rows])
     if n := len(np.unique(subjects[several & ~design.alone])):
-        have = f"{unit_word} has" if n == 1 else f"{unit_word}s have"
-        notes.append(f"{n} {have} several recordings under one condition, which are averaged.")
+        have = f"{count(n, unit_word)} {'has' if n == 1 else 'have'}"
+        notes.append(f"{have} several recordings under one condition, which are averaged.")
     return replace(design, notes=tuple(notes))
 
 
@@ -239,7 +240,7 @@ def _unit(question: Question, sheet: Sheet) -> tuple[str, str]:
     if question.unit in (RECORDING, FRAME):
         return RECORDING, RECORDING
     if question.unit == ANIMAL:
-        return (sheet.animal, ANIMAL) if sheet.animal else (RECORDING, RECORDING)
+        return (sheet.animal, sheet.subject) if sheet.animal else (RECORDING, RECORDING)
     return find_column(sheet.frame, question.unit, "unit"), question.unit
 
 
@@ -283,7 +284,7 @@ def _check_units(
     if within is None:
         for factor in between:
             if found := _find_split(frame, unit, factor):
-                same = f"within={word!r}" if len(between) == 1 else f"one column, within={word!r}"
+                same = f"within={unit!r}" if len(between) == 1 else f"one column, within={unit!r}"
                 raise DataError(
                     f"{format_items(found, word, f'in more than one group of {factor!r}')} "
                     f"To compare sessions of the same {word}, use {same}. Otherwise select recordings with where."
@@ -297,7 +298,7 @@ def _check_units(
         if found := _find_split(frame, unit, blocks):
             raise DataError(
                 f"{format_items(found, word, f'in more than one block of {blocks!r}')} Each {word} must be in one block; to "
-                f"pair its sessions, use within={word!r}."
+                f"pair its sessions, use within={unit!r}."
             )
         for factor in between:
             if within is None and not _find_split(firsts, blocks, factor):
@@ -358,13 +359,13 @@ def check_sizes(design: Design) -> None:
         single = [words for words, n in zip(factor.words, sizes, strict=True) if n < 2]
         if single and len(factor.levels) == 2:
             raise DataError(
-                f"The group {factor.name} {single[0]!r} has a single {word}, which allows no inference. Add {word}s, or "
+                f"The group {factor.name} {single[0]!r} has a single {word}, which allows no inference. Add {plural(word)}, or "
                 f"compare other groups with where."
             )
         if len(sizes) >= (n := int(sizes.sum())) and not (factor.numeric and n > 2):
             raise DataError(
-                f"{factor.name!r} has {len(sizes)} groups for {n} {word}s; each group needs more than one {word}. Join groups, "
-                "or compare fewer with where."
+                f"{factor.name!r} has {len(sizes)} groups for {count(n, word)}; each group needs more than one {word}. "
+                "Join groups, or compare fewer with where."
             )
 
 
@@ -395,7 +396,7 @@ def describe_limits(design: Design, trend: bool, n_permutations: int, n_rows: in
     if len(sizes) == 2 and not trend and min(sizes) > 1:
         detectable = _detectable(sizes, design.paired)
         notes.append(
-            f"Power is below 80% for differences smaller than {detectable:.1f} standard deviations between {word}s, so a "
+            f"Power is below 80% for differences smaller than {detectable:.1f} standard deviations between {plural(word)}, so a "
             "non-significant result does not show that there is no difference."
         )
     return notes
@@ -412,9 +413,9 @@ def explain_smallest_p(design: Design) -> list[str]:
 def _sizes(design: Design) -> str:
     if not design.paired:
         sizes = np.bincount(design.levels[:, 0], minlength=len(design.factors[0].levels))
-        return f"{format_list(sizes.tolist())} {design.unit_word}s in its groups"
+        return f"{format_list(sizes.tolist())} {plural(design.unit_word)} in its groups"
     n = len(np.unique(design.subjects))
-    return f"{n} pairs" if len(design.factors[0].levels) == 2 else f"{n} {design.unit_word}s"
+    return f"{n} pairs" if len(design.factors[0].levels) == 2 else count(n, design.unit_word)
 
 
 def _detectable(sizes: npt.NDArray[np.int64], paired: bool) -> float:

@@ -15,8 +15,9 @@ from gdm_core.labels.model import LabelModel
 from gdm_core.maths.gaps import gap_lengths
 from gdm_core.models.base import StateModel
 from gdm_core.models.loading import model_from_bytes
-from gdm_core.study.sheet import did_you_mean, format_items, format_list
+from gdm_core.study.sheet import ANIMAL, did_you_mean, format_items, format_list
 from gdm_core.study.states import Recording
+from gdm_core.study.text import count
 from gdm_core.trials import UNLABELLED, Stretch, Trial, Trials, describe_missing
 
 MOST_SAMPLES = 200_000  # to fit to; more cost time and hardly change the states
@@ -92,7 +93,11 @@ def _check_channels(recordings: Mapping[str, Trial]) -> None:
 
 
 def balance(
-    recordings: Mapping[str, Trial], animals: Mapping[str, str], notes: list[str], most: int = MOST_SAMPLES
+    recordings: Mapping[str, Trial],
+    animals: Mapping[str, str],
+    notes: list[str],
+    word: str = ANIMAL,
+    most: int = MOST_SAMPLES,
 ) -> Trials:
     """Return training data with equally many samples of each animal, in spread pieces."""
     of_animal: dict[str, list[Trial]] = {}
@@ -103,7 +108,7 @@ def balance(
     # An animal with very little data contributes all of it, and does not limit the others.
     quota = int(min(max(min(has.values()), middle / 4), most / len(has)))
     if lacking := [animal for animal, n in has.items() if n < quota]:
-        notes.append(format_items(lacking, "animal", "underrepresented, with little data"))
+        notes.append(format_items(lacking, word, "underrepresented, with little data"))
     parts: list[Trial] = []
     for its in of_animal.values():
         left = quota
@@ -113,7 +118,7 @@ def balance(
             left -= share
     used = sum(one.n_samples for one in parts)
     notes.append(
-        f"The model was fitted to {used:,} samples, at most {quota:,} from each of {len(has)} animals, blind to conditions."
+        f"The model was fitted to {used:,} samples, at most {quota:,} from each of {count(len(has), word)}, blind to conditions."
     )
     return Trials(tuple(parts), "study")
 
@@ -127,7 +132,11 @@ def _pieces(trial: Trial, n_samples: int) -> list[Trial]:
 
 
 def label_trials(
-    recordings: Mapping[str, Trial], animals: Mapping[str, str], marks: Sequence[Mark], notes: list[str]
+    recordings: Mapping[str, Trial],
+    animals: Mapping[str, str],
+    marks: Sequence[Mark],
+    notes: list[str],
+    word: str = ANIMAL,
 ) -> tuple[Trials, tuple[Stretch, ...], tuple[str, ...]]:
     """Return the labelled recordings, their stretches, and the names of labels."""
     names = tuple(dict.fromkeys(label for *_, label in marks))
@@ -144,7 +153,9 @@ def label_trials(
                 f"A clip of {label!r} spans {start} to {stop} in {name!r}, which has {recordings[name].n_samples:,} samples."
             )
     labelled, everyone = {animals[name] for name in where}, set(animals.values())
-    notes.append(f"States are labels, learned from {len(marks)} clips of {len(labelled)} of {len(everyone)} animals.")
+    notes.append(
+        f"States are labels, learned from {len(marks)} clips of {len(labelled)} of {count(len(everyone), word)}."
+    )
     stretches = tuple((where[name], start, stop, names.index(label)) for name, start, stop, label in marks)
     return Trials(tuple(recordings[name] for name in where), "study"), stretches, names
 

@@ -17,7 +17,7 @@ from gdm_core.study.flow import Flow
 from gdm_core.study.rare import MINIMUM
 from gdm_core.study.sheet import RECORDING, format_list, format_value
 from gdm_core.study.states import CHANGE_MEASURES, RECORDING_MEASURES, STATE_MEASURES
-from gdm_core.study.text import count, format_minutes, format_p, format_rates, format_sizes, join_words
+from gdm_core.study.text import count, format_minutes, format_p, format_rates, format_sizes, join_words, plural
 
 if TYPE_CHECKING:
     from gdm_core.study.study import Study
@@ -30,20 +30,21 @@ def write_methods(study: Study, found: Sequence[pd.DataFrame | Flow]) -> str:
 
     found   comparisons and flow tests; their filters decide which recordings are counted
     """
+    word = study.sheet.subject
     tables = [one for one in found if isinstance(one, pd.DataFrame)]
     names = list(dict.fromkeys(name for table in tables for name in table.attrs["recordings"])) or list(
         study.sheet.names
     )
     rows = [study.sheet.names.index(name) for name in names]
     minutes, rates = study.counts.labelled_minutes[rows], study.counts.rates[rows]
-    animals = f" of {count(len({study.sheet.animals[name] for name in names}), 'animal')}" if study.sheet.animal else ""
+    animals = f" of {count(len({study.sheet.animals[name] for name in names}), word)}" if study.sheet.animal else ""
     length = format_minutes(minutes.min(), minutes.max())
     each = "" if len(names) == 1 else " each"
     sentences = [
         f"We analysed {count(len(names), RECORDING)}{animals} ({length}{each} with a state, "
         f"{format_rates(rates.min(), rates.max())}).",
         *study.preparation,
-        f"Behaviour was described by {count(len(study.states), 'state')}, {_describe_source(study.model)}.",
+        f"Behaviour was described by {count(len(study.states), 'state')}, {_describe_source(study.model, word)}.",
     ]
     if n := len(study.sheet.set_aside):
         reasons = format_list(sorted(set(study.sheet.set_aside.values())))
@@ -53,7 +54,7 @@ def write_methods(study: Study, found: Sequence[pd.DataFrame | Flow]) -> str:
     return " ".join([*sentences, f"Analyses used GDM Studio {__version__} with {packages}."])
 
 
-def _describe_source(model: StateModel | None) -> str:
+def _describe_source(model: StateModel | None, word: str) -> str:
     if model is None:
         return "which another tool found"
     config = model.config
@@ -62,8 +63,8 @@ def _describe_source(model: StateModel | None) -> str:
     settings += [f"random seed {config.seed}"] if hasattr(config, "seed") else []
     title = TITLES.get(model.family.replace("_", "-"), type(model).__name__)
     return (
-        f"which one {title} ({', '.join(settings)}) found for all animals, fitted to equally many samples of each animal and "
-        "blind to conditions"
+        f"which one {title} ({', '.join(settings)}) found for all {plural(word)}, fitted to equally many samples of each {word} "
+        "and blind to conditions"
     )
 
 
@@ -90,7 +91,7 @@ def _describe_comparison(table: pd.DataFrame) -> str:
     test = str(table["test"].iloc[0]).removeprefix("permutation, ")
     tests = int(np.isfinite(table["p"]).sum())
     sentences = [
-        f"{' '.join(parts)} ({format_sizes(table.attrs['sizes'])}). The unit of analysis was the {question.unit}"
+        f"{' '.join(parts)} ({format_sizes(table.attrs['sizes'])}). The unit of analysis was the {table.attrs['unit']}"
         + ("; recordings of one unit under the same condition were averaged." if table.attrs["averaged"] else "."),
         f"Differences were tested with {test} against {table.attrs['n_permutations']:,} random permutations of the labels.",
     ]

@@ -16,7 +16,7 @@ FEWEST_ANIMALS = 3  # all animals if there are fewer
 LEAST_SHARE = 0.0005  # of the labelled time
 MANY_UNUSED = 0.25  # share of unused states from which fewer states are advised
 MINIMUM = (
-    f"fewer than {FEWEST_BOUTS} bouts or {FEWEST_ANIMALS} animals, or below {LEAST_SHARE:.2%} of the labelled time"
+    f"fewer than {FEWEST_BOUTS} bouts or {FEWEST_ANIMALS} individuals, or below {LEAST_SHARE:.2%} of the labelled time"
 )
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -85,7 +85,7 @@ class Occurrence:
     def unused(self, names: Sequence[str]) -> dict[str, str]:
         """Return name -> description of how rarely it occurs, for each unused state."""
         return {
-            name: f"{count(bouts, 'bout')}, {share:.2%} of the time, {animals} of {self.n} animals"
+            name: f"{count(bouts, 'bout')}, {share:.2%} of the time, {animals} of {self.n} individuals"
             for name, used, bouts, share, animals in zip(
                 names, self.used, self.bouts, self.share, self.animals, strict=True
             )
@@ -112,6 +112,6 @@ def describe_untested(occurrence: Occurrence, measure: str, names: Sequence[str]
         if rare := int((pairs & ~occurrence.used_changes).sum()):
             notes.append(
                 f"{rare} changes between used states are not tested: they occur fewer than {FEWEST_BOUTS} times or in fewer "
-                f"than {FEWEST_ANIMALS} animals."
+                f"than {FEWEST_ANIMALS} individuals."
             )
     return notes

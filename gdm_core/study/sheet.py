@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.study.text import count
 
 RECORDING, ANIMAL, EXCLUDE = "recording", "animal", "exclude"
 ROWS_WITHOUT = "Rows of the sheet without a recording"
@@ -61,6 +62,11 @@ class Sheet:
     def animal(self) -> str | None:
         """Name of the column with the animal, if any."""
         return _find_role(self.frame, ANIMAL)
+
+    @property
+    def subject(self) -> str:
+        """Noun for a subject: the column's name without "id", such as mouse or participant; animal without a column."""
+        return re.sub("[_ ]?id$", "", self.animal or ANIMAL, flags=re.IGNORECASE).replace("_", " ").lower()
 
     @property
     def animals(self) -> dict[str, str]:
@@ -247,7 +253,7 @@ def format_value(value: Any, column: pd.Series[Any] | None = None) -> str:
 
 def format_count(n: int, word: str) -> str:
     """Return a phrase such as "1 row is" or "2 rows are"."""
-    return f"{n} {word} is" if n == 1 else f"{n} {word}s are"
+    return f"{count(n, word)} {'is' if n == 1 else 'are'}"
 
 
 def format_items(items: Sequence[Any], word: str, status: str) -> str:

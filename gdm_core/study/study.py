@@ -128,7 +128,7 @@ class Study(StudyDesigns):
         notes        list that receives caveats
         """
         known = sheet if isinstance(sheet, Sheet) else match_sheet(sheet, recordings, RESERVED)
-        return fitting.balance(recordings, known.animals, notes)
+        return fitting.balance(recordings, known.animals, notes, known.subject)
 
     @classmethod
     def from_model(
@@ -198,7 +198,7 @@ class Study(StudyDesigns):
         """
         notes: list[str] = []
         kept = {name: recordings[name] for name in self.sheet.names}
-        train, stretches, names = fitting.label_trials(kept, self.sheet.animals, marks, notes)
+        train, stretches, names = fitting.label_trials(kept, self.sheet.animals, marks, notes, self.sheet.subject)
         label_model = LabelModel(self.model).fit(train, paint_labels(train, stretches), names)
         part = replace(self.sheet, notes=(*self.sheet.notes, *notes))
         read = fitting.decode_states(label_model, kept, rule)
@@ -291,7 +291,12 @@ class Study(StudyDesigns):
 
     def _describe_units(self, design: Design) -> dict[Hashable, Any]:
         names = [self.sheet.names[row] for row in np.concatenate(design.rows)]
-        return {"sizes": design.sizes, "recordings": names, "averaged": len(names) > len(design.units)}
+        return {
+            "sizes": design.sizes,
+            "recordings": names,
+            "unit": design.unit_word,
+            "averaged": len(names) > len(design.units),
+        }
 
     def _occurrence(self, design: Design) -> Occurrence:
         rows = np.concatenate(design.rows)

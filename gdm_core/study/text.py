@@ -40,9 +40,14 @@ def _range(low: float, high: float, unit: str) -> str:
     return f"{' to '.join(words)} {unit}"
 
 
+def plural(word: str) -> str:
+    """Return the plural of a noun for subjects or other countable things."""
+    return _PLURALS.get(word, f"{word}s")
+
+
 def count(n: int, word: str) -> str:
     """Return a number with its noun, such as "1 animal", "2 animals" or "2 mice"."""
-    return f"{n:,} {word if n == 1 else _PLURALS.get(word, f'{word}s')}"
+    return f"{n:,} {word if n == 1 else plural(word)}"
 
 
 def format_sizes(sizes: Mapping[str, int]) -> str:

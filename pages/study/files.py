@@ -23,6 +23,7 @@ from gdm_core.errors import DataError, GdmError
 from gdm_core.study.fitting import RATES_ALIKE
 from gdm_core.study.sheet import ANIMAL, RECORDING, ROWS_WITHOUT, Sheet, format_list, match_by_suffix, match_sheet
 from gdm_core.study.study import RESERVED
+from gdm_core.study.text import plural
 from gdm_core.trials import UNLABELLED, Trial
 from pages.study import work
 from pages.study.work import KEPT, Say
@@ -35,7 +36,6 @@ UPLOAD, SHEET, SAVED, STAYS = "study-upload", "study-sheet", "study-saved", "kep
 _SENT = f"{KEPT}sent-"  # uploaded files; kept when another page removes the widget
 _READ = f"{KEPT}read"  # contents of files read so far
 SHEETS = ("sheet", "conditions", "metadata", "meta", "design", "samples", "animals")
-PLURALS = {"mouse": "mice", "person": "people"}
 MOST_ADVISED = 50  # recordings that get a spelling suggestion
 HOLD = {"recordings": "Poses or tables", "states": "States from another tool"}
 FEATURES: dict[FeatureSet, str] = {"egocentric": "Egocentric features", "keypoints": "Raw keypoints"}
@@ -272,13 +272,12 @@ def _numbers(cells: pd.Series) -> pd.Series:
 
 def subject_of(sheet: Sheet) -> str:
     """Return what the sheet calls a subject: mouse, participant, or animal without such a column."""
-    return re.sub("[_ ]?id$", "", sheet.animal or ANIMAL, flags=re.IGNORECASE).replace("_", " ").lower()
+    return sheet.subject
 
 
 def subjects_of(sheet: Sheet) -> str:
     """Return what the sheet calls several subjects."""
-    word = subject_of(sheet)
-    return PLURALS.get(word, f"{word}s")
+    return plural(sheet.subject)
 
 
 def offer_suffix(sheet: pd.DataFrame, found: Read, of: str) -> tuple[pd.DataFrame, str]:

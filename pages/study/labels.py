@@ -82,7 +82,7 @@ def _predict(brought: Brought, marks: list[Mark]) -> Callable[[Say], Study]:
         assert brought.trials is not None
         trials = brought.trials()
         kept = {name: trials[name] for name in study.sheet.names}
-        question = fitting.label_trials(kept, study.sheet.animals, marks, notes)
+        question = fitting.label_trials(kept, study.sheet.animals, marks, notes, study.sheet.subject)
         model = b"" if study.model is None else study.model.to_bytes()
         job = engine.submit(label_model_bytes, model, *question, session=session)
         label_model = bring.wait_for(job, "Fitting a label model", say)

@@ -399,14 +399,14 @@ def test_many_unused_states_give_advice():
     sheet = pd.DataFrame({"recording": list(states), "group": ["a", "b"] * 3})
     study = Study.from_states(states, sheet, rate_hz=10, names={5: "never"})
     assert study.unused == {
-        "never": "0 bouts, 0.00% of the time, 0 of 6 animals",
-        "state 6": "1 bout, 0.08% of the time, 1 of 6 animals",
-        "state 7": "1 bout, 0.08% of the time, 1 of 6 animals",
+        "never": "0 bouts, 0.00% of the time, 0 of 6 individuals",
+        "state 6": "1 bout, 0.08% of the time, 1 of 6 individuals",
+        "state 7": "1 bout, 0.08% of the time, 1 of 6 individuals",
     }
     assert "3 of 8 states are unused. Fit fewer, about 5." in study.notes
     text = study.methods(study.compare("usage", "group", n_permutations=9))
     assert "corrected over 5 tests" in text
-    assert "3 unused states (fewer than 10 bouts or 3 animals" in text
+    assert "3 unused states (fewer than 10 bouts or 3 individuals" in text
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from scipy import special, stats
 from statsmodels.formula.api import ols
 
 from gdm_core import Study
+from gdm_core.errors import DataError
 from gdm_core.study.means import mean_interval
 from tests.support.small_studies import labelled, valued
 
@@ -88,6 +89,19 @@ def test_filter_decides_which_recordings_are_counted():
     assert "We analysed 6 recordings of 6 animals" in text
     assert "(a n = 3, b n = 3)" in text
     assert "where day is 1" in text
+
+
+def test_subjects_are_called_what_the_sheet_calls_them():
+    rng = np.random.default_rng(0)
+    study = valued(value=rng.normal(size=12), group=["a", "b"] * 6, mouse_id=[f"m{i % 6}" for i in range(12)])
+    table = study.compare("value", "group", n_permutations=9)
+    assert "6 mice have several recordings under one condition, which are averaged." in table.attrs["notes"]
+    text = study.methods(table)
+    assert "12 recordings of 6 mice" in text
+    assert "The unit of analysis was the mouse;" in text
+    assert study.per_unit("value", "group").columns[0] == "mouse"
+    with pytest.raises(DataError, match=r"12 mice are in more than one group.*within='mouse_id'"):
+        valued(value=np.zeros(24), day=["1"] * 12 + ["2"] * 12, mouse_id=[*range(12)] * 2).compare("value", "day")
 
 
 def test_averaged_recordings_are_counted_by_animal():
