@@ -209,7 +209,7 @@ def _median_bout(found: Scores, page: Unit) -> Score:
     labelled = bool(np.isfinite(theirs))
     unit = dwell_unit(max(ours, theirs) if labelled else ours, page)
     return Score(
-        "Median bout duration",
+        "Median bout",
         unit.convert(ours),
         digits=2,
         unit=f" {unit.plural}",

@@ -24,7 +24,7 @@ SIDE_BY_SIDE, STACKED = (280, 150), (195, 110)  # heights of a track and of the 
 SHOWN_CHANNELS = 3  # that are drawn where there is no track
 DOTS = "Grey dots: positions estimated from single noisy samples."
 CLOSE_UP = "Paler = less certain. Drag to pan."
-INFERRED = "Inferred (colours matched to ground truth)"
+INFERRED = "Inferred (matched colours)"
 VISIBLE = 0.005  # of the track's width; smaller deviations are hidden by its line
 Array = npt.NDArray[np.float32]
 UNSETTLED = 0.86  # opacity of a strip whose fit is not final

@@ -72,7 +72,7 @@ def test_recording_without_labels_has_no_label_scores(sketch):
     blank = replace(data.test, trials=tuple(replace(t, labels=None) for t in data.test))
     found = bout_scores.scores(content, data.train, blank, 0.0, 0.0)
     assert "macro_f1" not in found
-    assert [row.name for row in scores.bout_rows(found | {"lines": {}})] == ["Held-out R²", "Median bout duration"]
+    assert [row.name for row in scores.bout_rows(found | {"lines": {}})] == ["Held-out R²", "Median bout"]
     assert bout_scores.baselines(data.train, blank, 4) == {}
 
 
@@ -219,7 +219,7 @@ def test_single_label_is_not_scored(sketch):
     found = bout_scores.scores(content, data.train, same, 0.0, 0.0)
     assert found["alone"] == "new"
     assert "macro_f1" not in found
-    assert [row.name for row in scores.bout_rows(found | {"lines": {}})] == ["Held-out R²", "Median bout duration"]
+    assert [row.name for row in scores.bout_rows(found | {"lines": {}})] == ["Held-out R²", "Median bout"]
     assert bout_scores.baselines(data.train, same, 4) == {}
 
 
