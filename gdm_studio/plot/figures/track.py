@@ -31,6 +31,7 @@ from gdm_studio.plot.figures.base import (
 from gdm_studio.plot.figures.states import top_two
 
 WEBGL_ABOVE = 4_000  # segments; below, SVG is sharper and faster
+WIDEST = 1_200  # pixels of a figure
 COLOURS = 40
 MOST_DOTS = 1_500
 BELOW: Dict = {"type": "path", "xref": "x", "yref": "y", "layer": "below"}  # a shape in data coordinates
@@ -188,8 +189,21 @@ def track(
     alt = f"{title or 'Path'} of {len(x)} samples in the colours of {soft.shape[1]} states. Most used: {most}."
     place: Dict = {"annotations": [*marks, *badges], "margin": {"l": 4, "r": 4, "t": 24 if title else 4, "b": 4}}
     moments = path_cursor(x, y, start, step)
-    small = min(height, 320)
-    return figure(traces, caption, alt, height, phone_height=small, cursor=moments, shapes=shapes, **place, **plane())
+    made = figure(traces, caption, alt, height, cursor=moments, shapes=shapes, **place, **plane())
+    return made | {"widths": _heights(extent, height), "phone_height": min(height, 320)}
+
+
+def _heights(extent: npt.NDArray[np.float32], most: int) -> list[Dict]:
+    """Return layouts for figure widths that leave no empty room above and below a wide path."""
+    known = extent[np.isfinite(extent).all(axis=1)]
+    across, along = np.ptp(known, axis=0).tolist() if len(known) else (0.0, 0.0)
+    if across <= along:
+        return []
+    room, widest = 36, min(round(most * across / max(along, 1e-9)), WIDEST)  # room: pixels of the title and margins
+    return [
+        {"least": width, "height": min(most, round((width + 40) * along / across) + room), "layout": {}}
+        for width in range(0, widest + 40, 40)
+    ]
 
 
 def repeat_channels(values: npt.ArrayLike, n_channels: int) -> npt.NDArray[np.float32]:
@@ -228,6 +242,7 @@ def channels(
         **result,
         "layout": {**result["layout"], "xaxis": across, "yaxis": up, "margin": margin},
         "cursor": time_cursor(),
+        "widths": [],
     }
 
 
