@@ -158,6 +158,7 @@ def time_won(
     by: By = "tyre age",
     laps: tuple[Iterable[int], Iterable[int]] | None = None,
     stint: int = 0,
+    keep_close: bool = False,
 ) -> TimeWon | None:
     """Compare two drivers over pairs of clean laps; return None with too few pairs.
 
@@ -169,6 +170,7 @@ def time_won(
     by        "tyre age" (and compound), or "lap number"
     laps      lap numbers to choose from, for each driver; None takes all
     stint     stint of the first driver; 0 takes all
+    keep_close  whether to keep laps within one second of the car ahead
     """
     one, other = (session.driver(code).laps for code in drivers)
     first, second = (
@@ -181,7 +183,9 @@ def time_won(
     if drivers[0] == drivers[1] or (by == "tyre age" and trend is None):
         return None
     every = tuple(first.tolist()), tuple(second.tolist())
-    alone = free_laps(session, drivers[0], every[0]), free_laps(session, drivers[1], every[1])
+    alone = every
+    if not keep_close:
+        alone = free_laps(session, drivers[0], every[0]), free_laps(session, drivers[1], every[1])
     timed = _timed_pairs(session, drivers, alone, by)
     free = len(timed) >= FEWEST_LAPS
     if not free:

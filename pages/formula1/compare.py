@@ -138,7 +138,8 @@ def _over_pairs(race: Race, usual: Between) -> Comparison | None:
     }
     chosen = one_of(f"Stint of {pick.train}", offered, key="stint", as_ids=True, among=f"{pick.place}-{pick.train}")
     number = int(chosen) if chosen.isdigit() else 0
-    found = time_gained.between(pick.place, race.codes, pick.looked, by, number)
+    close = switch("Keep laps within 1 s of the car ahead", False, key="close", help="DRS and tow change their speed.")
+    found = time_gained.between(pick.place, race.codes, pick.looked, by, number, close)
     if found is None:
         shell.quiet(f"Fewer than {FEWEST_LAPS} clean lap pairs; showing all.")
         found = usual
@@ -200,9 +201,7 @@ def sentence(compared: Comparison) -> str:
     race, found = compared.race, compared.found
     one, other = race.codes
     if found is not None:
-        whole, error = found.won.whole
-        unknown = f"No significant pace difference: {one} {whole:+.2f} ± {SURE * error:.2f} s/lap against {other}."
-        return time_gained.finding(found, found.gains) or unknown
+        return time_gained.finding(found, found.gains) or time_gained.sentence(found, found.gains)
     won = "" if is_race(race.session) else weekend.finding(race.session)
     if compared.delta is None or not compared.gains:
         return won or f"No official times and speeds for {one} or {other}."

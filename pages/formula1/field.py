@@ -8,6 +8,7 @@ import streamlit as st
 
 from datasets.f1.laps import is_race
 from datasets.f1.minisectors import Minisectors, minisectors
+from datasets.f1.time_won import FEWEST_LAPS
 from datasets.formula1 import Session
 from gdm_studio.plot.figures.base import Dict, Figure, figure, key_above, plane, points, typed
 from pages.formula1 import data, teams, time_gained
@@ -20,7 +21,9 @@ from pages.ui.plot import plot
 
 @st.cache_resource(max_entries=4, show_spinner="Timing all drivers")
 def measure_field(place: Place) -> Minisectors | None:
-    return minisectors(data.open_session(place))
+    session = data.open_session(place)
+    enough = [one.code for one in session.drivers if not is_race(session) or one.laps.undisturbed.sum() >= FEWEST_LAPS]
+    return minisectors(session, enough)
 
 
 def panel(race: Race) -> None:

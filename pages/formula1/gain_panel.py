@@ -42,27 +42,27 @@ def exported(view: View, drivers: Sequence[DriverReading], names: Sequence[str])
     return {"Delta on the map": lambda: gain_map(race.circuit, codes, gains["minisector"], looks)} | by_part
 
 
-# ---- figures: differences that are not significant are grey ------------------------------------------------------------
-UNSURE = "$faint"
-PALEST = 0.45
+# ---- figures: differences that are not significant are pale ------------------------------------------------------------
+PALE = 0.35  # opacity where the difference is not significant
+PALEST = 0.7  # opacity of the smallest significant difference on the map
 LABEL_PX = 15
 
 
 def who(gain: Gain) -> list[int]:
-    """Return the faster driver per part [P], -1 where not significant."""
-    return [-1 if not sure else int(mean < 0) for mean, sure in zip(gain.mean, gain.sure, strict=True)]
+    """Return the faster driver per part [P], significantly or not."""
+    return [int(mean < 0) for mean in gain.mean]
 
 
 def colours(gain: Gain, looks: Sequence[LineStyle]) -> list[str]:
-    """Return the colour per part [P]."""
-    return [UNSURE if winner < 0 else looks[winner].colour for winner in who(gain)]
+    """Return the colour of the faster driver per part [P]."""
+    return [looks[winner].colour for winner in who(gain)]
 
 
 def _strength(gain: Gain) -> npt.NDArray[np.float64]:
     """Return the opacity per part [P], by the size of the difference."""
     top = np.abs(gain.mean[gain.sure]).max(initial=0)
     share = np.abs(gain.mean) / top if top > 0 else np.zeros(len(gain.mean))
-    return np.where(gain.sure, PALEST + (1 - PALEST) * np.clip(share, 0, 1), 1.0)
+    return np.where(gain.sure, PALEST + (1 - PALEST) * np.clip(share, 0, 1), PALE)
 
 
 def _hover_text(codes: tuple[str, str], gain: Gain) -> list[str]:
@@ -74,10 +74,7 @@ def _hover_text(codes: tuple[str, str], gain: Gain) -> list[str]:
 
 
 def key(codes: tuple[str, str]) -> str:
-    return (
-        f"Colour: faster driver ({codes[0]} solid, {codes[1]} dashed); grey: not significant "
-        "(95% interval includes zero)."
-    )
+    return f"Faster driver: {codes[0]} solid, {codes[1]} dashed. Pale: not significant (95% CI)."
 
 
 def gain_map(circuit: Circuit, codes: tuple[str, str], gain: Gain, looks: Sequence[LineStyle]) -> Figure:
@@ -121,7 +118,7 @@ def bars(codes: tuple[str, str], gain: Gain, what: str, looks: Sequence[LineStyl
     drawn: Dict = {
         "type": "bar", "orientation": "h", "y": places, "x": typed(gain.mean),
         "error_x": {"type": "data", "array": (SURE * gain.error).tolist(), "color": "$ink", "thickness": 1, "width": 2},
-        "marker": {"color": colours(gain, looks), "pattern": hatched},
+        "marker": {"color": colours(gain, looks), "pattern": hatched, "opacity": np.where(gain.sure, 1, PALE).tolist()},
         "customdata": _hover_text(codes, gain), "hovertemplate": "%{customdata}<extra></extra>",
     }  # fmt: skip
     rows: Dict = {"tickvals": places, "ticktext": [plain(cut_to(name, 22)) for name in gain.names]}
@@ -129,7 +126,7 @@ def bars(codes: tuple[str, str], gain: Gain, what: str, looks: Sequence[LineStyl
         "xaxis": axis("s/lap", fixedrange=True, zeroline=True, zerolinecolor="$line", range=[-reach, reach], nticks=5),
         "yaxis": axis(**rows, showgrid=False, fixedrange=True, range=[len(places) - 0.4, -0.6]),
     }
-    caption = f"Delta per {what} (s/lap), in lap order. {codes[1]} is hatched; grey: not significant; lines: 95% CI."
+    caption = f"Delta per {what} (s/lap), in lap order. {codes[1]} is hatched; pale: not significant; lines: 95% CI."
     alt = f"Seconds per lap that {codes[0]} gains on {codes[1]} in each {what}: {_count(gain, codes)}."
     place: Dict = {"annotations": sides, "margin": {"l": 8, "r": 10, "t": 22, "b": 8}}
     return figure([drawn], caption, alt, 74 + 19 * len(places), **axes, **place)

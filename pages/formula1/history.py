@@ -39,6 +39,7 @@ def draw(session: Session, found: RaceHistory, kind: str, codes: tuple[str, str]
     """Draw one line per driver, with pit stops as markers and flags as shaded laps."""
     values = {"gap": found.gap, "position": found.position, "pace": lap_seconds(session, found)}[kind]
     looks = dict(zip(found.codes, teams.team_looks(session, found.codes), strict=True))
+    limits = _range(kind, values)
     traces: list[Dict] = []
     marks: list[Dict] = []
     for code, line in sorted(zip(found.codes, values, strict=True), key=lambda one: one[0] in codes):
@@ -54,8 +55,10 @@ def draw(session: Session, found: RaceHistory, kind: str, codes: tuple[str, str]
             marker = {"color": look.colour, "size": 8 if chosen else 6, "symbol": "circle-open", "line": {"width": 2}}
             says = f"{code} pit stop, lap %{{x}}"
             traces.append(points("markers", found.laps[stops], line[stops], says, marker=marker, opacity=opacity))
-        if chosen or kind == "position":
-            last = int(np.flatnonzero(np.isfinite(line))[-1])
+        low, high = sorted(limits)
+        inside = np.flatnonzero(np.isfinite(line) & (line >= low) & (line <= high))
+        if inside.size and (chosen or kind == "position"):
+            last = int(inside[-1])
             ink = {"size": 11, "color": look.colour}
             marks.append(note(code, float(found.laps[last]), float(line[last]), xanchor="left", xshift=4, font=ink))
     shapes = [
@@ -68,7 +71,10 @@ def draw(session: Session, found: RaceHistory, kind: str, codes: tuple[str, str]
     told = f" Shaded: {', '.join(sorted(flags))}." if flags else " No flags."
     caption = f"Thick: {' and '.join(dict.fromkeys(codes))}. Circles: pit stops.{told}"
     alt = f"{KINDS[kind]} of {len(traces)} drivers over {len(found.laps)} laps."
-    axes: Dict = {"xaxis": axis("lap", showgrid=False), "yaxis": axis(TITLES[kind], **_range(kind, values))}
+    axes: Dict = {
+        "xaxis": axis("lap", showgrid=False, range=[0.5, len(found.laps) + 0.5]),
+        "yaxis": axis(TITLES[kind], range=list(limits)),
+    }
     place: Dict = {"annotations": marks, "shapes": shapes, "margin": {"l": 8, "r": 42, "t": 8, "b": 8}}
     return figure(traces, caption, alt, 380, **axes, **place)
 
@@ -82,12 +88,12 @@ def lap_seconds(session: Session, found: RaceHistory) -> np.ndarray:
     return times
 
 
-def _range(kind: str, values: np.ndarray) -> Dict:
-    """Return the axis options; the leader is at the top."""
+def _range(kind: str, values: np.ndarray) -> tuple[float, float]:
+    """Return the ends of the axis; the leader is at the top."""
     known = values[np.isfinite(values)]
     if kind == "position":
-        return {"range": [known.max(initial=1) + 0.6, 0.4], "dtick": 2, "tick0": 1}
+        return float(known.max(initial=1)) + 0.6, 0.4
     if kind == "gap":
-        return {"range": [min(FAR_S, float(known.max(initial=1))), -2]}
-    low, middle = float(known.min()), float(np.median(known))
-    return {"range": [low - 0.3, SLOW * middle]}
+        return min(FAR_S, float(known.max(initial=1))) + 1, -2.0
+    low, middle = float(known.min(initial=np.inf)), float(np.median(known)) if known.size else 0.0
+    return min(low, middle) - 0.3, SLOW * middle

@@ -92,19 +92,19 @@ def test_segments_minisectors_and_states_add_up_to_one_gain():
     assert states.mean.sum() == pytest.approx(found.won.whole[0])
 
 
-def test_uncertain_gain_is_grey():
+def test_uncertain_gain_is_pale():
     found, circuit = _between(), data.circuit(PLACE)
     error = np.full(len(found.gains["minisector"].names), 0.01)
     mean = np.zeros(len(error))
     mean[[2, 5, 7]] = 0.06, -0.04, 0.019
     gain = Gain(found.gains["minisector"].names, mean, error, found.gains["minisector"].edges)
-    wanted = [gain_panel.UNSURE] * len(error)
-    wanted[2], wanted[5] = (look.colour for look in LOOKS)
+    wanted = [LOOKS[0].colour] * len(error)
+    wanted[5] = LOOKS[1].colour
     assert gain_panel.colours(gain, LOOKS) == wanted
     figure = gain_panel.gain_map(circuit, ("AAA", "BBB"), gain, LOOKS)
     assert [trace["line"]["color"] for trace in figure["data"]] == wanted
     assert figure["data"][2]["opacity"] == 1
-    assert figure["data"][5]["opacity"] < 1
+    assert 1 > figure["data"][5]["opacity"] > figure["data"][7]["opacity"] == gain_panel.PALE
     assert "AAA faster in 1 of" in figure["alt"]
     assert "+0.060 ± 0.020 s/lap" in figure["data"][2]["hovertemplate"]
     ends = [(untyped(trace["x"])[[0, -1]], untyped(trace["y"])[[0, -1]]) for trace in figure["data"]]
