@@ -97,9 +97,9 @@ def card(brought: Brought, asked: Asked, found: StudyAnswer) -> None:
         return
     table = found.table
     st.html(f'<p class="gdm-panel-title gdm-study-part">{escape(SHORT.get(asked.measure, asked.measure))}</p>')
-    named, sentences = order_findings(table, asked.correction), table.attrs["sentences"]
+    named = order_findings(table, asked.correction)
     for place in named[:MOST_SENTENCES]:
-        shell.finding(sentences[place])
+        shell.finding(_sentence(brought, asked, table.iloc[place]))
     tested = int(table["p"].notna().sum())
     if len(named) > MOST_SENTENCES:
         shell.quiet(f"{len(named) - MOST_SENTENCES} more: see Results.")
@@ -107,7 +107,7 @@ def card(brought: Brought, asked: Asked, found: StudyAnswer) -> None:
         shell.quiet(f"The other {tested - len(named)} of {tested} tests are not significant after correction.")
     elif not named and tested:
         shell.finding("No state differs after correction." if len(table) > 1 else "No significant difference.")
-        shell.quiet(f"Smallest p value: {sentences[int(table['p'].argmin())]}")
+        shell.quiet(f"Smallest p value: {_sentence(brought, asked, table.iloc[int(table['p'].argmin())])}")
     elif not tested:
         shell.finding("Nothing could be tested.")
     if asked.pooled:
@@ -115,6 +115,18 @@ def card(brought: Brought, asked: Asked, found: StudyAnswer) -> None:
     if found.confounds is not None:
         for one in found.confounds.loc[unadjusted(found.confounds, asked), "sentence"][:MOST_CONFOUNDS]:
             shell.quiet(f"Possible confound: {one} See Checks.")
+
+
+def _sentence(brought: Brought, asked: Asked, row: pd.Series[Any]) -> str:
+    """Return the effect of a row with its interval and adjusted p in one line."""
+    term = f"{row['term']}, " if "term" in row else ""
+    percent = asked.measure in SHARES and "omega" not in row["effect_is"]
+    low, high = (number_text(row[name], percent) for name in ("effect_low", "effect_high"))
+    d = "" if np.isnan(row["d"]) else f", d = {number_text(row['d'], False)}"
+    return (
+        f"{term}{label_of(brought.study, row)}: {row['effect_is']} {number_text(row['effect'], percent)} "
+        f"(95% CI {low} to {high}){d}, adjusted {format_p(row[asked.correction])}."
+    )
 
 
 def unadjusted(confounds: pd.DataFrame, asked: Asked) -> pd.Series[bool]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -21,12 +21,12 @@ from datasets.keypoints import KeypointTable, limit_notes
 from datasets.storage import data_dir
 from datasets.tables import path_within
 from gdm_core.analysis.suggestions import MANY_TRIALS
-from gdm_core.engine import Engine, FitSpec, Job, JobStatus
+from gdm_core.engine import Priority
 from gdm_core.engine.suggest import Suggestion, SuggestJob, max_samples
 from gdm_core.errors import FitError, GdmError
-from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.registry import FAMILIES
 from gdm_core.study import Study, fitting
+from gdm_core.study.robustness import list_variants
 from gdm_core.study.sheet import Sheet, format_items, match_sheet
 from gdm_core.study.study import RESERVED
 from gdm_core.trials import Trial, Trials
@@ -35,7 +35,7 @@ from pages.lab.live import panels
 from pages.lab.live.background import Stopped
 from pages.lab.suggest import NONE_FOUND, apply_button, models_of, question_of, verdicts
 from pages.lab.time_scale import choose_window
-from pages.study import files, work
+from pages.study import files, fits, work
 from pages.study.work import KEPT, Say
 from pages.ui import exports, model_controls, settings, shell
 from pages.ui.controls import number, one_of, text
@@ -43,7 +43,6 @@ from pages.ui.exports import Fit
 from pages.ui.model_controls import Choice
 from pages.ui.shell import Frame
 
-R = TypeVar("R")
 SOURCES = {
     "simulated": "Simulated animals",
     "files": "Your files",
@@ -62,9 +61,7 @@ SEEDS, ANIMALS = (0, 9999), (2, 40)
 SESSIONS, MINUTES = 2, 4.0
 
 _GO, _SUGGESTED = f"{KEPT}go", f"{KEPT}suggested"
-AT_A_TIME = 4  # recordings in flight
 LOOK_EVERY_S = 0.2
-OF_A_FIT = 0.8  # share of the progress bar; the rest is decoding
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +76,8 @@ class Brought:
     imports, code   Python code that recreates `study`
     notes    notes from loading, in addition to those of the study
     trials   returns the recordings; None if there are only states
+    fit      identifies the fit, "" without one
+    variants, refit   settings of other fits by label, and a function that prepares one
     poses    returns the poses of a recording; None if it has none
     """
 
@@ -93,6 +92,9 @@ class Brought:
     notes: Sequence[str] = field(default=())
     trials: Callable[[], Mapping[str, Trial]] | None = None
     poses: Callable[[str], KeypointTable | None] = lambda name: None
+    fit: str = ""
+    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    refit: Callable[[Mapping[str, Any]], Callable[[Say], Study]] | None = None
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
@@ -306,13 +308,14 @@ def _summarised(key: str, _recordings: Mapping[str, Trial], window: int) -> dict
 # ---- one model for all animals ---------------------------------------------------------------------------------------------
 def _fitted(
     page: Frame, key: str, model_of: str, of: str, name: str, about: str, recordings: Mapping[str, Trial], sheet: pd.DataFrame,
-    imports: Sequence[str], code: Sequence[str], *, private: bool = False, **more: Any,
+    imports: Sequence[str], code: Sequence[str], *, private: bool = False, preparation: Sequence[str] = (), **more: Any,
 ) -> Brought | None:  # fmt: skip
     """Show model controls and progress; return the study once the model is fitted.
 
     model_of     scope of the model's controls
     code         Python code that recreates `recordings` and `sheet`
     private      whether results must not be written to disk
+    preparation  sentences about the recordings for the methods paragraph
     """
     with page.controls:
         model_place = st.expander("Model", icon=":material/model_training:")
@@ -350,17 +353,23 @@ def _fitted(
             if window is None:
                 _suggest(key, recordings, known, choice)
             return None
-        do = _fit(recordings, known, choice, keep=not private)
+        do = fits.fit_study(recordings, known, choice.family, choice.config, preparation, keep=not private)
         study = work.outcome("study-fit", ("fit", its_own), do, "The fit failed", what="the fit")
     if study is None:
         return None
+
+    def refit(config: Mapping[str, Any]) -> Callable[[Say], Study]:
+        return fits.fit_study(
+            recordings, known, choice.family, config, preparation, keep=not private, priority=Priority.LOW
+        )
+
     module, family = FAMILIES[choice.family]
     return Brought(
         its_own, of, name, f"{about}, {choice.n_states} states found by one model", study, private,
         [*imports, f"from {module} import {family}"],
         [*code, f"model = {Fit(choice.family, choice.config, ()).call}",
          "study = Study.fit(recordings, sheet, model)"],
-        trials=lambda: recordings, **more,
+        trials=lambda: recordings, fit=its_own, variants=list_variants(choice.family, choice.config), refit=refit, **more,
     )  # fmt: skip
 
 
@@ -403,64 +412,3 @@ def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Ch
     if len(set(known.animals.values())) < MANY_TRIALS:
         shell.quiet(f"With fewer than {MANY_TRIALS} {subjects}, time blocks are held out instead of {subjects}.")
     verdicts(found)
-
-
-def _fit(recordings: Mapping[str, Trial], known: Sheet, choice: Choice, *, keep: bool) -> Callable[[Say], Study]:
-    engine, session = panels.engine(), f"{live.visitor()}/study"  # available only in the script's thread
-
-    def do(say: Say) -> Study:
-        notes: list[str] = []
-        kept, aside = fitting.prepare({name: recordings[name] for name in known.names}, notes)
-        trials = Study.training(kept, known, notes)
-        part = replace(known, set_aside={**known.set_aside, **aside}, notes=(*known.notes, *notes))
-        spec = FitSpec(choice.family, choice.config, trials, preview=(), use_cache=keep)
-        job = engine.submit(spec, session=session)
-        model = wait_for(job, "Fitting one model to all", say).model_bytes
-        found = read_all(engine, fitting.decode_recording, model, kept, session, "Applying the model", say)
-        odd = fitting.find_low_scores({name: explained for name, (_, explained) in found.items()})
-        return Study.from_decoded(model_from_bytes(model), {name: read for name, (read, _) in found.items()}, odd, part)
-
-    return do
-
-
-def wait_for(job: Job, words: str, say: Say) -> Any:
-    """Return the result of a fit or call, which is cancelled if the user stops waiting."""
-    try:
-        while not job.wait(LOOK_EVERY_S):
-            view = job.poll()
-            waits = ", waiting for a worker" if view.status is JobStatus.QUEUED else ""
-            say(f"{words}{waits}", OF_A_FIT * view.step / view.total if view.total else 0.0)
-    except Stopped:
-        job.cancel()
-        raise
-    return job.result(0)
-
-
-def read_all(
-    engine: Engine,
-    function: Callable[..., R],
-    model: bytes,
-    recordings: Mapping[str, Trial],
-    session: str,
-    words: str,
-    say: Say,
-) -> dict[str, R]:
-    """Apply a model to every recording, a few at a time, and return the results."""
-    rule = fitting.STEADY
-    found: dict[str, R] = {}
-    left, under_way = list(recordings), dict[str, Job]()
-    try:
-        while left or under_way:
-            while left and len(under_way) < AT_A_TIME:
-                name = left.pop(0)
-                question = (model, Trials((recordings[name],)), rule.smooth_s, rule.shortest_s)
-                under_way[name] = engine.submit(function, *question, session=session)
-            next(iter(under_way.values())).wait(LOOK_EVERY_S)
-            for name in [name for name, job in under_way.items() if job.poll().status.final]:
-                found[name] = under_way.pop(name).result(0)
-            share = OF_A_FIT + (1 - OF_A_FIT) * len(found) / len(recordings)
-            say(f"{words}, {len(found)} of {len(recordings)}", share)
-    finally:
-        for job in under_way.values():
-            job.cancel()
-    return {name: found[name] for name in recordings}

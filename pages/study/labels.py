@@ -19,7 +19,7 @@ from gdm_core.text import plural
 from pages.lab import live
 from pages.lab.live import panels
 from pages.lab.poses.clips import clip, clip_grid
-from pages.study import bring, pictures, work
+from pages.study import fits, pictures, work
 from pages.study.bring import Brought
 from pages.study.files import subject_of, subjects_of
 from pages.study.names import typed_cells
@@ -71,7 +71,9 @@ def with_labels(page: shell.Frame, brought: Brought) -> Brought | None:
         return None
     code = [*brought.code, f"marks = {marks!r}", "study = study.with_labels(recordings, marks)"]
     about = f"{brought.about.rpartition(', ')[0]}, {len(study.states)} labels"
-    return replace(brought, study=study, key=f"{brought.key}/labels {settings.scope(marks)}", about=about, code=code)
+    return replace(
+        brought, study=study, key=f"{brought.key}/labels {settings.scope(marks)}", about=about, code=code, refit=None
+    )
 
 
 def _predict(brought: Brought, marks: list[Mark]) -> Callable[[Say], Study]:
@@ -85,8 +87,8 @@ def _predict(brought: Brought, marks: list[Mark]) -> Callable[[Say], Study]:
         question = fitting.label_trials(kept, study.sheet.animals, marks, notes, study.sheet.subject)
         model = b"" if study.model is None else study.model.to_bytes()
         job = engine.submit(label_model_bytes, model, *question, session=session)
-        label_model = bring.wait_for(job, "Fitting a label model", say)
-        read = bring.read_all(
+        label_model = fits.wait_for(job, "Fitting a label model", say)
+        read = fits.read_all(
             engine, fitting.decode_labels, label_model, kept, session, "Classifying all recordings", say
         )
         part = replace(study.sheet, notes=(*study.sheet.notes, *notes))

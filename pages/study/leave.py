@@ -14,8 +14,9 @@ from gdm_core.analysis.tables import csv
 from gdm_core.errors import DataError
 from gdm_core.study import Study
 from gdm_core.study.layouts import to_prism, to_wide
+from gdm_core.study.robustness import describe_robustness
 from gdm_core.study.text import format_p
-from pages.study import answer, files, labels, names, pictures
+from pages.study import answer, files, labels, names, pictures, robust
 from pages.study.bring import SOURCES, Brought
 from pages.study.questions import N_PERMUTATIONS, SHORT, Asked, StudyAnswer
 from pages.ui import exports, settings, shell
@@ -32,6 +33,9 @@ def panel(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) ->
     if trouble := st.session_state.pop(_TROUBLE, None):
         shell.error("The study could not be saved", trouble)
     methods = study.methods(*found)
+    rows = None if asked is None else robust.rows_of(brought, asked)
+    if rows is not None and len(rows) > 1:
+        methods += f" {describe_robustness(rows)}"
     st.html('<p class="gdm-panel-title">Methods paragraph</p>')
     st.code(methods, language=None, wrap_lines=True)
     left, middle, right = st.columns(3, gap="medium")
@@ -78,8 +82,9 @@ def is_unsaved(brought: Brought) -> bool:
 
 
 def whole(brought: Brought, asked: Asked | None) -> Study:
-    """Return the study with its labels and comparison."""
-    return replace(brought.study, marks=labels.marks_of(brought), questions=[] if asked is None else [asked.plain])
+    """Return the study with its labels, comparison and robustness."""
+    questions = [] if asked is None else [asked.plain | robust.to_save(brought, asked)]
+    return replace(brought.study, marks=labels.marks_of(brought), questions=questions)
 
 
 def _keep(brought: Brought, asked: Asked | None) -> None:

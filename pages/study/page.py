@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.study import answer, bring, files, labels, leave, names, questions, tabs
+from pages.study import answer, bring, files, labels, leave, names, questions, robust, tabs
 from pages.ui import navigation, shell
 from pages.ui.theme import ASSETS
 
@@ -27,16 +27,16 @@ brought = names.with_names(brought)
 with page.controls:
     asked = questions.choose(brought)
 study = brought.study
-page.header(
-    brought.about,
-    [("recordings", str(len(study.sheet.names))), ("states", str(len(study.states)))],
-)
 answers = None
 if asked is not None:
     with page.card:
         answers = questions.answers(brought, asked)
         if answers is not None:
             answer.card(brought, asked, answers)
+            robust.show(brought, asked, answers)
+n = len(study.sheet.names)
+compared = n if answers is None or answers.table is None else len(answers.table.attrs["recordings"])
+page.header(brought.about, [("compared", f"{compared} of {n} recordings"), ("states", str(len(study.states)))])
 with page.picture:
     answer.draw(brought, asked, answers)
 with page.below:

@@ -16,7 +16,7 @@ from datasets import cohort, cohort_files
 from gdm_core.analysis.suggestions import Probe
 from gdm_core.analysis.tables import csv
 from gdm_core.study import Study
-from pages.study import labels, work
+from pages.study import bring, labels, work
 from tests.support.controls import control
 from tests.support.drawn import record, words
 from tests.support.offered import file_makers
@@ -302,3 +302,30 @@ def test_associated_column_is_adjusted_for_on_request(tmp_path):
     assert "Possible confound: age" not in words(app)
     (covariates,) = [each for each in app.multiselect if each.label == "Covariates"]
     assert covariates.value == ["age"]
+
+
+def test_refits_are_listed_next_to_the_result(engine, monkeypatch):
+    begun, release = [], threading.Event()
+
+    def prepared(recordings, known, family, config, preparation=(), **more):
+        """Stand in for a fit; refits wait."""
+
+        def do(say):
+            begun.append((config["n_states"], config["seed"]))
+            while more.get("priority") is not None and not release.wait(0.01):
+                say("", 0.0)
+            return bring._true_study(4, "Groom 50% longer", 0)
+
+        return do
+
+    monkeypatch.setattr(bring.fits, "fit_study", prepared)
+    app = opened("study", animals="4", found="Fitted")
+    app.button(key="study-fit").click().run()
+    until(lambda: len(begun) == 2)
+    app.run()
+    app.button(key="study-robustness-stop").click().run()
+    until(lambda: any(one.key == "study-robustness-again" for one in app.run().button))
+    release.set()
+    app.button(key="study-robustness-again").click().run()
+    until(lambda: "The conclusion holds in 5 of 5 refits." in words(app.run()))
+    assert begun == [(8, 0), (8, 1), (8, 1), (8, 2), (7, 0), (9, 0), (8, 0)]

@@ -94,7 +94,7 @@ class Task:
     explain  returns the error to show for an unexpected exception, which is logged
     """
 
-    news = None  # there are no partial results
+    news: Hashable = None  # changes with partial results, which `do` writes to `value`
 
     def __init__(
         self,

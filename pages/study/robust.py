@@ -1,0 +1,121 @@
+"""Robustness of a conclusion: refits with other settings, in the background."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from html import escape
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from gdm_core.study import Study
+from gdm_core.study.robustness import check_robustness, describe_robustness
+from pages.lab.live.background import Task, show_progress, visitor_jobs
+from pages.study import answer
+from pages.study.bring import Brought
+from pages.study.questions import Asked, StudyAnswer
+from pages.study.work import KEPT
+from pages.ui import shell
+
+NAME = "study-robustness"
+_REFITS, _ROWS = f"{KEPT}refits", "robustness"  # refits of the current fit; key in a study file
+
+
+def show(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
+    """Show whether the conclusion holds under other seeds, numbers of states and definitions of states."""
+    rows, task = rows_of(brought, asked), None
+    if brought.refit is not None and answers.table is not None:
+        task = _task(brought, asked, answers)
+        rows = task.value
+    if rows is None or not len(rows):
+        return
+    st.html('<p class="gdm-panel-title gdm-study-part">Robustness</p>')
+    if len(rows) > 1:
+        shell.finding(describe_robustness(rows))
+    st.html(_table(rows))
+    if task is None:
+        return
+    show_progress(f"{NAME}-progress", task, task.done)
+    if not task.done:
+        st.button("Cancel", key=f"{NAME}-stop", on_click=task.cancel, icon=":material/stop:")
+    elif task.cancelled.is_set():
+        again = partial(visitor_jobs().forget, _key(brought, asked))
+        st.button("Continue the refits", key=f"{NAME}-again", on_click=again, icon=":material/refresh:")
+
+
+def rows_of(brought: Brought, asked: Asked) -> pd.DataFrame | None:
+    """Return the finished fits of a comparison, or those in the opened study file; None without any."""
+    task = visitor_jobs().find(_key(brought, asked))
+    if task is not None:
+        found: pd.DataFrame | None = task.value
+        return found
+    saved = dict(brought.study.questions[0]) if brought.study.questions else {}
+    kept = saved.pop(_ROWS, None)
+    same = json.dumps(saved, sort_keys=True) == json.dumps(asked.plain, sort_keys=True)
+    return pd.DataFrame(kept) if kept and same else None
+
+
+def to_save(brought: Brought, asked: Asked) -> dict[str, Any]:
+    """Return the finished fits as JSON values for a study file."""
+    rows = rows_of(brought, asked)
+    return {} if rows is None else {_ROWS: json.loads(rows.to_json(orient="records"))}
+
+
+def _key(brought: Brought, asked: Asked) -> tuple[Any, ...]:
+    return (NAME, brought.key, asked.key)
+
+
+def _task(brought: Brought, asked: Asked, answers: StudyAnswer) -> Task:
+    """Return the task of a comparison, which replaces that of an earlier one."""
+    jobs, key = visitor_jobs(), _key(brought, asked)
+    if jobs.find(key) is None:
+        jobs.end(NAME)
+    if st.session_state.get(_REFITS, ("", {}))[0] != brought.fit:
+        st.session_state[_REFITS] = brought.fit, {}
+    refits: dict[str, Study] = st.session_state[_REFITS][1]
+    variants, refit = brought.variants, brought.refit
+    assert refit is not None
+    begin = {label: refit(settings) for label, settings in variants.items()} if jobs.find(key) is None else {}
+    labels = {json.dumps(dict(settings), sort_keys=True): label for label, settings in variants.items()}
+
+    def run(task: Task) -> pd.DataFrame | None:
+        def fit(settings: Mapping[str, Any]) -> Study:
+            name = json.dumps(dict(settings), sort_keys=True)
+            label = labels[name]
+            place = list(variants).index(label)
+
+            def say(text: str, share: float) -> None:
+                task.checkpoint(f"Refit with {label}", (place + share) / len(variants))
+
+            if name not in refits:
+                refits[name] = begin[label](say)
+            say("", 1.0)
+            return refits[name]
+
+        assert answers.table is not None
+        for rows in check_robustness(brought.study, answers.table, answers.flow, fit, variants):
+            task.value, task.news = rows, len(rows)
+        return task.value
+
+    made: Task = jobs.get(key, lambda: Task(run, "Refitting with other settings"))
+    made.wait(0.1)  # the row of this fit
+    return made
+
+
+def _table(rows: pd.DataFrame) -> str:
+    """Return the rows as HTML: one line per fit."""
+    lines = []
+    for _, row in rows.iterrows():
+        if row["trouble"]:
+            cells = ["failed", "", ""]
+        else:
+            cells = [answer.p_cell(row["flow_p"]), f"{row['significant']:.0f} of {row['tested']:.0f}"]
+            cells.append("yes" if row["agrees"] else "no")
+        lines.append(
+            f"<tr><th scope='row'>{escape(row['fit'])}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+        )
+    head = "<tr><th scope='col'>fit</th><th scope='col'>flow p</th><th scope='col'>states</th><th scope='col'>agrees</th></tr>"
+    return f'<table class="gdm-study-fits"><thead>{head}</thead><tbody>{"".join(lines)}</tbody></table>'
