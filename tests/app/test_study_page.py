@@ -16,6 +16,7 @@ from datasets import cohort, cohort_files
 from gdm_core.analysis.suggestions import Probe
 from gdm_core.analysis.tables import csv
 from gdm_core.study import Study
+from gdm_core.study.robustness import list_variants
 from pages.study import bring, labels, work
 from tests.support.controls import control
 from tests.support.drawn import record, words
@@ -27,6 +28,7 @@ from tests.support.patience import until
 @pytest.fixture(autouse=True)
 def _no_hurry(engine, monkeypatch):
     monkeypatch.setattr(work, "AT_ONCE_S", 60.0)
+    monkeypatch.setattr(bring, "list_variants", lambda *_: {})  # refits would outlast their test
 
 
 def test_first_visit_draws_groups_and_no_recordings(monkeypatch):
@@ -319,6 +321,7 @@ def test_refits_are_listed_next_to_the_result(engine, monkeypatch):
         return do
 
     monkeypatch.setattr(bring.fits, "fit_study", prepared)
+    monkeypatch.setattr(bring, "list_variants", list_variants)
     app = opened("study", animals="4", found="Fitted")
     app.button(key="study-fit").click().run()
     until(lambda: len(begun) == 2)
