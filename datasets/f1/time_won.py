@@ -1,7 +1,7 @@
-"""Time that a driver gains on another over pairs of undisturbed laps, and tyre degradation in long runs.
+"""Time that a driver gains on another over pairs of undisturbed laps.
 
 Laps are paired by compound and tyre age, or by lap number. Laps of equal tyre age may differ in fuel load and track grip:
-`lap_trend` estimates this effect over all drivers, and `time_won` subtracts it. Long runs are corrected for burnt fuel.
+`lap_trend` estimates this effect over all drivers, and `time_won` subtracts it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from .laps import is_race, laps_on_like_tyres
+from .laps import laps_on_like_tyres
 from .session import LapClock, LapTable, Session, lap_clock
 from .traffic import free_laps
 
@@ -209,7 +209,8 @@ def _timed_pairs(
 ) -> list[tuple[tuple[int, int], LapClock, LapClock]]:
     """Return the pairs of laps whose clocks are known, with the clocks."""
     if by == "tyre age":
-        matched = laps_on_like_tyres(*(session.driver(code).laps for code in drivers), *laps)
+        one, other = (session.driver(code).laps for code in drivers)
+        matched = laps_on_like_tyres(one, other, *laps)
     else:
         matched = tuple((n, n) for n in sorted(set(laps[0]) & set(laps[1])))
     found = []
@@ -218,76 +219,3 @@ def _timed_pairs(
         if a is not None and b is not None:
             found.append(((first, second), a, b))
     return found
-
-
-# ---- long runs ------------------------------------------------------------------------------------------------------
-FEWEST = 5  # minimum number of laps for a slope
-FUEL_S = 0.06  # about 1.8 kg per lap at 0.033 s/kg; used if the session gives no estimate
-
-
-@dataclass(frozen=True, eq=False)
-class LongRun:
-    """Clean laps of a stint, and their tyre degradation.
-
-    code, stint, compound   driver code, stint number and tyre compound
-    laps, age               [L] lap numbers, and tyre age at the end of each lap
-    seconds                 [L] lap times
-    adjusted                [L] lap times corrected to the fuel load of the first lap
-    slope, error            tyre degradation in s/lap, and its standard error
-    scatter                 residual standard deviation in seconds, a measure of consistency
-    """
-
-    code: str
-    stint: int
-    compound: str
-    laps: npt.NDArray[np.int64]
-    age: Floats
-    seconds: Floats
-    adjusted: Floats
-    slope: float
-    error: float
-    scatter: float
-
-
-def fuel_effect(session: Session) -> tuple[float, str]:
-    """Return the seconds gained per lap of burnt fuel, and the source of that number."""
-    trend = lap_trend(session) if is_race(session) else None
-    if trend is not None and trend.lap < 0:
-        return -trend.lap, f"measured over {trend.n_laps} laps of all drivers, the track's gain of rubber among it"
-    return FUEL_S, "assumed: 1.8 kg a lap at 0.033 s a kilogram; this session cannot tell it"
-
-
-def runs(session: Session, code: str, fuel: float) -> tuple[LongRun, ...]:
-    """Return a driver's long runs, without laps over 5 % slower than their median."""
-    laps = session.driver(code).laps
-    found = []
-    for stint in laps.stints:
-        rows = _rows(laps, stint)
-        if len(rows) < FEWEST:
-            continue
-        seconds, age = laps.seconds[rows], laps.tyre_age[rows]
-        adjusted = seconds + fuel * (laps.number[rows] - laps.number[rows[0]])
-        slope, error, scatter = line(age, adjusted)
-        numbers, compound = laps.number[rows], laps.compound[rows[0]]
-        found.append(LongRun(code, stint, compound, numbers, age, seconds, adjusted, slope, error, scatter))
-    return tuple(found)
-
-
-def _rows(laps: LapTable, stint: int) -> npt.NDArray[np.intp]:
-    rows = np.flatnonzero((laps.stint == stint) & laps.undisturbed & np.isfinite(laps.tyre_age))
-    return rows[laps.seconds[rows] < SLOW * np.median(laps.seconds[rows])] if len(rows) else rows
-
-
-def line(x: Floats, y: Floats) -> tuple[float, float, float]:
-    """Return slope, standard error and scatter by least squares, allowing for autocorrelation."""
-    dx, dy = x - x.mean(), y - y.mean()
-    spread, free = float((dx**2).sum()), len(x) - 2
-    if spread <= 0 or free < 1:
-        return float("nan"), float("nan"), float("nan")
-    slope = float((dx * dy).sum() / spread)
-    left = dy - slope * dx
-    total = float((left**2).sum())
-    alike = float((left[1:] * left[:-1]).sum() / total) if total > 0 else 0.0
-    alike = float(np.clip(alike, 0.0, MOST_ALIKE))
-    scatter = float(np.sqrt(total / free))
-    return slope, scatter / np.sqrt(spread) * float(np.sqrt((1 + alike) / (1 - alike))), scatter

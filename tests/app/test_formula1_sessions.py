@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from datasets.f1.long_runs import runs
 from datasets.f1.session import Spell
 from pages.formula1 import data, telemetry, tyres, weekend
 from tests.support.drawn import record
@@ -77,3 +78,31 @@ def test_qualifying_finding_names_winner_and_sector_gaps():
     finding = weekend.finding(replace(session, name="Qualifying"))
     for part in ("AAA", "0:39.500", "0.100 s", "BBB", "+0.200 s", "-0.150 s", "+0.050 s"):
         assert part in finding
+
+
+# ---- long runs ----------------------------------------------------------------------------------------------------------
+def test_clicked_lap_is_excluded_and_included_again(monkeypatch):
+    values: dict[str, str | None] = {}
+    monkeypatch.setattr(tyres.settings, "text", values.get)
+    monkeypatch.setattr(tyres.settings, "change", values.__setitem__)
+    found = runs(ring_session(ring_driver("AAA", 12)), "AAA", 0.06)
+    for lap in (4, 6):
+        tyres.toggle_lap(found, {"customdata": ["AAA", lap]})
+    assert tyres.excluded_laps() == {"AAA": (4, 6)}
+    tyres.toggle_lap(found, {"customdata": ["AAA", 4.0]})
+    tyres.toggle_lap(found, {"customdata": ["AAA", 99]})
+    tyres.toggle_lap(found, {"customdata": "nonsense"})
+    tyres.toggle_lap(found, None)
+    assert tyres.excluded_laps() == {"AAA": (4, 6)}
+    tyres.toggle_lap(found, {"customdata": ["AAA", 4]})
+    tyres.toggle_lap(found, {"customdata": ["AAA", 6]})
+    assert values[tyres.EXCLUDED] is None
+
+
+def test_excluded_laps_are_in_the_link(monkeypatch, tmp_path):
+    arrange(monkeypatch, tmp_path, lambda: ring_session(ring_driver("AAA", 12), ring_driver("BBB", 12)))
+    app = visit(source="real", view="Laps", **{tyres.EXCLUDED: "AAA-5"})
+    assert one_of(app.query_params[tyres.EXCLUDED]) == "AAA-5"
+    (table,) = [frame.value for frame in app.dataframe if "Counted" in frame.value]
+    assert table.set_index("Driver")["Counted"].to_dict() == {"AAA": 10, "BBB": 11}
+    assert list(table.columns[5:8]) == ["Counted", "Mean, raw (s)", "Mean, fuel-corrected (s)"]

@@ -30,7 +30,7 @@ from datasets.f1.laps import (
     remarks_on_session,
 )
 from datasets.f1.session import Session, Spell
-from datasets.f1.time_won import clean_laps, fuel_effect, line, runs
+from datasets.f1.time_won import clean_laps
 from datasets.formula1 import Reason, lap_distance, simulate_race
 from tests.support.formula1 import LAP_S, feed_car, feed_laps, raises, ring_driver, ring_session
 
@@ -67,20 +67,6 @@ def test_ideal_lap_joins_the_best_sectors():
     assert first.ideal == pytest.approx(9.0 + 39.2 * 0.75)
     assert first.left == pytest.approx(39.2 - first.ideal)
     assert second.left == pytest.approx(0.0)
-
-
-def test_run_slope_interval_covers_the_truth():
-    rng, inside = np.random.default_rng(0), 0
-    for _ in range(200):
-        driver = ring_driver("AAA", n_laps=24)
-        age = driver.laps.tyre_age
-        seconds = 40 + 0.05 * age - 0.03 * driver.laps.number + rng.normal(0, 0.1, 24)
-        session = ring_session(replace(driver, laps=replace(driver.laps, seconds=seconds)))
-        (run,) = runs(session, "AAA", fuel=0.03)
-        inside += abs(run.slope - 0.05) < 1.96 * run.error
-    assert inside >= 184, f"{inside} of 200 intervals of 95 % hold the slope"
-    assert fuel_effect(session)[1].startswith("assumed")
-    assert np.isnan(line(np.ones(6), np.arange(6.0))[0])
 
 
 # ---- against FastF1 ------------------------------------------------------------------------------------------------

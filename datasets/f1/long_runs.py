@@ -1,0 +1,146 @@
+"""Long runs: consecutive green laps on one set of tyres, and their tyre degradation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .laps import QUICK, is_race
+from .session import LapTable, Session
+from .time_won import MOST_ALIKE, lap_trend
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+FEWEST = 5  # minimum number of laps for a slope
+FUEL_S = 0.06  # about 1.8 kg per lap at 0.033 s/kg; used if the session gives no estimate
+OUTLIER = 3.5  # robust standard deviations from a robust line
+LEAST_SCATTER_S = 0.1  # steadier runs would lose ordinary laps as outliers
+
+
+@dataclass(frozen=True, eq=False)
+class LongRun:
+    """Consecutive green laps of a stint, and their tyre degradation.
+
+    code, stint, compound   driver code, stint number and tyre compound
+    laps, age               [L] lap numbers, and tyre age at the end of each lap
+    seconds                 [L] lap times
+    adjusted                [L] lap times corrected to the fuel load of the first lap
+    outlier, excluded       [L] laps that the robust rule, and the user, leave out of the numbers below
+    slope, error            tyre degradation in s/lap, and its standard error
+    scatter                 residual standard deviation in seconds, a measure of consistency
+    """
+
+    code: str
+    stint: int
+    compound: str
+    laps: Ints
+    age: Floats
+    seconds: Floats
+    adjusted: Floats
+    outlier: Bools
+    excluded: Bools
+    slope: float
+    error: float
+    scatter: float
+
+    @property
+    def kept(self) -> Bools:
+        """Return [L] laps that count."""
+        return ~(self.outlier | self.excluded)
+
+    @property
+    def raw_mean(self) -> float:
+        """Return the mean lap time as driven."""
+        return float(self.seconds[self.kept].mean())
+
+    @property
+    def corrected_mean(self) -> float:
+        """Return the mean lap time with the fuel load of the first lap."""
+        return float(self.adjusted[self.kept].mean())
+
+
+def fuel_effect(session: Session) -> tuple[float, str]:
+    """Return the seconds gained per lap of burnt fuel, and the source of that number."""
+    trend = lap_trend(session) if is_race(session) else None
+    if trend is not None and trend.lap < 0:
+        return -trend.lap, f"measured over {trend.n_laps} laps of all drivers, the track's gain of rubber among it"
+    return FUEL_S, "assumed: 1.8 kg a lap at 0.033 s a kilogram; this session cannot tell it"
+
+
+def runs(session: Session, code: str, fuel: float, excluded: Collection[int] = ()) -> tuple[LongRun, ...]:
+    """Return a driver's long runs: at least five consecutive green laps on one set of tyres.
+
+    Laps over 7% slower than the stint's best end a run, so push laps with cool-down laps between them are none.
+
+    code       three letters, such as VER
+    fuel       seconds gained per lap of burnt fuel
+    excluded   lap numbers to leave out of means and slopes
+    """
+    laps = session.driver(code).laps
+    found = []
+    for rows in _sequences(laps):
+        seconds, age, numbers = laps.seconds[rows], laps.tyre_age[rows], laps.number[rows]
+        adjusted = seconds + fuel * (numbers - numbers[0])
+        by_hand = np.isin(numbers, list(excluded))
+        outlier = _outliers(age, adjusted) & ~by_hand
+        kept = ~(outlier | by_hand)
+        if kept.sum() >= FEWEST:
+            stint, compound = int(laps.stint[rows[0]]), laps.compound[rows[0]]
+            fit = line(age[kept], adjusted[kept])
+            found.append(LongRun(code, stint, compound, numbers, age, seconds, adjusted, outlier, by_hand, *fit))
+    return tuple(found)
+
+
+def explain_no_runs(session: Session) -> str:
+    """Return a sentence about the longest sequence of green laps in a session without long runs."""
+    best = max(
+        ((rows.size, driver) for driver in session.drivers for rows in _sequences(driver.laps)),
+        key=lambda one: one[0],
+        default=None,
+    )
+    needs = f"a long run has at least {FEWEST} consecutive green laps on one set of tyres, none over 7% slower than its best"
+    if best is None:
+        return f"No long runs: {needs}, and no tyre ages are known."
+    return f"No long runs: {needs}. The longest sequence has {best[0]} ({best[1].code})."
+
+
+def _sequences(laps: LapTable) -> list[npt.NDArray[np.intp]]:
+    """Return the rows of consecutive green laps of similar pace on one set of tyres."""
+    found = []
+    for stint in laps.stints:
+        rows = np.flatnonzero((laps.stint == stint) & laps.undisturbed & np.isfinite(laps.tyre_age))
+        if rows.size:
+            rows = rows[laps.seconds[rows] <= QUICK * laps.seconds[rows].min()]
+            found += np.split(rows, np.flatnonzero(np.diff(laps.number[rows]) > 1) + 1)
+    return found
+
+
+def _outliers(x: Floats, y: Floats) -> Bools:
+    """Return [L] whether each lap is far from the robust line (Theil-Sen) through all laps."""
+    if len(x) < FEWEST:
+        return np.zeros(len(x), bool)
+    first, second = np.triu_indices(len(x), 1)
+    slope = np.median((y[second] - y[first]) / (x[second] - x[first]))
+    left = y - slope * x
+    left = np.abs(left - np.median(left))
+    return np.asarray(left > OUTLIER * max(1.4826 * float(np.median(left)), LEAST_SCATTER_S), bool)
+
+
+def line(x: Floats, y: Floats) -> tuple[float, float, float]:
+    """Return slope, standard error and scatter by least squares, allowing for autocorrelation."""
+    dx, dy = x - x.mean(), y - y.mean()
+    spread, free = float((dx**2).sum()), len(x) - 2
+    if spread <= 0 or free < 1:
+        return float("nan"), float("nan"), float("nan")
+    slope = float((dx * dy).sum() / spread)
+    left = dy - slope * dx
+    total = float((left**2).sum())
+    alike = float((left[1:] * left[:-1]).sum() / total) if total > 0 else 0.0
+    alike = float(np.clip(alike, 0.0, MOST_ALIKE))
+    scatter = float(np.sqrt(total / free))
+    return slope, scatter / np.sqrt(spread) * float(np.sqrt((1 + alike) / (1 - alike))), scatter
