@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 from datasets import formula1
 from datasets.f1.session import Driver, Session
 from datasets.formula1 import Event, SessionSlot
-from pages.formula1 import data, loading, time_gained
+from pages.formula1 import compare, corner_panel, data, field, history, loading, time_gained, tyres
 from pages.formula1.data import Place
 from pages.lab import live
 from pages.lab.live.background import Jobs
@@ -51,6 +51,12 @@ def _on_pedals(code: str, late: float) -> Driver:
     return replace(driver, channels={name: values.astype(np.float32) for name, values in pedals.items()})
 
 
+BY_PLACE = (
+    data.circuit, data.laps_of, data.measures_of, time_gained.between, compare.measure_corners, corner_panel.corners,
+    field.measure_field, history.open_history, tyres.driver_runs,
+)  # fmt: skip
+
+
 def arrange(monkeypatch: pytest.MonkeyPatch, folder: Path, race: Callable[[], Session] = ring_race) -> QuickEngine:
     """Set up a calendar with one past session and an engine, with empty caches."""
     monkeypatch.setenv("GDM_DATA_DIR", str(folder))
@@ -61,7 +67,7 @@ def arrange(monkeypatch: pytest.MonkeyPatch, folder: Path, race: Callable[[], Se
     monkeypatch.setattr(loading, "_loads", Jobs(loading.MAX_KEPT))
     engine = QuickEngine()
     monkeypatch.setattr(live.panels, "engine", lambda: engine)
-    for cached in (data.circuit, data.laps_of, time_gained.between):
+    for cached in BY_PLACE:
         cached.clear()
     return engine
 
