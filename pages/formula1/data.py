@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,14 @@ import numpy.typing as npt
 import streamlit as st
 
 from datasets import formula1
-from datasets.f1.driving import ACTIVITIES, activities, between, curvature, in_driving_order
+from datasets.f1.driving import between, curvature, in_driving_order
 from datasets.f1.pedals import LapMeasures, lap_measures
 from datasets.formula1 import Session
 from gdm_core.analysis import inference
 from gdm_core.engine import Priority
 from gdm_core.errors import DataError
 from gdm_core.trials import Trials
-from pages.formula1 import loading
+from pages.formula1 import activities, loading
 from pages.lab import Dataset, Decoded, Undecoded, View, live
 from pages.lab.live.session import State
 from pages.lab.view import query_key
@@ -33,7 +33,6 @@ MIXTURES = {f"y{n}": f"mixture {n} of X and Y" for n in range(1, 11)}  # the pap
 CAR_CHANNELS = ("speed", "throttle", "brake", "gear")
 TELEMETRY = (*CAR_CHANNELS, "rpm", "drs")
 RACING = ("first", "pit", "safety_car")
-COLOURED = ("full throttle", "cornering", "braking", "part throttle")  # the first, second, ... colour of states
 FIFTH = 4  # the paper compares the winner with the fifth
 # Precomputed by assets/make_demo.py.
 FIRST_CIRCUIT, SHIPPED = "shanghai", "formula1"
@@ -400,17 +399,6 @@ def open_race(pick: Pick, session: Session) -> Race:
     return Race(pick, session, circuit(pick.place), *laps)
 
 
-def known_activities(race: Race) -> tuple[Floats, ...] | None:
-    """Return the activity of each training sample [T, 4] in the order of state colours; None without pedals."""
-    laps = race.train
-    done = activities(laps.car, race.circuit.curvature_at(laps.distance))
-    if done is None:
-        return None
-    known = np.column_stack([done == ACTIVITIES.index(name) for name in COLOURED]).astype(np.float32)
-    ends = np.cumsum([trial.n_samples for trial in laps.trials])
-    return tuple(np.split(known, ends[:-1]))
-
-
 def fitted_data(race: Race, licences: tuple[str, ...]) -> Dataset:
     """Return the dataset of both drivers."""
     pick, session = race.pick, race.session
@@ -425,7 +413,7 @@ def fitted_data(race: Race, licences: tuple[str, ...]) -> Dataset:
             note="" if session.simulated else "FastF1 fetches the session once and keeps it.",
         ),
         # States that do the same have the same colour for every driver and K.
-        truth=known_activities(race) if pick.looked.drives else None,
+        truth=activities.known_activities(race) if pick.looked.drives else None,
         tested="other driver",
         name=session.title,
         facts=(
@@ -439,6 +427,7 @@ def fitted_data(race: Race, licences: tuple[str, ...]) -> Dataset:
         ),
         licences=licences,
         source=race,
+        columns=partial(activities.sample_columns, race),
         called={} if pick.looked.channels else MIXTURES,
     )
 

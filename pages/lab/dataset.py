@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -60,6 +60,7 @@ class Dataset:
     facts        (name, value) for reports
     keep         whether results may stay on disk; not for uploads
     source       source of the data, as the page knows it
+    columns      further columns of a table of samples, for a trial; None for none
     name         name of the recording in file names; "" for simulated data
     called       titles of channels on the screen, by name
 
@@ -85,6 +86,7 @@ class Dataset:
     licences: tuple[str, ...] = ()
     keep: bool = True
     source: Any = None
+    columns: Callable[[Trial], dict[str, Any]] | None = None
     name: str = ""
     called: Mapping[str, str] = field(default_factory=dict)
     key: str = ""

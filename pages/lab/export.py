@@ -343,12 +343,22 @@ def files_of(data: Dataset, here: Decoded | Undecoded) -> list[File]:
     words, name = data.every_label if data.recorded else (), slug(here.trial.name)
     observation = data.observation(here.trial)
     return [
-        ("States (CSV)", lambda: csv(named_states(here, words)), f"{name}-states.csv"),
-        ("States (Parquet)", lambda: named_states(here, words).to_parquet(index=False), f"{name}-states.parquet"),
+        ("States (CSV)", lambda: csv(sample_states(data, here, words)), f"{name}-states.csv"),
+        (
+            "States (Parquet)",
+            lambda: sample_states(data, here, words).to_parquet(index=False),
+            f"{name}-states.parquet",
+        ),
         ("Bouts (CSV, as in BORIS)", lambda: csv(trial_bouts(here, observation, data.subject)), f"{name}-bouts.csv"),
         ("State names (CSV)", lambda: csv(state_key(here)), f"{name}-key.csv"),
         ("Data (CSV)", lambda: csv(features_table(here)), f"{name}-data.csv"),
     ]
+
+
+def sample_states(data: Dataset, here: Decoded, words: Sequence[str] = ()) -> pd.DataFrame:
+    """Return `named_states` with the further columns of the dataset."""
+    table = named_states(here, words)
+    return table if data.columns is None else table.assign(**data.columns(here.trial))
 
 
 def named_states(here: Decoded, words: Sequence[str] = ()) -> pd.DataFrame:

@@ -40,6 +40,18 @@ def test_colours_follow_what_states_do(feed, train, n_states):
     assert table["Braking"].idxmax() == 2
 
 
+def test_states_file_has_driver_lap_and_distance(feed, monkeypatch):
+    handed: list[lab.export.Export] = []
+    monkeypatch.setattr(lab.export, "show_files", handed.append)
+    visit(view="Export")
+    files = {label: make for label, make, _ in handed[-1].trial_files(0)}
+    table = pd.read_csv(io.BytesIO(files["States (CSV)"]()))
+    assert set(table["driver"]) == {"FLT"}
+    assert table["lap"].is_monotonic_increasing
+    assert table["distance_m"].between(0, 5500).all()
+    assert "simulated" in handed[-1].view.stem
+
+
 HOSTILE = "<b>%{x}</b> $ink ~ & co"
 
 
