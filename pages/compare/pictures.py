@@ -13,7 +13,7 @@ from gdm_core.analysis.matching import share_columns, to_columns
 from gdm_core.engine.compare import Compared
 from gdm_core.units import unit_for
 from gdm_studio.plot import figures
-from gdm_studio.plot.figures.base import TIME_MARGIN, Dict, Figure, axis, figure, points, time_cursor, typed
+from gdm_studio.plot.figures.base import THIN, TIME_MARGIN, Dict, Figure, axis, figure, points, time_cursor, typed
 from gdm_studio.plot.figures.states import averaged
 from gdm_studio.plot.palette import MAX_STATES
 from pages.compare.settings import ComparedData
@@ -116,7 +116,7 @@ def disagreement(values: npt.NDArray[np.float32], step: float, unit: str) -> Fig
     """Draw the share of the weight in different states over time."""
     shown, width = averaged(values, 1_200)
     time = np.arange(len(shown), dtype=np.float32) * step * width
-    look: Dict = {"fill": "tozeroy", "fillcolor": "$band", "line": {"color": "$accent", "width": 1.2}}
+    look: Dict = {"fill": "tozeroy", "fillcolor": "$band", "line": {"color": "$accent", "width": THIN}}
     curve = points("lines", time, 100 * shown, f"{unit} %{{x:.4~g}} · %{{y:.0f}}% differ", **look)
     alt = f"Disagreement over time, {100 * float(np.mean(values)):.0f}% on average."
     axes: Dict = {"xaxis": axis(unit, showgrid=False), "yaxis": axis("disagreement (%)", range=[0, 100], nticks=3)}

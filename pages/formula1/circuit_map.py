@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gdm_core.analysis.segments import Part
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import (
-    FINE,
+    SMALL,
     Dict,
     Figure,
     bare,
@@ -116,7 +116,7 @@ def widths(circuit: Circuit, shown: Sequence[Badge], n_states: int, title: str) 
     for least, height, most in WIDTHS:
         at, room = places(circuit, least, height, min(most, needed))
         marks = [
-            note(name, float(x), float(y), xref="x", yref="y", name="corner", font=FINE)
+            note(name, float(x), float(y), xref="x", yref="y", name="corner", font=SMALL)
             for (name, *_), (x, y) in zip(circuit.corners, at.numbers, strict=True)
         ]
         for badge, start, middle, n, missing in zip(shown, at.anchors, at.middles, room, at.missing, strict=False):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from datasets.f1.time_won import SURE
 from gdm_studio.plot.figures.base import (
-    FINE,
+    SMALL,
     Dict,
     Figure,
     axis,
@@ -91,7 +91,7 @@ def gain_map(circuit: Circuit, codes: tuple[str, str], gain: Gain, looks: Sequen
         traces.append(points("lines", x, y, text, customdata=stations, line=look, opacity=float(opacity)))
     marks = [
         note(
-            name, x, y, xref="x", yref="y", font=FINE,
+            name, x, y, xref="x", yref="y", font=SMALL,
             xshift=float(LABEL_PX * np.cos(np.deg2rad(angle))), yshift=float(LABEL_PX * np.sin(np.deg2rad(angle))),
         )
         for name, x, y, _, angle in circuit.corners

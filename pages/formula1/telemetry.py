@@ -10,7 +10,18 @@ import numpy.typing as npt
 
 from datasets.f1.time_won import SURE
 from datasets.formula1 import UNITS, TimeWon
-from gdm_studio.plot.figures.base import FINE, TIME_MARGIN, Dict, Figure, axis, figure, note, points, shape, time_cursor
+from gdm_studio.plot.figures.base import (
+    SMALL,
+    TIME_MARGIN,
+    Dict,
+    Figure,
+    axis,
+    figure,
+    note,
+    points,
+    shape,
+    time_cursor,
+)
 from pages.formula1.data import Circuit, Floats, Laps
 from pages.formula1.teams import LineStyle
 from pages.formula1.time_gained import Gap
@@ -144,7 +155,7 @@ def draw(
         marks.append(
             note(
                 f"{called}{unit}", 0, (bottom + top) / 2, xref="paper", yref="paper", xanchor="center", yanchor="middle",
-                xshift=-54, textangle=0 if channel == "drs" else -90, font=FINE,
+                xshift=-54, textangle=0 if channel == "drs" else -90, font=SMALL,
             )
         )  # fmt: skip
         if channel == DELTA:
@@ -154,7 +165,7 @@ def draw(
                 marks.append(note(text, 0, y, yanchor=anchor, font={"size": 11, "color": look.colour}, **ahead))
         top = bottom - GAP_PX / total
     marks += [
-        note(name, at, 1, yref="paper", yanchor="bottom", font=FINE, yshift=1) for at, name in circuit.ticks
+        note(name, at, 1, yref="paper", yanchor="bottom", font=SMALL, yshift=1) for at, name in circuit.ticks
     ]  # fmt: skip
     lowest = f"y{'' if len(known) == 1 else len(known)}"
     axes["xaxis"] = axis(

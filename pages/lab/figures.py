@@ -14,6 +14,8 @@ from gdm_core.analysis.envelopes import Envelope, PlaneMap
 from gdm_core.trials import Trial
 from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures.base import (
+    INK,
+    LINE,
     Dict,
     Figure,
     axis,
@@ -198,7 +200,7 @@ def trial_scores(found: Mapping[str, Any]) -> Figure:
             lowest = min(lowest, float(known.min()))
             traces.append(_dots(at + 0.16 + jitter * 0.6 + 0.06, known, names, "$faint", "the baseline"))
             marks.append(_median(at + 0.1, at + 0.32, float(np.median(known)), "$muted"))
-    along = rows_axis(shown, range=[-0.5, max(len(shown), 1) - 0.5]) | {"tickfont": {"size": 11, "color": "$ink"}}
+    along = rows_axis(shown, range=[-0.5, max(len(shown), 1) - 0.5]) | {"tickfont": INK}
     up = axis(range=[max(-0.5, lowest - 0.04), 1.03], fixedrange=True, tickvals=[-0.5, 0, 0.25, 0.5, 0.75, 1])
     caption = (
         "Each dot is one trial, each bar a median. Grey: baselines on the same trial, persistence (R²) and the most common "
@@ -215,7 +217,7 @@ def _dots(x: npt.ArrayLike, y: npt.ArrayLike, names: Sequence[str], colour: str,
 
 
 def _median(x0: float, x1: float, y: float, colour: str) -> Dict:
-    return shape("line", (x0, x1), (y, y), line={"color": colour, "width": 2})
+    return shape("line", (x0, x1), (y, y), line={"color": colour, "width": LINE})
 
 
 def transition_graph(
@@ -291,14 +293,14 @@ def variance_explained(shares: npt.ArrayLike, chosen: int, start: int) -> Figure
     """Draw the variance of the first components, marking the dimensions in use."""
     explained = np.asarray(shares, float)[:30]
     number = np.arange(1, len(explained) + 1)
-    line: Dict = {"line": {"color": "$accent", "width": 1.8}, "marker": {"size": 6, "color": "$accent"}}
+    line: Dict = {"line": {"color": "$accent", "width": LINE}, "marker": {"size": 6, "color": "$accent"}}
     curve = points("lines+markers", number, explained, "first %{x}: %{y:.1%}", **line)
     along = axis(
         "components (D)", showgrid=False, dtick=max(1, len(explained) // 10), range=[0.5, len(explained) + 0.5]
     )
     up = axis(range=[0, 1.04], tickformat=".0%", tickvals=[0, 0.5, 0.9, 1], fixedrange=True)
     marks = [
-        shape("line", (d, d), (0, 1.04), line={"color": colour, "width": 1.5, "dash": dash})
+        shape("line", (d, d), (0, 1.04), line={"color": colour, "width": LINE, "dash": dash})
         for d, colour, dash in ((chosen, "$ink", "solid"), (start, "$faint", "dot"))
     ]
     caption = "Cumulative variance. Solid line: D in use; dotted: the default."

@@ -8,7 +8,21 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_studio.plot import palette
-from gdm_studio.plot.figures.base import Dict, Figure, axis, bare, figure, note, points, shape, typed
+from gdm_studio.plot.figures.base import (
+    INK,
+    LINE,
+    TEXT,
+    THIN,
+    Dict,
+    Figure,
+    axis,
+    bare,
+    figure,
+    note,
+    points,
+    shape,
+    typed,
+)
 from pages.playground import gumbel
 from pages.playground.gumbel import Array, DwellTimes
 from pages.ui.exports import INSTALL, import_package
@@ -32,7 +46,7 @@ def winners(
     caption = f"Bars: {n_draws:,} draws. Ticks: softmax(π / β)."
     shares = ", ".join(f"{name} {share:.1%}" for name, share in zip(names, counted, strict=True))
     across = bare(range=[0, 1.35 * float(max(counted.max(), expected.max()))])
-    down = axis(autorange="reversed", showgrid=False, tickfont={"size": 12, "color": "$ink"})
+    down = axis(autorange="reversed", showgrid=False, tickfont=INK)
     alt = f"How often each state is the strongest: {shares}."
     return figure([bars, ticks], caption, alt, 104, xaxis=across, yaxis=down, annotations=labels)
 
@@ -44,7 +58,7 @@ def divergence(tau: Array, sampled: Array, error: Array, exact: float) -> Figure
     dots = points(
         "markers", tau, sampled, "τ %{x:.2~g}: %{y:.4f} nats", marker={"color": "$ink", "size": 7}, error_y=spread
     )
-    line = shape("line", (0, 1), (exact, exact), xref="paper", line={"color": "$accent", "width": 2})
+    line = shape("line", (0, 1), (exact, exact), xref="paper", line={"color": "$accent", "width": LINE})
     across = axis("temperature τ", type="log", tickvals=tau.tolist(), showgrid=False)
     up = axis("KL divergence (nats)", range=[exact - 1.35 * reach, exact + 1.35 * reach], nticks=5)
     caption = "KL divergence from the hollow dots' distribution: estimates ± 2 standard errors, and the exact value."
@@ -56,7 +70,7 @@ def divergence(tau: Array, sampled: Array, error: Array, exact: float) -> Figure
 def _in_corner(text: str, colour: str, row: int = 0) -> Dict:
     """Return a label in the upper right corner, below `row` others."""
     at: Dict = {"xref": "paper", "yref": "paper", "xanchor": "right", "yanchor": "top"}
-    return note(text, 1, 1 - 0.09 * row, font={"size": 12, "color": colour}, **at)
+    return note(text, 1, 1 - 0.09 * row, font={"size": TEXT, "color": colour}, **at)
 
 
 def survival(dwells: DwellTimes, chosen: int, longest: int) -> Figure:
@@ -64,9 +78,9 @@ def survival(dwells: DwellTimes, chosen: int, longest: int) -> Figure:
     steps = np.arange(1, longest + 1)
     traces: list[Dict] = []
     marks: list[Dict] = []
-    lines = [(0, {"color": "$muted", "width": 1.5, "dash": "dash"})]
+    lines = [(0, {"color": "$muted", "width": THIN, "dash": "dash"})]
     if chosen != 0:
-        lines.append((chosen, {"color": "$accent", "width": 2.2}))
+        lines.append((chosen, {"color": "$accent", "width": LINE}))
     for index, line in lines:
         name = f"γ {dwells.gammas[index]:.1f}"
         share = dwells.survival(index, longest)
@@ -84,7 +98,7 @@ def survival(dwells: DwellTimes, chosen: int, longest: int) -> Figure:
 def mean_dwell_time(dwells: DwellTimes, chosen: int) -> Figure:
     """Draw the mean dwell time against stickiness."""
     mean = dwells.mean()
-    look: Dict = {"line": {"color": "$ink", "width": 1.5}, "marker": {"color": "$ink", "size": 5}}
+    look: Dict = {"line": {"color": "$ink", "width": THIN}, "marker": {"color": "$ink", "size": 5}}
     drawn = [
         points("lines+markers", dwells.gammas, mean, "γ %{x:.2f}: %{y:.1f} steps", **look),
         points("markers", [dwells.gammas[chosen]], [mean[chosen]], marker={"color": "$accent", "size": 12}),

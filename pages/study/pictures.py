@@ -16,7 +16,7 @@ from gdm_core.study.states import SHARES
 from gdm_core.trials import Trial
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import (
-    FINE,
+    SMALL,
     Dict,
     Figure,
     axis,
@@ -326,7 +326,7 @@ def power(found: Power, subjects: str) -> Figure:
         points("markers", [here], [found.power], f"this study: {found.power:.0%}", marker=diamond),
     ]
     dotted: Dict = {"color": "$muted", "width": 1, "dash": "dot"}
-    goal = note("80% power", 1, 0.8, xref="paper", xanchor="right", yanchor="bottom", font=FINE)
+    goal = note("80% power", 1, 0.8, xref="paper", xanchor="right", yanchor="bottom", font=SMALL)
     place: Dict = {"shapes": [shape("line", (0, 1), (0.8, 0.8), xref="paper", line=dotted)], "annotations": [goal]}
     across = axis(f"{subjects} per group" if "pairs" not in found.sizes else "pairs")
     up = axis("power", tickformat=".0%", range=[0, 1.04])

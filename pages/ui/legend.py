@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gdm_studio.plot import palette
-from gdm_studio.plot.figures.base import Dict, Figure, plain
+from gdm_studio.plot.figures.base import INK, Dict, Figure, plain
 
 Key = Mapping[str, Sequence[tuple[str, str]]]
 _CHARACTER, _MARK, _ROW = 7.4, 44, 20  # pixels; fonts of other machines may be wider
@@ -55,7 +55,7 @@ def with_key(figure: Figure, key: Key) -> Figure:
         "y": 1,
         "yanchor": "bottom",
         "bgcolor": "$clear",
-        "font": {"size": 12, "color": "$ink"},
+        "font": INK,
         "entrywidth": width,
         "traceorder": "normal",  # stacked areas would reverse it
         "maxheight": narrow + _PADDING,  # instead of a scroll bar

@@ -17,7 +17,7 @@ from gdm_core.errors import GdmError
 from gdm_core.trials import labels_of
 from gdm_core.units import unit_for
 from gdm_studio.plot import figures
-from gdm_studio.plot.figures.base import FINE, Dict, Figure, axis, figure, note, points
+from gdm_studio.plot.figures.base import SMALL, Dict, Figure, axis, figure, note, points
 from gdm_studio.plot.figures.states import averaged, plain
 from pages.lab import Dataset
 from pages.ui import shell
@@ -184,7 +184,7 @@ def lines(y: Any, names: list[str], rate_hz: float | None = None, longest: int =
     span = np.where(high > low, high - low, 1.0)
     unit = unit_for((longest or len(y)) / (rate_hz or 1.0), "step" if rate_hz is None else "s")
     x = np.arange(len(values)) * width * unit.convert(1 / (rate_hz or 1.0))
-    n, look = min(len(names), MAX_LINES), {"yref": "y", "bgcolor": "$surface", "font": FINE}
+    n, look = min(len(names), MAX_LINES), {"yref": "y", "bgcolor": "$surface", "font": SMALL}
     shown = names[:MAX_LINES]
     drawn = [
         points(

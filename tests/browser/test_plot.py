@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gdm_studio.plot import figures
+from pages.ui import component
 from tests.browser.conftest import Visit
 from tests.support import plot_probe
 from tests.support.plot_probe import RANGE, RUN, zoom_in
@@ -138,3 +139,14 @@ def test_figure_can_be_saved(shared, button, suffix, start):
     assert content.startswith(start)
     assert len(content) > 5_000
     assert opened.errors == []
+
+
+def test_saved_panels_have_letters(shared):
+    page = shared("/playground").page
+    domains = [[0, 0.3], [0.7, 1], [0.35, 0.65]]
+    axes = {f"yaxis{i or ''}": {"domain": domain} for i, domain in zip(("", 2, 3), domains, strict=True)}
+    letters = page.evaluate(
+        "async ([axes, modules]) => (await import(`${modules}/figure_files.js`)).panelLetters(axes)",
+        [axes, component.route()],
+    )
+    assert [(each["text"], each["y"]) for each in letters] == [("<b>a</b>", 1), ("<b>b</b>", 0.65), ("<b>c</b>", 0.3)]

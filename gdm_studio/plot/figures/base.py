@@ -61,8 +61,13 @@ def untyped(packed: Dict) -> npt.NDArray[Any]:
     return array.reshape([int(n) for n in packed["shape"].split(",")]) if "shape" in packed else array
 
 
-SMALL: Dict = {"size": 12, "color": "$muted"}  # font of titles
-FINE: Dict = {"size": 11, "color": "$muted"}  # font of annotations
+# The style of all figures, on pages and in files: one font and size, two widths of lines. Files are 85 mm wide
+# (pages/ui/components/figure_files.js), in which this text has 6 pt.
+TEXT = 12  # pixels
+THIN, LINE = 1.0, 2.0  # pixels: auxiliary lines and data
+FAMILY = '"Source Sans", "Source Sans Pro", system-ui, sans-serif'
+INK: Dict = {"size": TEXT, "color": "$ink"}
+SMALL: Dict = {"size": TEXT, "color": "$muted"}
 # Heat map with gaps between cells.
 CELLS: Dict = {"colorscale": [[0, "$surface"], [1, "$accent"]], "xgap": 2, "ygap": 2}
 
@@ -74,13 +79,13 @@ def axis(title: str = "", **more: Any) -> Dict:
     """
     given = {name: value for name, value in more.items() if value is not None}
     return {
-        "title": {"text": title, "font": SMALL, "standoff": 8},
+        "title": {"text": title, "font": SMALL, "standoff": 4},
         "gridcolor": "$grid",
         "zeroline": False,
         "linecolor": "$line",
         "tickcolor": "$line",
         "ticks": "",
-        "tickfont": {"size": 11, "color": "$muted"},
+        "tickfont": SMALL,
         "automargin": True,
         "fixedrange": False,
     } | given
@@ -108,7 +113,7 @@ def fixed_plane(x: tuple[float, float], y: tuple[float, float]) -> Dict:
 def key_above(title: str = "") -> Dict:
     """Return a layout with a horizontal legend above the figure."""
     place: Dict = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "bgcolor": "$clear"}
-    named = {"title": {"text": f"{plain(title)}  ", "side": "left", "font": {"size": 12}}} if title else {}
+    named = {"title": {"text": f"{plain(title)}  ", "side": "left", "font": {"size": TEXT}}} if title else {}
     return {"showlegend": True, "legend": place | named, "margin": {"l": 8, "r": 8, "t": 30, "b": 8}}
 
 
@@ -117,14 +122,14 @@ def layout(**more: Any) -> Dict:
     return {
         "paper_bgcolor": "$clear",
         "plot_bgcolor": "$clear",
-        "font": {"family": '"Source Sans", "Source Sans Pro", system-ui, sans-serif', "size": 12, "color": "$ink"},
+        "font": INK | {"family": FAMILY},
         "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
         "showlegend": False,
         "hovermode": "closest",
         "hoverlabel": {
             "bgcolor": "$surface",
             "bordercolor": "$line",
-            "font": {"size": 12, "color": "$ink"},
+            "font": INK,
             "align": "left",
         },
         "dragmode": "zoom",
@@ -134,7 +139,7 @@ def layout(**more: Any) -> Dict:
     } | more
 
 
-TIME_MARGIN: Dict = {"l": 68, "r": 10, "t": 6, "b": 8}  # shared by figures over time, so their time axes line up
+TIME_MARGIN: Dict = {"l": 68, "r": 10, "t": 6, "b": 2}  # shared by figures over time, so their time axes line up
 
 
 def figure(
@@ -159,7 +164,7 @@ def figure(
 def rows_axis(names: Sequence[str], places: Sequence[Any] | None = None, **more: Any) -> Dict:
     """Return a fixed axis with a tick for each name."""
     rows: Dict = {"tickvals": list(range(len(names))) if places is None else places, "ticktext": list(names)}
-    return axis(**rows, showgrid=False, fixedrange=True, tickfont={"size": 12, "color": "$ink"}, **more)
+    return axis(**rows, showgrid=False, fixedrange=True, tickfont=INK, **more)
 
 
 def points(mode: str, x: npt.ArrayLike, y: npt.ArrayLike, hover: str = "", **more: Any) -> Dict:
@@ -181,14 +186,12 @@ def shape(kind: str, x: tuple[float, float], y: tuple[float, float], **more: Any
 
 def note(text: str, x: float, y: float | str, **more: Any) -> Dict:
     """Return a text annotation."""
-    return {"text": text, "x": x, "y": y, "showarrow": False, "font": {"size": 12, "color": "$ink"}} | more
+    return {"text": text, "x": x, "y": y, "showarrow": False, "font": INK} | more
 
 
 def headline(text: str) -> Dict:
     """Return a title in the upper left corner."""
-    return note(
-        text, 0, 1, xref="paper", yref="paper", xanchor="left", yanchor="top", font={"size": 13, "color": "$ink"}
-    )
+    return note(text, 0, 1, xref="paper", yref="paper", xanchor="left", yanchor="top", font=INK | {"weight": 600})
 
 
 def names_of(n_states: int, names: tuple[str, ...] | list[str] | None = None) -> list[str]:

@@ -11,8 +11,10 @@ import numpy.typing as npt
 from gdm_core.errors import DataError
 from gdm_studio.plot.figures.base import (
     CELLS,
-    FINE,
+    LINE,
     SMALL,
+    TEXT,
+    THIN,
     Dict,
     Figure,
     axis,
@@ -61,31 +63,31 @@ def envelope(
     traces: list[Dict] = []
     if three_sigma is not None:
         caption += " Dotted lines are at three standard deviations."
-        traces += _band(x, three_sigma, "$clear", {"width": 1, "dash": "dot", "color": "$faint"})
+        traces += _band(x, three_sigma, "$clear", {"width": THIN, "dash": "dot", "color": "$faint"})
     traces += _band(x, band90, "$band")
     if band50 is not None:
         traces += _band(x, band50, "$band2")
     middle = np.asarray(mean, np.float32)
-    accent: Dict = {"color": "$accent", "width": 2}
+    accent: Dict = {"color": "$accent", "width": LINE}
     traces.append(points("lines", x, middle, f"{unit} %{{x:.4~g}} · predicted %{{y:.4~g}}", line=accent))
     marks: list[Dict] = []
     if len(x):
         marks.append(_end_label("predicted", x, middle, "$accent"))
     if persistence is not None:
         px, py = (np.asarray(v, np.float32) for v in persistence)
-        dashed: Dict = {"color": "$muted", "width": 1.2, "dash": "dash"}
+        dashed: Dict = {"color": "$muted", "width": THIN, "dash": "dash"}
         traces.append(points("lines", px, py, "persistence %{y:.4~g}", line=dashed))
         if len(px):
             marks.append(_end_label("persistence", px, py, "$muted"))
     if observed is not None:
         ox, oy = (np.asarray(v, np.float32) for v in observed)
-        mode, ink = "lines+markers" if len(ox) <= 400 else "lines", {"color": "$ink", "width": 1}
+        mode, ink = "lines+markers" if len(ox) <= 400 else "lines", {"color": "$ink", "width": THIN}
         hover = f"{unit} %{{x:.4~g}} · observed %{{y:.4~g}}"
         traces.append(points(mode, ox, oy, hover, line=ink, marker={"color": "$ink", "size": 4}))
     shapes: list[Dict] = []
     if now is not None:
-        shapes.append(shape("line", (now, now), (0, 1), line={"color": "$line", "width": 1}, yref="paper"))
-        marks.append(note("now", now, 1, xref="x", yref="paper", yanchor="bottom", font=FINE))
+        shapes.append(shape("line", (now, now), (0, 1), line={"color": "$line", "width": THIN}, yref="paper"))
+        marks.append(note("now", now, 1, xref="x", yref="paper", yanchor="bottom", font=SMALL))
     _separate_labels(marks, [np.asarray(edge, np.float32) for edge in (three_sigma or band90)], height)
     alt = f"Prediction of {channel or 'a channel'} over {len(x)} time steps with 50% and 90% intervals."
     place: Dict = {"annotations": marks, "shapes": shapes, "margin": {"l": 8, "r": 84, "t": 20, "b": 8}}
@@ -97,7 +99,7 @@ def _end_label(text: str, x: npt.NDArray[Any], y: npt.NDArray[Any], colour: str)
     known = np.flatnonzero(np.isfinite(y))
     at = known[-1] if len(known) else -1
     over_lines: Dict = {"bgcolor": "$surface", "borderpad": 0}  # hides lines behind the text
-    place: Dict = {"xref": "x", "yref": "y", "xanchor": "left", "xshift": 6, "font": {"size": 11, "color": colour}}
+    place: Dict = {"xref": "x", "yref": "y", "xanchor": "left", "xshift": 6, "font": {"size": TEXT, "color": colour}}
     return note(text, float(x[at]), float(np.nan_to_num(y[at])), **place, **over_lines)
 
 
@@ -163,7 +165,7 @@ def sweep(
                 at,
                 mean,
                 f"{name}{' · %{x:.4~g}' * joined}: %{{y:.3f}}",
-                line={"color": colour, "width": 2, "dash": dash},
+                line={"color": colour, "width": LINE, "dash": dash},
                 marker={"size": 6} if joined else {"size": 9, "color": colour},
                 error_y=dict(type="data", array=typed(spread), visible=not joined, thickness=1.4, width=4),
             )
@@ -175,9 +177,9 @@ def sweep(
             marks.append(_end_label(name, at, mean, colour))
     shapes: list[Dict] = []
     for name, value in (lines or {}).items():
-        dashed = {"color": "$faint", "width": 1, "dash": "dash"}
+        dashed = {"color": "$faint", "width": THIN, "dash": "dash"}
         shapes.append(shape("line", (0, 1), (value, value), line=dashed, xref="paper"))
-        marks.append(note(name, 0, value, xref="paper", yref="y", xanchor="left", yanchor="bottom", font=FINE))
+        marks.append(note(name, 0, value, xref="paper", yref="y", xanchor="left", yanchor="bottom", font=SMALL))
     everything = [np.asarray(v, np.float32) for v in (*scores.values(), *(lines or {}).values(), *(score_range or ()))]
     _separate_labels(marks, everything, height)
     alt = f"{score_name or 'Score'} against {setting_name} for {', '.join(scores)}."
@@ -219,7 +221,7 @@ def bound(steps: Sequence[float], values: Sequence[float], *, total: int = 0, fa
     x, y = x[known], y[known]
     shown = np.maximum(y, _lower_edge(y))
     hover = "step %{x:.0f} · ELBO %{customdata:.3f}"
-    ink, opacity = {"color": "$accent", "width": 1.6}, 0.4 if faded else 1.0
+    ink, opacity = {"color": "$accent", "width": LINE}, 0.4 if faded else 1.0
     line = points("lines", x, shown, hover, line=ink, customdata=typed(y), opacity=opacity)
     triangle = {"symbol": "triangle-down", "size": 6, "color": "$accent"}
     cut = points("markers", x[y < shown], shown[y < shown], marker=triangle)

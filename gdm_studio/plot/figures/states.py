@@ -14,7 +14,10 @@ from gdm_core.errors import DataError
 from gdm_core.text import plural
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import (
+    LINE,
     SMALL,
+    TEXT,
+    THIN,
     TIME_MARGIN,
     Dict,
     Figure,
@@ -258,7 +261,7 @@ def proportions(
             at = _widest(shares[:, k])
             marks.append(
                 note(written[k], float(x[at]), float(base[at, k] + shares[at, k] / 2), xref="x", yref="y")
-                | {"font": {"size": 11, "color": palette.text_colour(colour)}, "name": "area"}
+                | {"font": {"size": TEXT, "color": palette.text_colour(colour)}, "name": "area"}
             )
     axes: Dict = {"xaxis": _full_time_axis(unit, x, ticks), "yaxis": _shares_axis([0, 0.5, 1], tickformat=".0%")}
     alt = f"Stacked shares of {soft.shape[1]} states over {len(soft)} samples."
@@ -295,7 +298,7 @@ def entropy_strip(
     entropy = state_entropy(states)
     values, width, window = _average(np.asarray(states), entropy, step, unit)
     x = start + step * (np.arange(len(values)) * width + (width - 1) / 2)
-    look: Dict = {"fill": "tozeroy", "fillcolor": "$band", "line": {"width": 1, "color": "$accent"}}
+    look: Dict = {"fill": "tozeroy", "fillcolor": "$band", "line": {"width": THIN, "color": "$accent"}}
     curve = points("lines", x, values, f"{unit} %{{x:.4~g}} · %{{y:.2f}}", **look)
     alt = f"Entropy of the soft states, on average {np.nanmean(entropy) if len(entropy) else 0:.2f}."
     place: Dict = {
@@ -317,7 +320,7 @@ def display_names(n_states: int, names: Sequence[str] | None) -> list[str]:
 def _value_labels(texts: Sequence[str]) -> list[Dict]:
     """Return annotations to the right of the axes, one per row."""
     place: Dict = {"xref": "paper", "yref": "y", "xanchor": "left", "xshift": 6}
-    return [note(text, 1, k, **place, font={"size": 12, "color": "$ink"}) for k, text in enumerate(texts) if text]
+    return [note(text, 1, k, **place) for k, text in enumerate(texts) if text]
 
 
 def usage(
@@ -364,7 +367,7 @@ def usage(
 
 def _tick(x: float, row: int, reach: float) -> Dict:
     """Return a short vertical line in a row."""
-    return shape("line", (x, x), (row - reach, row + reach), line={"color": "$ink", "width": 2})
+    return shape("line", (x, x), (row - reach, row + reach), line={"color": "$ink", "width": LINE})
 
 
 def usage_by_segment(

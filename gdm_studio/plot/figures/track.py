@@ -12,7 +12,9 @@ import numpy.typing as npt
 from gdm_core.errors import DataError
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import (
-    FINE,
+    INK,
+    SMALL,
+    THIN,
     TIME_MARGIN,
     Dict,
     Figure,
@@ -180,7 +182,7 @@ def track(
         shapes.insert(0, _dot_shapes(np.asarray(dots, np.float32), 0.006 * float(np.nanmax(np.ptp(extent, axis=0)))))
     if np.isfinite(where).any():
         traces.append(_padding(extent[:, 0], extent[:, 1], width))
-    marks = [note(str(label), float(lx), float(ly), font=FINE, xref="x", yref="y") for lx, ly, label in labels]
+    marks = [note(str(label), float(lx), float(ly), font=SMALL, xref="x", yref="y") for lx, ly, label in labels]
     if title:
         marks.append(headline(title) | {"yanchor": "bottom"})  # above the path
     usage = np.nanmean(soft, axis=0)
@@ -344,7 +346,7 @@ def simplex(
     x, y = edge[[0, 2, 1, 0]].T  # in the opposite direction to the frame, so the triangle is not filled
     across, up = [low, high, high, low, low, *x, low], [floor, floor, roof, roof, floor, *y, floor]
     frame = points("lines", across, up, fill="toself", fillcolor="$surface", line={"width": 0})
-    traces += [frame, points("lines", *edge.T, line={"color": "$line", "width": 1.5})]
+    traces += [frame, points("lines", *edge.T, line={"color": "$line", "width": THIN})]
     hover = "%{customdata[0]}% · %{customdata[1]}% · %{customdata[2]}%"
     if other is not None:
         second = np.asarray(other, np.float32)
@@ -366,7 +368,7 @@ def simplex(
         {"xanchor": "center", "yanchor": "bottom", "yshift": 4},
     )
     marks = [
-        note(name, float(corner[0]), float(corner[1]), xref="x", yref="y", font={"size": 13, "color": "$ink"}) | anchor
+        note(name, float(corner[0]), float(corner[1]), xref="x", yref="y", font=INK) | anchor
         for name, corner, anchor in zip(titles, CORNERS, anchors, strict=True)
     ]
     mean = soft.mean(axis=0) if len(soft) else np.zeros(3)

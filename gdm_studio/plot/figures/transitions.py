@@ -12,6 +12,9 @@ from gdm_core.errors import DataError
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import (
     CELLS,
+    INK,
+    TEXT,
+    THIN,
     Dict,
     Figure,
     figure,
@@ -44,7 +47,7 @@ def transition_matrix(
         for a, row in zip(titles, m, strict=True)
     ]
     text = [["" if not np.isfinite(v) else f"{v:.0%}" if v >= 0.005 else "·" for v in row] for row in m]
-    words: Dict = {"text": text, "texttemplate": "%{text}", "textfont": {"size": 11}}
+    words: Dict = {"text": text, "texttemplate": "%{text}", "textfont": {"size": TEXT}}
     cells = heatmap(m, x=places, y=places, zmin=0, zmax=1, hovertext=hover, hoverinfo="text", **words, **CELLS)
     axes: Dict = {
         "xaxis": rows_axis(titles, title="to", side="top"),
@@ -84,7 +87,7 @@ def transition_map(
     if path is not None:
         where = np.asarray(path, np.float32)
         moments = path_cursor(where[:, 0], where[:, 1], start, step)
-        kind, line = "scattergl" if len(where) > 4000 else "scatter", {"color": "$ink", "width": 1}
+        kind, line = "scattergl" if len(where) > 4000 else "scatter", {"color": "$ink", "width": THIN}
         traces.append(points("lines", *where.T, type=kind, line=line, opacity=0.45))
     alt = f"Map of the most probable of {n_states} states over the plane."
     labels = _labels_in_regions(x, y, winner, names_of(n_states))
@@ -103,6 +106,6 @@ def _labels_in_regions(
         nearest = ((rows - np.median(rows)) ** 2 + (columns - np.median(columns)) ** 2).argmin()
         marks.append(
             note(name, float(x[columns[nearest]]), float(y[rows[nearest]]), xref="x", yref="y")
-            | {"bgcolor": "$surface", "borderpad": 2, "font": {"size": 11, "color": "$ink"}}
+            | {"bgcolor": "$surface", "borderpad": 2, "font": INK}
         )
     return marks

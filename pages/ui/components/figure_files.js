@@ -10,12 +10,24 @@ export async function render({ data, layout, height, refit }, surface, format) {
   const changes = refit?.(WIDTH);
   const size = { width: WIDTH, height: changes?.height ?? height };
   // A transparent picture is unreadable in a document of the other theme.
-  const look = { ...layout, ...changes, ...size, font: { ...layout.font, family: FONT }, paper_bgcolor: surface };
+  const annotations = [...(changes?.annotations ?? layout.annotations ?? []), ...panelLetters({ ...layout, ...changes })];
+  const look = { ...layout, ...changes, ...size, annotations, font: { ...layout.font, family: FONT }, paper_bgcolor: surface };
   const scale = format === "png" ? ((MM / 25.4) * DPI) / WIDTH : 1;
   const image = await window.Plotly.toImage({ data, layout: look, config: {} }, { format, ...size, scale, imageDataOnly: true });
   if (format === "png") return Uint8Array.from(atob(image), (c) => c.charCodeAt(0));
   const inMm = `width="${MM}mm" height="${((MM * size.height) / WIDTH).toFixed(2)}mm"`;
   return new TextEncoder().encode(image.replace(/width="[\d.]+" height="[\d.]+"/, inMm));
+}
+
+// Return a bold letter at the upper left of each panel of a figure with several.
+export function panelLetters(layout) {
+  const tops = Object.entries(layout)
+    .filter(([name, axis]) => /^yaxis\d*$/.test(name) && axis.domain && !axis.overlaying)
+    .map(([, { domain }]) => domain[1])
+    .sort((a, b) => b - a);
+  const left = 8 - (layout.margin?.l ?? 0);
+  const at = { x: 0, xref: "paper", xanchor: "left", xshift: left, yref: "paper", yanchor: "top", showarrow: false };
+  return tops.length < 2 ? [] : tops.map((y, i) => ({ ...at, y, text: `<b>${"abcdefghijkl"[i]}</b>` }));
 }
 
 export function download(bytes, name) {
