@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import streamlit as st
 
-from datasets.calms21 import WHERE_TO_GET
 from gdm_core.errors import GdmError
 from pages.behaviour import recordings
 from pages.lab.recording import recording_page
@@ -25,7 +24,6 @@ if data is None:
         shell.error("The recording cannot be loaded", trouble, retry="behaviour-again")
     with page.card:
         st.html('<p class="gdm-panel-title">Recordings</p>')
-        shell.quiet(WHERE_TO_GET)
         shell.quiet("To upload tracking files, open Your data.")
     shell.end_page()
 

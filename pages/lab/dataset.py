@@ -81,7 +81,7 @@ class Dataset:
     recipe: Recipe
     truth: tuple[npt.NDArray[np.float32], ...] | None = None
     unit: Literal["s", "step"] = "s"
-    tested: str = "new trial"
+    tested: str = "held-out trial"
     facts: tuple[tuple[str, str], ...] = ()
     licences: tuple[str, ...] = ()
     keep: bool = True

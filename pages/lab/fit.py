@@ -85,6 +85,6 @@ def open_on(page: str) -> PageSpec | None:
     title = navigation.info(page).title
     if spec is not None and len(spec.dataset.test):
         return spec
-    shell.quiet(f"Nothing is open on {title} in this session." if spec is None else f"{title} has no new trials.")
+    shell.quiet(f"Nothing is open on {title} in this session." if spec is None else f"{title} has no held-out trials.")
     st.page_link(navigation.page(page), label=f"Open {title} first")
     return None

@@ -247,14 +247,12 @@ class View:
             if now.cancelled:
                 return "No fit yet", "The fit was cancelled. Change a setting to start one."
             return "Fitting for the first time", "Workers start with the server; this takes a few seconds."
-        name = f"The {self.dataset.tested}"
-        if now.fitting:
-            return f"{name} follows", "Its states are computed when fitting finishes."
-        if now.result is None:
-            return f"{name} has no states", "They are computed when a fit finishes."
+        name = f"the {self.dataset.tested}"
+        if now.fitting or now.result is None:
+            return "No states yet", f"States of {name} are computed when fitting finishes."
         if self.ask_states(now).pending:
-            return f"{name} is being decoded", "Fitting has finished; this takes a moment."
-        return f"{name} could not be decoded", "Try again."
+            return "Computing states", f"The fit is applied to {name}."
+        return "No states", f"States of {name} could not be computed. Try again."
 
     # ---- queries ----------------------------------------------------------------------------------------------
     def query(

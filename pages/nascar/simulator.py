@@ -146,9 +146,9 @@ def choose(advanced: Any) -> Track:
     if setting in REGIMES:
         shell.quiet(regimes.KINDS[setting].description)
     low, high, step = LENGTHS
-    length = slide("Time steps (T)", low, high, 1000, step, key="T", help="Length of each trial.")
     with advanced:
         shell.section("Data")
+        length = slide("Time steps (T)", low, high, 1000, step, key="T", help="Length of each trial.")
     seed = number(
         "Simulation seed",
         *SEEDS,
