@@ -40,9 +40,12 @@ def draw(source: ComparedData, found: Compared) -> None:
     position = trial.position if len(source.test) == 1 else None
     if position is not None:
         step = timing(source, stride)["step"]
-        columns = st.columns(2 if len(rows) in (2, MOST) else min(len(rows), WIDE), gap="small")
+        n_columns = 2 if len(rows) in (2, MOST) else min(len(rows), WIDE)
+        columns = st.columns(n_columns, gap="small")
         for i, (label, states) in enumerate(rows.items()):
-            with columns[i % len(columns)]:
+            if i and i % n_columns == 0:  # rows, so that a phone shows the models in order
+                columns = st.columns(n_columns, gap="small")
+            with columns[i % n_columns]:
                 track = position[::stride][: len(states)]
                 plot(
                     figures.track(track, states, title=label, height=225, width=3.0, step=step, caption=""),
