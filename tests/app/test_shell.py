@@ -130,6 +130,13 @@ def test_card_shows_scores_and_baselines():
     assert text.count('data-verdict="beats"') == 1
 
 
+def test_card_unfolds_scores_beyond_the_fourth():
+    rows = [card.Score(f"score {i}", 0.5) for i in range(6)]
+    visible, rest = card.scores_html(rows).split("<details")
+    assert [visible.count("data-verdict"), rest.count("data-verdict")] == [card.SHOWN, 2]
+    assert "<details" not in card.scores_html(rows[: card.SHOWN])
+
+
 @pytest.mark.parametrize(("value", "line", "word"), [(0.9979, 0.9984, "level"), (0.9974, 0.9976, "below")])
 def test_verdict_ignores_differences_below_the_printed_digits(value, line, word):
     assert card.Score("s", value, line=line, line_name="x").verdict == word

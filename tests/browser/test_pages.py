@@ -143,6 +143,12 @@ def _at_rest(page: Page) -> None:
     )
 
 
+MOST_TABS, MOST_CONTROLS = 6, 7
+CONTROLS = """() => [...document.querySelectorAll(
+  "[data-testid=stSidebar] :is([data-testid=stWidgetLabel], .gdm-slider label, summary, [data-testid=stPopover] button, .stButton button)"
+)].filter((node) => node.checkVisibility()).length"""
+
+
 # `make test` opens each page once; `make test-all` adds settings and sizes.
 ONCE = {
     "/",
@@ -172,6 +178,9 @@ def test_page_is_accessible_and_fits_its_window(visit, path, size):
     _at_rest(page)
     expect(page.locator("h1").first).to_be_visible()
     assert opened.overflow() <= 0
+    if not path.startswith("/formula1"):
+        assert page.get_by_role("tab").count() <= MOST_TABS
+        assert page.evaluate(CONTROLS) <= MOST_CONTROLS
     if checked:
         page.add_style_tag(content=STILL)
         page.evaluate(AXE)
