@@ -144,9 +144,9 @@ def _at_rest(page: Page) -> None:
 
 
 MOST_TABS, MOST_CONTROLS = 6, 7
-CONTROLS = """() => [...document.querySelectorAll(
-  "[data-testid=stSidebar] :is([data-testid=stWidgetLabel], .gdm-slider label, summary, [data-testid=stPopover] button, .stButton button)"
-)].filter((node) => node.checkVisibility()).length"""
+LABELS = "[data-testid=stWidgetLabel], .gdm-slider label, summary, [data-testid=stPopover] button, .stButton button"
+CONTROLS = f"""() => [...document.querySelectorAll("[data-testid=stSidebar] :is({LABELS})")]
+  .filter((node) => node.checkVisibility()).length"""
 
 
 # `make test` opens each page once; `make test-all` adds settings and sizes.
