@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -35,7 +35,7 @@ from pages.lab.live import panels
 from pages.lab.live.background import Stopped
 from pages.lab.suggest import NONE_FOUND, apply_button, models_of, question_of, verdicts
 from pages.lab.time_scale import choose_window
-from pages.study import files, fits, work
+from pages.study import cropping, files, fits, work
 from pages.study.work import KEPT, Say
 from pages.ui import exports, model_controls, settings, shell
 from pages.ui.controls import number, one_of, text
@@ -79,6 +79,7 @@ class Brought:
     fit      identifies the fit, "" without one
     variants, refit   settings of other fits by label, and a function that prepares one
     poses    returns the poses of a recording; None if it has none
+    starts   seconds that were cut off at the start of a recording
     """
 
     key: str
@@ -92,6 +93,7 @@ class Brought:
     notes: Sequence[str] = field(default=())
     trials: Callable[[], Mapping[str, Trial]] | None = None
     poses: Callable[[str], KeypointTable | None] = lambda name: None
+    starts: Mapping[str, float] = field(default_factory=dict)
     fit: str = ""
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     refit: Callable[[Mapping[str, Any]], Callable[[Say], Study]] | None = None
@@ -276,27 +278,45 @@ def _studied(
         'sheet = cohort_files.read_sheet("sheet.csv")',
         f'files = cohort_files.list_files(Path("{where}"))',
     ]
-    if found.states:
-        rate = options.rate_hz or 1.0
+    rate = (options.rate_hz or 1.0) if found.states else None
+    with page.controls:
+        part = cropping.choose(sheet, not found.states, of)
+    try:
+        parts = cropping.cut(found.states or found.trials, sheet, part, rate, key)
+    except GdmError as error:
+        with page.picture:
+            shell.error("Recordings cannot be cropped", str(error))
+        return None
+    cropped = cropping.code(part, parts, "states" if found.states else "recordings", rate)
+    imports += cropping.IMPORTS if cropped else ()
+    described = [cropping.DESCRIBED] if cropped else []
+    key, notes = f"{key}/{part}", [*notes, *parts.preparation]
+    if rate is not None:
         code += [
             f"states, words = cohort_files.read_states(files, {rate:g})",
             *(["sheet = match_by_suffix(sheet, states)[1]"] if suffix else []),
+            *cropped,
             f"study = Study.from_states(states, sheet, {rate:g}, words)",
+            *described,
         ]
+
+        def make(say: Say) -> Study:
+            study = Study.from_states(parts.recordings, sheet, rate, found.words)
+            return replace(study, preparation=parts.preparation)
+
         with page.picture:
-            made = work.outcome(
-                "study-making", ("states", key), lambda say: Study.from_states(found.states, sheet, rate, found.words),
-                "This is no study yet", words="Counting",
-            )  # fmt: skip
+            made = work.outcome("study-making", ("states", key), make, "This is no study yet", words="Counting")
         if made is None:
             return None
         about = f"{len(found.states)} recordings, in states of another tool"
         return Brought(key, of, name, about, made, True, imports, code, notes)
     code += [f"recordings = cohort_files.read_recordings(files, {options.rate_hz}, {options.features!r})"]
     code += ["sheet = match_by_suffix(sheet, recordings)[1]"] if suffix else []
+    code += cropped
     return _fitted(
-        page, key, of, of, name, f"{len(found.trials)} recordings", found.trials, sheet, imports, code, private=True,
-        notes=notes, poses=lambda one: read_poses(found.sources[one], one, options.rate_hz),
+        page, key, of, of, name, f"{len(found.trials)} recordings", parts.recordings, sheet, imports, code, described,
+        private=True, notes=notes, preparation=parts.preparation, starts=parts.starts,
+        poses=lambda one: read_poses(found.sources[one], one, options.rate_hz),
     )  # fmt: skip
 
 
@@ -308,12 +328,14 @@ def _summarised(key: str, _recordings: Mapping[str, Trial], window: int) -> dict
 # ---- one model for all animals ---------------------------------------------------------------------------------------------
 def _fitted(
     page: Frame, key: str, model_of: str, of: str, name: str, about: str, recordings: Mapping[str, Trial], sheet: pd.DataFrame,
-    imports: Sequence[str], code: Sequence[str], *, private: bool = False, preparation: Sequence[str] = (), **more: Any,
+    imports: Sequence[str], code: Sequence[str], described: Sequence[str] = (), *, private: bool = False,
+    preparation: Sequence[str] = (), **more: Any,
 ) -> Brought | None:  # fmt: skip
     """Show model controls and progress; return the study once the model is fitted.
 
     model_of     scope of the model's controls
     code         Python code that recreates `recordings` and `sheet`
+    described    Python code that completes `study`
     private      whether results must not be written to disk
     preparation  sentences about the recordings for the methods paragraph
     """
@@ -368,7 +390,7 @@ def _fitted(
         its_own, of, name, f"{about}, {choice.n_states} states found by one model", study, private,
         [*imports, f"from {module} import {family}"],
         [*code, f"model = {Fit(choice.family, choice.config, ()).call}",
-         "study = Study.fit(recordings, sheet, model)"],
+         "study = Study.fit(recordings, sheet, model)", *described],
         trials=lambda: recordings, fit=its_own, variants=list_variants(choice.family, choice.config), refit=refit, **more,
     )  # fmt: skip
 

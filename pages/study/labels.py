@@ -132,7 +132,8 @@ def _pictures(brought: Brought, clips: pd.DataFrame, names: list[str], place: in
                 return []
             near = replace(poses, image_size=None)  # scale each clip to its grid cell
             frames = poses.rate_hz / brought.study.recordings[name].rate_hz  # more than one for windows
-            found.append(clip(near, round(first * frames), round(after * frames), name, ""))
+            cut = round(brought.starts.get(name, 0.0) * poses.rate_hz)
+            found.append(clip(near, cut + round(first * frames), cut + round(after * frames), name, ""))
         return found
 
     found = work.outcome("study-clips", (brought.key, "clips", place), do, "These clips cannot be shown")

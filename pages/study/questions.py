@@ -16,12 +16,12 @@ from gdm_core.study.states import CHANGE_MEASURES, RECORDING_MEASURES, STATE_MEA
 from gdm_core.study.structure import LENGTH, MISSING
 from pages.study import work
 from pages.study.bring import Brought
+from pages.study.cropping import NOTHING
 from pages.study.files import subject_of
 from pages.study.work import Say
 from pages.ui import settings, shell
 from pages.ui.controls import one_of, several
 
-NOTHING = "–"
 MEASURES = STATE_MEASURES | CHANGE_MEASURES | RECORDING_MEASURES
 SHORT = {
     "usage": "Usage",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import threading
 from dataclasses import asdict
@@ -332,3 +333,16 @@ def test_refits_are_listed_next_to_the_result(engine, monkeypatch):
     app.button(key="study-robustness-again").click().run()
     until(lambda: "The conclusion holds in 5 of 5 refits." in words(app.run()))
     assert begun == [(8, 0), (8, 1), (8, 1), (8, 2), (7, 0), (9, 0), (8, 0)]
+
+
+def test_recordings_are_cropped_before_the_states_are_counted(tmp_path):
+    asked = {"data": "A folder below the data folder", "path": folder(tmp_path), "hold": "States from another tool"}
+    app = opened("study", **asked, view="Export")
+    (first,) = [each for each in app.number_input if each.label == "First minutes (0 = all)"]
+    first.set_value(1.0).run()
+    given = {name: make() for name, make in file_makers(app).items()}
+    assert "Recordings were cropped to the first 60 s." in given["mice-methods.txt"].decode()
+    script = given["mice.py"].decode()
+    assert "crop_recordings(states, match_sheet(sheet, states, RESERVED), Crop(first_min=1.0" in script
+    measures = pd.read_csv(io.BytesIO(given["mice-bouts.csv"]))
+    assert measures["start_s"].max() < 60
