@@ -21,10 +21,9 @@ from pages.ui.plot import plot
 SHOWN, COMPARED, COUNTED, SAMPLED = 500, 150, 20_000, 8_000
 TEMPERATURES = np.array([0.1, 0.2, 0.5, 1.0, 2.0])
 NAMES = ("S1", "S2", "S3")
-CAPTION = (
-    "Each dot is a soft state; drag one to change the logits. Shaded: 90, 70, 50, 30 and 10% of draws. "
-    "Hollow: second distribution (φ)."
-)
+CAPTION = "Each dot is a soft state; drag one to change the logits. Shaded: 90, 70, 50, 30 and 10% of draws."
+HOLLOW = " Hollow: second distribution (φ)."
+DIVERGENCE = "KL divergence"
 LOGITS = (-4.0, 4.0)
 
 
@@ -84,8 +83,8 @@ def draw(s: Settings) -> tuple[gumbel.Array, gumbel.Array]:
     return z, gumbel.draws(s.other, s.temperature, gumbel.noise(COMPARED, 3, s.seed + 2), s.noise)
 
 
-def show_triangle(s: Settings) -> Figure:
-    """Draw both distributions on the simplex, over the density of the first."""
+def show_triangle(s: Settings, compared: bool) -> Figure:
+    """Draw the distribution on the simplex over its density, with the second one if `compared`."""
     logits, temperature = s.effective
     many = figures.clip_to_interior(
         gumbel.draws(s.logits, s.temperature, gumbel.noise(COUNTED, 3, s.seed + 1), s.noise)
@@ -94,15 +93,20 @@ def show_triangle(s: Settings) -> Figure:
     x, y, grid = figures.simplex_grid(many)
     density = gumbel.log_density_on_simplex(grid, logits, temperature)
     z, other = draw(s)
-    figure = figures.simplex(
-        z, log_density=(x, y, density), levels=levels, other=other, names=NAMES, height=520, caption=CAPTION
-    )
+    second = {"other": other, "caption": CAPTION + HOLLOW} if compared else {"caption": CAPTION}
+    figure = figures.simplex(z, log_density=(x, y, density), levels=levels, names=NAMES, height=520, **second)
     figure["layout"]["dragmode"] = False  # dragging moves a dot
-    plot(figure, key="triangle", module="simplex", still=True, more={"follow": make_preview(s)})
+    plot(
+        figure,
+        key="triangle",
+        module="simplex",
+        still=True,
+        more={"follow": make_preview(s, COMPARED if compared else 0)},
+    )
     return figure
 
 
-def make_preview(s: Settings) -> dict[str, Any]:
+def make_preview(s: Settings, n_hollow: int) -> dict[str, Any]:
     """Return settings, noise and colours, from which the browser draws while a slider is dragged."""
     steps = 9  # the colour table is a grid of proportions
     table = [
@@ -120,7 +124,7 @@ def make_preview(s: Settings) -> dict[str, Any]:
         },
         "range": LOGITS,
         "dots": figures.base.typed(gumbel.noise(SHOWN, 3, s.seed)),
-        "hollow": figures.base.typed(gumbel.noise(COMPARED, 3, s.seed + 2)),
+        "hollow": figures.base.typed(gumbel.noise(n_hollow, 3, s.seed + 2)),
         "colours": {"steps": steps, "table": table},
     }
 
@@ -201,18 +205,20 @@ page.header(
     "Gumbel-Softmax distribution of three states",
     [("τ", f"{chosen.temperature:.2f}"), ("β", f"{chosen.noise:.2f}"), ("γ", f"{chosen.stickiness:.1f}")],
 )
-with page.picture:
-    triangle_figure = show_triangle(chosen)
-with page.card:
-    show_winners(chosen)
 views: dict[str, Callable[[Settings], None]] = {
     "Dwell times": show_dwell_times,
-    "KL divergence": show_divergence,
+    DIVERGENCE: show_divergence,
     "Noise-temperature equivalence": show_equivalence,
     "Export": lambda settings: show_export(settings, triangle_figure),
 }
 with page.below:
-    for name, place in tabs(list(views), key="about"):
+    places = tabs(list(views), key="about")
+with page.picture:
+    triangle_figure = show_triangle(chosen, dict(places)[DIVERGENCE].open)
+with page.card:
+    show_winners(chosen)
+with page.below:
+    for name, place in places:
         if place.open:
             with place:
                 views[name](chosen)

@@ -152,9 +152,11 @@ def test_contour_lines_hold_their_share_of_draws(logits, softness, noise):
     assert 0.1 < shaded < 0.98, "the grid adapts to the spread of the draws"
 
 
-def test_second_distribution_is_drawn(monkeypatch):
+def test_second_distribution_is_drawn_next_to_the_divergence(monkeypatch):
     drawn = record(monkeypatch)
-    app = opened("playground")
+    opened("playground")
+    assert not [t for t in drawn["triangle"][0]["data"] if t.get("marker", {}).get("symbol") == "circle-open"]
+    app = opened("playground", about="KL divergence")
     figure, _ = drawn["triangle"]
     (hollow,) = [t for t in figure["data"] if t.get("marker", {}).get("symbol") == "circle-open"]
     before = untyped(hollow["x"])

@@ -65,7 +65,7 @@ def test_triangle_follows_a_held_slider(visit):
 
 
 def test_dragging_a_dot_changes_the_logits(visit):
-    page = visit("/playground?softness=0.5").ready(".st-key-triangle figure[data-updates]")
+    page = visit("/playground?about=KL+divergence&softness=0.6").ready(".st-key-triangle figure[data-updates]")
     for kind, name in (("dots", "logit"), ("hollow", "other")):
         before = _read_triangle(page)
         search = page.evaluate("location.search")

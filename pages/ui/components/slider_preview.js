@@ -22,8 +22,9 @@ function build(parent) {
   view.over = new Set(); // plots with a canvas, also those that a run has removed
   const onSlider = (event) => {
     const { key, value, held, settled } = event.detail;
+    if (held && !view.pressed) showAboveSheet(key);
+    view.pressed = held;
     if (held && !(key in view.offers)) return; // no tables for this slider
-    view.begins = held && !view.held;
     Object.assign(view, { key, value, held });
     if (!held) view.asked = {};
     if (held) {
@@ -73,7 +74,6 @@ function follow(view) {
       plot.waits = () => follow(view); // after a change of its size
       view.over.add(plot);
     }
-    if (view.begins) showAboveSheet(view);
     const { player } = data.figures;
     if (!player) return;
     const { states, mixing, stride } = soft(player.part);
@@ -83,12 +83,11 @@ function follow(view) {
 }
 
 // On a phone the controls cover the lower half of the page: scroll to the picture that changes.
-function showAboveSheet(view) {
-  view.begins = false;
-  const [first] = view.over;
-  const sheet = document.querySelector("[data-testid=stSidebar][data-collapsed=false]")?.getBoundingClientRect();
-  const box = first?.root.getBoundingClientRect();
-  if (box && sheet?.top > 0 && (box.top < 0 || box.bottom > sheet.top)) first.root.scrollIntoView({ block: "start" });
+function showAboveSheet(key) {
+  const sheet = railOf(key)?.closest("[data-testid=stSidebar][data-collapsed=false]")?.getBoundingClientRect();
+  const figure = document.querySelector("[class*=st-key-gdm-panel-picture] .gdm-figure:not([data-still])");
+  const box = figure?.getBoundingClientRect();
+  if (box && sheet?.top > 0 && (box.top < 0 || box.bottom > sheet.top)) figure.scrollIntoView({ block: "start" });
 }
 
 const announce = (detail) => window.dispatchEvent(new CustomEvent(STATES, { detail }));
