@@ -215,9 +215,9 @@ def decode_labels(label_model: bytes, recording: Trials, smooth_s: float, shorte
     return decode_states(LabelModel.from_bytes(label_model), {"": recording[0]}, rule)[""]
 
 
-def find_outliers(model: StateModel, recordings: Mapping[str, Trial]) -> dict[str, str]:
-    """Return recording -> reason, for recordings that the model explains far worse than the rest."""
-    return find_low_scores({name: _score(model, trial) for name, trial in recordings.items()})
+def score_recordings(model: StateModel, recordings: Mapping[str, Trial]) -> dict[str, float]:
+    """Return recording -> score in nats per sample."""
+    return {name: _score(model, trial) for name, trial in recordings.items()}
 
 
 def _score(model: StateModel, trial: Trial) -> float:
@@ -226,10 +226,12 @@ def _score(model: StateModel, trial: Trial) -> float:
 
 def find_low_scores(explained: Mapping[str, float]) -> dict[str, str]:
     """Return recording -> reason for low outliers, given recording -> score in nats per sample."""
+    if len(explained) < 4:
+        return {}
     scores = np.array(list(explained.values()))
     middle = np.median(scores)
     spread = 1.4826 * np.median(np.abs(scores - middle))
-    if len(scores) < 4 or not spread > 0:
+    if not spread > 0:
         return {}
     below = (middle - scores) / spread
     return {

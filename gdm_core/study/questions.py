@@ -16,7 +16,7 @@ from gdm_core.study.means import adjust_values, tabulate_means
 from gdm_core.study.permutation import Floats
 from gdm_core.study.sheet import ANIMAL, RECORDING, find_column, select_rows
 from gdm_core.study.states import StudyTables
-from gdm_core.study.structure import LENGTH, MISSING, Pooling, find_confounds, find_pooling
+from gdm_core.study.structure import LENGTH, MISSING, SCORE, Pooling, find_confounds, find_pooling
 
 
 def make_question(
@@ -48,9 +48,12 @@ class StudyDesigns(StudyTables):
 
     @property
     def _recorded(self) -> dict[str, Floats]:
-        """Length and missing share of each recording, which can serve as covariates."""
+        """Length, missing share and score of each recording, which can serve as covariates."""
         lengths = np.array([one.n_samples / one.rate_hz / 60 for one in self.counts.recordings])
-        return {LENGTH: lengths, MISSING: 1 - self.counts.labelled_minutes / lengths}
+        found = {LENGTH: lengths, MISSING: 1 - self.counts.labelled_minutes / lengths}
+        if self.scores:
+            found[SCORE] = np.array([self.scores.get(name, np.nan) for name in self.sheet.names])
+        return found
 
     def find_pooling(
         self, between: str, where: Mapping[str, Any] | None = None, ignored: Sequence[str] = ()
@@ -64,7 +67,7 @@ class StudyDesigns(StudyTables):
         return find_pooling(frame, find_column(frame, between, "between"), ignored, self.sheet.animal or RECORDING)
 
     def find_confounds(self, between: str | Sequence[str], **options: Any) -> pd.DataFrame:
-        """Return the association of the groups with other columns, recording length and missing data; see `Study.compare`.
+        """Return the association of the groups with other columns, recording length, missing data and model score.
 
         Columns are column, association, strength, p, n, associated, offered (as a covariate) and sentence.
 

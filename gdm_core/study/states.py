@@ -283,12 +283,14 @@ class StudyTables:
     recordings  name -> states
     states      state numbers, as in the data
     names       state number -> name
+    scores      recording -> score of the model in nats per sample
     """
 
     sheet: Sheet
     recordings: Mapping[str, Recording]
     states: tuple[int, ...]
     names: Mapping[int, str] = field(default_factory=dict)
+    scores: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def counts(self) -> Counts:

@@ -17,7 +17,7 @@ from gdm_core.study.text import format_p, join_words
 _EXPERIMENTS = ("experiment", "study", "project", "assay", "paradigm", "dataset")
 _DRUGS = ("drug", "compound", "substance", "agent", "treatment")
 _MOST_VALUES = 12
-LENGTH, MISSING = "recording_min", "missing_share"  # columns that every study has
+LENGTH, MISSING, SCORE = "recording_min", "missing_share", "model_score"  # columns of every study
 FEWEST_UNITS = 2  # of a group, to count as compared within an experiment
 
 

@@ -53,6 +53,7 @@ class Study(StudyDesigns):
     recordings  name -> states
     states      state numbers, as in the data
     names       state number -> name
+    scores      recording -> score of the model in nats per sample, low for poor tracking
     model       the fitted model, None for states of another tool
     flagged     outlying recording -> reason
     marks, questions   JSON values that a page stores with the study
@@ -146,23 +147,24 @@ class Study(StudyDesigns):
         model.raise_if_failed()
         known = sheet if isinstance(sheet, Sheet) else match_sheet(sheet, recordings, RESERVED)
         read = fitting.decode_states(model, recordings, rule)
-        return cls.from_decoded(model, read, fitting.find_outliers(model, recordings), known, names, rule)
+        return cls.from_decoded(model, read, fitting.score_recordings(model, recordings), known, names, rule)
 
     @classmethod
     def from_decoded(
-        cls, model: StateModel | None, read: Mapping[str, Recording], odd: Mapping[str, str], sheet: Sheet, names: Names = None,
-        rule: BoutRule = fitting.STEADY,
+        cls, model: StateModel | None, read: Mapping[str, Recording], scores: Mapping[str, float], sheet: Sheet,
+        names: Names = None, rule: BoutRule = fitting.STEADY,
     ) -> Study:  # fmt: skip
         """Make a study from states that `fitting.decode_recording` found elsewhere.
 
         model   fitted model, None for states of another tool
         read    recording -> states
-        odd     outlying recording -> reason
+        scores  recording -> score in nats per sample; low outliers are flagged
         sheet   sheet of the study
         names   names of states
         rule    rule that turned soft states into bouts
         """
         study = cls._build(sheet, read, parse_names(names))
+        odd = fitting.find_low_scores(scores)
         notes = [f"{name} is {reason}." for name, reason in odd.items()]
         smoothed = (
             f"Soft states were averaged over {rule.smooth_s:g} s; bouts below {rule.shortest_s:g} s were merged into their "
@@ -170,7 +172,9 @@ class Study(StudyDesigns):
         )
         preparation = () if rule.plain else (smoothed,)
         notes += preparation
-        return replace(study, model=model, flagged=odd, preparation=preparation, notes=(*study.notes, *notes))
+        return replace(
+            study, model=model, flagged=odd, scores=scores, preparation=preparation, notes=(*study.notes, *notes)
+        )
 
     @classmethod
     def _build(cls, sheet: Sheet, recordings: Mapping[str, Recording], names: Mapping[int, str]) -> Study:
@@ -202,7 +206,7 @@ class Study(StudyDesigns):
         label_model = LabelModel(self.model).fit(train, paint_labels(train, stretches), names)
         part = replace(self.sheet, notes=(*self.sheet.notes, *notes))
         read = fitting.decode_states(label_model, kept, rule)
-        study = Study.from_decoded(self.model, read, self.flagged, part, names, rule)
+        study = Study.from_decoded(self.model, read, self.scores, part, names, rule)
         return replace(
             study, marks=list(marks), questions=self.questions, preparation=(*self.preparation, *study.preparation)
         )
@@ -411,6 +415,7 @@ class Study(StudyDesigns):
             "states": list(self.states),
             "set_aside": dict(self.sheet.set_aside),
             "flagged": dict(self.flagged),
+            "scores": dict(self.scores),
             "marks": list(self.marks),
             "questions": list(self.questions),
             "preparation": list(self.preparation),
@@ -442,10 +447,11 @@ class Study(StudyDesigns):
             notes = tuple(str(note) for note in header["notes"])
             preparation = tuple(str(note) for note in header.get("preparation", ()))
             flagged = {str(k): str(v) for k, v in header["flagged"].items()}
+            scores = {str(k): float(v) for k, v in header.get("scores", {}).items()}
             marks, questions = list(header["marks"]), list(header["questions"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ModelFileError(f"{path}: the header of the study is damaged ({str(error)[:160]}).") from error
         if set(collect_states([recordings[name] for name in sheet.names])) - set(states):
             raise ModelFileError(f"{path}: recordings have states that the header does not list. The file is damaged.")
         read = None if model is None else model_from_bytes(model, path)
-        return cls(sheet, recordings, states, names, read, flagged, marks, questions, preparation, notes)
+        return cls(sheet, recordings, states, names, scores, read, flagged, marks, questions, preparation, notes)

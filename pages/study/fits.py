@@ -45,9 +45,9 @@ def fit_study(
         model = wait_for(job, "Fitting one model to all", say).model_bytes
         words = "Applying the model"
         found = read_all(engine, fitting.decode_recording, model, kept, session, words, say, priority)
-        odd = fitting.find_low_scores({name: explained for name, (_, explained) in found.items()})
+        scores = {name: score for name, (_, score) in found.items()}
         study = Study.from_decoded(
-            model_from_bytes(model), {name: read for name, (read, _) in found.items()}, odd, part
+            model_from_bytes(model), {name: read for name, (read, _) in found.items()}, scores, part
         )
         return replace(study, preparation=(*preparation, *study.preparation))
 

@@ -92,7 +92,7 @@ def _predict(brought: Brought, marks: list[Mark]) -> Callable[[Say], Study]:
             engine, fitting.decode_labels, label_model, kept, session, "Classifying all recordings", say
         )
         part = replace(study.sheet, notes=(*study.sheet.notes, *notes))
-        made = Study.from_decoded(study.model, read, study.flagged, part, question[2])
+        made = Study.from_decoded(study.model, read, study.scores, part, question[2])
         return replace(made, marks=marks, questions=study.questions)
 
     return do

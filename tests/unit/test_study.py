@@ -286,13 +286,16 @@ def test_empty_recording_is_excluded_and_gaps_are_unlabelled():
         Study.fit({"arena": recordings["arena"]}, sheet_of(["arena"]), SimpleModel(n_states=3))
 
 
+@pytest.mark.usefixtures("simple_family")
 def test_outlying_recording_is_flagged(monkeypatch):
     recordings = tracks((300,) * 8)
     recordings |= {"t5": Trial(recordings["t5"].y * 1e4, RATE, name="t5")}
     scores = {name: -5.0 - 0.1 * i for i, name in enumerate(recordings)} | {"t5": -60.0}
     monkeypatch.setattr(SimpleModel, "score", lambda self, data, y=None: scores[data[0].name])
-    study = Study.fit(recordings, sheet_of(recordings), SimpleModel(n_states=3))
+    study = Study.fit(recordings, sheet_of(recordings, group=["a", "b"] * 4), SimpleModel(n_states=3))
     assert list(study.flagged) == ["t5"]
+    assert study.find_confounds("group").set_index("column").loc["model_score", "n"] == 8
+    assert dict(Study.from_bytes(study.to_bytes()).scores) == scores
     assert any(note.startswith("t5 is a possible outlier: low log-likelihood (-60.00 nats") for note in study.notes)
 
 
