@@ -42,7 +42,7 @@ class ChosenRecordings:
 
 
 def choose(advanced: Any) -> ChosenRecordings:
-    """Show the controls, the rare ones in `advanced`, and return their values."""
+    """Show the controls and return their values; rare controls go to `advanced`."""
     shell.section("Recording")
     source = one_of(
         "Source",

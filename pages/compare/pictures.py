@@ -43,7 +43,7 @@ def draw(source: ComparedData, found: Compared) -> None:
         n_columns = 2 if len(rows) in (2, MOST) else min(len(rows), WIDE)
         columns = st.columns(n_columns, gap="small")
         for i, (label, states) in enumerate(rows.items()):
-            if i and i % n_columns == 0:  # rows, so that a phone shows the models in order
+            if i and i % n_columns == 0:  # in rows: phones stack columns
                 columns = st.columns(n_columns, gap="small")
             with columns[i % n_columns]:
                 track = position[::stride][: len(states)]

@@ -65,7 +65,7 @@ def show_tabs(
 
 
 def show_views(views: Mapping[str, Callable[[], None]], key: str) -> None:
-    """Show one of several views of a tab, chosen above it; the others are not drawn."""
+    """Show the chosen view of a tab; other views are not drawn."""
     several = len(views) > 1
     name = (
         one_of("View", list(views), key=key, row=True, label_visibility="collapsed") if several else next(iter(views))

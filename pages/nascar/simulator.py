@@ -132,7 +132,7 @@ def data_of(track: Track) -> Dataset:
 
 
 def choose(advanced: Any) -> Track:
-    """Show the controls, those of the simulator in `advanced`, and return the chosen data."""
+    """Show the controls and return the chosen data; rare controls go to `advanced`."""
     shell.section("Data")
     setting = one_of(
         "Scenario",

@@ -40,7 +40,7 @@ EXTREME = 3.0  # ranges of the middle 90% beyond it
 
 
 def table_options(file: OpenFile, advanced: Any) -> TableOptions:
-    """Show the controls of a table, without those that its columns do not need; rare ones in `advanced`."""
+    """Show the controls that the columns of a table need; rare ones go to `advanced`."""
     table, of = file.content, file.scope
     assert isinstance(table, Table)
     roles = edited_roles(file)

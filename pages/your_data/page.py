@@ -145,7 +145,7 @@ def table_data(file: intake.OpenFile) -> Dataset | None:
 
 
 def options_place(file: intake.OpenFile) -> Any:
-    """Return the place of the controls for reading; once a fit is requested, those of the model come first."""
+    """Return the place of the controls for reading: Advanced once a fit is requested."""
     return page.advanced if intake.is_fitted(file) else page.controls
 
 

@@ -136,7 +136,7 @@ def _lines(source: KeypointTable, options: PoseOptions) -> list[str]:
 
 
 def pose_options(file: OpenFile, advanced: Any) -> PoseOptions:
-    """Show the controls of a tracking file, those of repairs in `advanced`."""
+    """Show the controls of a tracking file; repairs go to `advanced`."""
     table = file.content
     assert isinstance(table, KeypointTable)
     animals, parts = edited_names(file)
