@@ -89,8 +89,8 @@ def choose(
 ) -> Choice:
     """Show the controls and return the model that they describe.
 
-    The arguments after `n_samples` are defaults; `of` names the recording that they belong to. `advanced` is the place of the
-    rarely used controls, an expander of their own if omitted.
+    The arguments after `n_samples` are defaults; `of` names the recording that they belong to. Rare controls
+    go to `advanced`, by default a new expander.
     """
     shell.section("Model")
     offered = [name for name in (models or MODELS) if name in available()]
