@@ -11,7 +11,7 @@ from gdm_core.study import Power, Study
 from gdm_core.study.comparing import format_difference
 from gdm_core.study.followup import describe_assumptions
 from gdm_core.study.states import CHANGE_MEASURES, SHARES, STATE_MEASURES
-from pages.study import answer, pictures, questions, work
+from pages.study import agreement, answer, pictures, questions, work
 from pages.study.bring import Brought
 from pages.study.files import subjects_of
 from pages.study.questions import Asked, StudyAnswer
@@ -137,4 +137,5 @@ CHECKS: dict[str, Callable[[Brought, Asked, StudyAnswer], None]] = {
     "Confounds": _confounds,
     "Power": _power,
     "Pseudoreplication": _frames,
+    "Agreement": agreement.show,
 }

@@ -16,9 +16,10 @@ from streamlit.testing.v1 import AppTest
 from datasets import cohort, cohort_files
 from gdm_core.analysis.suggestions import Probe
 from gdm_core.analysis.tables import csv
+from gdm_core.errors import DataError
 from gdm_core.study import Study
 from gdm_core.study.robustness import list_variants
-from pages.study import bring, labels, work
+from pages.study import agreement, bring, labels, work
 from tests.support.controls import control
 from tests.support.drawn import record, words
 from tests.support.offered import file_makers
@@ -346,3 +347,19 @@ def test_recordings_are_cropped_before_the_states_are_counted(tmp_path):
     assert "crop_recordings(states, match_sheet(sheet, states, RESERVED), Crop(first_min=1.0" in script
     measures = pd.read_csv(io.BytesIO(given["mice-bouts.csv"]))
     assert measures["start_s"].max() < 60
+
+
+def test_agreement_matches_names_or_overlapping_states():
+    made = cohort.simulate(2, minutes=1, seed=1)
+    study = Study.from_states(made.states, pd.DataFrame(made.sheet), made.rate_hz, cohort.BEHAVIOURS)
+    words = dict(enumerate(reversed(cohort.BEHAVIOURS)))  # other numbers for the same names
+    same = {f"{name}.csv": len(words) - 1 - codes for name, codes in made.states.items()}
+    kappa, n, matched = agreement.compare_labels(study, same, words, {})
+    assert (kappa.kappa, n, matched) == (pytest.approx(1.0), 4, False)
+    halves = {name: np.minimum(codes, 2)[:-100] for name, codes in made.states.items()}
+    kappa, _, matched = agreement.compare_labels(study, halves, {0: "x", 1: "y", 2: "z"}, {})
+    assert matched
+    assert kappa.kappa == pytest.approx(1.0), "each state lies within one label"
+    assert kappa.n_frames == sum(len(codes) - 100 for codes in made.states.values())
+    with pytest.raises(DataError, match="No label file has the name"):
+        agreement.compare_labels(study, {"other": np.zeros(9, int)}, {}, {})
