@@ -23,6 +23,7 @@ from gdm_core.errors import DataError
 from ..readers.source import brief
 from ..storage import describe_write_error, is_storage_error, move_aside
 from . import extract
+from .cache import stored_sessions
 from .event import Event, SessionSlot
 from .laps import RACES, parts_of
 from .session import Corner, FeedError, Reason, Session
@@ -45,6 +46,7 @@ STEPS = {
     "position_data": (0.6, "positions"),
 }
 DAMAGED = "Updating cache for "
+MOST_NAMED = 3  # stored sessions in an error message
 TIMING_HOST = "livetiming"  # matches the service and its mirror
 _UNREACHABLE = "the timing service cannot be reached"
 
@@ -114,9 +116,8 @@ def unavailable(where: str, log: FeedLog, otherwise: Reason, why: str) -> FeedEr
     if log.network_failed or log.offline:
         return FeedError(
             Reason.NO_NETWORK,
-            f"{where} could not be loaded: {'the network was not asked' if log.offline else _UNREACHABLE}, and the "
-            "session is not stored. "
-            "Check the network, then try again; simulated laps work without it.",
+            f"{where} is not stored, and {'the network was not asked' if log.offline else _UNREACHABLE}: connect and try "
+            f"again, or open {_known_sessions()}a simulated race.",
         )
     if log.sign_in_failed:
         given = bool(os.environ.get("F1_USERNAME") and os.environ.get("F1_PASSWORD"))
@@ -134,6 +135,12 @@ def unavailable(where: str, log: FeedLog, otherwise: Reason, why: str) -> FeedEr
         otherwise,
         f"{where}: {why}. It may not have been held, or may not be published yet. Try again later or choose another.",
     )
+
+
+def _known_sessions() -> str:
+    """Return a few sessions that open without a network, for a sentence."""
+    stored = [f"{event} {year}, {name}" for year, event, name in stored_sessions()[:MOST_NAMED]]
+    return "".join(f"{one}; " for one in stored) + "or " if stored else ""
 
 
 SENSELESS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)  # raised by malformed tables
@@ -318,8 +325,8 @@ def _schedule(year: int, offline: bool) -> pd.DataFrame:
     except (ValueError, SystemExit) as error:
         raise FeedError(
             Reason.NO_NETWORK,
-            f"The {year} calendar could not be loaded: no calendar service answered, and none is stored. "
-            "Check the network, then try again; simulated laps work without it.",
+            f"The {year} calendar is not stored, and no calendar service answered: connect and try again, or open a "
+            "simulated race.",
         ) from error
 
 

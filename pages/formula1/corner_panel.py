@@ -46,7 +46,7 @@ def tab(race: Race) -> None:
     """Show one measure of both drivers per corner."""
     place, looked, session = race.pick.place, race.pick.looked, race.session
     if len(session.corners) < 2:
-        shell.empty("No corners", f"No corner data for {session.circuit}. Load the session again later.")
+        shell.empty("No corners", "Corners need a corner table; the note on this session says how to add one.")
         return
     codes = list(dict.fromkeys(race.codes))
     measure = one_of("Measure", WORDS, "minimum speed", key="corner", as_ids=True, row=True)

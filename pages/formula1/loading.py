@@ -20,7 +20,7 @@ CALENDAR_DEADLINE_S = 20.0
 
 # Title and advice by reason of failure.
 SAID = {
-    Reason.NO_NETWORK: ("No network", "This session is not stored, and the network cannot be reached."),
+    Reason.NO_NETWORK: ("No network", ""),
     Reason.DEADLINE: ("Loading timed out", "The service may be slow. Try again later."),
     Reason.ACCOUNT: (
         "A Formula 1 account is required",
@@ -43,7 +43,7 @@ SAID = {
     ),
     Reason.CRASHED: ("The loader stopped", "Try again. If it happens again, clear the FastF1 downloads."),
 }
-UNASKED = (Reason.NO_NETWORK, Reason.DEADLINE, Reason.RATE_LIMIT)  # stored sessions still work
+UNASKED = (Reason.DEADLINE, Reason.RATE_LIMIT)  # stored sessions still work
 
 
 def _crashed(error: Exception) -> FeedError:
@@ -106,6 +106,6 @@ def explain(error: GdmError) -> tuple[str, str]:
     if reason is None:
         return "The session could not be loaded", str(error)
     title, way_on = SAID[reason]
-    said = [] if reason is Reason.NO_NETWORK else [str(error)]
     stored = reason in UNASKED and formula1.stored_sessions()
-    return title, " ".join([*said, way_on, *(['Sessions marked "stored" work offline.'] if stored else [])])
+    said = [str(error), way_on, 'Sessions marked "stored" work offline.' if stored else ""]
+    return title, " ".join(one for one in said if one)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -75,13 +76,11 @@ class Gap:
 
 
 def named_by_place(circuit: Circuit, edges: Floats, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of parts with their segments, if known."""
+    """Return the names of parts with their segments, or their distance and share of the lap without corners."""
     where = circuit.segment_at((edges[1:] + edges[:-1]) / 2)
-    return (
-        tuple(names)
-        if where is None
-        else tuple(f"{name}, {circuit.segments[k]}" for name, k in zip(names, where, strict=True))
-    )
+    if where is None:
+        return tuple(f"{a:.0f}-{b:.0f} m ({a / circuit.length:.0%})" for a, b in pairwise(edges))
+    return tuple(f"{name}, {circuit.segments[k]}" for name, k in zip(names, where, strict=True))
 
 
 def sectors(session: Session, circuit: Circuit) -> Floats:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from datasets import formula1
+from datasets.f1.corners import braking_zones
 from datasets.f1.track import ReferenceLap
 from datasets.formula1 import Reason
 from gdm_core.errors import ConfigError, DataError
@@ -199,7 +200,10 @@ def test_time_won_in_the_real_race(china):
     assert -0.1 < trend.lap < -0.04
     assert 0.02 < trend.age < 0.06
     edges = np.linspace(0, 1, 28)
-    won = {by: formula1.time_won(session, ("PIA", "HAM"), edges, by=by) for by in ("tyre age", "lap number")}
+    won = {
+        by: formula1.time_won(session, ("PIA", "HAM"), edges, by=by, keep_close=True)
+        for by in ("tyre age", "lap number")
+    }
     sure, unsure = (found.whole[1] for found in won.values())
     assert 2 * sure < unsure
     mean, error = won["tyre age"].whole
@@ -242,6 +246,31 @@ def test_real_lap_is_labelled_as_by_hand(china):
     assert (labels == by_hand).mean() > 0.96
     whole = formula1.segment_of(session.corners, formula1.lap_distance(session, driver.position, driver.lap))[ours]
     assert (whole[: len(xy)] == labels[: whole.size]).mean() > 0.99
+
+
+@pytest.mark.bulk
+def test_real_corners_come_from_a_file(downloads, tmp_path, monkeypatch):
+    """Melbourne has no stored corners; a user's file gives the published ones."""
+    cut_off(monkeypatch, tmp_path)
+    (tmp_path / "formula1").mkdir()
+    (tmp_path / "fastf1").symlink_to(downloads / "fastf1")
+    published = recorded("f1/corners_melbourne_2025_qualifying.csv")
+    shutil.copy(published, tmp_path / "formula1" / "corners_melbourne.csv")
+    session = formula1.load_session(2025, "Australian Grand Prix", "Qualifying", offline=True)
+    known = pd.read_csv(published)
+    assert [corner.number for corner in session.corners] == known["Number"].tolist()
+    np.testing.assert_allclose([c.distance for c in session.corners], known["Distance"], atol=45)
+    zones = braking_zones(session)
+    assert {session.corners[zone.corner].number for zone in zones} >= {1, 3, 6, 11, 13}
+
+
+@pytest.mark.bulk
+def test_session_that_is_not_stored_is_refused(china_home):
+    wanted = (
+        "Japanese Grand Prix 2025, Race is not stored, and the network was not asked: connect and try again, or open"
+    )
+    with raises(Reason.NO_NETWORK, wanted, "Chinese Grand Prix 2025, Race", "simulated race"):
+        formula1.load_session(2025, "Japanese Grand Prix", "Race", offline=True)
 
 
 @pytest.mark.bulk

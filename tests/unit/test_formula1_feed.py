@@ -229,7 +229,7 @@ def test_network_errors_precede_account_errors(served, log):
         source.load = load
         return source
 
-    with raises(Reason.NO_NETWORK, "cannot be reached", "simulated laps"):
+    with raises(Reason.NO_NETWORK, "cannot be reached", "or open a simulated race."):
         served(session=failing(requests.ConnectionError("nobody there")))
     with raises(Reason.ACCOUNT, "Set the environment variables F1_USERNAME and F1_PASSWORD"):
         served(session=failing(None))

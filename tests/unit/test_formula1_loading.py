@@ -69,7 +69,7 @@ def test_stalled_server_ends_at_the_deadline(server):
 
 
 def test_offline_load_without_cache_is_refused():
-    with raises(Reason.NO_NETWORK, "2024 calendar", "simulated laps"):
+    with raises(Reason.NO_NETWORK, "2024 calendar", "simulated race"):
         formula1.schedule(2024)
     with raises(Reason.NO_NETWORK, "2024 calendar"):
         formula1.load_session(2024, "Ring Grand Prix", "Race")
@@ -225,7 +225,7 @@ GARBAGE = (b"", b"HTTP/1.1 200 OK\r\n\r\n<html>no TLS</html>", b"HTTP/1.1 403 Fo
 
 def test_garbage_from_server_is_reported(server):
     server.says += GARBAGE
-    with raises(Reason.NO_NETWORK, "2024 calendar", "simulated laps"):
+    with raises(Reason.NO_NETWORK, "2024 calendar", "simulated race"):
         formula1.schedule(2024, deadline_s=120)
     assert server.taken > 1
 
