@@ -10,6 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from datasets.f1.corners import MEASURED_IN, MEASURES, Corners, corners_of, differences
+from datasets.f1.pedals import PEDAL_MEASURES, LapMeasures
 from datasets.f1.time_won import SURE
 from datasets.f1.traffic import describe_traffic, laps_to_compare
 from gdm_core.analysis.tables import csv
@@ -79,6 +80,38 @@ def tab(race: Race) -> None:
         for code in codes:
             if said := describe_traffic(session, code, np.unique(data.laps_of(place, code, looked).lap).tolist()):
                 shell.quiet(said)
+
+
+def show_pedals(race: Race) -> None:
+    """Show pedal shares and speeds of both drivers with their difference."""
+    found = [data.measures_of(race.pick.place, code, race.pick.looked) for code in dict.fromkeys(race.codes)]
+    table = pedals(found)
+    if table.empty:
+        return
+    with shell.panel("pedals", "Pedals and speeds, mean per lap"):
+        shapes = {str(name): "%.1f" for name in table if name not in ("Measure", "Unit")}
+        table_with_csv(table, "pedals", race.stem, shapes=shapes)
+        shell.quiet(
+            "Full throttle: 98% or more. Coasting: off both pedals. Lift and coast: metres per lap off both pedals between "
+            "full throttle and braking. Speed trap: the official one. ± 95% CI over laps."
+        )
+
+
+def pedals(found: Sequence[LapMeasures]) -> pd.DataFrame:
+    """Return one row per known measure: means with intervals, and the difference of two drivers."""
+    rows = []
+    for measure, unit in PEDAL_MEASURES.items():
+        means = [one.mean(measure) for one in found]
+        if not any(np.isfinite(mean) for mean, _ in means):
+            continue
+        row: dict[str, object] = {"Measure": measure.capitalize(), "Unit": unit}
+        for one, (mean, error) in zip(found, means, strict=True):
+            row |= {one.code: mean, f"{one.code} ±": SURE * error}
+        if len(means) == 2:
+            (a, ea), (b, eb) = means
+            row |= {"Difference": a - b, "95% CI ±": SURE * float(np.hypot(ea, eb))}
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def _zoom(names: Sequence[str], row: int) -> None:

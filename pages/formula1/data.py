@@ -15,14 +15,11 @@ from datasets import formula1
 from datasets.f1.driving import between, curvature, in_driving_order
 from datasets.f1.pedals import LapMeasures, lap_measures
 from datasets.formula1 import Session
-from gdm_core.analysis import inference
-from gdm_core.engine import Priority
 from gdm_core.errors import DataError
 from gdm_core.trials import Trials
 from pages.formula1 import activities, loading
 from pages.lab import Dataset, Decoded, Undecoded, View, live
 from pages.lab.live.session import State
-from pages.lab.view import query_key
 from pages.ui.exports import Recipe, slug
 
 Floats = npt.NDArray[np.float32]
@@ -463,7 +460,7 @@ def on_map(view: View, which: str) -> View:
 
 
 def read(view: View, laps: Laps, name: str, now: live.FitState | None = None) -> DriverReading | Undecoded:
-    """Return a driver's states; earlier ones remain under `name` while new ones are computed."""
+    """Return the states of a driver of the fit; earlier ones remain under `name` while new ones are computed."""
     now = now or view.state
     trial = max(laps.trials, key=lambda trial: trial.n_samples)
 
@@ -478,8 +475,9 @@ def read(view: View, laps: Laps, name: str, now: live.FitState | None = None) ->
         waits = view.select_trial(0).read(now)
         title = waits.title if isinstance(waits, Undecoded) else ""
         return Undecoded(trial=trial, state=now.status, title=title, note=waits.note)
-    raw, failed = _apply(view, laps, name, now)
-    if raw is not None:
+    query = view.ask_states(now) if now.states else live.Query()
+    if query.value is not None:
+        raw = query.value.test
         states = now.memoize(name, lambda: np.concatenate(live.in_order(raw, now.order)), of=(raw,))
         reading = view.fit.memory[f"driver {name}"] = driver(states, now.status)
         return reading
@@ -487,36 +485,6 @@ def read(view: View, laps: Laps, name: str, now: live.FitState | None = None) ->
     if earlier is not None and earlier.laps.trials.fingerprint == laps.trials.fingerprint:
         return replace(earlier, state="stale")
     title, note = f"Applying the model to {laps.code}", "The fitted model is applied to this driver without refitting."
-    if failed:
+    if query.message:
         title, note = f"{laps.code} could not be read", "Press Try again."
     return Undecoded(trial=trial, state=now.status, title=title, note=note)
-
-
-def show_failure(view: View, laps: Laps, name: str) -> None:
-    """Show why the model could not be applied to a driver, with a button to try again."""
-    if not _are_held_out(view.state, laps):
-        live.show_failure(view.fit, _query(view, laps, name, view.state), f"{laps.code} could not be read")
-
-
-def _are_held_out(now: live.FitState, laps: Laps) -> bool:
-    """Return whether the laps are the held-out trials of a fit, which are read together with the training trials."""
-    return now.spec is not None and now.spec.dataset.test.fingerprint == laps.trials.fingerprint
-
-
-def _query(view: View, laps: Laps, name: str, now: live.FitState) -> live.Query:
-    """Query the states of a driver outside the fit."""
-    result = now.result if now.result is view.state.result else None
-    if result is None or not now.states:
-        return live.Query()
-    key = query_key(result.key, inference.soft_states, (laps.trials,))
-    asked = (inference.soft_states, result.model_bytes, laps.trials)
-    return view.fit.query(name, key, *asked, priority=Priority.HIGH)
-
-
-def _apply(view: View, laps: Laps, name: str, now: live.FitState) -> tuple[tuple[Floats, ...] | None, bool]:
-    """Return another driver's states, None until they are known, and whether that failed."""
-    if _are_held_out(now, laps):
-        query = view.ask_states(now) if now.states else live.Query()
-        return (None if query.value is None else query.value.test), bool(query.message)
-    query = _query(view, laps, name, now)
-    return (query.value if query.fresh else None), bool(query.message)

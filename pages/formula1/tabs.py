@@ -28,7 +28,12 @@ def choose() -> tuple[str, Any]:
 
 def show(name: str, race: Race) -> None:
     """Show an open tab that needs no fit."""
-    {COMPARE: compare.tab, CORNERS: corner_panel.tab, LAPS: show_laps, FIELD: show_field}[name](race)
+    {COMPARE: compare.tab, CORNERS: show_corners, LAPS: show_laps, FIELD: show_field}[name](race)
+
+
+def show_corners(race: Race) -> None:
+    corner_panel.tab(race)
+    corner_panel.show_pedals(race)
 
 
 def show_laps(race: Race) -> None:

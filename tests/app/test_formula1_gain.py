@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from datasets.f1.driving import describe
 from datasets.f1.minisectors import MINISECTOR_M
-from datasets.f1.pedals import LapMeasures
 from datasets.f1.time_won import By, TimeWon
 from gdm_studio.plot.figures.base import untyped
-from pages.formula1 import data, findings, gain_panel, time_gained
+from pages.formula1 import data, gain_panel, time_gained
 from pages.formula1.data import DriverReading, Observation, Place
 from pages.formula1.teams import LineStyle
 from pages.formula1.time_gained import Between, Gain
@@ -123,21 +120,6 @@ def test_state_names_are_escaped_in_bars():
     assert figure["layout"]["yaxis"]["ticktext"][0] == "S1 &lt;b&gt;%&#123;x}&lt;/b&gt; of the…", "no entity is cut"
     assert "<b>" not in trace["customdata"][0]
     assert trace["hovertemplate"] == "%{customdata}<extra></extra>"
-
-
-def test_driving_style_is_described_from_the_pedals():
-    circuit, laps = data.circuit(PLACE), data.laps_of(PLACE, "FLT", Observation())
-    states = np.column_stack([laps.car["brake"] > 0.5, laps.car["brake"] <= 0.5]).astype(np.float32)
-    found = describe(states, laps.car, circuit.curvature_at(laps.distance))
-    measures = data.measures_of(PLACE, "FLT", Observation())
-    said = findings.driving(circuit, laps, measures, found)
-    full = measures.mean("full throttle")[0]
-    for part in ("FLT", f"full throttle {full:.1f}%", "T14", "S1", "T13-T14"):  # the long straight
-        assert part in said
-    silent = LapMeasures("FLT", (1,), dict.fromkeys(measures.values, np.array([np.nan])))
-    assert findings.driving(circuit, laps, silent, found) == ""
-    nowhere = replace(laps, segment=None)
-    assert "most on" not in findings.driving(circuit, nowhere, measures, found)
 
 
 def test_page_shows_findings_and_keeps_choices_in_the_address(feed):
