@@ -9,14 +9,16 @@ import pytest
 
 from datasets.f1.track import ReferenceLap
 from gdm_core.analysis.segments import Part
-from gdm_studio.plot.figures.base import fit_to_width
+from gdm_studio.plot.figures.base import Figure, fit_to_width, untyped
 from pages.formula1 import circuit_map, data, placing
 from pages.formula1.data import Circuit, Place
 from pages.formula1.placing import STANDOFF_PX, crosses, crosses_box
 from pages.ui import legend
 from pages.ui.exports import figure_html
-from tests.support.formula1_page import one_lap
+from tests.support.drawn import record
+from tests.support.formula1_page import arrange, box, driven_race, one_lap, visit_states
 from tests.support.real import recorded
+from tests.support.sliders import slider
 
 TRACK_WIDTH = 13.0
 NUMBER_PX = (7.0, 11.0)  # width and height of a character in a browser
@@ -150,3 +152,31 @@ def test_circuit_without_corners_has_a_map():
     sizes = circuit_map.widths(empty, (), 3, "AAA")
     assert [len(one["layout"]["annotations"]) for one in sizes] == [1] * 5
     assert placing.place(empty, (500, 400), []).middles.shape == (0, 2)
+
+
+def test_strip_of_a_new_driver_survives_a_failed_fit(monkeypatch, tmp_path):
+    """The driver changes, and the next fit begins before the driver's states are known, and fails."""
+    shown, feed = record(monkeypatch), arrange(monkeypatch, tmp_path, driven_race)
+    app = visit_states(source="real", K="3")
+    feed.auto = False
+    box(app, "Compare with").set_value("CCC").run()
+    (asked,) = feed.waiting("ask-look")
+    slider(app, "K").set_value(4).run()
+    (fit,) = feed.waiting("fit")
+    feed.run(asked)
+    app.run()
+    assert not _blank_rows(shown["strips"][0]), "known while the next fit runs"
+    feed.failing = "It failed."
+    feed.run(fit)
+    box(app, "Compare with").set_value("BBB").run()
+    app.run()
+    feed.auto = True
+    feed.run_all()
+    app.run()
+    assert not _blank_rows(shown["strips"][0])
+
+
+def _blank_rows(figure: Figure) -> list[int]:
+    """Return the rows of strips that consist of one colour: those without states."""
+    cells = untyped(figure["data"][0]["z"])
+    return [row for row, values in enumerate(cells) if len(np.unique(values)) == 1]

@@ -132,10 +132,13 @@ def rerun_when_answered(fit: FitSession) -> None:
 
 
 def query_states(fit: FitSession, state: FitState) -> Query:
-    """Query the exact states of all trials in the model's order."""
+    """Query the exact states of all trials in the model's order.
+
+    Workers compute those of an earlier result only when no fit runs: it stays if the next fit fails.
+    """
     if state.result is None or state.spec is None:
         return Query(pending=fit.running)
-    return fit.query_states(state.spec, state.result, ask=state.status == "fresh")
+    return fit.query_states(state.spec, state.result, ask=state.status == "fresh" or not fit.running)
 
 
 def keep_colours(state: FitState) -> None:

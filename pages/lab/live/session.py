@@ -266,7 +266,9 @@ class FitSession:
         if (inferred := self._inferred.get(key)) is not None:
             return Query(inferred, fresh=True, name="look")
         if not ask:
-            return Query()
+            self.queries.collect()
+            found = self.queries.find("look", key)  # asked for before the next fit began
+            return Query(found, fresh=found is not None, name="look")
         queries, name = (self.preview_queries, preview) if preview else (self.queries, "look")
         query = queries.ask(name, key, inference.infer, result.model_bytes, spec.trials, test, priority=Priority.HIGH)
         if query.fresh:
