@@ -115,17 +115,15 @@ def _short(label: str) -> str:
 
 
 # ---- disagreement ---------------------------------------------------------------------------------------------------
-def disagreement(values: npt.NDArray[np.float32], step: float, unit: str) -> Figure:
+def disagreement(values: npt.NDArray[np.float32], step: float, unit: str, caption: str = "") -> Figure:
     """Draw the share of the weight in different states over time."""
     shown, width = averaged(values, 1_200)
     time = np.arange(len(shown), dtype=np.float32) * step * width
     look: Dict = {"fill": "tozeroy", "fillcolor": "$band", "line": {"color": "$accent", "width": THIN}}
     curve = points("lines", time, 100 * shown, f"{unit} %{{x:.4~g}} · %{{y:.0f}}% differ", **look)
     alt = f"Disagreement over time, {100 * float(np.mean(values)):.0f}% on average."
-    axes: Dict = {"xaxis": axis(unit, showgrid=False), "yaxis": axis("disagreement (%)", range=[0, 100], nticks=3)}
-    return figure(
-        [curve], "Share of the weight in different states.", alt, 110, cursor=time_cursor(), margin=TIME_MARGIN, **axes
-    )
+    axes: Dict = {"xaxis": axis(unit, showgrid=False), "yaxis": axis("differ (%)", range=[0, 100], nticks=3)}
+    return figure([curve], caption, alt, 110, cursor=time_cursor(), margin=TIME_MARGIN, **axes)
 
 
 def widen(span: tuple[int, int], length: int) -> tuple[int, int]:

@@ -170,7 +170,7 @@ def _show_disagreement(source: ComparedData, found: Compared) -> None:
     if len(cells) < 2:
         shell.empty("One model", "Add a second model to see where they disagree.")
         return
-    labels, places = list(cells), st.columns(2, gap="small")
+    labels, (*places, last) = list(cells), st.columns([0.4, 0.4, 0.2], gap="small", vertical_alignment="bottom")
     first, second = (
         place.selectbox(f"Model {i}", labels, i - 1, key=f"disagree-{i}") for i, place in enumerate(places, 1)
     )
@@ -179,7 +179,8 @@ def _show_disagreement(source: ComparedData, found: Compared) -> None:
     axis = pictures.timing(source, cells[first].stride)
     step, unit = axis["step"], axis["unit"]
     spans = comparisons.find_disagreements(apart)[:MOST_DISAGREEMENTS]
-    at = _choose_disagreement(f"{first}/{second}", len(spans))
+    with last:
+        at = _choose_disagreement(f"{first}/{second}", len(spans))
     text = f"{100 * (1 - float(apart.mean())):.0f}% soft agreement."
     window = None
     if at is not None:
@@ -193,8 +194,8 @@ def _show_disagreement(source: ComparedData, found: Compared) -> None:
     with shell.panel("disagreement"):
         states = pictures.align(source, found)
         rows = {name.split(" ")[0]: states[name] for name in (first, second)}
-        strips = figures.state_strips(rows, height=130, **axis)
-        over_time = pictures.disagreement(apart, step, unit)
+        strips = figures.state_strips(rows, height=130, caption="", **axis)
+        over_time = pictures.disagreement(apart, step, unit, "Share of the weight in different states.")
         for key, figure in (("disagree-strips", strips), ("disagree-apart", over_time)):
             shown = figure if window is None else pictures.zoom(figure, window[0] * step, window[1] * step)
             plot(shown, key=key, revision=f"{first}/{second}/{at}")
@@ -226,7 +227,7 @@ def _show_seeds(source: ComparedData, found: Compared) -> None:
         states = comparisons.match_columns(agreed.states, aligned[label])
         axis = pictures.timing(source, next(iter(cells.values())).stride)
         with shell.panel(f"seeds-{label[0]}", f"{label}: {100 * agreed.share:.1f}% agreement of {len(cells)} seeds"):
-            strips = figures.state_strips({"consensus": states}, height=104, **axis)
+            strips = figures.state_strips({"consensus": states}, height=104, caption="", **axis)
             plot(strips, key=f"consensus-{label[0]}")
             plot(pictures.disagreement(agreed.apart, **axis), key=f"apart-{label[0]}")
 
