@@ -11,7 +11,7 @@ import streamlit as st
 
 from gdm_core.study import Flow
 from gdm_core.study.followup import assess_equivalence, order_findings
-from gdm_core.study.sheet import RECORDING, ROWS_WITHOUT, format_items
+from gdm_core.study.sheet import RECORDING, ROWS_WITHOUT, format_items, format_list
 from gdm_core.study.states import SHARES
 from gdm_core.study.text import format_p
 from gdm_core.text import listed
@@ -26,7 +26,7 @@ from pages.ui.plot import coming, plot
 from pages.ui.tables import show_table
 
 LEVEL = 0.05
-MOST_SENTENCES, MOST_CONFOUNDS = 4, 2
+MOST_SENTENCES = 4
 DOTS = 400  # height in pixels, with the caption
 
 
@@ -113,8 +113,8 @@ def card(brought: Brought, asked: Asked, found: StudyAnswer) -> None:
     if asked.pooled:
         shell.quiet(asked.pooled)
     if found.confounds is not None:
-        for one in found.confounds.loc[unadjusted(found.confounds, asked), "sentence"][:MOST_CONFOUNDS]:
-            shell.quiet(f"Possible confound: {one} See Checks.")
+        if names := found.confounds.loc[unadjusted(found.confounds, asked), "column"].tolist():
+            shell.quiet(f"Associated with the groups: {format_list(names)}; see Checks.")
 
 
 def _sentence(brought: Brought, asked: Asked, row: pd.Series[Any]) -> str:
@@ -122,10 +122,10 @@ def _sentence(brought: Brought, asked: Asked, row: pd.Series[Any]) -> str:
     term = f"{row['term']}, " if "term" in row else ""
     percent = asked.measure in SHARES and "omega" not in row["effect_is"]
     low, high = (number_text(row[name], percent) for name in ("effect_low", "effect_high"))
-    d = "" if np.isnan(row["d"]) else f", d = {number_text(row['d'], False)}"
+    d = "" if np.isnan(row["d"]) else f", d = {d_text(row['d'])}"
     return (
-        f"{term}{label_of(brought.study, row)}: {row['effect_is']} {number_text(row['effect'], percent)} "
-        f"(95% CI {low} to {high}){d}, adjusted {format_p(row[asked.correction])}."
+        f"{term}{label_of(brought.study, row)}: {number_text(row['effect'], percent)} ({row['effect_is']}; 95% CI {low} to "
+        f"{high}){d}, adjusted {format_p(row[asked.correction])}."
     )
 
 
@@ -152,6 +152,11 @@ def number_text(value: float, percent: bool) -> str:
     return "–" if not np.isfinite(value) else (f"{value:.1%}" if percent else f"{value:.3g}").replace("-", MINUS)
 
 
+def d_text(value: float) -> str:
+    """Format Cohen's d."""
+    return "–" if np.isnan(value) else f"{value:.2f}".replace("-", MINUS)
+
+
 def table(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
     """Show one row per state: means, effect with interval, and p values."""
     percent = asked.measure in SHARES
@@ -167,14 +172,15 @@ def table(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
     low_high = zip(found["effect_low"], found["effect_high"], shares, strict=True)
     shown["95% CI"] = [f"{number_text(low, share)} to {number_text(high, share)}" for low, high, share in low_high]
     if found["d"].notna().any():
-        shown["d"] = [number_text(value, False) for value in found["d"]]
+        shown["d"] = [d_text(value) for value in found["d"]]
     tests = {"p": "p", asked.correction: "adjusted p", "p_trend": "p (trend)", "p_classical": "classical p"}
     shown |= {words: [p_cell(value) for value in found[name]] for name, words in tests.items() if name in found}
     margin = 0.0
     if found["d"].notna().any():
         about = "Smallest difference that matters, in standard deviations between animals."
-        margin = slide("Equivalence margin (SD)", 0.1, 2.0, 0.5, 0.1, key="margin", help=about)
-        shown["conclusion"] = assess_equivalence(found, margin)["conclusion"]
+        with st.columns([0.35, 0.65])[0]:
+            margin = slide("Equivalence margin (SD)", 0.1, 2.0, 0.5, 0.1, key="margin", help=about)
+        shown["conclusion"] = assess_equivalence(found, margin)["conclusion"].where(found["p"].notna(), "–")
     show_table(pd.DataFrame(shown), 560, "study-table")
     test = str(found["test"].iloc[0]).removeprefix("permutation, ")
     shell.quiet(
@@ -202,7 +208,7 @@ def _pairs(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
         "state": [label_of(brought.study, row) for _, row in pairs.iterrows()],
         "pair": [f"{second} {MINUS} {first}" for first, second in zip(pairs["first"], pairs["second"], strict=True)],
         "effect": [number_text(value, percent) for value in pairs["effect"]],
-        "d": [number_text(value, False) for value in pairs["d"]],
+        "d": [d_text(value) for value in pairs["d"]],
         "p": [p_cell(value) for value in pairs["p"]],
         "adjusted p": [p_cell(value) for value in pairs["p_holm"]],
     }

@@ -234,7 +234,7 @@ def dots(study: Study, asked: Asked, answers: StudyAnswer) -> Figure:
     caption += " Lines join repeated measures." if asked.within else ""
     caption += f" The {len(shown)} of {n} with the smallest p." if n > len(shown) else ""
     alt = f"{words} of {len(shown)} states in {len(groups)} groups: {', '.join(groups)}."
-    return figure(traces, caption, alt, 330, xaxis=across, yaxis=up, shapes=bars, **key_above(", ".join(factors)))
+    return figure(traces, caption, alt, 360, xaxis=across, yaxis=up, shapes=bars, **key_above(", ".join(factors)))
 
 
 def label_of(study: Study, row: Any) -> str:

@@ -301,9 +301,9 @@ def test_associated_column_is_adjusted_for_on_request(tmp_path):
     sheet.assign(age=10.0 + (sheet["group"] == "treated") * 5 + np.arange(12) % 4).to_csv(path, index=False)
     asked = {"data": "A folder below the data folder", "path": "mice", "hold": "States from another tool"}
     app = opened("study", **asked, view="Checks")
-    assert "Possible confound: age is associated with group" in words(app)
+    assert "Associated with the groups: age; see Checks." in words(app)
     app.button(key="study-adjust-age").click().run()
-    assert "Possible confound: age" not in words(app)
+    assert "Associated with the groups" not in words(app)
     (covariates,) = [each for each in app.multiselect if each.label == "Covariates"]
     assert covariates.value == ["age"]
 
