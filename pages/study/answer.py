@@ -112,9 +112,9 @@ def card(brought: Brought, asked: Asked, found: StudyAnswer) -> None:
         shell.finding("Nothing could be tested.")
     if asked.pooled:
         shell.quiet(asked.pooled)
-    if found.confounds is not None:
-        if names := found.confounds.loc[unadjusted(found.confounds, asked), "column"].tolist():
-            shell.quiet(f"Associated with the groups: {format_list(names)}; see Checks.")
+    confounds = None if found.confounds is None else unadjusted(found.confounds, asked)
+    if confounds is not None and len(confounds):
+        shell.quiet(f"Associated with the groups: {format_list(confounds['column'].tolist())}; see Checks.")
 
 
 def _sentence(brought: Brought, asked: Asked, row: pd.Series[Any]) -> str:
@@ -129,9 +129,9 @@ def _sentence(brought: Brought, asked: Asked, row: pd.Series[Any]) -> str:
     )
 
 
-def unadjusted(confounds: pd.DataFrame, asked: Asked) -> pd.Series[bool]:
-    """Return a mask of the columns that are associated with the groups and not accounted for."""
-    return confounds["associated"] & ~confounds["column"].isin(asked.covariates)
+def unadjusted(confounds: pd.DataFrame, asked: Asked) -> pd.DataFrame:
+    """Return the columns that are associated with the groups and not accounted for."""
+    return confounds[confounds["associated"] & ~confounds["column"].isin(asked.covariates)]
 
 
 def surest(table: pd.DataFrame, n_states: int) -> int:

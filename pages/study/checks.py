@@ -110,7 +110,7 @@ def _confounds(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
     if found is None or found.empty:
         shell.empty("No other columns", "The sheet has no column that could be associated with the groups.")
         return
-    open_ = found[answer.unadjusted(found, asked)]
+    open_ = answer.unadjusted(found, asked)
     if open_.empty:
         shell.finding("No unadjusted column is associated with the groups (p < .05).")
     for _, row in open_.iterrows():
