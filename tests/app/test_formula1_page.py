@@ -322,3 +322,23 @@ def test_refit_of_precomputed_result_is_as_good():
     assert model.elbo_ == pytest.approx(found.result.elbo, rel=1e-3)  # 0.0002 apart on a processor without AVX
     states, *_ = model.predict_proba(laps.trials)
     assert (np.asarray(states).argmax(axis=1) == found.look.train[0].argmax(axis=1)).mean() > 0.9
+
+
+# ---- tabs -------------------------------------------------------------------------------------------------------------
+def test_link_to_an_earlier_tab_opens_compare():
+    app = visit(view="Telemetry")
+    assert any("`Telemetry` to Compare" in toast.value for toast in app.toast)
+    assert "f1-corners" in words(app)
+
+
+def test_link_with_model_settings_opens_states(feed):
+    app = visit(K="4")
+    assert one_of(app.query_params["view"]) == "States"
+    assert slider(app, "K").value == 4
+
+
+@pytest.mark.parametrize("tab", ["Compare", "Corners", "Laps", "Field"])
+def test_tab_without_states_starts_no_job(feed, tab):
+    app = visit(view=tab)
+    assert "fit-formula1" not in app.session_state
+    assert feed.jobs == []
