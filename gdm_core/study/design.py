@@ -29,7 +29,7 @@ from gdm_core.study.sheet import (
     format_value,
     select_rows,
 )
-from gdm_core.study.text import count, plural
+from gdm_core.study.text import count, join_words, plural
 
 FRAME = "frame"
 # Names of control groups, which come first.
@@ -47,7 +47,7 @@ _CONTROLS = (
     "wt",
     "wildtype",
 )
-MOST_GROUPS = 50
+MOST_GROUPS, MOST_SESSIONS = 50, 12
 LEVEL = 0.05
 
 
@@ -232,7 +232,8 @@ def make_design(question: Question, sheet: Sheet, names: Sequence[str], empty: n
     several = np.array([len(found) > 1 for found in rows])
     if n := len(np.unique(subjects[several & ~design.alone])):
         have = f"{count(n, unit_word)} {'has' if n == 1 else 'have'}"
-        notes.append(f"{have} several recordings under one condition, which are averaged.")
+        over = _varying(frame, [found for found in rows if len(found) > 1])
+        notes.append(f"{have} several recordings under one condition, which are averaged{over}.")
     return replace(design, notes=tuple(notes))
 
 
@@ -257,6 +258,13 @@ def _factor(frame: pd.DataFrame, name: str) -> Factor:
     if len(levels) > MOST_GROUPS and not numeric:
         raise DataError(f"{name!r} has {len(levels)} different values; at most {MOST_GROUPS} groups can be compared.")
     return Factor(name, tuple(levels), numeric)
+
+
+def _varying(frame: pd.DataFrame, groups: list[Any]) -> str:
+    """Return the columns with few values that vary within groups of rows, as text."""
+    few = [c for c in frame if c != RECORDING and 2 <= frame[c].nunique() <= min(MOST_SESSIONS, len(frame) / 3)]
+    names = [str(c) for c in few if any(frame[c].iloc[rows].nunique() > 1 for rows in groups)]
+    return f" over {join_words(names)}" if names else ""
 
 
 def is_control(value: Any) -> bool:

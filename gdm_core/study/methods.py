@@ -22,13 +22,15 @@ from gdm_core.study.text import count, format_minutes, format_p, format_rates, f
 if TYPE_CHECKING:
     from gdm_core.study.study import Study
 
+CORRECTIONS = {"p_holm": "Holm", "p_bh": "Benjamini and Hochberg"}
 _MEASURES = STATE_MEASURES | CHANGE_MEASURES | RECORDING_MEASURES
 
 
-def write_methods(study: Study, found: Sequence[pd.DataFrame | Flow]) -> str:
+def write_methods(study: Study, found: Sequence[pd.DataFrame | Flow], correction: str) -> str:
     """Return the methods paragraph.
 
-    found   comparisons and flow tests; their filters decide which recordings are counted
+    found        comparisons and flow tests; their filters decide which recordings are counted
+    correction   column of p values that the paper reports
     """
     word = study.sheet.subject
     tables = [one for one in found if isinstance(one, pd.DataFrame)]
@@ -49,7 +51,9 @@ def write_methods(study: Study, found: Sequence[pd.DataFrame | Flow]) -> str:
     if n := len(study.sheet.set_aside):
         reasons = format_list(sorted(set(study.sheet.set_aside.values())))
         sentences.append(f"{count(n, RECORDING)} {'was' if n == 1 else 'were'} left out ({reasons}).")
-    sentences += [_describe_flow(one) if isinstance(one, Flow) else _describe_comparison(one) for one in found]
+    sentences += [
+        _describe_flow(one) if isinstance(one, Flow) else _describe_comparison(one, correction) for one in found
+    ]
     packages = join_words([f"{name} {version(name)}" for name in ("numpy", "scipy", "statsmodels")])
     return " ".join([*sentences, f"Analyses used GDM Studio {__version__} with {packages}."])
 
@@ -76,7 +80,7 @@ def _describe_flow(found: Flow) -> str:
     )
 
 
-def _describe_comparison(table: pd.DataFrame) -> str:
+def _describe_comparison(table: pd.DataFrame, correction: str) -> str:
     question: Question = table.attrs["question"]
     if question.unit == FRAME:
         return "Frames were used as units although they are not independent; see the notes of this comparison."
@@ -93,10 +97,11 @@ def _describe_comparison(table: pd.DataFrame) -> str:
     sentences = [
         f"{' '.join(parts)} ({format_sizes(table.attrs['sizes'])}). The unit of analysis was the {table.attrs['unit']}"
         + ("; recordings of one unit under the same condition were averaged." if table.attrs["averaged"] else "."),
-        f"Differences were tested with {test} against {table.attrs['n_permutations']:,} random permutations of the labels.",
+        f"The test statistic ({test}) was compared with {table.attrs['n_permutations']:,} random permutations of the labels"
+        + (f" within {question.within or question.blocks}." if question.within or question.blocks else "."),
     ]
     if tests > 1:
-        sentences.append(f"P values were corrected over {tests} tests by the method of Holm.")
+        sentences.append(f"P values were corrected over {tests} tests by the method of {CORRECTIONS[correction]}.")
     effect = str(table["effect_is"].iloc[0])
     if "minus" in effect:
         sentences.append(f"Effects are differences ({effect}) with 95% confidence intervals, and Cohen's d.")

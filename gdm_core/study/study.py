@@ -396,12 +396,13 @@ class Study(StudyDesigns):
         return estimate_power(design, design.average(values)[:, column], effect, relative)
 
     # ---- export and files -------------------------------------------------------------------------------------------
-    def methods(self, *found: pd.DataFrame | Flow) -> str:
+    def methods(self, *found: pd.DataFrame | Flow, correction: str = "p_holm") -> str:
         """Return a methods paragraph for a paper, with numbers and versions.
 
-        found   tables of `compare` and results of `flow` to describe
+        found        tables of `compare` and results of `flow` to describe
+        correction   "p_holm" or "p_bh", as reported in the paper
         """
-        return write_methods(self, found)
+        return write_methods(self, found, correction)
 
     def save(self, path: str | Path) -> None:
         """Write the study to one file (Arrow and JSON)."""

@@ -384,7 +384,7 @@ def test_methods_describe_the_analysis():
     for words in (
         "8 recordings of 8 animals",
         "6 states",
-        "Welch's t against 99 random permutations",
+        "The test statistic (Welch's t) was compared with 99 random permutations",
         "where session is 1",
         "control n = 4, treated n = 4",
         "statsmodels",

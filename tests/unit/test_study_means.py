@@ -89,6 +89,8 @@ def test_filter_decides_which_recordings_are_counted():
     assert "We analysed 6 recordings of 6 animals" in text
     assert "(a n = 3, b n = 3)" in text
     assert "where day is 1" in text
+    assert "the method of Holm" in text
+    assert "the method of Benjamini and Hochberg" in study.methods(table, correction="p_bh")
 
 
 def test_subjects_are_called_what_the_sheet_calls_them():
@@ -106,8 +108,15 @@ def test_subjects_are_called_what_the_sheet_calls_them():
 
 def test_averaged_recordings_are_counted_by_animal():
     frame = pd.DataFrame(
-        {"animal": np.repeat(range(16), 4), "day": ["1", "1", "2", "2"] * 16, "value": np.arange(64.0) % 7}
+        {
+            "animal": np.repeat(range(16), 4),
+            "day": ["1", "1", "2", "2"] * 16,
+            "value": np.arange(64.0) % 17,
+            "hour": [1, 2] * 32,
+        }
     )
     table = valued(**frame).compare("value", "day", within="animal", n_permutations=9)
     assert table["n"][0] == 16
-    assert "16 animals have several recordings under one condition, which are averaged." in table.attrs["notes"]
+    assert (
+        "16 animals have several recordings under one condition, which are averaged over hour." in table.attrs["notes"]
+    )
