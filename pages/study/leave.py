@@ -32,7 +32,7 @@ def panel(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) ->
     found = [one for one in (answers.flow, answers.table) if one is not None] if answers is not None else []
     if trouble := st.session_state.pop(_TROUBLE, None):
         shell.error("The study could not be saved", trouble)
-    methods = study.methods(*found)
+    methods = study.methods(*found, correction="p_holm" if asked is None else asked.correction)
     rows = None if asked is None else robust.rows_of(brought, asked)
     if rows is not None and len(rows) > 1:
         methods += f" {describe_robustness(rows)}"
@@ -141,7 +141,8 @@ def report(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -
         facts.append(("Overall", f"{answer.flow_sentence(flow, asked.between[0])} {numbers}"))
     facts += [(f"Test {i + 1}", sentence) for i, sentence in enumerate(found.attrs["sentences"])]
     facts += [("Limitations", note) for note in dict.fromkeys([*found.attrs["notes"], *brought.notes, *study.notes])]
-    facts.append(("Methods", study.methods(*[one for one in (answers.flow, found) if one is not None])))
+    given = [one for one in (answers.flow, found) if one is not None]
+    facts.append(("Methods", study.methods(*given, correction=asked.correction)))
     figures = {"Groups": pictures.dots(study, asked, answers)}
     if answers.flow is not None:
         figures["Transition differences"] = pictures.changes(study, answers.flow)
