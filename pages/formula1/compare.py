@@ -269,6 +269,9 @@ def card_html(one: Corners, other: Corners, corner: int, looks: Sequence[LineSty
     faster = one.code if seconds < 0 else other.code
     wide = f" ± {SURE * error:.3f}" if np.isfinite(error) else ""
     name = escape(one.names[corner])
+    said = f"{escape(faster)} faster by {abs(seconds):.3f}{wide} s"
+    if np.isfinite(error) and not apart.sure[corner]:
+        said = f"{seconds:+.3f}{wide} s, not significant"
     rows = []
     for measure, words in CARD_MEASURES.items():
         if measure not in one.values:
@@ -291,7 +294,7 @@ def card_html(one: Corners, other: Corners, corner: int, looks: Sequence[LineSty
         for code, look in zip((one.code, other.code), looks, strict=True)
     )
     return (
-        f'<div role="listitem"><p><b>{name}</b> {escape(faster)} faster by {abs(seconds):.3f}{wide} s</p>'
+        f'<div role="listitem"><p><b>{name}</b> {said}</p>'
         f"<table><thead><tr><th></th>{heads}<th>difference</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 

@@ -33,6 +33,7 @@ DELTA = "delta"
 PANELS = {"speed": 205, "drs": 34, DELTA: 105, "throttle": 75, "brake": 45, "gear": 70, "rpm": 70}
 FIRST_CHANNELS = ("speed", "drs", DELTA)
 GAP_PX = 12
+WIDTHS = ((0, 450.0, 5), (520, 0.0, 12))  # least width in pixels, metres between corner names, ticks
 STEPPED = ("brake", "gear", "drs")
 UNITS_SHOWN = {"speed": "km/h", "throttle": "%", DELTA: "s"}
 BEFORE_M, AFTER_M = 300.0, 250.0  # range around a corner in metres
@@ -164,21 +165,34 @@ def draw(
             for text, y, anchor, look in ((above, top, "top", looks[0]), (below, bottom, "bottom", looks[1])):
                 marks.append(note(text, 0, y, yanchor=anchor, font={"size": 11, "color": look.colour}, **ahead))
         top = bottom - GAP_PX / total
-    marks += [
-        note(name, at, 1, yref="paper", yanchor="bottom", font=SMALL, yshift=1) for at, name in circuit.ticks
-    ]  # fmt: skip
     lowest = f"y{'' if len(known) == 1 else len(known)}"
-    axes["xaxis"] = axis(
-        "distance (m)", showgrid=False, range=list(zoom or (0, circuit.length)), anchor=lowest, tickformat=",d", nticks=12
-    )  # fmt: skip
+    across = axis(
+        "distance (m)", showgrid=False, range=list(zoom or (0, circuit.length)), anchor=lowest, tickformat=",d"
+    )
     names = " and ".join(f"{one.name} ({look.dash})" for one, look in zip(laps, looks, strict=True))
     caption = f"{names} over distance."
     if DELTA in known:
         caption += f" Delta: {laps[1].code} − {laps[0].code}; + = {laps[1].code} slower; band: 95% CI."
     if "drs" in channels and "drs" not in known:
         caption += " DRS closed on these laps." if any("drs" in one.car for one in laps) else " No DRS data."
-    place: Dict = {"annotations": marks, "shapes": shapes, "margin": TIME_MARGIN | {"t": 20, "b": 34}}
-    return figure(traces, caption, _alt(known, laps), 56 + total, cursor=time_cursor(), **axes, **place)
+    sizes: list[Dict] = []
+    for least, apart, n_ticks in WIDTHS:
+        look = {"xaxis": across | {"nticks": n_ticks}, "annotations": [*marks, *_corner_names(circuit, apart)]}
+        sizes.append({"least": least, "height": 56 + total, "layout": look})
+    place: Dict = {"shapes": shapes, "margin": TIME_MARGIN | {"t": 20, "b": 34}}
+    made = figure(
+        traces, caption, _alt(known, laps), 56 + total, cursor=time_cursor(), **axes, **place, **sizes[-1]["layout"]
+    )
+    return {**made, "widths": sizes}
+
+
+def _corner_names(circuit: Circuit, apart: float) -> list[Dict]:
+    """Return the names of corners above the panels, at least `apart` metres from each other."""
+    marks: list[Dict] = []
+    for at, name in circuit.ticks:
+        if not marks or at - marks[-1]["x"] >= apart:
+            marks.append(note(name, at, 1, yref="paper", yanchor="bottom", font=SMALL, yshift=1))
+    return marks
 
 
 def _is_known(name: str, laps: Sequence[Trace], delta: Delta | None, open_drs: Sequence[Sequence[Span]]) -> bool:
