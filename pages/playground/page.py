@@ -214,7 +214,7 @@ views: dict[str, Callable[[Settings], None]] = {
 with page.below:
     places = tabs(list(views), key="about")
 with page.picture:
-    triangle_figure = show_triangle(chosen, dict(places)[DIVERGENCE].open)
+    triangle_figure: Figure = show_triangle(chosen, dict(places)[DIVERGENCE].open)
 with page.card:
     show_winners(chosen)
 with page.below:
