@@ -46,12 +46,6 @@ class CarAhead:
         """Return [L] whether the car ahead was within one second at a timing line."""
         return np.asarray((self.seconds[:, self.lines] < CLOSE_S).any(axis=1), bool)
 
-    def gap_at(self, lap: int, share: npt.ArrayLike) -> Floats:
-        """Return [...] gaps on a lap at shares of its distance; NaN without lap time or speeds."""
-        row = np.flatnonzero(self.laps == lap)
-        at = np.asarray(share, np.float64)
-        return np.interp(at, self.shares, self.seconds[row[0]]) if row.size else np.full(at.shape, np.nan)
-
 
 @lru_cache(maxsize=4)
 def cars_ahead(session: Session) -> dict[str, CarAhead]:

@@ -91,6 +91,7 @@ def show_pedals(race: Race) -> None:
     with shell.panel("pedals", "Pedals and speeds, mean per lap"):
         shapes = {str(name): "%.1f" for name in table if name not in ("Measure", "Unit")}
         table_with_csv(table, "pedals", race.stem, shapes=shapes)
+        download("Lap by lap (CSV)", lambda: csv(lap_by_lap(found)), f"{race.stem}-pedals-laps.csv", key="pedals-laps")
         shell.quiet(
             "Full throttle: 98% or more. Coasting: off both pedals. Lift and coast: metres per lap off both pedals between "
             "full throttle and braking. Speed trap: the official one. ± 95% CI over laps."
@@ -112,6 +113,16 @@ def pedals(found: Sequence[LapMeasures]) -> pd.DataFrame:
             row |= {"Difference": a - b, "95% CI ±": SURE * float(np.hypot(ea, eb))}
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def lap_by_lap(found: Sequence[LapMeasures]) -> pd.DataFrame:
+    """Return one row per driver and lap."""
+    units = PEDAL_MEASURES.items()
+    parts = [
+        pd.DataFrame({"driver": one.code, "lap": one.laps} | {f"{m} ({unit})": one.values[m] for m, unit in units})
+        for one in found
+    ]
+    return pd.concat(parts, ignore_index=True)
 
 
 def _zoom(names: Sequence[str], row: int) -> None:

@@ -14,6 +14,7 @@ import streamlit as st
 from datasets import formula1
 from datasets.f1.driving import between, curvature, in_driving_order
 from datasets.f1.pedals import LapMeasures, lap_measures
+from datasets.f1.traffic import laps_to_compare
 from datasets.formula1 import Session
 from gdm_core.errors import DataError
 from gdm_core.trials import Trials
@@ -370,8 +371,9 @@ def laps_of(place: Place, code: str, looked: Observation) -> Laps:
 
 @st.cache_resource(max_entries=48, show_spinner=False)
 def measures_of(place: Place, code: str, looked: Observation) -> LapMeasures:
-    """Return pedal measures and speeds of a driver's chosen laps."""
-    return lap_measures(open_session(place), code, np.unique(laps_of(place, code, looked).lap).tolist())
+    """Return pedal measures and speeds of a driver's chosen laps that are not close behind another car."""
+    session, driven = open_session(place), np.unique(laps_of(place, code, looked).lap).tolist()
+    return lap_measures(session, code, laps_to_compare(session, code, driven))
 
 
 def along_lap(distance: npt.ArrayLike, values: npt.ArrayLike, n_bins: int, length: float) -> Floats:

@@ -10,7 +10,7 @@ import pytest
 from datasets.f1.minisectors import MINISECTOR_M
 from datasets.f1.time_won import By, TimeWon
 from gdm_studio.plot.figures.base import untyped
-from pages.formula1 import data, gain_panel, time_gained
+from pages.formula1 import corner_panel, data, gain_panel, time_gained
 from pages.formula1.data import DriverReading, Observation, Place
 from pages.formula1.teams import LineStyle
 from pages.formula1.time_gained import Between, Gain
@@ -139,3 +139,16 @@ def test_page_shows_findings_and_keeps_choices_in_the_address(feed):
 
 def test_race_with_few_laps_has_no_finding(feed):
     assert "lap-to-lap variation is unknown" in words(visit(source="real")), "one lap each, instead of three pairs"
+
+
+def test_pedals_are_compared_per_lap(feed):
+    (table,) = [frame.value for frame in visit(view="Corners").dataframe if "Unit" in frame.value]
+    table = table.set_index("Measure")
+    code = table.columns[1]
+    found = data.measures_of(PLACE, code, Observation("racing", data.CAR_CHANNELS))
+    mean, error = found.mean("full throttle")
+    assert table.loc["Full throttle", code] == pytest.approx(mean)
+    assert table.loc["Full throttle", f"{code} ±"] == pytest.approx(1.96 * error)
+    assert "Speed trap" not in table.index, "simulated races have none"
+    laps = corner_panel.lap_by_lap([found])
+    assert laps["full throttle (% of time)"].mean() == pytest.approx(mean)
