@@ -1,4 +1,4 @@
-"""Differences between two drivers in their states: who leaves flat out earlier, and into which corner."""
+"""Differences between two drivers in their states: who lifts earlier, and into which corner."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pages.formula1 import state_names
 from pages.formula1.data import Circuit, DriverReading, race_of, read
 from pages.lab import View, together
 
-FLAT_OUT = 0.5  # least mean share of full throttle of the state
+ON_THROTTLE = 60.0  # least mean throttle of the state, in percent
 BEFORE_M = 400.0  # distance before a corner in which a driver lifts
 FEWEST_LAPS = 3
 MOST = 2  # differences in words
@@ -32,7 +32,7 @@ class Lift:
 
 
 def sentences(view: View) -> list[str]:
-    """Describe where the drivers differ in the state with full throttle."""
+    """Describe where the drivers differ in the state with most throttle."""
     race = race_of(view)
     found = state_names.profiles(view)
     drivers = together([read(view, race.train, "train"), read(view, race.test, "test")])
@@ -52,9 +52,9 @@ def sentences(view: View) -> list[str]:
 
 
 def fastest_state(found: Sequence[Driving]) -> int | None:
-    """Return the state with the largest share of full throttle, None if no state is mostly that."""
-    full = np.array([np.nan_to_num(one.full) for one in found])
-    return int(full.argmax()) if len(full) and full.max() >= FLAT_OUT else None
+    """Return the state with most throttle, None if no state has enough."""
+    throttle = np.array([np.nan_to_num(one.throttle) for one in found])
+    return int(throttle.argmax()) if len(throttle) and throttle.max() >= ON_THROTTLE else None
 
 
 def significant_lifts(circuit: Circuit, drivers: Sequence[DriverReading], state: int) -> list[Lift]:

@@ -99,3 +99,10 @@ def test_names_round_trip_through_the_address():
     own = {0: "flat out", 5: "into T14 & out", 7: "~ 50 %25, Bremsen <b>A&B"}
     assert state_names.from_address(state_names.to_address("abc123", own), "abc123") == own
     assert state_names.from_address("abc123~1~" + 90 * "a", "abc123") == {0: 40 * "a"}
+
+
+def test_states_explain_where_drivers_lift(feed):
+    app = visit_states()
+    (said,) = [element.proto.body for element in app.get("html") if 'class="gdm-finding"' in element.proto.body]
+    assert "FLT" in said
+    assert "S1" in said, "the state with most throttle"
