@@ -68,13 +68,15 @@ def find_pooling(
 
 
 def _find_pooling_by(frame: pd.DataFrame, between: str, name: str, named: bool, numeric: bool) -> Pooling | None:
-    """Return the pooling over the values of one column; columns with other names need groups that differ between them."""
+    """Return the pooling over the values of one column; other names need groups of their own."""
     sizes = pd.crosstab(frame[name], frame[between])  # of animals
     compared = sizes >= FEWEST_UNITS if not numeric else sizes > 0
     usable = sizes.index[(compared.sum(axis=1) >= 2) & (sizes.sum(axis=1) >= 2 * FEWEST_UNITS)].tolist()
     crossed = bool((sizes > 0).all(axis=None))
     shared = sizes.columns[(sizes > 0).sum() > 1].tolist()
-    if not usable or not shared or not (named or (len(usable) > 1 and not crossed)):
+    own_groups = sizes.loc[usable, (sizes > 0).sum() == 1].any(axis=1).sum()
+    pooled = (shared or (numeric and len(usable) > 1)) if named else (shared and own_groups > 1)
+    if not usable or not pooled:
         return None
     controls = [level for level in sizes if (level == 0 if numeric else is_control(level))]
     own = [value for value in usable if sizes.loc[value, controls].any()]
@@ -89,7 +91,7 @@ def _find_pooling_by(frame: pd.DataFrame, between: str, name: str, named: bool, 
     default = format_value(sizes.loc[usable].sum(axis=1).idxmax())
     both = format_list([format_value(level) for level in shared])
     values = format_list([format_value(value) for value in sizes.index if value not in apart])
-    what = f"{between} {both} occurs" if len(shared) == 1 else f"{between} {both} occur"
+    what = f"{between} {both} {'occurs' if len(shared) == 1 else 'occur'}" if shared else f"{between} is given"
     return Pooling(
         name, crossed, choices, default,
         f"{what} in several values of {name} ({values}). Which {name} do you want to analyse?",

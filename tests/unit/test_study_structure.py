@@ -51,6 +51,9 @@ def test_doses_of_two_drugs_are_a_question():
     shared = {"vehicle": [(0.0, 6)], "A": [(1.0, 4), (3.0, 4)], "B": [(1.0, 4), (3.0, 4)]}
     found = find_pooling(sheet(shared, "drug", "dose"), "dose")
     assert found.choices == {"A": ["A", "vehicle"], "B": ["B", "vehicle"]}, "controls listed apart go with either drug"
+    different = {"vehicle": [(0.0, 6)], "A": [(1.0, 4), (3.0, 4)], "B": [(2.0, 4), (9.0, 4)]}
+    found = find_pooling(sheet(different, "drug", "dose"), "dose")
+    assert found.question == "dose is given in several values of drug (A, B). Which drug do you want to analyse?"
     one = {"vehicle": [(0.0, 6)], "A": [(1.0, 4), (3.0, 4)]}
     assert find_pooling(sheet(one, "drug", "dose"), "dose") is None
 
@@ -61,8 +64,9 @@ def test_doses_of_two_drugs_are_a_question():
         {"c1": [("a", 2)], "c2": [("a", 2)], "c3": [("b", 2)], "c4": [("b", 2)]},
         {"F": [("a", 2)], "M": [("a", 4), ("b", 6)]},
         {"x": [("a", 5)], "y": [("b", 5)]},
+        {"8": [("a", 3), ("b", 3)], "9": [("a", 4), ("b", 2)], "10": [("a", 2)]},
     ],
-    ids=["cages within groups", "sex lacks a group", "an alias of the group"],
+    ids=["cages within groups", "sex lacks a group", "an alias of the group", "age in weeks"],
 )
 def test_other_columns_are_no_question(rows):
     assert find_pooling(sheet(rows, "column", "group"), "group") is None
