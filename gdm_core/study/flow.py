@@ -29,6 +29,7 @@ class Flow:
     states     state numbers, in the order of rows and columns
     null       distances under permutation
     unit       RATE or COUNT
+    rows       indices of the compared recordings
     notes      caveats, in sentences
     """
 
@@ -41,6 +42,7 @@ class Flow:
     states: tuple[int, ...] = field(repr=False)
     null: Floats = field(repr=False)
     unit: str = RATE
+    rows: tuple[int, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
 
     @property
@@ -123,5 +125,6 @@ def run_flow_test(
         states=states,
         null=null,
         unit=unit,
+        rows=tuple(np.concatenate(design.rows).tolist()),
         notes=(*design.notes, *explain_smallest_p(design)),
     )

@@ -33,11 +33,14 @@ def write_methods(study: Study, found: Sequence[pd.DataFrame | Flow], correction
     correction   column of p values that the paper reports
     """
     word = study.sheet.subject
-    tables = [one for one in found if isinstance(one, pd.DataFrame)]
-    names = list(dict.fromkeys(name for table in tables for name in table.attrs["recordings"])) or list(
-        study.sheet.names
-    )
-    rows = [study.sheet.names.index(name) for name in names]
+    names = study.sheet.names
+    used = {
+        row
+        for one in found
+        for row in (one.rows if isinstance(one, Flow) else map(names.index, one.attrs["recordings"]))
+    }
+    rows = sorted(used) or list(range(len(names)))
+    names = tuple(names[row] for row in rows)
     minutes, rates = study.counts.labelled_minutes[rows], study.counts.rates[rows]
     animals = f" of {count(len({study.sheet.animals[name] for name in names}), word)}" if study.sheet.animal else ""
     length = format_minutes(minutes.min(), minutes.max())

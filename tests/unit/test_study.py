@@ -380,7 +380,7 @@ def test_methods_describe_the_analysis():
     one = cohort.simulate(4, minutes=0.5, n_sessions=2, seed=1)
     study = Study.from_states(one.states, pd.DataFrame(one.sheet), rate_hz=one.rate_hz)
     table = study.compare("usage", "group", where={"session": 1}, n_permutations=99)
-    text = study.methods(table, study.flow("group", n_permutations=99))
+    text = study.methods(table, study.flow("group", where={"session": 1}, n_permutations=99))
     for words in (
         "8 recordings of 8 animals",
         "6 states",

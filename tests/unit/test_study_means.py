@@ -89,6 +89,7 @@ def test_filter_decides_which_recordings_are_counted():
     assert "We analysed 6 recordings of 6 animals" in text
     assert "(a n = 3, b n = 3)" in text
     assert "where day is 1" in text
+    assert "We analysed 6 recordings" in study.methods(study.flow("group", where={"day": "1"}, n_permutations=9))
     assert "the method of Holm" in text
     assert "the method of Benjamini and Hochberg" in study.methods(table, correction="p_bh")
 
