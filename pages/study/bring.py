@@ -169,7 +169,7 @@ def _saved(page: Frame) -> Brought | None:
         else:
             about = "The study file from the Export tab."
             files.upload("Study file", files.SAVED, about)
-    file = None if kept else next(iter(files.sent(files.SAVED)), None)
+    file = None if kept else next(iter(files.uploads_of(files.SAVED)), None)
     if file is None and not kept:
         with page.picture:
             shell.empty("No study yet", "Choose a study file on the left.")
@@ -204,7 +204,7 @@ def _of_files(page: Frame, source: str) -> Brought | None:
         if source == "folder":
             path = text("Folder or zip", key="path", placeholder="below the data folder", help=f"Below {data_dir()}.")
             try:
-                given = files.below(path) if path else []
+                given = files.list_folder(path) if path else []
             except GdmError as error:
                 trouble = str(error)
         else:
@@ -228,7 +228,7 @@ def _of_files(page: Frame, source: str) -> Brought | None:
         if found is None:
             return None
         if not found.names:
-            files.listed(page, found, {})
+            files.show_problems(page, found, {})
             shell.error("None of these files can be read", next(iter(found.troubles.values()), "They are empty."))
             return None
         of = settings.scope(sorted(key for key, _ in given))
@@ -241,10 +241,10 @@ def _of_files(page: Frame, source: str) -> Brought | None:
             except GdmError as error:
                 trouble = str(error)
         if trouble:
-            files.listed(page, found, {})
+            files.show_problems(page, found, {})
             shell.error(f"The sheet{f' {named}' if named else ''} cannot be used", trouble)
             return None
-        leave = files.listed(page, found, wrong)
+        leave = files.show_problems(page, found, wrong)
         if sheet is None:
             return None
         if wrong and not leave:

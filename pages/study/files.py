@@ -83,7 +83,7 @@ class FileReading:
 
 def upload(label: str, key: str, help: str, *, several: bool = False) -> list[Upload]:
     """Show an uploader and the uploaded files with buttons to remove them; return the files."""
-    kept = sent(key)
+    kept = uploads_of(key)
     with st.container():  # always present to keep the layout stable
         if kept:
             shell.quiet(kept[0].name if len(kept) == 1 else f"{len(kept)} files")
@@ -96,7 +96,7 @@ def _keep(key: str, files: list[Upload]) -> None:
     st.session_state[f"{_SENT}{key}"] = files
 
 
-def sent(key: str) -> list[Upload]:
+def uploads_of(key: str) -> list[Upload]:
     """Return the files uploaded through a control."""
     found: list[Upload] = st.session_state.get(f"{_SENT}{key}", [])
     return found
@@ -104,7 +104,7 @@ def sent(key: str) -> list[Upload]:
 
 def unsaved() -> bool:
     """Return whether files were uploaded that are not in a study saved on the server."""
-    return settings.text(STAYS) is None and any(sent(key) for key in (UPLOAD, SHEET, SAVED))
+    return settings.text(STAYS) is None and any(uploads_of(key) for key in (UPLOAD, SHEET, SAVED))
 
 
 def choose_options() -> FileReading:
@@ -129,7 +129,7 @@ def uploaded() -> list[tuple[str, PathOrFile]]:
     return [(one.file_id, one) for one in upload("Recordings", UPLOAD, about, several=True)]
 
 
-def below(path: str) -> list[tuple[str, PathOrFile]]:
+def list_folder(path: str) -> list[tuple[str, PathOrFile]]:
     """Return the files of a folder or zip in the data folder, without its sheet."""
     found = path_within(data_dir(), path)
     if not found.exists():
@@ -204,7 +204,7 @@ def _join(made: Read, given: PathOrFile, found: Any) -> None:
 # ---- the sheet ----------------------------------------------------------------------------------------------------------
 def sheet_of(read_: Read, path: str, of: str) -> tuple[pd.DataFrame | None, str, str]:
     """Return the uploaded, found or typed sheet, its name, and an error."""
-    file = next(iter(sent(SHEET)), None)
+    file = next(iter(uploads_of(SHEET)), None)
     named = "" if file is None else file.name
     given: Any = file
     if file is None and path:
@@ -342,7 +342,7 @@ def _refused(sheet: pd.DataFrame, names: list[str], name: str) -> dict[str, str]
     return {}
 
 
-def listed(page: Frame, found: Read, wrong: Mapping[str, str]) -> bool:
+def show_problems(page: Frame, found: Read, wrong: Mapping[str, str]) -> bool:
     """List problems and return whether to continue without these recordings."""
     lines = [*found.troubles.items(), *wrong.items()]
     if not lines:

@@ -46,7 +46,8 @@ def panel(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) ->
             download(label, make, f"{brought.name}-{key}.csv", key=f"study-{key}-csv")
     with middle:
         st.html('<p class="gdm-panel-title">Study</p>')
-        download("Study file", lambda: whole(brought, asked).to_bytes(), f"{brought.name}.study", key="study-file")
+        kept = whole(brought, asked)  # now: a download has no session
+        download("Study file", kept.to_bytes, f"{brought.name}.study", key="study-file")
         shell.quiet("Everything in one file. Open it here, with Study.open or with gdm study.")
         st.button("Save on this server", key="study-keep", on_click=_keep, args=(brought, asked), width="stretch")
         shell.quiet("Anyone with the resulting link can open it.")

@@ -308,7 +308,7 @@ def test_associated_column_is_adjusted_for_on_request(tmp_path):
     assert covariates.value == ["age"]
 
 
-def test_refits_are_listed_next_to_the_result(engine, monkeypatch):
+def test_refits_are_listed_next_to_the_result(engine, monkeypatch, tmp_path):
     begun, release = [], threading.Event()
 
     def prepared(recordings, known, family, config, preparation=(), **more):
@@ -324,7 +324,7 @@ def test_refits_are_listed_next_to_the_result(engine, monkeypatch):
 
     monkeypatch.setattr(bring.fits, "fit_study", prepared)
     monkeypatch.setattr(bring, "list_variants", list_variants)
-    app = opened("study", animals="4", found="Fitted")
+    app = opened("study", animals="4", found="Fitted", view="Export")
     app.button(key="study-fit").click().run()
     until(lambda: len(begun) == 2)
     app.run()
@@ -333,6 +333,10 @@ def test_refits_are_listed_next_to_the_result(engine, monkeypatch):
     release.set()
     app.button(key="study-robustness-again").click().run()
     until(lambda: "The conclusion holds in 5 of 5 refits." in words(app.run()))
+    given = {name: make() for name, make in file_makers(app).items()}
+    assert "The conclusion holds in 5 of 5 refits." in given["simulated-animals-fitted-methods.txt"].decode()
+    (tmp_path / "kept.study").write_bytes(given["simulated-animals-fitted.study"])
+    assert "The conclusion holds in 5 of 5 refits." in words(opened("study", data="A saved study", kept="kept.study"))
     assert begun == [(8, 0), (8, 1), (8, 1), (8, 2), (7, 0), (9, 0), (8, 0)]
 
 
