@@ -124,6 +124,7 @@ def layout(**more: Any) -> Dict:
         "plot_bgcolor": "$clear",
         "font": INK | {"family": FAMILY},
         "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+        "minreducedheight": 32,  # otherwise axis titles of low figures lie over the ticks
         "showlegend": False,
         "hovermode": "closest",
         "hoverlabel": {
