@@ -218,3 +218,27 @@ def _has_mixed_colours(page: Page, n_states: int) -> None:
     alike, places = page.evaluate(ALIKE.replace("MODULES", component.route()), [KNOWN, INFERRED, n_states])
     assert places > 50
     assert alike > 0.7 * places, (alike, places)
+
+
+ANNOUNCE = """
+(held) => {
+  const detail = { key: "K", value: 4, held, settled: !held };
+  window.dispatchEvent(new CustomEvent("gdm:slider", { detail }));
+}
+"""
+COVERED = """
+(selector) => {
+  const [picture, sheet] = [selector, "[data-testid=stSidebar]"].map((each) => document.querySelector(each).getBoundingClientRect());
+  return picture.top < 0 || picture.bottom > sheet.top;
+}
+"""
+
+
+def test_phone_scrolls_to_the_picture_of_a_held_slider(visit):
+    page = visit("/nascar", size="phone").ready(INFERRED)
+    page.get_by_test_id("stExpandSidebarButton").tap()
+    page.wait_for_selector("[data-testid=stSidebar][data-collapsed=false]")
+    assert page.evaluate(COVERED, INFERRED)
+    page.evaluate(ANNOUNCE, True)
+    page.wait_for_function(f"!({COVERED})('{INFERRED}')")
+    page.evaluate(ANNOUNCE, False)
