@@ -228,7 +228,8 @@ ANNOUNCE = """
 """
 COVERED = """
 (selector) => {
-  const [picture, sheet] = [selector, "[data-testid=stSidebar]"].map((each) => document.querySelector(each).getBoundingClientRect());
+  const boxOf = (each) => document.querySelector(each).getBoundingClientRect();
+  const [picture, sheet] = [selector, "[data-testid=stSidebar]"].map(boxOf);
   return picture.top < 0 || picture.bottom > sheet.top;
 }
 """
