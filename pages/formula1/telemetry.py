@@ -177,8 +177,8 @@ def draw(
         caption += " DRS closed on these laps." if any("drs" in one.car for one in laps) else " No DRS data."
     sizes: list[Dict] = []
     for least, apart, n_ticks in WIDTHS:
-        look = {"xaxis": across | {"nticks": n_ticks}, "annotations": [*marks, *_corner_names(circuit, apart)]}
-        sizes.append({"least": least, "height": 56 + total, "layout": look})
+        layout = {"xaxis": across | {"nticks": n_ticks}, "annotations": [*marks, *_corner_names(circuit, apart)]}
+        sizes.append({"least": least, "height": 56 + total, "layout": layout})
     place: Dict = {"shapes": shapes, "margin": TIME_MARGIN | {"t": 20, "b": 34}}
     made = figure(
         traces, caption, _alt(known, laps), 56 + total, cursor=time_cursor(), **axes, **place, **sizes[-1]["layout"]
