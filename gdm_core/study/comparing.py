@@ -65,7 +65,7 @@ def compare_groups(
         raise ConfigError(f"n_permutations is {n_permutations}; at least 1 is needed.")
     notes = list(design.notes)
     whole = design
-    design, values = whole.part(~whole.alone), values[~whole.alone]
+    design, values = whole.part(~whole.unpaired), values[~whole.unpaired]
     check_sizes(design)
     trend = is_trend(design) if trend is None else trend
     if trend and not (len(design.factors) == 1 and design.factors[0].numeric):

@@ -144,7 +144,7 @@ class Design:
         return found
 
     @property
-    def alone(self) -> npt.NDArray[np.bool_]:
+    def unpaired(self) -> npt.NDArray[np.bool_]:
         """Mask [n] of paired units without a partner, which a comparison of one factor leaves out."""
         if not self.paired or len(self.factors) > 1:
             return np.zeros(len(self.units), dtype=bool)
@@ -224,13 +224,13 @@ def make_design(question: Question, sheet: Sheet, names: Sequence[str], empty: n
         unit_word=unit_word,
         notes=(),
     )
-    if design.alone.any():
+    if design.unpaired.any():
         status = f"excluded, with only one of {len(factors[0].levels)} values of {factors[0].name!r}"
         notes.append(
-            f"{format_items(list(compress(units, design.alone)), unit_word, status)} mixed=True includes them."
+            f"{format_items(list(compress(units, design.unpaired)), unit_word, status)} mixed=True includes them."
         )
     several = np.array([len(found) > 1 for found in rows])
-    if n := len(np.unique(subjects[several & ~design.alone])):
+    if n := len(np.unique(subjects[several & ~design.unpaired])):
         have = f"{count(n, unit_word)} {'has' if n == 1 else 'have'}"
         over = _varying(frame, [found for found in rows if len(found) > 1])
         notes.append(f"{have} several recordings under one condition, which are averaged{over}.")

@@ -52,7 +52,7 @@ class Flow:
 
     @property
     def difference(self) -> Floats:
-        """Mean changes [K, K] of the last group minus those of the first, in `unit`."""
+        """Mean changes [K, K] of the last group minus the first, in `unit`."""
         first, *_, last = self.means.values()
         return last - first
 

@@ -56,7 +56,7 @@ def estimate_power(design: Design, values: Floats, effect: float, relative: bool
     if design.paired and len(factor.levels) != 2:
         raise ConfigError("Power of paired sessions needs exactly two sessions; choose two with where.")
     part = design.part(np.isfinite(values))
-    y, part = values[np.isfinite(values)][~part.alone], part.part(~part.alone)
+    y, part = values[np.isfinite(values)][~part.unpaired], part.part(~part.unpaired)
     counts = np.bincount(part.levels[:, 0], minlength=len(factor.levels))
     if counts.min() < 2:
         raise DataError("Power needs at least two units in every group.")

@@ -121,7 +121,7 @@ class StudyDesigns(StudyTables):
         table   result of `compare` between the groups of one column
         """
         design, values, labels = self._values(table.attrs["question"])
-        return labels.join(check_assumptions(design.part(~design.alone), values[~design.alone]))
+        return labels.join(check_assumptions(design.part(~design.unpaired), values[~design.unpaired]))
 
     def group_means(self, measure: str, between: str | Sequence[str], **options: Any) -> pd.DataFrame:
         """Return n, mean and 95% interval per group and state, adjusted for covariates and blocks.
@@ -130,4 +130,4 @@ class StudyDesigns(StudyTables):
         options            unit, within, blocks, covariates and where, as in `compare`
         """
         design, values, labels = self._values(make_question(measure, between, **options))
-        return tabulate_means(design.part(~design.alone), values[~design.alone], labels, measure)
+        return tabulate_means(design.part(~design.unpaired), values[~design.unpaired], labels, measure)

@@ -290,7 +290,7 @@ class Study(StudyDesigns):
                 for (_, row), name in zip(table.iterrows(), row_names, strict=True)
             ],
         }
-        table.attrs |= self._describe_units(design.part(~design.alone))
+        table.attrs |= self._describe_units(design.part(~design.unpaired))
         return table
 
     def _describe_units(self, design: Design) -> dict[Hashable, Any]:

@@ -38,7 +38,7 @@ def test_controls_of_two_experiments_are_a_question():
     assert find_pooling(frame, "group", ignored=["protocol"]) is None
 
 
-def test_crossed_experiments_are_a_question_but_crossed_batches_are_not():
+def test_crossed_experiments_are_a_question_unlike_batches():
     crossed = {"1": [("a", 4), ("b", 4)], "2": [("a", 4), ("b", 5)]}
     assert find_pooling(sheet(crossed, "Experiment", "group"), "group").crossed
     for column in ("batch", "sex"):
