@@ -70,6 +70,16 @@ def fit_result(train: Trials, config: dict[str, Any]) -> FitResult:
     return FitResult("", content, str(model.status_), model.elbo_, seconds, steps, elbos, (*snapshots, last))
 
 
+def write_neighbours(name: str, train: Trials, test: Trials, config: dict[str, Any]) -> None:
+    """Write fits with other numbers of states, which the slider preview draws on a first visit."""
+    for k in shipped.NUMBERS:
+        if k != config["n_states"]:
+            result = fit_result(train, config | {"n_states": k})
+            *earlier, last = result.snapshots
+            last = Snapshot.from_model(result.model(), train, last.preview, last.step, last.elbo)
+            shipped.write_neighbour(name, train, test, k, replace(result, snapshots=(*earlier[::2], last)))
+
+
 def thinned(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot with fewer samples, to keep files small."""
     every = -(-snapshot.n_bytes // SNAPSHOT_BYTES)
@@ -94,6 +104,7 @@ def write_nascar() -> None:
             for more in range(seed + 1, seed + MORE_SEEDS + 1)
         ]
         shipped.write(name, train, test, "gdm", lab.FIRST_CONFIG, result, {"scores": scores, "seeds": seeds})
+        write_neighbours(name, train, test, lab.FIRST_CONFIG)
 
 
 def make_nascar() -> Card:
@@ -134,6 +145,7 @@ def make_formula1() -> Card:
     shipped.write(
         laps.SHIPPED, train, test, "gdm", config, result, {"scores": scores, "seeds": seeds, "told": controls}
     )
+    write_neighbours(laps.SHIPPED, train, test, config)
     row, *_ = with_spread(driving_rows(scores, controls), [driving_rows(one, controls) for one in seeds])
     assert result.snapshot is not None
     states = np.concatenate(result.model().predict_proba(test))

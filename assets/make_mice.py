@@ -10,7 +10,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from assets.make_demo import fit_result, strip_texts  # noqa: E402
+from assets.make_demo import fit_result, strip_texts, write_neighbours  # noqa: E402
 from gdm_core.analysis import bout_scores  # noqa: E402
 from gdm_studio.seeds import MORE_SEEDS  # noqa: E402
 from pages.behaviour import recordings  # noqa: E402
@@ -43,6 +43,7 @@ def make() -> Card:
     ]
     more = {"options": [rule.smooth_s, rule.shortest_s], "scores": scores, "seeds": seeds}
     bundle = shipped.write(recordings.SHIPPED, data.train, data.test, "gdm", CONFIG, result, more)
+    write_neighbours(recordings.SHIPPED, data.train, data.test, CONFIG)
     rows = with_spread(bout_rows(bundle.more["scores"]), [bout_rows(one) for one in bundle.more["seeds"]])
     row = rows[2]  # 10-NN accuracy, the paper's metric
     print(f"  {row.name} {row.value:.3f}, {row.line_name} {row.line:.3f}, {row.verdict}, {row.over}", flush=True)

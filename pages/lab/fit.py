@@ -33,10 +33,13 @@ def begin(frame: shell.Frame, dataset: Dataset, choice: Choice, *, ships: Sequen
     ready = next((found for name in ships if (found := shipped.offer(name, spec, cache)) is not None), None)
     fit = live.open_fit(frame.folder, spec)
     state = fit.poll()
-    came = any((found := shipped.load(name)) is not None and found.matches(state.result) for name in ships)
+    came = any((found := shipped.load(name)) is not None and found.includes(state.result) for name in ships)
     if ready is not None and not ready.matches(state.result):
         ready = None
     query = live.query_states(fit, state) if ready is None else live.Query(ready.look, fresh=True)
+    if ready is not None:
+        for near in shipped.find_neighbours(ready, spec):
+            fit.keep(*near)
     view = View(frame, spec, fit, state, query, spec.number, shipped=ready, came=came)
     facts = [("model", choice.label), *choice.facts]
     frame.header(dataset.about, facts, wanted=spec.number, waits=sentences.describe_wait(view))

@@ -1,14 +1,15 @@
 """Precomputed first results of pages, available before any worker has started.
 
 The part "fit" of the files (pages/ui/result_files.py) has the model, its snapshots, the states of all trials, the settings and
-scores. It replaces a fit only for equal settings and data of the same recipe (`gdm_core.trials.with_recipe`), because processors
-round differently. `assets/make_demo.py` and `assets/make_mice.py` make the files; tests refit them and compare.
+scores; a part such as "K3" has the model and snapshots of another number of states, for the slider preview. They replace fits
+only for equal settings and data of the same recipe (`gdm_core.trials.with_recipe`), because processors round differently.
+`assets/make_demo.py` and `assets/make_mice.py` make the files; tests refit them and compare.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -23,13 +24,16 @@ from gdm_core.trials import Trials
 from pages.lab.spec import PageSpec
 from pages.ui import result_files
 
+NUMBERS = range(2, 9)  # of states whose fits ship with a result
+
 
 @dataclass(frozen=True, eq=False)
 class Shipped:
     """A precomputed fit with the states and scores of its page.
 
-    look  soft states of all trials
-    more  scores, by names that the page chooses
+    look        soft states of all trials
+    more        scores, by names that the page chooses
+    neighbours  fits with other numbers of states, and 8-bit states of all trials
     """
 
     fingerprint: str
@@ -38,6 +42,7 @@ class Shipped:
     result: FitResult
     look: InferredStates
     more: Mapping[str, Any]
+    neighbours: Mapping[int, tuple[FitResult, InferredStates]]
 
     def is_result_of(self, spec: PageSpec) -> bool:
         """Return whether this is the result of `spec`."""
@@ -50,6 +55,12 @@ class Shipped:
     def matches(self, result: FitResult | None) -> bool:
         """Return whether `result` is this one, under any key."""
         return result is not None and result.model_bytes == self.result.model_bytes
+
+    def includes(self, result: FitResult | None) -> bool:
+        """Return whether `result` is this one or that of a neighbour."""
+        return self.matches(result) or (
+            result is not None and any(one.model_bytes == result.model_bytes for one, _ in self.neighbours.values())
+        )
 
 
 def fingerprint(train: Trials, test: Trials) -> str:
@@ -67,21 +78,53 @@ def _load(name: str, here: tuple[str, int]) -> Shipped | None:
     if found is None:
         return None
     arrays, words = found
+    others = {k: _unpack(*part) for k in NUMBERS if (part := result_files.read(name, f"K{k}")) is not None}
+    result, look = _unpack(arrays, words)
+    return Shipped(words["fingerprint"], words["family"], words["config"], result, look, words["more"], others)
+
+
+def _pack(result: FitResult, look: InferredStates) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the arrays and the words of a fit and the states of all trials."""
+    arrays: dict[str, Any] = {"model": np.frombuffer(result.model_bytes, np.uint8)}
+    for number, snapshot in enumerate(result.snapshots):
+        arrays |= {f"snapshot_{number}_{i}": level for i, level in enumerate(snapshot.levels)}
+    for side, parts in (("train", look.train), ("test", look.test)):
+        arrays |= {f"{side}_{i}": result_files.levels(soft) for i, soft in enumerate(parts)}
+    return arrays, {
+        "n_train": len(look.train),
+        "n_test": len(look.test),
+        "posterior": look.posterior,
+        "fit_status": result.fit_status,
+        "elbo": result.elbo,
+        "seconds": round(result.seconds, 2),
+        "steps": list(result.steps),
+        "elbos": [round(value, 4) for value in result.elbos],
+        "snapshots": [
+            [one.step, round(one.elbo, 4) if math.isfinite(one.elbo) else None, list(one.strides)]
+            for one in result.snapshots
+        ],
+    }
+
+
+def _unpack(arrays: result_files.Arrays, words: Mapping[str, Any]) -> tuple[FitResult, InferredStates]:
     train, test = (
         tuple(result_files.soft(arrays[f"{side}_{i}"]) for i in range(words[f"n_{side}"])) for side in ("train", "test")
     )
-    snapshots = tuple(_snapshot(arrays, i, *words["snapshots"][i]) for i in range(len(words["snapshots"])))
+    snapshots = tuple(
+        Snapshot(
+            step,
+            tuple(range(len(strides))),
+            tuple(strides),
+            tuple(arrays[f"snapshot_{number}_{i}"] for i in range(len(strides))),
+            math.nan if elbo is None else elbo,
+        )
+        for number, (step, elbo, strides) in enumerate(words["snapshots"])
+    )
     result = FitResult(
         "", arrays["model"].tobytes(), words["fit_status"], words["elbo"], words["seconds"], tuple(words["steps"]),
         tuple(words["elbos"]), snapshots, from_cache=True,
     )  # fmt: skip
-    look = InferredStates(train, test, words["posterior"])
-    return Shipped(words["fingerprint"], words["family"], words["config"], result, look, words["more"])
-
-
-def _snapshot(arrays: result_files.Arrays, number: int, step: int, elbo: float, strides: Sequence[int]) -> Snapshot:
-    levels = tuple(arrays[f"snapshot_{number}_{i}"] for i in range(len(strides)))
-    return Snapshot(step, tuple(range(len(levels))), tuple(strides), levels, math.nan if elbo is None else elbo)
+    return result, InferredStates(train, test, words["posterior"])
 
 
 def offer(name: str, spec: PageSpec, cache: ResultCache) -> Shipped | None:
@@ -109,31 +152,28 @@ def write(
             f"{unknown[0]!r} has no recipe, so another processor could not match it with {name!r}. "
             "Precompute results of simulated trials only."
         )
-    look = inference.infer(result.model_bytes, train, test)
-    arrays: dict[str, Any] = {"model": np.frombuffer(result.model_bytes, np.uint8)}
-    for number, snapshot in enumerate(result.snapshots):
-        arrays |= {f"snapshot_{number}_{i}": level for i, level in enumerate(snapshot.levels)}
-    for side, parts in (("train", look.train), ("test", look.test)):
-        arrays |= {f"{side}_{i}": result_files.levels(soft) for i, soft in enumerate(parts)}
-    words = {
+    arrays, words = _pack(result, inference.infer(result.model_bytes, train, test))
+    words |= {
         "fingerprint": fingerprint(train, test),
         "family": family,
         "config": dict(config),
-        "fit_status": result.fit_status,
-        "elbo": result.elbo,
-        "seconds": round(result.seconds, 2),
-        "steps": list(result.steps),
-        "elbos": [round(value, 4) for value in result.elbos],
-        "snapshots": [
-            [one.step, round(one.elbo, 4) if math.isfinite(one.elbo) else None, list(one.strides)]
-            for one in result.snapshots
-        ],
-        "n_train": len(look.train),
-        "n_test": len(look.test),
-        "posterior": look.posterior,
         "more": dict(more),
     }
     result_files.write(name, "fit", arrays, words)
     found = load(name)
     assert found is not None
     return found
+
+
+def write_neighbour(name: str, train: Trials, test: Trials, n_states: int, result: FitResult) -> None:
+    """Add the fit with another number of states to a result."""
+    look = inference.infer(result.model_bytes, train, test)
+    result_files.write(name, f"K{n_states}", *_pack(result, look))
+
+
+def find_neighbours(found: Shipped, spec: PageSpec) -> list[tuple[PageSpec, FitResult, InferredStates]]:
+    """Return the fits of `spec` with other numbers of states."""
+    return [
+        (PageSpec.from_choice(spec.dataset, spec.choice, spec.measure, n_states=k), *fit)
+        for k, fit in found.neighbours.items()
+    ]

@@ -51,6 +51,16 @@ def test_first_visit_shows_precomputed_result_without_jobs(engine):
     assert engine.waiting() == []
 
 
+def test_first_visit_has_fits_of_other_numbers_of_states(engine):
+    app = opened(T="1000")
+    again = GDM(**simulator.FIRST_CONFIG | {"n_states": 3}).fit(live_of(app).spec.trials)
+    slider(app, "K").set_value(3).run()
+    shown = live_of(app).poll()
+    assert (shown.status, shown.n_states) == ("fresh", 3)
+    assert shown.result.from_cache
+    assert shown.result.elbo == pytest.approx(again.elbo_, abs=1.0)
+
+
 @pytest.mark.parametrize("name", list(simulator.BUNDLED))
 def test_precomputed_results_equal_a_refit(engine, name):
     found, track = shipped.load(name), simulator.BUNDLED[name]

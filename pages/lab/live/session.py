@@ -178,6 +178,7 @@ class FitSession:
         self._job: Job | None = None
         self._results: OrderedDict[str, FitResult] = OrderedDict()
         self._inferred: OrderedDict[str, InferredStates] = OrderedDict()
+        self._rough: OrderedDict[str, InferredStates] = OrderedDict()  # for the slider preview only
         self._state = FitState("running")
         self._finished: FitState | None = None
         self._anchor = self._widest = self._state  # determine the colours of the next fit
@@ -255,16 +256,23 @@ class FitSession:
         _keep(self._results, result.key, result)
         return result
 
+    def keep(self, spec: PageSpec, result: FitResult, rough: InferredStates) -> None:
+        """Keep a known result of a fit, and 8-bit states of all its trials for the slider preview."""
+        if spec.key not in self._results:
+            _keep(self._results, spec.key, replace(result, key=spec.key))
+            _keep(self._rough, _name_states(spec), rough)
+
     def query_states(self, spec: PageSpec, result: FitResult, *, ask: bool = True, preview: str = "") -> Query:
         """Query the exact states of all trials in the model's order, without an earlier result.
 
         ask      whether to compute unknown states
         preview  name of the query, for the slider preview
         """
-        test = spec.dataset.test
-        key = f"{result.key}/{test.fingerprint}"
+        test, key = spec.dataset.test, _name_states(spec)
         if (inferred := self._inferred.get(key)) is not None:
             return Query(inferred, fresh=True, name="look")
+        if preview and (rough := self._rough.get(key)) is not None:
+            return Query(rough, fresh=True)
         if not ask:
             self.queries.collect()
             found = self.queries.find("look", key)  # asked for before the next fit began
@@ -399,6 +407,10 @@ class FitSession:
             return FitState("running", spec, **fields)
         same = shown.spec is not None and shown.spec.key == spec.key and (running or shown.status == "fresh")
         return replace(shown, status=shown.status if same else "stale", **fields)
+
+
+def _name_states(spec: PageSpec) -> str:
+    return f"{spec.key}/{spec.dataset.test.fingerprint}"
 
 
 def _keep(results: OrderedDict[str, Any], key: str, value: Any) -> None:
