@@ -34,8 +34,10 @@ if asked is not None:
         if answers is not None:
             answer.card(brought, asked, answers)
             robust.show(brought, asked, answers)
-n = len(study.sheet.names)
-compared = n if answers is None or answers.table is None else len(answers.table.attrs["recordings"])
+n = len(study.sheet.frame)  # with excluded recordings
+compared = (
+    len(study.sheet.names) if answers is None or answers.table is None else len(answers.table.attrs["recordings"])
+)
 page.header(brought.about, [("compared", f"{compared} of {n} recordings"), ("states", str(len(study.states)))])
 with page.picture:
     answer.draw(brought, asked, answers)
