@@ -13,7 +13,7 @@ from gdm_core.study import Flow
 from gdm_core.study.design import FRAME
 from gdm_core.study.sheet import RECORDING, format_value
 from gdm_core.study.states import CHANGE_MEASURES, RECORDING_MEASURES, STATE_MEASURES
-from gdm_core.study.structure import LENGTH, MISSING
+from gdm_core.study.structure import LENGTH, MISSING, SCORE
 from pages.study import work
 from pages.study.bring import Brought
 from pages.study.cropping import NOTHING
@@ -143,7 +143,8 @@ def choose(brought: Brought) -> Asked | None:
         others = [c for c in groups if c not in (between, second)]
         batch, about = saved.get("blocks") or NOTHING, "Labels are permuted within blocks only."
         blocks = one_of("Blocks", [NOTHING, *others], batch, key="blocks", of=of, help=about)
-        offered = [*others, *(c for c in (LENGTH, MISSING) if c not in others)]
+        recorded = (LENGTH, MISSING, SCORE) if study.scores else (LENGTH, MISSING)
+        offered = [*others, *(c for c in recorded if c not in others)]
         kept = [c for c in saved.get("covariates", []) if c in offered]
         about = "Effects to adjust for, such as age or the length of recordings (min)."
         covariates = several("Covariates", offered, kept, key="covariates", of=of, placeholder="none", help=about)
