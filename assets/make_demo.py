@@ -29,6 +29,7 @@ from gdm_core.analysis.matching import contrasting_order  # noqa: E402
 from gdm_core.analysis.metrics import evaluate  # noqa: E402
 from gdm_core.analysis.state_scores import match_states  # noqa: E402
 from gdm_core.engine import FitResult, Snapshot  # noqa: E402
+from gdm_core.models.progress import Status  # noqa: E402
 from gdm_core.trials import Trials, as_trials  # noqa: E402
 from gdm_studio.plot import palette  # noqa: E402
 from gdm_studio.seeds import MORE_SEEDS  # noqa: E402
@@ -75,6 +76,8 @@ def write_neighbours(name: str, train: Trials, test: Trials, config: dict[str, A
     for k in shipped.NUMBERS:
         if k != config["n_states"]:
             result = fit_result(train, config | {"n_states": k})
+            if result.fit_status == Status.FAILED:
+                continue
             *earlier, last = result.snapshots
             last = Snapshot.from_model(result.model(), train, last.preview, last.step, last.elbo)
             shipped.write_neighbour(name, train, test, k, replace(result, snapshots=(*earlier[::2], last)))
