@@ -49,19 +49,19 @@ class LongRun:
     scatter: float
 
     @property
-    def kept(self) -> Bools:
+    def counts(self) -> Bools:
         """Return [L] laps that count."""
         return ~(self.outlier | self.excluded)
 
     @property
     def raw_mean(self) -> float:
         """Return the mean lap time as driven."""
-        return float(self.seconds[self.kept].mean())
+        return float(self.seconds[self.counts].mean())
 
     @property
     def corrected_mean(self) -> float:
         """Return the mean lap time with the fuel load of the first lap."""
-        return float(self.adjusted[self.kept].mean())
+        return float(self.adjusted[self.counts].mean())
 
 
 def fuel_effect(session: Session) -> tuple[float, str]:

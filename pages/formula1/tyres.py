@@ -103,7 +103,7 @@ def against_age(session: Session, found: list[LongRun]) -> Figure:
     looks = dict(zip(codes, teams.looks(session, codes), strict=True))
     for run in found:
         look = looks[run.code]
-        middle = run.corrected_mean, float(run.age[run.kept].mean())
+        middle = run.corrected_mean, float(run.age[run.counts].mean())
         ends = np.array([run.age.min(), run.age.max()])
         fit = middle[0] + run.slope * (ends - middle[1])
         said = f"{run.code} stint {run.stint}, {run.compound.lower()}"
@@ -113,8 +113,8 @@ def against_age(session: Session, found: list[LongRun]) -> Figure:
         traces += [
             points("markers", run.age, run.adjusted, f"{said}, lap %{{customdata[1]}}<br>%{{y:.3f}} s, tyre age %{{x}} laps",
                    showlegend=False, customdata=[[run.code, int(lap)] for lap in run.laps],
-                   marker={"color": np.where(run.kept, look.colour, LEFT_OUT).tolist(), "size": 6,
-                           "symbol": np.where(run.kept, symbol, "x-thin-open").tolist()}),
+                   marker={"color": np.where(run.counts, look.colour, LEFT_OUT).tolist(), "size": 6,
+                           "symbol": np.where(run.counts, symbol, "x-thin-open").tolist()}),
             points("lines", ends, fit, line={"color": look.colour, "width": 2, "dash": look.dash}, name=grows),
         ]  # fmt: skip
         marks.append(note(short, float(ends[1]), float(fit[1]), xanchor="left", xshift=5, font={"color": look.colour}))
@@ -141,7 +141,7 @@ def runs_table(
         rows += [
             {
                 "Driver": run.code, "Team": driver.team, "Stint": run.stint, "Compound": run.compound.capitalize(),
-                "Laps": f"{run.laps[0]} to {run.laps[-1]}", "Counted": int(run.kept.sum()),
+                "Laps": f"{run.laps[0]} to {run.laps[-1]}", "Counted": int(run.counts.sum()),
                 "Mean, raw (s)": run.raw_mean, "Mean, fuel-corrected (s)": run.corrected_mean, "Deg (s/lap)": run.slope,
                 "95% CI ±": SURE * run.error, "Consistency (SD, s)": run.scatter,
             }

@@ -73,8 +73,8 @@ def flow_sentence(flow: Flow, column: str) -> str:
     bare = all(name.replace(".", "").replace("-", "").isdigit() for name in flow.sizes)
     names = listed([f"{column} {name}" if bare else name for name in flow.sizes])
     if flow.p < LEVEL:
-        return f"Overall, behaviour differs between {names}."
-    return f"Overall, no significant difference between {names}."
+        return f"Transitions between states differ overall between {names}."
+    return f"Transitions between states: no significant overall difference between {names}."
 
 
 def p_cell(p: float) -> str:

@@ -87,12 +87,12 @@ def _task(brought: Brought, asked: Asked, answers: StudyAnswer) -> Task:
             label = labels[name]
             place = list(variants).index(label)
 
-            def say(text: str, share: float) -> None:
+            def report(text: str, share: float) -> None:
                 task.checkpoint(f"Refit with {label}", (place + share) / len(variants))
 
             if name not in refits:
-                refits[name] = begin[label](say)
-            say("", 1.0)
+                refits[name] = begin[label](report)
+            report("", 1.0)
             return refits[name]
 
         assert answers.table is not None

@@ -17,7 +17,7 @@ LENGTH = 2 * np.pi * RADIUS
 SAMPLE_M = LENGTH * 0.25 / LAP_S
 
 
-def _with(driver: Driver, **channels: np.ndarray) -> Driver:
+def _replace_channels(driver: Driver, **channels: np.ndarray) -> Driver:
     return replace(driver, channels={**driver.channels, **channels})
 
 
@@ -50,7 +50,7 @@ def test_braking_zone_serves_the_next_corner():
     turn = _turn(driver)
     brake = ((turn > 0.30) & (turn < 0.66)).astype(np.float32)  # T2 is at 0.375, T3 at 0.625
     throttle = np.where((turn > 0.25) & (turn < 0.7), 0.0, 100.0).astype(np.float32)
-    session = ring_session(_with(driver, brake=brake, throttle=throttle))
+    session = ring_session(_replace_channels(driver, brake=brake, throttle=throttle))
     (zone,) = braking_zones(session)
     assert zone.corner == 1
     assert zone.start == pytest.approx(0.3 * LENGTH, abs=SAMPLE_M + GRID_M)

@@ -162,3 +162,11 @@ def test_long_recording_is_scored_on_even_stretches():
     begins = [one[0, 0] for one in found]
     assert begins == [20_000, 40_000, 30_000]
     assert spread_stretches([y], 50_000)[0] is y
+
+
+def test_many_states_of_positions_are_fitted():
+    rng = np.random.default_rng(0)
+    angle = np.cumsum(rng.uniform(0.05, 0.15, 1_500))
+    circle = np.stack([np.cos(angle), np.sin(angle), np.cos(2 * angle), np.sin(3 * angle)], axis=1)
+    model = GDM(12, 2, posterior="linear", seed=0).fit(circle + 0.01 * rng.standard_normal(circle.shape))
+    assert model.elbo_ > -2  # 0.3; -5.3 and failed from the logits of the clusters

@@ -17,6 +17,7 @@ from gdm_core.models.gdm.posteriors import LinearPosterior, discriminant
 from gdm_core.models.starts import cluster_samples
 
 _POSITION_WEIGHT = 0.7  # of position relative to steps in the first clustering
+_MAX_SPREAD = 4.0  # of the first logits of positions, as a standard deviation
 _SHARED_ROWS = 2.0  # weight of the noise of all states in the noise of each
 
 
@@ -47,6 +48,15 @@ def regress(design: Tensor, member: Tensor, y: Tensor) -> Tensor:
     return result
 
 
+def _limit_spread(weight: Tensor, bias: Tensor, inputs: Tensor) -> None:
+    """Scale logits down where their standard deviation over states exceeds the limit."""
+    logits = torch.addmm(bias, inputs, weight)
+    spread = float((logits - logits.mean(-1, keepdim=True)).std())
+    if spread > _MAX_SPREAD:
+        weight *= _MAX_SPREAD / spread
+        bias *= _MAX_SPREAD / spread
+
+
 @torch.no_grad()
 def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int, member: Tensor | None = None) -> None:
     """Set the parameters of a module from states [R, K], or from clusters of the rows."""
@@ -72,6 +82,9 @@ def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int, member: T
     module.transition.start(generator, weight, bias)
     module.posterior.start(rows.past, features, member, move_scale, generator)
     if isinstance(module.posterior, LinearPosterior):
+        # Many clusters have extreme logits, which q and the prior would need thousands of steps to leave.
+        _limit_spread(module.posterior.weight, module.posterior.bias, rows.past)
+        _limit_spread(module.transition.weight, module.transition.bias, x)
         # A soft q explains much less of a channel that is on or off than the clusters do.
         states = moments(module.posterior(rows, x), config.temperature, second=True)
         of_state = torch.einsum("rd,kdn->rkn", design, module.dynamics)
