@@ -130,9 +130,9 @@ def _simulated(page: Frame) -> Brought | None:
         change = one_of("Treatment effect", list(CHANGES), key="change", help=about)
         about = "The simulated states, or states that a model infers from the simulated poses."
         found = one_of("States", STATES, row=True, key="found", help=about)
-        with st.expander("Simulation", icon=":material/casino:"):
-            n = number("Animals per group", *ANIMALS, 10, key="animals")
-            seed = number("Simulation seed", *SEEDS, 0, key="dice")
+    with page.advanced:
+        n = number("Animals per group", *ANIMALS, 10, key="animals")
+        seed = number("Simulation seed", *SEEDS, 0, key="dice")
     made = CHANGES[change]
     said = "None" if made is None else f"cohort.{made!r}"
     key = f"simulated/{n}/{change}/{seed}"

@@ -25,7 +25,7 @@ if brought is None:
     shell.end_page()
 brought = names.with_names(brought)
 with page.controls:
-    asked = questions.choose(brought)
+    asked = questions.choose(brought, page)
 study = brought.study
 answers = None
 if asked is not None:

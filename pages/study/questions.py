@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import pandas as pd
-import streamlit as st
 
 from gdm_core.errors import GdmError
 from gdm_core.study import Flow
@@ -21,6 +20,7 @@ from pages.study.files import subject_of
 from pages.study.work import Say
 from pages.ui import settings, shell
 from pages.ui.controls import one_of, several
+from pages.ui.shell import Frame
 
 MEASURES = STATE_MEASURES | CHANGE_MEASURES | RECORDING_MEASURES
 SHORT = {
@@ -105,7 +105,7 @@ class StudyAnswer:
     trouble: str = ""
 
 
-def choose(brought: Brought) -> Asked | None:
+def choose(brought: Brought, page: Frame) -> Asked | None:
     """Show the controls of a comparison; return None if the sheet has nothing to compare."""
     shell.section("Question")
     study, of = brought.study, brought.of
@@ -131,7 +131,7 @@ def choose(brought: Brought) -> Asked | None:
     measure = one_of("Measure", called, start, key="measured", of=of)
     where = _filter(brought, offered, saved)
     where, experiment, pooled = _choose_experiment(brought, between, where, saved)
-    with st.expander("Advanced", icon=":material/tune:"):
+    with page.advanced:
         second = one_of("Second factor", [NOTHING, *[c for c in groups if c != between]], other, key="and", of=of)
         paired = [NOTHING, *([animal] if animal else []), *[c for c in groups if c not in (between, second)]]
         comes_again = animal is not None and bool((frame.groupby(animal)[between].nunique() > 1).any())
