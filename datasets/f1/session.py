@@ -202,7 +202,7 @@ class Driver:
         """Return whether the feed has positions of this car."""
         return self.time.size > 0
 
-    @property
+    @cached_property
     def available_channels(self) -> tuple[str, ...]:
         """Return the available channels: positions, and car channels with any value."""
         sent = (name for name in CAR_CHANNELS if name in self.channels and np.isfinite(self.channels[name]).any())

@@ -65,7 +65,7 @@ def _describe_source(model: StateModel | None, word: str) -> str:
     if model is None:
         return "which another tool found"
     config = model.config
-    settings = [f"K = {config.n_states}"]
+    settings = [f"K = {config.n_states}, set by the analyst"]
     settings += [f"D = {config.n_latent}"] if hasattr(config, "n_latent") else []
     settings += [f"random seed {config.seed}"] if hasattr(config, "seed") else []
     title = TITLES.get(model.family.replace("_", "-"), type(model).__name__)
