@@ -111,14 +111,17 @@ def read_session(path: Path) -> Session:
 
 
 def read_or_move_aside(path: Path) -> tuple[Session | None, str]:
-    """Read a stored session; move a damaged file aside and return a note."""
+    """Read a stored session; move a file that cannot be used aside and return a note."""
     if not path.is_file():
         return None, ""
     try:
         return read_session(path), ""
     except DataError as error:
         aside = move_aside(path)
-        return None, f"The stored copy was damaged and has been moved to {aside.name}; it is loaded again. ({error})"
+        return (
+            None,
+            f"The stored copy could not be used and is now {aside.name}; the session is loaded again. ({error})",
+        )
 
 
 def write_schedule(events: tuple[Event, ...], path: Path) -> None:

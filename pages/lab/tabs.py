@@ -87,7 +87,7 @@ def show_shares(view: View, reading: Decoded) -> None:
 
 
 def show_dwell_times(view: View, reading: Decoded) -> None:
-    """Show dwell times next to those of true states or expert labels."""
+    """Show dwell times, with those of true states or expert labels for comparison."""
     known, is_recording = reading.reference, view.dataset.recorded
     places = st.columns(1 if known is None else 2, gap="small")
     if known is not None:

@@ -121,7 +121,7 @@ class View:
 
     @property
     def settled(self) -> bool:
-        """Whether the page shows the result of its settings and no fit runs."""
+        """Return whether the page shows the result of its settings and no fit runs."""
         state = self.state
         return state.result is not None and state.status == "fresh" and not state.fitting
 
@@ -136,7 +136,7 @@ class View:
 
     @property
     def current(self) -> bool:
-        """Whether the picture is the result of the controls."""
+        """Return whether the picture shows the current settings."""
         return self.made_for == self.number
 
     @property

@@ -177,7 +177,7 @@ def table(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
     shown |= {words: [p_cell(value) for value in found[name]] for name, words in tests.items() if name in found}
     margin = 0.0
     if found["d"].notna().any():
-        about = "Smallest difference that matters, in standard deviations between animals."
+        about = f"Smallest difference that matters, in standard deviations between {subjects_of(brought.study.sheet)}."
         with st.columns([0.35, 0.65])[0]:
             margin = slide("Equivalence margin (SD)", 0.1, 2.0, 0.5, 0.1, key="margin", help=about)
         shown["conclusion"] = assess_equivalence(found, margin)["conclusion"].where(found["p"].notna(), "–")

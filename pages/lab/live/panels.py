@@ -134,7 +134,7 @@ def rerun_when_answered(fit: FitSession) -> None:
 def query_states(fit: FitSession, state: FitState) -> Query:
     """Query the exact states of all trials in the model's order.
 
-    Workers compute those of an earlier result only when no fit runs: it stays if the next fit fails.
+    States of an earlier result are computed only while no fit runs: that result stays if the next fit fails.
     """
     if state.result is None or state.spec is None:
         return Query(pending=fit.running)
