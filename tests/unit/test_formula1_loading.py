@@ -164,7 +164,7 @@ def test_damaged_session_is_moved_aside():
     path.write_bytes(path.read_bytes()[:5000])
     session, note = cache.read_or_move_aside(path)
     assert session is None
-    assert "moved to 2031_ring-grand-prix_race.npz.damaged" in note
+    assert "2031_ring-grand-prix_race.npz.damaged" in note
     assert path.with_name(path.name + ".damaged").stat().st_size == 5000
     assert not path.exists()
     assert cache.read_session(other).codes == ("AAA", "BBB")
