@@ -401,7 +401,6 @@ def open_race(pick: Pick, session: Session) -> Race:
 def fitted_data(race: Race, licences: tuple[str, ...]) -> Dataset:
     """Return the dataset of both drivers."""
     pick, session = race.pick, race.session
-    known = race.train.speed[np.isfinite(race.train.speed)]
     return Dataset(
         f"{session.title} · {pick.about}",
         race.train.trials,
@@ -415,15 +414,6 @@ def fitted_data(race: Race, licences: tuple[str, ...]) -> Dataset:
         truth=activities.known_activities(race) if pick.looked.drives else None,
         tested="other driver",
         name=session.title,
-        facts=(
-            ("session", session.title),
-            ("fitted on", pick.train),
-            ("applied to", pick.test),
-            ("laps", pick.looked.which.about),
-            ("sees", pick.looked.sees),
-            ("samples", f"{len(race.train.lap):,}"),
-            ("mean speed", f"{known.mean():.0f} km/h" if len(known) else "unknown"),
-        ),
         licences=licences,
         source=race,
         columns=partial(activities.sample_columns, race),

@@ -166,16 +166,3 @@ def in_numbers(found: Sequence[Driving], named: Sequence[str]) -> pd.DataFrame:
             "Left-hand share": [100 * one.left for one in found],
         }
     )
-
-
-def in_words(one: Driving) -> str:
-    """Describe a state in one line."""
-    parts = [
-        (one.speed, f"{one.speed:.0f} km/h"),
-        (one.throttle, f"throttle {one.throttle:.0f}%"),
-        (one.brake, f"braking {one.brake:.0%}"),
-        (one.gear, f"gear {one.gear:.1f}"),
-        (one.cornering, f"cornering {one.cornering:.0%}"),
-        (one.curvature, f"turning {np.rad2deg(10 * one.curvature):.1f}°/10 m"),
-    ]
-    return ", ".join([f"{one.use:.0%} of the time", *(text for value, text in parts if np.isfinite(value))])

@@ -26,7 +26,7 @@ from pages.formula1 import (
 )
 from pages.formula1.data import Circuit, DriverReading, race_of, read
 from pages.formula1.picture import MapOptions, shares, strips, track_map
-from pages.formula1.scorecard import rows_of, show_card
+from pages.formula1.scorecard import show_card
 from pages.lab import Decoded, Undecoded, View
 from pages.lab.figures import matrix
 from pages.ui import controls, legend, shell
@@ -200,12 +200,7 @@ def export(view: View) -> None:
     lab.show_export(
         view,
         here,
-        rows_of(view),
         lambda _: maps | along | gain_panel.exported(view, drivers, called),
-        facts=[
-            *(("finding", said) for said in state_differences.sentences(view)),
-            *((name, state_names.in_words(one)) for name, one in zip(called, found, strict=True)),
-        ],
         after=[f"names = {named!r}  # of the columns of states"] if named else [],
         tables={"State profiles": lambda: state_names.in_numbers(found, named)},
     )

@@ -8,9 +8,9 @@ A complete lab page (like tests/support/pendulum_page.py; docs/architecture.md e
         choice = model_controls.choose(n_channels=2, n_samples=train.n_samples)
     view = lab.begin(frame, data, choice)                   # requests the fit and returns at once
     lab.picture(view, lambda now: draw(view.read(now)))     # drawn now, and repeatedly while the fit runs
-    rows = lab.show_scorecard(view, rows_of)                   # scores next to their baselines
+    lab.show_scorecard(view, rows_of)                       # scores next to their baselines
     lab.show_tabs(view, {"Shares": lab.show_shares, "Prediction": lab.show_prediction,
-                    "Export": lambda view, reading: lab.show_export(view, reading, rows, my_figures)})
+                    "Export": lambda view, reading: lab.show_export(view, reading, my_figures)})
     lab.end(view)                                           # address, footer; the last line
 
 view.read(now) returns one trial with its states (`states` in the order of colours, `state` for plot(), `note` for the caption).

@@ -125,11 +125,8 @@ def _describe_change(view: View) -> str:
     return change.sentence
 
 
-def other_seeds(view: View, ask: bool = True) -> list[Mapping[str, Any]]:
-    """Return the scores of fits from other seeds, as far as they are known.
-
-    With `ask`, the next one is computed at low priority.
-    """
+def other_seeds(view: View) -> list[Mapping[str, Any]]:
+    """Return the known scores of fits from other seeds; the next one is computed at low priority."""
     spec, queries, measure = view.state.spec, view.fit.queries, view.spec.measure
     if not view.settled or spec is None or "seed" not in spec.config:
         return _cancel_seeds(view)
@@ -145,7 +142,7 @@ def other_seeds(view: View, ask: bool = True) -> list[Mapping[str, Any]]:
         if known is not None:
             found.append(known)
             continue
-        if not ask or queries.awaited:
+        if queries.awaited:
             break
         # Fitted and scored as two jobs: the same fit may be scored on other held-out trials.
         fit = queries.ask_fit(f"{name}{FIT}", other)
@@ -186,17 +183,6 @@ def with_spread(rows: list[Score], others: list[list[Score]]) -> list[Score]:
             over = " and ".join([*([row.over] if row.over else []), f"{len(gains)} seeds"])
             made.append(replace(row, spread=spread, ahead=float(np.mean(gains)), over=over))
     return made
-
-
-def rows_now(view: View, rows_of: Rows) -> list[Score]:
-    """Return the rows of the displayed fit if they are known, without a request."""
-    query, spec = view.fit.queries.latest("scores"), view.state.spec
-    scored: PageSpec | None = query.about
-    if not view.settled or scored is None or spec is None or scored.number != spec.number:
-        return []
-    if scored.measure != view.spec.measure:
-        return []
-    return with_spread(rows_of(query.value), [rows_of(one) for one in other_seeds(view, ask=False)])
 
 
 def _describe_wait(view: View, query: live.Query) -> str:

@@ -57,7 +57,6 @@ class Dataset:
     truth        known soft states [T, any number] of the training trials, which get the first colours
     unit         "s", or "step" for samples without a time
     tested       name of `test` in sentences
-    facts        (name, value) for reports
     keep         whether results may stay on disk; not for uploads
     source       source of the data, as the page knows it
     columns      further columns of a table of samples, for a trial; None for none
@@ -82,7 +81,6 @@ class Dataset:
     truth: tuple[npt.NDArray[np.float32], ...] | None = None
     unit: Literal["s", "step"] = "s"
     tested: str = "held-out trial"
-    facts: tuple[tuple[str, str], ...] = ()
     licences: tuple[str, ...] = ()
     keep: bool = True
     source: Any = None

@@ -17,8 +17,7 @@ from gdm_core.trials import Trial
 from gdm_studio.plot.figures.base import Figure
 from pages.lab import figures as drawn
 from pages.lab import live
-from pages.lab.card import Rows, rows_now
-from pages.lab.dataset import Dataset, rule_words
+from pages.lab.dataset import Dataset
 from pages.lab.decoded import Decoded, TrialView, Undecoded
 from pages.lab.naming import StateNames
 from pages.lab.spec import PageSpec
@@ -30,12 +29,9 @@ from pages.ui.exports import (
     Fit,
     Recipe,
     download_all,
-    figure_html,
     install,
     link,
     notebook,
-    plain_score,
-    report_html,
     run_instructions,
     save_picture,
     script,
@@ -61,7 +57,6 @@ class Export:
     reading    trial in view
     recipe     code of the data, and what a script does with the states
     figures    functions by name; they return None while a worker computes
-    rows_of    returns the rows of the scorecard
     tables     further tables by name
     sources    files that the script reads
     """
@@ -71,8 +66,6 @@ class Export:
     reading: Decoded
     recipe: Recipe
     figures: Figures
-    rows_of: Rows
-    facts: Sequence[tuple[str, str]] = ()
     tables: Mapping[str, Callable[[], pd.DataFrame]] = field(default_factory=dict)
     sources: Files = field(default_factory=dict)
 
@@ -101,30 +94,14 @@ class Export:
     def code(self) -> str:
         return script(*self.arguments)
 
-    def report(self) -> bytes:
-        """Return the report as HTML."""
-        view, (_, fit, _, address, _) = self.view, self.arguments
-        columns = ", ".join(f"S{j + 1} is state {k + 1} of the model file" for j, k in enumerate(fit.order))
-        missing = [("missing values", view.dataset.missing)] if view.dataset.missing else []
-        return report_html(
-            self.title,
-            f"{self.spec.choice.label}; figures show {self.reading.trial.name}.",
-            [*self.facts, ("model", fit.call), ("states", columns), *missing],
-            [plain_score(score) for score in rows_now(view, self.rows_of)],
-            {name: figure for name, make in self.figures.items() if (figure := make()) is not None},
-            self.code,
-            address,
-        )
-
     def documents(self) -> list[File]:
-        """Return the model, report, script and notebook."""
+        """Return the model, script and notebook."""
         result = self.view.state.result
         assert result is not None
         # Made here, because files are made in threads without the session that has the address.
         code, book = self.code.encode(), notebook(*self.arguments).encode()
         return [
             ("Model (safetensors)", lambda: result.model_bytes, MODEL),
-            ("Report (HTML)", self.report, "report.html"),
             ("Python script", lambda: code, "reproduce.py"),
             ("Notebook", lambda: book, "reproduce.ipynb"),
         ]
@@ -156,7 +133,6 @@ class Export:
             "",
             f"- `reproduce.py`, `reproduce.ipynb`: data, fit and states of the page. {run_instructions(install())}.",
             f"- `{self.model_name}`: the fitted model, for `gdm_core.load_model`.",
-            "- `report.html`: settings, scores and interactive figures.",
             "- `data/`: states, bouts, features and state names (key) of each trial.",
             "- `figures/`: each figure as SVG and PNG, 85 mm wide.",
             "",
@@ -169,17 +145,14 @@ class Export:
 def show_export(
     view: View,
     reading: Decoded,
-    rows_of: Rows,
     figures: Callable[[Decoded], Figures] = lambda reading: {},
     *,
-    facts: Sequence[tuple[str, str]] = (),
     after: Sequence[str] = (),
     **more: Any,
 ) -> None:
     """Show the tab.
 
     figures   returns a page's own figures, which come first and replace standard ones of the same name
-    facts     for the report, after those of the data and the model
     after     script lines that use the states
     more      `tables` and `sources` of an Export
     """
@@ -189,30 +162,16 @@ def show_export(
         reading = exact
     data, own = spec.dataset, figures(reading)
     if data.recorded:
-        facts, after = [*_bout_facts(view, reading), *facts], [*bouts_code(view, reading.naming), *after]
+        after = [*bouts_code(view, reading.naming), *after]
     export = Export(
         view=view,
         spec=spec,
         reading=reading,
         recipe=replace(data.recipe, after=[*data.recipe.after, *after]),
         figures={**own, **standard_figures(view, reading), **own},
-        rows_of=rows_of,
-        facts=[*data.facts, *spec.choice.facts, *facts],
         **more,
     )
     show_files(export)
-
-
-def _bout_facts(view: View, reading: Decoded) -> list[tuple[str, str]]:
-    """Return further facts for the report of a recording."""
-    labels = [] if reading.expert is None else [("expert labels", ", ".join(view.dataset.every_label))]
-    names = ", ".join(reading.names[k] for k in reading.used)
-    return [
-        ("data", view.dataset.about),
-        ("names", names),
-        ("bouts", rule_words(view.rule, view.dataset.unit)),
-        *labels,
-    ]
 
 
 def bouts_code(view: View, naming: StateNames) -> list[str]:
@@ -318,11 +277,7 @@ def _show_figure(export: Export) -> None:
         return
     file = f"{view.stem}-{stem}"
     plot(figure, key=preview, state=view.state.status, revision=name, group="export", filename=file)
-    left, right = st.columns(2, gap="small")
-    with left:
-        download("Interactive (HTML)", lambda: figure_html(figure, name), f"{file}.html", key=f"{page}-export-html")
-    with right:
-        save_picture(preview, file, figure)
+    save_picture(preview, file, figure)
 
 
 def _choose_trial_files(export: Export) -> Sequence[File]:

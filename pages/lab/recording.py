@@ -78,7 +78,7 @@ def recording_page(
         "Trials": lambda view, _: tabs.show_trials(view, measured),
         "Prediction": lab.show_prediction,
         SUGGESTION: _show_settings,
-        TAB: lambda view, here: lab.show_export(view, here, rows_of, sources=sources or {}),
+        TAB: lambda view, here: lab.show_export(view, here, sources=sources or {}),
     }
     lab.show_tabs(view, named_tabs, early=[LABELS, SUGGESTION])
     if lab.show_scorecard(view, rows_of) and measured is not None:

@@ -59,7 +59,7 @@ lab.show_tabs(
         "Transitions": lab.show_transitions,
         "Prediction": lab.show_prediction,
         "Suggest settings": lab.show_suggestion,
-        "Export": partial(lab.show_export, rows_of=pictures.score_rows, figures=pictures.tracks),
+        "Export": partial(lab.show_export, figures=pictures.tracks),
     },
     early=["Suggest settings"],
 )

@@ -125,7 +125,6 @@ def data_of(track: Track) -> Dataset:
         ),
         truth=(np.asarray(truth, np.float32),),
         unit="step",
-        facts=(("track", track.call),),
         licences=("Simulated data.",),
         source=track,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -137,17 +136,12 @@ def show_winners(s: Settings) -> None:
     plot(pictures.winners(NAMES, counted, expected, COUNTED), key="winners")
 
 
-def draw_divergence(s: Settings) -> Figure:
-    """Draw the KL divergence from the second distribution, exact and sampled."""
+def show_divergence(s: Settings) -> None:
+    """Show the KL divergence from the second distribution, exact and sampled."""
     first, second = s.logits / s.noise, s.other / s.noise
     sampled, error = gumbel.sampled_kl(first, second, TEMPERATURES, SAMPLED, s.seed + 1)
-    return pictures.divergence(TEMPERATURES, sampled, error, gumbel.exact_kl(first, second))
-
-
-def show_divergence(s: Settings) -> None:
-    """Show the divergence from the second distribution."""
     with shell.panel("divergence"):
-        plot(draw_divergence(s), key="divergence")
+        plot(pictures.divergence(TEMPERATURES, sampled, error, gumbel.exact_kl(first, second)), key="divergence")
 
 
 def show_dwell_times(s: Settings) -> None:
@@ -183,17 +177,13 @@ def show_equivalence(s: Settings) -> None:
 
 
 def show_export(s: Settings, triangle: Figure) -> None:
-    """Offer the figures, and a script that repeats the draws."""
+    """Offer the triangle, and a script that repeats the draws."""
     code = pictures.script(
         s.logits, s.other, s.temperature, s.noise, s.seed, SHOWN, COMPARED, exports.link(), exports.install()
     )
-    figures_here = (("Draws", "triangle", triangle), ("KL divergence", "divergence", draw_divergence(s)))
-    for place, (name, key, figure) in zip(st.columns(2, gap="small"), figures_here, strict=True):
-        stem = f"playground-{key}"
-        with place, shell.panel(stem, name):
-            download("HTML", partial(exports.figure_html, figure, name), f"{stem}.html", key=f"download-{key}")
-            exports.save_picture(key, stem, figure)
-    download("Python script", code.encode, "playground.py", key="download-script")
+    with st.container(horizontal=True):
+        exports.save_picture("triangle", "playground-triangle", triangle)
+        download("Python script", code.encode, "playground.py", key="download-script")
     with st.expander("Script", icon=":material/code:"):
         st.code(code, language="python")
 

@@ -1,4 +1,4 @@
-"""Exports of a study: tables, figures, methods paragraph, report, script and study file."""
+"""Exports of a study: tables, methods paragraph, script and study file."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ import secrets
 from collections.abc import Callable
 from dataclasses import replace
 
-import pandas as pd
 import streamlit as st
 
 from datasets.storage import data_dir, describe_write_error
 from gdm_core.analysis.tables import csv
-from gdm_core.errors import DataError
 from gdm_core.study import Study
 from gdm_core.study.layouts import to_prism, to_wide
 from gdm_core.study.robustness import describe_robustness
-from gdm_core.study.text import format_p
-from pages.study import answer, files, labels, names, pictures, robust
+from pages.study import files, labels, names, robust
 from pages.study.bring import SOURCES, Brought
-from pages.study.questions import N_PERMUTATIONS, SHORT, Asked, StudyAnswer
+from pages.study.questions import N_PERMUTATIONS, Asked, StudyAnswer
 from pages.ui import exports, settings, shell
 from pages.ui.downloads import download
 
@@ -52,9 +49,7 @@ def panel(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) ->
         st.button("Save on this server", key="study-keep", on_click=_keep, args=(brought, asked), width="stretch")
         shell.quiet("Anyone with the resulting link can open it.")
     with right:
-        st.html('<p class="gdm-panel-title">Report and code</p>')
-        name = f"{brought.name}-report.html"
-        download("Report (HTML)", lambda: report(brought, asked, answers), name, key="study-report")
+        st.html('<p class="gdm-panel-title">Code</p>')
         download("Python script", lambda: script(brought, asked).encode(), f"{brought.name}.py", key="study-script")
 
 
@@ -122,31 +117,3 @@ def script(brought: Brought, asked: Asked | None) -> str:
         else:
             lines += ["print(study.methods(table))"]
     return "\n".join([*lines, ""])
-
-
-def report(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> bytes:
-    """Return a self-contained HTML report."""
-    study = brought.study
-    if asked is None or answers is None or answers.table is None:
-        raise DataError("There is no result to report yet. Choose a comparison first.")
-    found: pd.DataFrame = answers.table
-    facts = [
-        ("Study", brought.about),
-        ("Compared between", " and ".join(asked.between)),
-        ("Measure", SHORT.get(asked.measure, asked.measure)),
-        *[(name.capitalize(), str(value)) for name, value in asked.arguments.items()],
-    ]
-    if answers.flow is not None:
-        flow = answers.flow
-        numbers = f"Distance {flow.distance:.4g} {flow.unit}, z = {flow.z:.2f}, {format_p(flow.p)}, n = {flow.n}."
-        facts.append(("Overall", f"{answer.flow_sentence(flow, asked.between[0])} {numbers}"))
-    facts += [(f"Test {i + 1}", sentence) for i, sentence in enumerate(found.attrs["sentences"])]
-    facts += [("Limitations", note) for note in dict.fromkeys([*found.attrs["notes"], *brought.notes, *study.notes])]
-    given = [one for one in (answers.flow, found) if one is not None]
-    facts.append(("Methods", study.methods(*given, correction=asked.correction)))
-    figures = {"Groups": pictures.dots(study, asked, answers)}
-    if answers.flow is not None:
-        figures["Transition differences"] = pictures.changes(study, answers.flow)
-    figures["Recordings"] = pictures.strips(study, asked.between[0])
-    link = "" if brought.private else exports.link()
-    return exports.report_html("Study", brought.about, facts, [], figures, script(brought, asked), link)

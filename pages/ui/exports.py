@@ -1,4 +1,4 @@
-"""Exports of a page: scripts, notebooks, reports, figures, and a zip of all files. pages/lab/export.py offers them."""
+"""Exports of a page: scripts, notebooks, figures, and a zip of all files. pages/lab/export.py offers them."""
 
 from __future__ import annotations
 
@@ -10,21 +10,17 @@ import sys
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from time import time_ns
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
-from plotly.io import to_html
-from plotly.offline import get_plotlyjs
 from streamlit.components.v2 import component as inline_component
 
 from gdm_core.models.registry import FAMILIES
 from gdm_studio.plot.figures.base import Figure, fit_to_width
 from pages.ui import theme
-from pages.ui.card import VERDICTS, Score, describe_baseline
 from pages.ui.component import component
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -185,80 +181,6 @@ def install() -> str:
 def run_instructions(install: str) -> str:
     """Return how to run a script: with the server's Python, or after installing the project."""
     return f"Run it with {sys.executable}" if is_local() else f"Needs GDM Studio: {install}"
-
-
-# ---- self-contained HTML files --------------------------------------------------------------------------------------
-CONFIG = {"displaylogo": False, "responsive": True}
-PAGE_WIDTH = 900  # pixels of a figure in an HTML file
-
-_LOOK = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #1d1f27; background: #fff; max-width: 60rem; margin: 2rem auto;
-  padding: 0 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin: 2rem 0 0.4rem; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-td, th { text-align: left; padding: 0.25rem 1.2rem 0.25rem 0; border-bottom: 1px solid #dfe1e8; vertical-align: top; }
-figure { margin: 1rem 0; } figcaption, .quiet { color: #5d6172; font-size: 0.85rem; }
-a { overflow-wrap: anywhere; }
-pre { background: #f0f1f5; padding: 0.9rem; border-radius: 8px; overflow-x: auto; }
-"""
-
-
-def _figure(figure: Figure, number: int = 0) -> str:
-    """Return a figure as HTML that Plotly draws."""
-    sized = fit_to_width(figure, PAGE_WIDTH)
-    resolved = theme.resolve({"data": sized["data"], "layout": sized["layout"]}, "light")
-    resolved["layout"] |= {"height": sized["height"], "paper_bgcolor": theme.TOKENS["light"]["surface"]}
-    drawn = to_html(
-        resolved, CONFIG, include_plotlyjs=False, full_html=False, validate=False, div_id=f"figure-{number}"
-    )
-    alt, caption = escape(sized["alt"]), escape(sized["caption"])
-    return f'<figure role="img" aria-label="{alt}">{drawn}<figcaption>{caption}</figcaption></figure>'
-
-
-def _page(title: str, body: str) -> bytes:
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{_LOOK}</style><script>{get_plotlyjs()}</script></head><body>{body}</body></html>"
-    ).encode()
-
-
-def figure_html(figure: Figure, title: str) -> bytes:
-    """Return one figure as HTML that needs no network."""
-    return _page(title, f"<h1>{escape(title)}</h1>{_figure(figure)}")
-
-
-def report_html(
-    title: str,
-    about: str,
-    facts: Sequence[tuple[str, str]],
-    scores: Sequence[tuple[str, str, str, str]],
-    figures: Mapping[str, Figure],
-    code: str,
-    link: str = "",
-) -> bytes:
-    """Return the report: settings, scores with baselines, figures, and the script."""
-    rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts)
-    body = [f"<h1>{escape(title)}</h1><p>{escape(about)}</p><h2>Settings</h2><table>{rows}</table>"]
-    if scores:
-        lines = "".join(
-            f"<tr><td>{escape(n)}</td><td><b>{escape(v)}</b></td><td>{escape(w)}</td><td>{escape(b)}</td></tr>"
-            for n, v, w, b in scores
-        )
-        head = "<tr><th>Score</th><th>Model</th><th>Verdict</th><th>Baselines</th></tr>"
-        body.append(f"<h2>Fit quality</h2><table>{head}{lines}</table>")
-    body += [f"<h2>{escape(name)}</h2>{_figure(one, i)}" for i, (name, one) in enumerate(figures.items())]
-    body.append(f"<h2>Script</h2><pre>{escape(code)}</pre>")
-    if link:
-        body.append(f'<p class="quiet">This page: <a href="{escape(link)}">{escape(link)}</a></p>')
-    return _page(title, "".join(body))
-
-
-def plain_score(score: Score) -> tuple[str, str, str, str]:
-    """Return a row of the scorecard as text: name, value with interval, verdict, baselines."""
-    value = f"{score.format(score.value)} {score.interval}".strip()
-    verdict = VERDICTS[score.verdict][0] if score.verdict else ""
-    baselines = [f"{describe_baseline(name)[0]} {score.format(number)}" for name, number in score.references]
-    return score.name, value, verdict, "; ".join(baselines)
 
 
 # ---- image files, which the browser draws (components/figure_files.js) -----------------------------------------------

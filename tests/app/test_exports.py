@@ -1,4 +1,4 @@
-"""Exported tables, figures, reports and scripts."""
+"""Exported tables, figures and scripts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ast
 import io
 import json
 import os
-import re
 import subprocess
 import sys
 from typing import Any
@@ -16,7 +15,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import streamlit as st
-from plotly.offline import get_plotlyjs
 
 from datasets.nascar import train_test
 from gdm_core import load_model
@@ -29,7 +27,6 @@ from gdm_studio.plot.figures import state_entropy
 from pages.lab import Dataset
 from pages.lab.export import files_of
 from pages.ui import exports, legend
-from pages.ui.card import Score
 from tests.support.engine_requests import PATIENCE_S
 from tests.support.offered import offered, script_of
 from tests.support.page import opened
@@ -110,30 +107,7 @@ def test_samples_without_observation_are_marked():
     assert states_table(STATES, Trial(y))["observed"].tolist() == [i != 1 for i in range(len(STATES))]
 
 
-# ---- figures and reports ------------------------------------------------------------------------------------------
-def test_exported_figure_is_self_contained():
-    figure = figures.proportions(STATES)
-    html = exports.figure_html(figure, "Shares <of> states").decode()
-    assert html.count(get_plotlyjs()) == 1
-    calls = html.partition(get_plotlyjs())[2]
-    assert calls.count("Plotly.newPlot(") == 1
-    assert not re.search(r'<(script|link)[^>]+(src|href)="http', html)
-    assert "Shares &lt;of&gt; states" in html
-    assert not re.search(r'"\$(ink|grid|muted|surface)"', calls)
-
-
-def test_report_holds_scores_figures_and_script():
-    score = Score("Accuracy", 0.91, 0.8, "k-means", spread=0.02, others=[("untrained", 0.5)])
-    html = exports.report_html(
-        "T", "about", [("states K", "3")], [exports.plain_score(score)],
-        {"one": figures.proportions(STATES), "two": figures.usage(STATES)}, exports.script(RECIPE, FIT, "T"), "http://x/?K=3&T=9",
-    ).decode()  # fmt: skip
-    for part in ("states K", "0.910 ± 0.020", "k-means 0.800", "untrained 0.500", "<h2>two</h2>", "model.fit(train)"):
-        assert part in html
-    assert html.partition(get_plotlyjs())[2].count("Plotly.newPlot(") == 2
-    assert '<a href="http://x/?K=3&amp;T=9">' in html
-
-
+# ---- legends ------------------------------------------------------------------------------------------
 def test_legend_names_every_colour_and_adds_height():
     plain = figures.state_strips({"a": STATES, "b": STATES})
     states = legend.states(3, ["rest", "run", "turn"], [0, 2])

@@ -105,17 +105,12 @@ def test_exports_download_and_read_back(visit, short, tmp_path):
     assert len(table) == 200
     get("Model (safetensors)")
     assert load_model(next(tmp_path.glob("*.safetensors"))).config.n_states == 4
-    get("Report (HTML)")
-    report = page.context.new_page()
-    report.goto(next(tmp_path.glob("*report*.html")).as_uri())
-    report.wait_for_selector("#figure-3 .main-svg")
-    report.close()
     assert b"model.fit(train)" in get("Python script")
     assert get("SVG").lstrip().startswith(b"<svg")
     assert get("PNG").startswith(b"\x89PNG")
     with zipfile.ZipFile(io.BytesIO(get("Download all (.zip)"))) as archive:
         assert archive.testzip() is None
-        names = {"README.md", "reproduce.py", "reproduce.ipynb", "report.html", "nascar-model.safetensors"}
+        names = {"README.md", "reproduce.py", "reproduce.ipynb", "nascar-model.safetensors"}
         assert names | {f"figures/state-map.{ending}" for ending in ("svg", "png")} <= set(archive.namelist())
         assert b'width="85mm"' in archive.read("figures/state-map.svg")[:300]
         code = archive.read("reproduce.py").decode()

@@ -79,7 +79,7 @@ lab.show_tabs(
         "Shares": lab.show_shares,
         "Dwell times": lab.show_dwell_times,
         "Prediction": lab.show_prediction,
-        "Export": lambda view, reading: lab.show_export(view, reading, rows_of),
+        "Export": lambda view, reading: lab.show_export(view, reading),
     },
 )
 lab.show_scorecard(view, rows_of)
