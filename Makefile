@@ -6,8 +6,8 @@ PORT ?= 8501
 # Tests run in parallel, so each process keeps its numerical libraries to one thread. Tests start many processes: bytecode is
 # always cached, even where the environment forbids it.
 ONE_THREAD := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
-# A browser test that fails once and then passes is printed as flaky and does not fail the run.
-BROWSER := $(ONE_THREAD) $(BIN)/pytest -n 2 --reruns 1 tests/browser
+# A browser test that fails once and then passes is printed as flaky and does not fail the run. Tests of a file share a page.
+BROWSER := $(ONE_THREAD) $(BIN)/pytest -n 2 --dist loadfile --reruns 1 tests/browser
 
 .PHONY: app test test-all fast lint bench bench-app numbers pages demo docs audit clean
 

@@ -9,7 +9,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Error,
+    Page,
+    Playwright,
+    expect,
+    sync_playwright,
+)
 
 from gdm_studio.seeds import SEEDS_VARIABLE
 from tests.support.browser_server import FLAGS, Server, find_chromium, running_server
@@ -68,6 +77,14 @@ def regular(playwright: Playwright, tmp_path_factory: pytest.TempPathFactory) ->
     started.close()
 
 
+@pytest.fixture(scope="package")
+def touch_screen(browser: Browser) -> Iterator[BrowserContext]:
+    """Open a context of a touch screen."""
+    context = browser.new_context(has_touch=True, is_mobile=True)
+    yield context
+    context.close()
+
+
 @dataclass
 class Visit:
     """An open page and its errors."""
@@ -116,36 +133,54 @@ def drag(page: Page, name: str, *shares: float, pause_ms: float = 0.0) -> None:
         page.wait_for_timeout(pause_ms)
 
 
+def _begin_visit(page: Page, size: str, scheme: str, visits: list[Visit], ends: list[Callable[[], None]]) -> Visit:
+    """Set the size and the theme of a page and record its errors."""
+    width, height = WIDTHS[size]
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(color_scheme=scheme)
+    opened = Visit(page)
+    visits.append(opened)
+    opened.set_timeouts()
+
+    def hear(message: ConsoleMessage) -> None:
+        url = message.location.get("url", "")
+        if message.type == "error" and not LOOKS_FOR_SERVER.search(url):
+            opened.errors.append(f"{message.text} {url}")
+
+    def hear_exception(error: Error) -> None:
+        opened.errors.append(str(error))
+
+    page.on("console", hear)
+    page.on("pageerror", hear_exception)
+    ends.append(lambda: page.remove_listener("console", hear))
+    ends.append(lambda: page.remove_listener("pageerror", hear_exception))
+    return opened
+
+
+def _end_visits(visits: list[Visit], ends: list[Callable[[], None]]) -> None:
+    """Close what the visits opened; fail if a page logged an error or shows an exception."""
+    heard = [error for opened in visits for error in opened.errors]
+    left = [opened.page for opened in visits if not opened.page.is_closed()]
+    shown = [text for page in left for text in page.locator(".stException").all_inner_texts()]
+    for end in ends:
+        end()
+    assert heard + shown == []
+
+
 def _opener(
     request: pytest.FixtureRequest, url: str, visits: list[Visit], ends: list[Callable[[], None]]
 ) -> Callable[..., Visit]:
     def open_page(
         path: str = "/", size: str = "desktop", scheme: str = "light", fresh: bool = False, **options: Any
     ) -> Visit:
-        width, height = WIDTHS[size]
-        if size == "phone":
-            options |= {"has_touch": True, "is_mobile": True}
         if fresh or options:
             context = request.getfixturevalue("browser").new_context(**options)
             page = context.new_page()
-            ends.append(context.close)
         else:
-            page = request.getfixturevalue("regular").new_page()
-            ends.append(page.close)
-        page.set_viewport_size({"width": width, "height": height})
-        page.emulate_media(color_scheme=scheme)
-        opened = Visit(page)
-        visits.append(opened)
-        opened.set_timeouts()
-        page.on("pageerror", lambda error: opened.errors.append(str(error)))
-        page.on(
-            "console",
-            lambda message: (
-                opened.errors.append(f"{message.text} {message.location.get('url', '')}")
-                if message.type == "error" and not LOOKS_FOR_SERVER.search(message.location.get("url", ""))
-                else None
-            ),
-        )
+            context = None
+            page = request.getfixturevalue("touch_screen" if size == "phone" else "regular").new_page()
+        opened = _begin_visit(page, size, scheme, visits, ends)
+        ends.append((context or page).close)
         page.goto(url + path)
         return opened
 
@@ -156,18 +191,51 @@ def _opener(
 def visit(request: pytest.FixtureRequest, app_url: str) -> Iterator[Callable[..., Visit]]:
     """visit("/playground?softness=1", size="phone", scheme="dark") opens a page.
 
-    A phone, `fresh=True` or options of Playwright open a new browser context. The test fails if any page logs an error
-    or shows an exception.
+    `fresh=True` or options of Playwright open a new browser context. The test fails if any page logs an error or shows an
+    exception.
     """
     visits: list[Visit] = []
     ends: list[Callable[[], None]] = []
     yield _opener(request, app_url, visits, ends)
-    heard = [error for opened in visits for error in opened.errors]
-    left = [opened.page for opened in visits if not opened.page.is_closed()]
-    shown = [text for page in left for text in page.locator(".stException").all_inner_texts()]
-    for end in ends:
-        end()
-    assert heard + shown == []
+    _end_visits(visits, ends)
+
+
+# ---- one page for many tests ----------------------------------------------------------------------------------------
+# As Back and Forward do, which is faster than loading the app again.
+GO = "path => { history.pushState(null, '', path); dispatchEvent(new PopStateEvent('popstate')); }"
+RESTED = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
+
+
+@pytest.fixture(scope="package")
+def kept_page(regular: BrowserContext, app_url: str) -> Page:
+    """Open the page of `revisit`."""
+    page = regular.new_page()
+    page.goto(app_url)
+    return page
+
+
+@pytest.fixture
+def revisit(kept_page: Page) -> Iterator[Callable[..., Visit]]:
+    """revisit("/nascar?T=200", scheme="dark") turns the page of earlier tests to an address, in the same session."""
+    visits: list[Visit] = []
+    ends: list[Callable[[], None]] = []
+
+    def turn_to(path: str, scheme: str = "light") -> Visit:
+        opened = _begin_visit(kept_page, "desktop", scheme, visits, ends)
+        kept_page.bring_to_front()
+        kept_page.mouse.up()
+        kept_page.mouse.move(0, 0)
+        kept_page.wait_for_function(f"{RESTED} && window.gdmChannel?.runs && !window.gdmChannel.moves")
+        for _ in range(2):  # a page that was open before returns with its own settings first
+            runs = kept_page.evaluate("window.gdmChannel.runs")
+            kept_page.evaluate(GO, path)
+            kept_page.wait_for_function(f"runs => window.gdmChannel.runs > runs && {RESTED}", arg=runs)
+            if kept_page.evaluate("location.pathname + location.search") == path:
+                break
+        return opened
+
+    yield turn_to
+    _end_visits(visits, ends)
 
 
 @pytest.fixture(scope="package")

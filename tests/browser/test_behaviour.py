@@ -33,8 +33,8 @@ def _frame(page: Page) -> float:
     return float(page.locator(PLAYER).evaluate("canvas => canvas.dataset.frame"))
 
 
-def test_player_and_strips_share_the_cursor(visit):
-    opened = visit("/behaviour")
+def test_player_and_strips_share_the_cursor(revisit):
+    opened = revisit("/behaviour")
     page = opened.ready(PLAYER)
     page.wait_for_selector(".st-key-strips .gdm-figure[data-updates]")
     before = _frame(page)

@@ -31,8 +31,8 @@ def test_link_opens_its_settings_and_can_be_copied(visit):
     page.get_by_text("Copy it from the address bar").wait_for()
 
 
-def test_reduced_motion_stops_the_animation_on_home(visit):
-    page = visit("/").ready(PAGES["/"])
+def test_reduced_motion_stops_the_animation_on_home(revisit):
+    page = revisit("/").ready(PAGES["/"])
     page.emulate_media(reduced_motion="reduce")
     moves = "node => getComputedStyle(node).animationPlayState"
     assert page.locator(".gdm-road em").first.evaluate(moves) == "paused"

@@ -28,8 +28,8 @@ def finished(page: Page) -> Page:
     return page
 
 
-def test_low_temperature_gives_hard_states(visit):
-    page = finished(visit(SHORT).page)
+def test_low_temperature_gives_hard_states(revisit):
+    page = finished(revisit(SHORT).page)
     soft = page.evaluate(CERTAINTY)
     slider = page.get_by_role("slider", name="Temperature (τ)")
     page.locator(".gdm-slider", has=slider).get_by_role("button").focus()

@@ -42,8 +42,8 @@ def _most_isolated(dots: list, others: list) -> list[float]:
     return max(dots, key=lambda dot: min(np.hypot(dot[0] - x, dot[1] - y) for x, y in others))
 
 
-def test_triangle_follows_a_held_slider(visit):
-    opened = visit("/playground")
+def test_triangle_follows_a_held_slider(revisit):
+    opened = revisit("/playground")
     page = opened.ready(".st-key-triangle figure[data-updates]")
     before, drawn = page.url, page.evaluate(UPDATES)
     drag(page, "Temperature (τ)", 0.06, *np.linspace(0.1, 0.9, 3))

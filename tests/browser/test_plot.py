@@ -124,19 +124,16 @@ def test_click_message_holds_the_point(draw):
     assert len(hit["customdata"]) == 4
 
 
-@pytest.mark.parametrize(
-    ("button", "suffix", "start"), [("Save as PNG", ".png", b"\x89PNG"), ("Save as SVG", ".svg", b"<svg")]
-)
-def test_figure_can_be_saved(shared, button, suffix, start):
+def test_figure_can_be_saved(shared):
     opened = shared("/playground")
     page = opened.ready()
     figure = page.locator(".gdm-figure").first
     figure.hover()
     with page.expect_download() as download:
-        figure.locator(f"[data-title='{button}']").click()
-    assert download.value.suggested_filename == f"gdm-triangle{suffix}"
+        figure.locator("[data-title='Save as SVG']").click()
+    assert download.value.suggested_filename == "gdm-triangle.svg"
     content = download.value.path().read_bytes()
-    assert content.startswith(start)
+    assert content.startswith(b"<svg")
     assert len(content) > 5_000
     assert opened.errors == []
 

@@ -34,8 +34,8 @@ def _drag(page: Page, share: float) -> str:
     return str(page.evaluate(CANVAS))
 
 
-def test_scrubber_shows_states_at_a_training_step(visit):
-    page = rested(visit("/nascar?T=200").page)
+def test_scrubber_shows_states_at_a_training_step(revisit):
+    page = rested(revisit("/nascar?T=200").page)
     runs = _runs(page)
     pictures = {_drag(page, share) for share in (0.5, 0.05, 0.2)}
     assert len(pictures) == 3
@@ -48,8 +48,8 @@ def test_scrubber_shows_states_at_a_training_step(visit):
     assert _runs(page) == runs, "no script runs during the replay"
 
 
-def test_play_replays_training_in_five_seconds(visit):
-    page = rested(visit("/nascar?T=200").page)
+def test_play_replays_training_in_five_seconds(revisit):
+    page = rested(revisit("/nascar?T=200").page)
     runs, began = _runs(page), time.monotonic()
     page.get_by_role("button", name="Replay training").click()
     page.wait_for_function(CANVAS)
@@ -60,8 +60,8 @@ def test_play_replays_training_in_five_seconds(visit):
     assert _runs(page) == runs, "no script runs during the replay"
 
 
-def test_dragging_a_control_ends_the_replay(visit):
-    page = rested(visit("/nascar?T=200").page)
+def test_dragging_a_control_ends_the_replay(revisit):
+    page = rested(revisit("/nascar?T=200").page)
     _drag(page, 0.3)
     page.mouse.up()
     page.get_by_role("slider", name="Temperature (τ)").focus()

@@ -149,8 +149,8 @@ def test_canvas_looks_like_the_figure_of_the_server(shared, what):
     plot_probe.take_away(page)
 
 
-def test_dragging_draws_states_and_releases_to_the_fit(visit):
-    opened = visit("/nascar?T=200")
+def test_dragging_draws_states_and_releases_to_the_fit(revisit):
+    opened = revisit("/nascar?T=200")
     page = rested(opened.page)
     box = page.get_by_role("slider", name="Temperature (τ)").bounding_box()
     y = box["y"] + box["height"] / 2
