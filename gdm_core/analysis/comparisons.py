@@ -3,8 +3,6 @@
 Every setting is fitted from several seeds and measured in the same blocks of time. Two settings are compared block by
 block, and the spread over seeds counts as well. They differ if the interval of their difference, corrected for the number
 of pairs, excludes zero.
-
-Fits of one trial can also be compared moment by moment, with their consensus.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis import baselines
-from gdm_core.analysis.bouts import find_bouts
 from gdm_core.analysis.inference import fit_model
 from gdm_core.analysis.matching import overlap
 from gdm_core.analysis.metrics import HORIZON, MAX_ORIGINS, N_PATHS, smoothed_r2
@@ -35,14 +32,11 @@ from gdm_core.trials import UNLABELLED, Trial, Trials, labels_of
 
 Array = npt.NDArray[np.float64]
 States = npt.NDArray[np.float32]
-Shares = npt.NDArray[np.float32]
 
 N_BLOCKS = 12
 MIN_BLOCKS = 4
 MAX_SHOWN = 4_000  # samples of states that travel, evenly spaced
 CONFIDENCE = 0.95
-APART = 0.5  # share of the weight in other states from which two fits disagree
-SHORTEST_SPAN = 3  # samples of a disagreement
 # Measures of a block, for which more is better: name -> (words, digits).
 MEASURES = {
     "states": ("State accuracy", 3),
@@ -337,20 +331,7 @@ def _difference(first: str, second: str, a: Array, b: Array, n_pairs: int) -> Di
     return Difference(first, second, float(by_block.mean()), float(t.ppf(level, freedom) * np.sqrt(total)))
 
 
-# ---- comparing fits moment by moment --------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Consensus:
-    """Mean states [T, K] of several fits, and their mean distance `apart` [T]."""
-
-    states: States
-    apart: Shares
-
-    @property
-    def share(self) -> float:
-        """Share of the weight on which the fits agree."""
-        return float(1 - self.apart.mean())
-
-
+# ---- states of two fits ---------------------------------------------------------------------------------------------
 def match_columns(states: States, reference: States) -> States:
     """Return `states` [T, K] in the matching columns of `reference` [T, R]."""
     from scipy.optimize import linear_sum_assignment
@@ -363,30 +344,3 @@ def match_columns(states: States, reference: States) -> States:
     ordered[:, rows] = states[:, columns]
     ordered[:, reference.shape[1] :] = states[:, rest]
     return ordered
-
-
-def distance(first: States, second: States) -> Shares:
-    """Return the share [T] of weight in different states after matching."""
-    moved = match_columns(second, first)
-    padded = np.zeros_like(moved)
-    padded[:, : first.shape[1]] = first
-    found: Shares = (0.5 * np.abs(padded - moved).sum(axis=1)).astype(np.float32)
-    return found
-
-
-def find_consensus(fits: Sequence[States]) -> Consensus:
-    """Return the consensus of fits with the same K."""
-    if not fits:
-        raise DataError("A consensus needs at least one fit.")
-    if len({fit.shape for fit in fits}) > 1:
-        raise DataError("A consensus needs fits of one trial with the same number of states.")
-    nearest = min(fits, key=lambda one: sum(float(distance(one, other).mean()) for other in fits))
-    moved = np.stack([match_columns(fit, nearest) for fit in fits])  # [S, T, K]
-    mean = moved.mean(axis=0)
-    return Consensus(mean, (0.5 * np.abs(moved - mean).sum(axis=2)).mean(axis=0).astype(np.float32))
-
-
-def find_disagreements(apart: Shares) -> list[tuple[int, int]]:
-    """Return the spans (start, end) in which two fits disagree, the largest first."""
-    found = [(a, b) for a, b in find_bouts(apart >= APART).tolist() if apart[a] >= APART and b - a >= SHORTEST_SPAN]
-    return sorted(found, key=lambda span: -float(apart[span[0] : span[1]].sum()))

@@ -21,7 +21,6 @@ from pages.ui.controls import number, one_of, slide, text
 from pages.ui.exports import Recipe
 
 SOURCES = {"simulated": "Simulated mice", "calms21": "CalMS21", "file": "Tracking file"}
-OLD_SOURCES = {"CalMS21, from a file": "calms21", "A tracking file": "file"}  # in links
 LENGTHS = (1000, 6000, 500)
 N_TRIALS, N_NEW = 12, 4
 MAX_CALMS = {"train": 70, "test": 19}
@@ -48,7 +47,6 @@ def choose(advanced: Any) -> ChosenRecordings:
         "Source",
         SOURCES,
         key="source",
-        old=OLD_SOURCES,
         help="Files are read from the data folder.",
     )
     with advanced:

@@ -1,4 +1,4 @@
-"""Figures of a comparison: states of all models in shared colours, differences with intervals, and disagreement."""
+"""Figures of a comparison: states of all models in shared colours, and differences with intervals."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from gdm_core.analysis.matching import share_columns, to_columns
 from gdm_core.engine.compare import Compared
 from gdm_core.units import unit_for
 from gdm_studio.plot import figures
-from gdm_studio.plot.figures.base import THIN, TIME_MARGIN, Dict, Figure, axis, figure, points, time_cursor, typed
-from gdm_studio.plot.figures.states import averaged
+from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, points, typed
 from gdm_studio.plot.palette import MAX_STATES
 from pages.compare.settings import ComparedData
 from pages.ui import shell
@@ -22,7 +21,6 @@ from pages.ui.plot import plot
 
 ROW, TALL_ROW = 28, 58  # pixels of a strip, with tracks above it and without; and of an interval
 WIDE, MOST = 3, 4  # tracks side by side; and tracks in two columns
-MARGIN = 30  # samples shown before and after a disagreement, at least
 TRUTH = "truth"
 
 States = npt.NDArray[np.float32]
@@ -112,27 +110,3 @@ def differences(verdict: Verdict) -> Figure:
 def _short(label: str) -> str:
     """Return a label without the parameters."""
     return label.split(",")[0]
-
-
-# ---- disagreement ---------------------------------------------------------------------------------------------------
-def disagreement(values: npt.NDArray[np.float32], step: float, unit: str, caption: str = "") -> Figure:
-    """Draw the share of the weight in different states over time."""
-    shown, width = averaged(values, 1_200)
-    time = np.arange(len(shown), dtype=np.float32) * step * width
-    look: Dict = {"fill": "tozeroy", "fillcolor": "$band", "line": {"color": "$accent", "width": THIN}}
-    curve = points("lines", time, 100 * shown, f"{unit} %{{x:.4~g}} · %{{y:.0f}}% differ", **look)
-    alt = f"Disagreement over time, {100 * float(np.mean(values)):.0f}% on average."
-    axes: Dict = {"xaxis": axis(unit, showgrid=False), "yaxis": axis("differ (%)", range=[0, 100], nticks=3)}
-    return figure([curve], caption, alt, 110, cursor=time_cursor(), margin=TIME_MARGIN, **axes)
-
-
-def widen(span: tuple[int, int], length: int) -> tuple[int, int]:
-    """Return the span with as much time before and after it as it lasts, or MARGIN samples."""
-    room = max(MARGIN, span[1] - span[0])
-    return max(0, span[0] - room), min(length, span[1] + room)
-
-
-def zoom(figure: Figure, low: float, high: float) -> Figure:
-    """Return the figure with its time axis from `low` to `high`."""
-    wide = figure["layout"] | {"xaxis": figure["layout"]["xaxis"] | {"range": [low, high], "autorange": False}}
-    return figure | {"layout": wide}

@@ -10,12 +10,10 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from gdm_core.analysis import comparisons
 from gdm_core.analysis.comparisons import MEASURES, Cell
 from gdm_core.analysis.tables import csv
 from gdm_core.engine.compare import Compared, Comparison
 from gdm_core.text import format_mean_sd
-from gdm_studio.plot import figures
 from pages.compare import grid, pictures
 from pages.compare.settings import ComparedData, ComparedSetting
 from pages.lab.live.background import Fits, show_progress, visitor_jobs
@@ -25,7 +23,6 @@ from pages.ui.downloads import download
 from pages.ui.plot import plot
 from pages.ui.shell import Frame
 
-MOST_DISAGREEMENTS = 12
 REFUSED = "These models cannot be compared"
 AT_ONCE = 60_000  # samples of all fits together; a button starts larger comparisons
 IN_WORDS = ("states", "density")  # the first that is known is in words; Differences has the others
@@ -74,8 +71,6 @@ def show_results(frame: Frame, source: ComparedData, chosen: list[ComparedSettin
     views: dict[str, Callable[[], None]] = {
         "Scores": lambda: _show_scores(found),
         "Differences": lambda: _show_differences(found),
-        "Disagreement": lambda: _show_disagreement(source, found),
-        "Seeds": lambda: _show_seeds(source, found),
         "Number of states": lambda: grid.tab(source, chosen),
         "Export": lambda: _show_export(found),
     }
@@ -162,74 +157,6 @@ def _show_differences(found: Compared) -> None:
     with shell.panel("differences"):
         plot(pictures.differences(verdict), key="differences")
         shell.quiet(f"{verdict.sentence} {verdict.basis}.".strip())
-
-
-def _show_disagreement(source: ComparedData, found: Compared) -> None:
-    """Show where the states of two models differ, and step through the largest disagreements."""
-    cells = pictures.first_cells(found)
-    if len(cells) < 2:
-        shell.empty("One model", "Add a second model to see where they disagree.")
-        return
-    labels, (*places, last) = list(cells), st.columns([0.4, 0.4, 0.2], gap="small", vertical_alignment="bottom")
-    first, second = (
-        place.selectbox(f"Model {i}", labels, i - 1, key=f"disagree-{i}") for i, place in enumerate(places, 1)
-    )
-    first, second = (name if name in cells else labels[i] for i, name in enumerate((first, second)))
-    apart = comparisons.distance(cells[first].states, cells[second].states)
-    axis = pictures.timing(source, cells[first].stride)
-    step, unit = axis["step"], axis["unit"]
-    spans = comparisons.find_disagreements(apart)[:MOST_DISAGREEMENTS]
-    with last:
-        at = _choose_disagreement(f"{first}/{second}", len(spans))
-    text = f"{100 * (1 - float(apart.mean())):.0f}% soft agreement."
-    window = None
-    if at is not None:
-        low, high = spans[at]
-        window = pictures.widen(spans[at], len(apart))
-        text += (
-            f" Disagreement {at + 1} of {len(spans)}, from {low * step:.3g} to {high * step:.3g} {unit}: "
-            f"{100 * apart[low:high].mean():.0f}% of the weight differs."
-        )
-    shell.quiet(text)
-    with shell.panel("disagreement"):
-        states = pictures.align(source, found)
-        rows = {name.split(" ")[0]: states[name] for name in (first, second)}
-        strips = figures.state_strips(rows, height=130, caption="", **axis)
-        over_time = pictures.disagreement(apart, step, unit, "Share of the weight in different states.")
-        for key, figure in (("disagree-strips", strips), ("disagree-apart", over_time)):
-            shown = figure if window is None else pictures.zoom(figure, window[0] * step, window[1] * step)
-            plot(shown, key=key, revision=f"{first}/{second}/{at}")
-
-
-def _choose_disagreement(of: str, count: int) -> int | None:
-    """Return the index of the current disagreement, None before the first click."""
-    kept: dict[str, int] = st.session_state.setdefault("_compare-disagreement", {})
-
-    def show_next() -> None:
-        kept[of] = (kept.get(of, -1) + 1) % count
-
-    if count:
-        text = "Largest first; key N."
-        st.button("Next disagreement", shortcut="n", key="disagree-next", help=text, on_click=show_next)
-    at = kept.get(of)
-    return at if at is not None and at < count else None
-
-
-def _show_seeds(source: ComparedData, found: Compared) -> None:
-    """Show the consensus of each model's seeds and where they disagree."""
-    several = {label: cells for label, cells in found.cells.items() if len(cells) > 1}
-    if not several:
-        shell.empty("One seed", "Choose two seeds or more to see seed-to-seed variability.")
-        return
-    aligned = pictures.align(source, found)
-    for label, cells in several.items():
-        agreed = comparisons.find_consensus([cell.states for cell in cells.values()])
-        states = comparisons.match_columns(agreed.states, aligned[label])
-        axis = pictures.timing(source, next(iter(cells.values())).stride)
-        with shell.panel(f"seeds-{label[0]}", f"{label}: {100 * agreed.share:.1f}% agreement of {len(cells)} seeds"):
-            strips = figures.state_strips({"consensus": states}, height=104, caption="", **axis)
-            plot(strips, key=f"consensus-{label[0]}")
-            plot(pictures.disagreement(agreed.apart, **axis), key=f"apart-{label[0]}")
 
 
 def blocks_table(found: Compared) -> pd.DataFrame:

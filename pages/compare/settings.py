@@ -24,8 +24,6 @@ from pages.ui.model_controls import (
     GAMMA_START,
     K_RANGE,
     MODELS,
-    OLD_DEFINED_BY,
-    OLD_STICKINESS,
     POSTERIORS,
     SOFT,
     STICKINESS,
@@ -187,12 +185,12 @@ def _row(letter: str, offered: list[str], source: ComparedData) -> ComparedSetti
         tau = number(
             "Temperature (τ)", *TAU_RANGE, tau, key="tau", step=0.1, called=f"Temperature of {letter}", **shown
         )
-        if one_of("Stickiness (γ)", STICKINESS, old=OLD_STICKINESS, key="stay", of=letter, at=left) == "fix":
+        if one_of("Stickiness (γ)", STICKINESS, key="stay", of=letter, at=left) == "fix":
             called = f"Stickiness of {letter}"
             stickiness = number("Fixed at", *GAMMA_RANGE, GAMMA_START, key="gamma", step=0.1, called=called, **shown)
     if has_posterior(name):
         start = "position" if source.windowed else "dynamics"
-        defined_by = one_of("States defined by", DEFINED_BY, start, old=OLD_DEFINED_BY, key="sees", of=letter)
+        defined_by = one_of("States defined by", DEFINED_BY, start, key="sees", of=letter)
     k = min(k, max(K_RANGE[0], source.train.n_samples // 2))
     n_latent = min(source.n_latent, source.train.n_channels)
     choice = make_choice(name, k, tau, stickiness, POSTERIORS[defined_by], n_latent, 0)
@@ -271,9 +269,8 @@ def choose_data(advanced: Any) -> ComparedData | None:
     shell.section("Data")
     pages = {info.folder: OPEN_ON.format(info.title) for info in navigation.available() if info.folder in LABS}
     names = SIMULATED | pages
-    old = {f"What is open on: {navigation.info(folder).title}": folder for folder in pages}  # in links
     text = "A simulation with known states, or the data of another page."
-    name = one_of("Dataset", names, old=old, key="data", help=text)
+    name = one_of("Dataset", names, key="data", help=text)
     source = (
         _open(name)
         if name in pages

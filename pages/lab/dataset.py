@@ -242,11 +242,7 @@ def pick_trial(data: Dataset) -> int:
     """Show the choice of a trial and return its number; default: the first held-out trial."""
     help = "The model is fitted to the training trials and has never seen the held-out ones."
     names = list(_titles(data))
-    return names.index(
-        one_of(
-            "Trial", _titles(data), names[len(data.train)], key="trial", of=data.of, help=help, old=_old_titles(data)
-        )
-    )
+    return names.index(one_of("Trial", _titles(data), names[len(data.train)], key="trial", of=data.of, help=help))
 
 
 def go_to(data: Dataset, index: int) -> None:
@@ -257,10 +253,3 @@ def go_to(data: Dataset, index: int) -> None:
 def _titles(data: Dataset) -> dict[str, str]:
     """Return the titles of trials by their names."""
     return {f"{'new' if data.is_new(i) else 'fit'}-{i}": data.title(i) for i in range(len(data.trials))}
-
-
-def _old_titles(data: Dataset) -> dict[str, str]:
-    """Return the names of trials by the titles in links of earlier versions."""
-    words = {"Training": "Fitted", "Held-out": "New"}
-    split = ((name, title.partition(": ")) for name, title in _titles(data).items())
-    return {f"{words[side]}: {trial}": name for name, (side, _, trial) in split}

@@ -34,7 +34,6 @@ with frame.picture, st.container(key="nascar-head", horizontal=True, vertical_al
     which = one_of(
         "Trial",
         {"train": "Training", "test": "Held-out"},
-        old={"Fitted trial": "train", "New trial": "test"},
         row=True,
         key="trial",
         label_visibility="collapsed",

@@ -25,7 +25,6 @@ SETTINGS = {
     "soft_appendix": "Soft-sticky (appendix)",
     "variable_speed_appendix": "Variable speed (appendix)",
 }
-OLD_SCENARIOS = {"Soft and sticky": "soft", "Soft and sticky (appendix)": "soft_appendix"}  # in links
 # Kind of `datasets.regimes`: initial latent dimensions.
 REGIMES = {"levels": 3, "rotations": 2, "variances": 2, "drift": 3}
 SCENARIOS = SETTINGS | {kind: regimes.KINDS[kind].title for kind in REGIMES}
@@ -138,7 +137,6 @@ def choose(advanced: Any) -> Track:
         SCENARIOS,
         FIRST.setting,
         key="scenario",
-        old=OLD_SCENARIOS,
         help="Standard switches abruptly; soft-sticky blends states that persist; variable speed also varies the speed. "
         "The last four have three regimes that last 40 to 120 time steps.",
     )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -84,68 +82,6 @@ def sampled_kl(first: Array, second: Array, temperatures: Array, n: int, seed: i
 
     ratio = unnormalised(first) - unnormalised(second)  # [taus, n]
     return ratio.mean(1), ratio.std(1, ddof=1) / np.sqrt(n)
-
-
-@dataclass(frozen=True)
-class DwellTimes:
-    """Dwell times of a chain at several values of stickiness."""
-
-    gammas: Array  # [G]
-    lengths: list[npt.NDArray[np.int64]]  # for each gamma
-    example: Array  # [G, T, K] one chain each
-
-    def mean(self) -> Array:
-        return np.array([float(np.mean(v)) if len(v) else np.nan for v in self.lengths])
-
-    def survival(self, index: int, longest: int) -> Array:
-        """Return the share [longest] of dwells that last at least 1, 2, ... steps."""
-        counts = np.bincount(np.minimum(self.lengths[index], longest + 1), minlength=longest + 2)
-        at_least = counts[::-1].cumsum()[::-1]
-        return at_least[1 : longest + 1] / max(len(self.lengths[index]), 1)
-
-
-def simulate_dwell_times(
-    logits: Array,
-    temperature: float,
-    scale: float,
-    gammas: Array,
-    seed: int,
-    n_chains: int = 120,
-    n_steps: int = 400,
-) -> DwellTimes:
-    """Simulate z_t = softmax(((1 - gamma) e_t + gamma z_{t-1} + scale * noise) / temperature) for each gamma.
-
-    e_t is a new permutation of the logits at each step, so nothing persists without stickiness. Dwells that begin in the
-    first half count; nearly all of them end before the simulation does.
-    """
-    k = len(logits)
-    rng = np.random.default_rng(seed)
-    gumbel = scale * rng.gumbel(size=(n_steps, 1, n_chains, k))  # the same noise for every gamma
-    permuted = rng.permuted(np.broadcast_to(logits, (n_steps, n_chains, k)), axis=-1)
-    g = gammas[:, None, None]
-    z = np.full((len(gammas), n_chains, k), 1 / k)
-    path = np.empty((n_steps, len(gammas), n_chains, k))
-    for t in range(n_steps):
-        u = ((1 - g) * permuted[t] + g * z + gumbel[t]) / temperature
-        u -= u.max(axis=-1, keepdims=True)
-        np.exp(u, out=u)
-        z = u / u.sum(axis=-1, keepdims=True)
-        path[t] = z
-    top = path.argmax(-1)  # [T, G, chains]
-    return DwellTimes(gammas, [_first_half_dwells(top[:, i]) for i in range(len(gammas))], path[:, :, 0].swapaxes(0, 1))
-
-
-def _first_half_dwells(top: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Return the lengths of dwells in [T, chains] that begin in the first half, without the first of each chain."""
-    n_steps = len(top)
-    flat = top.T.ravel()
-    begins = np.ones(len(flat), bool)
-    begins[1:] = flat[1:] != flat[:-1]
-    begins[::n_steps] = True
-    at = np.flatnonzero(begins)
-    length = np.diff(np.append(at, len(flat)))
-    when = at % n_steps
-    return length[(when > 0) & (when < n_steps // 2)]
 
 
 def probabilities(logits: Array, scale: float = 1.0) -> Array:

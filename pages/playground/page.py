@@ -34,7 +34,6 @@ class Settings:
     temperature: float
     noise: float
     other: np.ndarray  # [3], logits of the second distribution
-    stickiness: float
     seed: int
 
     @property
@@ -50,7 +49,6 @@ SLIDERS: dict[str, dict[str, tuple[str, float, float, float, float, str | None]]
         "logit1": ("Logit of S1 (π₁)", *LOGITS, 1.0, 0.05, "Only differences between logits matter."),
         "logit2": ("Logit of S2 (π₂)", *LOGITS, 0.0, 0.05, None),
         "logit3": ("Logit of S3 (π₃)", *LOGITS, -0.5, 0.05, None),
-        "stay": ("Stickiness (γ)", 0.0, 1.0, 0.8, 0.1, "How strongly the previous state persists."),
         "noise": ("Noise scale (β)", 0.25, 3.0, 1.0, 0.05, "Scale of the Gumbel noise; the model fixes it at 1."),
     },
     "Advanced": {
@@ -73,7 +71,7 @@ def choose() -> Settings:
             for key, (label, low, high, start, step, text) in sliders.items():
                 at[key] = slide(label, low, high, start, step, key=key, help=text, live=True)
     logits, other = (np.array([at[f"{name}{i}"] for i in (1, 2, 3)]) for name in ("logit", "other"))
-    return Settings(logits, at["softness"], at["noise"], other, at["stay"], int(at["dice"]))
+    return Settings(logits, at["softness"], at["noise"], other, int(at["dice"]))
 
 
 def draw(s: Settings) -> tuple[gumbel.Array, gumbel.Array]:
@@ -144,23 +142,6 @@ def show_divergence(s: Settings) -> None:
         plot(pictures.divergence(TEMPERATURES, sampled, error, gumbel.exact_kl(first, second)), key="divergence")
 
 
-def show_dwell_times(s: Settings) -> None:
-    """Show how dwell times depend on stickiness."""
-    gammas = np.round(np.linspace(0, 1, 11), 2)
-    chosen = int(np.abs(gammas - s.stickiness).argmin())
-    dwells = gumbel.simulate_dwell_times(s.logits, s.temperature, s.noise, gammas, s.seed)
-    longest = int(np.clip(4 * np.nanmax(dwells.mean()[[0, chosen]]), 10, 150))
-    left, right = st.columns(2, gap="small")
-    with left, shell.panel("survival"):
-        plot(pictures.survival(dwells, chosen, longest), key="survival")
-    with right, shell.panel("mean-dwell"):
-        plot(pictures.mean_dwell_time(dwells, chosen), key="mean-dwell")
-    with shell.panel("chain"):
-        rows = {"γ 0": dwells.example[0, :200], f"γ {gammas[chosen]:.1f}": dwells.example[chosen, :200]}
-        caption = "Two chains with the same noise; the logits are permuted at each time step."
-        plot(figures.state_strips(rows, caption=caption), key="chain")
-
-
 def show_equivalence(s: Settings) -> None:
     """Show that a noise scale equals a change of logits and temperature."""
     logits, temperature = s.effective
@@ -193,12 +174,11 @@ with page.controls:
     chosen = choose()
 page.header(
     "Gumbel-Softmax distribution of three states",
-    [("τ", f"{chosen.temperature:.2f}"), ("β", f"{chosen.noise:.2f}"), ("γ", f"{chosen.stickiness:.1f}")],
+    [("τ", f"{chosen.temperature:.2f}"), ("β", f"{chosen.noise:.2f}")],
 )
 views: dict[str, Callable[[Settings], None]] = {
-    "Dwell times": show_dwell_times,
-    DIVERGENCE: show_divergence,
     "Noise-temperature equivalence": show_equivalence,
+    DIVERGENCE: show_divergence,
     "Export": lambda settings: show_export(settings, triangle_figure),
 }
 with page.below:

@@ -12,7 +12,6 @@ from gdm_studio.plot.figures.base import (
     INK,
     LINE,
     TEXT,
-    THIN,
     Dict,
     Figure,
     axis,
@@ -24,7 +23,7 @@ from gdm_studio.plot.figures.base import (
     typed,
 )
 from pages.playground import gumbel
-from pages.playground.gumbel import Array, DwellTimes
+from pages.playground.gumbel import Array
 from pages.ui.exports import INSTALL, import_package
 
 
@@ -63,50 +62,10 @@ def divergence(tau: Array, sampled: Array, error: Array, exact: float) -> Figure
     up = axis("KL divergence (nats)", range=[exact - 1.35 * reach, exact + 1.35 * reach], nticks=5)
     caption = "KL divergence from the hollow dots' distribution: estimates ± 2 standard errors, and the exact value."
     alt = f"Sampled KL divergence at {len(tau)} temperatures; exact: {exact:.4g} nats."
-    place: Dict = {"shapes": [line], "annotations": [_in_corner(f"exact: {exact:.3g}", "$accent")]}
+    corner: Dict = {"xref": "paper", "yref": "paper", "xanchor": "right", "yanchor": "top"}
+    label = note(f"exact: {exact:.3g}", 1, 1, font={"size": TEXT, "color": "$accent"}, **corner)
+    place: Dict = {"shapes": [line], "annotations": [label]}
     return figure([dots], caption, alt, 215, xaxis=across, yaxis=up, **place)
-
-
-def _in_corner(text: str, colour: str, row: int = 0) -> Dict:
-    """Return a label in the upper right corner, below `row` others."""
-    at: Dict = {"xref": "paper", "yref": "paper", "xanchor": "right", "yanchor": "top"}
-    return note(text, 1, 1 - 0.09 * row, font={"size": TEXT, "color": colour}, **at)
-
-
-def survival(dwells: DwellTimes, chosen: int, longest: int) -> Figure:
-    """Draw the survival function of dwell times with the chosen stickiness and with none."""
-    steps = np.arange(1, longest + 1)
-    traces: list[Dict] = []
-    marks: list[Dict] = []
-    lines = [(0, {"color": "$muted", "width": THIN, "dash": "dash"})]
-    if chosen != 0:
-        lines.append((chosen, {"color": "$accent", "width": LINE}))
-    for index, line in lines:
-        name = f"γ {dwells.gammas[index]:.1f}"
-        share = dwells.survival(index, longest)
-        some = share > 0
-        hover = name + ": %{y:.1%} last %{x} steps or more"
-        traces.append(points("lines", steps[some], share[some], hover, line=line))
-        marks.append(_in_corner(f"{name}: mean {dwells.mean()[index]:.1f} steps", str(line["color"]), len(marks)))
-    across = axis("dwell time (steps)", showgrid=False, range=[0.5, longest + 0.5])
-    ticks: Dict = {"tickvals": [1, 0.1, 0.01, 0.001], "ticktext": ["100%", "10%", "1%", "0.1%"]}
-    up = axis("share lasting longer", type="log", range=[-3, 0.05], **ticks)
-    alt = f"Dwell times with stickiness {dwells.gammas[chosen]:.2f} and with none."
-    return figure(traces, "Survival function.", alt, 260, xaxis=across, yaxis=up, annotations=marks)
-
-
-def mean_dwell_time(dwells: DwellTimes, chosen: int) -> Figure:
-    """Draw the mean dwell time against stickiness."""
-    mean = dwells.mean()
-    look: Dict = {"line": {"color": "$ink", "width": THIN}, "marker": {"color": "$ink", "size": 5}}
-    drawn = [
-        points("lines+markers", dwells.gammas, mean, "γ %{x:.2f}: %{y:.1f} steps", **look),
-        points("markers", [dwells.gammas[chosen]], [mean[chosen]], marker={"color": "$accent", "size": 12}),
-    ]
-    across = axis("stickiness γ", showgrid=False, range=[-0.03, 1.03])
-    alt = f"Mean dwell time against stickiness; {mean[chosen]:.1f} steps at {dwells.gammas[chosen]:.2f}."
-    up = axis("mean dwell time (steps)", rangemode="tozero")
-    return figure(drawn, "Mean dwell time.", alt, 260, xaxis=across, yaxis=up)
 
 
 def script(

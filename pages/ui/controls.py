@@ -77,7 +77,6 @@ def one_of(
     among: str = "",
     as_ids: bool = False,
     always: bool = False,
-    old: Mapping[str, W] | None = None,
     **more: Any,
 ) -> W:
     """Show a choice of one option, the first by default; further arguments go to `pick`.
@@ -86,13 +85,12 @@ def one_of(
     among    what the options depend on: the control starts again if that changes
     as_ids   whether the address names options instead of their words
     always   whether the address names the default too, which may change from day to day
-    old      options by the words that links of earlier versions have
     """
     words: dict[W, str] = dict(options) if isinstance(options, Mapping) else {option: option for option in options}
     name = settings.key(key, of)
     start = start if start is not None and start in words else next(iter(words))
     asked = settings.text(name)
-    known = {**(old or {}), **{str(option) if as_ids else text: option for option, text in words.items()}}
+    known = {str(option) if as_ids else text: option for option, text in words.items()}
     first = start if asked is None else known.get(asked, start)
     if asked is not None and asked not in known:
         settings.report(name, label, asked, words[start])

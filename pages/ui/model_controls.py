@@ -36,9 +36,6 @@ SOFT = {"gdm", "gdm_mixture"}  # families with a temperature and a stickiness
 STICKINESS = {"learn": "Learned", "fix": "Fixed"}
 DEFINED_BY = {"dynamics": "Dynamics", "position": "Position"}
 POSTERIORS = {"dynamics": "window", "position": "linear"}
-# Links of earlier versions have these words.
-OLD_STICKINESS = {"Learn it": "learn", "Set it": "fix"}
-OLD_DEFINED_BY = {"Moves": "dynamics", "Places": "position"}
 K_RANGE, D_RANGE = (2, palette.MAX_STATES), (1, 6)
 TAU_RANGE, GAMMA_RANGE, SEED_RANGE = (0.01, 3.0), (0.0, 0.99), (0, 9999)
 GAMMA_START = 0.3
@@ -116,7 +113,6 @@ def choose(
             "States defined by",
             DEFINED_BY,
             defined_by,
-            old=OLD_DEFINED_BY,
             row=True,
             key="sees",
             of=of,
@@ -167,7 +163,6 @@ def _choose_stickiness(soft: bool, name: str) -> float | Literal["learn"]:
     mode = one_of(
         "Stickiness (γ)",
         STICKINESS,
-        old=OLD_STICKINESS,
         row=True,
         key="stay",
         disabled=not soft,

@@ -94,7 +94,7 @@ def test_refit_of_precomputed_result_is_as_good():
 
 
 def test_missing_calms21_links_to_its_source(engine):
-    app = opened("behaviour", source="CalMS21, from a file")
+    app = opened("behaviour", source="CalMS21")
     assert "s0vdx-0k302" in words(app)
     assert "fit-behaviour" not in app.session_state
     app.selectbox(key="source").set_value("simulated").run()
@@ -107,20 +107,20 @@ def test_missing_half_of_calms21_is_named(engine, tmp_path):
     content = {"annotator-id_0": {"task1/test/mouse070_task1_annotator1": trial}}
     (tmp_path / "calms21_task1_test.json").write_text(json.dumps(content))
     for path in ("calms21_task1_test.json", ""):
-        app = opened("behaviour", source="CalMS21, from a file")
+        app = opened("behaviour", source="CalMS21")
         app.text_input(key="path").set_value(path).run()
         assert "calms21_task1_train.json" in words(app), path
 
 
 def test_path_outside_the_data_folder_is_refused(engine):
-    app = opened("behaviour", source="CalMS21, from a file")
+    app = opened("behaviour", source="CalMS21")
     app.text_input(key="path").set_value("../../etc/passwd").run()
     assert "outside the data folder" in words(app)
 
 
 def test_damaged_tracking_file_is_named(engine, tmp_path):
     (tmp_path / "broken.h5").write_bytes(b"this is no HDF5 file")
-    app = opened("behaviour", source="A tracking file")
+    app = opened("behaviour", source="Tracking file")
     assert "broken.h5" in words(app)
     assert app.button(key="behaviour-again")
 
@@ -139,7 +139,7 @@ def test_link_to_missing_file_opens_no_other_file(engine, tmp_path):
 def test_tracking_file_in_the_data_folder_is_fitted(engine, tmp_path):
     whole = mice.simulate_recordings(1, 300, seed=3)[0]
     np.savez(tmp_path / "pair.npz", keypoints=whole.xy, scores=whole.scores, labels=np.asarray(whole.labels, np.int64))
-    app = opened("behaviour", source="A tracking file")
+    app = opened("behaviour", source="Tracking file")
     assert "pair.npz" in words(app)
     assert "first 60 %" in str(control(app, "selectbox", "trial").options)
 

@@ -89,7 +89,7 @@ def test_five_seeds_are_fitted_and_scored(engine):
 
 # ---- links --------------------------------------------------------------------------------------------------------
 def test_link_sets_model_and_track(engine):
-    address = {"scenario": "Soft and sticky", "stay": "Set it", "sees": "Places"}
+    address = {"scenario": "Soft-sticky", "stay": "Fixed", "sees": "Position"}
     app = opened(K="6", tau="0.4", gamma="0.5", seed="7", D="1", track="3", **address)
     wanted = live_of(app).poll().spec
     assert dict(wanted.config) == {
@@ -102,7 +102,7 @@ def test_link_sets_model_and_track(engine):
 
 def test_link_sets_simulator_and_colours(engine):
     address = {"soft.tau": "0.5", "soft.n_channels": "6", "soft.noise": "0.05", "soft.track": "Rounded"}
-    app = opened(scenario="Soft and sticky", colours="4-3-2-1", **address)
+    app = opened(scenario="Soft-sticky", colours="4-3-2-1", **address)
     shown = live_of(app).poll()
     assert shown.order == (3, 2, 1, 0)
     changes = dict(shown.spec.dataset.source.changes)
@@ -225,7 +225,7 @@ def test_new_trial_is_another_lap(engine):
 
 
 def test_held_out_states_follow_a_fit_without_a_script_run(engine):
-    app = opened(trial="New trial")
+    app = opened(trial="Held-out")
     engine.auto = False
     slider(app, "K").set_value(5).run()
     scene = app.session_state["_channel"]._scene
@@ -288,7 +288,7 @@ def test_change_is_summarised_once_it_has_settled(engine):
 
 
 def test_flickering_states_get_an_overview_of_averages(engine, recorded):
-    opened(scenario="Soft and sticky", T="600", view="Shares")
+    opened(scenario="Soft-sticky", T="600", view="Shares")
     overview, strips = recorded["overview"][0], recorded["strips"][0]
     assert untyped(overview["data"][0]["z"]).shape == (2, 150)
     assert untyped(strips["data"][0]["z"]).shape == (2, 600)

@@ -42,7 +42,7 @@ def test_unknown_names_leave_the_address():
 def test_every_slider_moves_without_an_error(playground):
     found = sliders(playground)
     keys = {each.key for each in found}
-    assert {"logit1", "logit2", "logit3", "softness", "noise", "stay", "dice", "other1"} <= keys
+    assert {"logit1", "logit2", "logit3", "softness", "noise", "dice", "other1"} <= keys
     for each in found:
         for value in (each.min, each.max):
             slider(playground, each.key).set_value(value).run()
@@ -172,33 +172,6 @@ def test_divergence_is_drawn_on_request(monkeypatch):
     assert "divergence" not in drawn
     opened("playground", about="KL divergence")
     assert "divergence" in drawn
-
-
-def test_default_stickiness_lengthens_dwell_times():
-    app = opened("playground")
-    settings = {each.key: each.value for each in sliders(app)}
-    logits = np.array([settings[f"logit{i}"] for i in (1, 2, 3)])
-    gammas = np.array([0.0, settings["stay"]])
-    mean = gumbel.simulate_dwell_times(logits, settings["softness"], settings["noise"], gammas, 0).mean()
-    assert settings["noise"] == 1, "as in the model"
-    assert mean[1] > 1.2 * mean[0]
-
-
-def test_dwell_times_without_stickiness_are_geometric():
-    # Each step draws the state independently, so it repeats with probability 1/3.
-    dwells = gumbel.simulate_dwell_times(LOGITS, 0.5, 1.0, np.array([0.0, 1.0]), 0, n_chains=200)
-    n = len(dwells.lengths[0])
-    assert dwells.mean()[0] == pytest.approx(1.5, abs=5 * 0.87 / np.sqrt(n))
-    assert dwells.mean()[1] > dwells.mean()[0] * 1.1
-    share = dwells.survival(0, 5)
-    assert share[0] == 1
-    np.testing.assert_allclose(share[1:4], 3.0 ** -np.arange(1, 4), atol=0.02)
-
-
-def test_first_and_late_dwell_times_are_left_out():
-    top = np.array([[0, 1], [0, 1], [1, 1], [1, 0], [1, 0], [2, 0], [2, 1], [2, 1]])
-    # The first dwell and those that begin in the second half are censored.
-    assert sorted(gumbel._first_half_dwells(top).tolist()) == [3, 3]
 
 
 LOADED = """

@@ -9,7 +9,7 @@ from tests.browser.conftest import Visit
 
 pytestmark = pytest.mark.browser
 
-OPENED = "/behaviour?view=Labels&labels=Labelling&trial=Fitted%3A+simulated+mice+1"
+OPENED = "/behaviour?view=Labels&labels=Labelling&trial=Training%3A+simulated+mice+1"
 LABELS = ".desk button[data-label]"
 
 

@@ -109,7 +109,7 @@ def anything(page: Page, scheme: str, phone: bool) -> None:
 PAGES: dict[tuple[str, str], tuple[Callable[[Page, str, bool], None], bool]] = {
     ("/", "desktop"): (home, True),
     ("/", "phone"): (home, False),
-    ("/nascar?stay=Set+it&T=200", "desktop"): (nascar, True),
+    ("/nascar?stay=Fixed&T=200", "desktop"): (nascar, True),
     ("/nascar?T=200", "phone"): (nascar, False),
     ("/nascar?view=Export", "phone"): (anything, True),
     ("/formula1", "desktop"): (comparison, True),
@@ -120,7 +120,7 @@ PAGES: dict[tuple[str, str], tuple[Callable[[Page, str, bool], None], bool]] = {
     ("/formula1?view=Field", "desktop"): (anything, True),
     ("/behaviour", "desktop"): (behaviour, True),
     ("/behaviour", "phone"): (behaviour, False),
-    ("/behaviour?view=Labels&labels=Labelling&trial=Fitted%3A+simulated+mice+1", "desktop"): (anything, True),
+    ("/behaviour?view=Labels&labels=Labelling&trial=Training%3A+simulated+mice+1", "desktop"): (anything, True),
     ("/your-data", "desktop"): (your_data, True),
     ("/your-data", "phone"): (your_data, False),
     ("/your-data?example=open", "desktop"): (anything, True),
@@ -152,7 +152,7 @@ CONTROLS = f"""() => [...document.querySelectorAll("[data-testid=stSidebar] :is(
 # `make test` opens each page once; `make test-all` adds settings and sizes.
 ONCE = {
     "/",
-    "/nascar?stay=Set+it&T=200",
+    "/nascar?stay=Fixed&T=200",
     "/formula1",
     "/behaviour",
     "/your-data",

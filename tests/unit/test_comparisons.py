@@ -11,9 +11,6 @@ from datasets import nascar
 from gdm_core.analysis import comparisons
 from gdm_core.analysis.comparisons import (
     Cell,
-    distance,
-    find_consensus,
-    find_disagreements,
     fit_cell,
     match_columns,
     measure_baselines,
@@ -142,14 +139,6 @@ def soft(length=200, n_states=3, seed=0):
     return rng.dirichlet(np.full(n_states, 0.2), length).astype(np.float32)
 
 
-def test_relabelled_fits_agree():
-    one = soft()
-    fits = [one, one[:, [2, 0, 1]], one[:, [1, 2, 0]]]
-    found = find_consensus(fits)
-    assert found.share == pytest.approx(1, abs=1e-6)
-    assert any(np.allclose(found.states, fit) for fit in fits)
-
-
 def test_unmatched_states_come_last():
     one = soft(n_states=2)
     more = np.column_stack([one[:, 1], np.zeros(len(one)), one[:, 0]]).astype(np.float32)
@@ -160,25 +149,6 @@ def test_unmatched_states_come_last():
     assert fewer.shape == (200, 3)
 
 
-def test_distance_is_the_weight_that_differs():
-    one = np.eye(2, dtype=np.float32)[np.r_[np.zeros(50, int), np.ones(50, int)]]
-    other = one.copy()
-    other[40:50] = [0, 1]
-    apart = distance(one, other)
-    assert apart.mean() == pytest.approx(0.1)
-    assert find_disagreements(apart) == [(40, 50)]
-
-
-def test_disagreements_are_sorted_and_blips_left_out():
-    apart = np.zeros(100, np.float32)
-    apart[10:12], apart[20:25], apart[60:80] = 1, 1, 0.9
-    assert find_disagreements(apart) == [(60, 80), (20, 25)]
-
-
 def test_incomparable_fits_raise_data_error():
     with pytest.raises(DataError, match="same trial"):
-        distance(soft(100), soft(200))
-    with pytest.raises(DataError, match="same number of states"):
-        find_consensus([soft(n_states=2), soft(n_states=3)])
-    with pytest.raises(DataError, match="at least one fit"):
-        find_consensus([])
+        match_columns(soft(100), soft(200))
