@@ -3,6 +3,6 @@ let tell = () => null;
 window.addEventListener("popstate", () => tell(location.pathname.replace(/\/$/, "")), true);
 
 export default function ({ data, setStateValue }) {
-  // Ignore changes of address that belong to another page.
-  tell = (path) => path.endsWith(data.page) && setStateValue("address", `${location.search}#${performance.now()}`);
+  // Ignore changes of address that belong to another page. Home has no settings.
+  tell = (path) => data.page && path.endsWith(`/${data.page}`) && setStateValue("address", `${location.search}#${performance.now()}`);
 }
