@@ -375,4 +375,5 @@ def simplex(
     usual = ", ".join(f"{n} {m:.0%}" for n, m in zip(titles, mean, strict=True))
     alt = f"{len(soft)} draws on a triangle of three states; on average {usual}."
     place: Dict = {"annotations": marks, "margin": {"l": 4, "r": 4, "t": 4, "b": 4}}
-    return figure(traces, caption, alt, height, phone_height=330, **place, **plane())
+    heights = _heights(np.array([across, up], np.float32).T, height)
+    return figure(traces, caption, alt, height, **place, **plane()) | {"widths": heights}
