@@ -28,7 +28,7 @@ comparison = Comparison(
     source.test,
     keep=source.keep,
 )
-frame.header(source.about, [("models", str(len(chosen))), ("seeds", str(n_seeds))])
+frame.header(source.about, [("seeds", str(n_seeds))])
 with frame.picture:
     if duplicates:
         shell.quiet(duplicates)

@@ -99,9 +99,8 @@ def _show_findings(found: Compared) -> None:
 
 
 def _show_scores(found: Compared) -> None:
-    every = switch("All scores and baselines", False, key="all-scores")
+    every = switch("All scores", False, key="all-scores", help="Mean ± SD over seeds; every baseline.")
     st.table(scores_table(found, every).replace("", "–"), border="horizontal")
-    shell.quiet("Mean ± SD over seeds.")
 
 
 def scores_table(found: Compared, every: bool = True) -> pd.DataFrame:

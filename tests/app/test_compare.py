@@ -11,6 +11,7 @@ from gdm_core.engine.compare import CompareJob, Comparison
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trial, Trials
 from pages.compare import grid, pictures, settings
+from pages.lab.card import OPEN_ON
 from pages.ui import navigation
 from tests.support.compared import fits, lines, made_up
 from tests.support.drawn import record
@@ -84,7 +85,7 @@ def test_scores_show_four_columns_until_all_are_requested():
         "Forecast R², 10 steps",
         "90% coverage",
     ]
-    app = next(box for box in app.toggle if box.label == "All scores and baselines").set_value(True).run()
+    app = next(box for box in app.toggle if box.label == "All scores").set_value(True).run()
     assert {"Forecast R², 1 step", "Parameters"} <= set(app.table[0].value.columns)
 
 
@@ -134,7 +135,7 @@ def test_long_comparison_waits_for_a_click(monkeypatch):
 
 
 def test_data_of_an_open_page_can_be_compared(engine):
-    opened("compare", data="NASCAR lab")
+    opened("compare", data=OPEN_ON.format("NASCAR lab"))
     assert not fits
     app = settled(opened("nascar", T="200", scenario="Standard"))
     app.switch_page(str(navigation.info("compare").path)).run()
