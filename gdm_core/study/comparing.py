@@ -17,16 +17,11 @@ from gdm_core.study.design import Design, check_sizes, describe_limits
 from gdm_core.study.means import CONFIDENCE, adjust_values
 from gdm_core.study.permutation import Floats, Model, p_of_two
 from gdm_core.study.sheet import format_list
-from gdm_core.study.states import Counts
 from gdm_core.study.text import format_p
 
 PARTIAL = "partial omega squared"
 COLUMNS = ("effect", "effect_low", "effect_high", "p", "p_holm", "p_bh", "test", "statistic", "df", "df_residual",
            "p_classical", "n", "d", "d_low", "d_high", "se", "effect_is")  # fmt: skip
-FRAMES_NOTE = (
-    "Frames as units: adjacent frames of one animal are not independent, so p is far too small and almost any two groups "
-    "differ. Use p_by_animal instead."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,19 +48,16 @@ def compare_groups(
     n_permutations: int,
     seed: int,
     trend: bool | None = None,
-    mixed: Floats | None = None,
     tested: npt.NDArray[np.bool_] | None = None,
 ) -> tuple[pd.DataFrame, list[str]]:
     """Test each term on each column of values; return the table and notes.
 
-    mixed    values of recordings, for a mixed model as the classical test
     tested   mask of the columns to test; the others have no p
     """
     if n_permutations < 1:
         raise ConfigError(f"n_permutations is {n_permutations}; at least 1 is needed.")
     notes = list(design.notes)
-    whole = design
-    design, values = whole.part(~whole.unpaired), values[~whole.unpaired]
+    design, values = design.part(~design.unpaired), values[~design.unpaired]
     check_sizes(design)
     trend = is_trend(design) if trend is None else trend
     if trend and not (len(design.factors) == 1 and design.factors[0].numeric):
@@ -80,8 +72,6 @@ def compare_groups(
             raise DataError(f"{term.name!r} is confounded with blocks or covariates. Omit one of them.")
         table = _test_by_pattern(term, part, its, n_permutations, seed)
         table.insert(0, "term", term.name)
-        if mixed is not None:
-            add_mixed_model(table, whole, mixed, trend, limits)
         table.loc[~tested, ["p", "statistic", "p_classical"]] = np.nan
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # columns of NaN
@@ -300,100 +290,6 @@ def correct_p(table: pd.DataFrame, differs: npt.NDArray[np.bool_]) -> None:
         holm[order] = np.minimum(np.maximum.accumulate(holm[order] * np.arange(n, 0, -1)), 1.0)
         bh[rows] = stats.false_discovery_control(bh[rows], method="bh")
     table["p_holm"], table["p_bh"] = holm, bh
-
-
-# ---- other tests ----------------------------------------------------------------------------------------------------
-def add_mixed_model(table: pd.DataFrame, design: Design, values: Floats, trend: bool, notes: list[str]) -> None:
-    """Replace the classical test by a mixed model over recordings, with animals as random effects."""
-    from scipy import stats
-    from statsmodels.regression.mixed_linear_model import MixedLM
-
-    if len(design.factors) > 1:
-        raise ConfigError("mixed=True needs one factor; fix the other with where.")
-    of_unit = np.repeat(np.arange(len(design.rows)), [len(rows) for rows in design.rows])
-    rows, subjects = np.concatenate(design.rows), design.subjects[of_unit]
-    effect = (design.factors[0].amounts[design.levels[:, :1]] if trend else design.dummies())[of_unit]
-    table["test"] = "permutation, mixed model"
-    failed = 0
-    for column in table.index:
-        y = values[rows, column]
-        known = np.isfinite(y)
-        x = np.concatenate([np.ones((len(y), 1)), effect, design.covariates[of_unit]], axis=1)[known]
-        q, n_subjects = effect.shape[1], len(np.unique(subjects[known]))
-        df = int(known.sum()) - n_subjects - q if design.paired else n_subjects - x.shape[1]
-        statistic = np.nan
-        if df >= 1 and np.ptp(y[known]) > 0 and np.linalg.matrix_rank(x) == x.shape[1] and n_subjects < known.sum():
-            scale = y[known].std()
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")  # failures are counted below
-                try:
-                    fit = MixedLM(y[known] / scale, x, subjects[known]).fit(reml=True)
-                    b, v = fit.fe_params[1 : 1 + q], np.asarray(fit.cov_params())[1 : 1 + q, 1 : 1 + q]
-                    statistic = float(b @ np.linalg.solve(v, b)) / q
-                except (np.linalg.LinAlgError, ValueError):
-                    statistic = np.nan
-        failed += not np.isfinite(statistic)
-        table.loc[column, ["statistic", "df", "df_residual", "p_classical"]] = [
-            statistic, float(q), float(df), float(stats.f.sf(statistic, q, df)) if df >= 1 else np.nan]  # fmt: skip
-    if failed:
-        notes.append(f"The mixed model failed for {failed} of {len(table)} rows.")
-
-
-def compare_frames(design: Design, counts: Counts, measure: str) -> pd.DataFrame:
-    """Return classical tests with frames, or bouts for their length, as units."""
-    if len(design.factors) != 1 or design.paired:
-        raise ConfigError("unit='frame' compares the groups of one column; omit within.")
-    if measure not in ("usage", "bouts", "bouts_per_min", "mean_bout_s"):
-        raise ConfigError("unit='frame' supports usage, bouts, bouts_per_min and mean_bout_s.")
-    recording, place, _, long = counts.runs
-    k = len(counts.states)
-    group = np.full(len(counts.recordings), -1)
-    for rows, level in zip(design.rows, design.levels[:, 0], strict=True):
-        group[rows] = level
-    n_groups = len(design.factors[0].levels)
-    inside = group[recording] >= 0
-    cells = group[recording] * k + place
-
-    def total(weights: Floats | None = None) -> Floats:
-        weighed = None if weights is None else weights[inside]
-        return np.bincount(cells[inside], weighed, minlength=n_groups * k).reshape(n_groups, k).astype(np.float64)
-
-    if measure == "mean_bout_s":
-        seconds = long / counts.rates[recording]
-        n, sums, squares = total(), total(seconds), total(seconds**2)
-    else:  # each frame is 0 or 1: in the state, or at the start of a bout
-        frames = np.bincount(
-            group[group >= 0],
-            [one.labelled for one, g in zip(counts.recordings, group, strict=True) if g >= 0],
-            n_groups,
-        )
-        n = np.repeat(frames[:, None], k, axis=1)
-        sums = squares = total(long.astype(np.float64)) if measure == "usage" else total()
-    return _from_sums(n, sums, squares)
-
-
-def _from_sums(n: Floats, sums: Floats, squares: Floats) -> pd.DataFrame:
-    """Return Welch's t of two groups, or one-way F of more, from sums [G, K]."""
-    from scipy import stats
-    from statsmodels.stats.oneway import anova_generic
-
-    if (n < 2).all(axis=1).any():
-        raise DataError("A group has fewer than two labelled frames.")
-    with np.errstate(divide="ignore", invalid="ignore"):
-        means, spread = sums / n, np.sqrt((squares - sums**2 / n) / (n - 1))
-        if len(n) == 2:
-            found = stats.ttest_ind_from_stats(means[1], spread[1], n[1], means[0], spread[0], n[0], equal_var=False)
-            df = (spread**2 / n).sum(axis=0) ** 2 / (spread**4 / n**2 / (n - 1)).sum(axis=0)
-            return pd.DataFrame(
-                {"statistic": found.statistic, "df": 1.0, "df_residual": df, "p_classical": found.pvalue}
-            )
-        tests = [anova_generic(*column, use_var="equal") for column in zip(means.T, spread.T**2, n.T, strict=True)]
-    return pd.DataFrame(
-        [
-            {"statistic": one.statistic, "df": one.df_num, "df_residual": one.df_denom, "p_classical": one.pvalue}
-            for one in tests
-        ]
-    )
 
 
 # ---- tables and sentences -------------------------------------------------------------------------------------------

@@ -31,7 +31,6 @@ from gdm_core.study.sheet import (
 )
 from gdm_core.study.text import count, join_words, plural
 
-FRAME = "frame"
 # Names of control groups, which come first.
 _CONTROLS = (
     "control",
@@ -57,7 +56,7 @@ class Question:
 
     measure         name of the measure
     between         columns to compare between: one, or two for two factors
-    unit            column that identifies a unit, "recording", or "frame"
+    unit            column that identifies a unit, or "recording"
     within          column that identifies the subjects of paired measurements
     blocks          column of the strata within which units are exchangeable
     covariates      columns to adjust for
@@ -226,9 +225,7 @@ def make_design(question: Question, sheet: Sheet, names: Sequence[str], empty: n
     )
     if design.unpaired.any():
         status = f"excluded, with only one of {len(factors[0].levels)} values of {factors[0].name!r}"
-        notes.append(
-            f"{format_items(list(compress(units, design.unpaired)), unit_word, status)} mixed=True includes them."
-        )
+        notes.append(format_items(list(compress(units, design.unpaired)), unit_word, status))
     several = np.array([len(found) > 1 for found in rows])
     if n := len(np.unique(subjects[several & ~design.unpaired])):
         have = f"{count(n, unit_word)} {'has' if n == 1 else 'have'}"
@@ -238,7 +235,7 @@ def make_design(question: Question, sheet: Sheet, names: Sequence[str], empty: n
 
 
 def _unit(question: Question, sheet: Sheet) -> tuple[str, str]:
-    if question.unit in (RECORDING, FRAME):
+    if question.unit == RECORDING:
         return RECORDING, RECORDING
     if question.unit == ANIMAL:
         return (sheet.animal, sheet.subject) if sheet.animal else (RECORDING, RECORDING)

@@ -12,7 +12,7 @@ import pandas as pd
 from gdm_core import __version__
 from gdm_core.models.base import StateModel
 from gdm_core.models.registry import TITLES
-from gdm_core.study.design import FRAME, Question
+from gdm_core.study.design import Question
 from gdm_core.study.flow import Flow
 from gdm_core.study.rare import MINIMUM
 from gdm_core.study.sheet import RECORDING, format_list, format_value
@@ -85,8 +85,6 @@ def _describe_flow(found: Flow) -> str:
 
 def _describe_comparison(table: pd.DataFrame, correction: str) -> str:
     question: Question = table.attrs["question"]
-    if question.unit == FRAME:
-        return "Frames were used as units although they are not independent; see the notes of this comparison."
     parts = [
         f"The {_MEASURES.get(question.measure, question.measure)} was compared between {join_words(list(question.between))}"
     ]

@@ -18,7 +18,7 @@ from gdm_core.files import write_whole
 from gdm_core.labels.model import LabelModel
 from gdm_core.models.base import StateModel
 from gdm_core.study import comparing, fitting
-from gdm_core.study.design import FRAME, Design, Question
+from gdm_core.study.design import Design
 from gdm_core.study.files import decode_study, encode_study
 from gdm_core.study.flow import COUNT, RATE, Flow, check_lengths, run_flow_test
 from gdm_core.study.followup import compare_pairs
@@ -234,7 +234,6 @@ class Study(StudyDesigns):
         n_permutations: int = 10_000,
         seed: int = 0,
         trend: bool | None = None,
-        mixed: bool = False,
     ) -> pd.DataFrame:
         """Compare a measure between groups, with a row for each state.
 
@@ -244,8 +243,7 @@ class Study(StudyDesigns):
         measure         a column of `measures`, "transitions", "transition_shares", "entropy", "changes_per_min", or a
                         numeric column of the sheet
         between         column to compare between, or two columns for two factors and their interaction
-        unit            "animal" (averages its recordings under one condition), "recording", another column, or "frame" to
-                        show the effect of pseudoreplication
+        unit            "animal" (averages its recordings under one condition), "recording" or another column
         within          column of the subjects of paired sessions, such as "animal"
         blocks          column within which animals are exchangeable, such as a batch
         covariates      columns to adjust for
@@ -253,18 +251,13 @@ class Study(StudyDesigns):
         n_permutations, seed   number and seed of the permutations
         trend           for numbers such as doses, test the trend instead of any difference; by default if few animals
                         share a dose. Otherwise doses also get the columns trend and p_trend
-        mixed           use a mixed model over recordings as the classical test, with animals that lack a session
         """
         question = make_question(measure, between, unit, within, blocks, covariates, where)
         values, labels, words = self.measure_values(measure)
-        if unit == FRAME:
-            return self._by_frames(question, n_permutations, seed, trend)
         design = self._design(question)
         occurrence = self._occurrence(design)
         tested = occurrence.tested(measure, len(labels))
-        found, notes = comparing.compare_groups(
-            design, design.average(values), n_permutations, seed, trend, values if mixed else None, tested
-        )
+        found, notes = comparing.compare_groups(design, design.average(values), n_permutations, seed, trend, tested)
         every_name = [self.state_name(state) for state in self.states]
         notes += describe_untested(occurrence, measure, every_name)
         if adjusted := [*question.covariates, *([blocks] if blocks and not within else [])]:
@@ -327,27 +320,6 @@ class Study(StudyDesigns):
         name = " to ".join(self.state_name(row[key]) for key in keys)
         return f"{row['term']}: {name}" if "term" in row else name
 
-    def _by_frames(self, question: Question, n_permutations: int, seed: int, trend: bool | None) -> pd.DataFrame:
-        """Return the comparison with p values of frames as units, to show pseudoreplication."""
-        if question.measure not in STATE_MEASURES:
-            raise ConfigError(f"unit='frame' needs a measure of states: {', '.join(STATE_MEASURES)}.")
-        q = replace(question, unit=ANIMAL)
-        table = self.compare(
-            q.measure, q.between, ANIMAL, q.within, q.blocks, q.covariates, q.where, n_permutations, seed, trend
-        )
-        design = self._design(question)
-        claimed = comparing.compare_frames(design, self.counts, q.measure)
-        table["p_by_animal"] = table["p"]
-        for column in ("statistic", "df", "df_residual", "p_classical"):
-            table[column] = claimed[column].to_numpy()
-        table["p"] = table["p_classical"]
-        table.loc[table["p_by_animal"].isna(), ["p", "p_classical"]] = np.nan  # unused states
-        comparing.correct_p(table, np.ones(len(table), bool))
-        table["n"] = sum(self.counts.recordings[row].labelled for row in np.concatenate(design.rows))
-        table["test"], table["flag"] = "frames as units (a mistake)", "not independent"
-        table.attrs |= {"question": question, "notes": [comparing.FRAMES_NOTE, *table.attrs["notes"]]}
-        return table
-
     def flow(
         self, between: str, where: Mapping[str, Any] | None = None, unit: str = ANIMAL, within: str | None = None,
         blocks: str | None = None, covariates: Sequence[str] = (), n_permutations: int = 10_000, seed: int = 0,
@@ -362,8 +334,6 @@ class Study(StudyDesigns):
         n_permutations, seed   number and seed of the permutations
         counts   compare numbers of changes, as von Ziegler et al. do; needs recordings of equal valid time
         """
-        if unit == FRAME:
-            raise ConfigError("The flow test cannot use frames as units. Choose 'animal' or 'recording'.")
         design = self._design(make_question("flow", between, unit, within, blocks, covariates, where))
         if counts:
             check_lengths(self.counts.labelled_minutes[np.concatenate(design.rows)])

@@ -69,7 +69,7 @@ def add_study(commands: Any) -> None:
     parser.add_argument("--stop", metavar="COLUMN", help="column with the time to stop at, in minutes")
     parser.add_argument("--equal-length", action="store_true", help="cut all recordings to the length of the shortest")
     parser.add_argument(
-        "--non-wear", type=float, metavar="MINUTES", help="leave out constant stretches of at least MINUTES"
+        "--non-wear", type=float, metavar="MINUTES", help="leave out stretches of at least MINUTES without movement"
     )
     parser.add_argument(
         "--robust",
@@ -139,13 +139,10 @@ def _flow_record(flow: Any) -> dict[str, Any]:
 
 def _follow_up(current: Study, table: Any, flows: list[Any], options: argparse.Namespace) -> dict[str, Any]:
     """Return tables of confounds, pairs, equivalence and robustness, as far as they apply."""
-    from gdm_core.study.design import FRAME
     from gdm_core.study.followup import assess_equivalence
     from gdm_core.study.robustness import check_robustness, list_variants
 
     question = table.attrs["question"]
-    if question.unit == FRAME:
-        return {}
     asked = {"unit": question.unit, "within": question.within, "blocks": question.blocks, "where": question.where}
     found = {"confounds": current.find_confounds(question.between, **asked)}
     found["means"] = current.group_means(question.measure, question.between, covariates=question.covariates, **asked)
@@ -191,7 +188,7 @@ def _open_study(options: argparse.Namespace, settings: Mapping[str, Any] | None 
     from datasets import cohort_files
     from gdm_core.models.registry import build
     from gdm_core.study import Study
-    from gdm_core.study.crop import Crop, crop_recordings, mark_constant
+    from gdm_core.study.crop import Crop, crop_recordings, mark_non_wear
     from gdm_core.study.sheet import match_sheet
     from gdm_core.study.study import RESERVED
     from gdm_core.trials import Trials
@@ -228,8 +225,8 @@ def _open_study(options: argparse.Namespace, settings: Mapping[str, Any] | None 
     recordings = read_recordings(paths, options)
     recordings, sentences = crop_recordings(recordings, match_sheet(sheet, recordings, RESERVED), crop)
     if options.non_wear is not None:
-        recordings, _, constant = mark_constant(recordings, options.non_wear)
-        sentences += constant
+        recordings, _, marked = mark_non_wear(recordings, options.non_wear)
+        sentences += marked
     if options.scale != "samples":
         trials = summarise(Trials(tuple(recordings.values()), "recordings"), options)
         recordings = dict(zip(recordings, trials, strict=True))
@@ -244,8 +241,6 @@ def _open_study(options: argparse.Namespace, settings: Mapping[str, Any] | None 
 
 def _run_tests(current: Study, options: argparse.Namespace) -> list[Any]:
     """Return the flow test, if there is a single factor, and the comparison."""
-    from gdm_core.study.design import FRAME
-
     where: dict[str, Any] = {}
     for given in options.where:
         column, equals, value = given.partition("=")
@@ -257,7 +252,7 @@ def _run_tests(current: Study, options: argparse.Namespace) -> list[Any]:
         "covariates": options.covariates, "n_permutations": options.permutations, "seed": options.seed,
     }  # fmt: skip
     table = current.compare(options.measure, options.between, **design)
-    if len(options.between) > 1 or options.unit == FRAME:
+    if len(options.between) > 1:
         return [table]
     try:
         return [current.flow(options.between[0], counts=options.counts, **design), table]

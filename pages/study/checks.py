@@ -1,17 +1,16 @@
-"""Checks of a comparison: its limitations, power, and frames as units."""
+"""Checks of a comparison: its limitations, confounds, power and agreement."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import pandas as pd
 import streamlit as st
 
 from gdm_core.study import Power, Study
 from gdm_core.study.comparing import format_difference
 from gdm_core.study.followup import describe_assumptions
 from gdm_core.study.states import CHANGE_MEASURES, SHARES, STATE_MEASURES
-from pages.study import agreement, answer, pictures, questions, work
+from pages.study import agreement, answer, pictures, work
 from pages.study.bring import Brought
 from pages.study.files import subjects_of
 from pages.study.questions import Asked, StudyAnswer
@@ -78,32 +77,6 @@ def _first(study: Study, answers: StudyAnswer) -> int:
     return study.states[0 if answers.table is None else answer.surest(answers.table, len(study.states))]
 
 
-def _frames(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
-    """Compare p values with frames and with animals as units."""
-    if len(asked.between) > 1 or asked.within:
-        shell.empty("This check needs one factor", "Remove the repeated measures or the second factor.")
-        return
-    found = questions.by_frames(brought, asked)
-    if found is None:
-        return
-    subjects = subjects_of(brought.study.sheet)
-    claimed, true = int((found["p"] < answer.LEVEL).sum()), int((found["p_by_animal"] < answer.LEVEL).sum())
-    shell.finding(
-        f"With frames as units, {claimed} of {len(found)} states have p < .05 (uncorrected); with {subjects} as units, "
-        f"{true}."
-    )
-    shown = pd.DataFrame(
-        {
-            "state": [brought.study.state_name(state) for state in found["state"]],
-            "p (frames)": [answer.p_cell(p) for p in found["p"]],
-            f"p ({subjects})": [answer.p_cell(p) for p in found["p_by_animal"]],
-            "frames": [f"{n:,}" for n in found["n"]],
-        }
-    )
-    show_table(shown, 560, "study-frames-table")
-    shell.quiet(found.attrs["notes"][0].replace("p_by_animal", f"p ({subjects})"))
-
-
 def _confounds(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
     """List columns that are associated with the groups, with buttons to adjust for them."""
     found = answers.confounds
@@ -136,6 +109,5 @@ def _confounds(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
 CHECKS: dict[str, Callable[[Brought, Asked, StudyAnswer], None]] = {
     "Confounds": _confounds,
     "Power": _power,
-    "Pseudoreplication": _frames,
     "Agreement": agreement.show,
 }

@@ -9,7 +9,6 @@ import pandas as pd
 
 from gdm_core.errors import GdmError
 from gdm_core.study import Flow
-from gdm_core.study.design import FRAME
 from gdm_core.study.sheet import RECORDING, format_value
 from gdm_core.study.states import CHANGE_MEASURES, RECORDING_MEASURES, STATE_MEASURES
 from gdm_core.study.structure import LENGTH, MISSING, SCORE
@@ -213,14 +212,3 @@ def answers(brought: Brought, asked: Asked) -> StudyAnswer | None:
             return StudyAnswer(flow, no_flow, trouble=str(error))
 
     return work.outcome("study-asking", (brought.key, "answers", asked.key), do, "This cannot be answered")
-
-
-def by_frames(brought: Brought, asked: Asked) -> pd.DataFrame | None:
-    """Return the results with frames as units once they are computed."""
-
-    def do(say: Say) -> pd.DataFrame:
-        measure = asked.measure if asked.measure in STATE_MEASURES and asked.measure != "median_bout_s" else "usage"
-        return brought.study.compare(measure, asked.between, unit=FRAME, where=asked.design["where"])
-
-    key, failed = (brought.key, "frames", asked.key), "Frames cannot be counted here"
-    return work.outcome("study-frames", key, do, failed, words="Counting frames")

@@ -35,13 +35,11 @@ def study_of(one: cohort.Cohort) -> Study:
 
 
 def null(design: str, seed: int, n_permutations: int = 999) -> dict[str, float]:
-    """Return the false alarms of a study without differences: one state, all states, flow, and frames as units."""
+    """Return the false alarms of a study without differences: one state, all states, and flow."""
     made, asked = DESIGNS[design]
     study = study_of(cohort.simulate(**made, minutes=MINUTES, rate_hz=RATE_HZ, differ=DIFFER, seed=seed))
     by_animal = study.compare("usage", n_permutations=n_permutations, seed=seed, **asked)
     flow = study.flow(n_permutations=n_permutations, seed=seed, **asked)
-    # Frames cannot be paired, so they are compared without pairs.
-    frames = study.compare("usage", asked["between"], unit="frame", n_permutations=1) if "within" not in asked else None
     one = seed % len(by_animal)  # a different state in each study
     found = {
         "one state": by_animal["p"][one],
@@ -51,8 +49,6 @@ def null(design: str, seed: int, n_permutations: int = 999) -> dict[str, float]:
     }
     if "p_trend" in by_animal:
         found["trend"] = by_animal["p_trend"][one]
-    if frames is not None:
-        found |= {"frames, one state": frames["p"][one], "frames, any state": frames["p"].min()}
     return {name: float(p < LEVEL) for name, p in found.items()}
 
 

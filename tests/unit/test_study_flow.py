@@ -63,8 +63,6 @@ def test_paired_flow_permutes_within_animals():
     assert found.n == 4
     with pytest.raises(DataError, match="more than one group"):
         study.flow("group")
-    with pytest.raises(ConfigError, match="cannot use frames as units"):
-        study.flow("group", within="animal", unit="frame")
 
 
 def test_power_of_normal_values_equals_t_test(rng):

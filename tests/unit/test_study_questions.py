@@ -169,23 +169,6 @@ def test_groups_and_sessions_equal_a_split_plot(rng):
     agrees(found.loc["day"], t, 2 * stats.t.sf(abs(t), 10), 1, 10)
 
 
-def test_mixed_model_equals_paired_t_and_allows_gaps(rng):
-    frame = long_frame(10, ["d1", "d2"], 0.8, rng)
-    plain = row(valued(**frame), "day", within="animal")
-    found = row(valued(**frame), "day", within="animal", mixed=True)
-    assert (found["statistic"], found["p_classical"]) == pytest.approx(
-        (plain["statistic"] ** 2, plain["p_classical"]), rel=1e-3
-    )
-    some = valued(**frame.drop(index=[3, 8]))
-    assert row(some, "day", within="animal", mixed=True)["df_residual"] == 18 - 10 - 1
-    several = row(valued(**frame), mixed=True)  # a flat likelihood limits the digits
-    means = frame.groupby(["group", "animal"])["value"].mean()
-    pooled = stats.ttest_ind(means["b"], means["a"])
-    assert (several["statistic"], several["p_classical"]) == pytest.approx(
-        (pooled.statistic**2, pooled.pvalue), rel=0.03
-    )
-
-
 def test_p_equals_share_of_all_arrangements():
     a, b = np.array([1.0, 2.5, 2.0, 0.3]), np.array([3.0, 2.2, 4.0, 5.5, 1.9])
     together = np.concatenate([a, b])
@@ -265,7 +248,6 @@ def test_limits_of_a_design_are_noted(rng):
         ({"between": "group", "n_permutations": 0}, ConfigError, "at least 1"),
         ({"between": ["group", "day", "room"]}, ConfigError, "name one column, or two"),
         ({"between": "group", "unit": "litter"}, ConfigError, "unit is 'litter'"),
-        ({"between": "group", "unit": "frame"}, ConfigError, "needs a measure of states"),
     ],
 )
 def test_invalid_questions_raise(asked, error, words):
@@ -309,26 +291,6 @@ def test_missing_value_excludes_animal_from_one_state():
     assert any("1 of 3 rows cannot be tested" in note for note in table.attrs["notes"])
 
 
-def test_frames_as_units_are_marked_as_a_mistake():
-    study = labelled()
-    table = study.compare("usage", "group", unit="frame", n_permutations=199)
-    in_state = {
-        g: np.concatenate([one.labels for name, one in study.recordings.items() if (int(name[1:]) < 6) == (g == "a")])
-        for g in "ab"
-    }
-    expected = stats.ttest_ind((in_state["b"] == 1).astype(float), (in_state["a"] == 1).astype(float), equal_var=False)
-    assert (table["statistic"][1], table["p"][1]) == pytest.approx((expected.statistic, expected.pvalue))
-    assert table["n"][0] == 12 * 400
-    assert "not independent" in table.attrs["notes"][0]
-    by_animal = study.compare("usage", "group", n_permutations=199)
-    np.testing.assert_allclose(table["p_by_animal"], by_animal["p"])
-    several = labelled(("a", "b", "c"))
-    bouts = several.compare("mean_bout_s", "group", unit="frame", n_permutations=9)
-    long = several.bouts().merge(several.sheet.frame, on="recording")
-    f = stats.f_oneway(*(part["duration_s"] for _, part in long[long["state"] == 0].groupby("group")))
-    assert (bouts["statistic"][0], bouts["p"][0]) == pytest.approx((f.statistic, f.pvalue))
-
-
 def test_gaps_do_not_raise_rates_of_changes():
     rng = np.random.default_rng(5)
     whole = np.repeat(rng.integers(0, 3, 20_000), rng.integers(3, 9, 20_000))
@@ -353,8 +315,6 @@ def test_nearly_empty_state_does_not_lead_findings():
     changes = study.compare("transitions", "group", n_permutations=99)
     with_3 = (changes["from_state"] == 3) | (changes["to_state"] == 3)
     assert changes["p"].isna().tolist() == with_3.tolist()
-    frames = study.compare("usage", "group", unit="frame", n_permutations=99)
-    assert frames["p"].isna().tolist() == [False, False, False, True]
 
 
 def test_sentence_of_doses_has_the_trend():
