@@ -310,16 +310,17 @@ def format_difference(value: float, share: bool) -> str:
 
 def write_sentence(row: Any, name: str, measure: str, share: bool) -> str:
     """Return a sentence for one row, with the effect first."""
-    share = share and "omega" not in row["effect_is"]
-    low, high = (f"{(100 if share else 1) * row[edge]:.3g}" for edge in ("effect_low", "effect_high"))
+    in_points = share and "omega" not in row["effect_is"]
+    low, high = (f"{(100 if in_points else 1) * row[edge]:.3g}" for edge in ("effect_low", "effect_high"))
     if not np.isfinite(row["p"]):
         return f"{name}, {measure}: not tested."
-    effect = f"{row['effect_is']} is {format_difference(row['effect'], share)}, 95% interval {low} to {high}"
+    effect = f"{row['effect_is']} is {format_difference(row['effect'], in_points)}, 95% interval {low} to {high}"
     text = f"{name}, {measure}: {effect}; {format_p(row['p'])} ({format_p(row['p_holm'])} corrected), n = {row['n']}."
     if "p_trend" not in row or not np.isfinite(row["p_trend"]):
         return text
-    interval = f"95% interval {row['trend_low']:.3g} to {row['trend_high']:.3g}"
-    return f"{text} Trend per unit: {row['trend']:.3g}, {interval}; {format_p(row['p_trend'])}."
+    low, high = (f"{(100 if share else 1) * row[edge]:.3g}" for edge in ("trend_low", "trend_high"))
+    trend = f"{format_difference(row['trend'], share)}, 95% interval {low} to {high}"
+    return f"{text} Trend per unit: {trend}; {format_p(row['p_trend'])}."
 
 
 def order_columns(found: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Parts of recordings to analyse: first minutes, times from the sheet, equal lengths, and time without wear or tracking."""
+"""Parts of recordings to analyse: first minutes, times from the sheet, equal lengths, and wear time."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import numpy.typing as npt
 import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.maths.gaps import gap_lengths
 from gdm_core.study.sheet import RECORDING, Sheet, find_column, format_list
 from gdm_core.study.text import count, format_minutes
 from gdm_core.trials import Trial
 
 One = TypeVar("One", Trial, npt.NDArray[np.int64])
 NON_WEAR_MIN = 90.0  # Choi et al. (2011); shorter stretches of zeros can be sleep
+# Van Hees et al. (2013): 13 mg and 50 mg, for an axis on which gravity spans 2 g.
+REST_SD, REST_RANGE = 0.0065, 0.025
+COUNTED = 0.05  # share of samples at the minimum in a channel of counts, such as actigraphy
 _UNITS = {"h": 3600.0, "hours": 3600.0, "s": 1.0, "sec": 1.0, "seconds": 1.0}  # endings of columns; minutes otherwise
 
 
@@ -48,12 +50,23 @@ def crop_recordings(
     sheet        the matched sheet; recordings that it sets aside stay as they are
     rates        samples per second of each recording, if `recordings` are states
     """
+    parts = find_parts(recordings, sheet, crop, rates)
+    found = dict(recordings)
+    for name, (first, after, _) in parts.items():
+        one: Any = recordings[name]
+        found[name] = one.slice(first, after) if isinstance(one, Trial) else one[first:after]
+    return found, _describe(crop, [(after - first) / rate / 60 for first, after, rate in parts.values()])
+
+
+def find_parts(
+    recordings: Mapping[str, One], sheet: Sheet, crop: Crop, rates: Mapping[str, float] | None = None
+) -> dict[str, tuple[int, int, float]]:
+    """Return the first sample, the end and the rate of the part of each recording, as for `crop_recordings`."""
     if crop.first_min is not None and not crop.first_min > 0:
         raise ConfigError(f"first_min is {crop.first_min}; it must be a positive number of minutes.")
     rows = sheet.frame.set_index(RECORDING)
     start, stop = (_read_seconds(rows, name) for name in (crop.start, crop.stop))
-    parts: dict[str, tuple[int, int]] = {}
-    rate_of: dict[str, float] = {}
+    parts: dict[str, tuple[int, int, float]] = {}
     for name in sheet.names:
         one = recordings[name]
         rate = one.rate_hz if isinstance(one, Trial) else float((rates or {})[name])
@@ -62,21 +75,13 @@ def crop_recordings(
         after = n if np.isnan(stop[name]) else min(n, round(stop[name] * rate))
         if crop.first_min is not None:
             after = min(after, first + round(crop.first_min * 60 * rate))
-        parts[name], rate_of[name] = (first, after), rate
-    if empty := [name for name, (first, after) in parts.items() if not 0 <= first < after]:
+        parts[name] = first, after, rate
+    if empty := [name for name, (first, after, _) in parts.items() if not 0 <= first < after]:
         raise DataError(f"Cropping leaves nothing of {format_list(empty)}. Check its times in the sheet, in minutes.")
     if crop.equal:
-        shortest = min((after - first) / rate_of[name] for name, (first, after) in parts.items())
-        parts = {name: (first, first + round(shortest * rate_of[name])) for name, (first, _) in parts.items()}
-    found = dict(recordings)
-    found |= {name: _cut(recordings[name], first, after) for name, (first, after) in parts.items()}
-    return found, _describe(crop, [(after - first) / rate_of[name] / 60 for name, (first, after) in parts.items()])
-
-
-def _cut(one: Any, first: int, after: int) -> Any:
-    if isinstance(one, Trial):
-        return one.slice(first, after)
-    return one[first:after]
+        shortest = min((after - first) / rate for first, after, rate in parts.values())
+        parts = {name: (first, first + round(shortest * rate), rate) for name, (first, _, rate) in parts.items()}
+    return parts
 
 
 def _read_seconds(rows: pd.DataFrame, name: str | None) -> pd.Series[float]:
@@ -97,40 +102,54 @@ def _describe(crop: Crop, minutes: list[float]) -> list[str]:
     return [f"Recordings were cropped {' and '.join(parts)}."] if parts else []
 
 
-def mark_constant(
+def mark_non_wear(
     recordings: Mapping[str, Trial], shortest_min: float = NON_WEAR_MIN
 ) -> tuple[dict[str, Trial], dict[str, float], list[str]]:
-    """Treat long constant stretches as missing, such as a device that was not worn or an animal that was not tracked.
+    """Treat non-wear as missing: long stretches in which no channel moves, as of a device that lies on a table.
 
-    Returns the recordings, the share of each that was constant, and a sentence for the methods paragraph. States are not
+    Returns the recordings, the share of each that is non-wear, and a sentence for the methods paragraph. States are not
     inferred there, so rates refer to the remaining time.
 
     recordings     name -> Trial
-    shortest_min   shortest stretch in minutes in which no channel changes
+    shortest_min   shortest stretch in minutes
     """
     if not shortest_min > 0:
         raise ConfigError(f"shortest_min is {shortest_min}; it must be a positive number of minutes.")
     marked, shares = dict(recordings), dict[str, float]()
     for name, one in recordings.items():
-        constant = find_constant(one.y, max(2, round(shortest_min * 60 * one.rate_hz)))
-        if constant.any():
-            marked[name] = replace(one, y=np.where(constant[:, None], np.nan, one.y))
-            shares[name] = float(constant.mean())
+        still = find_still(one.y, max(2, round(shortest_min * 60 * one.rate_hz)))
+        if still.any():
+            marked[name] = replace(one, y=np.where(still[:, None], np.nan, one.y))
+            shares[name] = float(still.mean())
     if not shares:
         return marked, shares, []
     length = format_minutes(shortest_min, shortest_min)
     have = f"{count(len(shares), RECORDING)} {'has' if len(shares) == 1 else 'have'}"
     return marked, shares, [
-        f"{have} stretches of at least {length} without any change (up to {max(shares.values()):.0%} of a recording), which "
-        "were treated as missing."
+        f"{have} non-wear of at least {length} (up to {max(shares.values()):.0%} of a recording), which was treated as missing."
     ]  # fmt: skip
 
 
-def find_constant(y: npt.NDArray[np.floating], shortest: int) -> npt.NDArray[np.bool_]:
-    """Return a mask [T] of the stretches of y [T, N] with at least `shortest` equal samples."""
-    still = (y[1:] == y[:-1]).all(axis=1)
-    long = gap_lengths(still) >= shortest - 1
-    found = np.zeros(len(y), dtype=bool)
-    found[1:] |= long
-    found[:-1] |= long
+def find_still(y: npt.NDArray[np.floating], shortest: int) -> npt.NDArray[np.bool_]:
+    """Return a mask [T] of the stretches of y [T, N] with at least `shortest` samples in which every channel rests.
+
+    A channel rests in a window if its standard deviation and its range are small relative to the channel's own range. A
+    channel of counts must not change at all, because small counts are sleep. Missing samples are ignored.
+    """
+    measured, still = np.zeros((2, len(y)), dtype=bool)
+    if len(y) < shortest:
+        return measured
+    still[shortest - 1 :] = True  # ends of complete windows
+    for channel in y.T[np.isfinite(y).any(axis=0)]:
+        low, high = np.nanpercentile(channel, [1, 99])
+        is_counted = (channel == np.nanmin(channel)).mean() >= COUNTED
+        scale = 0.0 if is_counted else float(high - low)
+        windows = pd.Series(channel - low, dtype=np.float64).rolling(shortest, min_periods=shortest // 2 + 1)
+        extent = (windows.max() - windows.min()).to_numpy()
+        rests = (extent == 0) | ((extent <= REST_RANGE * scale) & (windows.std().to_numpy() <= REST_SD * scale))
+        still &= rests | np.isnan(extent)
+        measured |= np.isfinite(extent)
+    ends = np.flatnonzero(still & measured)
+    edges = np.bincount(ends - shortest + 1, minlength=len(y) + 1) - np.bincount(ends + 1, minlength=len(y) + 1)
+    found: npt.NDArray[np.bool_] = (np.cumsum(edges)[:-1] > 0) & np.isfinite(y).any(axis=1)
     return found

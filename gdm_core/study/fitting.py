@@ -27,6 +27,7 @@ LONGEST_UNSEEN_S = 1.0  # states inside longer gaps are guesses, so they are lef
 RATES_ALIKE = 0.02
 STEADY = BoutRule(0.2, 0.2)  # suppresses tracking jitter, which differs between days
 OUTLIER_SDS = 4.0  # robust standard deviations
+LABELS = "States are labels"  # first words of a note of studies of labels
 Mark = tuple[str, int, int, str]  # recording, first sample, end, label
 SCORED_SAMPLES = 3_000  # evenly spaced samples of a recording, to find outliers
 
@@ -153,9 +154,7 @@ def label_trials(
                 f"A clip of {label!r} spans {start} to {stop} in {name!r}, which has {recordings[name].n_samples:,} samples."
             )
     labelled, everyone = {animals[name] for name in where}, set(animals.values())
-    notes.append(
-        f"States are labels, learned from {len(marks)} clips of {len(labelled)} of {count(len(everyone), word)}."
-    )
+    notes.append(f"{LABELS}, learned from {len(marks)} clips of {len(labelled)} of {count(len(everyone), word)}.")
     stretches = tuple((where[name], start, stop, names.index(label)) for name, start, stop, label in marks)
     return Trials(tuple(recordings[name] for name in where), "study"), stretches, names
 
@@ -172,7 +171,7 @@ def sample_animals(recordings: Mapping[str, Trial], animals: Mapping[str, str], 
         for one in longest.values()
     ]
     order = np.random.default_rng(0).permutation(len(trials))  # the order of a sheet often follows groups
-    return Trials(tuple(trials[i] for i in order), "one stretch of each animal")
+    return Trials(tuple(trials[i] for i in order), "one stretch each")
 
 
 def fit_copy(model: StateModel, trials: Trials) -> StateModel:

@@ -46,11 +46,6 @@ class Flow:
     notes: tuple[str, ...] = ()
 
     @property
-    def test(self) -> str:
-        """Description of the test."""
-        return f"permutation of animals, Manhattan distance of mean matrices of {self.unit}"
-
-    @property
     def difference(self) -> Floats:
         """Mean changes [K, K] of the last group minus the first, in `unit`."""
         first, *_, last = self.means.values()

@@ -10,16 +10,17 @@ import numpy as np
 import pandas as pd
 
 from gdm_core import __version__
-from gdm_core.models.base import StateModel
 from gdm_core.models.registry import TITLES
 from gdm_core.study.design import Question
+from gdm_core.study.fitting import LABELS
 from gdm_core.study.flow import Flow
-from gdm_core.study.rare import MINIMUM
+from gdm_core.study.rare import describe_minimum
 from gdm_core.study.sheet import RECORDING, format_list, format_value
-from gdm_core.study.states import CHANGE_MEASURES, RECORDING_MEASURES, STATE_MEASURES
+from gdm_core.study.states import CHANGE_MEASURES, RECORDING_MEASURES, SHARES, STATE_MEASURES
 from gdm_core.study.text import count, format_minutes, format_p, format_rates, format_sizes, join_words, plural
 
 if TYPE_CHECKING:
+    from gdm_core.analysis.suggestions import Recommendation
     from gdm_core.study.study import Study
 
 CORRECTIONS = {"p_holm": "Holm", "p_bh": "Benjamini and Hochberg"}
@@ -49,30 +50,50 @@ def write_methods(study: Study, found: Sequence[pd.DataFrame | Flow], correction
         f"We analysed {count(len(names), RECORDING)}{animals} ({length}{each} with a state, "
         f"{format_rates(rates.min(), rates.max())}).",
         *study.preparation,
-        f"Behaviour was described by {count(len(study.states), 'state')}, {_describe_source(study.model, word)}.",
+        _describe_states(study),
     ]
     if n := len(study.sheet.set_aside):
         reasons = format_list(sorted(set(study.sheet.set_aside.values())))
         sentences.append(f"{count(n, RECORDING)} {'was' if n == 1 else 'were'} left out ({reasons}).")
     sentences += [
-        _describe_flow(one) if isinstance(one, Flow) else _describe_comparison(one, correction) for one in found
+        _describe_flow(one) if isinstance(one, Flow) else _describe_comparison(one, correction, word) for one in found
     ]
     packages = join_words([f"{name} {version(name)}" for name in ("numpy", "scipy", "statsmodels")])
     return " ".join([*sentences, f"Analyses used GDM Studio {__version__} with {packages}."])
 
 
-def _describe_source(model: StateModel | None, word: str) -> str:
-    if model is None:
-        return "which another tool found"
-    config = model.config
-    settings = [f"K = {config.n_states}, set by the analyst"]
+def _describe_states(study: Study) -> str:
+    """Return how states were found, with the reason for their number."""
+    n, word = len(study.states), study.sheet.subject
+    if labels := next((note for note in study.notes if note.startswith(LABELS)), ""):
+        return f"Behaviour was described by {count(n, 'label')}{labels.removeprefix(LABELS)}"
+    if study.model is None:
+        return f"Behaviour was described by {count(n, 'state')}, which another tool found."
+    config = study.model.config
+    settings = [f"K = {config.n_states}"]
     settings += [f"D = {config.n_latent}"] if hasattr(config, "n_latent") else []
     settings += [f"random seed {config.seed}"] if hasattr(config, "seed") else []
-    title = TITLES.get(model.family.replace("_", "-"), type(model).__name__)
+    title = TITLES.get(study.model.family.replace("_", "-"), type(study.model).__name__)
+    why = study.why_k.strip().rstrip(".")
+    if not why.startswith("K "):
+        why = f"K was set by the analyst: {why}" if why else "K was set by the analyst"
     return (
-        f"which one {title} ({', '.join(settings)}) found for all {plural(word)}, fitted to equally many samples of each {word} "
-        "and blind to conditions"
+        f"Behaviour was described by {count(n, 'state')}, which one {title} ({', '.join(settings)}) found for all "
+        f"{plural(word)}, fitted to equally many samples of each {word} and blind to conditions. {why}."
     )
+
+
+def describe_search(verdict: Recommendation, n_states: int) -> str:
+    """Return how a search for settings led to K, as `Study.why_k`.
+
+    verdict    on the model and K
+    n_states   K of the study
+    """
+    reason, certainty = (sentence.partition(": ")[2].rstrip(".") for sentence in verdict.sentences)
+    found = f"{reason} ({verdict.sure}: {certainty.partition(';')[0]})"
+    if verdict.value == n_states:
+        return f"K was chosen by fits to one half of the data, scored on the other: {found}."
+    return f"K was set by the analyst; fits to one half of the data, scored on the other, favoured K = {verdict.value}: {found}."
 
 
 def _describe_flow(found: Flow) -> str:
@@ -83,7 +104,7 @@ def _describe_flow(found: Flow) -> str:
     )
 
 
-def _describe_comparison(table: pd.DataFrame, correction: str) -> str:
+def _describe_comparison(table: pd.DataFrame, correction: str, word: str) -> str:
     question: Question = table.attrs["question"]
     parts = [
         f"The {_MEASURES.get(question.measure, question.measure)} was compared between {join_words(list(question.between))}"
@@ -105,9 +126,10 @@ def _describe_comparison(table: pd.DataFrame, correction: str) -> str:
         sentences.append(f"P values were corrected over {tests} tests by the method of {CORRECTIONS[correction]}.")
     effect = str(table["effect_is"].iloc[0])
     if "minus" in effect:
-        sentences.append(f"Effects are differences ({effect}) with 95% confidence intervals, and Cohen's d.")
+        points = " in percentage points" if question.measure in SHARES else ""
+        sentences.append(f"Effects are differences{points} ({effect}) with 95% confidence intervals, and Cohen's d.")
     else:
         sentences.append(f"Effects are given as {effect}, with 95% confidence intervals.")
     if n := len(table.attrs["unused"]) if question.measure in STATE_MEASURES | CHANGE_MEASURES else 0:
-        sentences.append(f"{count(n, 'unused state')} ({MINIMUM}) {'was' if n == 1 else 'were'} not tested.")
+        sentences.append(f"{count(n, 'unused state')} ({describe_minimum(word)}) {'was' if n == 1 else 'were'} not tested.")
     return " ".join(sentences)

@@ -9,7 +9,7 @@ import numpy as np
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.study.design import LEVEL, Design
 from gdm_core.study.permutation import Floats, Ints, Model, smallest_p
-from gdm_core.study.text import count
+from gdm_core.study.text import count, plural
 
 TARGET = 0.8
 MOST_UNITS = 200  # per group
@@ -51,7 +51,7 @@ def estimate_power(design: Design, values: Floats, effect: float, relative: bool
     if len(design.factors) != 1:
         raise ConfigError("Power needs exactly one factor; fix the other factor with where.")
     if not np.isfinite(effect):
-        raise ConfigError(f"effect is {effect}; it must be a number (of standard deviations between animals).")
+        raise ConfigError(f"effect is {effect}; it must be a number (of standard deviations between {plural(design.unit_word)}).")
     factor = design.factors[0]
     if design.paired and len(factor.levels) != 2:
         raise ConfigError("Power of paired sessions needs exactly two sessions; choose two with where.")

@@ -9,15 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.study.states import CHANGE_MEASURES, STATE_MEASURES, Counts
-from gdm_core.study.text import count
+from gdm_core.study.text import count, plural
 
 FEWEST_BOUTS = 10  # or changes, over all compared recordings
 FEWEST_ANIMALS = 3  # all animals if there are fewer
 LEAST_SHARE = 0.0005  # of the labelled time
 MANY_UNUSED = 0.25  # share of unused states from which fewer states are advised
-MINIMUM = (
-    f"fewer than {FEWEST_BOUTS} bouts or {FEWEST_ANIMALS} individuals, or below {LEAST_SHARE:.2%} of the labelled time"
-)
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
@@ -32,6 +29,7 @@ class Occurrence:
     n         number of animals
     changes   [K, K] number of changes from row to column
     animals_with_change   [K, K] number of animals with such a change
+    word      what the sheet calls an animal
     """
 
     bouts: Ints
@@ -40,13 +38,15 @@ class Occurrence:
     n: int
     changes: Ints
     animals_with_change: Ints
+    word: str
 
     @classmethod
-    def in_recordings(cls, counts: Counts, rows: Ints, subjects: Ints) -> Occurrence:
+    def in_recordings(cls, counts: Counts, rows: Ints, subjects: Ints, word: str) -> Occurrence:
         """Count the states and changes of some recordings.
 
         rows       indices into `counts`
         subjects   number of the animal of each recording
+        word       what the sheet calls an animal
         """
         bouts, changes, seconds = counts.measure_states("bouts")[rows], counts.changes[rows], counts.seconds[rows]
         animals = np.unique(subjects)
@@ -58,6 +58,7 @@ class Occurrence:
             n=len(animals),
             changes=changes.sum(axis=0).astype(np.int64),
             animals_with_change=np.sum([(changes[mine] > 0).any(axis=0) for mine in of_animal], axis=0),
+            word=word,
         )
 
     @property
@@ -85,12 +86,17 @@ class Occurrence:
     def unused(self, names: Sequence[str]) -> dict[str, str]:
         """Return name -> description of how rarely it occurs, for each unused state."""
         return {
-            name: f"{count(bouts, 'bout')}, {share:.2%} of the time, {animals} of {self.n} individuals"
+            name: f"{count(bouts, 'bout')}, {share:.2%} of the time, {animals} of {count(self.n, self.word)}"
             for name, used, bouts, share, animals in zip(
                 names, self.used, self.bouts, self.share, self.animals, strict=True
             )
             if not used
         }
+
+
+def describe_minimum(word: str) -> str:
+    """Return when a state is unused; `word` is what the sheet calls an animal."""
+    return f"fewer than {FEWEST_BOUTS} bouts or {FEWEST_ANIMALS} {plural(word)}, or below {LEAST_SHARE:.2%} of the labelled time"
 
 
 def advise_fewer_states(n_unused: int, n_states: int) -> list[str]:
@@ -106,12 +112,12 @@ def describe_untested(occurrence: Occurrence, measure: str, names: Sequence[str]
     notes = []
     if unused and measure in (*STATE_MEASURES, *CHANGE_MEASURES):
         each = "; ".join(f"{name}: {what}" for name, what in unused.items())
-        notes.append(f"Unused states are not tested ({MINIMUM}): {each}.")
+        notes.append(f"Unused states are not tested ({describe_minimum(occurrence.word)}): {each}.")
     if measure in CHANGE_MEASURES:
         pairs = occurrence.used[:, None] & occurrence.used & ~np.eye(len(names), dtype=bool)
         if rare := int((pairs & ~occurrence.used_changes).sum()):
             notes.append(
                 f"{rare} changes between used states are not tested: they occur fewer than {FEWEST_BOUTS} times or in fewer "
-                f"than {FEWEST_ANIMALS} individuals."
+                f"than {FEWEST_ANIMALS} {plural(occurrence.word)}."
             )
     return notes

@@ -59,6 +59,7 @@ class Study(StudyDesigns):
     marks, questions   JSON values that a page stores with the study
     preparation notes on cropping, features and missing data, as sentences of the methods paragraph
     notes       caveats, in sentences
+    why_k       reason for the number of states, for the methods paragraph: a sentence that starts with K, or other words
     """
 
     model: StateModel | None = None
@@ -67,6 +68,7 @@ class Study(StudyDesigns):
     questions: Sequence[Any] = ()
     preparation: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    why_k: str = ""
 
     # ---- construction -----------------------------------------------------------------------------------------------
     @classmethod
@@ -207,9 +209,8 @@ class Study(StudyDesigns):
         part = replace(self.sheet, notes=(*self.sheet.notes, *notes))
         read = fitting.decode_states(label_model, kept, rule)
         study = Study.from_decoded(self.model, read, self.scores, part, names, rule)
-        return replace(
-            study, marks=list(marks), questions=self.questions, preparation=(*self.preparation, *study.preparation)
-        )
+        preparation = tuple(dict.fromkeys([*self.preparation, *study.preparation]))
+        return replace(study, marks=list(marks), questions=self.questions, preparation=preparation)
 
     def with_names(self, names: Names) -> Study:
         """Return the study with names of states.
@@ -297,9 +298,8 @@ class Study(StudyDesigns):
 
     def _occurrence(self, design: Design) -> Occurrence:
         rows = np.concatenate(design.rows)
-        return Occurrence.in_recordings(
-            self.counts, rows, np.repeat(design.subjects, [len(one) for one in design.rows])
-        )
+        subjects = np.repeat(design.subjects, [len(one) for one in design.rows])
+        return Occurrence.in_recordings(self.counts, rows, subjects, design.unit_word)
 
     def compare_pairs(self, table: pd.DataFrame) -> pd.DataFrame:
         """Compare every pair of groups in the states that survive correction, corrected over all these pairs.
@@ -312,7 +312,7 @@ class Study(StudyDesigns):
     def unused(self) -> dict[str, str]:
         """Name -> description of how rarely it occurs, for each state too rare to test."""
         _, animals = np.unique([self.sheet.animals[name] for name in self.sheet.names], return_inverse=True)
-        occurrence = Occurrence.in_recordings(self.counts, np.arange(len(animals)), animals)
+        occurrence = Occurrence.in_recordings(self.counts, np.arange(len(animals)), animals, self.sheet.subject)
         return occurrence.unused([self.state_name(state) for state in self.states])
 
     def _row_name(self, row: Any) -> str:
@@ -391,6 +391,7 @@ class Study(StudyDesigns):
             "questions": list(self.questions),
             "preparation": list(self.preparation),
             "notes": list(self.notes),
+            "why_k": self.why_k,
         }
         model = None if self.model is None else self.model.to_bytes()
         return encode_study(self.sheet.frame, self.recordings, header, model)
@@ -419,10 +420,10 @@ class Study(StudyDesigns):
             preparation = tuple(str(note) for note in header.get("preparation", ()))
             flagged = {str(k): str(v) for k, v in header["flagged"].items()}
             scores = {str(k): float(v) for k, v in header.get("scores", {}).items()}
-            marks, questions = list(header["marks"]), list(header["questions"])
+            marks, questions, why_k = list(header["marks"]), list(header["questions"]), str(header.get("why_k", ""))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ModelFileError(f"{path}: the header of the study is damaged ({str(error)[:160]}).") from error
         if set(collect_states([recordings[name] for name in sheet.names])) - set(states):
             raise ModelFileError(f"{path}: recordings have states that the header does not list. The file is damaged.")
         read = None if model is None else model_from_bytes(model, path)
-        return cls(sheet, recordings, states, names, scores, read, flagged, marks, questions, preparation, notes)
+        return cls(sheet, recordings, states, names, scores, read, flagged, marks, questions, preparation, notes, why_k)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -35,8 +36,8 @@ def show(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
     key = (brought.key, "kappa", tuple(one.file_id for one in given))
 
     def do(say: Say) -> tuple[Kappa, int, bool]:
-        found, words = cohort_files.read_states(given, float(np.median(study.counts.rates)))
-        return compare_labels(study, found, words, brought.starts)
+        found, words = cohort_files.read_states(given, float(np.median(study.counts.rates)) * brought.step)
+        return compare_labels(study, found, words, brought.starts, brought.step)
 
     found = work.outcome("study-kappa", key, do, "Agreement cannot be measured", words="Comparing labels")
     if found is None:
@@ -50,12 +51,15 @@ def show(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
         shell.quiet("Each state counts as the label that it overlaps most, which favours models with many states.")
 
 
-def compare_labels(study: Study, found: dict[str, Any], words: dict[int, str], starts: Any) -> tuple[Kappa, int, bool]:
+def compare_labels(
+    study: Study, found: Mapping[str, Any], words: Mapping[int, str], starts: Mapping[str, float], step: int = 1
+) -> tuple[Kappa, int, bool]:
     """Return kappa, the number of shared recordings, and whether states were matched with labels by overlap.
 
     found    recording -> labels; those without a label at the end are unlabelled there
     words    names of the labels
     starts   recording -> seconds that were cut off at the start
+    step     frames from one window to the next, if states are of windows
     """
     by_stem = {PurePath(name).stem: name for name in study.sheet.names}
     first, second = list[Labels](), list[Labels]()
@@ -64,7 +68,8 @@ def compare_labels(study: Study, found: dict[str, Any], words: dict[int, str], s
         if name is None or np.ndim(labels) != 1:
             continue
         one = study.recordings[name]
-        cut = np.asarray(labels)[round(starts.get(name, 0.0) * one.rate_hz) :][: one.n_samples]
+        first_frame = round(starts.get(name, 0.0) * one.rate_hz * step)
+        cut = np.asarray(labels)[first_frame::step][: one.n_samples]
         first.append(one.labels.astype(np.int64))
         second.append(np.pad(cut, (0, one.n_samples - len(cut)), constant_values=UNLABELLED).astype(np.int64))
     if not first:

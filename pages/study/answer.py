@@ -120,12 +120,13 @@ def card(brought: Brought, asked: Asked, found: StudyAnswer) -> None:
 def _sentence(brought: Brought, asked: Asked, row: pd.Series[Any]) -> str:
     """Return the effect of a row with its interval and adjusted p in one line."""
     term = f"{row['term']}, " if "term" in row else ""
-    percent = asked.measure in SHARES and "omega" not in row["effect_is"]
-    low, high = (number_text(row[name], percent) for name in ("effect_low", "effect_high"))
+    in_points = asked.measure in SHARES and "omega" not in row["effect_is"]
+    effect, low, high = (effect_text(row[name], in_points) for name in ("effect", "effect_low", "effect_high"))
+    effect += " percentage points" if in_points else ""
     d = "" if np.isnan(row["d"]) else f", d = {d_text(row['d'])}"
     return (
-        f"{term}{label_of(brought.study, row)}: {number_text(row['effect'], percent)} ({row['effect_is']}; 95% CI {low} to "
-        f"{high}){d}, adjusted {format_p(row[asked.correction])}."
+        f"{term}{label_of(brought.study, row)}: {effect} ({row['effect_is']}; 95% CI {low} to {high})"
+        f"{d}, adjusted {format_p(row[asked.correction])}."
     )
 
 
@@ -152,6 +153,11 @@ def number_text(value: float, percent: bool) -> str:
     return "–" if not np.isfinite(value) else (f"{value:.1%}" if percent else f"{value:.3g}").replace("-", MINUS)
 
 
+def effect_text(value: float, in_points: bool) -> str:
+    """Format an effect, in percentage points for shares."""
+    return f"{100 * value:.1f}".replace("-", MINUS) if in_points and np.isfinite(value) else number_text(value, False)
+
+
 def d_text(value: float) -> str:
     """Format Cohen's d."""
     return "–" if np.isnan(value) else f"{value:.2f}".replace("-", MINUS)
@@ -165,15 +171,21 @@ def table(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
         shown["term"] = found["term"]
     shown["state"] = [label_of(brought.study, row) for _, row in found.iterrows()]
     for group in groups_of(found):
-        shown[f"mean {group}"] = [number_text(value, percent) for value in found[f"mean_{group}"]]
+        header = f"mean {group}" if group in ("term", "state", "d", "p", "conclusion") else group
+        shown[header] = [number_text(value, percent) for value in found[f"mean_{group}"]]
     # explained variance is not a share of time
-    shares = [percent and "omega" not in words for words in found["effect_is"]]
-    shown["effect"] = [number_text(value, share) for value, share in zip(found["effect"], shares, strict=True)]
-    low_high = zip(found["effect_low"], found["effect_high"], shares, strict=True)
-    shown["95% CI"] = [f"{number_text(low, share)} to {number_text(high, share)}" for low, high, share in low_high]
+    in_points = percent & ~found["effect_is"].str.contains("omega")
+    header = "effect (pp, 95% CI)" if in_points.any() else "effect (95% CI)"
+    shown[header] = [
+        ("" if points or not in_points.any() else "ω² ")
+        + f"{effect_text(effect, points)} ({effect_text(low, points)} to {effect_text(high, points)})"
+        for effect, low, high, points in zip(
+            found["effect"], found["effect_low"], found["effect_high"], in_points, strict=True
+        )
+    ]
     if found["d"].notna().any():
         shown["d"] = [d_text(value) for value in found["d"]]
-    tests = {"p": "p", asked.correction: "adjusted p", "p_trend": "p (trend)", "p_classical": "classical p"}
+    tests = {asked.correction: "adjusted p", "p_trend": "p (trend)", "p": "p", "p_classical": "classical p"}
     shown |= {words: [p_cell(value) for value in found[name]] for name, words in tests.items() if name in found}
     margin = 0.0
     if found["d"].notna().any():
@@ -181,10 +193,12 @@ def table(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
         with st.columns([0.35, 0.65])[0]:
             margin = slide("Equivalence margin (SD)", 0.1, 2.0, 0.5, 0.1, key="margin", help=about)
         shown["conclusion"] = assess_equivalence(found, margin)["conclusion"].where(found["p"].notna(), "–")
-    show_table(pd.DataFrame(shown), 560, "study-table")
+    at_first = [column for column in shown if column not in ("p", "classical p")]  # the table's menu shows the others
+    show_table(pd.DataFrame(shown), 560, "study-table", column_order=at_first)
     test = str(found["test"].iloc[0]).removeprefix("permutation, ")
+    unit = ", in percentage points (pp)" if in_points.any() else ""
     shell.quiet(
-        f"{MEASURES.get(asked.measure, asked.measure).capitalize()}. Effect: {found['effect_is'].iloc[0]}. "
+        f"{MEASURES.get(asked.measure, asked.measure).capitalize()}. Means per group. Effect: {found['effect_is'].iloc[0]}{unit}. "
         f"p: {found.attrs['n_permutations']:,} label permutations; classical p: {test}."
         + (f" Equivalent: within ±{margin:g} SD by two one-sided t tests, Holm-adjusted." if margin else "")
     )
@@ -207,7 +221,7 @@ def _pairs(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
     shown = {
         "state": [label_of(brought.study, row) for _, row in pairs.iterrows()],
         "pair": [f"{second} {MINUS} {first}" for first, second in zip(pairs["first"], pairs["second"], strict=True)],
-        "effect": [number_text(value, percent) for value in pairs["effect"]],
+        "effect (pp)" if percent else "effect": [effect_text(value, percent) for value in pairs["effect"]],
         "d": [d_text(value) for value in pairs["d"]],
         "p": [p_cell(value) for value in pairs["p"]],
         "adjusted p": [p_cell(value) for value in pairs["p_holm"]],

@@ -26,6 +26,7 @@ from gdm_core.engine.suggest import Suggestion, SuggestJob, max_samples
 from gdm_core.errors import FitError, GdmError
 from gdm_core.models.registry import FAMILIES
 from gdm_core.study import Study, fitting
+from gdm_core.study.methods import describe_search
 from gdm_core.study.robustness import list_variants
 from gdm_core.study.sheet import Sheet, format_items, match_sheet
 from gdm_core.study.study import RESERVED
@@ -60,7 +61,7 @@ CHANGES = {
 SEEDS, ANIMALS = (0, 9999), (2, 40)
 SESSIONS, MINUTES = 2, 4.0
 
-_GO, _SUGGESTED = f"{KEPT}go", f"{KEPT}suggested"
+_GO, _SUGGESTED, _VERDICT = f"{KEPT}go", f"{KEPT}suggested", f"{KEPT}verdict"
 LOOK_EVERY_S = 0.2
 
 
@@ -80,6 +81,7 @@ class Brought:
     variants, refit   settings of other fits by label, and a function that prepares one
     poses    returns the poses of a recording; None if it has none
     starts   seconds that were cut off at the start of a recording
+    step     samples of a recording from one window to the next, 1 without windows
     """
 
     key: str
@@ -94,6 +96,7 @@ class Brought:
     trials: Callable[[], Mapping[str, Trial]] | None = None
     poses: Callable[[str], KeypointTable | None] = lambda name: None
     starts: Mapping[str, float] = field(default_factory=dict)
+    step: int = 1
     fit: str = ""
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     refit: Callable[[Mapping[str, Any]], Callable[[Say], Study]] | None = None
@@ -309,7 +312,7 @@ def _studied(
         if made is None:
             return None
         about = f"{len(found.states)} recordings, in states of another tool"
-        return Brought(key, of, name, about, made, True, imports, code, notes)
+        return Brought(key, of, name, about, made, True, imports, code, notes, starts=parts.starts)
     code += [f"recordings = cohort_files.read_recordings(files, {options.rate_hz}, {options.features!r})"]
     code += ["sheet = match_by_suffix(sheet, recordings)[1]"] if suffix else []
     code += cropped
@@ -343,8 +346,11 @@ def _fitted(
         model_place = st.expander("Model", icon=":material/model_training:")
     with model_place:
         window, n_states = choose_window(Trials(tuple(recordings.values())), "s", model_of)
+    step = 1
     if window is not None:
+        rate_hz = next(iter(recordings.values())).rate_hz
         recordings = _summarised(key, recordings, window)
+        step = round(rate_hz / next(iter(recordings.values())).rate_hz)
         key, about = f"{key}/{window}", f"{about} in windows of {window} samples"
         code = [
             *code,
@@ -379,6 +385,7 @@ def _fitted(
         study = work.outcome("study-fit", ("fit", its_own), do, "The fit failed", what="the fit")
     if study is None:
         return None
+    study = replace(study, why_k=_explain_k(key, choice, n_states))
 
     def refit(config: Mapping[str, Any]) -> Callable[[Say], Study]:
         return fits.fit_study(
@@ -391,8 +398,22 @@ def _fitted(
         [*imports, f"from {module} import {family}"],
         [*code, f"model = {Fit(choice.family, choice.config, ()).call}",
          "study = Study.fit(recordings, sheet, model)", *described],
-        trials=lambda: recordings, fit=its_own, variants=list_variants(choice.family, choice.config), refit=refit, **more,
+        trials=lambda: recordings, step=step, fit=its_own, refit=refit,
+        variants=list_variants(choice.family, choice.config), **more,
     )  # fmt: skip
+
+
+def _explain_k(key: str, choice: Choice, n_states: int | None) -> str:
+    """Return why K was chosen, if a search or the time scale recommended it.
+
+    n_states   recommended with the time scale
+    """
+    searched, verdict = st.session_state.get(_VERDICT, ("", None))
+    if verdict is not None and searched == key:
+        return describe_search(verdict, choice.n_states)
+    if n_states == choice.n_states:
+        return "K is the number of states that windows separate best (silhouette of k-means)."
+    return ""
 
 
 def _set(name: str, value: Any) -> None:
@@ -430,6 +451,7 @@ def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Ch
     found = work.outcome("study-suggest", asked, do, NONE_FOUND, what="the search")
     if found is None:
         return
+    _set(_VERDICT, (key, found.verdicts[0]))
     apply_button(choice, found.model, found.settings, "study-suggest-use")
     if len(set(known.animals.values())) < MANY_TRIALS:
         shell.quiet(f"With fewer than {MANY_TRIALS} {subjects}, time blocks are held out instead of {subjects}.")

@@ -9,10 +9,9 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from gdm_core.study.crop import NON_WEAR_MIN, Crop, crop_recordings, mark_constant
+from gdm_core.study.crop import NON_WEAR_MIN, Crop, crop_recordings, find_parts, mark_non_wear
 from gdm_core.study.sheet import match_sheet
 from gdm_core.study.study import RESERVED
-from gdm_core.trials import Trial
 from pages.ui import settings
 from pages.ui.controls import number, one_of, switch
 
@@ -20,7 +19,7 @@ NOTHING = "–"
 LONGEST_MIN = 1e6
 IMPORTS = (
     "from dataclasses import replace",
-    "from gdm_core.study.crop import Crop, crop_recordings, mark_constant",
+    "from gdm_core.study.crop import Crop, crop_recordings, mark_non_wear",
     "from gdm_core.study.sheet import match_sheet",
     "from gdm_core.study.study import RESERVED",
 )
@@ -31,7 +30,7 @@ DESCRIBED = "study = replace(study, preparation=(*preparation, *study.preparatio
 class Part:
     """Choice of the part of each recording.
 
-    non_wear_min   shortest constant stretch that is left out, 0 for none
+    non_wear_min   shortest stretch without movement that is left out, 0 for none
     """
 
     crop: Crop
@@ -63,7 +62,7 @@ def choose(sheet: pd.DataFrame, with_data: bool, of: str) -> Part:
         stop = one_of("To", [NOTHING, *times], key="to", of=of, help=about)
         equal = switch("Cut to the shortest", False, key="equal", of=of)
         if with_data:
-            about = "Stretches without any change for this long are left out: not worn or not tracked."
+            about = "Stretches without movement for this long are left out: not worn or not tracked."
             non_wear = number(
                 "Non-wear (min; 0 = keep)", 0.0, LONGEST_MIN, NON_WEAR_MIN, format="%g", key="wear", of=of, help=about
             )
@@ -82,13 +81,11 @@ def _cut(key: str, _recordings: Mapping[str, Any], _sheet: pd.DataFrame, _part: 
     starts: dict[str, float] = {}
     if _part.crop != Crop():
         rates = None if rate_hz is None else dict.fromkeys(found, rate_hz)
-        cropped, said = crop_recordings(found, match_sheet(_sheet, found, RESERVED), _part.crop, rates)
-        for name, one in cropped.items():
-            if isinstance(one, Trial):
-                starts[name] = one.start_seconds - found[name].start_seconds
-        found |= cropped
+        crop = found, match_sheet(_sheet, found, RESERVED), _part.crop, rates
+        starts = {name: first / rate for name, (first, _, rate) in find_parts(*crop).items()}
+        found, said = crop_recordings(*crop)
     if _part.non_wear_min:
-        found, _, marked = mark_constant(found, _part.non_wear_min)
+        found, _, marked = mark_non_wear(found, _part.non_wear_min)
         said += marked
     return Parts(found, tuple(said), starts)
 
@@ -102,5 +99,5 @@ def code(part: Part, parts: Parts, name: str, rate_hz: float | None) -> list[str
         f"{name}, preparation = crop_recordings({name}, match_sheet(sheet, {name}, RESERVED), {part.crop!r}{rates})"
     ]
     if part.non_wear_min:
-        lines += [f"{name}, _, marked = mark_constant({name}, {part.non_wear_min:g})", "preparation += marked"]
+        lines += [f"{name}, _, marked = mark_non_wear({name}, {part.non_wear_min:g})", "preparation += marked"]
     return lines

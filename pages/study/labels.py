@@ -93,7 +93,8 @@ def _predict(brought: Brought, marks: list[Mark]) -> Callable[[Say], Study]:
         )
         part = replace(study.sheet, notes=(*study.sheet.notes, *notes))
         made = Study.from_decoded(study.model, read, study.scores, part, question[2])
-        return replace(made, marks=marks, questions=study.questions)
+        preparation = tuple(dict.fromkeys([*study.preparation, *made.preparation]))
+        return replace(made, marks=marks, questions=study.questions, preparation=preparation)
 
     return do
 

@@ -17,6 +17,7 @@ from pages.study import files, labels, names, robust
 from pages.study.bring import SOURCES, Brought
 from pages.study.questions import N_PERMUTATIONS, Asked, StudyAnswer
 from pages.ui import exports, settings, shell
+from pages.ui.controls import text
 from pages.ui.downloads import download
 
 FOLDER = "studies"  # in the data folder
@@ -25,16 +26,17 @@ _TROUBLE = "study-keep-trouble"
 
 def panel(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> None:
     """Show the methods paragraph and download buttons; figures are saved with the buttons next to them."""
-    study = brought.study
     found = [one for one in (answers.flow, answers.table) if one is not None] if answers is not None else []
     if trouble := st.session_state.pop(_TROUBLE, None):
         shell.error("The study could not be saved", trouble)
-    methods = study.methods(*found, correction="p_holm" if asked is None else asked.correction)
+    st.html('<p class="gdm-panel-title">Methods paragraph</p>')
+    paragraph = st.container()
+    brought = replace(brought, study=_explain_k(brought))
+    methods = brought.study.methods(*found, correction="p_holm" if asked is None else asked.correction)
     rows = None if asked is None else robust.rows_of(brought, asked)
     if rows is not None and len(rows) > 1:
         methods += f" {describe_robustness(rows)}"
-    st.html('<p class="gdm-panel-title">Methods paragraph</p>')
-    st.code(methods, language=None, wrap_lines=True)
+    paragraph.code(methods, language=None, wrap_lines=True)
     left, middle, right = st.columns(3, gap="medium")
     with left:
         st.html('<p class="gdm-panel-title">Results</p>')
@@ -51,6 +53,15 @@ def panel(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) ->
     with right:
         st.html('<p class="gdm-panel-title">Code</p>')
         download("Python script", lambda: script(brought, asked).encode(), f"{brought.name}.py", key="study-script")
+
+
+def _explain_k(brought: Brought) -> Study:
+    """Ask for the reason for K unless a search gave it; return the study with the reason."""
+    study = brought.study
+    if study.model is None or study.why_k.startswith("K "):
+        return study
+    about = "Such as a pilot study or an earlier paper; for the methods paragraph."
+    return replace(study, why_k=text("Why this K?", study.why_k, key="why", of=brought.of, max_chars=300, help=about))
 
 
 def _tables(brought: Brought, answers: StudyAnswer | None) -> dict[str, tuple[str, Callable[[], bytes]]]:

@@ -20,6 +20,7 @@ from gdm_core.errors import DataError
 from gdm_core.study import Study
 from gdm_core.study.robustness import list_variants
 from pages.study import agreement, bring, labels, work
+from pages.ui.uploads import Upload
 from tests.support.controls import control
 from tests.support.drawn import record, words
 from tests.support.offered import file_makers
@@ -191,6 +192,7 @@ def test_exports_reproduce_the_result(monkeypatch, tmp_path):
     again = Study.from_bytes(given["simulated-animals.study"])
     assert csv(again.compare("usage", "group")) == given["simulated-animals-tests.csv"]
     assert "Behavioural flow" in given["simulated-animals-methods.txt"].decode()
+    assert "percentage points (treated minus control; 95% CI" in words(app)
     monkeypatch.chdir(tmp_path)
     space: dict = {}
     exec(given["simulated-animals.py"].decode(), space)
@@ -353,6 +355,18 @@ def test_recordings_are_cropped_before_the_states_are_counted(tmp_path):
     assert measures["start_s"].max() < 60
 
 
+def test_labels_are_aligned_with_cropped_states(tmp_path):
+    path = tmp_path / folder(tmp_path)
+    pd.read_csv(path / "sheet.csv").assign(from_s=np.arange(12) / 2).to_csv(path / "sheet.csv", index=False)
+    asked = {"data": "A folder below the data folder", "path": "mice", "hold": "States from another tool"}
+    app = opened("study", **asked, view="Checks", check="Agreement")
+    (start,) = [each for each in app.selectbox if each.label == "From"]
+    second = [Upload(one.name, one.read_bytes(), one.name) for one in path.glob("*.npz")]
+    app.session_state[f"study-sent-{agreement.SECOND}"] = second
+    start.set_value("from_s").run()
+    assert "Cohen's kappa is 1.00" in words(app).replace("&#x27;", "'")
+
+
 def test_agreement_matches_names_or_overlapping_states():
     made = cohort.simulate(2, minutes=1, seed=1)
     study = Study.from_states(made.states, pd.DataFrame(made.sheet), made.rate_hz, cohort.BEHAVIOURS)
@@ -365,5 +379,17 @@ def test_agreement_matches_names_or_overlapping_states():
     assert matched
     assert kappa.kappa == pytest.approx(1.0), "each state lies within one label"
     assert kappa.n_frames == sum(len(codes) - 100 for codes in made.states.values())
+    cut = {name: codes[30:] for name, codes in made.states.items()}  # from a column of the sheet
+    cropped = Study.from_states(cut, pd.DataFrame(made.sheet), made.rate_hz, cohort.BEHAVIOURS)
+    kappa, *_ = agreement.compare_labels(cropped, same, words, dict.fromkeys(cut, 30 / made.rate_hz))
+    assert kappa[:1] + kappa[-1:] == (pytest.approx(1.0), sum(map(len, cut.values())))
+    windows = Study.from_states(
+        {name: codes[30::5] for name, codes in made.states.items()},
+        pd.DataFrame(made.sheet),
+        made.rate_hz / 5,
+        cohort.BEHAVIOURS,
+    )
+    kappa, *_ = agreement.compare_labels(windows, same, words, dict.fromkeys(cut, 30 / made.rate_hz), 5)
+    assert kappa.kappa == pytest.approx(1.0)
     with pytest.raises(DataError, match="No label file has the name"):
         agreement.compare_labels(study, {"other": np.zeros(9, int)}, {}, {})

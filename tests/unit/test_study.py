@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,10 +14,11 @@ import pytest
 from datasets import cohort
 from gdm_core import GDM, Study, Trial
 from gdm_core.analysis.bouts import BoutRule
-from gdm_core.analysis.suggestions import halves
+from gdm_core.analysis.suggestions import Recommendation, halves
 from gdm_core.analysis.tables import csv
 from gdm_core.errors import ConfigError, DataError, ModelFileError
 from gdm_core.study import fitting
+from gdm_core.study.methods import describe_search
 from tests.support.simple_model import SimpleModel
 
 RATE = 10.0
@@ -316,8 +318,6 @@ def test_incompatible_recordings_raise_data_error(change, words):
 # ---- the file -----------------------------------------------------------------------------------------------------
 @pytest.mark.usefixtures("simple_family")
 def test_saved_study_opens_unchanged(tmp_path):
-    from dataclasses import replace
-
     recordings = tracks() | {"arena": Trial(np.full((500, 3), np.nan), RATE)}
     sheet = sheet_of(
         recordings, group=["a", "b", "a", None, "b"], dose=[0, 0.3, 0.3, 0, 1], exclude=["", "yes", "", "", ""]
@@ -390,26 +390,45 @@ def test_methods_describe_the_analysis():
         "statsmodels",
         "von Ziegler",
         "in changes per minute of valid time",
+        "Effects are differences in percentage points (treated minus control)",
     ):
         assert words in text
     assert "unused" not in text
+
+
+@pytest.mark.usefixtures("simple_family")
+def test_methods_say_why_k():
+    recordings = tracks((200,) * 4)
+    study = Study.fit(recordings, sheet_of(recordings), SimpleModel(n_states=3))
+    assert "and blind to conditions. K was set by the analyst. " in study.methods()
+    with_reason = Study.from_bytes(replace(study, why_k="A pilot study had 3 postures.").to_bytes())
+    assert "K was set by the analyst: A pilot study had 3 postures. " in with_reason.methods()
+    sentences = ("Use GDM with K = 3: fewer states predict worse.", "Open: two halves agree on 60%; compare seeds.")
+    verdict = Recommendation("n_states", 3, "gdm", "open", sentences, (), ())
+    chosen = "K was chosen by fits to one half of the data, scored on the other: "
+    assert (
+        f"{chosen}fewer states predict worse (open: two halves agree on 60%)."
+        in replace(study, why_k=describe_search(verdict, 3)).methods()
+    )
+    assert "K was set by the analyst; fits to" in describe_search(verdict, 4)
+    assert "favoured K = 3: fewer states" in describe_search(verdict, 4)
 
 
 def test_many_unused_states_give_advice():
     rng = np.random.default_rng(0)
     states = {f"r{i}": np.repeat(rng.integers(0, 5, 200), 4) for i in range(6)}
     states["r0"][:8] = np.repeat([6, 7], 4)
-    sheet = pd.DataFrame({"recording": list(states), "group": ["a", "b"] * 3})
+    sheet = pd.DataFrame({"recording": list(states), "rat": list(states), "group": ["a", "b"] * 3})
     study = Study.from_states(states, sheet, rate_hz=10, names={5: "never"})
     assert study.unused == {
-        "never": "0 bouts, 0.00% of the time, 0 of 6 individuals",
-        "state 6": "1 bout, 0.08% of the time, 1 of 6 individuals",
-        "state 7": "1 bout, 0.08% of the time, 1 of 6 individuals",
+        "never": "0 bouts, 0.00% of the time, 0 of 6 rats",
+        "state 6": "1 bout, 0.08% of the time, 1 of 6 rats",
+        "state 7": "1 bout, 0.08% of the time, 1 of 6 rats",
     }
     assert "3 of 8 states are unused. Fit fewer, about 5." in study.notes
     text = study.methods(study.compare("usage", "group", n_permutations=9))
     assert "corrected over 5 tests" in text
-    assert "3 unused states (fewer than 10 bouts or 3 individuals" in text
+    assert "3 unused states (fewer than 10 bouts or 3 rats" in text
 
 
 @pytest.mark.parametrize(
@@ -475,6 +494,8 @@ def test_labels_of_two_animals_transfer_to_all():
     new = sheet["recording"].iloc[-1]
     for base in (study, Study.from_states(one.states, sheet, 10)):
         labelled = base.with_labels(recordings, marks)
+        assert f"described by 6 labels, learned from {len(marks)} clips of 2 of 4 animals. " in labelled.methods()
+        assert labelled.methods().count("Soft states were averaged") == 1
         assert set(labelled.names.values()) == set(names)
         found = np.array([labelled.names[label] for label in labelled.recordings[new].labels])
         assert (found == np.array(names)[one.states[new]]).mean() > 0.7

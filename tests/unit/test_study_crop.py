@@ -1,4 +1,4 @@
-"""Parts of recordings: first minutes, times from the sheet, equal lengths and constant stretches."""
+"""Parts of recordings: first minutes, times from the sheet, equal lengths and wear time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from datasets import cohort
 from gdm_core import Study, Trial
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.study.crop import Crop, crop_recordings, find_constant, mark_constant
+from gdm_core.study.crop import Crop, crop_recordings, find_parts, find_still, mark_non_wear
 from gdm_core.study.sheet import match_sheet
 from tests.support.simple_model import SimpleModel
 
@@ -48,6 +48,9 @@ def test_recordings_are_cropped(recordings, crop, parts, words):
     states = {name: np.arange(n) for name, n in LENGTHS.items()}
     labels, _ = crop_recordings(states, sheet, crop, dict.fromkeys(states, 5.0))
     assert {name: (one[0], one[-1] + 1) for name, one in labels.items()} == parts
+    assert {
+        name: part[:2] for name, part in find_parts(states, sheet, crop, dict.fromkeys(states, 5.0)).items()
+    } == parts
 
 
 def test_no_crop_changes_nothing(recordings):
@@ -68,11 +71,52 @@ def test_impossible_crops_raise(recordings):
         crop_recordings(recordings, sheet, Crop(first_min=0))
 
 
-def test_constant_stretches_are_found():
-    y = np.array([1.0, 1, 1, 2, 3, 3, np.nan, np.nan, np.nan, np.nan, 4, 4, 4, 4])[:, None]
-    assert find_constant(y, 3).nonzero()[0].tolist() == [0, 1, 2, 10, 11, 12, 13]
-    assert find_constant(y, 4).nonzero()[0].tolist() == [10, 11, 12, 13]
-    assert not find_constant(np.hstack([y, np.arange(14.0)[:, None]]), 3).any(), "another channel moves"
+def worn(noise: float, off: tuple[float, float], hours: float = 48.0, seed: int = 0):
+    """Return acceleration (g, one sample per second), the time when the device was off, and the nights.
+
+    The posture changes about every 40 s by day and every 25 min at night, with a twitch of 0.1 g about every 5 min.
+    """
+    rng = np.random.default_rng(seed)
+    t = np.arange(round(hours * 3600)) / 3600
+    night, removed = t % 24 >= 16, (t >= off[0]) & (t < off[1])
+    turns = rng.random(len(t)) < np.where(night, 1 / 1500, 1 / 40)
+    postures = rng.normal(size=(turns.sum() + 1, 3))
+    y = (postures / np.linalg.norm(postures, axis=1)[:, None])[np.cumsum(turns)]
+    y += rng.normal(size=y.shape) * np.where(night, 0.003, 0.15)[:, None]
+    y += 0.1 * (night & (rng.random(len(t)) < 1 / 300))[:, None]
+    y[removed] = [0, 0, 1]
+    return y + noise * rng.normal(size=y.shape), removed, night
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.002, 0.005])
+def test_removed_accelerometer_is_found_and_sleep_is_not(noise):
+    y, removed, night = worn(noise, (5.0, 9.0))
+    found = find_still(y, 90 * 60)
+    assert found[removed].all()
+    assert not found[night].any()
+    assert found[~removed].mean() < 0.001, "the edges"
+    y[20_000:20_100] = np.nan  # a short gap
+    assert (find_still(y, 90 * 60) == found)[np.isfinite(y[:, 0])].all()
+
+
+def test_counts_of_sleep_are_worn_and_zeros_are_not():
+    rng = np.random.default_rng(0)
+    night = np.arange(5 * 1440) % 1440 >= 960
+    counts = np.where(
+        night, rng.poisson(10, len(night)) * (rng.random(len(night)) < 0.1), rng.gamma(1.0, 250, len(night))
+    )
+    removed = slice(2_000, 2_240)
+    counts[removed] = 0
+    found = find_still(counts.round()[:, None], 90)
+    assert found[removed].all()
+    assert found.sum() == 240
+    assert not find_still(np.stack([counts, rng.normal(size=len(counts))], axis=1), 90).any(), "another channel moves"
+
+
+def test_stationary_noise_is_no_rest():
+    assert not find_still(np.random.default_rng(0).normal(size=(2_000, 2)), 100).any()
+    assert not find_still(np.zeros((50, 1)), 100).any(), "too short"
+    assert find_still(np.zeros((150, 1)), 100).all()
 
 
 def test_non_wear_is_left_out_of_rates():
@@ -82,12 +126,12 @@ def test_non_wear_is_left_out_of_rates():
     name = sheet["recording"][0]
     y = np.array(recordings[name].y)
     y[300:900] = 0.0  # two of six minutes
-    worn = recordings | {name: Trial(y, 5.0, recordings[name].channels, name=name)}
-    marked, shares, sentences = mark_constant(worn, shortest_min=1.5)
+    with_rest = recordings | {name: Trial(y, 5.0, recordings[name].channels, name=name)}
+    marked, shares, sentences = mark_non_wear(with_rest, shortest_min=1.5)
     assert list(shares) == [name]
     assert shares[name] == pytest.approx(600 / len(y))
     assert sentences == [
-        "1 recording has stretches of at least 90 s without any change (up to 36% of a recording), which were treated as missing."
+        "1 recording has non-wear of at least 90 s (up to 36% of a recording), which was treated as missing."
     ]
     study = Study.from_model(model, marked, sheet)
     row = study.sheet.names.index(name)
@@ -97,4 +141,4 @@ def test_non_wear_is_left_out_of_rates():
     rate = study.counts.measure_states("bouts_per_min")[row].sum()
     assert rate == pytest.approx(rest.counts.measure_states("bouts_per_min")[row].sum(), rel=0.2)
     with pytest.raises(ConfigError, match="shortest_min is 0"):
-        mark_constant(worn, 0)
+        mark_non_wear(with_rest, 0)

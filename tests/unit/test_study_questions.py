@@ -14,6 +14,7 @@ from statsmodels.stats.multitest import multipletests
 
 from gdm_core import Study
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.study import comparing
 from gdm_core.study.permutation import smallest_p
 from tests.support.small_studies import labelled, valued
 
@@ -322,6 +323,11 @@ def test_sentence_of_doses_has_the_trend():
     (sentence,) = study.compare("value", "dose", n_permutations=99).attrs["sentences"]
     assert "Trend per unit: 0.975, " in sentence
     assert "Trend" not in study.compare("value", "dose", trend=True, n_permutations=99).attrs["sentences"][0]
+    usage = labelled(groups=(0, 1, 2)).compare("usage", "group", n_permutations=9).iloc[0]
+    points = (
+        f"Trend per unit: {100 * usage['trend']:.3g} percentage points, 95% interval {100 * usage['trend_low']:.3g} to "
+    )
+    assert points in comparing.write_sentence(usage, "x", "share of the labelled time", True)
 
 
 def test_nearly_equal_rates_are_one_rate():
