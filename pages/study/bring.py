@@ -19,7 +19,6 @@ from datasets import cohort, windows
 from datasets.cohort_files import PathOrFile, read_poses
 from datasets.keypoints import KeypointTable, limit_notes
 from datasets.storage import data_dir
-from datasets.tables import path_within
 from gdm_core.analysis.suggestions import MANY_TRIALS
 from gdm_core.engine import Priority
 from gdm_core.engine.suggest import Suggestion, SuggestJob, max_samples
@@ -164,39 +163,24 @@ def _recordings(n_animals: int, change: str, seed: int) -> dict[str, Trial]:
 # ---- a saved study -----------------------------------------------------------------------------------------------------
 def _saved(page: Frame) -> Brought | None:
     with page.controls:
-        kept = settings.text(files.STAYS) or ""
-        settings.keep(files.STAYS, kept or None)
-        if kept:
-            shell.quiet(f"Saved on this server as {kept}. The link to this page opens it.")
-            st.button("Open another", key="study-open-another", on_click=_let_go, width="stretch")
-        else:
-            about = "The study file from the Export tab."
-            files.upload("Study file", files.SAVED, about)
-    file = None if kept else next(iter(files.uploads_of(files.SAVED)), None)
-    if file is None and not kept:
-        with page.picture:
-            shell.empty("No study yet", "Choose a study file on the left.")
-        return None
-    name, key = (kept, kept) if file is None else (file.name, file.file_id)
-
-    def read(say: work.Say) -> Study:
-        return Study.open(path_within(data_dir(), kept)) if file is None else Study.from_bytes(file.getvalue(), name)
-
-    failed, words = "This study cannot be opened", f"Opening {name}"
+        given = files.upload("Study file", files.SAVED, "The study file from the Export tab.")
     with page.picture:
-        study = work.outcome("study-opening", ("saved", key), read, failed, words=words)
+        if not given:
+            shell.empty("No study yet", "Choose a study file on the left.")
+            return None
+        file = given[0]
+        failed, words = "This study cannot be opened", f"Opening {file.name}"
+        study = work.outcome(
+            "study-opening", ("saved", file.file_id), lambda say: Study.from_bytes(file.getvalue(), file.name), failed,
+            words=words,
+        )  # fmt: skip
     if study is None:
         return None
-    stem = exports.slug(name.rpartition("/")[2].rpartition(".")[0] or name)
     return Brought(
-        f"saved/{key}", settings.scope(key), stem, f"{name}", study, True,
-        ["from gdm_core import Study"], [f"study = Study.open({name!r})"],
+        f"saved/{file.file_id}", settings.scope(file.file_id), exports.slug(file.name.rpartition(".")[0] or file.name),
+        file.name, study, True,
+        ["from gdm_core import Study"], [f"study = Study.open({file.name!r})"],
     )  # fmt: skip
-
-
-def _let_go() -> None:
-    """Close a study saved on the server without deleting it."""
-    settings.change(files.STAYS, None)
 
 
 # ---- files and a sheet ---------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from pages.ui.controls import number, one_of, switch, text
 from pages.ui.shell import Frame
 from pages.ui.uploads import Upload, uploader
 
-UPLOAD, SHEET, SAVED, STAYS = "study-upload", "study-sheet", "study-saved", "kept"  # keys of widgets and URL parameters
+UPLOAD, SHEET, SAVED = "study-upload", "study-sheet", "study-saved"  # keys of widgets
 _SENT = f"{KEPT}sent-"  # uploaded files; kept when another page removes the widget
 _READ = f"{KEPT}read"  # contents of files read so far
 SHEETS = ("sheet", "conditions", "metadata", "meta", "design", "samples", "animals")
@@ -103,8 +103,8 @@ def uploads_of(key: str) -> list[Upload]:
 
 
 def unsaved() -> bool:
-    """Return whether files were uploaded that are not in a study saved on the server."""
-    return settings.text(STAYS) is None and any(uploads_of(key) for key in (UPLOAD, SHEET, SAVED))
+    """Return whether files were uploaded, which a reload loses."""
+    return any(uploads_of(key) for key in (UPLOAD, SHEET, SAVED))
 
 
 def choose_options() -> FileReading:

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from dataclasses import replace
 
 import streamlit as st
 
-from datasets.storage import data_dir, describe_write_error
 from gdm_core.analysis.tables import csv
 from gdm_core.study import Study
 from gdm_core.study.layouts import to_prism, to_wide
 from gdm_core.study.robustness import describe_robustness
 from pages.study import files, labels, names, robust
-from pages.study.bring import SOURCES, Brought
+from pages.study.bring import Brought
 from pages.study.questions import N_PERMUTATIONS, Asked, StudyAnswer
 from pages.ui import exports, settings, shell
 from pages.ui.controls import text
 from pages.ui.downloads import download
 
-FOLDER = "studies"  # in the data folder
-_TROUBLE = "study-keep-trouble"
-
 
 def panel(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> None:
     """Show the methods paragraph and download buttons; figures are saved with the buttons next to them."""
     found = [one for one in (answers.flow, answers.table) if one is not None] if answers is not None else []
-    if trouble := st.session_state.pop(_TROUBLE, None):
-        shell.error("The study could not be saved", trouble)
     st.html('<p class="gdm-panel-title">Methods paragraph</p>')
     paragraph = st.container()
     brought = replace(brought, study=_explain_k(brought))
@@ -48,8 +41,6 @@ def panel(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) ->
         kept = whole(brought, asked)  # now: a download has no session
         download("Study file", kept.to_bytes, f"{brought.name}.study", key="study-file")
         shell.quiet("Everything in one file. Open it here, with Study.open or with gdm study.")
-        st.button("Save on this server", key="study-keep", on_click=_keep, args=(brought, asked), width="stretch")
-        shell.quiet("Anyone with the resulting link can open it.")
     with right:
         st.html('<p class="gdm-panel-title">Code</p>')
         download("Python script", lambda: script(brought, asked).encode(), f"{brought.name}.py", key="study-script")
@@ -84,7 +75,7 @@ def _tables(brought: Brought, answers: StudyAnswer | None) -> dict[str, tuple[st
 
 def is_unsaved(brought: Brought) -> bool:
     """Return whether a reload would lose work."""
-    fitted = brought.private and brought.study.model is not None and settings.text(files.STAYS) is None
+    fitted = brought.private and brought.study.model is not None
     return fitted or labels.have_changed(brought) or names.have_changed(brought)
 
 
@@ -92,18 +83,6 @@ def whole(brought: Brought, asked: Asked | None) -> Study:
     """Return the study with its labels, comparison and robustness."""
     questions = [] if asked is None else [asked.plain | robust.to_save(brought, asked)]
     return replace(brought.study, marks=labels.marks_of(brought), questions=questions)
-
-
-def _keep(brought: Brought, asked: Asked | None) -> None:
-    """Save the study in the data folder and open it from there."""
-    name = f"{FOLDER}/{brought.name}-{secrets.token_hex(16)}.study"
-    try:
-        whole(brought, asked).save(data_dir() / name)
-    except OSError as error:
-        st.session_state[_TROUBLE] = describe_write_error(error)
-        return
-    settings.change("data", SOURCES["saved"])
-    settings.change(files.STAYS, name)
 
 
 def script(brought: Brought, asked: Asked | None) -> str:

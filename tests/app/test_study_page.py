@@ -14,18 +14,20 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from datasets import cohort, cohort_files
+from gdm_core import Trial
 from gdm_core.analysis.suggestions import Probe
 from gdm_core.analysis.tables import csv
 from gdm_core.errors import DataError
 from gdm_core.study import Study
 from gdm_core.study.robustness import list_variants
-from pages.study import agreement, bring, labels, work
+from pages.study import agreement, bring, files, labels, work
 from pages.ui.uploads import Upload
 from tests.support.controls import control
 from tests.support.drawn import record, words
 from tests.support.offered import file_makers
 from tests.support.page import opened
 from tests.support.patience import until
+from tests.support.simple_model import SimpleModel
 
 
 @pytest.fixture(autouse=True)
@@ -200,16 +202,33 @@ def test_exports_reproduce_the_result(monkeypatch, tmp_path):
     assert (tmp_path / "bouts.csv").read_text().startswith("recording,state,name,start_s")
 
 
-def test_saved_study_reopens_with_its_question(engine, tmp_path):
+def of_file(content: bytes, **address: str) -> AppTest:
+    """Open a saved study."""
+    app = opened("study", data="A saved study", **address)
+    app.session_state[f"study-sent-{files.SAVED}"] = [Upload("a.study", content, "1")]
+    return app.run()
+
+
+def test_saved_study_reopens_with_its_question():
     app = opened("study", view="Export", animals="4", between="session", measured="Bouts a minute")
-    app.button(key="study-keep").click().run()
-    (file,) = (tmp_path / "studies").glob("*.study")
-    kept = Study.open(file)
-    assert kept.questions[0]["between"] == ["session"]
-    later = opened("study", data="A saved study", kept=f"studies/{file.name}")  # by another user
-    assert "between session 1 and session 2" in words(later)
-    for missing in ("studies/gone.study", "../outside.study"):
-        assert 'role="alert"' in words(opened("study", data="A saved study", kept=missing))
+    content = file_makers(app)["simulated-animals.study"]()
+    assert Study.from_bytes(content).questions[0]["between"] == ["session"]
+    assert "between session 1 and session 2" in words(of_file(content))
+    assert 'role="alert"' in words(of_file(content[:-40]))
+
+
+@pytest.mark.usefixtures("simple_family")
+def test_reason_for_k_is_asked_for_and_saved():
+    recordings = {f"r{i}": Trial(np.random.default_rng(i).normal(size=(150, 2)).cumsum(axis=0), 10.0) for i in range(4)}
+    study = Study.fit(
+        recordings, pd.DataFrame({"recording": list(recordings), "group": list("abab")}), SimpleModel(n_states=3)
+    )
+    app = of_file(study.to_bytes(), view="Export")
+    assert "K was set by the analyst." in file_makers(app)["a-methods.txt"]().decode()
+    (reason,) = [each for each in app.text_input if each.label == "Why this K?"]
+    reason.set_value("as in our pilot study").run()
+    assert "K was set by the analyst: as in our pilot study." in file_makers(app)["a-methods.txt"]().decode()
+    assert Study.from_bytes(file_makers(app)["a.study"]()).why_k == "as in our pilot study"
 
 
 @pytest.mark.bulk
@@ -310,7 +329,7 @@ def test_associated_column_is_adjusted_for_on_request(tmp_path):
     assert covariates.value == ["age"]
 
 
-def test_refits_are_listed_next_to_the_result(engine, monkeypatch, tmp_path):
+def test_refits_are_listed_next_to_the_result(engine, monkeypatch):
     begun, release = [], threading.Event()
 
     def prepared(recordings, known, family, config, preparation=(), **more):
@@ -337,8 +356,7 @@ def test_refits_are_listed_next_to_the_result(engine, monkeypatch, tmp_path):
     until(lambda: "The conclusion holds in 5 of 5 refits." in words(app.run()))
     given = {name: make() for name, make in file_makers(app).items()}
     assert "The conclusion holds in 5 of 5 refits." in given["simulated-animals-fitted-methods.txt"].decode()
-    (tmp_path / "kept.study").write_bytes(given["simulated-animals-fitted.study"])
-    assert "The conclusion holds in 5 of 5 refits." in words(opened("study", data="A saved study", kept="kept.study"))
+    assert "The conclusion holds in 5 of 5 refits." in words(of_file(given["simulated-animals-fitted.study"]))
     assert begun == [(8, 0), (8, 1), (8, 1), (8, 2), (7, 0), (9, 0), (8, 0)]
 
 
