@@ -205,7 +205,7 @@ def decode_recording(model: bytes, recording: Trials, smooth_s: float, shortest_
     """
     fitted_one, trial = model_from_bytes(model), recording[0]
     read = decode_states(fitted_one, {"": trial}, BoutRule(smooth_s, shortest_s))[""]
-    return read, _score(fitted_one, trial)
+    return read, score_recording(fitted_one, trial)
 
 
 def decode_labels(label_model: bytes, recording: Trials, smooth_s: float, shortest_s: float) -> Recording:
@@ -214,12 +214,8 @@ def decode_labels(label_model: bytes, recording: Trials, smooth_s: float, shorte
     return decode_states(LabelModel.from_bytes(label_model), {"": recording[0]}, rule)[""]
 
 
-def score_recordings(model: StateModel, recordings: Mapping[str, Trial]) -> dict[str, float]:
-    """Return recording -> score in nats per sample."""
-    return {name: _score(model, trial) for name, trial in recordings.items()}
-
-
-def _score(model: StateModel, trial: Trial) -> float:
+def score_recording(model: StateModel, trial: Trial) -> float:
+    """Return the score in nats per sample, of evenly spread pieces."""
     return float(model.score(Trials(tuple(_pieces(trial, SCORED_SAMPLES)))))
 
 

@@ -131,5 +131,7 @@ def _describe_comparison(table: pd.DataFrame, correction: str, word: str) -> str
     else:
         sentences.append(f"Effects are given as {effect}, with 95% confidence intervals.")
     if n := len(table.attrs["unused"]) if question.measure in STATE_MEASURES | CHANGE_MEASURES else 0:
-        sentences.append(f"{count(n, 'unused state')} ({describe_minimum(word)}) {'was' if n == 1 else 'were'} not tested.")
+        sentences.append(
+            f"{count(n, 'unused state')} ({describe_minimum(word)}) {'was' if n == 1 else 'were'} not tested."
+        )
     return " ".join(sentences)

@@ -51,7 +51,9 @@ def estimate_power(design: Design, values: Floats, effect: float, relative: bool
     if len(design.factors) != 1:
         raise ConfigError("Power needs exactly one factor; fix the other factor with where.")
     if not np.isfinite(effect):
-        raise ConfigError(f"effect is {effect}; it must be a number (of standard deviations between {plural(design.unit_word)}).")
+        raise ConfigError(
+            f"effect is {effect}; it must be a number (of standard deviations between {plural(design.unit_word)})."
+        )
     factor = design.factors[0]
     if design.paired and len(factor.levels) != 2:
         raise ConfigError("Power of paired sessions needs exactly two sessions; choose two with where.")

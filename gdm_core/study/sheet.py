@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.study.text import count
+from gdm_core.study.text import count, plural
 
 RECORDING, ANIMAL, EXCLUDE = "recording", "animal", "exclude"
 ROWS_WITHOUT = "Rows of the sheet without a recording"
@@ -67,6 +67,11 @@ class Sheet:
     def subject(self) -> str:
         """Noun for a subject: the column's name without "id", such as mouse or participant; animal without a column."""
         return re.sub("[_ ]?id$", "", self.animal or ANIMAL, flags=re.IGNORECASE).replace("_", " ").lower()
+
+    @property
+    def subjects(self) -> str:
+        """Plural of `subject`."""
+        return plural(self.subject)
 
     @property
     def animals(self) -> dict[str, str]:

@@ -378,19 +378,6 @@ class StudyTables:
         found["after"] = np.minimum(found["of"], found["bout_after"] + around)
         return found[[RECORDING, "first", "after", "bout_first", "bout_after"]]
 
-    def usage_over_time(self, bin_s: float = 60.0) -> pd.DataFrame:
-        """Return a table of usage, with a row per recording, bin and state.
-
-        bin_s   length of a bin in seconds
-        """
-        parts, labels = [], self._labels()
-        for name, usage in zip(self.sheet.names, self.counts.usage_over_time(bin_s), strict=True):
-            n = len(usage)
-            part = pd.concat([labels] * n, ignore_index=True)
-            part.insert(0, "minute", np.repeat(np.arange(n) * bin_s / 60, len(labels)))
-            parts.append(part.assign(usage=usage.ravel()).assign(**{RECORDING: name}))
-        return self.conditions.merge(pd.concat(parts, ignore_index=True), on=RECORDING)
-
     def measure_values(self, measure: str) -> tuple[Floats, pd.DataFrame, str]:
         """Return a measure's values [R, M], a table of column labels, and its description."""
         if measure in STATE_MEASURES:

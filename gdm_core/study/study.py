@@ -149,7 +149,8 @@ class Study(StudyDesigns):
         model.raise_if_failed()
         known = sheet if isinstance(sheet, Sheet) else match_sheet(sheet, recordings, RESERVED)
         read = fitting.decode_states(model, recordings, rule)
-        return cls.from_decoded(model, read, fitting.score_recordings(model, recordings), known, names, rule)
+        scores = {name: fitting.score_recording(model, one) for name, one in recordings.items()}
+        return cls.from_decoded(model, read, scores, known, names, rule)
 
     @classmethod
     def from_decoded(

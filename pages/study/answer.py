@@ -17,7 +17,7 @@ from gdm_core.study.text import format_p
 from gdm_core.text import listed
 from pages.study import pictures, work
 from pages.study.bring import Brought
-from pages.study.files import group_by_reason, subjects_of
+from pages.study.files import group_by_reason
 from pages.study.pictures import MINUS, groups_of, label_of
 from pages.study.questions import MEASURES, NOTHING, SHORT, Asked, StudyAnswer
 from pages.ui import settings, shell
@@ -88,7 +88,7 @@ def card(brought: Brought, asked: Asked, found: StudyAnswer) -> None:
     if found.flow is not None:
         flow = found.flow
         shell.finding(flow_sentence(flow, asked.between[0]))
-        n = f"n = {flow.n} {subjects_of(brought.study.sheet)}"
+        n = f"n = {flow.n} {brought.study.sheet.subjects}"
         shell.quiet(f"Behavioural flow: z = {flow.z:.2f}, {format_p(flow.p)}, {n}.".replace("-", MINUS))
     elif found.no_flow and found.table is not None:
         shell.quiet(f"No overall test: {found.no_flow}")
@@ -189,7 +189,7 @@ def table(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
     shown |= {words: [p_cell(value) for value in found[name]] for name, words in tests.items() if name in found}
     margin = 0.0
     if found["d"].notna().any():
-        about = f"Smallest difference that matters, in standard deviations between {subjects_of(brought.study.sheet)}."
+        about = f"Smallest difference that matters, in standard deviations between {brought.study.sheet.subjects}."
         with st.columns([0.35, 0.65])[0]:
             margin = slide("Equivalence margin (SD)", 0.1, 2.0, 0.5, 0.1, key="margin", help=about)
         shown["conclusion"] = assess_equivalence(found, margin)["conclusion"].where(found["p"].notna(), "–")

@@ -355,7 +355,7 @@ def _fitted(
             seconds = 0.5 + min(samples, fitting.MOST_SAMPLES) * 1.5e-4
             shell.empty(
                 f"{len(recordings)} recordings, {samples:,} {'samples' if window is None else 'windows'}",
-                f"One model is fitted, with equal weight for all {files.subjects_of(known)} and blind to the sheet: "
+                f"One model is fitted, with equal weight for all {known.subjects} and blind to the sheet: "
                 f"{live.estimate_wait(seconds)}. "
                 "The fit continues if you leave this page.",
             )
@@ -407,7 +407,7 @@ def _set(name: str, value: Any) -> None:
 def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Choice) -> None:
     """Recommend a model and settings by fits to half of the animals, scored on the others."""
     engine, session = panels.engine(), f"suggest-{live.visitor()}-study"
-    subjects = files.subjects_of(known)
+    subjects = known.subjects
 
     def do(say: Say) -> Suggestion:
         kept, _ = fitting.prepare({name: recordings[name] for name in known.names}, [])

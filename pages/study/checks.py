@@ -12,7 +12,6 @@ from gdm_core.study.followup import describe_assumptions
 from gdm_core.study.states import CHANGE_MEASURES, SHARES, STATE_MEASURES
 from pages.study import agreement, answer, pictures, work
 from pages.study.bring import Brought
-from pages.study.files import subjects_of
 from pages.study.questions import Asked, StudyAnswer
 from pages.study.work import Say
 from pages.ui import settings, shell
@@ -48,7 +47,7 @@ def _power(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
         with left:
             state = pick("Of", words, _first(study, answers), key=settings.key("power-of", brought.of), width=260)
     with right:
-        about = f"In standard deviations between {subjects_of(study.sheet)}; of differences if paired."
+        about = f"In standard deviations between {study.sheet.subjects}; of differences if paired."
         effect = slide("Effect size (Cohen's d)", 0.1, 3.0, 1.0, 0.1, key="effect", help=about)
     asking = {**asked.design, "covariates": asked.covariates}
 
@@ -62,12 +61,12 @@ def _power(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
     needed = "more than 200" if found.needed is None else f"{found.needed}"
     what = WHOLE if state is None else study.state_name(state)
     raw = format_difference(found.raw, asked.measure in SHARES)
-    pairs = "pairs" if asked.within else f"{subjects_of(study.sheet)} per group"
+    pairs = "pairs" if asked.within else f"{study.sheet.subjects} per group"
     shell.finding(
         f"A difference of {found.effect:.1f} standard deviations in {what} ({raw}) is detected with "
         f"{found.power:.0%} power; {needed} {pairs} give 80%."
     )
-    plot(pictures.power(found, subjects_of(study.sheet)), key="study-power-curve", filename=f"{brought.name}-power")
+    plot(pictures.power(found, study.sheet.subjects), key="study-power-curve", filename=f"{brought.name}-power")
     for one in found.notes:
         shell.quiet(one)
 

@@ -21,9 +21,8 @@ from datasets.storage import data_dir
 from datasets.tables import path_within
 from gdm_core.errors import DataError, GdmError
 from gdm_core.study.fitting import RATES_ALIKE
-from gdm_core.study.sheet import ANIMAL, RECORDING, ROWS_WITHOUT, Sheet, format_list, match_by_suffix, match_sheet
+from gdm_core.study.sheet import ANIMAL, RECORDING, ROWS_WITHOUT, format_list, match_by_suffix, match_sheet
 from gdm_core.study.study import RESERVED
-from gdm_core.study.text import plural
 from gdm_core.trials import UNLABELLED, Trial
 from pages.study import work
 from pages.study.work import KEPT, Say
@@ -268,16 +267,6 @@ def _numbers(cells: pd.Series) -> pd.Series:
         return pd.to_numeric(cells.astype(object))
     except ValueError:
         return cells.astype(object).where(cells.notna(), np.nan)
-
-
-def subject_of(sheet: Sheet) -> str:
-    """Return what the sheet calls a subject: mouse, participant, or animal without such a column."""
-    return sheet.subject
-
-
-def subjects_of(sheet: Sheet) -> str:
-    """Return what the sheet calls several subjects."""
-    return plural(sheet.subject)
 
 
 def offer_suffix(sheet: pd.DataFrame, found: Read, of: str) -> tuple[pd.DataFrame, str]:

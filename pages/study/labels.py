@@ -21,7 +21,6 @@ from pages.lab.live import panels
 from pages.lab.poses.clips import clip, clip_grid
 from pages.study import fits, pictures, work
 from pages.study.bring import Brought
-from pages.study.files import subject_of, subjects_of
 from pages.study.names import typed_cells
 from pages.study.pictures import word
 from pages.study.questions import Asked
@@ -107,7 +106,7 @@ def show_clips(brought: Brought, asked: Asked | None, place: int) -> None:
     if clips.empty:
         shell.empty("No clips", f"No recording has a bout of {study.state_name(state)}.")
         return
-    open_ = st.toggle(f"Show {subjects_of(study.sheet)} and groups", key=settings.key("whose", brought.of))
+    open_ = st.toggle(f"Show {study.sheet.subjects} and groups", key=settings.key("whose", brought.of))
     names = [f"clip {i + 1}" for i in range(len(clips))]
     if open_:
         frame = study.conditions.set_index(RECORDING)
@@ -193,7 +192,7 @@ def _label_clips(brought: Brought, clips: pd.DataFrame, names: list[str], open_:
     if len(count) > 1:
         then = "Choose Labels under Compare to predict them for all recordings."
     with right:
-        of = plural(len(animals), subject_of(study.sheet), subjects_of(study.sheet))
+        of = plural(len(animals), study.sheet.subject, study.sheet.subjects)
         shell.quiet(
             f"{len(marks)} labelled clips of {of}{''.join(f'; {name} {n}' for name, n in count.items())}. {then}"
         )

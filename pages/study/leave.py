@@ -11,7 +11,7 @@ from gdm_core.analysis.tables import csv
 from gdm_core.study import Study
 from gdm_core.study.layouts import to_prism, to_wide
 from gdm_core.study.robustness import describe_robustness
-from pages.study import files, labels, names, robust
+from pages.study import labels, names, robust
 from pages.study.bring import Brought
 from pages.study.questions import N_PERMUTATIONS, Asked, StudyAnswer
 from pages.ui import exports, settings, shell
@@ -63,7 +63,7 @@ def _tables(brought: Brought, answers: StudyAnswer | None) -> dict[str, tuple[st
         tests, each = answers.table, answers.per_unit
         found["tests"] = ("Tests (CSV)", lambda: csv(tests))
         if each is not None:
-            subject = files.subject_of(study.sheet)
+            subject = study.sheet.subject
             found["tidy"] = (f"Values per {subject}, tidy (CSV, R)", lambda: csv(each))
             found["wide"] = (f"Values per {subject}, wide (CSV)", lambda: csv(to_wide(each)))
             found["prism"] = ("Values by group (CSV, Prism)", lambda: csv(to_prism(each)))

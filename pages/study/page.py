@@ -43,4 +43,4 @@ with page.picture:
     answer.draw(brought, asked, answers)
 with page.below:
     tabs.show(brought, asked, answers)
-shell.footer([f"The {files.subject_of(study.sheet)} is the statistical unit."])
+shell.footer([f"The {study.sheet.subject} is the statistical unit."])

@@ -31,7 +31,6 @@ from gdm_studio.plot.figures.base import (
 )
 from gdm_studio.plot.figures.states import state_strips
 from pages.lab.tabs import shorten_names
-from pages.study.files import subject_of
 from pages.study.questions import MEASURES, Asked, StudyAnswer
 from pages.ui import legend
 
@@ -230,7 +229,7 @@ def dots(study: Study, asked: Asked, answers: StudyAnswer) -> Figure:
         range=[-0.6, len(shown) - 0.4], tickfont={"size": 12, "color": "$ink"}, ticklabelstandoff=6,
     )  # fmt: skip
     up = axis(words, tickformat=".0%" if measure in SHARES else "")
-    caption = f"One dot per {subject_of(study.sheet)}; mean and 95% CI per group."
+    caption = f"One dot per {study.sheet.subject}; mean and 95% CI per group."
     caption += " Lines join repeated measures." if asked.within else ""
     caption += f" The {len(shown)} of {n} with the smallest p." if n > len(shown) else ""
     alt = f"{words} of {len(shown)} states in {len(groups)} groups: {', '.join(groups)}."

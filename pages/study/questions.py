@@ -15,7 +15,6 @@ from gdm_core.study.structure import LENGTH, MISSING, SCORE
 from pages.study import work
 from pages.study.bring import Brought
 from pages.study.cropping import NOTHING
-from pages.study.files import subject_of
 from pages.study.work import Say
 from pages.ui import settings, shell
 from pages.ui.controls import one_of, several
@@ -137,7 +136,7 @@ def choose(brought: Brought, page: Frame) -> Asked | None:
         again = str(animal) if comes_again else NOTHING
         start = (saved.get("within") or NOTHING) if saved and between == first else again
         its_own = settings.key(of, settings.scope(between))
-        about = f"The {subject_of(study.sheet)}, if each was recorded under several conditions."
+        about = f"The {study.sheet.subject}, if each was recorded under several conditions."
         within = one_of("Repeated measures within", paired, start, key="within", of=its_own, help=about)
         others = [c for c in groups if c not in (between, second)]
         batch, about = saved.get("blocks") or NOTHING, "Labels are permuted within blocks only."

@@ -9,7 +9,6 @@ import streamlit as st
 from gdm_core.study.sheet import RECORDING
 from pages.study import answer, checks, labels, leave, names, pictures
 from pages.study.bring import Brought
-from pages.study.files import subject_of
 from pages.study.questions import Asked, StudyAnswer
 from pages.ui import settings, shell
 from pages.ui.controls import pick, tabs
@@ -82,7 +81,7 @@ def _over_time(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
     drawn = pictures.intervals(each, unit)
     drawn = drawn[drawn["count"] >= drawn["count"].max() / 2]  # only the longest recordings reach the end
     words = f"Usage of {study.state_name(study.states[place])}"
-    made = pictures.over_time(drawn, pictures.groups_of(table), words, subject_of(study.sheet))
+    made = pictures.over_time(drawn, pictures.groups_of(table), words, study.sheet.subject)
     plot(made, key="study-time", filename=f"{brought.name}-minutes")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from functools import partial
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import streamlit as st
 
@@ -20,17 +20,6 @@ T = TypeVar("T")
 Say = Callable[[str, float], None]
 
 
-def get_task(key: tuple[Hashable, ...], do: Callable[[Say], Any], words: str = "Starting") -> Task:
-    """Return the task with this key, starting it if necessary."""
-
-    def run(task: Task) -> Any:
-        import_module("torch")  # scipy inspects it: load it completely first
-        return do(task.checkpoint)
-
-    task: Task = visitor_jobs().get(("study", *key), lambda: Task(run, words))
-    return task
-
-
 def outcome(
     name: str,
     key: tuple[Hashable, ...],
@@ -39,7 +28,7 @@ def outcome(
     *,
     what: str = "",
     kept: str = "",
-    words: str = "",
+    words: str = "Starting",
 ) -> T | None:
     """Return the result of background work; None while it runs, and after a failure or cancellation.
 
@@ -48,7 +37,12 @@ def outcome(
     what    noun for cancel buttons, such as "the fit"; `kept` tells what a cancellation keeps
     words   progress text until the work reports some
     """
-    task = get_task(key, do, words or "Starting")
+
+    def run(task: Task) -> T:
+        import_module("torch")  # scipy inspects it: load it completely first
+        return do(task.checkpoint)
+
+    task: Task = visitor_jobs().get(("study", *key), lambda: Task(run, words))
     ended = task.wait(AT_ONCE_S)
     show_progress(f"{name}-progress", task, ended)
     if not ended:

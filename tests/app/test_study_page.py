@@ -18,6 +18,7 @@ from gdm_core import Trial
 from gdm_core.analysis.suggestions import Probe
 from gdm_core.analysis.tables import csv
 from gdm_core.errors import DataError
+from gdm_core.models.registry import FAMILIES
 from gdm_core.study import Study
 from gdm_core.study.robustness import list_variants
 from pages.study import agreement, bring, files, labels, work
@@ -217,8 +218,8 @@ def test_saved_study_reopens_with_its_question():
     assert 'role="alert"' in words(of_file(content[:-40]))
 
 
-@pytest.mark.usefixtures("simple_family")
-def test_reason_for_k_is_asked_for_and_saved():
+def test_reason_for_k_is_asked_for_and_saved(monkeypatch):
+    monkeypatch.setitem(FAMILIES, "simple", ("tests.support.simple_model", "SimpleModel"))
     recordings = {f"r{i}": Trial(np.random.default_rng(i).normal(size=(150, 2)).cumsum(axis=0), 10.0) for i in range(4)}
     study = Study.fit(
         recordings, pd.DataFrame({"recording": list(recordings), "group": list("abab")}), SimpleModel(n_states=3)

@@ -101,17 +101,16 @@ def test_usage_averages_soft_states():
     table = study.measures()
     np.testing.assert_allclose(table["usage"], soft[:30].mean(axis=0), rtol=1e-5)
     assert table["bouts"].sum() == 1 + (np.diff(soft[:30].argmax(axis=1)) != 0).sum()
-    over = study.usage_over_time(1.0)
-    assert over["minute"].tolist()[::3] == pytest.approx([0, 1 / 60, 2 / 60, 3 / 60])
-    np.testing.assert_allclose(over["usage"][3:6], soft[10:20].mean(axis=0), rtol=1e-5)
-    assert over["usage"][9:].isna().all()
+    (over,) = study.counts.usage_over_time(1.0)
+    np.testing.assert_allclose(over[1], soft[10:20].mean(axis=0), rtol=1e-5)
+    assert np.isnan(over[3]).all()
 
 
 def test_usage_over_time_bouts_and_entropy():
     study = make_study()
-    over = study.usage_over_time(0.5).set_index(["recording", "minute", "state"])["usage"]
-    assert over[("m1.csv", 0.0, 0)] == pytest.approx(0.6)
-    assert over.index.get_level_values("minute").max() == pytest.approx(0.5 / 60)
+    over, *_ = study.counts.usage_over_time(0.5)
+    assert over.shape == (2, 3)
+    assert over[0, 0] == pytest.approx(0.6)
     bouts = study.bouts()
     assert bouts.iloc[1].to_dict() == {
         "recording": "m1.csv",
