@@ -107,7 +107,7 @@ def _describe_flow(found: Flow) -> str:
 def _describe_comparison(table: pd.DataFrame, correction: str, word: str) -> str:
     question: Question = table.attrs["question"]
     parts = [
-        f"The {_MEASURES.get(question.measure, question.measure)} was compared between {join_words(list(question.between))}"
+        f"The {_MEASURES.get(question.measure, question.measure)} was compared by {join_words(list(question.between))}"
     ]
     for name, value in question.where.items():
         parts.append(f"where {name} is {join_words([format_value(one) for one in np.ravel(value).tolist()])}")

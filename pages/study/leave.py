@@ -9,6 +9,7 @@ import streamlit as st
 
 from gdm_core.analysis.tables import csv
 from gdm_core.study import Study
+from gdm_core.study.fitting import LABELS
 from gdm_core.study.layouts import to_prism, to_wide
 from gdm_core.study.robustness import describe_robustness
 from pages.study import labels, names, robust
@@ -49,7 +50,8 @@ def panel(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) ->
 def _explain_k(brought: Brought) -> Study:
     """Ask for the reason for K unless a search gave it; return the study with the reason."""
     study = brought.study
-    if study.model is None or study.why_k.startswith("K "):
+    of_labels = any(note.startswith(LABELS) for note in study.notes)
+    if study.model is None or of_labels or study.why_k.startswith("K "):
         return study
     about = "Such as a pilot study or an earlier paper; for the methods paragraph."
     return replace(study, why_k=text("Why this K?", study.why_k, key="why", of=brought.of, max_chars=300, help=about))
@@ -64,10 +66,10 @@ def _tables(brought: Brought, answers: StudyAnswer | None) -> dict[str, tuple[st
         found["tests"] = ("Tests (CSV)", lambda: csv(tests))
         if each is not None:
             subject = study.sheet.subject
-            found["tidy"] = (f"Values per {subject}, tidy (CSV, R)", lambda: csv(each))
-            found["wide"] = (f"Values per {subject}, wide (CSV)", lambda: csv(to_wide(each)))
-            found["prism"] = ("Values by group (CSV, Prism)", lambda: csv(to_prism(each)))
-    found["measures"] = ("Values per recording (CSV)", lambda: csv(study.measures()))
+            found["tidy"] = (f"Per {subject}, tidy (CSV)", lambda: csv(each))
+            found["wide"] = (f"Per {subject}, wide (CSV)", lambda: csv(to_wide(each)))
+            found["prism"] = ("By group, for Prism (CSV)", lambda: csv(to_prism(each)))
+    found["measures"] = ("Per recording (CSV)", lambda: csv(study.measures()))
     found["bouts"] = ("Bouts (CSV)", lambda: csv(study.bouts()))
     found["changes"] = ("Transitions (CSV)", lambda: csv(study.transitions()))
     return found
