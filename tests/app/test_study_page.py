@@ -21,7 +21,7 @@ from gdm_core.errors import DataError
 from gdm_core.models.registry import FAMILIES
 from gdm_core.study import Study
 from gdm_core.study.robustness import list_variants
-from pages.study import agreement, bring, files, labels, work
+from pages.study import agreement, bring, files, labels, leave, questions, work
 from pages.ui.uploads import Upload
 from tests.support.controls import control
 from tests.support.drawn import record, words
@@ -30,11 +30,17 @@ from tests.support.page import opened
 from tests.support.patience import until
 from tests.support.simple_model import SimpleModel
 
+PERMUTATIONS = 499
+STATES = {"data": "A folder below the data folder", "hold": "States from another tool"}
+
 
 @pytest.fixture(autouse=True)
 def _no_hurry(engine, monkeypatch):
     monkeypatch.setattr(work, "AT_ONCE_S", 60.0)
+    monkeypatch.setattr(bring, "MINUTES", 1.0)
     monkeypatch.setattr(bring, "list_variants", lambda *_: {})  # refits would outlast their test
+    for module in (questions, leave):
+        monkeypatch.setattr(module, "N_PERMUTATIONS", PERMUTATIONS)
 
 
 def test_first_visit_draws_groups_and_no_recordings(monkeypatch):
@@ -48,10 +54,6 @@ def test_recordings_tab_draws_one_strip_per_recording(monkeypatch):
     drawn = record(monkeypatch)
     opened("study", view="Recordings")
     assert len(drawn["study-strips"][0]["data"][0]["y"]) == 41, "40 recordings and a line between the groups"
-
-
-def test_question_is_set_by_the_link():
-    assert "between session 1 and session 2" in words(opened("study", between="session"))
 
 
 def folder(tmp_path, *, misspelt: str = "", lone: str = "") -> str:
@@ -70,56 +72,35 @@ def folder(tmp_path, *, misspelt: str = "", lone: str = "") -> str:
 
 
 def of_folder(tmp_path, **more: str) -> AppTest:
-    return opened(
-        "study", data="A folder below the data folder", path=folder(tmp_path, **more), hold="States from another tool"
-    )
+    return opened("study", **STATES, path=folder(tmp_path, **more))
 
 
-def test_folder_of_states_and_a_sheet_become_a_study(tmp_path):
-    said = words(of_folder(tmp_path))
-    assert "12 recordings" in said
-    assert "between control and treated" in said
-    assert "Behavioural flow: z =" in said
-
-
-def test_misspelt_file_is_listed_and_can_be_left_out(tmp_path):
-    app = of_folder(tmp_path, misspelt="animal03")
+def test_unusable_files_are_listed_once_and_can_be_left_out(tmp_path):
+    place = folder(tmp_path, misspelt="animal03")
+    for name in ("x", "y", "z"):
+        (tmp_path / place / f"{name}.npz").write_bytes(b"no archive")
+    app = opened("study", **STATES, path=place, view="Recordings")
     said = words(app).replace("&#x27;", "'")
     assert "'animal03x'" in said
     app.toggle(key="leave-out").set_value(True).run()
     assert "11 recordings" in words(app)
+    assert words(app).count("3 recordings are not read: x.npz, y.npz, z.npz") == 1
 
 
 def test_suffix_of_file_names_is_offered(tmp_path):
     for path in (tmp_path / folder(tmp_path)).glob("*.npz"):
         arrays = {f"{name}_behavior": codes for name, codes in np.load(path).items()}
         np.savez(path, **arrays)
-    app = opened("study", data="A folder below the data folder", path="mice", hold="States from another tool")
+    app = opened("study", **STATES, path="mice")
     (offer,) = [each for each in app.toggle if "_behavior" in each.label]
     assert words(app).count("Correct the name") == 1, "one error for all recordings"
     offer.set_value(True).run()
     assert "between control and treated" in words(app)
 
 
-def test_shared_error_is_reported_once(tmp_path):
-    place = tmp_path / folder(tmp_path)
-    for name in ("x", "y", "z"):
-        (place / f"{name}.npz").write_bytes(b"no archive")
-    said = words(
-        opened(
-            "study",
-            data="A folder below the data folder",
-            path="mice",
-            hold="States from another tool",
-            view="Recordings",
-        )
-    )
-    assert said.count("3 recordings are not read: x.npz, y.npz, z.npz") == 1
-
-
 def test_sheet_can_be_typed_on_the_page(tmp_path, monkeypatch):
     (tmp_path / folder(tmp_path) / "sheet.csv").unlink()
-    asked = {"data": "A folder below the data folder", "path": "mice", "hold": "States from another tool"}
+    asked = STATES | {"path": "mice"}
     written: dict[str, list[str]] = {}
     drawn = record(monkeypatch)
 
@@ -151,7 +132,7 @@ def test_stopped_import_continues_where_it_was(tmp_path, monkeypatch):
 
     monkeypatch.setattr(cohort_files, "read_states", slowly)
     monkeypatch.setattr(work, "AT_ONCE_S", 0.2)
-    app = opened("study", data="A folder below the data folder", path=place, hold="States from another tool")
+    app = opened("study", **STATES, path=place)
     until(lambda: len(read) == 4)
     app.run()
     app.button(key="study-read-stop").click().run()
@@ -193,13 +174,14 @@ def test_exports_reproduce_the_result(monkeypatch, tmp_path):
     given = {name: make() for name, make in file_makers(app).items()}
     assert given["simulated-animals-tests.csv"].startswith(b"state,name,mean_control,mean_treated,effect")
     again = Study.from_bytes(given["simulated-animals.study"])
-    assert csv(again.compare("usage", "group")) == given["simulated-animals-tests.csv"]
+    table = again.compare("usage", "group", n_permutations=PERMUTATIONS)
+    assert csv(table) == given["simulated-animals-tests.csv"]
     assert "Behavioural flow" in given["simulated-animals-methods.txt"].decode()
     assert "percentage points (treated minus control; 95% CI" in words(app)
     monkeypatch.chdir(tmp_path)
     space: dict = {}
     exec(given["simulated-animals.py"].decode(), space)
-    pd.testing.assert_frame_equal(space["table"], again.compare("usage", "group"))
+    pd.testing.assert_frame_equal(space["table"], table)
     assert (tmp_path / "bouts.csv").read_text().startswith("recording,state,name,start_s")
 
 
@@ -218,13 +200,16 @@ def test_saved_study_reopens_with_its_question():
     assert 'role="alert"' in words(of_file(content[:-40]))
 
 
+def of_model() -> Study:
+    """Return a study of four recordings with the states of a fitted model."""
+    recordings = {f"r{i}": Trial(np.random.default_rng(i).normal(size=(150, 2)).cumsum(axis=0), 10.0) for i in range(4)}
+    sheet = pd.DataFrame({"recording": list(recordings), "group": list("abab")})
+    return Study.fit(recordings, sheet, SimpleModel(n_states=3))
+
+
 def test_reason_for_k_is_asked_for_and_saved(monkeypatch):
     monkeypatch.setitem(FAMILIES, "simple", ("tests.support.simple_model", "SimpleModel"))
-    recordings = {f"r{i}": Trial(np.random.default_rng(i).normal(size=(150, 2)).cumsum(axis=0), 10.0) for i in range(4)}
-    study = Study.fit(
-        recordings, pd.DataFrame({"recording": list(recordings), "group": list("abab")}), SimpleModel(n_states=3)
-    )
-    app = of_file(study.to_bytes(), view="Export")
+    app = of_file(of_model().to_bytes(), view="Export")
     assert "K was set by the analyst." in file_makers(app)["a-methods.txt"]().decode()
     (reason,) = [each for each in app.text_input if each.label == "Why this K?"]
     reason.set_value("as in our pilot study").run()
@@ -265,7 +250,7 @@ def test_two_factors_are_shown_in_the_legend(tmp_path, monkeypatch):
     path = tmp_path / place / "sheet.csv"
     sheet = pd.read_csv(path)
     sheet.assign(sex=["f", "m"] * 6).to_csv(path, index=False)
-    app = opened("study", data="A folder below the data folder", path=place, hold="States from another tool")
+    app = opened("study", **STATES, path=place)
     (second,) = [each for each in app.selectbox if each.label == "Second factor"]
     second.set_value("sex").run()
     figure, _ = drawn["study-dots"]
@@ -282,7 +267,7 @@ def test_long_table_needs_no_sheet(tmp_path):
     ]
     (tmp_path / "long").mkdir()
     pd.concat(rows).to_csv(tmp_path / "long" / "everything.csv", index=False)
-    said = words(opened("study", data="A folder below the data folder", path="long", hold="States from another tool"))
+    said = words(opened("study", **STATES, path="long"))
     assert "8 recordings" in said
     assert "between control and treated" in said
 
@@ -296,19 +281,23 @@ def test_suggestion_uses_a_part_of_every_animal(engine, monkeypatch):
         return asdict(Probe(model, dict(setting), tuple(better + 0.01 * i for i in range(10)), 1.0, better, 0, 4.0))
 
     monkeypatch.setattr("gdm_core.engine.suggest.probe", made_up)
-    app = opened("study", animals="4", found="Fitted")
+    monkeypatch.setattr(bring.fits, "fit_study", lambda *_, **__: lambda say: of_model())
+    app = opened("study", animals="4", found="Fitted", view="Export")
     app.button(key="study-suggest").click().run()
     names = [trial.name.partition("_")[0] for trial in tried[0]]
     assert len(names) == len(set(names)) == 8, "one part of each animal"
     app.button(key="study-suggest-use").click().run()
     assert control(app, "slider", "K").value == 3
+    app.button(key="study-fit").click().run()
+    methods = file_makers(app)["simulated-animals-fitted-methods.txt"]().decode()
+    assert "K was chosen by fits to one half of the data, scored on the other: fewer states predict" in methods
 
 
 def test_experiments_are_not_pooled_without_a_choice(tmp_path):
     path = tmp_path / folder(tmp_path) / "sheet.csv"
     sheet = pd.read_csv(path)
     sheet.assign(experiment=["first", "second"] * 6).to_csv(path, index=False)
-    app = opened("study", data="A folder below the data folder", path="mice", hold="States from another tool")
+    app = opened("study", **STATES, path="mice")
     assert "Which experiment do you want to analyse?" in words(app)
     assert "n = 6 animals" in words(app)
     (choice,) = [each for each in app.selectbox if each.label == "experiment to analyse"]
@@ -321,7 +310,7 @@ def test_associated_column_is_adjusted_for_on_request(tmp_path):
     path = tmp_path / folder(tmp_path) / "sheet.csv"
     sheet = pd.read_csv(path)
     sheet.assign(age=10.0 + (sheet["group"] == "treated") * 5 + np.arange(12) % 4).to_csv(path, index=False)
-    asked = {"data": "A folder below the data folder", "path": "mice", "hold": "States from another tool"}
+    asked = STATES | {"path": "mice"}
     app = opened("study", **asked, view="Checks")
     assert "Associated with the groups: age; see Checks." in words(app)
     app.button(key="study-adjust-age").click().run()
@@ -362,7 +351,7 @@ def test_refits_are_listed_next_to_the_result(engine, monkeypatch):
 
 
 def test_recordings_are_cropped_before_the_states_are_counted(tmp_path):
-    asked = {"data": "A folder below the data folder", "path": folder(tmp_path), "hold": "States from another tool"}
+    asked = STATES | {"path": folder(tmp_path)}
     app = opened("study", **asked, view="Export")
     (first,) = [each for each in app.number_input if each.label == "First minutes (0 = all)"]
     first.set_value(1.0).run()
@@ -377,9 +366,9 @@ def test_recordings_are_cropped_before_the_states_are_counted(tmp_path):
 def test_labels_are_aligned_with_cropped_states(tmp_path):
     path = tmp_path / folder(tmp_path)
     pd.read_csv(path / "sheet.csv").assign(from_s=np.arange(12) / 2).to_csv(path / "sheet.csv", index=False)
-    asked = {"data": "A folder below the data folder", "path": "mice", "hold": "States from another tool"}
+    asked = STATES | {"path": "mice"}
     app = opened("study", **asked, view="Checks", check="Agreement")
-    (start,) = [each for each in app.selectbox if each.label == "From"]
+    (start,) = [each for each in app.selectbox if each.label == "From" and "from_s" in each.options]
     second = [Upload(one.name, one.read_bytes(), one.name) for one in path.glob("*.npz")]
     app.session_state[f"study-sent-{agreement.SECOND}"] = second
     start.set_value("from_s").run()

@@ -63,7 +63,7 @@ def test_command_fits_poses_and_tables(tmp_path, capsys):
     pd.DataFrame({"file": [f"mouse{i}" for i in range(4)], "group": ["a", "b"] * 2}).to_csv(
         tmp_path / "sheet.csv", index=False
     )
-    options = ["--model", "simple", "--states", "3", "--between", "group", "--permutations", "99", "--robust"]
+    options = ["--model", "simple", "--states", "3", "--between", "group", "--permutations", "19", "--robust"]
     options += ["--non-wear", "1"]
     assert main(["study", str(tmp_path / "sheet.csv"), str(folder), *options]) == 0
     printed = capsys.readouterr()
