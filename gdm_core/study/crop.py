@@ -104,29 +104,29 @@ def _describe(crop: Crop, minutes: list[float]) -> list[str]:
 
 def mark_non_wear(
     recordings: Mapping[str, Trial], shortest_min: float = NON_WEAR_MIN
-) -> tuple[dict[str, Trial], dict[str, float], list[str]]:
+) -> tuple[dict[str, Trial], list[str]]:
     """Treat non-wear as missing: long stretches in which no channel moves, as of a device that lies on a table.
 
-    Returns the recordings, the share of each that is non-wear, and a sentence for the methods paragraph. States are not
-    inferred there, so rates refer to the remaining time.
+    Returns the recordings and a sentence for the methods paragraph. States are not inferred there, so rates refer to the
+    remaining time.
 
     recordings     name -> Trial
     shortest_min   shortest stretch in minutes
     """
     if not shortest_min > 0:
         raise ConfigError(f"shortest_min is {shortest_min}; it must be a positive number of minutes.")
-    marked, shares = dict(recordings), dict[str, float]()
+    marked, shares = dict(recordings), list[float]()
     for name, one in recordings.items():
         still = find_still(one.y, max(2, round(shortest_min * 60 * one.rate_hz)))
         if still.any():
             marked[name] = replace(one, y=np.where(still[:, None], np.nan, one.y))
-            shares[name] = float(still.mean())
+            shares.append(still.mean())
     if not shares:
-        return marked, shares, []
+        return marked, []
     length = format_minutes(shortest_min, shortest_min)
     have = f"{count(len(shares), RECORDING)} {'has' if len(shares) == 1 else 'have'}"
-    return marked, shares, [
-        f"{have} non-wear of at least {length} (up to {max(shares.values()):.0%} of a recording), which was treated as missing."
+    return marked, [
+        f"{have} non-wear of at least {length} (up to {max(shares):.0%} of a recording), which was treated as missing."
     ]  # fmt: skip
 
 

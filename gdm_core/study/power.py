@@ -41,7 +41,7 @@ class Power:
         return self.power
 
 
-def estimate_power(design: Design, values: Floats, effect: float, relative: bool) -> Power:
+def estimate_power(design: Design, values: Floats, effect: float) -> Power:
     """Return the power of a design of one factor.
 
     The last level differs from the first by the effect; levels between are interpolated if numeric, else without effect.
@@ -73,7 +73,7 @@ def estimate_power(design: Design, values: Floats, effect: float, relative: bool
     )  # of differences, if paired
     if spread < 1e-12 * max(1.0, np.abs(y).max()):
         raise DataError("All units of each group have the same value, so power cannot be estimated.")
-    raw = effect * (abs(float(y.mean())) if relative else spread)
+    raw = effect * spread
     steps = np.zeros(len(counts))
     steps[-1] = 1.0
     if factor.numeric:
@@ -87,7 +87,7 @@ def estimate_power(design: Design, values: Floats, effect: float, relative: bool
             return 0.0
         apart = (steps - np.average(steps, weights=sizes)) ** 2 @ sizes * (2 if part.paired else 1)
         df = len(sizes) - 1, sizes[0] - 1 if part.paired else int(sizes.sum()) - len(sizes) - lost
-        far = (raw / spread) ** 2 * apart
+        far = effect**2 * apart
         return float(stats.ncf.sf(stats.f.isf(LEVEL, *df), *df, far)) if df[1] > 0 else 0.0
 
     curve: dict[int, float] = {}
@@ -106,7 +106,7 @@ def estimate_power(design: Design, values: Floats, effect: float, relative: bool
         notes.append(f"The spread is estimated from only {few}, so power is approximate.")
     return Power(
         power=power_at(counts),
-        effect=raw / spread,
+        effect=effect,
         raw=raw,
         sizes=sizes,
         curve=curve,

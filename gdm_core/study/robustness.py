@@ -21,14 +21,14 @@ SAME = "this fit"
 Settings = Mapping[str, Any]
 
 
-def list_variants(family: str, settings: Settings, n_seeds: int = 2) -> dict[str, dict[str, Any]]:
+def list_variants(family: str, settings: Settings) -> dict[str, dict[str, Any]]:
     """Return label -> settings of the refits: other seeds, K - 1, K + 1 and the other definition of states.
 
     family     name of the model family, such as "gdm"
     settings   parameters of the fit in the study
     """
     k, seed = int(settings["n_states"]), int(settings.get("seed", 0))
-    changes: dict[str, dict[str, Any]] = {f"seed {seed + i}": {"seed": seed + i} for i in range(1, n_seeds + 1)}
+    changes: dict[str, dict[str, Any]] = {f"seed {seed + i}": {"seed": seed + i} for i in (1, 2)}
     changes |= {f"K = {n}": {"n_states": n} for n in (k - 1, k + 1) if n >= 2}
     if family == "gdm" and settings.get("transition", "linear") != "gru":
         linear = settings.get("posterior") == "linear"

@@ -43,6 +43,7 @@ RECORDING_MEASURES = {
 }
 SHARES = ("usage", "transition_shares")  # shown in percent
 MOST_STATES = 1_000
+MOST_S, AROUND_S = 4.0, 0.5  # longest part of a bout in a clip, and its context on either side
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,15 +350,13 @@ class StudyTables:
         table = table.join(self._labels().iloc[place].reset_index(drop=True))
         return table.assign(start_s=start, stop_s=start + long / rates, duration_s=long / rates)
 
-    def clips(self, state: int, n: int = 6, most_s: float = 4.0, around_s: float = 0.5) -> pd.DataFrame:
+    def clips(self, state: int, n: int = 6) -> pd.DataFrame:
         """Return a table of typical bouts of different animals, blind to conditions.
 
         Samples `first` to `after` are the clip with its context, `bout_first` to `bout_after` the bout itself.
 
-        state      number of the state
-        n          number of clips
-        most_s     longest part of a bout to show, in seconds
-        around_s   seconds of context before and after
+        state   number of the state
+        n       number of clips
         """
         if state not in self.states:
             raise ConfigError(f"There is no state {state}; the study has {format_list(self.states)}.")
@@ -370,9 +369,9 @@ class StudyTables:
         found = found.sort_values("odd", kind="stable")  # equally typical bouts stay shuffled
         turn = found.groupby(found[RECORDING].map(self.sheet.animals)).cumcount()
         found = found.loc[turn.sort_values(kind="stable").index[:n]].reset_index(drop=True)
-        around = (around_s * found["rate"]).round().astype(np.int64)
+        around = (AROUND_S * found["rate"]).round().astype(np.int64)
         found["bout_after"] = found["bout_first"] + np.minimum(
-            found["long"], (most_s * found["rate"]).round().astype(np.int64)
+            found["long"], (MOST_S * found["rate"]).round().astype(np.int64)
         )
         found["first"] = np.maximum(0, found["bout_first"] - around)
         found["after"] = np.minimum(found["of"], found["bout_after"] + around)

@@ -27,7 +27,6 @@ class Pooling:
     """Experiments or drugs that a comparison pools unless it is limited to one.
 
     column    column of the sheet that tells them apart
-    crossed   whether each of them has every group; otherwise groups are nested in them
     choices   name -> values of `column` to select, with controls that the sheet lists separately
     default   name of the choice with the most animals
     question  what to ask the user
@@ -35,7 +34,6 @@ class Pooling:
     """
 
     column: str
-    crossed: bool
     choices: dict[str, list[Any]]
     default: str
     question: str
@@ -72,7 +70,6 @@ def _find_pooling_by(frame: pd.DataFrame, between: str, name: str, named: bool, 
     sizes = pd.crosstab(frame[name], frame[between])  # of animals
     compared = sizes >= FEWEST_UNITS if not numeric else sizes > 0
     usable = sizes.index[(compared.sum(axis=1) >= 2) & (sizes.sum(axis=1) >= 2 * FEWEST_UNITS)].tolist()
-    crossed = bool((sizes > 0).all(axis=None))
     shared = sizes.columns[(sizes > 0).sum() > 1].tolist()
     own_groups = sizes.loc[usable, (sizes > 0).sum() == 1].any(axis=1).sum()
     pooled = (shared or (numeric and len(usable) > 1)) if named else (shared and own_groups > 1)
@@ -93,7 +90,7 @@ def _find_pooling_by(frame: pd.DataFrame, between: str, name: str, named: bool, 
     values = format_list([format_value(value) for value in sizes.index if value not in apart])
     what = f"{between} {both} {'occurs' if len(shared) == 1 else 'occur'}" if shared else f"{between} is given"
     return Pooling(
-        name, crossed, choices, default,
+        name, choices, default,
         f"{what} in several values of {name} ({values}). Which {name} do you want to analyse?",
         f"Recordings are pooled over {name} ({values}), although {what} in several of them. To compare within one, select "
         f"it with where, for example {{{name!r}: {default!r}}}, or use blocks={name!r}.",

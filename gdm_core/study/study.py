@@ -343,7 +343,7 @@ class Study(StudyDesigns):
         return run_flow_test(design, design.average(changes), self.states, n_permutations, seed, kind)
 
     def power(
-        self, measure: str, between: str, state: int | None = None, effect: float = 0.5, relative: bool = False,
+        self, measure: str, between: str, state: int | None = None, effect: float = 0.5,
         unit: str = ANIMAL, within: str | None = None, blocks: str | None = None, covariates: Sequence[str] = (),
         where: Mapping[str, Any] | None = None,
     ) -> Power:  # fmt: skip
@@ -353,7 +353,6 @@ class Study(StudyDesigns):
         state       number of the state; None for a measure of whole recordings
         effect      difference in standard deviations between animals, net of blocks and covariates (of differences, if
                     sessions are paired); for doses, between the first and the last
-        relative    the effect is a share of the mean: 0.5 means 50% more
         """
         values, labels, _ = self.measure_values(measure)
         column = 0
@@ -364,7 +363,7 @@ class Study(StudyDesigns):
                 )
             column = labels["state"].tolist().index(state)
         design = self._design(make_question(measure, between, unit, within, blocks, covariates, where))
-        return estimate_power(design, design.average(values)[:, column], effect, relative)
+        return estimate_power(design, design.average(values)[:, column], effect)
 
     # ---- export and files -------------------------------------------------------------------------------------------
     def methods(self, *found: pd.DataFrame | Flow, correction: str = "p_holm") -> str:

@@ -225,7 +225,7 @@ def _open_study(options: argparse.Namespace, settings: Mapping[str, Any] | None 
     recordings = read_recordings(paths, options)
     recordings, sentences = crop_recordings(recordings, match_sheet(sheet, recordings, RESERVED), crop)
     if options.non_wear is not None:
-        recordings, _, marked = mark_non_wear(recordings, options.non_wear)
+        recordings, marked = mark_non_wear(recordings, options.non_wear)
         sentences += marked
     if options.scale != "samples":
         trials = summarise(Trials(tuple(recordings.values()), "recordings"), options)

@@ -85,7 +85,7 @@ def _cut(key: str, _recordings: Mapping[str, Any], _sheet: pd.DataFrame, _part: 
         starts = {name: first / rate for name, (first, _, rate) in find_parts(*crop).items()}
         found, said = crop_recordings(*crop)
     if _part.non_wear_min:
-        found, _, marked = mark_non_wear(found, _part.non_wear_min)
+        found, marked = mark_non_wear(found, _part.non_wear_min)
         said += marked
     return Parts(found, tuple(said), starts)
 
@@ -99,5 +99,5 @@ def code(part: Part, parts: Parts, name: str, rate_hz: float | None) -> list[str
         f"{name}, preparation = crop_recordings({name}, match_sheet(sheet, {name}, RESERVED), {part.crop!r}{rates})"
     ]
     if part.non_wear_min:
-        lines += [f"{name}, _, marked = mark_non_wear({name}, {part.non_wear_min:g})", "preparation += marked"]
+        lines += [f"{name}, marked = mark_non_wear({name}, {part.non_wear_min:g})", "preparation += marked"]
     return lines

@@ -29,7 +29,7 @@ def sheet(rows: dict[str, list[tuple[str, int]]], column: str, between: str) -> 
 def test_controls_of_two_experiments_are_a_question():
     frame = sheet({"stress": [("control", 9), ("CSI", 8)], "swim": [("control", 5), ("swim", 5)]}, "protocol", "group")
     found = find_pooling(frame, "group")
-    assert (found.column, found.crossed, found.default) == ("protocol", False, "stress")
+    assert (found.column, found.default) == ("protocol", "stress")
     assert found.choices == {"stress": ["stress"], "swim": ["swim"]}
     assert found.question == (
         "group control occurs in several values of protocol (stress, swim). Which protocol do you want to analyse?"
@@ -40,7 +40,7 @@ def test_controls_of_two_experiments_are_a_question():
 
 def test_crossed_experiments_are_a_question_unlike_batches():
     crossed = {"1": [("a", 4), ("b", 4)], "2": [("a", 4), ("b", 5)]}
-    assert find_pooling(sheet(crossed, "Experiment", "group"), "group").crossed
+    assert find_pooling(sheet(crossed, "Experiment", "group"), "group").column == "Experiment"
     for column in ("batch", "sex"):
         assert find_pooling(sheet(crossed, column, "group"), "group") is None
 
