@@ -53,8 +53,9 @@ def crop_recordings(
     parts = find_parts(recordings, sheet, crop, rates)
     found = dict(recordings)
     for name, (first, after, _) in parts.items():
-        one: Any = recordings[name]
-        found[name] = one.slice(first, after) if isinstance(one, Trial) else one[first:after]
+        one = recordings[name]
+        part: Any = one.slice(first, after) if isinstance(one, Trial) else one[first:after]
+        found[name] = part
     return found, _describe(crop, [(after - first) / rate / 60 for first, after, rate in parts.values()])
 
 
