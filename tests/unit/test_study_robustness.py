@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from datasets import cohort
@@ -72,22 +71,3 @@ def test_refits_stop_with_the_iteration(study):
     assert asked == [{"name": "a"}]
     assert rows["agrees"].tolist() == [True, True]
     assert describe_robustness(rows) == "The conclusion holds in 1 of 1 refit."
-
-
-@pytest.mark.usefixtures("simple_family")
-def test_fits_with_other_settings_are_compared():
-    from tests.support.simple_model import SimpleModel
-
-    made = cohort.simulate(3, minutes=1, rate_hz=10, seed=2)
-    recordings, sheet = made.recordings(), pd.DataFrame(made.sheet)
-
-    def refit(settings):
-        return Study.fit(recordings, sheet, SimpleModel(**settings))
-
-    settings = {"n_states": 3, "seed": 0}
-    study = refit(settings)
-    table = study.compare("usage", "group", n_permutations=19)
-    variants = list_variants("simple", settings)
-    *_, rows = check_robustness(study, table, study.flow("group", n_permutations=19), refit, variants)
-    assert rows["fit"].tolist() == ["this fit", "seed 1", "seed 2", "K = 2", "K = 4"]
-    assert rows["tested"].notna().all()

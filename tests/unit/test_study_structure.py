@@ -151,15 +151,13 @@ def test_recording_length_is_found_and_adjusted_for():
     assert adjusted["p_holm"].min() > 0.05
 
 
-@pytest.mark.parametrize(
-    ("n_studies", "least", "most"), [(40, 0, 12), pytest.param(400, 10, 32, marks=pytest.mark.bulk)]
-)
-def test_unrelated_columns_are_rarely_associated(n_studies, least, most):
+@pytest.mark.bulk
+def test_unrelated_columns_are_rarely_associated():
     rng = np.random.default_rng(5)
     alarms = {"age": 0, "sex": 0}
-    for _ in range(n_studies):
+    for _ in range(400):
         columns = {"age": rng.normal(size=24), "sex": rng.choice(["F", "M"], 24), "value": np.zeros(24)}
         table = valued(group=["a", "b"] * 12, **columns).find_confounds("group").set_index("column")
         for name in alarms:
             alarms[name] += bool(table.loc[name, "associated"])
-    assert all(least <= n <= most for n in alarms.values()), alarms
+    assert all(10 <= n <= 32 for n in alarms.values()), alarms

@@ -164,15 +164,11 @@ def test_false_alarms_are_nominal_with_a_covariate():
     assert alarms["flow"] > 0.2, "without the covariate the groups differ"
 
 
-@pytest.mark.parametrize(
-    ("n_studies", "least", "most"), [(20, 0, 3), pytest.param(400, 10, 32, marks=pytest.mark.bulk)]
-)
-def test_unequal_lengths_raise_no_false_alarms(n_studies, least, most):
+@pytest.mark.bulk
+def test_unequal_lengths_raise_no_false_alarms():
     """Two equal groups with 3,000 and 2,000 frames give p < .05 in 2.5 to 8% of 400 studies."""
-    alarms = sum(
-        known_studies.unequal_null(seed).flow("group", n_permutations=199).p < 0.05 for seed in range(n_studies)
-    )
-    assert least <= alarms <= most
+    alarms = sum(known_studies.unequal_null(seed).flow("group", n_permutations=199).p < 0.05 for seed in range(400))
+    assert 10 <= alarms <= 32
 
 
 @pytest.mark.bulk
