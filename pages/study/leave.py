@@ -15,7 +15,7 @@ from gdm_core.study.robustness import describe_robustness
 from pages.study import labels, names, robust
 from pages.study.bring import Brought
 from pages.study.questions import N_PERMUTATIONS, Asked, StudyAnswer
-from pages.ui import exports, settings, shell
+from pages.ui import exports, shell
 from pages.ui.controls import text
 from pages.ui.downloads import download
 
