@@ -100,14 +100,16 @@ class FactorModel:
         if observed.mask is None:
             return observed.y, np.zeros_like(observed.y)
         path = self._path(observed)
-        missing = observed.mask == 0
         variance = np.einsum("nd,tde,ne->tn", self.loadings, path.variance, self.loadings) + self.noise
-        filled = np.where(missing, self._emission.mean(path.mean), observed.y)
-        return filled, np.where(missing, np.sqrt(variance), 0.0)
+        return self._complete(observed, path), np.where(observed.mask == 0, np.sqrt(variance), 0.0)
 
     def fill(self, y: npt.NDArray[Any]) -> Float:
         """Return y [T, N] with missing entries estimated from the whole recording."""
-        return self.smooth(y)[0]
+        observed = Observed.prepare([y])
+        return observed.y if observed.mask is None else self._complete(observed, self._path(observed))
+
+    def _complete(self, observed: Observed, path: GaussianPath) -> Float:
+        return np.where(observed.mask == 0, self._emission.mean(path.mean), observed.y)
 
     def fill_causally(self, y: npt.NDArray[Any]) -> Float:
         """Return y [T, N] with missing entries estimated from past and present observations only.
