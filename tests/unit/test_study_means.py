@@ -34,13 +34,6 @@ def test_adjusted_means_equal_least_squares_means(asked):
     assert any(note.startswith("Group means are adjusted for") for note in table.attrs["notes"])
 
 
-def test_adjusted_means_differ_by_the_effect():
-    rng = np.random.default_rng(0)
-    study = valued(value=rng.normal(size=12), group=["a", "b"] * 6, age=rng.normal(size=12))
-    found = study.compare("value", "group", covariates=["age"], n_permutations=9).iloc[0]
-    assert found["mean_b"] - found["mean_a"] == pytest.approx(found["effect"])
-
-
 def test_paired_means_keep_differences_between_animals():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"animal": [*range(8)] * 2, "day": ["1"] * 8 + ["2"] * 8, "hour": rng.normal(size=16)})
