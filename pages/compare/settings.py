@@ -267,7 +267,7 @@ def simulated(name: str, seed: int) -> ComparedData:
 def choose_data(advanced: Any) -> ComparedData | None:
     """Show the controls and return the data; None if the chosen page has none."""
     shell.section("Data")
-    pages = {info.folder: OPEN_ON.format(info.title) for info in navigation.available() if info.folder in LABS}
+    pages = {info.folder: OPEN_ON.format(info.title) for info in navigation.REGISTRY if info.folder in LABS}
     names = SIMULATED | pages
     text = "A simulation with known states, or the data of another page."
     name = one_of("Dataset", names, key="data", help=text)

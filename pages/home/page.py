@@ -94,10 +94,7 @@ def show_results() -> None:
         with column, shell.panel(f"home-{entry.folder}"):
             st.html(_card_html(entry, card))
             page = navigation.info(entry.folder)
-            if page.path.is_file():
-                st.page_link(navigation.page(entry.folder), label=f"Open {page.title}", query_params=_query(card))
-            else:
-                shell.quiet("This page is not installed.")
+            st.page_link(navigation.page(entry.folder), label=f"Open {page.title}", query_params=_query(card))
 
 
 def _card_html(entry: Entry, card: Card | None) -> str:

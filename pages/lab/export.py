@@ -32,7 +32,6 @@ from pages.ui.exports import (
     install,
     link,
     notebook,
-    run_instructions,
     save_picture,
     script,
     slug,
@@ -131,7 +130,7 @@ class Export:
         lines = [
             f"# {self.title}",
             "",
-            f"- `reproduce.py`, `reproduce.ipynb`: data, fit and states of the page. {run_instructions(install())}.",
+            f"- `reproduce.py`, `reproduce.ipynb`: data, fit and states of the page. Needs GDM Studio: {install()}.",
             f"- `{self.model_name}`: the fitted model, for `gdm_core.load_model`.",
             "- `data/`: states, bouts, features and state names (key) of each trial.",
             "- `figures/`: each figure as SVG and PNG, 85 mm wide.",

@@ -6,7 +6,6 @@ import base64
 import io
 import json
 import re
-import sys
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,20 +28,14 @@ INSTALL = "pip install path/to/gdm-studio"
 
 
 def import_package(first: str, install: str) -> list[str]:
-    """Return lines that import this project by the statement `first`, or exit with how to install it.
-
-    On the machine that serves the page, the script finds the code of the page itself.
-    """
-    fallback = [f"    raise SystemExit(f{f'{{missing}}. Install GDM Studio: {install}'!r}) from None"]
-    if is_local():
-        fallback = [
-            "    import sys",
-            "",
-            f"    sys.path.append({str(CHECKOUT)!r})  # the code that exported this script",
-        ]
-        fallback.append(f"    {first}")
-    error = "ModuleNotFoundError" if is_local() else "ModuleNotFoundError as missing"
-    return ["try:", f"    {first}", f"except {error}:", *fallback]
+    """Return lines that import this project by the statement `first`, or exit with the command that installs it."""
+    advice = f"{{missing}}. Install GDM Studio: {install}"
+    return [
+        "try:",
+        f"    {first}",
+        "except ModuleNotFoundError as missing:",
+        f"    raise SystemExit(f{advice!r}) from None",
+    ]
 
 
 @dataclass(frozen=True)
@@ -108,7 +101,7 @@ def cells(recipe: Recipe, fit: Fit, title: str, link: str = "", install: str = I
         'np.savez("states.npz", **arrays)',
     ]
     parts = [
-        (f"{title}.{note} {run_instructions(install)}" + (f"\n{link}" if link else ""), head),
+        (f"{title}.{note} Needs GDM Studio: {install}" + (f"\n{link}" if link else ""), head),
         ("Data.", [*recipe.lines]),
         ("Fit.", fitting),
         ("Soft states.", inference),
@@ -168,19 +161,10 @@ def slug(name: str) -> str:
     return "-".join(re.findall(r"[^\W_]+", name.lower())) or "file"
 
 
-def is_local() -> bool:
-    """Return whether the visitor's browser runs on the server's machine, on which the code is a checkout."""
-    return urlsplit(st.context.url or "").hostname in LOCAL and (CHECKOUT / "pyproject.toml").is_file()
-
-
 def install() -> str:
-    """Return the command that installs this project, from its checkout if the visitor has it."""
-    return f'pip install "{CHECKOUT}"' if is_local() else INSTALL
-
-
-def run_instructions(install: str) -> str:
-    """Return how to run a script: with the server's Python, or after installing the project."""
-    return f"Run it with {sys.executable}" if is_local() else f"Needs GDM Studio: {install}"
+    """Return the command that installs this project, from its checkout if the browser runs on the server's machine."""
+    local = urlsplit(st.context.url or "").hostname in LOCAL and (CHECKOUT / "pyproject.toml").is_file()
+    return f'pip install "{CHECKOUT}"' if local else INSTALL
 
 
 # ---- image files, which the browser draws (components/figure_files.js) -----------------------------------------------

@@ -1,4 +1,4 @@
-"""The pages of the app, in order, and the run of one. A page appears once its folder has a page.py."""
+"""The pages of the app, in order, and the run of one."""
 
 from __future__ import annotations
 
@@ -53,11 +53,6 @@ REGISTRY = (
 )
 
 
-def available() -> tuple[PageInfo, ...]:
-    """Return the pages that exist in this installation."""
-    return tuple(info for info in REGISTRY if info.path.is_file())
-
-
 def info(folder: str) -> PageInfo:
     return next(entry for entry in REGISTRY if entry.folder == folder)
 
@@ -70,7 +65,7 @@ def page(folder: str) -> Any:
 
 def build() -> None:
     """Show the menu and run the chosen page."""
-    chosen = st.navigation([page(entry.folder) for entry in available()], position="top")
+    chosen = st.navigation([page(entry.folder) for entry in REGISTRY], position="top")
     st.set_page_config(page_title="GDM Studio" if chosen.url_path == "" else f"{chosen.title} · GDM Studio")
     with st.container(key="history-place"):
         settings.begin_run(chosen.url_path)

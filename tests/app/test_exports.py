@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import io
 import json
-import os
 import subprocess
 import sys
 from typing import Any
@@ -178,19 +177,6 @@ def test_script_without_the_package_tells_how_to_install_it(page, tmp_path):
     (line,) = done.stderr.splitlines()
     assert line.startswith("No module named 'gdm_core'.")
     assert "pip install " in line
-
-
-def test_local_script_runs_from_any_folder_uninstalled(monkeypatch, tmp_path):
-    monkeypatch.setattr(type(st.context), "url", "http://localhost/nascar")
-    path = tmp_path / "reproduce.py"
-    path.write_text(exports.script(RECIPE, FIT, "T"))
-    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        [sys.executable, str(path)], cwd=tmp_path.parent, env=bare, capture_output=True, text=True, timeout=PATIENCE_S,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "states.npz").is_file()
 
 
 def test_every_figure_can_be_exported(page):

@@ -19,7 +19,7 @@ from tests.support.controls import control
 from tests.support.page import opened
 from tests.support.your_data_page import html, uploaded
 
-PAGES = [entry.folder for entry in navigation.available()]
+PAGES = [entry.folder for entry in navigation.REGISTRY]
 QUICK = ("nascar", "your_data")  # the other pages are for `make test-all`
 SMALL = {"nascar": {"T": "200", "scenario": "Standard"}, "behaviour": {"frames": "500", "mice": "2"},
          "compare": {"settings": "1", "seeds": "1", "data": "NASCAR, standard", "model-A": "AR-HMM"}}  # fmt: skip

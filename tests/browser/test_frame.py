@@ -111,7 +111,7 @@ def test_tablet_menu_shows_every_page(visit):
     page = opened.ready()
     page.set_viewport_size({"width": 1024, "height": 768})
     links = page.get_by_test_id("stTopNavLink")
-    for entry in navigation.available():
+    for entry in navigation.REGISTRY:
         expect(links.get_by_text(entry.title, exact=True)).to_be_in_viewport()
 
 
