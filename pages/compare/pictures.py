@@ -52,7 +52,7 @@ def draw(source: ComparedData, found: Compared) -> None:
     strips = figures.state_strips(
         {label.split(" ")[0]: states for label, states in rows.items()},
         height=60 + (TALL_ROW if position is None else ROW) * len(rows),
-        caption="Held-out data, first seed.",
+        caption="Held-out, first seed.",
         **timing(source, stride),
     )
     plot(strips, key="compare-strips")

@@ -249,7 +249,7 @@ class ComparedData:
 @st.cache_resource(max_entries=12, show_spinner="Simulating")
 def simulated(name: str, seed: int) -> ComparedData:
     """Return simulated data, cached to compute the fingerprint once."""
-    about = f"{SIMULATED[name]}, seed {seed}"
+    about = SIMULATED[name] + (f", seed {seed}" if seed else "")
     if name in SETTINGS:
         setting, scenario = SETTINGS[name]
         lap, another = nascar.train_test(setting, seed, T)

@@ -8,26 +8,92 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 import streamlit as st
 
+from gdm_core.errors import ConfigError
 from pages.ui import settings
-from pages.ui.slider import slider
+from pages.ui.component import component
 
 N = TypeVar("N", int, float)
 W = TypeVar("W", bound=str)
 V = TypeVar("V", bound=Hashable)
+_MOST = 2.0**53  # beyond it a browser's numbers are not exact
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Range and steps of a slider, and the decimals of its values."""
+
+    min: float
+    max: float
+    step: float
+    whole: bool
+    digits: int
+
+    def fit(self, value: float) -> float:
+        """Return the nearest value within the range, which may lie between two steps."""
+        inside = min(max(value, self.min), self.max)
+        return round(inside) if self.whole else round(float(inside), 10)
+
+
+def make_scale(
+    label: str, low: float, high: float, start: float, step: float | None, digits: int | None = None
+) -> Scale:
+    """Check the range of a slider and return its scale."""
+    whole = all(isinstance(v, int) for v in (low, high, start)) and isinstance(step, int | None)
+    size = step if step is not None else 1 if whole else (high - low) / 100
+    if not (low < high and size > 0 and low <= start <= high and math.isfinite(high - low)):
+        raise ConfigError(
+            f"The slider {label!r} from {low} to {high} in steps of {size} cannot start at {start}: "
+            "give a range that grows, a step above zero and a start within the range."
+        )
+    needed = max(2, *(len(f"{v:.10f}".rstrip("0").partition(".")[2]) for v in (size, low)))
+    return Scale(low, high, size, whole, 0 if whole else needed if digits is None else digits)
+
+
+def parse_move(message: Any) -> tuple[float, bool, int] | None:
+    """Return (value, whether it is held, number) of a message of a slider, None if it is invalid."""
+    if not isinstance(message, Mapping):
+        return None
+    value, count = (
+        float(sent) if isinstance(sent, int | float) and abs(sent) < _MOST else None
+        for sent in (message.get("value"), message.get("number"))
+    )
+    return None if value is None or count is None else (value, message.get("held") is True, int(count))
 
 
 def slide(
-    label: str, low: N, high: N, start: N, step: N | None = None, *, key: str, of: str = "", **more: Any
+    label: str, low: N, high: N, start: N, step: N | None = None, *, key: str, of: str = "", help: str | None = None,
+    digits: int | None = None, disabled: bool = False, live: bool = False,
 ) -> N:  # fmt: skip
-    """Show a slider (slider.py), of whole numbers if its range and step are."""
+    """Show a slider (components/slider.js), of whole numbers if its range and step are.
+
+    step    1 for whole numbers, a hundredth of the range otherwise
+    digits  decimals of its values; as many as the step has, and at least two, by default
+    live    whether the page also reruns while the slider is held
+    """
     name = settings.key(key, of)
     first = number_in_address(name, label, low, high, start)
-    value, dragged = slider(label, low, high, first, step, key=settings.widget_key(name), name=name, **more)
-    settings.keep(name, None if value == start else f"{value:.10g}", settled=not dragged)
+    scale = make_scale(label, low, high, first, step, digits)
+    element = f"slider-{settings.widget_key(name)}"
+    move = None if disabled else parse_move((st.session_state.get(element) or {}).get("moved"))
+    sent, held, heard = (first, False, 0) if move is None else move
+    value = scale.fit(sent)
+    data = {
+        "key": name,
+        "label": label,
+        "help": help or "",
+        "disabled": disabled,
+        "live": live,
+        "value": value,
+        "heard": heard,
+        "scale": asdict(scale),
+    }
+    component("slider")(key=element, data=data, on_moved_change=lambda: None)
+    settings.keep(name, None if value == start else f"{value:.10g}", settled=not held)
     return value  # type: ignore[return-value]
 
 

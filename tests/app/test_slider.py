@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from gdm_core.errors import ConfigError
-from pages.ui.slider import make_scale, parse_move
+from pages.ui.controls import make_scale, parse_move
 from tests.support.sliders import slider, sliders
 
 
