@@ -144,6 +144,9 @@ def show_divergence(s: Settings) -> None:
 
 def show_equivalence(s: Settings) -> None:
     """Show that a noise scale equals a change of logits and temperature."""
+    if s.noise == 1:
+        shell.empty("The noise has scale 1", "Move the noise scale (β): it equals other logits and another temperature.")
+        return
     logits, temperature = s.effective
     g = gumbel.noise(SHOWN, 3, s.seed)
     scaled = gumbel.draws(s.logits, s.temperature, g, s.noise)
