@@ -258,5 +258,5 @@ def circuit_map(
         f"{soft.shape[1]} states. Most used: {most}."
     )
     small, high = sizes[0], sizes[-1]["height"]
-    made = figure(traces, caption, alt, high, phone_height=small["height"], cursor=cursor(circuit), **small["layout"])
+    made = figure(traces, caption, alt, high, cursor=cursor(circuit), **small["layout"])
     return made | {"widths": sizes}

@@ -276,7 +276,7 @@ def _show_figure(export: Export) -> None:
         return
     file = f"{view.stem}-{stem}"
     plot(figure, key=preview, state=view.state.status, revision=name, group="export", filename=file)
-    save_picture(preview, file, figure)
+    save_picture(preview, file)
 
 
 def _choose_trial_files(export: Export) -> Sequence[File]:

@@ -10,7 +10,6 @@ import numpy as np
 import streamlit as st
 
 from gdm_studio.plot import figures, palette
-from gdm_studio.plot.figures import Figure
 from pages.playground import gumbel, pictures
 from pages.ui import exports, shell
 from pages.ui.controls import slide, tabs
@@ -80,7 +79,7 @@ def draw(s: Settings) -> tuple[gumbel.Array, gumbel.Array]:
     return z, gumbel.draws(s.other, s.temperature, gumbel.noise(COMPARED, 3, s.seed + 2), s.noise)
 
 
-def show_triangle(s: Settings, compared: bool) -> Figure:
+def show_triangle(s: Settings, compared: bool) -> None:
     """Draw the distribution on the simplex over its density, with the second one if `compared`."""
     logits, temperature = s.effective
     many = figures.clip_to_interior(
@@ -100,7 +99,6 @@ def show_triangle(s: Settings, compared: bool) -> Figure:
         still=True,
         more={"follow": make_preview(s, COMPARED if compared else 0)},
     )
-    return figure
 
 
 def make_preview(s: Settings, n_hollow: int) -> dict[str, Any]:
@@ -145,7 +143,9 @@ def show_divergence(s: Settings) -> None:
 def show_equivalence(s: Settings) -> None:
     """Show that a noise scale equals a change of logits and temperature."""
     if s.noise == 1:
-        shell.empty("The noise has scale 1", "Move the noise scale (β): it equals other logits and another temperature.")
+        shell.empty(
+            "The noise has scale 1", "Move the noise scale (β): it equals other logits and another temperature."
+        )
         return
     logits, temperature = s.effective
     g = gumbel.noise(SHOWN, 3, s.seed)
@@ -160,13 +160,13 @@ def show_equivalence(s: Settings) -> None:
     shell.quiet(f"Both use the same random seed; they differ by at most {np.abs(scaled - standard).max():.1e}.")
 
 
-def show_export(s: Settings, triangle: Figure) -> None:
+def show_export(s: Settings) -> None:
     """Offer the triangle, and a script that repeats the draws."""
     code = pictures.script(
         s.logits, s.other, s.temperature, s.noise, s.seed, SHOWN, COMPARED, exports.link(), exports.install()
     )
     with st.container(horizontal=True):
-        exports.save_picture("triangle", "playground-triangle", triangle)
+        exports.save_picture("triangle", "playground-triangle")
         download("Python script", code.encode, "playground.py", key="download-script")
     with st.expander("Script", icon=":material/code:"):
         st.code(code, language="python")
@@ -182,12 +182,12 @@ page.header(
 views: dict[str, Callable[[Settings], None]] = {
     "Noise-temperature equivalence": show_equivalence,
     DIVERGENCE: show_divergence,
-    "Export": lambda settings: show_export(settings, triangle_figure),
+    "Export": show_export,
 }
 with page.below:
     places = tabs(list(views), key="about")
 with page.picture:
-    triangle_figure: Figure = show_triangle(chosen, dict(places)[DIVERGENCE].open)
+    show_triangle(chosen, dict(places)[DIVERGENCE].open)
 with page.card:
     show_winners(chosen)
 with page.below:

@@ -175,7 +175,7 @@ export default function ({ data, parentElement }) {
   parentElement.querySelectorAll("button").forEach((button) => {
     button.onclick = () => {
       const plot = document.querySelector(`.st-key-${data.figure} .gdm-plot`);
-      plot?.gdm?.save(button.dataset.format, data.name, data.height);
+      plot?.gdm?.save(button.dataset.format, data.name);
     };
   });
 }
@@ -194,20 +194,16 @@ _buttons = inline_component(
 )
 
 
-def save_picture(key: str, name: str, figure: Figure) -> None:
+def save_picture(key: str, name: str) -> None:
     """Show buttons that save the figure drawn by `plot(figure, key=key)` as the file `name`."""
-    _buttons(key=f"save-{key}", data={"figure": key, "name": name, "height": _print_height(figure)})
-
-
-def _print_height(figure: Figure) -> int:
-    return figure.get("phone_height") or figure["height"]
+    _buttons(key=f"save-{key}", data={"figure": key, "name": name})
 
 
 def _print_figure(figure: Figure) -> dict[str, Any]:
     """Return a figure for figure_files.js, in the light theme."""
     sized = fit_to_width(figure, PRINT_WIDTH)
     resolved: dict[str, Any] = theme.resolve({"data": sized["data"], "layout": sized["layout"]}, "light")
-    return resolved | {"height": _print_height(sized)}
+    return resolved | {"height": sized["height"]}
 
 
 Files = Mapping[str, bytes]

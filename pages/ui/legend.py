@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gdm_studio.plot import palette
-from gdm_studio.plot.figures.base import INK, Dict, Figure, plain
+from gdm_studio.plot.figures.base import INK, NARROW, Dict, Figure, narrow_and_wide, plain
 
 Key = Mapping[str, Sequence[tuple[str, str]]]
 _CHARACTER, _MARK, _ROW = 7.4, 44, 20  # pixels; fonts of other machines may be wider
 _PADDING = 8  # Plotly's, around all rows
-_WIDE, _NARROW = 560, 250  # width of a figure between its margins, in a panel and on a phone
+_ROOM = (560, 250)  # width of a figure between its margins, in a panel and on a phone
 
 
 def states(
@@ -46,7 +46,7 @@ def with_key(figure: Figure, key: Key) -> Figure:
         for name, colour in shown
     ]
     width = max(24, round(max(len(name) for name, _ in shown) * _CHARACTER))
-    wide, narrow = (_height(len(shown), width, room) for room in (_WIDE, _NARROW))
+    wide, narrow = (_height(len(shown), width, room) for room in _ROOM)
     others: list[Dict] = [{**trace, "showlegend": False} for trace in figure["data"]]
     legend: Dict = {
         "orientation": "h",
@@ -67,13 +67,11 @@ def with_key(figure: Figure, key: Key) -> Figure:
         "data": [*others, *marks],
         "layout": {**figure["layout"], "showlegend": True, "legend": legend},
         "height": figure["height"] + wide,
-        "phone_height": figure.get("phone_height", figure["height"]) + narrow,
+        "widths": [
+            {**one, "height": one["height"] + (wide if one["least"] >= NARROW else narrow)}
+            for one in figure.get("widths") or narrow_and_wide(figure["height"], figure["height"])
+        ],
     }
-    if "widths" in figure:
-        rows = [wide if one["least"] >= _WIDE else narrow for one in figure["widths"]]
-        made["widths"] = [
-            {**one, "height": one["height"] + more} for one, more in zip(figure["widths"], rows, strict=True)
-        ]
     return made
 
 

@@ -62,11 +62,8 @@ class Picture:
 
     def message(self) -> dict[str, Any]:
         """Return the data that the browser receives, from a script or over the live channel."""
-        size = {"height": self.height, "phone_height": None}
-        if self.figure is not None:
-            size = {"height": self.height or self.figure["height"], "phone_height": self.figure.get("phone_height")}
         options = {
-            **size,
+            "height": self.height or (self.figure["height"] if self.figure else None),
             "key": self.key,
             "state": self.state,
             "still": self.still,

@@ -116,7 +116,7 @@ def test_legend_names_every_colour_and_adds_height():
     assert keyed["height"] > plain["height"]
     many = legend.with_key(plain, {"states": states, "expert": [(f"label {i}", "#000000") for i in range(9)]})
     assert many["height"] > keyed["height"]
-    assert many["phone_height"] > many["height"]
+    assert many["widths"][0]["height"] > many["height"]
     assert [t["name"] for t in many["data"] if t.get("showlegend")][1:3] == ["states: turn", "expert: label 0"]
     assert legend.with_key(plain, {}) == plain
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 Dict = dict[str, Any]
 
+NARROW = 520  # pixels; a narrower figure is on a phone
 _CODES = {"f4": np.float32, "f8": np.float64, "u1": np.uint8, "u2": np.uint16, "i2": np.int16, "i4": np.int32}
 
 
@@ -27,7 +28,6 @@ class Figure(TypedDict):
     caption: str
     alt: str
     height: int
-    phone_height: NotRequired[int]
     cursor: NotRequired[Dict]
     widths: NotRequired[list[Dict]]
 
@@ -44,6 +44,11 @@ def fit_to_width(figure: Figure, width: float) -> Figure:
         "widths": [],
     }
     return result
+
+
+def narrow_and_wide(narrow: int, wide: int) -> list[Dict]:
+    """Return the heights of a figure on phones and in wider windows."""
+    return [{"least": least, "height": height, "layout": {}} for least, height in ((0, narrow), (NARROW, wide))]
 
 
 def typed(values: npt.ArrayLike, code: str = "f4") -> Dict:
@@ -156,7 +161,7 @@ def figure(
     """Build a figure; `place` updates the shared layout."""
     result: Figure = {"data": data, "layout": layout(**place), "caption": caption, "alt": alt, "height": height}
     if phone_height is not None:
-        result["phone_height"] = phone_height
+        result["widths"] = narrow_and_wide(phone_height, height)
     if cursor is not None:
         result["cursor"] = cursor
     return result

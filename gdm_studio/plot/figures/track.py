@@ -22,6 +22,7 @@ from gdm_studio.plot.figures.base import (
     figure,
     headline,
     names_of,
+    narrow_and_wide,
     note,
     path_cursor,
     plane,
@@ -192,7 +193,7 @@ def track(
     place: Dict = {"annotations": [*marks, *badges], "margin": {"l": 4, "r": 4, "t": 24 if title else 4, "b": 4}}
     moments = path_cursor(x, y, start, step)
     made = figure(traces, caption, alt, height, cursor=moments, shapes=shapes, **place, **plane())
-    return made | {"widths": _heights(extent, height), "phone_height": min(height, 320)}
+    return made | {"widths": _heights(extent, height)}
 
 
 def _heights(extent: npt.NDArray[np.float32], most: int) -> list[Dict]:
@@ -200,7 +201,7 @@ def _heights(extent: npt.NDArray[np.float32], most: int) -> list[Dict]:
     known = extent[np.isfinite(extent).all(axis=1)]
     across, along = np.ptp(known, axis=0).tolist() if len(known) else (0.0, 0.0)
     if across <= along:
-        return []
+        return narrow_and_wide(min(most, 320), most)
     room, widest = 36, min(round(most * across / max(along, 1e-9)), WIDEST)  # room: pixels of the title and margins
     return [
         {"least": width, "height": min(most, round((width + 40) * along / across) + room), "layout": {}}

@@ -90,8 +90,8 @@ function build(parent) {
   return { root, plot, cursor, badge, caption, alt, message, updates: 0 };
 }
 
-async function save({ data, layout, gdm }, format, filename, height) {
-  const figure = { data, layout, height: height ?? layout.height, refit: gdm.refit };
+async function save({ data, layout, gdm }, format, filename) {
+  const figure = { data, layout, height: layout.height, refit: gdm.refit };
   download(await render(figure, gdm.tokens.surface, format), `${filename}.${format}`);
 }
 
@@ -122,8 +122,7 @@ function fitting(figure, width) {
 function layoutAt(width, figure, options, tokens) {
   const fit = fitting(figure, width);
   const layout = withColours({ ...figure.layout, ...fit?.layout }, tokens);
-  const narrow = width < 520;
-  layout.height = fit?.height ?? (narrow && options.phone_height ? options.phone_height : options.height);
+  layout.height = fit?.height ?? options.height;
   layout.width = width;
   layout.uirevision = options.revision;
   // On touch screens dragging scrolls the page.
@@ -201,9 +200,7 @@ export default function show(given) {
       if (!plot.isConnected || view.figure !== figure) return; // a newer figure came while loading
       const began = performance.now();
       // An earlier result that is marked as such, or has become the result, is the same drawing.
-      const { height, phone_height, revision } = options;
-      const parts = [figure.data, figure.layout, figure.widths, height, phone_height, revision, picture];
-      const look = JSON.stringify(parts);
+      const look = JSON.stringify([figure.data, figure.layout, figure.widths, options.height, options.revision, picture]);
       const known = look === view.look;
       view.look = look; // before drawing, during which a newer figure may come
       if (!known) await draw(Plotly, view, figure, options, picture);
