@@ -363,7 +363,8 @@ def _draw_expert_strips(test: Trials, cells: Mapping[str, Cell]) -> None:
     labels = np.concatenate(labels_of(test))[::stride]
     names = test.label_names or tuple(f"label {k + 1}" for k in range(int(labels.max()) + 1))
     rows = {"expert": figures.one_hot(labels, len(names))}
-    rows |= {label: group_by_label(cell.states, labels, len(names)) for label, cell in cells.items()}
+    for label, cell in cells.items():
+        rows[label.replace(" with a GRU", ", GRU")] = group_by_label(cell.states, labels, len(names))
     height = 50 + 44 * len(rows)
     caption = (
         "A state has the colour of the behaviour that the expert labelled most often during it. Paler = less certain."

@@ -91,8 +91,17 @@ def envelope(
     _separate_labels(marks, [np.asarray(edge, np.float32) for edge in (three_sigma or band90)], height)
     alt = f"Prediction of {channel or 'a channel'} over {len(x)} time steps with 50% and 90% intervals."
     place: Dict = {"annotations": marks, "shapes": shapes, "margin": {"l": 8, "r": 84, "t": 20, "b": 8}}
-    axes: Dict = {"xaxis": axis(unit, showgrid=False), "yaxis": axis(channel)}
+    seen = x if observed is None else np.concatenate([x, ox])
+    axes: Dict = {"xaxis": axis(unit, showgrid=False, **_range_of(seen)), "yaxis": axis(channel)}
     return figure(traces, caption, alt, height, cursor=time_cursor(), **axes, **place)
+
+
+def _range_of(x: npt.NDArray[np.float32], joined: bool = True) -> Dict:
+    """Return the range of an axis; Plotly's own leaves room for labels within the axes, half of them on a phone."""
+    if not len(x):
+        return {}
+    room = 0.03 * float(np.ptp(x)) if joined and len(x) > 1 else 0.5
+    return {"range": [float(x.min()) - room, float(x.max()) + room]}
 
 
 def _end_label(text: str, x: npt.NDArray[Any], y: npt.NDArray[Any], colour: str) -> Dict:
@@ -184,8 +193,9 @@ def sweep(
     _separate_labels(marks, everything, height)
     alt = f"{score_name or 'Score'} against {setting_name} for {', '.join(scores)}."
     ticks = x.tolist() if len(x) <= 14 else None
-    along = axis(setting_name, type="linear", tickvals=ticks, showgrid=False)
-    place: Dict = {"shapes": shapes, "annotations": marks, "margin": {"l": 8, "r": 90, "t": 8, "b": 8}}
+    along = axis(setting_name, type="linear", tickvals=ticks, showgrid=False, **_range_of(x, joined))
+    right = min(150, max(90, 7 * max(map(len, scores), default=0)))
+    place: Dict = {"shapes": shapes, "annotations": marks, "margin": {"l": 8, "r": right, "t": 8, "b": 8}}
     return figure(traces, caption, alt, height, xaxis=along, yaxis=axis(score_name, range=score_range), **place)
 
 
