@@ -183,7 +183,8 @@ def sweep(
             dots = {"size": 4, "color": colour, "opacity": 0.35}
             traces.append(points("markers", np.repeat(at, s.shape[1]), s.ravel(), marker=dots))
         if len(x):
-            marks.append(_end_label(name, at, mean, colour))
+            last = at if joined else x + np.float32(MODEL_OFFSET * (len(scores) - 1) / 2)  # right of all dots
+            marks.append(_end_label(name, last, mean, colour))
     shapes: list[Dict] = []
     for name, value in (lines or {}).items():
         dashed = {"color": "$faint", "width": THIN, "dash": "dash"}
