@@ -13,10 +13,7 @@ import streamlit as st
 from gdm_core.analysis.tables import harmless
 from gdm_core.errors import DataError
 from gdm_core.study import Study
-from gdm_core.study.sheet import RECORDING
 from pages.study.bring import Brought
-from pages.study.pictures import GROUP, with_groups
-from pages.study.questions import Asked
 from pages.study.work import KEPT
 from pages.ui import settings, shell
 
@@ -45,14 +42,11 @@ def _names_of(brought: Brought) -> str:
     return f"{KEPT}names-{settings.scope(brought.key.partition(_NAMED)[0])}"
 
 
-def name_states(brought: Brought, asked: Asked | None) -> None:
-    """Show a table to name states, with an option to show groups."""
+def name_states(brought: Brought) -> None:
+    """Show a table to name states."""
     study = brought.study
     shell.quiet("Name states before looking at group differences. Names appear in all tables and figures.")
-    table = _like(study)
-    if asked is not None and st.toggle("Show usage by group", key=settings.key("unblinded", brought.of)):
-        table = table.join(_by_group(study, asked))
-    first = table.map(lambda cell: harmless(cell) if isinstance(cell, str) else cell).rename(columns=harmless)
+    first = _like(study).map(harmless)
     place = _names_of(brought)
     st.data_editor(
         first, key=f"{place}-editor", hide_index=True, width="stretch",
@@ -92,16 +86,6 @@ def _like(study: Study) -> pd.DataFrame:
             "usually precedes": [called[i] if yes else "–" for i, yes in zip(after, seen, strict=True)],
         }
     )
-
-
-def _by_group(study: Study, asked: Asked) -> pd.DataFrame:
-    """Return the mean usage per group, with equal weight for each animal."""
-    frame = study.conditions
-    whole = with_groups(asked, frame.dropna(subset=list(asked.between)))
-    unit = study.sheet.animal or RECORDING
-    usage = pd.DataFrame(study.counts.usage, index=frame.index).loc[whole.index]
-    each = usage.groupby([whole[GROUP], whole[unit]]).mean().groupby(level=0).mean()
-    return pd.DataFrame({f"in {group}": [f"{share:.1%}" for share in row] for group, row in each.iterrows()})
 
 
 def have_changed(brought: Brought) -> bool:

@@ -93,7 +93,7 @@ def _state(brought: Brought, label: str, first: int) -> int:
 
 def _states(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> None:
     """Show the states, their names and clips."""
-    names.name_states(brought, asked)
+    names.name_states(brought)
     table = None if answers is None else answers.table
     first = 0 if table is None else answer.surest(table, len(brought.study.states))
     st.html('<p class="gdm-panel-title gdm-study-part">Clips</p>')
