@@ -57,7 +57,7 @@ def prepare(recordings: Mapping[str, Trial], notes: list[str]) -> tuple[dict[str
     for name, one in recordings.items():
         share = float((~np.isnan(one.y)).any(axis=1).mean())
         if share < FEWEST_SEEN:
-            excluded[name] = f"{1 - share:.0%} of its samples are missing"
+            excluded[name] = f"{1 - share:.0%} of samples missing"
     kept = {name: one for name, one in recordings.items() if name not in excluded}
     if not kept:
         raise DataError("Every recording lacks data in more than half of its samples.")

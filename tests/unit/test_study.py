@@ -280,7 +280,7 @@ def test_empty_recording_is_excluded_and_gaps_are_unlabelled():
     gone[200:205] = np.nan
     recordings |= {"t1": Trial(gone, RATE, name="t1"), "arena": Trial(np.full((500, 3), np.nan), RATE, name="arena")}
     study = Study.fit(recordings, sheet_of(recordings), SimpleModel(n_states=3))
-    assert study.sheet.set_aside == {"arena": "100% of its samples are missing"}
+    assert study.sheet.set_aside == {"arena": "100% of samples missing"}
     assert any("1 recording is excluded" in note and "arena" in note for note in study.notes)
     assert (study.recordings["t1"].labels == -1).nonzero()[0].tolist() == list(range(100, 150))
     with pytest.raises(DataError, match="Every recording lacks data"):
