@@ -279,7 +279,7 @@ def _join(table: KeypointTable, parts: Sequence[KeypointTable]) -> KeypointTable
 def describe_filled(filled: npt.NDArray[np.bool_]) -> str:
     """Return a sentence about the share of filled parts [T, A, P]."""
     return (
-        f"{percent(float(filled.mean()))}% of the coordinates were filled from the animal's other parts and from time"
+        f"{percent(float(filled.mean()))}% of the coordinates were filled from other body parts and from time"
     )
 
 

@@ -15,7 +15,6 @@ from datasets import cohort
 from gdm_core import Study, Trial
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.analysis.suggestions import Recommendation, halves
-from gdm_core.analysis.tables import csv
 from gdm_core.errors import ConfigError, DataError, ModelFileError
 from gdm_core.study import fitting
 from gdm_core.study.methods import describe_search
@@ -176,16 +175,6 @@ def test_reserved_column_gets_a_suffix():
     assert table["usage (sheet)"].tolist()[::3] == [1, 2, 3]
     assert "duration_s" in table
     assert any("usage." in note and "(sheet)" in note for note in study.notes)
-
-
-def test_wide_sheet_and_formula_names_are_exported():
-    wide = SHEET.assign(note=["=cmd()", "+1", "@x"]).join(pd.DataFrame({f"c{i}": [i] * 3 for i in range(200)}))
-    table = make_study(sheet=wide, names={0: "=1+1", 2: "rest", 5: "-2"}).measures()
-    assert len(table.columns) == 3 + 200 + 1 + 7
-    text = csv(table).decode()
-    assert "'=cmd()" in text
-    assert "'=1+1" in text
-    assert not [cell for line in text.splitlines() for cell in line.split(",") if cell[:1] and cell[0] in "=+@"]
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_long_table_is_split_into_recordings(tmp_path):
     notes: list[str] = []
     tracked = cohort_files.read_recordings([tmp_path / "poses.csv"], notes=notes)
     assert np.isfinite(tracked["m2"].y[1:]).all()
-    assert notes == ["poses.csv: 2.5% of the coordinates were filled from the animal's other parts and from time"]
+    assert notes == ["poses.csv: 2.5% of the coordinates were filled from other body parts and from time"]
     assert {name: trial.n_samples for name, trial in tracked.items()} == {"m1": 30, "m2": 30}
     with pytest.raises(DataError, match="a recording named 'm1' already exists"):
         cohort_files.read_recordings([tmp_path / "all.csv"] * 2)

@@ -47,20 +47,6 @@ def test_published_flow_is_reproduced(mice):
         assert mice.flow("Condition", where={"Session": "PreYoh"}, **asked).p < 0.02
 
 
-def test_published_bouts_equal_one_way_f(mice):
-    table = mice.compare(
-        "bouts",
-        "Session",
-        where={"Experiment": ["CSI_SA", "CRS", "DREADD"], "Session": ["PostCSI", "CRS1", "DREADD"]},
-        n_permutations=9,
-    )
-    measured = mice.measures().query("state == 3 and Session in ['PostCSI', 'CRS1', 'DREADD']")
-    expected = stats.f_oneway(*(part["bouts"] for _, part in measured.groupby("Session")))
-    row = table[table["state"] == 3].iloc[0]
-    assert (row["statistic"], row["p_classical"]) == pytest.approx((expected.statistic, expected.pvalue))
-    assert (row["df"], row["df_residual"]) == (2, 59 + 32 + 16 - 3)
-
-
 def test_published_sessions_must_be_paired(mice):
     asked = {"between": "TimePoint", "where": {"Experiment": "FST"}, "n_permutations": 99}
     table = mice.compare("usage", within="animal", **asked)
