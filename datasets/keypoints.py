@@ -278,9 +278,7 @@ def _join(table: KeypointTable, parts: Sequence[KeypointTable]) -> KeypointTable
 
 def describe_filled(filled: npt.NDArray[np.bool_]) -> str:
     """Return a sentence about the share of filled parts [T, A, P]."""
-    return (
-        f"{percent(float(filled.mean()))}% of the coordinates were filled from other body parts and from time"
-    )
+    return f"{percent(float(filled.mean()))}% of the coordinates were filled from other body parts and from time"
 
 
 def limit_notes(notes: Sequence[str]) -> list[str]:
