@@ -12,10 +12,10 @@ import numpy.typing as npt
 from gdm_core.maths.gaps import known_mean, ratio
 
 from .driving import FAST_KMH, SLOW_KMH, in_driving_order
+from .estimates import Estimate
 from .pedals import ON_THE_BRAKE, lifts_and_coasts, pedal_shares
 from .samples import LapSamples, lap_samples
 from .session import Session, lap_clock
-from .time_won import SURE
 
 Floats = npt.NDArray[np.float64]
 
@@ -111,17 +111,17 @@ class Corners:
     laps: tuple[int, ...]
     values: dict[str, Floats]
 
-    def mean(self, measure: str) -> tuple[Floats, Floats]:
-        """Return [C] means and standard errors over laps; NaN if unknown on most laps."""
+    def mean(self, measure: str) -> Estimate:
+        """Return [C] means over laps; NaN if unknown on most laps."""
         values = self.values[measure]
         n = np.isfinite(values).sum(axis=0)
         values = np.where(2 * n >= len(values), values, np.nan)
         mean = known_mean(values)
-        return mean, np.sqrt(ratio(known_mean((values - mean) ** 2), n - 1))
+        return Estimate(mean, np.sqrt(ratio(known_mean((values - mean) ** 2), n - 1)), n - 1.0)
 
     def kinds(self) -> tuple[str, ...]:
         """Return "low", "medium" or "high" per corner, by its minimum speed."""
-        speed, _ = self.mean("minimum speed")
+        speed = self.mean("minimum speed").mean
         return tuple(
             "low" if v < SLOW_KMH else "high" if v > FAST_KMH else "medium" if np.isfinite(v) else "" for v in speed
         )
@@ -219,22 +219,3 @@ def _braking_point(lap: LapSamples, zone: BrakingZone, before: BrakingZone | Non
         if first > 0 and lap.distance[part[after - 1]] >= zone.start:  # not the end of earlier braking
             return float(lap.distance[part[first]])
     return float("nan")
-
-
-@dataclass(frozen=True, eq=False)
-class CornerDifference:
-    """Difference between two drivers' corners: [C] mean and standard error."""
-
-    mean: Floats
-    error: Floats
-
-    @property
-    def sure(self) -> npt.NDArray[np.bool_]:
-        """Return [C] whether the 95% interval excludes zero."""
-        return np.asarray(np.abs(self.mean) > SURE * self.error, bool)
-
-
-def differences(one: Corners, other: Corners, measure: str) -> CornerDifference:
-    """Return the first driver's means minus the second's."""
-    (a, ea), (b, eb) = one.mean(measure), other.mean(measure)
-    return CornerDifference(a - b, np.hypot(ea, eb))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from gdm_core.maths.gaps import ratio
 
-from .pedals import FULL_THROTTLE, OFF_THROTTLE, ON_THE_BRAKE
+from .pedals import FULL_THROTTLE, ON_THE_BRAKE
 from .session import Corner, Session
 
 Floats = npt.NDArray[np.float64]
@@ -33,7 +33,6 @@ class Driving:
     throttle       percent
     full           share of the state's time at full throttle
     brake          share of the state's time on the brake
-    coasting       share of the state's time on neither pedal
     gear           mean gear
     cornering      share of the state's time in bends with a radius under 250 m
     left           share of the cornering time in left-hand bends
@@ -46,7 +45,6 @@ class Driving:
     throttle: float
     full: float
     brake: float
-    coasting: float
     gear: float
     cornering: float
     left: float
@@ -67,8 +65,6 @@ class Driving:
             return f"braking into {corner}" if corner else "braking"
         if corner:
             return corner
-        if self.coasting >= MOSTLY:
-            return "lift and coast"
         if self.full >= MOSTLY:
             return "on throttle"
         return "part throttle" if np.isfinite(self.throttle) else "straight"
@@ -106,9 +102,6 @@ def describe(states: npt.ArrayLike, channels: Mapping[str, npt.ArrayLike], turn:
         "throttle": throttle,
         "full": np.where(np.isfinite(throttle), throttle >= FULL_THROTTLE, np.nan),
         "brake": brake,
-        "coasting": np.where(
-            np.isfinite(throttle + brake), (throttle < OFF_THROTTLE) & (brake <= ON_THE_BRAKE), np.nan
-        ),
         "gear": gear,
         "cornering": inside.astype(np.float64),
         "left": np.where(inside, bend > 0, np.nan),

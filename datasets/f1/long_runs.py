@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from .estimates import Estimate
 from .laps import QUICK, is_race
 from .session import LapTable, Session
 from .time_won import MOST_ALIKE, lap_trend
@@ -31,7 +32,7 @@ class LongRun:
     seconds                 [L] lap times
     adjusted                [L] lap times corrected to the fuel load of the first lap
     outlier, excluded       [L] laps that the robust rule, and the user, leave out of the numbers below
-    slope, error            tyre degradation in s/lap, and its standard error
+    slope                   tyre degradation in s/lap
     scatter                 residual standard deviation in seconds, a measure of consistency
     """
 
@@ -44,8 +45,7 @@ class LongRun:
     adjusted: Floats
     outlier: Bools
     excluded: Bools
-    slope: float
-    error: float
+    slope: Estimate
     scatter: float
 
     @property
@@ -131,16 +131,18 @@ def _outliers(x: Floats, y: Floats) -> Bools:
     return np.asarray(left > OUTLIER * max(1.4826 * float(np.median(left)), LEAST_SCATTER_S), bool)
 
 
-def line(x: Floats, y: Floats) -> tuple[float, float, float]:
-    """Return slope, standard error and scatter by least squares, allowing for autocorrelation."""
+def line(x: Floats, y: Floats) -> tuple[Estimate, float]:
+    """Return slope and scatter by least squares, allowing for autocorrelation."""
     dx, dy = x - x.mean(), y - y.mean()
     spread, free = float((dx**2).sum()), len(x) - 2
     if spread <= 0 or free < 1:
-        return float("nan"), float("nan"), float("nan")
+        unknown = np.array(np.nan)
+        return Estimate(unknown, unknown, unknown), float("nan")
     slope = float((dx * dy).sum() / spread)
     left = dy - slope * dx
     total = float((left**2).sum())
     alike = float((left[1:] * left[:-1]).sum() / total) if total > 0 else 0.0
     alike = float(np.clip(alike, 0.0, MOST_ALIKE))
     scatter = float(np.sqrt(total / free))
-    return slope, scatter / np.sqrt(spread) * float(np.sqrt((1 + alike) / (1 - alike))), scatter
+    error = scatter / np.sqrt(spread) * np.sqrt((1 + alike) / (1 - alike))
+    return Estimate(np.array(slope), np.array(error), np.array(float(free))), scatter

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from .estimates import Estimate
 from .laps import best_laps, is_race
 from .session import Session, lap_clock
-from .time_won import SLOW, SURE, error_of_mean
+from .time_won import SLOW, mean_of_laps
 from .traffic import laps_to_compare
 
 Floats = npt.NDArray[np.float64]
@@ -31,37 +32,29 @@ def minisector_edges(length: float) -> Floats:
 class Minisectors:
     """Times of D drivers in M minisectors.
 
-    codes            driver codes with lap times and speeds, in the order of the result
-    edges            [M + 1] metres from the start line
-    seconds, error   [D, M] mean time and its standard error; with one lap, the error of the clock
-    n_laps           [D] number of laps of each driver
+    codes   driver codes with lap times and speeds, in the order of the result
+    edges   [M + 1] metres from the start line
+    times   [D, M] mean times; with one lap, their error is that of the clock
     """
 
     codes: tuple[str, ...]
     edges: Floats
-    seconds: Floats
-    error: Floats
-    n_laps: npt.NDArray[np.int64]
+    times: Estimate
 
     @cached_property
     def _ranks(self) -> npt.NDArray[np.intp]:
-        return np.argsort(self.seconds, axis=0, kind="stable")
+        return np.argsort(self.times.mean, axis=0, kind="stable")
 
     @property
     def fastest(self) -> npt.NDArray[np.intp]:
         """Return [M] index of the fastest driver."""
         return self._ranks[0]
 
-    @property
-    def margin(self) -> Floats:
+    @cached_property
+    def lead(self) -> Estimate:
         """Return [M] seconds between the fastest driver and the next."""
-        first, second = np.take_along_axis(self.seconds, self._ranks[:2], 0)
-        return second - first
-
-    @property
-    def sure(self) -> npt.NDArray[np.bool_]:
-        """Return [M] whether the 95% interval of the margin excludes zero."""
-        return np.asarray(self.margin > SURE * np.hypot(*np.take_along_axis(self.error, self._ranks[:2], 0)), bool)
+        every = np.arange(len(self.fastest))
+        return self.times[self._ranks[1], every] - self.times[self._ranks[0], every]
 
 
 def minisectors(
@@ -78,7 +71,7 @@ def minisectors(
     chosen = usual_laps(session) if laps is None else laps
     edges = minisector_edges(session.reference.length)
     shares = np.clip(edges / edges[-1], 0, 1)
-    known, seconds, errors, counts = [], [], [], []
+    known, found = [], []
     for driver in session.drivers:
         if not driver.has_position or (codes is not None and driver.code not in codes):
             continue
@@ -88,15 +81,15 @@ def minisectors(
             continue
         times = np.stack([np.diff(clock.seconds_at(shares)) for clock in timed])  # [L, M]
         # The clock's error repeats on every lap, so averaging laps does not reduce it.
-        clock_error = np.mean([clock.variance(shares[:-1], shares[1:]) for clock in timed], axis=0)
-        chance = error_of_mean(times) if len(times) > 1 else np.zeros(times.shape[1])
+        variance = np.mean([clock.variance(shares[:-1], shares[1:]) for clock in timed], axis=0)
+        clock_error = Estimate(np.zeros_like(variance), np.sqrt(variance), np.full_like(variance, np.inf))
         known.append(driver.code)
-        seconds.append(times.mean(axis=0))
-        errors.append(np.sqrt(chance**2 + clock_error))
-        counts.append(len(timed))
+        found.append(mean_of_laps(times) - clock_error if len(times) > 1 else replace(clock_error, mean=times[0]))
     if len(known) < 2:
         return None
-    return Minisectors(tuple(known), edges, np.stack(seconds), np.stack(errors), np.array(counts))
+    fields = ("mean", "error", "freedom")
+    every = Estimate(*(np.stack([getattr(one, field) for one in found]) for field in fields))
+    return Minisectors(tuple(known), edges, every)
 
 
 def usual_laps(session: Session) -> dict[str, tuple[int, ...]]:

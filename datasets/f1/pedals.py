@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.maths.gaps import known_mean
-
+from .estimates import Estimate
 from .samples import LapSamples, lap_samples
 from .session import Session
-from .time_won import error_of_mean
+from .time_won import mean_of_laps
 
 Floats = npt.NDArray[np.float64]
 
@@ -104,11 +103,13 @@ class LapMeasures:
     laps: tuple[int, ...]
     values: dict[str, Floats]
 
-    def mean(self, measure: str) -> tuple[float, float]:
-        """Return the mean over laps and its standard error, NaN with fewer than three laps."""
+    def mean(self, measure: str) -> Estimate:
+        """Return the mean over laps; its interval is unknown with fewer than three laps."""
         known = self.values[measure][np.isfinite(self.values[measure])]
-        error = float(error_of_mean(known[:, None])[0]) if known.size > 2 else float("nan")
-        return float(known_mean(known)) if known.size else float("nan"), error
+        if known.size > 2:
+            return mean_of_laps(known)
+        mean = known.mean() if known.size else np.array(np.nan)
+        return Estimate(mean, np.array(np.nan), np.array(np.nan))
 
 
 def lap_measures(session: Session, code: str, laps: Iterable[int]) -> LapMeasures:

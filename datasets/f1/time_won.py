@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from .estimates import Estimate
 from .laps import laps_on_like_tyres
 from .session import LapClock, LapTable, Session, lap_clock
 from .traffic import free_laps
@@ -20,7 +21,6 @@ from .traffic import free_laps
 Floats = npt.NDArray[np.float64]
 By = Literal["tyre age", "lap number"]
 
-SURE = 1.96  # standard errors of a 95% interval
 FEWEST_LAPS = 5
 SLOW = 1.05  # times a driver's median; slower laps were disturbed, such as by traffic
 MOST_ALIKE = 0.95  # maximum correlation of neighbouring laps; keeps errors finite
@@ -110,13 +110,12 @@ class TimeWon:
         return 0.0 if self.trend is None else -self.trend.lap * self.later
 
     @property
-    def whole(self) -> tuple[float, float]:
-        """Return mean and standard error over the whole lap."""
-        laps = self.won.sum(axis=1, keepdims=True)
-        return float(laps.mean()), float(error_of_mean(laps)[0])
+    def whole(self) -> Estimate:
+        """Return the seconds gained over the whole lap."""
+        return mean_of_laps(self.won.sum(axis=1))
 
-    def among(self, weights: npt.ArrayLike) -> tuple[Floats, Floats]:
-        """Return [P] means and standard errors of the seconds gained in parts of the lap.
+    def among(self, weights: npt.ArrayLike) -> Estimate:
+        """Return the seconds gained in P parts of the lap.
 
         weights   [M, P] share of each cell in each part
         """
@@ -132,11 +131,11 @@ class TimeWon:
             back = (shares.T @ inside) ** 2 / (end - start)  # [P, pins]
             open_ += clock.drift * np.clip(inside.sum(axis=1) @ shares**2 - back.sum(axis=1), 0, None)
         open_ /= len(self.pairs)
-        return parts.mean(axis=0), np.sqrt(error_of_mean(parts) ** 2 + open_)
+        return mean_of_laps(parts) - Estimate(np.zeros_like(open_), np.sqrt(open_), np.full_like(open_, np.inf))
 
 
-def error_of_mean(values: Floats) -> Floats:
-    """Return [P] standard errors of the means of autocorrelated series [L, P].
+def mean_of_laps(values: Floats) -> Estimate:
+    """Return the means over the first axis of autocorrelated series [L, ...].
 
     Correlation of neighbouring laps is estimated per series with Kendall's correction for short series. It never reduces
     the error.
@@ -146,8 +145,8 @@ def error_of_mean(values: Floats) -> Floats:
     total = (centred**2).sum(axis=0)
     alike = np.divide((centred[1:] * centred[:-1]).sum(axis=0), total, out=np.zeros_like(total), where=total > 0)
     alike = np.clip((n * alike + 1) / max(n - 3, 1), 0, MOST_ALIKE)
-    found: Floats = np.sqrt(total / (n - 1) / n * (1 + alike) / (1 - alike))
-    return found
+    error = np.sqrt(total / max(n - 1, 1) / n * (1 + alike) / (1 - alike))
+    return Estimate(values.mean(axis=0), error, np.full_like(total, n - 1))
 
 
 def time_won(

@@ -9,13 +9,14 @@ from html import escape
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 import streamlit as st
 
 from datasets import formula1
-from datasets.f1.corners import MEASURED_IN, Corners, corners_of, differences
+from datasets.f1.corners import MEASURED_IN, Corners, corners_of
 from datasets.f1.laps import best_laps, is_race
 from datasets.f1.minisectors import minisector_edges
-from datasets.f1.time_won import FEWEST_LAPS, SURE, By
+from datasets.f1.time_won import FEWEST_LAPS, By
 from datasets.formula1 import lap_clock
 from pages.formula1 import data, gain_panel, teams, telemetry, time_gained, weekend
 from pages.formula1.controls import choose_one
@@ -187,11 +188,10 @@ def gains_of_laps(race: Race, gap: Gap) -> dict[str, Gain]:
     edges = minisector_edges(circuit.length)
     share = np.clip(edges / circuit.length, 0, 1)
     names = time_gained.named_by_place(circuit, edges, [f"{at:.0f} m" for at in edges[:-1]])
-    found = {"minisector": Gain(names, np.diff(gap.behind(share)), gap.deviation(share[:-1], share[1:]), edges)}
+    found = {"minisector": Gain.from_estimate(gap.grown(share[:-1], share[1:]), names, edges)}
     if circuit.segments:
         at = circuit.edges.astype(np.float64) / circuit.length
-        grown = [gap.grown(float(a), float(b)) for a, b in zip(at, np.roll(at, -1), strict=True)]
-        found = {"segment": Gain(circuit.segments, *(np.array(one) for one in zip(*grown, strict=True)))} | found
+        found = {"segment": Gain.from_estimate(gap.grown(at, np.roll(at, -1)), circuit.segments)} | found
     return found
 
 
@@ -212,7 +212,7 @@ def sentence(compared: Comparison) -> str:
     if (place := gain.most(whole)) is None:
         return f"{said}; no part of the lap differs significantly."
     where = _place(race, gain, place)
-    return f"{said}; most in {where} ({abs(gain.mean[place]):.3f} ± {SURE * gain.error[place]:.3f} s)."
+    return f"{said}; most in {where} ({abs(gain.mean[place]):.3f} ± {gain.margin[place]:.3f} s)."
 
 
 def _place(race: Race, gain: Gain, part: int) -> str:
@@ -255,7 +255,7 @@ def measure_corners(place: Place, code: str, numbers: tuple[int, ...]) -> Corner
 
 def corners_that_matter(one: Corners, other: Corners) -> list[int]:
     """Return the corners with the largest time differences, significant ones first."""
-    apart = differences(one, other, "time")
+    apart = one.mean("time") - other.mean("time")
     known = np.flatnonzero(np.isfinite(apart.mean))
     sure = apart.sure
     ranked = sorted(known.tolist(), key=lambda c: (not sure[c], -abs(float(apart.mean[c]))))
@@ -264,30 +264,30 @@ def corners_that_matter(one: Corners, other: Corners) -> list[int]:
 
 def card_html(one: Corners, other: Corners, corner: int, looks: Sequence[LineStyle]) -> str:
     """Return the numbers of both drivers in a corner as a table."""
-    apart = differences(one, other, "time")
-    seconds, error = float(apart.mean[corner]), float(apart.error[corner])
+    apart = (one.mean("time") - other.mean("time"))[corner]
+    seconds, margin = float(apart.mean), float(apart.margin)
     faster = one.code if seconds < 0 else other.code
-    wide = f" ± {SURE * error:.3f}" if np.isfinite(error) else ""
+    wide = f" ± {margin:.3f}" if np.isfinite(margin) else ""
     name = escape(one.names[corner])
     said = f"{escape(faster)} faster by {abs(seconds):.3f}{wide} s"
-    if np.isfinite(error) and not apart.sure[corner]:
+    if np.isfinite(margin) and not apart.sure:
         said = f"{seconds:+.3f}{wide} s, not significant"
     rows = []
     for measure, words in CARD_MEASURES.items():
         if measure not in one.values:
             continue
-        apart = differences(one, other, measure)
-        a, b = (float(side.mean(measure)[0][corner]) for side in (one, other))
-        if not (np.isfinite(a) or np.isfinite(b)):
+        a, b = (side.mean(measure)[corner] for side in (one, other))
+        if not (np.isfinite(a.mean) or np.isfinite(b.mean)):
             continue
-        gap, spread = float(apart.mean[corner]), SURE * float(apart.error[corner])
+        apart = a - b
+        gap, spread = float(apart.mean), float(apart.margin)
         digits = 0 if MEASURED_IN[measure] == "m" else 1
         apart_words = f"{gap:+.{digits}f}" if np.isfinite(gap) else "–"
         apart_words += f" ± {spread:.{digits}f}" if np.isfinite(gap) and np.isfinite(spread) else ""
-        sure = bool(apart.sure[corner]) and np.isfinite(gap)
+        means = "".join(f"<td>{_number(side.mean, digits)}</td>" for side in (a, b))
         rows.append(
-            f"<tr><th>{words} <small>{MEASURED_IN[measure]}</small></th><td>{_number(a, digits)}</td><td>{_number(b, digits)}</td>"
-            f"<td{' class=sure' if sure else ''}>{apart_words}</td></tr>"
+            f"<tr><th>{words} <small>{MEASURED_IN[measure]}</small></th>{means}"
+            f"<td{' class=sure' if apart.sure else ''}>{apart_words}</td></tr>"
         )
     heads = "".join(
         f'<th><i style="border-top: 3px {"solid" if look.dash == "solid" else "dashed"} {look.colour}"></i>{escape(code)}</th>'
@@ -299,7 +299,7 @@ def card_html(one: Corners, other: Corners, corner: int, looks: Sequence[LineSty
     )
 
 
-def _number(value: float, digits: int) -> str:
+def _number(value: npt.ArrayLike, digits: int) -> str:
     return f"{value:.{digits}f}" if np.isfinite(value) else "–"
 
 

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from datasets.f1.corners import MEASURED_IN, MEASURES, Corners, corners_of, differences
+from datasets.f1.corners import MEASURED_IN, MEASURES, Corners, corners_of
 from datasets.f1.pedals import PEDAL_MEASURES, LapMeasures
-from datasets.f1.time_won import SURE
 from datasets.f1.traffic import describe_traffic, laps_to_compare
 from gdm_core.analysis.tables import csv
 from pages.formula1 import data
@@ -103,14 +102,14 @@ def pedals(found: Sequence[LapMeasures]) -> pd.DataFrame:
     rows = []
     for measure, unit in PEDAL_MEASURES.items():
         means = [one.mean(measure) for one in found]
-        if not any(np.isfinite(mean) for mean, _ in means):
+        if not any(np.isfinite(one.mean) for one in means):
             continue
         row: dict[str, object] = {"Measure": measure.capitalize(), "Unit": unit}
-        for one, (mean, error) in zip(found, means, strict=True):
-            row |= {one.code: mean, f"{one.code} ±": SURE * error}
+        for one, mean in zip(found, means, strict=True):
+            row |= {one.code: float(mean.mean), f"{one.code} ±": float(mean.margin)}
         if len(means) == 2:
-            (a, ea), (b, eb) = means
-            row |= {"Difference": a - b, "95% CI ±": SURE * float(np.hypot(ea, eb))}
+            apart = means[0] - means[1]
+            row |= {"Difference": float(apart.mean), "95% CI ±": float(apart.margin)}
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -142,12 +141,12 @@ def compared(found: list[Corners], measure: str) -> pd.DataFrame:
     """Return one row per corner: means, difference, 95% interval and significance."""
     columns: dict[str, object] = {"Corner": list(found[0].names), "Speed": list(found[0].kinds())}
     for one in found:
-        columns[one.code] = one.mean(measure)[0]
+        columns[one.code] = one.mean(measure).mean
     if len(found) == 2:
-        apart = differences(found[0], found[1], measure)
+        apart = found[0].mean(measure) - found[1].mean(measure)
         columns |= {
             "Difference": apart.mean,
-            "95% CI ±": SURE * apart.error,
+            "95% CI ±": apart.margin,
             "Significant": ["yes" if sure else "" for sure in apart.sure],
         }
     return pd.DataFrame(columns)
@@ -156,14 +155,12 @@ def compared(found: list[Corners], measure: str) -> pd.DataFrame:
 def describe_differences(found: list[Corners], measure: str) -> str:
     """Describe the significant differences in one sentence."""
     one, other = found
-    apart = differences(one, other, measure)
+    apart = one.mean(measure) - other.mean(measure)
     sure = [c for c in np.argsort(-np.abs(np.nan_to_num(apart.mean))) if apart.sure[c]]
     unit = MEASURED_IN[measure]
     if not sure:
         return f"No corner differs significantly between {one.code} and {other.code} (95% intervals include zero)."
-    listed = ", ".join(
-        f"{one.names[c]} {apart.mean[c]:+.2f} ± {SURE * apart.error[c]:.2f} {unit}".rstrip() for c in sure[:4]
-    )
+    listed = ", ".join(f"{one.names[c]} {apart.mean[c]:+.2f} ± {apart.margin[c]:.2f} {unit}".rstrip() for c in sure[:4])
     return (
         f"{one.code} − {other.code}, significant in {len(sure)} of {len(one.names)} corners: {listed}. "
         f"From {len(one.laps)} and {len(other.laps)} laps."

@@ -49,9 +49,9 @@ def as_table(circuit: Circuit, found: Minisectors) -> pd.DataFrame:
             "Minisector": where,
             "From (m)": found.edges[:-1].round().astype(int),
             "Fastest": [found.codes[row] for row in found.fastest],
-            "Time (s)": found.seconds.min(axis=0),
-            "Margin (s)": found.margin,
-            "Significant": ["yes" if sure else "" for sure in found.sure],
+            "Time (s)": found.times.mean.min(axis=0),
+            "Margin (s)": found.lead.mean,
+            "Significant": ["yes" if sure else "" for sure in found.lead.sure],
         }
     )
 
@@ -69,12 +69,12 @@ def draw(session: Session, circuit: Circuit, found: Minisectors) -> Figure:
         along = np.unique(np.concatenate([[start], at[(at > start) & (at < end)], [end]]))
         x, y = circuit.position_at(np.minimum(along, circuit.length * (1 - 1e-9))).T
         says = (
-            f"{found.codes[row]} {found.seconds[row, part]:.3f} s<br>{found.margin[part]:.3f} s ahead of the next"
+            f"{found.codes[row]} {found.times.mean[row, part]:.3f} s<br>{found.lead.mean[part]:.3f} s ahead of the next"
             f"<br>{start:.0f} to {end:.0f} m"
         )
         stations = typed(np.round(along / circuit.length * STATIONS)[:, None] % STATIONS, "u1")
         line = {"color": looks[row].colour, "width": 9, "dash": "solid" if looks[row].dash == "solid" else "6px,3px"}
-        opacity = 1.0 if found.sure[part] else PALE
+        opacity = 1.0 if found.lead.sure[part] else PALE
         more: Dict = {
             "customdata": stations,
             "line": line,

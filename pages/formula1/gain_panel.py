@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from datasets.f1.time_won import SURE
 from gdm_studio.plot.figures.base import (
     SMALL,
     Dict,
@@ -68,8 +67,8 @@ def _strength(gain: Gain) -> npt.NDArray[np.float64]:
 def _hover_text(codes: tuple[str, str], gain: Gain) -> list[str]:
     """Return hover text per part [P]."""
     return [
-        f"{plain(name)}<br>{codes[0]} {mean:+.3f} ± {SURE * error:.3f} s/lap" + ("" if sure else "<br>not significant")
-        for name, mean, error, sure in zip(gain.names, gain.mean, gain.error, gain.sure, strict=True)
+        f"{plain(name)}<br>{codes[0]} {mean:+.3f} ± {margin:.3f} s/lap" + ("" if sure else "<br>not significant")
+        for name, mean, margin, sure in zip(gain.names, gain.mean, gain.margin, gain.sure, strict=True)
     ]
 
 
@@ -107,7 +106,7 @@ def gain_map(circuit: Circuit, codes: tuple[str, str], gain: Gain, looks: Sequen
 def bars(codes: tuple[str, str], gain: Gain, what: str, looks: Sequence[LineStyle]) -> Figure:
     """Draw the delta per part in s/lap with 95% intervals."""
     places = list(range(len(gain.names)))
-    reach = 1.08 * float((np.abs(gain.mean) + SURE * gain.error).max(initial=0.01))
+    reach = 1.08 * float((np.abs(gain.mean) + gain.margin).max(initial=0.01))
     sides = [
         note(f"◂ {codes[1]} faster", 0, 1, xref="paper", yref="paper", xanchor="left", yanchor="bottom",
              font={"size": 12, "color": looks[1].colour}),
@@ -117,7 +116,7 @@ def bars(codes: tuple[str, str], gain: Gain, what: str, looks: Sequence[LineStyl
     hatched = {"shape": ["/" if winner == 1 else "" for winner in who(gain)], "fillmode": "overlay", "size": 5}
     drawn: Dict = {
         "type": "bar", "orientation": "h", "y": places, "x": typed(gain.mean),
-        "error_x": {"type": "data", "array": (SURE * gain.error).tolist(), "color": "$ink", "thickness": 1, "width": 2},
+        "error_x": {"type": "data", "array": gain.margin.tolist(), "color": "$ink", "thickness": 1, "width": 2},
         "marker": {"color": colours(gain, looks), "pattern": hatched, "opacity": np.where(gain.sure, 1, PALE).tolist()},
         "customdata": _hover_text(codes, gain), "hovertemplate": "%{customdata}<extra></extra>",
     }  # fmt: skip

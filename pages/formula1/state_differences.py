@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from datasets.f1.driving import Driving
-from datasets.f1.time_won import SURE
+from datasets.f1.estimates import Estimate
 from pages.formula1 import state_names
 from pages.formula1.data import Circuit, DriverReading, race_of, read
 from pages.lab import View, together
@@ -27,8 +27,7 @@ class Lift:
     """Metres before a corner at which the first driver leaves a state earlier than the second."""
 
     corner: str
-    mean: float
-    error: float
+    metres: Estimate
 
 
 def sentences(view: View) -> list[str]:
@@ -65,11 +64,12 @@ def significant_lifts(circuit: Circuit, drivers: Sequence[DriverReading], state:
         a, b = one[np.isfinite(one)], other[np.isfinite(other)]
         if min(len(a), len(b)) < FEWEST_LAPS:
             continue
-        error = float(np.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b)))
-        mean = float(a.mean() - b.mean())
-        if abs(mean) > SURE * error:
-            lifts.append(Lift(f"T{corner[0]}", mean, error))
-    return sorted(lifts, key=lambda lift: -abs(lift.mean))
+        ours, theirs = (
+            Estimate(laps.mean(), np.sqrt(laps.var(ddof=1) / laps.size), np.array(laps.size - 1.0)) for laps in (a, b)
+        )
+        if (ours - theirs).sure:
+            lifts.append(Lift(f"T{corner[0]}", ours - theirs))
+    return sorted(lifts, key=lambda lift: -abs(lift.metres.mean))
 
 
 def leaving_points(circuit: Circuit, driver: DriverReading, state: int) -> Floats:
@@ -96,8 +96,8 @@ def describe(lifts: Sequence[Lift], codes: tuple[str, str], name: str) -> str:
         return f"No significant difference in where {codes[0]} and {codes[1]} leave {name}."
     parts = []
     for lift in lifts[:MOST]:
-        who, other = codes if lift.mean > 0 else codes[::-1]
+        who, other = codes if lift.metres.mean > 0 else codes[::-1]
         parts.append(
-            f"{who} lifts {abs(lift.mean):.0f} ± {SURE * lift.error:.0f} m earlier into {lift.corner} than {other}"
+            f"{who} lifts {abs(lift.metres.mean):.0f} ± {lift.metres.margin:.0f} m earlier into {lift.corner} than {other}"
         )
     return f"{'; '.join(parts)} (end of {name})."

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from datasets.f1.time_won import SURE
 from datasets.formula1 import UNITS, TimeWon
 from gdm_studio.plot.figures.base import (
     SMALL,
@@ -55,10 +54,10 @@ class Trace:
 
 @dataclass(frozen=True, eq=False)
 class Delta:
-    """Seconds [D] by which the second driver is behind, and their standard error."""
+    """Seconds [D] by which the second driver is behind, and half the width of their 95% intervals."""
 
     behind: npt.NDArray[np.float64]
-    error: npt.NDArray[np.float64]
+    margin: npt.NDArray[np.float64]
 
 
 def grid(circuit: Circuit) -> Floats:
@@ -110,16 +109,16 @@ def _between(along: npt.NDArray[np.float64], distance: npt.NDArray[np.float64], 
 
 def delta_of_pairs(circuit: Circuit, won: TimeWon) -> Delta:
     """Return the mean cumulative delta over lap pairs on the grid."""
-    mean, error = won.among(np.triu(np.ones((len(won.edges) - 1,) * 2)))
+    found = won.among(np.triu(np.ones((len(won.edges) - 1,) * 2)))
     share = grid(circuit) / circuit.length
     at = won.edges
-    return Delta(np.interp(share, at, np.append(0.0, mean)), np.interp(share, at, np.append(0.0, error)))
+    return Delta(np.interp(share, at, np.append(0.0, found.mean)), np.interp(share, at, np.append(0.0, found.margin)))
 
 
 def delta_of_laps(circuit: Circuit, gap: Gap) -> Delta:
     """Return the cumulative delta between two laps on the grid."""
     share = grid(circuit) / circuit.length
-    return Delta(gap.behind(share), gap.deviation(np.zeros_like(share), share))
+    return Delta(gap.behind(share), gap.grown(np.zeros_like(share), share).margin)
 
 
 # ---- the figure -------------------------------------------------------------------------------------------------------
@@ -233,7 +232,7 @@ def _panel(
 
 
 def _delta_traces(laps: Sequence[Trace], looks: Sequence[LineStyle], delta: Delta, y: str) -> tuple[list[Dict], Dict]:
-    at, wide = laps[0].distance, SURE * delta.error
+    at, wide = laps[0].distance, delta.margin
     traces = [
         points("lines", at, delta.behind + side, yaxis=y, line={"width": 0}, **fill)
         for side, fill in ((-wide, {}), (wide, {"fill": "tonexty", "fillcolor": "$band"}))

@@ -11,8 +11,9 @@ import numpy.typing as npt
 import streamlit as st
 
 from datasets import formula1
+from datasets.f1.estimates import Estimate
 from datasets.f1.minisectors import minisector_edges
-from datasets.f1.time_won import FEWEST_LAPS, SURE, By
+from datasets.f1.time_won import FEWEST_LAPS, By
 from datasets.formula1 import LapClock, Session, TimeWon
 from pages.formula1 import data
 from pages.formula1.data import Circuit, DriverReading, Observation, Place, Race, race_of
@@ -27,22 +28,18 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Gain:
+class Gain(Estimate):
     """Seconds per lap that the first driver gains on the second in P parts of the lap.
 
     names         names of the parts; `edges` [P + 1] in metres, None for states
-    mean, error   [P] mean and standard error
     """
 
     names: tuple[str, ...]
-    mean: Floats
-    error: Floats
     edges: Floats | None = None
 
-    @property
-    def sure(self) -> npt.NDArray[np.bool_]:
-        """[P] whether the 95% interval excludes zero."""
-        return np.asarray(np.abs(self.mean) > SURE * self.error, bool)
+    @classmethod
+    def from_estimate(cls, won: Estimate, names: Sequence[str], edges: Floats | None = None) -> Gain:
+        return cls(won.mean, won.error, won.freedom, tuple(names), edges)
 
     def most(self, side: float) -> int | None:
         """Return the significant part in which the faster driver gains most (`side` is the sign)."""
@@ -61,18 +58,15 @@ class Gap:
         """Return the seconds [...] by which the other is behind."""
         return self.other.seconds_at(share) - self.one.seconds_at(share)
 
-    def deviation(self, first: npt.ArrayLike, last: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Return the standard deviation [...] of the change in gap."""
-        found: npt.NDArray[np.float64] = np.sqrt(self.one.variance(first, last) + self.other.variance(first, last))
-        return found
-
-    def grown(self, first: float, last: float) -> tuple[float, float]:
-        """Return the change in gap between two shares of the lap, and its standard deviation."""
-        if last < first:
-            (late, a), (early, b) = self.grown(first, 1.0), self.grown(0.0, last)
-            return late + early, float(np.hypot(a, b))
-        lost = self.behind([first, last])
-        return float(lost[1] - lost[0]), float(self.deviation(first, last))
+    def grown(self, first: npt.ArrayLike, last: npt.ArrayLike) -> Estimate:
+        """Return the change in gap [...] between shares of the lap, which may cross the start line."""
+        a, b = np.asarray(first, float), np.asarray(last, float)
+        ends = np.where(b < a, 1.0, b), np.where(b < a, b, 0.0)  # of this lap, and from the line on
+        mean = self.behind(ends[0]) - self.behind(a) + self.behind(ends[1])
+        variance = sum(
+            clock.variance(a, ends[0]) + clock.variance(np.zeros_like(b), ends[1]) for clock in (self.one, self.other)
+        )
+        return Estimate(mean, np.sqrt(variance), np.full(mean.shape, np.inf))
 
 
 def named_by_place(circuit: Circuit, edges: Floats, names: Sequence[str]) -> tuple[str, ...]:
@@ -163,7 +157,7 @@ def gains_of(
 
 def in_parts(won: TimeWon, names: Sequence[str], of: npt.NDArray[np.int64], edges: Floats | None = None) -> Gain:
     """Sum the delta in parts of the lap; `of` [M] is the part of each cell."""
-    return Gain(tuple(names), *won.among(np.eye(len(names))[of]), edges)
+    return Gain.from_estimate(won.among(np.eye(len(names))[of]), names, edges)
 
 
 def _stretch(edges: Floats, where: Floats) -> npt.NDArray[np.int64]:
@@ -178,7 +172,7 @@ def in_states(circuit: Circuit, won: TimeWon, drivers: Sequence[DriverReading], 
     here = np.column_stack([np.interp(_middles(circuit, won), at, share, period=circuit.length) for share in mean.T])
     here /= here.sum(axis=1, keepdims=True)
     shown = names if len(names) == mean.shape[1] else [f"S{k + 1}" for k in range(mean.shape[1])]
-    return Gain(tuple(shown), *won.among(here))
+    return Gain.from_estimate(won.among(here), shown)
 
 
 def _middles(circuit: Circuit, won: TimeWon) -> Floats:
@@ -188,20 +182,19 @@ def _middles(circuit: Circuit, won: TimeWon) -> Floats:
 # ---- words ----------------------------------------------------------------------------------------------------------
 def finding(found: Between, gains: Mapping[str, Gain]) -> str:
     """Describe the pace difference and its largest part; "" if not significant."""
-    (whole, error), codes = found.won.whole, found.codes
+    whole, margin, codes = found.won.whole.mean, found.won.whole.margin, found.codes
     states, segments = gains.get("state"), gains.get("segment")
-    if abs(whole) <= SURE * error:
+    if not found.won.whole.sure:
         return ""
     winner, loser = codes if whole > 0 else codes[::-1]
-    said = f"{winner} is {abs(whole):.2f} ± {SURE * error:.2f} s/lap quicker than {loser}"
+    said = f"{winner} is {abs(whole):.2f} ± {margin:.2f} s/lap quicker than {loser}"
     state, place = (None if gain is None else gain.most(whole) for gain in (states, segments))
     share = 0.0 if states is None or state is None else abs(states.mean[state] / whole)
     if states is not None and state is not None and share >= WORTH_SAYING:
         said += f"; {states.names[state]} accounts for {_part(share)}"
     if segments is not None and place is not None:
         said += (
-            f"; largest in {segments.names[place]} ({abs(segments.mean[place]):.2f} ± "
-            f"{SURE * segments.error[place]:.2f} s)"
+            f"; largest in {segments.names[place]} ({abs(segments.mean[place]):.2f} ± {segments.margin[place]:.2f} s)"
         )
     return f"{said}." if share >= WORTH_SAYING or place is not None else f"{said}; spread over the lap."
 
@@ -216,9 +209,9 @@ def _part(share: float) -> str:
 
 def sentence(found: Between, gains: Mapping[str, Gain]) -> str:
     """Describe the pace difference and significant segments."""
-    (whole, error), codes, segments = found.won.whole, found.codes, gains.get("segment")
+    whole, codes, segments = found.won.whole, found.codes, gains.get("segment")
     said = finding(found, gains) or (
-        f"No significant pace difference: {whole:+.2f} ± {SURE * error:.2f} s/lap for {codes[0]}."
+        f"No significant pace difference: {whole.mean:+.2f} ± {whole.margin:.2f} s/lap for {codes[0]}."
     )
     if segments is None:
         return said
@@ -227,7 +220,7 @@ def sentence(found: Between, gains: Mapping[str, Gain]) -> str:
         return f"{said} No segment differs significantly."
     listed = ", ".join(
         f"{codes[0] if segments.mean[c] > 0 else codes[1]} {abs(segments.mean[c]):.2f} ± "
-        f"{SURE * segments.error[c]:.2f} s in {segments.names[c]}"
+        f"{segments.margin[c]:.2f} s in {segments.names[c]}"
         for c in sure
     )
     return f"{said} Significant: {listed} (± 95% CI)."

@@ -13,7 +13,6 @@ import pandas as pd
 import streamlit as st
 
 from datasets.f1.long_runs import LongRun, explain_no_runs, fuel_effect, runs
-from datasets.f1.time_won import SURE
 from datasets.formula1 import Session, stints
 from gdm_core.errors import GdmError
 from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, key_above, note, points
@@ -105,10 +104,10 @@ def against_age(session: Session, found: list[LongRun]) -> Figure:
         look = looks[run.code]
         middle = run.corrected_mean, float(run.age[run.counts].mean())
         ends = np.array([run.age.min(), run.age.max()])
-        fit = middle[0] + run.slope * (ends - middle[1])
+        fit = middle[0] + run.slope.mean * (ends - middle[1])
         said = f"{run.code} stint {run.stint}, {run.compound.lower()}"
         short = f"{run.compound[:1]}{run.stint}"
-        grows = f"{run.code} {run.compound.lower()} ({short}) {1000 * run.slope:+.0f} ± {1000 * SURE * run.error:.0f} ms/lap"
+        grows = f"{run.code} {run.compound.lower()} ({short}) {1000 * run.slope.mean:+.0f} ± {1000 * run.slope.margin:.0f} ms/lap"
         symbol = "circle" if look.dash == "solid" else "diamond-open"
         traces += [
             points("markers", run.age, run.adjusted, f"{said}, lap %{{customdata[1]}}<br>%{{y:.3f}} s, tyre age %{{x}} laps",
@@ -123,7 +122,7 @@ def against_age(session: Session, found: list[LongRun]) -> Figure:
         "Green laps, corrected to the fuel of each run's first lap. Slope: tyre degradation (ms/lap, 95% CI). Crosses: outliers "
         "and excluded laps. Click a lap to exclude it, or to include it again."
     )
-    told = "; ".join(f"{run.code} {run.compound.lower()} {1000 * run.slope:+.0f} ms/lap" for run in found)
+    told = "; ".join(f"{run.code} {run.compound.lower()} {1000 * run.slope.mean:+.0f} ms/lap" for run in found)
     alt = f"Lap times of {len(found)} long runs against tyre age: {told}."
     return figure(traces, caption, alt, 340, annotations=marks, **axes, **key_above())
 
@@ -142,8 +141,8 @@ def runs_table(
             {
                 "Driver": run.code, "Team": driver.team, "Stint": run.stint, "Compound": run.compound.capitalize(),
                 "Laps": f"{run.laps[0]} to {run.laps[-1]}", "Counted": int(run.counts.sum()),
-                "Mean, raw (s)": run.raw_mean, "Mean, fuel-corrected (s)": run.corrected_mean, "Deg (s/lap)": run.slope,
-                "95% CI ±": SURE * run.error, "Consistency (SD, s)": run.scatter,
+                "Mean, raw (s)": run.raw_mean, "Mean, fuel-corrected (s)": run.corrected_mean, "Deg (s/lap)": float(run.slope.mean),
+                "95% CI ±": float(run.slope.margin), "Consistency (SD, s)": run.scatter,
             }
             for run in found
         ]  # fmt: skip

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from datasets.f1.estimates import Estimate
 from datasets.f1.minisectors import MINISECTOR_M
 from datasets.f1.time_won import By, TimeWon
 from gdm_studio.plot.figures.base import untyped
@@ -33,18 +35,23 @@ def _between(first: int = 0, second: int = -1, by: By = "tyre age") -> Between:
     return found
 
 
+def _gain(names: Sequence[str], mean: Sequence[float], error: float, edges: np.ndarray | None = None) -> Gain:
+    many = np.full(len(mean), np.inf)
+    return Gain(np.array(mean), np.full(len(mean), error), many, tuple(names), edges)
+
+
 def _hover(
     mean: list[float], error: float, states: Gain | None = None, whole: tuple[float, float] | None = None
 ) -> str:
     """Return the finding for three segments."""
-    gain = Gain(("T1-T2", "T2-T3", "T3-T1"), np.array(mean), np.full(3, error))
+    gain = _gain(("T1-T2", "T2-T3", "T3-T1"), mean, error)
 
     class Won(TimeWon):
         @property
-        def whole(self) -> tuple[float, float]:
+        def whole(self) -> Estimate:
             return given
 
-    given = whole or (float(sum(mean)), error)
+    given = Estimate(*map(np.array, (*(whole or (sum(mean), error)), np.inf)))
     nothing = np.zeros((6, 1))
     won = Won((), "tyre age", np.zeros(2), nothing, 0.0, None, ())
     gains = {"segment": gain, "minisector": gain}
@@ -54,23 +61,23 @@ def _hover(
 
 
 def test_finding_names_gain_beyond_its_uncertainty():
-    states = Gain(("S1 flat out", "S5 braking"), np.array([0.09, 0.21]), np.array([0.02, 0.02]))
+    states = _gain(("S1 flat out", "S5 braking"), [0.09, 0.21], 0.02)
     gain = _hover([0.2, 0.06, 0.04], 0.03, states)
     assert gain.startswith("PIA ")
     for part in ("0.30 ± 0.06", "VER", "S5 braking", "T1-T2", "0.20 ± 0.06"):
         assert part in gain
-    back = Gain(states.names, -states.mean, states.error)
+    back = _gain(states.names, [-0.09, -0.21], 0.02)
     assert _hover([-0.2, -0.06, -0.04], 0.03, back).startswith("VER ")
     assert _hover([0.2, 0.06, 0.04], 0.2, states) == ""
     assert "T1" not in _hover([0.1, 0.1, 0.1], 0.06, whole=(0.3, 0.1)), "no segment stands out"
-    lost = Gain(states.names, np.array([-0.5, 0.02]), states.error)
+    lost = _gain(states.names, [-0.5, 0.02], 0.02)
     assert "S1" not in _hover([0.2, 0.06, 0.04], 0.03, lost), "the faster driver loses time in S1"
 
 
 def test_segments_minisectors_and_states_add_up_to_one_gain():
     found, circuit = _between(), data.circuit(PLACE)
-    assert found.gains["segment"].mean.sum() == pytest.approx(found.won.whole[0])
-    assert found.gains["minisector"].mean.sum() == pytest.approx(found.won.whole[0])
+    assert found.gains["segment"].mean.sum() == pytest.approx(found.won.whole.mean)
+    assert found.gains["minisector"].mean.sum() == pytest.approx(found.won.whole.mean)
     assert len(found.gains["minisector"].names) == round(circuit.length / MINISECTOR_M)
     assert found.gains["minisector"].edges is not None
     assert found.gains["minisector"].edges[-1] == pytest.approx(circuit.length)
@@ -86,16 +93,15 @@ def test_segments_minisectors_and_states_add_up_to_one_gain():
     states = time_gained.in_states(circuit, found.won, drivers, ["S1 first", "S2 second"])
     half = found.won.won[:, found.won.edges[1:] <= 0.5].sum(axis=1).mean()
     assert states.mean[0] == pytest.approx(half, abs=0.005)
-    assert states.mean.sum() == pytest.approx(found.won.whole[0])
+    assert states.mean.sum() == pytest.approx(found.won.whole.mean)
 
 
 def test_uncertain_gain_is_pale():
     found, circuit = _between(), data.circuit(PLACE)
-    error = np.full(len(found.gains["minisector"].names), 0.01)
-    mean = np.zeros(len(error))
+    mean = np.zeros(len(found.gains["minisector"].names))
     mean[[2, 5, 7]] = 0.06, -0.04, 0.019
-    gain = Gain(found.gains["minisector"].names, mean, error, found.gains["minisector"].edges)
-    wanted = [LOOKS[0].colour] * len(error)
+    gain = _gain(found.gains["minisector"].names, mean, 0.01, found.gains["minisector"].edges)
+    wanted = [LOOKS[0].colour] * len(mean)
     wanted[5] = LOOKS[1].colour
     assert gain_panel.colours(gain, LOOKS) == wanted
     figure = gain_panel.gain_map(circuit, ("AAA", "BBB"), gain, LOOKS)
@@ -114,7 +120,7 @@ def test_uncertain_gain_is_pale():
 
 
 def test_state_names_are_escaped_in_bars():
-    gain = Gain(("S1 <b>%{x}</b> of the long &", "S2"), np.array([0.1, 0.0]), np.array([0.01, 0.01]))
+    gain = _gain(("S1 <b>%{x}</b> of the long &", "S2"), [0.1, 0.0], 0.01)
     figure = gain_panel.bars(("AAA", "BBB"), gain, "state", LOOKS)
     (trace,) = figure["data"]
     assert figure["layout"]["yaxis"]["ticktext"][0] == "S1 &lt;b&gt;%&#123;x}&lt;/b&gt; of the…", "no entity is cut"
@@ -127,10 +133,10 @@ def test_page_shows_findings_and_keeps_choices_in_the_address(feed):
     (top,) = [element.proto.body for element in app.get("html") if 'class="gdm-finding"' in element.proto.body]
     found = time_gained.usual(PLACE, ("FLT", "RGL"), Observation())
     assert found is not None
-    assert f"{found.won.whole[0]:.2f} ± " in top
+    assert f"{found.won.whole.mean:.2f} ± " in top
     assert found.gains["sector"].names == ("Sector 1", "Sector 2", "Sector 3")
     for parts in found.gains.values():
-        assert parts.mean.sum() == pytest.approx(found.won.whole[0], abs=1e-6)
+        assert parts.mean.sum() == pytest.approx(found.won.whole.mean, abs=1e-6)
     app.segmented_control(key="pair").set_value("lap number").run()
     assert one_of(app.query_params["pair"]) == "lap number"
     box(app, "Stint of FLT").set_value("1").run()
@@ -146,9 +152,9 @@ def test_pedals_are_compared_per_lap(feed):
     table = table.set_index("Measure")
     code = table.columns[1]
     found = data.measures_of(PLACE, code, Observation("racing", data.CAR_CHANNELS))
-    mean, error = found.mean("full throttle")
+    mean = found.mean("full throttle").mean
     assert table.loc["Full throttle", code] == pytest.approx(mean)
-    assert table.loc["Full throttle", f"{code} ±"] == pytest.approx(1.96 * error)
+    assert table.loc["Full throttle", f"{code} ±"] == pytest.approx(found.mean("full throttle").margin)
     assert "Speed trap" not in table.index, "simulated races have none"
     laps = corner_panel.lap_by_lap([found])
     assert laps["full throttle (% of time)"].mean() == pytest.approx(mean)

@@ -107,11 +107,11 @@ def test_gap_has_a_standard_deviation():
     one = _clock(1e-4, 30.0, 30.0, 30.0)
     gap = time_gained.Gap(one, _clock(1e-4, 30.0, 31.0, 29.5))
     assert gap.behind(1.0) == pytest.approx(0.5)
-    assert gap.grown(1 / 3, 2 / 3) == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-9))
-    lost, deviation = gap.grown(0.9, 0.1)  # over the line
-    assert lost == pytest.approx(-0.15)
+    middle, over_the_line = gap.grown([1 / 3, 0.9], [2 / 3, 0.1])
+    assert (middle.mean, middle.error) == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-9))
+    assert over_the_line.mean == pytest.approx(-0.15)
     # Three tenths of a third on either side of the line: 9 s of 30 s, and 8.85 s of 29.5 s.
-    assert deviation == pytest.approx(np.sqrt(1e-4 * 0.7 * (9 + 9 + 9 + 8.85)))
+    assert over_the_line.error == pytest.approx(np.sqrt(1e-4 * 0.7 * (9 + 9 + 9 + 8.85)))
 
 
 def test_lap_times_are_formatted():

@@ -112,9 +112,9 @@ def test_delta_of_pairs_ends_at_the_pace_difference(race):
     session, circuit, _ = race
     found = time_gained.usual(SHANGHAI, (session.codes[0], session.codes[4]), Observation("racing"))
     delta = telemetry.delta_of_pairs(circuit, found.won)
-    whole, error = found.won.whole
-    assert delta.behind[-1] == pytest.approx(whole, abs=0.01)
-    assert delta.error[-1] == pytest.approx(error, rel=0.1)
+    whole = found.won.whole
+    assert delta.behind[-1] == pytest.approx(whole.mean, abs=0.01)
+    assert delta.margin[-1] == pytest.approx(whole.margin, rel=0.1)
     assert delta.behind[0] == 0
 
 
@@ -180,7 +180,7 @@ def test_earlier_lift_is_found_and_described(race):
         drivers.append(reading_of(one.trials[0], np.column_stack([on, 1 - on]), kind=DriverReading, laps=one))
     lifts = state_differences.significant_lifts(circuit, drivers, 0)
     assert lifts[0].corner == "T14"
-    assert lifts[0].mean == pytest.approx(60, abs=20)
+    assert lifts[0].metres.mean == pytest.approx(60, abs=20)
     said = state_differences.describe(lifts, session.codes[:2], "S1 flat out")
     assert said.startswith(f"{session.codes[0]} lifts ")
     assert "No significant difference" in state_differences.describe([], session.codes[:2], "S1 flat out")

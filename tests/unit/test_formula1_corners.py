@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from datasets.f1.corners import GRID_M, MEASURES, braking_zones, corners_of, differences, stretches
+from datasets.f1.corners import GRID_M, MEASURES, braking_zones, corners_of, stretches
 from datasets.f1.samples import lap_samples
 from datasets.f1.session import CarSamples, Driver
 from tests.support.formula1 import LAP_S, RADIUS, ring_driver, ring_session
@@ -36,7 +36,7 @@ def test_corners_of_a_steady_ring_are_equal():
     assert np.isnan(one.values["braking point"]).all()
     np.testing.assert_allclose(one.values["time"].sum(axis=1), LAP_S, atol=1e-6)
     np.testing.assert_allclose(one.values["time"], LAP_S / 4, atol=0.05)
-    assert not differences(one, other, "time").sure.any()
+    assert not (one.mean("time") - other.mean("time")).sure.any()
     assert one.kinds() == ("low",) * 4
     holed = ring_driver("AAA", n_laps=6, holes=((LAP_S * 2.30, LAP_S * 2.5),))
     missing = corners_of(ring_session(holed), "AAA", [3]).values["minimum speed"][0]
@@ -55,10 +55,10 @@ def test_braking_zone_serves_the_next_corner():
     assert zone.corner == 1
     assert zone.start == pytest.approx(0.3 * LENGTH, abs=SAMPLE_M + GRID_M)
     found = corners_of(session, "AAA", range(2, 6))
-    metres, _ = found.mean("braking point")
+    metres = found.mean("braking point").mean
     assert metres[1] == pytest.approx(0.075 * LENGTH, abs=SAMPLE_M)
     assert np.isnan(metres[[0, 2, 3]]).all()
-    on, _ = found.mean("throttle-on point")
+    on = found.mean("throttle-on point").mean
     assert on[2] == pytest.approx(0.075 * LENGTH, abs=SAMPLE_M)
     assert np.isnan(on[[0, 1, 3]]).all(), "never off, never on again, and already on"
 
@@ -100,11 +100,11 @@ def test_real_braking_zones_of_shanghai(china):
     assert zones[0].end > apex[1] - 20, "one zone from before T1 to T2"
     laps = session.driver("PIA").laps
     found = corners_of(session, "PIA", laps.number[laps.undisturbed].tolist())
-    mean, error = found.mean("braking point")
-    assert np.isnan(mean[1])
+    point = found.mean("braking point")
+    assert np.isnan(point.mean[1])
     for corner, metres in ((0, 94), (5, 120), (13, 130)):
-        assert mean[corner] == pytest.approx(metres, abs=6)
-        assert error[corner] < 2.5
+        assert point.mean[corner] == pytest.approx(metres, abs=6)
+        assert point.error[corner] < 2.5
 
 
 @pytest.mark.bulk

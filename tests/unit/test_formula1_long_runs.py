@@ -21,10 +21,10 @@ def test_run_slope_interval_covers_the_truth():
         seconds = 40 + 0.05 * age - 0.03 * driver.laps.number + rng.normal(0, 0.1, 24)
         session = ring_session(replace(driver, laps=replace(driver.laps, seconds=seconds)))
         (run,) = runs(session, "AAA", fuel=0.03)
-        inside += abs(run.slope - 0.05) < 1.96 * run.error
+        inside += abs(run.slope.mean - 0.05) < run.slope.margin
     assert inside >= 184, f"{inside} of 200 intervals of 95 % hold the slope"
     assert fuel_effect(session)[1].startswith("assumed")
-    assert np.isnan(line(np.ones(6), np.arange(6.0))[0])
+    assert np.isnan(line(np.ones(6), np.arange(6.0))[0].mean)
 
 
 def _practice(seconds: list[float]) -> Session:
@@ -44,7 +44,7 @@ def test_outliers_and_excluded_laps_do_not_count():
     (run,) = runs(_practice(seconds), "AAA", 0.0)
     assert run.laps[run.outlier].tolist() == [4]
     assert run.raw_mean == pytest.approx(np.mean([*seconds[:3], *seconds[4:]]))
-    assert run.slope == pytest.approx(0.07, abs=0.01)
+    assert run.slope.mean == pytest.approx(0.07, abs=0.01)
     (fewer,) = runs(_practice(seconds), "AAA", 0.06, excluded=[8])
     assert fewer.laps[fewer.excluded].tolist() == [8]
     assert fewer.raw_mean == pytest.approx(np.mean([*seconds[:3], *seconds[4:7]]))

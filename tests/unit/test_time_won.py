@@ -16,7 +16,7 @@ from datasets.f1.extract import lap_table
 from datasets.f1.laps import Stint, laps_on_like_tyres, stints
 from datasets.f1.race import SECTOR_LINES
 from datasets.f1.session import Driver, LapClock, LapTable, Session, lap_clock
-from datasets.f1.time_won import clean_laps, error_of_mean, lap_trend, time_won
+from datasets.f1.time_won import clean_laps, lap_trend, mean_of_laps, time_won
 from datasets.f1.traffic import describe_traffic
 from gdm_core.errors import DataError
 from tests.support.formula1 import LAP_S, feed_laps, ring_driver, ring_session
@@ -69,14 +69,14 @@ def test_lap_pairs_recover_the_pace_difference(race):
     by_tyres = time_won(race, ("AAA", "BBB"), THIRDS)
     assert by_tyres.later > 2
     assert by_tyres.taken_off == pytest.approx(-EACH_LAP_S * by_tyres.later)
-    assert by_tyres.whole[0] == pytest.approx(0.3, abs=1e-6)
+    assert by_tyres.whole.mean == pytest.approx(0.3, abs=1e-6)
     by_number = time_won(race, ("AAA", "BBB"), THIRDS, by="lap number")
     assert by_number.later == by_number.taken_off == 0
     ages = [race.driver(code).laps.tyre_age for code in ("AAA", "BBB")]
     older = np.mean([ages[0][a - 1] - ages[1][b - 1] for a, b in by_number.pairs])
-    assert by_number.whole[0] == pytest.approx(0.3 - AGE_S * older, abs=1e-6)
+    assert by_number.whole.mean == pytest.approx(0.3 - AGE_S * older, abs=1e-6)
     back = time_won(race, ("BBB", "AAA"), THIRDS)
-    assert back.whole[0] == pytest.approx(-0.3, abs=1e-6)
+    assert back.whole.mean == pytest.approx(-0.3, abs=1e-6)
     stint = time_won(race, ("AAA", "BBB"), THIRDS, stint=1)
     assert {a for a, _ in stint.pairs} <= set(range(2, 16))
     assert time_won(race, ("AAA", "AAA"), THIRDS) is None
@@ -85,15 +85,15 @@ def test_lap_pairs_recover_the_pace_difference(race):
 
 def test_parts_of_the_lap_add_up(race):
     won = time_won(race, ("AAA", "BBB"), THIRDS)
-    mean, error = won.among(np.eye(3))
-    assert mean.sum() == pytest.approx(won.whole[0])
-    whole, sure = won.among(np.ones((3, 1)))
-    assert whole[0] == pytest.approx(won.whole[0])
-    assert sure[0] == pytest.approx(won.whole[1], abs=1e-9)
+    thirds = won.among(np.eye(3))
+    assert thirds.mean.sum() == pytest.approx(won.whole.mean)
+    whole = won.among(np.ones((3, 1)))
+    assert whole.mean[0] == pytest.approx(won.whole.mean)
+    assert whole.error[0] == pytest.approx(won.whole.error, abs=1e-9)
     # A third of a lap: two clocks, each a Brownian bridge.
     seconds = np.mean([race.driver(code).laps.seconds.mean() for code in ("AAA", "BBB")])
-    np.testing.assert_allclose(error, np.sqrt(2 * 1e-4 * seconds * (1 / 3) * (2 / 3)), rtol=0.02)
-    halves, _ = won.among(np.array([[1, 0], [0.5, 0.5], [0, 1]]))
+    np.testing.assert_allclose(thirds.error, np.sqrt(2 * 1e-4 * seconds * (1 / 3) * (2 / 3)), rtol=0.02)
+    halves, mean = won.among(np.array([[1, 0], [0.5, 0.5], [0, 1]])).mean, thirds.mean
     np.testing.assert_allclose(halves, [mean[0] + mean[1] / 2, mean[2] + mean[1] / 2])
 
 
@@ -113,17 +113,17 @@ def test_laps_close_behind_another_car_are_left_out():
     assert "so all laps are shown" in describe_traffic(session, "BBB", range(18, 30))
 
 
-@pytest.mark.parametrize("alike", [0.0, 0.7])
-def test_intervals_cover_correlated_laps(alike):
-    """Without autocorrelation, 95 % intervals cover 60 % at 0.7."""
+@pytest.mark.parametrize(("alike", "n_laps"), [(0.0, 50), (0.7, 50), (0.0, 5), (0.3, 5)])
+def test_intervals_cover_correlated_laps(alike, n_laps):
+    """With 1.96 standard errors, intervals of five laps cover 92 and 86 %."""
     rng = np.random.default_rng(0)
-    series = np.empty((50, 1000))
-    series[0] = rng.normal(size=1000)
-    for lap in range(1, 50):
-        series[lap] = alike * series[lap - 1] + np.sqrt(1 - alike**2) * rng.normal(size=1000)
-    held = (np.abs(series.mean(axis=0)) <= 1.96 * error_of_mean(series)).mean()
-    assert 0.90 <= held <= 0.985
-    plain = (np.abs(series.mean(axis=0)) <= 1.96 * series.std(axis=0, ddof=1) / np.sqrt(50)).mean()
+    series = np.empty((n_laps, 2000))
+    series[0] = rng.normal(size=2000)
+    for lap in range(1, n_laps):
+        series[lap] = alike * series[lap - 1] + np.sqrt(1 - alike**2) * rng.normal(size=2000)
+    found = mean_of_laps(series)
+    assert 0.90 <= 1 - found.sure.mean() <= 0.985
+    plain = (np.abs(found.mean) <= 1.96 * series.std(axis=0, ddof=1) / np.sqrt(n_laps)).mean()
     assert plain < 0.9 or alike == 0
 
 
@@ -133,7 +133,7 @@ def test_gain_equals_official_lap_times():
     won = time_won(session, codes, np.linspace(0, 1, 50), by="lap number")
     official = [session.driver(code).laps.seconds for code in codes]
     gaps = [official[1][n - 1] - official[0][n - 1] for n, _ in won.pairs]
-    assert won.whole[0] == pytest.approx(np.mean(gaps), abs=1e-3)
+    assert won.whole.mean == pytest.approx(np.mean(gaps), abs=1e-3)
 
 
 # ---- stints and tyres --------------------------------------------------------------------------------
