@@ -11,8 +11,9 @@ corner allows. The feed samples this irregularly and rounds positions, pedals an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,8 +40,8 @@ class Car:
     braking: FloatArray  # share of grip used under braking
     traction: FloatArray  # share of grip available to the driven wheels
     mass: FloatArray  # kg
-    downforce: float = 0.0031  # m/s2 of extra grip per (m/s)2
-    drag: float = 0.9  # N per (m/s)2
+    downforce: ClassVar[float] = 0.0031  # m/s2 of extra grip per (m/s)2
+    drag: ClassVar[float] = 0.9  # N per (m/s)2
 
     def hold(self, square: FloatArray) -> FloatArray:
         """Return [L] acceleration in m/s2 that the tyres support at a squared speed."""
@@ -48,10 +49,12 @@ class Car:
 
     def pick(self, laps: npt.NDArray[np.intp]) -> Car:
         """Return the same car on some of its laps."""
-        return Car(
-            self.grip[laps], self.power[laps], self.braking[laps], self.traction[laps], self.mass[laps],
-            self.downforce, self.drag,
-        )  # fmt: skip
+        return Car(*(getattr(self, field.name)[laps] for field in fields(self)))
+
+    @classmethod
+    def join(cls, cars: Sequence[Car]) -> Car:
+        """Return all laps of several cars, one car after the other."""
+        return cls(*(np.concatenate([getattr(car, field.name) for car in cars]) for field in fields(cls)))
 
 
 def corner_limit(curvature: FloatArray, car: Car) -> FloatArray:
@@ -205,8 +208,6 @@ SECTOR_LINES = (0.27, 0.58)  # shares of the lap
 PIT_SPEED = 80 / 3.6
 PIT_BOX_M = 120.0
 PIT_STOP_S = 2.4
-SAFETY_CAR_SPEED = 50.0
-SAFETY_CAR_SHARE = 0.65
 # invented teams: name, colour, and code and name of two drivers
 TEAMS = (
     ("Amber", "#e1a100", ("APX", "Alma Apex"), ("BRK", "Bruno Brake")),
@@ -228,15 +229,13 @@ def simulate_race(
     drivers: int | Sequence[str] = 20,
     laps: int | None = None,
     seed: int = 0,
-    safety_car: tuple[int, int] | None = None,
 ) -> Session:
     """Simulate a race on a drawn circuit, as a session like a loaded one.
 
-    circuit      "shanghai" (16 corners) or "suzuka" (18 corners), both approximate
-    drivers      number of invented drivers (up to 20), or their codes
-    laps         number of laps; None takes that of the real race
-    seed         random seed of drivers, speeds and mistakes
-    safety_car   first and last lap behind the safety car, if any
+    circuit   "shanghai" (16 corners) or "suzuka" (18 corners), both approximate
+    drivers   number of invented drivers (up to 20), or their codes
+    laps      number of laps; None takes that of the real race
+    seed      random seed of drivers, speeds and mistakes
     """
     line = centreline(circuit)
     layout = LAYOUTS[circuit]
@@ -244,14 +243,15 @@ def simulate_race(
     chosen = _chosen(drivers)
     if not 1 <= n_laps <= 100:
         raise ConfigError(f"laps is {n_laps}; it must be between 1 and 100.")
-    if safety_car is not None and not 1 <= safety_car[0] <= safety_car[1] <= n_laps:
-        raise ConfigError(f"safety_car is {safety_car}; it must be a first and a last lap between 1 and {n_laps}.")
     track = racing_line(line)
     # separate random streams: omitting a driver leaves the others unchanged
     ticks = SESSION_START_S + feed_clock(40000, np.random.default_rng((seed, 0)))
+    plans = [_plan(layout, n_laps, np.random.default_rng((seed, 1 + DRIVERS.index(entry)))) for entry in chosen]
+    pits = np.concatenate([number * n_laps + plan.pits for number, plan in enumerate(plans)])
+    speeds = _speeds(track, Car.join([plan.car for plan in plans]), pits, n_laps)
     raced = [
-        _drive(track, layout, n_laps, entry, ticks, safety_car, np.random.default_rng((seed, 1 + DRIVERS.index(entry))))
-        for entry in chosen
+        _drive(track, entry, ticks, plan, speed)
+        for entry, plan, speed in zip(chosen, plans, np.split(speeds, len(plans), axis=1), strict=True)
     ]
     raced.sort(key=lambda driver: float(driver.laps.end[-1]))  # winner first
     session = Session(
@@ -265,7 +265,7 @@ def simulate_race(
         simulated=True,
         notes=("Simulated laps by invented drivers on a hand-drawn circuit: nothing here was measured.",),
     )
-    asked = f"{circuit}, {','.join(session.codes)}, {n_laps} laps, safety car {safety_car}, seed {int(seed)}"
+    asked = f"{circuit}, {','.join(session.codes)}, {n_laps} laps, safety car None, seed {int(seed)}"
     return with_recipe(f"race {VERSION}, {asked}", replace(session, corners=_corners(track, session)))
 
 
@@ -281,25 +281,30 @@ def _chosen(drivers: int | Sequence[str]) -> tuple[tuple[str, str, str, str], ..
     return tuple(known[code] for code in drivers)
 
 
-def _drive(
-    track: Centreline,
-    layout: CircuitDrawing,
-    n_laps: int,
-    entry: tuple[str, str, str, str],
-    ticks: FloatArray,
-    safety_car: tuple[int, int] | None,
-    rng: np.random.Generator,
-) -> Driver:
-    """Simulate a driver's race: speeds by lap, clock and feed samples."""
-    index = np.arange(n_laps)
-    pits = _pit_laps(n_laps, rng)
-    neutral = np.zeros(n_laps, dtype=bool)
-    if safety_car is not None:
-        neutral[safety_car[0] - 1 : safety_car[1]] = True
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """A driver's race before it is driven: laps that end in the pits, and stint, tyre age and car of each lap [L]."""
+
+    pits: npt.NDArray[np.intp]
+    stint: npt.NDArray[np.intp]
+    age: npt.NDArray[np.intp]
+    car: Car
+    rng: np.random.Generator
+
+
+def _plan(layout: CircuitDrawing, n_laps: int, rng: np.random.Generator) -> _Plan:
+    index, pits = np.arange(n_laps), _pit_laps(n_laps, rng)
     stint = np.searchsorted(pits, index, side="left")  # the in-lap ends a stint
     age = index - np.append(0, pits + 1)[stint]
-    car = _car(layout, age, index, rng)
-    speed = _speeds(track, car, pits, neutral)  # [M, L]
+    return _Plan(pits, stint, age, _car(layout, age, index, rng), rng)
+
+
+def _drive(
+    track: Centreline, entry: tuple[str, str, str, str], ticks: FloatArray, plan: _Plan, speed: FloatArray
+) -> Driver:
+    """Return a driver's race with these speeds [M, L]: clock and feed samples."""
+    pits, rng, n_laps = plan.pits, plan.rng, len(plan.age)
+    index, no = np.arange(n_laps), np.zeros(n_laps, bool)
     following = np.append(speed[0, 1:], speed[-1, -1])
     times = lap_times(speed, track.spacing, following)  # [M + 1, L]
     box = round(PIT_BOX_M / track.spacing)
@@ -320,13 +325,13 @@ def _drive(
         sectors=np.round(np.diff(times[lines], axis=0).T, 3),  # [L, 3]
         pit_in=flags[0],
         pit_out=flags[1],
-        neutralised=neutral,
-        accurate=~(flags[0] | flags[1] | neutral | (index == 0)),
-        compound=tuple(np.array(["MEDIUM", "HARD", "SOFT"])[stint]),
-        stint=stint + 1,
-        tyre_age=age + 1.0,
+        neutralised=no,
+        accurate=~(flags[0] | flags[1] | (index == 0)),
+        compound=tuple(np.array(["MEDIUM", "HARD", "SOFT"])[plan.stint]),
+        stint=plan.stint + 1,
+        tyre_age=plan.age + 1.0,
         part=np.zeros(n_laps, np.int64),
-        deleted=np.zeros(n_laps, bool),
+        deleted=no,
         speed_trap=np.full(n_laps, np.nan),
     )
     code, name, team, colour = entry
@@ -346,7 +351,7 @@ def _drive(
         time=time,
         position=position.astype(np.float32),
         lap=lap + 1,
-        channels=MappingProxyType(car_channels(car, speed, clock, time, lap)),
+        channels=MappingProxyType(car_channels(plan.car, speed, clock, time, lap)),
         laps=table,
     )
 
@@ -373,26 +378,17 @@ def _car(layout: CircuitDrawing, age: npt.NDArray[np.intp], lap: npt.NDArray[np.
     )
 
 
-def _speeds(track: Centreline, car: Car, pits: npt.NDArray[np.intp], neutral: npt.NDArray[np.bool_]) -> FloatArray:
-    """Return [M, L] speeds; laps with a start, pit stop or safety car are solved separately."""
+def _speeds(track: Centreline, car: Car, pits: npt.NDArray[np.intp], n_laps: int) -> FloatArray:
+    """Return [M, L] speeds of all drivers' laps; laps with a start or a pit stop are solved separately."""
     speed = flying_lap(track.curvature, track.spacing, car)
-    n_points, n_laps = speed.shape
-    special = np.zeros(n_laps, dtype=bool)
-    special[0] = True
     cap = np.full_like(speed, np.inf)
-    into, out = pits, pits + 1
-    special[into] = special[out] = True
-    cap[n_points - round(PIT_ENTRY_M / track.spacing) :, into] = PIT_SPEED
-    cap[: round(PIT_EXIT_M / track.spacing), out] = PIT_SPEED
-    cap[:, neutral] = np.minimum(cap[:, neutral], np.minimum(SAFETY_CAR_SHARE * speed[:, neutral], SAFETY_CAR_SPEED))
-    # the laps before and after the safety car change as well
-    special |= neutral | np.append(neutral[1:], False) | np.append(False, neutral[:-1])
-    slow = np.flatnonzero(special)
+    cap[len(speed) - round(PIT_ENTRY_M / track.spacing) :, pits] = PIT_SPEED
+    cap[: round(PIT_EXIT_M / track.spacing), pits + 1] = PIT_SPEED
     enter = np.minimum(speed[0], cap[0])
     after = np.append(enter[1:], np.inf)
-    enter[0] = 0.0  # a standing start
-    enter[1:][neutral[:-1]] = np.minimum(enter[1:], SAFETY_CAR_SHARE * speed[0, 1:])[neutral[:-1]]
-    after[:-1] = enter[1:]
+    after[n_laps - 1 :: n_laps] = np.inf
+    enter[::n_laps] = 0.0  # a standing start
+    slow = np.unique(np.concatenate([np.arange(0, enter.size, n_laps), pits, pits + 1]))
     speed[:, slow] = bounded_lap(track.curvature, track.spacing, car.pick(slow), cap[:, slow], enter[slow], after[slow])
     return speed
 

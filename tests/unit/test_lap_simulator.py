@@ -178,13 +178,6 @@ def test_pit_stops_cost_time(race):
         assert not laps.accurate[laps.pit_in | laps.pit_out].any()
 
 
-def test_safety_car_slows_its_laps():
-    with_car = simulate_race("shanghai", drivers=2, laps=15, safety_car=(6, 8)).drivers[0].laps
-    assert with_car.number[with_car.neutralised].tolist() == [6, 7, 8]
-    assert (with_car.seconds[5:8] > 130).all()
-    assert (with_car.seconds[[2, 3, 9, 10]] < 99).all()
-
-
 def test_feed_statistics_match_a_real_race(race):
     driver = race.drivers[0]
     steps = np.diff(driver.time)
@@ -229,7 +222,6 @@ def test_segments_are_in_order_at_crossings(circuit, race, suzuka):
         ({"laps": 0}, "laps is 0"),
         ({"drivers": ("VER",)}, "drivers names VER; the invented drivers are APX"),
         ({"drivers": ("APX", "APX")}, "somebody twice"),
-        ({"laps": 5, "safety_car": (4, 6)}, r"safety_car is \(4, 6\)"),
     ],
 )
 def test_invalid_races_raise_config_error(wrong, words):
