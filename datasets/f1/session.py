@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -456,6 +456,7 @@ def lap_clock(session: Session, code: str, number: int, *, pinned: bool = True) 
     return LapClock(ends, time, np.interp(share, behind, places), lines.drift)
 
 
+@lru_cache(maxsize=2400)  # two races
 def _driven(driver: Driver, row: int) -> tuple[FloatArray, FloatArray] | None:
     """Return (seconds, metres) since the lap began, at official times and samples."""
     laps = driver.laps
@@ -463,9 +464,10 @@ def _driven(driver: Driver, row: int) -> tuple[FloatArray, FloatArray] | None:
     if not np.isfinite(seconds) or "speed" not in driver.available_channels:
         return None
     start = float(laps.start[row])
-    sent = driver.time - start
-    known = np.isfinite(driver.channels["speed"]) & (sent > -LARGEST_HOLE_S) & (sent < seconds + LARGEST_HOLE_S)
-    sent, pace = sent[known], driver.channels["speed"][known].astype(np.float64) / 3.6
+    part = slice(*np.searchsorted(driver.time, [start - LARGEST_HOLE_S, start + seconds + LARGEST_HOLE_S]))
+    sent, pace = driver.time[part] - start, driver.channels["speed"][part].astype(np.float64) / 3.6
+    known = np.isfinite(pace)
+    sent, pace = sent[known], pace[known]
     if sent.size < 2 or max(sent[0], seconds - sent[-1], np.diff(sent).max()) > LARGEST_HOLE_S:
         return None
     splits = np.cumsum(laps.sectors[row])[:2]

@@ -123,15 +123,17 @@ class TimeWon:
         parts = self.won @ shares  # [L, P]
         # Clock errors repeat on every lap of a driver, so averaging laps does not reduce them. Over T seconds, a Brownian
         # bridge with drift d has the covariance d (t_i [i = j] - t_i t_j / T).
-        open_ = np.zeros(shares.shape[1])
+        found = []
         for clock in self._clocks:
-            at = clock.seconds_at(self.edges)
-            start, end = clock.pins[:-1], clock.pins[1:]
+            at, start, end = clock.seconds_at(self.edges), clock.pins[:-1], clock.pins[1:]
             inside = np.clip(np.minimum(at[1:, None], end) - np.maximum(at[:-1, None], start), 0, None)  # [M, pins]
-            back = (shares.T @ inside) ** 2 / (end - start)  # [P, pins]
-            open_ += clock.drift * np.clip(inside.sum(axis=1) @ shares**2 - back.sum(axis=1), 0, None)
-        open_ /= len(self.pairs)
-        return mean_of_laps(parts) - Estimate(np.zeros_like(open_), np.sqrt(open_), np.full_like(open_, np.inf))
+            found.append((clock.drift * inside.sum(axis=1), np.sqrt(clock.drift / (end - start)) * inside))
+        ahead = np.sum([one for one, _ in found], axis=0) @ shares**2  # [P]
+        back = ((shares.T @ np.concatenate([two for _, two in found], axis=1)) ** 2).sum(axis=1)
+        variance = np.clip(ahead - back, 0, None) / len(self.pairs)
+        return mean_of_laps(parts) - Estimate(
+            np.zeros_like(variance), np.sqrt(variance), np.full_like(variance, np.inf)
+        )
 
 
 def mean_of_laps(values: Floats) -> Estimate:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import altair as alt
 import numpy as np
 import pandas as pd
 import streamlit as st
@@ -23,6 +22,9 @@ from pages.ui import settings, shell
 from pages.ui.controls import number as choose_number
 from pages.ui.controls import whole
 from pages.ui.plot import plot
+
+if TYPE_CHECKING:
+    import altair as alt
 
 COMPOUNDS = {"SOFT": "#d8434e", "MEDIUM": "#c99a06", "HARD": "#8b93a7", "INTERMEDIATE": "#2f9e62", "WET": "#3173c9"}
 OTHER = "#a06bb0"
@@ -151,6 +153,8 @@ def runs_table(
 
 def strategy(session: Session) -> tuple[alt.LayerChart | alt.FacetChart, str]:
     """Return a chart of all stints with safety-car laps, and its caption."""
+    import altair as alt  # slow import, needed in this tab only
+
     drivers = [driver for driver in session.drivers if len(driver.laps)]
     codes = [driver.code for driver in drivers]
     rows = [
