@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import DataError
-from gdm_core.maths.gaps import ratio
-from gdm_core.models.loading import model_from_bytes
-from gdm_core.models.variants import without_correction
-from gdm_core.trials import Trials
 
 
 @dataclass(frozen=True)
@@ -63,55 +57,3 @@ def composition(
             ]
         )
     return found
-
-
-def drivers_along_lap(
-    model_bytes: bytes, stations: Sequence[npt.NDArray[np.int64]], n_stations: int, *drivers: Trials
-) -> npt.NDArray[np.float32]:
-    """Return mean states [drivers, 2, 2, n_stations, K] along the lap; NaN without samples.
-
-    The second axis is the driver and the first driver, on their common laps; the third is odd and even laps.
-
-    stations   station of each sample of each driver
-    """
-    model = without_correction(model_from_bytes(model_bytes))
-    read = []
-    for where, trials in zip(stations, drivers, strict=True):
-        soft = np.concatenate(model.predict_proba(trials))  # [T, K]
-        read.append((soft, np.concatenate([trial.segments for trial in trials]), where))
-
-    def halves(
-        soft: npt.NDArray[Any], lap: npt.NDArray[Any], where: npt.NDArray[np.int64], kept: npt.NDArray[Any]
-    ) -> Any:
-        parts = [np.isin(lap, kept[kept % 2 == odd]) for odd in (1, 0)]
-        return [_means(soft[part], where[part], n_stations) for part in parts]
-
-    first = read[0]
-    common = [np.intersect1d(lap, first[1]) for _, lap, _ in read]
-    return np.asarray(
-        [[halves(*one, kept), halves(*first, kept)] for one, kept in zip(read, common, strict=True)], np.float32
-    )
-
-
-def _means(soft: npt.NDArray[Any], where: npt.NDArray[np.int64], n_stations: int) -> npt.NDArray[np.float64]:
-    count = np.bincount(where, minlength=n_stations)
-    total = np.column_stack([np.bincount(where, column, n_stations) for column in soft.T])
-    return ratio(total, count[:, None])
-
-
-def driver_distances(profiles: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return distances to the first driver [drivers, stations], and those expected by chance.
-
-    The distance is half the absolute difference of mean states, from 0 to 1. The chance level comes from the difference
-    between odd and even laps of each driver.
-
-    profiles   [drivers, 2, 2, stations, K] from `drivers_along_lap`
-    """
-    halves = np.asarray(profiles, np.float64)  # [D, 2, 2, stations, K]
-    whole = halves.mean(axis=2)  # [D, 2, stations, K]
-    apart = 0.5 * np.abs(whole[:, 0] - whole[:, 1]).sum(axis=-1)
-    # Halves are noisier than wholes, hence the factor.
-    chance = np.hypot(*np.moveaxis(0.25 * np.abs(halves[:, :, 0] - halves[:, :, 1]).sum(axis=-1), 1, 0))
-    missing = ~np.isfinite(halves).all(axis=(1, 2, 4))
-    apart[missing], chance[missing] = np.nan, np.nan
-    return apart, chance

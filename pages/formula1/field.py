@@ -1,4 +1,4 @@
-"""Fastest driver of the field in each minisector, from best laps or the mean of clean laps."""
+"""All drivers: the fastest in each minisector, and lap times."""
 
 from __future__ import annotations
 
@@ -93,3 +93,31 @@ def draw(session: Session, circuit: Circuit, found: Minisectors) -> Figure:
         line = {"color": named[code].colour, "width": 4, "dash": named[code].dash}
         traces.append(points("lines", [np.nan], [np.nan], line=line, name=f"{code} {count[code]}"))
     return figure(traces, caption, alt, 440, phone_height=360, cursor=cursor(circuit), **plane(), **key_above())
+
+
+def show_lap_times(race: Race) -> None:
+    """Show the lap times of all drivers."""
+    with shell.panel("all-drivers", "All drivers"):
+        times = ["Best lap", "Mean of clean laps"]
+        table_with_csv(lap_times(race.session), "all-drivers", race.stem, times=times, seconds=["Gap"])
+        shell.quiet("Clean laps: timed accurately, without in-laps, out-laps and safety cars.")
+
+
+def lap_times(session: Session) -> pd.DataFrame:
+    """Return one row per driver by best lap; times are in seconds."""
+    rows = []
+    for driver in session.drivers:
+        laps = driver.laps
+        timed, clean = laps.seconds[laps.timed], laps.seconds[laps.undisturbed]
+        rows.append(
+            {
+                "Driver": driver.code,
+                "Team": driver.team,
+                "Best lap": float(timed.min()) if timed.size else np.nan,
+                "Mean of clean laps": float(clean.mean()) if clean.size else np.nan,
+                "Clean laps": int(clean.size),
+            }
+        )
+    table = pd.DataFrame(rows).sort_values("Best lap", kind="stable", na_position="last", ignore_index=True)
+    table.insert(3, "Gap", table["Best lap"] - table["Best lap"].min())
+    return table

@@ -15,7 +15,6 @@ from gdm_studio.plot.figures.base import Figure, numbered
 from pages import lab
 from pages.formula1 import (
     accuracy,
-    all_drivers,
     data,
     gain_panel,
     picture,
@@ -92,7 +91,7 @@ def _show_details(view: View, here: DriverReading | Undecoded) -> None:
 
 
 def usage(view: View, here: DriverReading) -> None:
-    """Show shares over the first laps, in each segment and over the race, and the table of all drivers."""
+    """Show shares over the first laps, in each segment and over the race."""
     laps, states, names = here.laps, here.states, here.names
     first = np.isin(laps.lap, np.unique(laps.lap)[:FIRST_LAPS])
     starts = np.flatnonzero(np.diff(laps.lap[first], prepend=-1))
@@ -126,7 +125,6 @@ def usage(view: View, here: DriverReading) -> None:
             )
     with right, shell.panel("usage", "Usage over all laps"):
         plot(figures.usage(states, names=names), key="usage", state=here.state)
-    all_drivers.panel(view)
 
 
 def _by_segment(circuit: Circuit, here: DriverReading) -> Figure:

@@ -7,10 +7,9 @@ from typing import Any
 import streamlit as st
 
 from datasets.f1.laps import is_race
-from pages.formula1 import all_drivers, compare, corner_panel, field, history, tyres, weekend
+from pages.formula1 import compare, corner_panel, field, history, tyres, weekend
 from pages.formula1.data import Race
-from pages.formula1.tables import table_with_csv
-from pages.ui import controls, settings, shell
+from pages.ui import controls, settings
 
 COMPARE, CORNERS, LAPS, STATES, FIELD, EXPORT = NAMES = ("Compare", "Corners", "Laps", "States", "Field", "Export")
 FITTED = (STATES, EXPORT)  # tabs with a fit, and controls of its model
@@ -50,8 +49,4 @@ def show_field(race: Race) -> None:
     field.panel(race)
     if not is_race(race.session):
         weekend.show_best_laps(race)
-    with shell.panel("all-drivers", "All drivers"):
-        table = all_drivers.lap_times(race.session)
-        times = ["Best lap", "Mean of clean laps"]
-        table_with_csv(table, "all-drivers", race.stem, times=times, seconds=["Gap"])
-        shell.quiet("Clean laps: timed accurately, without in-laps, out-laps and safety cars.")
+    field.show_lap_times(race)

@@ -11,15 +11,15 @@ import pytest
 from datasets import formula1
 from datasets.formula1 import LapClock, lap_clock
 from gdm_core.analysis.metrics import evaluate
-from gdm_core.analysis.segments import composition, driver_distances, drivers_along_lap
+from gdm_core.analysis.segments import composition
 from gdm_core.analysis.state_scores import state_accuracy
 from gdm_core.errors import DataError
 from gdm_studio.plot.figures.base import untyped
 from pages.formula1 import (
     accuracy,
-    all_drivers,
     circuit_map,
     data,
+    field,
     loading,
     tables,
     time_gained,
@@ -28,7 +28,7 @@ from pages.formula1 import (
 from pages.formula1.data import Observation, Pick, Place
 from pages.formula1.telemetry import trace
 from tests.support.formula1 import LAP_S, ring_driver, ring_session
-from tests.support.formula1_page import PAPER, RING, ring_race, visit_states
+from tests.support.formula1_page import RING, ring_race
 from tests.support.live_engine import Sketch
 
 pytestmark = pytest.mark.usefixtures("feed")
@@ -119,49 +119,6 @@ def test_lap_times_are_formatted():
     assert tables.clock(60.0) == "1:00.000"
 
 
-def test_unlike_driver_is_found_where_it_differs():
-    n = 40
-    rng = np.random.default_rng(0)
-    base = rng.dirichlet(np.ones(3), n)
-    profiles = np.stack([np.stack([np.stack([base, base])] * 2)] * 3).astype(np.float32)  # [D, 2, 2, stations, K]
-    profiles[2, 0, :, 12:18] = profiles[2, 0, :, 12:18][..., ::-1]
-    profiles[1, 0, 0, 5] = np.nan
-    apart, chance = driver_distances(profiles)
-    assert np.nanmax(apart[1]) == 0
-    assert np.isnan(apart[1, 5])
-    assert apart[2, 12:18].max() > 0.1
-    assert apart[2, :12].max() == 0
-    assert np.nanmax(chance) == 0
-
-
-def test_few_laps_do_not_make_a_driver_unlike():
-    """A retired driver has the noisiest mean and therefore the largest distance."""
-    rng = np.random.default_rng(1)
-    style = rng.dirichlet(np.ones(3), 40)
-    other = style.copy()
-    other[10:16] = other[10:16][..., ::-1]
-
-    def profile(means: np.ndarray, n_laps: int) -> np.ndarray:
-        halves = means + rng.normal(0, 0.1 / np.sqrt(n_laps / 2), (2, *means.shape))
-        return halves.clip(0) / halves.clip(0).sum(axis=-1, keepdims=True)
-
-    first = profile(style, 50)
-    profiles = np.stack([[one, first] for one in (first, profile(style, 50), profile(other, 50), profile(style, 2))])
-    apart, chance = driver_distances(profiles)
-    assert apart[3].mean() > apart[2].mean(), "the largest distance is that of the retired driver"
-    assert chance[3].mean() > 3 * chance[1].mean()
-    silent = profiles.astype(np.float32)
-    silent[3, :, 1] = np.nan  # one lap alone has no other to be compared with
-    codes = pd.DataFrame({"Driver": list("abcd")})
-    found = all_drivers.with_states(codes, list("abcd"), silent, (2, 0, 1), ["S1", "S2", "S3"])
-    style = found["Style difference to a"]
-    assert style.idxmax() == 2
-    assert np.isnan(style[3])
-    np.testing.assert_allclose(
-        found.loc[0, ["S1", "S2", "S3"]].to_numpy(float), 100 * first.mean((0, 1))[[2, 0, 1]], rtol=1e-4
-    )
-
-
 def test_script_loads_the_same_trials():
     chosen = [
         Observation("stint=1"),
@@ -208,34 +165,6 @@ def test_sweep_accuracy_equals_the_full_evaluation():
     assert ours["majority_map_accuracy"] == pytest.approx(whole.majority_map_accuracy)
 
 
-def test_each_driver_has_its_own_profile():
-    circuit, laps = _laps("AAA")
-    _, other = _laps("BBB")
-    model = Sketch(n_states=3).fit(laps.trials)
-    n = circuit.n_bins // 5
-    stations = [all_drivers.stations_of(circuit, one) for one in (laps, other)]
-    found = drivers_along_lap(model.to_bytes(), stations, n, laps.trials, other.trials)
-    assert found.shape == (2, 2, 2, n, 3)
-    states = np.concatenate(model.predict_proba(laps.trials))
-    part = (stations[0] == 4) & (laps.lap % 2 == 1)
-    np.testing.assert_allclose(found[0, 0, 0, 4], states[part].mean(axis=0), rtol=1e-5)
-    np.testing.assert_array_equal(found[1, 1], found[0, 0], "the first driver on the laps that both drove: here all")
-
-
-def test_only_common_laps_are_compared():
-    """A retired driver is compared with the early laps of the winner."""
-    circuit, laps = _laps("AAA")
-    _, other = _laps("BBB", Observation("1-2"))
-    model, n = Sketch(n_states=3).fit(laps.trials), circuit.n_bins // 5
-    stations = [all_drivers.stations_of(circuit, one) for one in (laps, other)]
-    found = drivers_along_lap(model.to_bytes(), stations, n, laps.trials, other.trials)
-    states = np.concatenate(model.predict_proba(laps.trials))
-    for half, number in enumerate((1, 2)):
-        part = (stations[0] == 4) & (laps.lap == number)
-        np.testing.assert_allclose(found[1, 1, half, 4], states[part].mean(axis=0), rtol=1e-5)
-    assert not np.allclose(found[1, 1], found[0, 1]), "the winner's own profile covers all laps"
-
-
 def test_strategy_has_a_bar_for_every_set_of_tyres():
     one, other = ring_driver("AAA"), ring_driver("BBB")
     changed = replace(one.laps, compound=("MEDIUM", "MEDIUM", "HARD", "HARD"), stint=np.array([1, 1, 2, 2]))
@@ -260,19 +189,8 @@ def test_drivers_are_ordered_by_their_best_lap():
     session = ring_session(
         timed("AAA", 90.0, 82.5, 83.5), timed("BBB", 81.25, 84.0, 85.0), timed("CCC", np.nan, np.nan, np.nan)
     )
-    table = all_drivers.lap_times(session)
+    table = field.lap_times(session)
     assert table["Driver"].tolist() == ["BBB", "AAA", "CCC"]
     np.testing.assert_allclose(table["Gap"][:2], [0, 1.25])
     np.testing.assert_allclose(table["Mean of clean laps"][:2], [84.5, 83.0])
     assert np.isnan(table["Best lap"][2])
-
-
-def test_table_gains_states_once_the_model_is_applied(feed):
-    app = visit_states(source="real", **PAPER)
-    assert "Best lap" in app.dataframe[-1].value
-    assert not any(name.startswith("S1") for name in app.dataframe[-1].value)
-    app.button(key="f1-apply").click().run()
-    app.run()
-    table = app.dataframe[-1].value
-    shares = table[[name for name in table if name.startswith("S")]].to_numpy(float)
-    np.testing.assert_allclose(shares.sum(axis=1), 100, atol=0.5)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import io
 import json
 from html import escape
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
 from gdm_studio.plot.figures.base import plain
 from pages import lab
-from pages.formula1 import state_names
 from tests.support.formula1_page import one_of, visit, visit_states, words
 
 pytestmark = pytest.mark.usefixtures("feed")
@@ -57,48 +55,22 @@ HOSTILE = "<b>%{x}</b> $ink ~ & co"
 
 def test_name_of_the_user_is_escaped_and_in_the_link(feed, monkeypatch):
     app = visit_states(detail="Names")
-    fit, own = next(iter(app.session_state[state_names._NAMES].items()))
-    order = app.session_state["fit-formula1"].poll().order
-    state: dict[str, object] = {"editor": {"edited_rows": {0: {"Name": f"  {HOSTILE}\x07  "}}}}
-    state[state_names._NAMES] = {fit: own}
-    with monkeypatch.context() as patched:
-        patched.setattr(state_names, "st", SimpleNamespace(session_state=state))
-        state_names.keep_names("editor", fit, order)
-    assert own == {order[0]: HOSTILE}
-    app.run()
+    (box,) = [field for field in app.text_input if field.label == "S1"]
+    box.set_value(f"  {HOSTILE}\x07  ").run()
     assert f"S1 {escape(HOSTILE)}</span>" in words(app)
+    (key,) = [name for name in app.query_params if name.startswith("name")]
+    linked = {key: one_of(app.query_params[key])}
     handed: list[lab.export.Export] = []
     monkeypatch.setattr(lab.export, "show_files", handed.append)
-    other = visit(view="Export", names=one_of(app.query_params["names"]))
-    assert one_of(other.query_params["names"]) == one_of(app.query_params["names"])
+    other = visit(view="Export", **linked)
+    assert one_of(other.query_params[key]) == linked[key], "hidden controls keep their names"
     written = dict((label, make) for label, make, _ in handed[-1].trial_files(0))["State names (CSV)"]()
     assert pd.read_csv(io.BytesIO(written))["name"][0] == f"S1 {HOSTILE}"
     drawn = handed[-1].figures["State usage"]()
     figure = json.dumps([drawn["data"], drawn["layout"]], ensure_ascii=False)
     assert plain(f"S1 {HOSTILE}") in figure
     assert HOSTILE not in figure
-
-
-@pytest.mark.bulk
-def test_names_in_a_link_belong_to_their_fit(feed):
-    app = visit_states()
-    (fit,) = app.session_state[state_names._NAMES]
-    linked = visit_states(names=f"{fit}~1~mine", K="4")
-    for _ in range(3):
-        linked.run()
-    assert "mine" not in words(linked)
-    assert "names" not in linked.query_params
-
-
-@pytest.mark.parametrize("text", ["", "~", "other~1~a", "{fit}~x~a~0~b~99~c~²~d", "{fit}~1", "{fit}~1~ ~2~~"])
-def test_invalid_names_in_a_link_are_ignored(text):
-    assert state_names.from_address(text.format(fit="abc123"), "abc123") == {}
-
-
-def test_names_round_trip_through_the_address():
-    own = {0: "flat out", 5: "into T14 & out", 7: "~ 50 %25, Bremsen <b>A&B"}
-    assert state_names.from_address(state_names.to_address("abc123", own), "abc123") == own
-    assert state_names.from_address("abc123~1~" + 90 * "a", "abc123") == {0: 40 * "a"}
+    assert escape(HOSTILE) not in words(visit_states(K="4", **linked)), "names belong to their fit"
 
 
 def test_states_explain_where_drivers_lift(feed):
