@@ -21,7 +21,7 @@ import numpy.typing as npt
 from gdm_core.errors import ConfigError
 from gdm_core.trials import with_recipe
 
-from .layouts import LAYOUTS, Centreline, CircuitDrawing, centreline, ease
+from .layouts import LAYOUTS, Centreline, Circuit, centreline, ease
 from .session import Corner, Driver, LapTable, Session
 
 FloatArray = npt.NDArray[np.float64]
@@ -292,7 +292,7 @@ class _Plan:
     rng: np.random.Generator
 
 
-def _plan(layout: CircuitDrawing, n_laps: int, rng: np.random.Generator) -> _Plan:
+def _plan(layout: Circuit, n_laps: int, rng: np.random.Generator) -> _Plan:
     index, pits = np.arange(n_laps), _pit_laps(n_laps, rng)
     stint = np.searchsorted(pits, index, side="left")  # the in-lap ends a stint
     age = index - np.append(0, pits + 1)[stint]
@@ -364,7 +364,7 @@ def _pit_laps(n_laps: int, rng: np.random.Generator) -> npt.NDArray[np.intp]:
     return np.unique(np.round((shares + rng.uniform(-0.08, 0.08, shares.size)) * n_laps).astype(np.intp))
 
 
-def _car(layout: CircuitDrawing, age: npt.NDArray[np.intp], lap: npt.NDArray[np.intp], rng: np.random.Generator) -> Car:
+def _car(layout: Circuit, age: npt.NDArray[np.intp], lap: npt.NDArray[np.intp], rng: np.random.Generator) -> Car:
     """Return a driver's car with personal style, tyre degradation, fuel burn and lap scatter."""
     skill, engine, bravery, finesse = rng.normal(0, [0.006, 0.004, 0.03, 0.02])
     wear = rng.uniform(0.0006, 0.0012)
