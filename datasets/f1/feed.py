@@ -45,14 +45,13 @@ STEPS = {
     "car_data": (0.4, "speed, throttle, brake, gear"),
     "position_data": (0.6, "positions"),
 }
-DAMAGED = "Updating cache for "
 MOST_NAMED = 3  # stored sessions in an error message
 TIMING_HOST = "livetiming"  # matches the service and its mirror
 _UNREACHABLE = "the timing service cannot be reached"
 
 
 class FeedLog(logging.Handler):
-    """Log handler that collects FastF1's progress, hidden exceptions and unusable cache files."""
+    """Log handler that collects FastF1's progress and hidden exceptions."""
 
     def __init__(self, progress: Callable[[float, str], None]) -> None:
         super().__init__(logging.DEBUG)
@@ -60,7 +59,6 @@ class FeedLog(logging.Handler):
         self.errors: list[BaseException] = []
         self.sign_in_failed = False
         self.notes: list[str] = []
-        self.folder: Path | None = None
         self.offline = False
 
     def progress(self, share: float, text: str) -> None:
@@ -74,22 +72,10 @@ class FeedLog(logging.Handler):
             self.errors.append(record.exc_info[1])
         if text.startswith("Failed to authenticate"):
             self.sign_in_failed = True
-        if text.startswith(DAMAGED):
-            self._rescue(text.removeprefix(DAMAGED).rstrip("."))
         for step, (share, what) in STEPS.items():
             if text.endswith((f"cached data for {step}", f"found for {step}. Loading data...")):
                 stored = "reading" if text.startswith("Using") else "downloading"
                 self.progress(share, f"{stored} {what}")
-
-    def _rescue(self, name: str) -> None:
-        """Move an unusable cache file aside before FastF1 overwrites it."""
-        path = None if self.folder is None else self.folder / f"{name}.ff1pkl"
-        if path is not None and path.is_file():
-            aside = move_aside(path)
-            self.notes.append(
-                f"FastF1's stored {STEPS.get(name, (0, name))[1]} could not be used (damaged, or from another version); "
-                f"moved to {aside.name} and fetched again."
-            )
 
     @property
     def network_failed(self) -> bool:
@@ -209,7 +195,6 @@ def _fetch(year: int, event: str, name: str, log: FeedLog, offline: bool) -> Ses
     start = next((slot.start_utc for slot in slots if slot.name == source.name), "")
     if start and datetime.fromisoformat(start).replace(tzinfo=UTC) > datetime.now(UTC):
         raise FeedError(Reason.NOT_YET, f"{where} starts on {start[:16]} UTC. Choose a session that has taken place.")
-    log.folder = Path(str(Cache.get_cache_info()[0])) / source.api_path[8:] if source.api_path else None
     Cache.offline_mode(offline)
     try:
         _load(source, where, log)

@@ -158,7 +158,6 @@ def time_won(
     *,
     by: By = "tyre age",
     laps: tuple[Iterable[int], Iterable[int]] | None = None,
-    stint: int = 0,
     keep_close: bool = False,
 ) -> TimeWon | None:
     """Compare two drivers over pairs of clean laps; return None with too few pairs.
@@ -170,7 +169,6 @@ def time_won(
     edges     edges of the cells, as shares of the lap from 0 to 1
     by        "tyre age" (and compound), or "lap number"
     laps      lap numbers to choose from, for each driver; None takes all
-    stint     stint of the first driver; 0 takes all
     keep_close  whether to keep laps within one second of the car ahead
     """
     one, other = (session.driver(code).laps for code in drivers)
@@ -178,8 +176,6 @@ def time_won(
         clean if chosen is None else clean[np.isin(clean, list(chosen))]
         for clean, chosen in zip((clean_laps(one), clean_laps(other)), laps or (None, None), strict=True)
     )
-    if stint:
-        first = first[np.isin(first, one.number[one.stint == stint])]
     trend = lap_trend(session) if by == "tyre age" else None
     if drivers[0] == drivers[1] or (by == "tyre age" and trend is None):
         return None

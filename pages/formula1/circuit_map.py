@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -28,6 +28,7 @@ from gdm_studio.plot.figures.states import top_two
 from gdm_studio.plot.figures.track import bucket_lines
 from pages.formula1.data import Circuit, Floats, Laps
 from pages.formula1.placing import MARGIN, STANDOFF_PX, Places, place
+from pages.formula1.teams import LineStyle
 
 # ---- badges -----------------------------------------------------------------------------------------------------------
 GREY = "#868c9c"  # legible in both themes
@@ -177,6 +178,26 @@ def cursor(circuit: Circuit) -> Dict:
     return path_cursor(x, y, 0.0, circuit.length / STATIONS)
 
 
+def draw_stretches(
+    circuit: Circuit,
+    edges: npt.NDArray[np.float64],
+    looks: Sequence[LineStyle],
+    opacity: Iterable[float],
+    says: Sequence[str],
+) -> list[Dict]:
+    """Return a line for each stretch of the lap between `edges` [M + 1], in the look of its driver."""
+    grid = np.linspace(0, circuit.length, len(circuit.line))
+    traces: list[Dict] = []
+    for start, end, look, strength, text in zip(edges[:-1], edges[1:], looks, opacity, says, strict=True):
+        along = np.unique(np.concatenate([[start], grid[(grid > start) & (grid < end)], [end]]))
+        x, y = circuit.position_at(np.minimum(along, circuit.length * (1 - 1e-9))).T
+        stations = typed(np.round(along / circuit.length * STATIONS)[:, None] % STATIONS, "u1")
+        line = {"color": look.colour, "width": LINE, "dash": "solid" if look.dash == "solid" else "6px,3px"}
+        more: Dict = {"customdata": stations, "line": line, "opacity": float(strength), "cliponaxis": False}
+        traces.append(points("lines", x, y, text, showlegend=False, **more))
+    return traces
+
+
 def _tips(circuit: Circuit, laps: Laps, states: Floats) -> tuple[npt.NDArray[np.uint8], str]:
     """Return [T, 9] bytes of hover data and their template."""
     whole = np.clip(np.nan_to_num(np.round(laps.speed)), 0, 999).astype(np.int64)
@@ -192,9 +213,8 @@ def _tips(circuit: Circuit, laps: Laps, states: Floats) -> tuple[npt.NDArray[np.
         ]
     )
     place = "after corner %{customdata[4]}" if laps.segment is not None else ""
-    where = "lap %{customdata[1]} · " if np.any(laps.lap) else "all laps · "
     return table.astype(np.uint8), (
-        f"{where}{place}<br>%{{customdata[2]}}%{{customdata[3]}} km/h<br>"
+        f"lap %{{customdata[1]}} · {place}<br>%{{customdata[2]}}%{{customdata[3]}} km/h<br>"
         "S%{customdata[5]} %{customdata[6]} % · S%{customdata[7]} %{customdata[8]} %<extra></extra>"
     )
 

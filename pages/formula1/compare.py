@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
-from datasets import formula1
 from datasets.f1.corners import MEASURED_IN, Corners, corners_of
 from datasets.f1.laps import best_laps, is_race
 from datasets.f1.minisectors import minisector_edges
@@ -133,14 +132,8 @@ def _over_pairs(race: Race, usual: Between) -> Comparison | None:
     """Show how laps are paired; return the comparison over pairs, the usual one if there are too few."""
     pick = race.pick
     by = cast(By, one_of("Pair laps by", PAIRED, usual.won.by, key="pair", as_ids=True, help=HOW_PAIRED, row=True))
-    offered = {"all": "All stints"} | {
-        f"{stint.number}": f"{stint.number} · {stint.compound.lower() or 'unknown tyres'}, laps {stint.first} to {stint.last}"
-        for stint in formula1.stints(race.session.driver(pick.train).laps)
-    }
-    chosen = one_of(f"Stint of {pick.train}", offered, key="stint", as_ids=True, among=f"{pick.place}-{pick.train}")
-    number = int(chosen) if chosen.isdigit() else 0
     close = switch("Keep laps within 1 s of the car ahead", False, key="close", help="DRS and tow change their speed.")
-    found = time_gained.between(pick.place, race.codes, pick.looked, by, number, close)
+    found = time_gained.between(pick.place, race.codes, pick.looked, by, close)
     if found is None:
         shell.quiet(f"Fewer than {FEWEST_LAPS} clean lap pairs; showing all.")
         found = usual

@@ -10,9 +10,9 @@ from datasets.f1.laps import is_race
 from datasets.f1.minisectors import Minisectors, minisectors
 from datasets.f1.time_won import FEWEST_LAPS
 from datasets.formula1 import Session
-from gdm_studio.plot.figures.base import Dict, Figure, figure, key_above, plane, points, typed
+from gdm_studio.plot.figures.base import Figure, figure, key_above, plane, points
 from pages.formula1 import data, teams, time_gained
-from pages.formula1.circuit_map import STATIONS, cursor
+from pages.formula1.circuit_map import cursor, draw_stretches
 from pages.formula1.data import Circuit, Place, Race
 from pages.formula1.tables import table_with_csv
 from pages.ui import shell
@@ -62,27 +62,13 @@ PALE = 0.45  # opacity where the margin is not significant
 def draw(session: Session, circuit: Circuit, found: Minisectors) -> Figure:
     """Draw the track in the colours of the fastest drivers."""
     looks = teams.team_looks(session, found.codes)
-    at = np.linspace(0, circuit.length, len(circuit.line))
-    traces: list[Dict] = []
-    for part, (start, end) in enumerate(zip(found.edges[:-1], found.edges[1:], strict=True)):
-        row = int(found.fastest[part])
-        along = np.unique(np.concatenate([[start], at[(at > start) & (at < end)], [end]]))
-        x, y = circuit.position_at(np.minimum(along, circuit.length * (1 - 1e-9))).T
-        says = (
-            f"{found.codes[row]} {found.times.mean[row, part]:.3f} s<br>{found.lead.mean[part]:.3f} s ahead of the next"
-            f"<br>{start:.0f} to {end:.0f} m"
-        )
-        stations = typed(np.round(along / circuit.length * STATIONS)[:, None] % STATIONS, "u1")
-        line = {"color": looks[row].colour, "width": 9, "dash": "solid" if looks[row].dash == "solid" else "6px,3px"}
-        opacity = 1.0 if found.lead.sure[part] else PALE
-        more: Dict = {
-            "customdata": stations,
-            "line": line,
-            "opacity": opacity,
-            "cliponaxis": False,
-            "showlegend": False,
-        }
-        traces.append(points("lines", x, y, says, **more))
+    says = [
+        f"{found.codes[row]} {found.times.mean[row, part]:.3f} s<br>{found.lead.mean[part]:.3f} s ahead of the next"
+        f"<br>{found.edges[part]:.0f} to {found.edges[part + 1]:.0f} m"
+        for part, row in enumerate(found.fastest)
+    ]
+    opacity = np.where(found.lead.sure, 1.0, PALE)
+    traces = draw_stretches(circuit, found.edges, [looks[row] for row in found.fastest], opacity, says)
     count = {found.codes[row]: int((found.fastest == row).sum()) for row in np.unique(found.fastest)}
     ranked = sorted(count, key=lambda code: -count[code])
     caption = "Number of minisectors per driver; pale: margin not significant (95% CI)."

@@ -18,11 +18,10 @@ from gdm_studio.plot.figures.base import (
     note,
     plain,
     plane,
-    points,
     typed,
 )
 from pages.formula1 import data, teams, time_gained
-from pages.formula1.circuit_map import STATIONS, cursor
+from pages.formula1.circuit_map import cursor, draw_stretches
 from pages.formula1.data import Circuit, DriverReading, race_of
 from pages.formula1.teams import LineStyle
 from pages.formula1.time_gained import Gain
@@ -52,11 +51,6 @@ def who(gain: Gain) -> list[int]:
     return [int(mean < 0) for mean in gain.mean]
 
 
-def colours(gain: Gain, looks: Sequence[LineStyle]) -> list[str]:
-    """Return the colour of the faster driver per part [P]."""
-    return [looks[winner].colour for winner in who(gain)]
-
-
 def _strength(gain: Gain) -> npt.NDArray[np.float64]:
     """Return the opacity per part [P], by the size of the difference."""
     top = np.abs(gain.mean[gain.sure]).max(initial=0)
@@ -79,15 +73,8 @@ def key(codes: tuple[str, str]) -> str:
 def gain_map(circuit: Circuit, codes: tuple[str, str], gain: Gain, looks: Sequence[LineStyle]) -> Figure:
     """Draw the track coloured by the faster driver."""
     assert gain.edges is not None
-    grid = np.linspace(0, circuit.length, len(circuit.line))
-    traces: list[Dict] = []
-    looked = who(gain), colours(gain, looks), _strength(gain), _hover_text(codes, gain)
-    for start, end, winner, colour, opacity, text in zip(gain.edges[:-1], gain.edges[1:], *looked, strict=True):
-        along = np.unique(np.concatenate([[start], grid[(grid > start) & (grid < end)], [end]]))
-        x, y = circuit.position_at(np.minimum(along, circuit.length * (1 - 1e-9))).T
-        stations = typed(np.round(along / circuit.length * STATIONS)[:, None] % STATIONS, "u1")
-        look = {"color": colour, "width": 9, "dash": "6px,3px" if winner == 1 else "solid"}
-        traces.append(points("lines", x, y, text, customdata=stations, line=look, opacity=float(opacity)))
+    winners = [looks[winner] for winner in who(gain)]
+    traces = draw_stretches(circuit, gain.edges, winners, _strength(gain), _hover_text(codes, gain))
     marks = [
         note(
             name, x, y, xref="x", yref="y", font=SMALL,
@@ -117,7 +104,7 @@ def bars(codes: tuple[str, str], gain: Gain, what: str, looks: Sequence[LineStyl
     drawn: Dict = {
         "type": "bar", "orientation": "h", "y": places, "x": typed(gain.mean),
         "error_x": {"type": "data", "array": gain.margin.tolist(), "color": "$ink", "thickness": 1, "width": 2},
-        "marker": {"color": colours(gain, looks), "pattern": hatched, "opacity": np.where(gain.sure, 1, PALE).tolist()},
+        "marker": {"color": [looks[winner].colour for winner in who(gain)], "pattern": hatched, "opacity": np.where(gain.sure, 1, PALE).tolist()},
         "customdata": _hover_text(codes, gain), "hovertemplate": "%{customdata}<extra></extra>",
     }  # fmt: skip
     rows: Dict = {"tickvals": places, "ticktext": [plain(cut_to(name, 22)) for name in gain.names]}

@@ -87,12 +87,6 @@ def has_load(*key: Any) -> bool:
     return _loads.find(key) is not None
 
 
-def others_under_way(*key: Any) -> list[tuple[str, Task]]:
-    """Return titles and loads of other sessions in progress."""
-    running = _loads.find_running()
-    return [(f"{k[2]} {k[1]}, {k[3]}", load) for k, load in running.items() if k[0] == "session" and k != key]
-
-
 def again(*key: Any) -> None:
     """Restart a load."""
     _loads.forget(key)

@@ -64,9 +64,6 @@ def waiting(wait: controls.Waiting) -> NoReturn:
         # An alternative without network.
         simulated = ("source", "simulated")
         st.button("Open the simulated race", key="f1-simulated", on_click=settings.change, args=simulated)
-        for number, (what, other) in enumerate(loading.others_under_way(*wait.key)):
-            shell.quiet(f"Also loading: {what}.")
-            st.button(f"Cancel {what}", key=f"f1-cancel-{number}", on_click=other.cancel, icon=":material/close:")
     with page.card:
         hint = controls.account_hint()
         if hint and (load is None or load.error is None or getattr(load.error, "reason", None) is Reason.ACCOUNT):

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import streamlit as st
 
 from gdm_core.analysis.segments import composition
@@ -14,7 +13,7 @@ from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure, names_of
 from pages import lab
 from pages.formula1 import circuit_map
-from pages.formula1.data import Circuit, DriverReading, Floats, Laps, along_lap, race_of, read, standing
+from pages.formula1.data import Circuit, DriverReading, along_lap, race_of, read, standing
 from pages.lab import Undecoded, live, preview_figures
 from pages.ui.controls import one_of, slide, switch
 from pages.ui.plot import Panel, Picture, by_key
@@ -22,10 +21,9 @@ from pages.ui.plot import Panel, Picture, by_key
 
 @dataclass(frozen=True)
 class MapOptions:
-    """Options of the map: driver ("train" or "test"), samples or average lap, and labels."""
+    """Options of the map: driver ("train" or "test"), and labels."""
 
     which: str
-    averaged: bool
     badges: bool
     most: int
     weight: float
@@ -33,7 +31,7 @@ class MapOptions:
     complementary: bool
 
 
-USUAL = MapOptions("train", averaged=False, badges=True, most=1, weight=0.01, presence=0.2, complementary=False)
+USUAL = MapOptions("train", badges=True, most=1, weight=0.01, presence=0.2, complementary=False)
 
 
 def choose_options(train: str, test: str) -> MapOptions:
@@ -48,14 +46,6 @@ def choose_options(train: str, test: str) -> MapOptions:
         row=True,
         width="content",
         label_visibility="collapsed",
-    )
-    drawn = one_of(
-        "Drawn",
-        {"all": "Every sample", "mean": "Average lap"},
-        row=True,
-        key="drawn",
-        label_visibility="collapsed",
-        help="All samples of the selected laps, or their mean at each distance.",
     )
     with st.popover("Labels", icon=":material/label:"):
         on = switch("Label segments with states", True, key="badges")
@@ -77,7 +67,7 @@ def choose_options(train: str, test: str) -> MapOptions:
             "Complementary states in grey", False, key="badge-grey",
             help="States present in 5% of samples or more (the paper's appendix).",
         )  # fmt: skip
-    return MapOptions(which, drawn == "mean", on, circuit_map.MOST if every else 1, weight / 100, presence / 100, grey)
+    return MapOptions(which, on, circuit_map.MOST if every else 1, weight / 100, presence / 100, grey)
 
 
 def make_panels(
@@ -125,12 +115,11 @@ def make_preview(view: lab.View, options: MapOptions) -> preview_figures.SliderP
     def parts(states: preview_figures.States, _: preview_figures.States | None) -> preview_figures.Parts:
         soft = {"train": np.concatenate(states[:n_train]), "test": np.concatenate(states[n_train:])}
         lap = {side: along_lap(sides[side].distance, soft[side], circuit.n_bins, circuit.length) for side in sides}
-        return {**lap, whole: lap[options.which][_around(circuit)] if options.averaged else soft[options.which]}
+        return {**lap, whole: soft[options.which]}
 
-    where = circuit.position_at(_middles(circuit)) if options.averaged else laps.place
-    dots = len(where) > circuit_map.DOTS_ABOVE
+    dots = len(laps.place) > circuit_map.DOTS_ABOVE
     seen = preview_figures.places(
-        whole, where, line=0 if dots else circuit_map.LINE, dot=circuit_map.DOT if dots else 0, fades=["badge"]
+        whole, laps.place, line=0 if dots else circuit_map.LINE, dot=circuit_map.DOT if dots else 0, fades=["badge"]
     )
     ours, theirs = race.train.code, race.test.code
     step = circuit.length / circuit.n_bins
@@ -139,21 +128,10 @@ def make_preview(view: lab.View, options: MapOptions) -> preview_figures.SliderP
     # During a fit only the reference driver is decoded.
     trained = chosen | {"strips": preview_figures.strips({ours: "train"}, step, waiting=[theirs])}
     trials = tuple(range(len(view.dataset.trials)))
-    settings = (options.which, options.averaged, view.dataset.test.fingerprint)
+    settings = (options.which, view.dataset.test.fingerprint)
     return preview_figures.SliderPreview(
         trials, parts, figures, settings, replayed=trained if options.which == "train" else {}
     )
-
-
-def _around(circuit: Circuit) -> npt.NDArray[np.int64]:
-    """Return the bins with the first one repeated at the end."""
-    found: npt.NDArray[np.int64] = np.arange(circuit.n_bins + 1) % circuit.n_bins
-    return found
-
-
-def _middles(circuit: Circuit) -> Floats:
-    """Return the centres of the bins."""
-    return np.asarray((_around(circuit) + 0.5) * circuit.length / circuit.n_bins, np.float32)
 
 
 def track_map(circuit: Circuit, here: DriverReading, options: MapOptions, names: Sequence[str] = ()) -> Figure:
@@ -170,25 +148,12 @@ def track_map(circuit: Circuit, here: DriverReading, options: MapOptions, names:
         )
         marks = circuit_map.badges(circuit, parts, all_of_them=options.complementary, most=options.most)
     what = f"{laps.code}, {laps.n_laps} lap{'s' * (laps.n_laps > 1)}"
-    if options.averaged:
-        what, laps, states = f"{what}, average", _averaged(circuit, laps), here.average(circuit)[_around(circuit)]
     caption = map_caption(options, circuit, marks)
     return circuit_map.circuit_map(circuit, laps, states, badges=marks, title=what, caption=caption, names=names)
 
 
-def _averaged(circuit: Circuit, laps: Laps) -> Laps:
-    """Return one average lap."""
-    around, distance = _around(circuit), _middles(circuit)
-    speed = along_lap(laps.distance, laps.speed, circuit.n_bins, circuit.length)[around]
-    return replace(
-        laps, place=circuit.position_at(distance), distance=distance, lap=np.zeros(len(around), np.int64),
-        car={"speed": speed}, segment=circuit.segment_at(distance),
-    )  # fmt: skip
-
-
 def map_caption(options: MapOptions, circuit: Circuit, marks: Sequence[circuit_map.Badge]) -> str:
-    what = "Mean state at each distance" if options.averaged else "One dot per sample"
-    what += ", coloured by its mix of states. Paler = less certain."
+    what = "One dot per sample, coloured by its mix of states. Paler = less certain."
     if not marks:
         return what
     rest = "; others in grey" if options.complementary else ""

@@ -108,14 +108,14 @@ class Between:
 
 @st.cache_resource(max_entries=32, show_spinner=False)
 def between(
-    place: Place, codes: tuple[str, str], looked: Observation, by: By, stint: int, keep_close: bool = False
+    place: Place, codes: tuple[str, str], looked: Observation, by: By, keep_close: bool = False
 ) -> Between | None:
     """Compare the chosen laps; return None if too few have a partner."""
     session, circuit = data.open_session(place), data.circuit(place)
     laps = [np.unique(data.laps_of(place, code, looked).lap).tolist() for code in codes]
     official, even = sectors(session, circuit), minisector_edges(circuit.length)
     edges = cells(circuit, official) / circuit.length
-    won = formula1.time_won(session, codes, edges, by=by, laps=(laps[0], laps[1]), stint=stint, keep_close=keep_close)
+    won = formula1.time_won(session, codes, edges, by=by, laps=(laps[0], laps[1]), keep_close=keep_close)
     if won is None:
         return None
     where, gains = _middles(circuit, won), dict[str, Gain]()
@@ -131,7 +131,7 @@ def between(
 def usual(place: Place, codes: tuple[str, str], looked: Observation) -> Between | None:
     """Compare laps of equal tyre age, or else of equal number."""
     ways: tuple[By, By] = ("tyre age", "lap number")
-    return next((found for by in ways if (found := between(place, codes, looked, by, 0)) is not None), None)
+    return next((found for by in ways if (found := between(place, codes, looked, by)) is not None), None)
 
 
 def usual_of(race: Race) -> Between | None:

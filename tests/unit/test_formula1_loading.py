@@ -55,23 +55,20 @@ def server(monkeypatch):
         listening.shutdown(socket.SHUT_RDWR)
 
 
-def test_stalled_server_ends_at_the_deadline(server):
-    heard = []
-    for deadline_s in (6, 24, 96):  # the load must reach the server first
-        with raises(Reason.DEADLINE, "Ring Grand Prix 2024, Race", f"longer than {deadline_s} s", "Try again"):
-            formula1.load_session(
-                2024, "Ring Grand Prix", "Race", deadline_s=deadline_s, progress=lambda *p: heard.append(p)
-            )
-        if server.taken:
-            break
-    assert server.taken
-    assert heard[0] == (0.0, "starting FastF1")
+def test_stalled_load_ends_at_the_deadline(home, monkeypatch):
+    stalled, heard = home / "python", []
+    stalled.write_text(
+        '#!/bin/sh\necho \'{"kind": "progress", "share": 0.0, "text": "starting FastF1"}\'\nexec sleep 60\n'
+    )
+    stalled.chmod(0o755)
+    monkeypatch.setattr(loader.sys, "executable", str(stalled))
+    with raises(Reason.DEADLINE, "Ring Grand Prix 2024, Race", "longer than 1 s", "was starting FastF1", "Try again"):
+        formula1.load_session(2024, "Ring Grand Prix", "Race", deadline_s=0.8, progress=lambda *p: heard.append(p))
+    assert heard == [(0.0, "starting FastF1")]
 
 
 def test_offline_load_without_cache_is_refused():
     with raises(Reason.NO_NETWORK, "2024 calendar", "simulated race"):
-        formula1.schedule(2024)
-    with raises(Reason.NO_NETWORK, "2024 calendar"):
         formula1.load_session(2024, "Ring Grand Prix", "Race")
     assert not formula1.is_stored(2024, "Ring Grand Prix", "Race")
 
@@ -171,22 +168,10 @@ def test_damaged_session_is_moved_aside():
     assert formula1.stored_sessions() == ((2031, "Ring Grand Prix", "Race"),)
 
 
-def test_unusable_fastf1_file_is_kept_and_reported(log, home):
-    log.folder = home / "session"
-    log.folder.mkdir()
-    (log.folder / "car_data.ff1pkl").write_bytes(b"not a pickle")
-    (log.folder / "lap_count.ff1pkl").write_bytes(b"fine")
-    logging.getLogger("fastf1.req").info("Updating cache for car_data...")
-    assert (log.folder / "car_data.ff1pkl.damaged").read_bytes() == b"not a pickle"
-    assert (log.folder / "lap_count.ff1pkl").exists()
-    assert "speed, throttle, brake, gear could not be used" in log.notes[0]
-
-
 def test_fastf1_log_drives_the_progress(log, home):
     """The progress depends on log messages of FastF1, which may change."""
     heard = []
     log.progress = lambda share, text: heard.append(text)
-    log.folder = home / "fastf1" / "x"
 
     def car_data(path):
         return {"answer": 1}
@@ -194,11 +179,7 @@ def test_fastf1_log_drives_the_progress(log, home):
     fetched = Cache.api_request_wrapper(car_data)
     fetched("/static/x/")  # nothing stored
     fetched("/static/x/")  # stored
-    (log.folder / "car_data.ff1pkl").write_bytes(b"rubbish")
-    assert fetched("/static/x/") == {"answer": 1}  # damaged: moved aside, fetched again
     assert heard[:2] == ["downloading speed, throttle, brake, gear", "reading speed, throttle, brake, gear"]
-    assert (log.folder / "car_data.ff1pkl.damaged").read_bytes() == b"rubbish"
-    assert (log.folder / "car_data.ff1pkl").stat().st_size > 10
 
 
 def test_damaged_download_store_is_moved_aside(home):
