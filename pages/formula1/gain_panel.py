@@ -100,11 +100,12 @@ def bars(codes: tuple[str, str], gain: Gain, what: str, looks: Sequence[LineStyl
         note(f"{codes[0]} faster ▸", 1, 1, xref="paper", yref="paper", xanchor="right", yanchor="bottom",
              font={"size": 12, "color": looks[0].colour}),
     ]  # fmt: skip
+    colours = [looks[winner].colour for winner in who(gain)]
     hatched = {"shape": ["/" if winner == 1 else "" for winner in who(gain)], "fillmode": "overlay", "size": 5}
     drawn: Dict = {
         "type": "bar", "orientation": "h", "y": places, "x": typed(gain.mean),
         "error_x": {"type": "data", "array": gain.margin.tolist(), "color": "$ink", "thickness": 1, "width": 2},
-        "marker": {"color": [looks[winner].colour for winner in who(gain)], "pattern": hatched, "opacity": np.where(gain.sure, 1, PALE).tolist()},
+        "marker": {"color": colours, "pattern": hatched, "opacity": np.where(gain.sure, 1, PALE).tolist()},
         "customdata": _hover_text(codes, gain), "hovertemplate": "%{customdata}<extra></extra>",
     }  # fmt: skip
     rows: Dict = {"tickvals": places, "ticktext": [plain(cut_to(name, 22)) for name in gain.names]}
