@@ -17,47 +17,36 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 CLOSE_S = 1.0  # DRS may be used within a second; the tow reaches about as far
-STATION_M = 50.0
 FEWEST_TOGETHER = 5
 FEWEST_FREE = 5  # with fewer free laps, comparisons take all
 
 
 @dataclass(frozen=True, eq=False)
 class CarAhead:
-    """Gap to the next car on the road, on L laps of a driver at M stations.
+    """Gap to the next car on the road, on L laps of a driver at the timing lines.
 
-    code      driver code
     laps      [L] numbers of the laps with a lap time and speeds
-    shares    [M] stations as shares of the lap's distance, from 0 to 1
-    seconds   [L, M] gap; infinite if no car passed before
-    cars      [L, M] index of the car ahead among the session's drivers; -1 for none
-    lines     [3 or 4] stations at the start line, the sector lines and the finish line
+    seconds   [L, 4] gap at the start line, the two sector lines and the finish line; infinite if no car passed before
     """
 
-    code: str
     laps: Ints
-    shares: Floats
     seconds: Floats
-    cars: Ints
-    lines: Ints
 
     @property
     def close(self) -> npt.NDArray[np.bool_]:
         """Return [L] whether the car ahead was within one second at a timing line."""
-        return np.asarray((self.seconds[:, self.lines] < CLOSE_S).any(axis=1), bool)
+        return np.asarray((self.seconds < CLOSE_S).any(axis=1), bool)
 
 
 @lru_cache(maxsize=4)
 def cars_ahead(session: Session) -> dict[str, CarAhead]:
     """Return the gap to the car ahead, lapped or not, by driver code.
 
-    The gap at a station is the time since another car last passed it.
+    The gap at a line is the time since another car last passed it.
     """
     lines = session.sector_lines
     if lines is None:
         return {}
-    even = np.linspace(0, 1, max(2, round(session.reference.length / STATION_M)) + 1)
-    shares = np.unique([*even, *lines.shares])
     driver, number, passed = [], [], []
     for index, one in enumerate(session.drivers):
         for row, lap in enumerate(one.laps.number.tolist() if one.has_position else ()):
@@ -65,23 +54,17 @@ def cars_ahead(session: Session) -> dict[str, CarAhead]:
             if clock is not None:
                 driver.append(index)
                 number.append(lap)
-                passed.append(one.laps.start[row] + clock.seconds_at(shares))
+                passed.append(one.laps.start[row] + clock.seconds_at([0, *lines.shares, 1]))
     if not passed:
         return {}
-    of, numbers, times = np.array(driver), np.array(number), np.stack(passed)  # [N], [N], [N, M]
+    of, numbers, times = np.array(driver), np.array(number), np.stack(passed)  # [N], [N], [N, 4]
     order = np.argsort(times, axis=0, kind="stable")
     gaps = np.diff(np.take_along_axis(times, order, 0), axis=0)
-    before = of[order[:-1]]
-    alone = before == of[order[1:]]  # the car's own last lap
-    seconds, cars = np.full(times.shape, np.inf), np.full(times.shape, -1)
+    alone = of[order[:-1]] == of[order[1:]]  # the car's own last lap
+    seconds = np.full(times.shape, np.inf)
     np.put_along_axis(seconds, order[1:], np.where(alone, np.inf, gaps), 0)
-    np.put_along_axis(cars, order[1:], np.where(alone, -1, before), 0)
-    at_lines = np.searchsorted(shares, [0, *lines.shares, 1])
     return {
-        session.codes[index]: CarAhead(
-            session.codes[index], numbers[of == index], shares, seconds[of == index], cars[of == index], at_lines
-        )
-        for index in np.unique(of).tolist()
+        session.codes[index]: CarAhead(numbers[of == index], seconds[of == index]) for index in np.unique(of).tolist()
     }
 
 

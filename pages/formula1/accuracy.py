@@ -14,7 +14,7 @@ from gdm_core.engine import BulkView
 from gdm_core.engine.sweep import Record, Sweep
 from gdm_studio.plot import figures
 from pages.formula1.data import race_of
-from pages.formula1.scorecard import RIVALS, kind_of
+from pages.formula1.scorecard import kind_of
 from pages.lab import View, live
 from pages.lab.live.background import Fits, show_progress, visitor_jobs
 from pages.lab.view import query_key
@@ -105,7 +105,6 @@ def tab(view: View) -> None:
 
 def _draw(view: View, wanted: Mapping[str, Sweep], views: Mapping[str, BulkView], n_seeds: int) -> None:
     records = {name: wanted[name].collect(found) for name, found in views.items()}
-    _keep(view, records)
     ended = all(found.done == found.total for found in views.values())
     beaten, more = controls(view) if ended else ({}, live.Query())  # baselines run after the fits
     _curves(records, n_seeds, beaten)
@@ -124,15 +123,6 @@ def _draw(view: View, wanted: Mapping[str, Sweep], views: Mapping[str, BulkView]
         + ", ".join(f"{took:.0f} s ({name})" for name, took in spent.items())
         + ". Scores are for the held-out driver."
     )
-
-
-def _keep(view: View, records: Mapping[str, Sequence[Record]]) -> None:
-    found: dict[int, list[float]] = {}
-    for record in records.get("Recurrent SLDS", []):
-        if "paper_accuracy" in record.scores:
-            found.setdefault(record.config["n_states"], []).append(record.scores["paper_accuracy"])
-    if found:
-        view.fit.memory[RIVALS] = found
 
 
 def controls(view: View) -> tuple[Controls, live.Query]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -41,9 +41,6 @@ _VOTE_HELP = (
 )
 
 
-RIVALS = "rivals"  # key of recurrent SLDS scores by K in the fit's memory
-
-
 def show_card(view: lab.View) -> None:
     """Show the score card and how to read it."""
     if any(row.name == PAPER for row in lab.show_scorecard(view, rows_of(view))):
@@ -75,8 +72,7 @@ def rows_of(view: lab.View) -> Rows:
     if race_of(view).pick.looked.drives:
         told = _supervised_accuracy(view)
         return lambda scores: driving_rows(scores, told)
-    rslds = view.fit.memory.get(RIVALS, {}).get(view.state.n_states, [])
-    return lambda scores: score_rows(scores, rslds)
+    return score_rows
 
 
 def _supervised_accuracy(view: lab.View) -> Mapping[str, float]:
@@ -110,20 +106,20 @@ def _predictions(scores: Mapping[str, Any]) -> list[Score | None]:
     return [rows.forecast_row(scores, TESTED, step), rows.coverage_row(scores, TESTED)]
 
 
-def score_rows(scores: Mapping[str, Any], rslds: Sequence[float] = ()) -> list[Score]:
+def score_rows(scores: Mapping[str, Any]) -> list[Score]:
+    """Return rows for states of positions."""
 
-    def accuracy(field: str, name: str, help: str, others: rows.Others = ()) -> Score | None:
+    def accuracy(field: str, name: str, help: str) -> Score | None:
         # Neighbours of raw positions know the segment by definition: not a baseline.
         small = ("untrained model", "majority class")
         return rows.accuracy_row(
-            scores, field, name, help, is_excluded=lambda base: base.startswith("10-NN"), small=small, others=others
+            scores, field, name, help, is_excluded=lambda base: base.startswith("10-NN"), small=small
         )
 
-    beside = [(f"rSLDS, {len(rslds)} seeds", float(np.mean(rslds)))] if rslds else []
     return rows.drop_missing(
         [
             accuracy("majority_map_accuracy", NAMES, _VOTE_HELP),
-            accuracy("paper_accuracy", PAPER, _PAPER_HELP, beside),
+            accuracy("paper_accuracy", PAPER, _PAPER_HELP),
             *_predictions(scores),
         ]
     )

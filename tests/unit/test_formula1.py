@@ -273,7 +273,7 @@ def test_session_that_is_not_stored_is_refused(china_home):
 
 
 @pytest.mark.bulk
-def test_damaged_fastf1_file_is_moved_aside(china, china_home, tmp_path, monkeypatch):
+def test_damaged_fastf1_file_is_not_used(china, china_home, tmp_path, monkeypatch):
     shutil.copytree(china_home / "fastf1", tmp_path / "fastf1")
     monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
     damaged = next((tmp_path / "fastf1").rglob("*Chinese_Grand_Prix/*_Race/position_data.ff1pkl"))
@@ -281,5 +281,4 @@ def test_damaged_fastf1_file_is_moved_aside(china, china_home, tmp_path, monkeyp
     others = {path: path.read_bytes() for path in damaged.parent.iterdir() if path != damaged}
     with raises(Reason.NO_NETWORK, "Chinese Grand Prix 2025, Race", "cannot be reached"):
         formula1.load_session(2025, "Chinese Grand Prix", "Race")
-    assert damaged.with_name("position_data.ff1pkl.damaged").stat().st_size == 1000
     assert {path: path.read_bytes() for path in others} == others

@@ -24,7 +24,6 @@ def test_gap_is_the_time_to_the_car_ahead():
     second, third = (cars_ahead(session)[code] for code in ("BBB", "CCC"))
     np.testing.assert_allclose(second.seconds[second.laps == 4], 0.6, atol=1e-6)
     np.testing.assert_allclose(third.seconds[third.laps == 4], 2.4, atol=1e-6)
-    assert (second.cars == 0).all()
     assert second.close.all()
     assert not third.close.any()
     assert free_laps(session, "BBB", range(1, 9)) == ()
@@ -34,7 +33,6 @@ def test_gap_is_the_time_to_the_car_ahead():
 def test_first_car_on_the_road_has_no_gap():
     alone = cars_ahead(ring_session(_behind("AAA", 0.0)))["AAA"]
     assert np.isinf(alone.seconds).all()
-    assert (alone.cars == -1).all()
     lapped = cars_ahead(ring_session(_behind("AAA", 0.0), _behind("BBB", LAP_S - 0.4)))["AAA"]
     np.testing.assert_allclose(lapped.seconds[1:, :-1], 0.4, atol=1e-6)
 
@@ -66,7 +64,6 @@ def test_real_gaps_and_positions(china, china_feed):
     session = china[0]
     ahead = cars_ahead(session)["LEC"]
     here = ahead.seconds[ahead.laps == 20]
-    assert {session.codes[car] for car in ahead.cars[ahead.laps == 20].ravel()} == {"HAM"}
     assert np.median(here) == pytest.approx(0.58, abs=0.06)
     ends = [session.driver(code).laps.end[19] for code in ("LEC", "HAM")]
     assert here[0, -1] == pytest.approx(ends[0] - ends[1], abs=0.005)
