@@ -201,7 +201,7 @@ def test_event_in_link_waits_for_the_calendar(monkeypatch):
     assert box(app, "Event").value == "Late Grand Prix"
 
 
-@pytest.mark.parametrize("where", [1, 6, 11])
+@pytest.mark.parametrize("where", [1, 11])
 def test_interrupted_run_loses_no_choice(monkeypatch, where):
     """The first run ends among the controls, before the browser knows any of them."""
     asked = {"source": "real", "test": "BBB", "train": "CCC", "watch": "channels", "channels": ["X", "Y"]}
@@ -332,7 +332,7 @@ def test_link_to_an_earlier_tab_opens_compare():
 
 
 def test_link_with_model_settings_opens_states(feed):
-    app = visit(K="4")
+    app = visit(source="real", K="4")
     assert one_of(app.query_params["view"]) == "States"
     assert slider(app, "K").value == 4
 

@@ -30,7 +30,7 @@ def test_states_are_named_by_what_the_car_does(feed):
         assert f"{state} {name}" in text, "the legend has the names"
 
 
-@pytest.mark.parametrize(("train", "n_states"), [("FLT", "3"), ("FLT", "4"), ("RGL", "4")])
+@pytest.mark.parametrize(("train", "n_states"), [("FLT", "3"), ("RGL", "4")])
 def test_colours_follow_what_states_do(feed, train, n_states):
     """The first colour is full throttle and the third braking, for any driver and K."""
     (table,) = [frame.value for frame in visit_states(detail="Names", train=train, K=n_states).dataframe]
