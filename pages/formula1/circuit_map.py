@@ -35,7 +35,7 @@ GREY = "#868c9c"  # legible in both themes
 SMALLEST, LARGER = 9, 7  # font size in pixels, and its increase for a weight of 1
 HEIGHT = 21
 # Minimum figure width: height, and states per label.
-WIDTHS = ((0, 300, 0), (400, 430, 2), (520, 520, 3), (700, 520, 4), (900, 520, 4))
+WIDTHS = ((0, 300, 0), (520, 520, 3), (900, 520, 4))
 MOST = max(most for *_, most in WIDTHS)
 
 

@@ -18,30 +18,20 @@ MAX_KEPT = 6
 DEADLINE_S = 180.0
 CALENDAR_DEADLINE_S = 20.0
 
-# Title and advice by reason of failure.
+# Titles by reason of failure; messages of the errors give advice.
 SAID = {
-    Reason.NO_NETWORK: ("No network", ""),
-    Reason.DEADLINE: ("Loading timed out", "The service may be slow. Try again later."),
-    Reason.ACCOUNT: (
-        "A Formula 1 account is required",
-        "Set F1_USERNAME and F1_PASSWORD in the server's environment and restart it. This page "
-        "never asks for a password.",
-    ),
-    Reason.RATE_LIMIT: ("Too many requests", "Wait a few minutes, then try again."),
-    Reason.NOT_FOUND: ("Not found", "Choose another event or session."),
-    Reason.NOT_YET: ("Not driven yet", "Choose a past session."),
-    Reason.NO_LAPS: ("No laps", "This session has no laps to draw. Choose another one."),
-    Reason.NO_POSITION: ("No positions", "The feed has no positions for this session. Choose another one."),
-    Reason.NO_CORNERS: (
-        "No corners",
-        "Try again later: the session opens without segments until the corners are known.",
-    ),
-    Reason.CANCELLED: ("Cancelled", "Press Try again to load it."),
-    Reason.STORAGE: (
-        "The data folder is not writable",
-        "Stored sessions and simulated laps still work.",
-    ),
-    Reason.CRASHED: ("The loader stopped", "Try again. If it happens again, clear the FastF1 downloads."),
+    Reason.NO_NETWORK: "No network",
+    Reason.DEADLINE: "Loading timed out",
+    Reason.ACCOUNT: "A Formula 1 account is required",
+    Reason.RATE_LIMIT: "Too many requests",
+    Reason.NOT_FOUND: "Not found",
+    Reason.NOT_YET: "Not driven yet",
+    Reason.NO_LAPS: "No laps",
+    Reason.NO_POSITION: "No positions",
+    Reason.NO_CORNERS: "No corners",
+    Reason.CANCELLED: "Cancelled",
+    Reason.STORAGE: "The data folder is not writable",
+    Reason.CRASHED: "The loader stopped",
 }
 UNASKED = (Reason.DEADLINE, Reason.RATE_LIMIT)  # stored sessions still work
 
@@ -99,7 +89,5 @@ def explain(error: GdmError) -> tuple[str, str]:
     reason = getattr(error, "reason", None)
     if reason is None:
         return "The session could not be loaded", str(error)
-    title, way_on = SAID[reason]
-    stored = reason in UNASKED and formula1.stored_sessions()
-    said = [str(error), way_on, 'Sessions marked "stored" work offline.' if stored else ""]
-    return title, " ".join(one for one in said if one)
+    known = reason in UNASKED and formula1.stored_sessions()
+    return SAID[reason], f'{error} Sessions marked "stored" work offline.' if known else str(error)

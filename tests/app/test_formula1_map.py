@@ -43,18 +43,13 @@ CIRCUITS = {
 }
 
 
-SIZES = [("shanghai", *size) for size in circuit_map.WIDTHS]
-SIZES += [(name, *size) for name in ("suzuka", "monza") for size in circuit_map.WIDTHS[2::2]]
-
-
-@pytest.mark.parametrize(("name", "least", "height", "most"), SIZES)
+@pytest.mark.parametrize("name", CIRCUITS)
+@pytest.mark.parametrize(("least", "height", "most"), circuit_map.WIDTHS)
 def test_badges_overlap_nothing_on_the_map(name, least, height, most):
     circuit = CIRCUITS[name]()
     at, room = circuit_map.places(circuit, least, height, most)
     kept = np.flatnonzero(~at.missing)
-    assert len(kept) >= len(room) - (2 if least < 520 else 0) if most else not len(kept), (
-        "phones show corner numbers only"
-    )
+    assert len(kept) == (len(room) if most else 0), "phones show corner numbers only"
     box = np.array([[circuit_map.slot_width(room[i]), circuit_map.HEIGHT] for i in kept]).reshape(-1, 2) / 2
     numbers = np.array([[len(corner[0]) * NUMBER_PX[0], NUMBER_PX[1]] for corner in circuit.corners]) / 2
     for zoom in (1.0, 1.7, 4.0):  # boxes keep their size while the map grows
@@ -83,7 +78,7 @@ def test_badges_overlap_nothing_on_the_map(name, least, height, most):
         over = crosses(begin[:, None], middles[:, None], line[None, :-1], line[None, 1:]).any(axis=1)
         # Leader lines cross the track only where the enclosed area has no room for a badge.
         assert not (over & ~at.cramped[kept]).any()
-    assert at.cramped.sum() <= (6 if least < 520 else 1)
+    assert at.cramped.sum() <= 1
 
 
 def _figure(circuit: Circuit, n_states: int, weights: list[float]) -> circuit_map.Figure:
@@ -108,7 +103,7 @@ def test_badge_position_is_independent_of_its_states():
 
     few, many = stand(_figure(circuit, 3, [0.9])), stand(_figure(circuit, 12, [0.4, 0.3, 0.2, 0.1]))
     assert few == many
-    assert [len(one) for one in few] == [0, 16, 16, 16, 16]
+    assert [len(one) for one in few] == [0, 16, 16]
 
 
 def test_badge_fits_its_slot():
@@ -151,7 +146,7 @@ def test_circuit_without_corners_has_a_map():
     line = np.array([[0, 0], [500, 0], [500, 300], [0, 300], [0, 0]], np.float32)
     empty = Circuit("Ring", line, 1600.0, (), ())
     sizes = circuit_map.widths(empty, (), 3, "AAA")
-    assert [len(one["layout"]["annotations"]) for one in sizes] == [1] * 5
+    assert [len(one["layout"]["annotations"]) for one in sizes] == [1] * 3
     assert placing.place(empty, (500, 400), []).middles.shape == (0, 2)
 
 
