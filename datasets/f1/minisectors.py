@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -57,18 +57,9 @@ class Minisectors:
         return self.times[self._ranks[1], every] - self.times[self._ranks[0], every]
 
 
-def minisectors(
-    session: Session, codes: Sequence[str] | None = None, laps: Mapping[str, Sequence[int]] | None = None
-) -> Minisectors | None:
-    """Return minisector times; None with fewer than two drivers.
-
-    By default, a race takes each driver's clean laps that are not within one second of the car ahead (all clean laps if
-    fewer than five remain), and other sessions take each driver's best lap.
-
-    codes   drivers to compare; None takes all
-    laps    lap numbers by driver code, instead of the default
-    """
-    chosen = usual_laps(session) if laps is None else laps
+def minisectors(session: Session, codes: Sequence[str] | None = None) -> Minisectors | None:
+    """Return minisector times of drivers, or of all; None with fewer than two."""
+    chosen = usual_laps(session)
     edges = minisector_edges(session.reference.length)
     shares = np.clip(edges / edges[-1], 0, 1)
     known, found = [], []
@@ -93,7 +84,11 @@ def minisectors(
 
 
 def usual_laps(session: Session) -> dict[str, tuple[int, ...]]:
-    """Return the laps by driver that minisectors compare by default."""
+    """Return the laps by driver that minisectors compare.
+
+    A race takes clean laps that are not within one second of the car ahead (all clean laps if fewer than five remain), and
+    other sessions take the best lap.
+    """
     if not is_race(session):
         fastest: dict[str, tuple[float, int]] = {}
         for one in best_laps(session):

@@ -194,7 +194,7 @@ def sentence(compared: Comparison) -> str:
     race, found = compared.race, compared.found
     one, other = race.codes
     if found is not None:
-        return time_gained.finding(found, found.gains) or time_gained.sentence(found, found.gains)
+        return time_gained.sentence(found)
     won = "" if is_race(race.session) else weekend.finding(race.session)
     if compared.delta is None or not compared.gains:
         return won or f"No official times and speeds for {one} or {other}."

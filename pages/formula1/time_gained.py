@@ -21,8 +21,6 @@ from pages.lab import Undecoded, View, together
 
 CELL_M = 10.0
 KINDS = {"segment": "Segment", "sector": "Sector", "minisector": "Minisector", "state": "State"}
-WORTH_SAYING = 0.3  # smallest share of a gain to mention a state
-FRACTIONS = {1 / 3: "a third", 1 / 2: "half", 2 / 3: "two thirds", 3 / 4: "three quarters"}
 
 Floats = npt.NDArray[np.float64]
 
@@ -100,11 +98,6 @@ class Between:
     won: TimeWon
     gains: Mapping[str, Gain]
 
-    @property
-    def kind(self) -> str:
-        """Default kind of parts."""
-        return "segment" if "segment" in self.gains else "minisector"
-
 
 @st.cache_resource(max_entries=32, show_spinner=False)
 def between(
@@ -180,39 +173,18 @@ def _middles(circuit: Circuit, won: TimeWon) -> Floats:
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------
-def finding(found: Between, gains: Mapping[str, Gain]) -> str:
-    """Describe the pace difference and its largest part; "" if not significant."""
-    whole, margin, codes = found.won.whole.mean, found.won.whole.margin, found.codes
-    states, segments = gains.get("state"), gains.get("segment")
-    if not found.won.whole.sure:
-        return ""
-    winner, loser = codes if whole > 0 else codes[::-1]
-    said = f"{winner} is {abs(whole):.2f} ± {margin:.2f} s/lap quicker than {loser}"
-    state, place = (None if gain is None else gain.most(whole) for gain in (states, segments))
-    share = 0.0 if states is None or state is None else abs(states.mean[state] / whole)
-    if states is not None and state is not None and share >= WORTH_SAYING:
-        said += f"; {states.names[state]} accounts for {_part(share)}"
-    if segments is not None and place is not None:
-        said += (
-            f"; largest in {segments.names[place]} ({abs(segments.mean[place]):.2f} ± {segments.margin[place]:.2f} s)"
-        )
-    return f"{said}." if share >= WORTH_SAYING or place is not None else f"{said}; spread over the lap."
-
-
-def _part(share: float) -> str:
-    if share > 1.1:
-        return "more than all of it"
-    if share > 0.85:
-        return "nearly all of it"
-    return f"{FRACTIONS[min(FRACTIONS, key=lambda known: abs(known - share))]} of it"
-
-
-def sentence(found: Between, gains: Mapping[str, Gain]) -> str:
-    """Describe the pace difference and significant segments."""
-    whole, codes, segments = found.won.whole, found.codes, gains.get("segment")
-    said = finding(found, gains) or (
-        f"No significant pace difference: {whole.mean:+.2f} ± {whole.margin:.2f} s/lap for {codes[0]}."
-    )
+def sentence(found: Between) -> str:
+    """Describe the pace difference and the segments that differ significantly."""
+    whole, codes, segments = found.won.whole, found.codes, found.gains.get("segment")
+    if whole.sure:
+        winner, loser = codes if whole.mean > 0 else codes[::-1]
+        said = f"{winner} is {abs(whole.mean):.2f} ± {whole.margin:.2f} s/lap quicker than {loser}"
+        place = None if segments is None else segments.most(float(whole.mean))
+        if segments is None or place is None:
+            return f"{said}; spread over the lap."
+        largest = f"{abs(segments.mean[place]):.2f} ± {segments.margin[place]:.2f} s"
+        return f"{said}; largest in {segments.names[place]} ({largest})."
+    said = f"No significant pace difference: {whole.mean:+.2f} ± {whole.margin:.2f} s/lap for {codes[0]}."
     if segments is None:
         return said
     sure = [c for c in np.argsort(-np.abs(segments.mean)) if segments.sure[c]][:3]
