@@ -125,15 +125,6 @@ def test_intervals_cover_correlated_laps(alike, n_laps):
     assert plain < 0.9 or alike == 0
 
 
-def test_gain_equals_official_lap_times():
-    session = formula1.simulate_race("shanghai", drivers=6)
-    codes = session.codes[0], session.codes[-1]
-    won = time_won(session, codes, np.linspace(0, 1, 50), by="lap number")
-    official = [session.driver(code).laps.seconds for code in codes]
-    gaps = [official[1][n - 1] - official[0][n - 1] for n, _ in won.pairs]
-    assert won.whole.mean == pytest.approx(np.mean(gaps), abs=1e-3)
-
-
 # ---- stints and tyres --------------------------------------------------------------------------------
 def _laps(compounds: str, ages: list[float]) -> LapTable:
     """Return laps with a new stint wherever the tyre age falls."""
