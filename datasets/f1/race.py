@@ -329,7 +329,7 @@ def _drive(
         accurate=~(flags[0] | flags[1] | (index == 0)),
         compound=tuple(np.array(["MEDIUM", "HARD", "SOFT"])[plan.stint]),
         stint=plan.stint + 1,
-        tyre_age=plan.age + 1.0,
+        tyre_age=(plan.age + 1).astype(np.float64),
         part=np.zeros(n_laps, np.int64),
         deleted=no,
         speed_trap=np.full(n_laps, np.nan),
