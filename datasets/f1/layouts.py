@@ -26,7 +26,7 @@ PIECES = Path(__file__).with_name("layouts.csv")
 
 @dataclass(frozen=True)
 class Circuit:
-    """What a circuit's pieces do not say."""
+    """Properties of a circuit apart from its pieces."""
 
     title: str
     length: float  # metres, of the real circuit

@@ -43,7 +43,7 @@ CARD_MEASURES = {
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What the view shows: mean over lap pairs, or one lap of each driver.
+    """Laps in the view: the mean over lap pairs, or one lap of each driver.
 
     laps   lap numbers of each driver
     found  comparison over pairs; None for single laps
@@ -111,7 +111,7 @@ def _zoom_to_corner(race: Race, point: object) -> None:
         settings.change("zoom", name)
 
 
-# ---- what is compared -------------------------------------------------------------------------------------------------
+# ---- compared laps -----------------------------------------------------------------------------------------------------
 def _choose(race: Race) -> tuple[Comparison | None, Sequence[str], str]:
     """Show the options; return the comparison, the channels and the zoom."""
     usual = time_gained.usual_of(race) if is_race(race.session) else None

@@ -1,4 +1,4 @@
-"""Differences between two drivers in their states: who lifts earlier, and into which corner."""
+"""Differences between two drivers in their states: earlier lifts by corner."""
 
 from __future__ import annotations
 

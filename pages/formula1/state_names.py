@@ -70,7 +70,7 @@ def keep_in_address(view: View) -> None:
 
 
 def keep_name(key: str) -> None:
-    """Keep an edited name before the page reruns, so that all figures have it."""
+    """Keep an edited name before the page reruns and draws its figures."""
     settings.keep(key, st.session_state[settings.widget_key(key)] or None)
 
 
