@@ -9,7 +9,6 @@ from html import escape
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 import streamlit as st
 
 from datasets.f1.corners import MEASURED_IN, Corners, corners_of
@@ -277,7 +276,7 @@ def card_html(one: Corners, other: Corners, corner: int, looks: Sequence[LineSty
         digits = 0 if MEASURED_IN[measure] == "m" else 1
         apart_words = f"{gap:+.{digits}f}" if np.isfinite(gap) else "–"
         apart_words += f" ± {spread:.{digits}f}" if np.isfinite(gap) and np.isfinite(spread) else ""
-        means = "".join(f"<td>{_number(side.mean, digits)}</td>" for side in (a, b))
+        means = "".join(f"<td>{_number(float(side.mean), digits)}</td>" for side in (a, b))
         rows.append(
             f"<tr><th>{words} <small>{MEASURED_IN[measure]}</small></th>{means}"
             f"<td{' class=sure' if apart.sure else ''}>{apart_words}</td></tr>"
@@ -292,7 +291,7 @@ def card_html(one: Corners, other: Corners, corner: int, looks: Sequence[LineSty
     )
 
 
-def _number(value: npt.ArrayLike, digits: int) -> str:
+def _number(value: float, digits: int) -> str:
     return f"{value:.{digits}f}" if np.isfinite(value) else "–"
 
 
