@@ -29,7 +29,8 @@ from gdm_core.study.sheet import (
     format_value,
     select_rows,
 )
-from gdm_core.study.text import count, join_words, plural
+from gdm_core.study.text import count, plural
+from gdm_core.text import listed
 
 # Names of control groups, which come first.
 _CONTROLS = (
@@ -261,7 +262,7 @@ def _varying(frame: pd.DataFrame, groups: list[Any]) -> str:
     """Return the columns with few values that vary within groups of rows, as text."""
     few = [c for c in frame if c != RECORDING and 2 <= frame[c].nunique() <= min(MOST_SESSIONS, len(frame) / 3)]
     names = [str(c) for c in few if any(frame[c].iloc[rows].nunique() > 1 for rows in groups)]
-    return f" over {join_words(names)}" if names else ""
+    return f" over {listed(names)}" if names else ""
 
 
 def is_control(value: Any) -> bool:

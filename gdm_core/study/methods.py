@@ -17,7 +17,8 @@ from gdm_core.study.flow import Flow
 from gdm_core.study.rare import describe_minimum
 from gdm_core.study.sheet import RECORDING, format_list, format_value
 from gdm_core.study.states import CHANGE_MEASURES, RECORDING_MEASURES, SHARES, STATE_MEASURES
-from gdm_core.study.text import count, format_minutes, format_p, format_rates, format_sizes, join_words, plural
+from gdm_core.study.text import count, format_minutes, format_p, format_rates, format_sizes, plural
+from gdm_core.text import listed
 
 if TYPE_CHECKING:
     from gdm_core.analysis.suggestions import Recommendation
@@ -58,7 +59,7 @@ def write_methods(study: Study, found: Sequence[pd.DataFrame | Flow], correction
     sentences += [
         _describe_flow(one) if isinstance(one, Flow) else _describe_comparison(one, correction, word) for one in found
     ]
-    packages = join_words([f"{name} {version(name)}" for name in ("numpy", "scipy", "statsmodels")])
+    packages = listed([f"{name} {version(name)}" for name in ("numpy", "scipy", "statsmodels")])
     return " ".join([*sentences, f"Analyses used GDM Studio {__version__} with {packages}."])
 
 
@@ -107,13 +108,13 @@ def _describe_flow(found: Flow) -> str:
 def _describe_comparison(table: pd.DataFrame, correction: str, word: str) -> str:
     question: Question = table.attrs["question"]
     parts = [
-        f"The {_MEASURES.get(question.measure, question.measure)} was compared by {join_words(list(question.between))}"
+        f"The {_MEASURES.get(question.measure, question.measure)} was compared by {listed(list(question.between))}"
     ]
     for name, value in question.where.items():
-        parts.append(f"where {name} is {join_words([format_value(one) for one in np.ravel(value).tolist()])}")
+        parts.append(f"where {name} is {listed([format_value(one) for one in np.ravel(value).tolist()])}")
     parts += [f"in sessions paired within {question.within}"] if question.within else []
     parts += [f"within blocks of {question.blocks}"] if question.blocks else []
-    parts += [f"adjusted for {join_words(list(question.covariates))}"] if question.covariates else []
+    parts += [f"adjusted for {listed(list(question.covariates))}"] if question.covariates else []
     test = str(table["test"].iloc[0]).removeprefix("permutation, ")
     tests = int(np.isfinite(table["p"]).sum())
     sentences = [

@@ -12,7 +12,8 @@ from gdm_core.errors import GdmError
 from gdm_core.study.design import LEVEL
 from gdm_core.study.flow import Flow
 from gdm_core.study.followup import order_findings, repeat_comparison
-from gdm_core.study.text import count, format_p, join_words
+from gdm_core.study.text import count, format_p
+from gdm_core.text import listed
 
 if TYPE_CHECKING:
     from gdm_core.study.study import Study
@@ -112,6 +113,6 @@ def describe_robustness(rows: pd.DataFrame) -> str:
             label if np.isnan(p) else f"{label} (flow {format_p(p)})"
             for label, p in zip(against["fit"], against["flow_p"], strict=True)
         ]
-        sentence += f"; it differs with {join_words(words)}"
+        sentence += f"; it differs with {listed(words)}"
     failed = "" if len(fitted) == len(others) else f" {count(len(others) - len(fitted), 'refit')} failed."
     return f"{sentence}.{failed}"

@@ -12,7 +12,8 @@ import pandas as pd
 from gdm_core.study.design import LEVEL, Design, is_control
 from gdm_core.study.permutation import Floats, Model
 from gdm_core.study.sheet import RECORDING, format_list, format_value
-from gdm_core.study.text import format_p, join_words
+from gdm_core.study.text import format_p
+from gdm_core.text import listed
 
 _EXPERIMENTS = ("experiment", "study", "project", "assay", "paradigm", "dataset")
 _DRUGS = ("drug", "compound", "substance", "agent", "treatment")
@@ -114,7 +115,7 @@ def find_confounds(design: Design, columns: pd.DataFrame) -> pd.DataFrame:
         if n_values < 2 or len(np.unique(part.cells)) < 2 or (not numeric and n_values > max(2, len(values) / 3)):
             continue
         kind, strength, p = _associate(part, values.to_numpy(np.float64)) if numeric else _associate_words(part, values)
-        words = f"{name} is associated with {join_words([factor.name for factor in design.factors])}"
+        words = f"{name} is associated with {listed([factor.name for factor in design.factors])}"
         rows.append(
             {"column": str(name), "association": kind, "strength": strength, "p": p, "n": len(values),
              "associated": bool(p < LEVEL), "offered": _can_adjust(part, values, numeric),

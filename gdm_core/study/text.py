@@ -53,8 +53,3 @@ def count(n: int, word: str) -> str:
 def format_sizes(sizes: Mapping[str, int]) -> str:
     """Return the sizes of groups, such as "control n = 8, treated n = 9"."""
     return ", ".join(f"{name} n = {n}" for name, n in sizes.items())
-
-
-def join_words(words: list[str]) -> str:
-    """Join words with commas and "and"."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
