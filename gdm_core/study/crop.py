@@ -19,7 +19,6 @@ One = TypeVar("One", Trial, npt.NDArray[np.int64])
 NON_WEAR_MIN = 90.0  # Choi et al. (2011); shorter stretches of zeros can be sleep
 # Van Hees et al. (2013): 13 mg and 50 mg, for an axis on which gravity spans 2 g.
 REST_SD, REST_RANGE = 0.0065, 0.025
-COUNTED = 0.05  # share of samples at the minimum in a channel of counts, such as actigraphy
 _UNITS = {"h": 3600.0, "hours": 3600.0, "s": 1.0, "sec": 1.0, "seconds": 1.0}  # endings of columns; minutes otherwise
 
 
@@ -134,8 +133,9 @@ def mark_non_wear(
 def find_still(y: npt.NDArray[np.floating], shortest: int) -> npt.NDArray[np.bool_]:
     """Return a mask [T] of the stretches of y [T, N] with at least `shortest` samples in which every channel rests.
 
-    A channel rests in a window if its standard deviation and its range are small relative to the channel's own range. A
-    channel of counts must not change at all, because small counts are sleep. Missing samples are ignored.
+    A channel rests in a window if its standard deviation and its range are small relative to the channel's own range.
+    Amounts, which are never negative (counts, speeds), must not change at all: small amounts are sleep. Missing samples are
+    ignored.
     """
     measured, still = np.zeros((2, len(y)), dtype=bool)
     if len(y) < shortest:
@@ -143,8 +143,8 @@ def find_still(y: npt.NDArray[np.floating], shortest: int) -> npt.NDArray[np.boo
     still[shortest - 1 :] = True  # ends of complete windows
     for channel in y.T[np.isfinite(y).any(axis=0)]:
         low, high = np.nanpercentile(channel, [1, 99])
-        is_counted = (channel == np.nanmin(channel)).mean() >= COUNTED
-        scale = 0.0 if is_counted else float(high - low)
+        is_amount = np.nanmin(channel) >= 0
+        scale = 0.0 if is_amount else float(high - low)
         windows = pd.Series(channel - low, dtype=np.float64).rolling(shortest, min_periods=shortest // 2 + 1)
         extent = (windows.max() - windows.min()).to_numpy()
         rests = (extent == 0) | ((extent <= REST_RANGE * scale) & (windows.std().to_numpy() <= REST_SD * scale))

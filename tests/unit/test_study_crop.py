@@ -99,7 +99,7 @@ def test_removed_accelerometer_is_found_and_sleep_is_not(noise):
     assert (find_still(y, 90 * 60) == found)[np.isfinite(y[:, 0])].all()
 
 
-def test_counts_of_sleep_are_worn_and_zeros_are_not():
+def test_amounts_in_sleep_are_worn_and_zeros_are_not():
     rng = np.random.default_rng(0)
     night = np.arange(5 * 1440) % 1440 >= 960
     counts = np.where(
@@ -110,6 +110,8 @@ def test_counts_of_sleep_are_worn_and_zeros_are_not():
     found = find_still(counts.round()[:, None], 90)
     assert found[removed].all()
     assert found.sum() == 240
+    speed = counts / 100 + 0.05 * rng.random(len(counts))  # nights are nearly still, but never constant
+    assert not find_still(speed[:, None], 90).any()
     assert not find_still(np.stack([counts, rng.normal(size=len(counts))], axis=1), 90).any(), "another channel moves"
 
 
