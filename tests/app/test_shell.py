@@ -222,6 +222,9 @@ def test_each_page_has_its_own_settings(app):
     turned(app, "behaviour")
     assert slider(app, "K").value == 5
     assert app.segmented_control(key="stay").value == "learn"
+    turned(app, "nascar")
+    assert slider(app, "K").value == 9
+    assert app.segmented_control(key="stay").value == "fix"
 
 
 @pytest.mark.bulk

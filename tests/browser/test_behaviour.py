@@ -79,6 +79,7 @@ def test_player_and_strips_share_the_cursor(revisit):
     page.wait_for_function("([canvas, least]) => Number(canvas.dataset.frame) >= least", arg=[player, before + 10])
 
 
+@pytest.mark.bulk
 def test_invalid_upload_is_named_and_valid_one_fitted(visit, tmp_path: Path):
     opened = visit("/your-data")
     page = opened.ready(UPLOADER)

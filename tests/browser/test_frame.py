@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Dialog, Page, expect
+from playwright.sync_api import Dialog, expect
 
 from datasets import tables
 from pages.ui import navigation
-from tests.browser.test_nascar import rested
 
 pytestmark = pytest.mark.browser
 
@@ -79,6 +78,7 @@ def test_plotly_is_loaded_once_and_not_on_home(visit):
 # ---- narrow windows -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.bulk
 def test_phone_keeps_the_picture_in_view(visit):
     opened = visit("/playground", size="phone")
     page = opened.ready(".st-key-triangle figure[data-updates]")
@@ -115,39 +115,7 @@ def test_tablet_menu_shows_every_page(visit):
         expect(links.get_by_text(entry.title, exact=True)).to_be_in_viewport()
 
 
-# ---- navigation ------------------------------------------------------------------------------------------------------
-
-
-def turn(page: Page, name: str, address: str) -> None:
-    page.get_by_role("link", name=name).first.click()
-    page.wait_for_url(address)
-
-
-def wait_for_value(page: Page, n_states: int) -> None:
-    """Wait until the slider has this value."""
-    page.wait_for_function(
-        "n => document.querySelector('.gdm-slider[data-name=K] input')?.value === String(n)", arg=n_states
-    )
-
-
-def test_each_page_keeps_its_own_settings(visit):
-    opened = visit("/nascar?T=200")
-    page = opened.page
-    wait_for_value(page, 4)
-    page.get_by_role("slider", name="States (K)").focus()
-    page.keyboard.press("ArrowRight")
-    page.wait_for_url("**/nascar?*K=5*")
-    page.get_by_text("Fixed", exact=True).first.click()
-    page.wait_for_url("**/nascar?*stay=Fixed*")
-    rested(page)  # the server has the new settings
-    turn(page, "Playground", "**/playground")
-    page.get_by_role("slider", name="Temperature").first.wait_for()
-    turn(page, "NASCAR lab", "**/nascar?*K=5*")
-    wait_for_value(page, 5)
-    assert "T=200" in page.url
-    assert "stay=Fixed" in page.url
-
-
+# ---- leaving a page ----------------------------------------------------------------------------------------------------
 def test_page_with_an_upload_asks_before_a_reload(visit, tmp_path):
     table = tmp_path / "walk.csv"
     table.write_bytes(tables.template("table.csv"))

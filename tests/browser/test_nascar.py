@@ -52,6 +52,7 @@ def short() -> str:
     return "/nascar?T=200"
 
 
+@pytest.mark.bulk
 def test_slider_updates_figures_and_keeps_the_zoom(revisit, short):
     opened = revisit(short)
     page = rested(opened.page)
