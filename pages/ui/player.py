@@ -25,7 +25,7 @@ _HTML = """
 </div>
 """
 CSS = """
-.player { display: grid; grid-template-columns: minmax(0, 1fr); gap: 0.5rem; font-size: 0.82rem;
+.player { display: grid; grid-template-columns: minmax(0, 1fr); gap: 0.5rem; font-size: 0.8rem;
   color: var(--gdm-ink, var(--st-text-color)); }
 canvas { width: 100%; height: 300px; display: block; border-radius: 8px; background: var(--gdm-sunken, transparent);
   color: var(--gdm-ink, var(--st-text-color)); outline-color: var(--gdm-surface, #ffffff); }
