@@ -46,6 +46,11 @@ def test_study_survives_pages_and_reopens_from_its_file(visit, tmp_path):
     page.locator("[data-testid=stTopNavLink]", has_text="Study").click()
     expect(result).to_be_visible()
     expect(page.get_by_text("One dot per mouse")).to_be_visible()
+    table = page.locator(".dvn-scroller").first
+    table.wait_for(state="attached")
+    page.set_viewport_size({"width": 1024, "height": 900})
+    page.wait_for_timeout(500)  # the table is drawn again
+    assert table.evaluate("element => element.scrollWidth - element.clientWidth") <= 1, "the table fits"
 
     page.get_by_role("tab", name="Export").click()
     with page.expect_download() as taken:
