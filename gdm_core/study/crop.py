@@ -49,7 +49,7 @@ def crop_recordings(
     sheet        the matched sheet; recordings that it sets aside stay as they are
     rates        samples per second of each recording, if `recordings` are states
     """
-    parts = find_parts(recordings, sheet, crop, rates)
+    parts = _find_parts(recordings, sheet, crop, rates)
     found = dict(recordings)
     for name, (first, after, _) in parts.items():
         one = recordings[name]
@@ -58,10 +58,17 @@ def crop_recordings(
     return found, _describe(crop, [(after - first) / rate / 60 for first, after, rate in parts.values()])
 
 
-def find_parts(
+def find_starts(
     recordings: Mapping[str, One], sheet: Sheet, crop: Crop, rates: Mapping[str, float] | None = None
+) -> dict[str, float]:
+    """Return the seconds that `crop_recordings` cuts off at the start of each recording."""
+    return {name: first / rate for name, (first, _, rate) in _find_parts(recordings, sheet, crop, rates).items()}
+
+
+def _find_parts(
+    recordings: Mapping[str, One], sheet: Sheet, crop: Crop, rates: Mapping[str, float] | None
 ) -> dict[str, tuple[int, int, float]]:
-    """Return the first sample, the end and the rate of the part of each recording, as for `crop_recordings`."""
+    """Return the first sample, the end and the rate of the part of each recording."""
     if crop.first_min is not None and not crop.first_min > 0:
         raise ConfigError(f"first_min is {crop.first_min}; it must be a positive number of minutes.")
     rows = sheet.frame.set_index(RECORDING)

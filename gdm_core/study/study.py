@@ -78,6 +78,7 @@ class Study(StudyDesigns):
         sheet: pd.DataFrame,
         rate_hz: float | Mapping[str, float] = 1.0,
         names: Names = None,
+        starts: Mapping[str, float] | None = None,
     ) -> Study:
         """Make a study from states that any tool found.
 
@@ -85,6 +86,7 @@ class Study(StudyDesigns):
         sheet     one row per recording: "recording" (or "file"), "animal", and any other columns; "exclude" drops a row
         rate_hz   samples per second, one value or recording -> value
         names     names of states: a mapping from number to name, or a list that starts with state 0
+        starts    recording -> time of its first sample in seconds, 0 if omitted
         """
         if not isinstance(states, Mapping) or not states:
             raise DataError("Study.from_states needs {recording name: states}, with at least one recording.")
@@ -92,6 +94,7 @@ class Study(StudyDesigns):
         if lacking := [str(name) for name in states if name not in rates]:
             raise DataError(f"rate_hz has no value for {format_list(lacking)}.")
         recordings = {str(name): make_recording(str(name), one, float(rates[name])) for name, one in states.items()}
+        recordings |= {name: replace(recordings[name], start_seconds=start) for name, start in (starts or {}).items()}
         return cls._build(match_sheet(sheet, recordings, RESERVED), recordings, parse_names(names))
 
     @classmethod

@@ -188,7 +188,7 @@ def _open_study(options: argparse.Namespace, settings: Mapping[str, Any] | None 
     from datasets import cohort_files
     from gdm_core.models.registry import build
     from gdm_core.study import Study
-    from gdm_core.study.crop import Crop, crop_recordings, mark_non_wear
+    from gdm_core.study.crop import Crop, crop_recordings, find_starts, mark_non_wear
     from gdm_core.study.sheet import match_sheet
     from gdm_core.study.study import RESERVED
     from gdm_core.trials import Trials
@@ -220,8 +220,10 @@ def _open_study(options: argparse.Namespace, settings: Mapping[str, Any] | None 
             raise ConfigError("States from another tool have no sampling rate; set --rate.")
         states, words = cohort_files.read_states(paths, options.rate)
         rates = dict.fromkeys(states, options.rate)
-        cut, sentences = crop_recordings(states, match_sheet(sheet, states, RESERVED), crop, rates)
-        return replace(Study.from_states(cut, sheet, options.rate, words), preparation=tuple(sentences))
+        parts = states, match_sheet(sheet, states, RESERVED), crop, rates
+        cut, sentences = crop_recordings(*parts)
+        current = Study.from_states(cut, sheet, options.rate, words, find_starts(*parts))
+        return replace(current, preparation=tuple(sentences))
     recordings = read_recordings(paths, options)
     recordings, sentences = crop_recordings(recordings, match_sheet(sheet, recordings, RESERVED), crop)
     if options.non_wear is not None:

@@ -283,12 +283,12 @@ def _studied(
             f"states, words = cohort_files.read_states(files, {rate:g})",
             *(["sheet = match_by_suffix(sheet, states)[1]"] if suffix else []),
             *cropped,
-            f"study = Study.from_states(states, sheet, {rate:g}, words)",
+            f"study = Study.from_states(states, sheet, {rate:g}, words{', starts' if cropped else ''})",
             *described,
         ]
 
         def make(say: Say) -> Study:
-            study = Study.from_states(parts.recordings, sheet, rate, found.words)
+            study = Study.from_states(parts.recordings, sheet, rate, found.words, parts.starts)
             return replace(study, preparation=parts.preparation)
 
         with page.picture:

@@ -9,7 +9,7 @@ import pytest
 from datasets import cohort
 from gdm_core import Study, Trial
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.study.crop import Crop, crop_recordings, find_parts, find_still, mark_non_wear
+from gdm_core.study.crop import Crop, crop_recordings, find_starts, find_still, mark_non_wear
 from gdm_core.study.sheet import match_sheet
 from tests.support.simple_model import SimpleModel
 
@@ -48,9 +48,11 @@ def test_recordings_are_cropped(recordings, crop, parts, words):
     states = {name: np.arange(n) for name, n in LENGTHS.items()}
     labels, _ = crop_recordings(states, sheet, crop, dict.fromkeys(states, 5.0))
     assert {name: (one[0], one[-1] + 1) for name, one in labels.items()} == parts
-    assert {
-        name: part[:2] for name, part in find_parts(states, sheet, crop, dict.fromkeys(states, 5.0)).items()
-    } == parts
+    starts = find_starts(states, sheet, crop, dict.fromkeys(states, 5.0))
+    assert starts == {name: first / 5 for name, (first, _) in parts.items()}
+    still = {name: np.zeros(len(one), int) for name, one in labels.items()}
+    bouts = Study.from_states(still, sheet.frame, 5.0, starts=starts).bouts()
+    assert dict(zip(bouts["recording"], bouts["start_s"], strict=True)) == starts
 
 
 def test_no_crop_changes_nothing(recordings):
