@@ -13,7 +13,7 @@ from gdm_studio.datasets import nascar
 
 
 def show_progress(done: int, total: int) -> None:
-    print(f"{done} of at most {total} fits", end="\r")
+    print(f"{done} of {total} fits", end="\r")
 
 
 lap = nascar.simulate("standard", T=800, seed=0)

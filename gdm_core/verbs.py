@@ -28,14 +28,14 @@ def suggest(
     engine: Runner | None = None,
     **fixed: Any,
 ) -> Suggestion:
-    """Recommend a model with its number of states, temperature, stickiness and dimensions, by cross-validation.
+    """Recommend a model and its number of states by cross-validation.
 
     trials    a Trial, an array [T, N], several, or Trials
     models    one or several to compare, by name: "gdm", "arhmm-sticky", "rslds-sticky", ... (`gdm info` lists them)
-    n_latent  latent dimensions to start with; by default 2, or 1 for a single channel
+    n_latent  latent dimensions; by default 2, or 1 for a single channel
     states    numbers of states to try
     seeds     seeds of the fits to each half
-    progress  called with the number of finished fits and the maximum total
+    progress  called with the number of finished fits and the total
     engine    runs the fits; None for this process
     fixed     fixed parameters, for the models that have them
     """
@@ -43,7 +43,7 @@ def suggest(
     d = min(2, data.n_channels) if n_latent is None else n_latent
     names = (models,) if isinstance(models, str) else tuple(models)
     question = SuggestQuestion(names, data, d, fixed, states, seeds)
-    return list(_suggest(question, progress=progress, engine=engine))[-1]
+    return _suggest(question, engine, progress)
 
 
 def compare(

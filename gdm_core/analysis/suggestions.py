@@ -1,4 +1,4 @@
-"""Choice of a model, its number of states and other settings by cross-validation between two halves of the data.
+"""Choice of a model and its number of states by cross-validation between two halves of the data.
 
 Each setting is fitted to two halves of the data: alternating blocks of time, or whole trials if there are many. Each fit is
 scored on the blocks of the other half, and the states of both fits are compared on all of the data. Superfluous states
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.analysis.bouts import median_bout
 from gdm_core.analysis.score_uncertainty import SHORTEST, blocks
 from gdm_core.analysis.state_scores import matched_accuracy
 from gdm_core.errors import ConfigError, DataError, FitError
@@ -43,7 +42,6 @@ UNSTABLE = 0.7
 SAME = 0.05  # difference in agreement that does not count
 MAX_PICTURE = 2_000  # samples of a probe's states, which pages draw
 MIN_DIFFERENCE = 0.01  # nats per sample: smaller differences do not count against a recommendation
-IDLE = 0.01  # share of the time
 NUMBERS = {1: "one state", 2: "two states", 3: "three states", 4: "four states", 5: "five states", 6: "six states"}
 
 Float = npt.NDArray[np.float64]
@@ -57,9 +55,6 @@ class Probe:
     setting       family and parameters
     held_out      nats per sample of each block, by the model of the other half
     agreement     share of time steps that the models of both halves assign to the same state, states matched one to one
-    elbo          nats per sample of the training data, mean of both halves
-    idle          states that are used less than 1% of the time, in the half with more of them
-    dwell         median dwell time, samples
     packed        `states` in bytes, as text
     """
 
@@ -67,10 +62,6 @@ class Probe:
     setting: dict[str, Any]
     held_out: tuple[float, ...]
     agreement: float
-    elbo: float
-    idle: int
-    dwell: float
-    seconds: float = 0.0
     packed: str = field(default="", repr=False)
 
     @property
@@ -100,18 +91,16 @@ class Probe:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The recommended value of one parameter.
+    """The recommended model and number of states.
 
-    model      name of the model that it belongs to
     sure       "clear", "likely" or "open"
     sentences  the recommendation and its reason; how certain it is
     probes     all settings that were compared
     scores     held-out score of each probe, nats per sample
     """
 
-    name: str
-    value: Any
     model: str
+    n_states: int
     sure: str
     sentences: tuple[str, str]
     probes: tuple[Probe, ...] = field(repr=False)
@@ -172,24 +161,21 @@ def _probe(
     model: str, setting: Mapping[str, Any], trials: Trials, seeds: Sequence[int]
 ) -> Generator[None, None, Probe]:
     sides = halves(trials)
-    models, elbos, scores, seconds = [], [], [], 0.0
+    models, scores = [], []
     for side, other in (sides, sides[::-1]):
         sound = []
         for seed in seeds:
             fit = _fit(setting, side, seed)
-            seconds += fit.seconds_
             if fit.status_ is not Status.FAILED:
-                sound.append((fit.elbo_, fit))
+                sound.append(fit)
             yield None
         if not sound:
             raise FitError(f"Every fit of this setting failed. {fit.failure_message}")
-        elbo, best = max(sound, key=lambda one: one[0])
+        best = max(sound, key=lambda fit: fit.elbo_)
         models.append(best)
-        elbos.append(elbo)
         scores.append([best.score(block) for block in other])
     soft = [np.concatenate(model.predict_proba(trials)) for model in models]
     found = [states.argmax(axis=1) for states in soft]
-    lengths = np.cumsum([trial.n_samples for trial in trials])[:-1]
     held_out = [score for pair in zip(scores[1], scores[0], strict=False) for score in pair]  # in time order
     held_out += scores[1][len(scores[0]) :]
     return Probe(
@@ -197,10 +183,6 @@ def _probe(
         setting=dict(setting),
         held_out=tuple(held_out),
         agreement=matched_accuracy(*found),
-        elbo=float(np.mean(elbos)),
-        idle=max(int((shares.mean(axis=0) < IDLE).sum()) for shares in soft),
-        dwell=median_bout(np.split(found[0], lengths)),
-        seconds=seconds,
         packed=base64.b64encode(_to_bytes(soft[0][:: picture_stride(trials.n_samples)])).decode("ascii"),
     )
 
@@ -279,9 +261,8 @@ def choose_states(probes: Sequence[Probe], n_channels: int = 1) -> Recommendatio
     else:
         why = "more states do not predict held-out data better"
     return Recommendation(
-        "n_states",
-        chosen.n_states,
         chosen.model,
+        chosen.n_states,
         sure,
         (f"Use {_describe(chosen)}: {why}.", _certainty(chosen, sure, rival)),
         tuple(tried),
@@ -312,45 +293,6 @@ def _advantage(rival: Probe, chosen: Probe) -> str:
     if gained <= ERRORS * error:
         return f"{_describe(rival)} would predict held-out data about as well, better by {figures}"
     return f"{_describe(rival)} would predict held-out data better, by {figures}"
-
-
-def choose_value(name: str, symbol: str, usual: Any, probes: Sequence[Probe]) -> Recommendation:
-    """Choose the value of another parameter: the usual one unless another predicts better and halves agree as much on it."""
-    tried = _sound(probes)
-    now = next((p for p in tried if p.setting.get(name) == usual), None)
-    if now is None or len(tried) < 2:
-        raise ConfigError(
-            f"{name} could not be tried at {usual!r} and at another value, so no value can be recommended."
-        )
-    scores = held_out_scores(tried)
-    by_score = [p for _, p in sorted(zip(scores, tried, strict=True), key=lambda pair: -pair[0])]
-    ahead = [p for p in by_score if p is not now and _is_apart(now, p)]
-    better = [p for p in ahead if p.agreement > now.agreement - SAME]
-    chosen = better[0] if better else now
-    unsteady = [] if better else ahead
-    second = next(p for p in unsteady or by_score if p is not chosen)
-    lost, error = deficit(second, chosen)
-    value, other, kept = (_in_words(v) for v in (chosen.setting.get(name), second.setting.get(name), usual))
-    if unsteady:
-        first = (
-            f"Keep {symbol} at {value}: {other} predicts held-out data better, but halves of the data agree on its states less "
-            f"({second.agreement:.0%} instead of {chosen.agreement:.0%} of time steps)."
-        )
-    elif chosen is now:
-        first = f"Keep {symbol} at {value}: no other value clearly predicts held-out data better."
-    else:
-        first = f"Set {symbol} to {value} instead of {kept}: it predicts held-out data better."
-    is_best = all(p.mean <= chosen.mean for p in tried) and chosen is by_score[0]
-    sure = "clear" if is_best and _is_apart(second, chosen) else "open"
-    difference = f"{abs(lost):.2f} ± {error:.2f} nats per sample {'better' if lost < 0 else 'worse'}"
-    certainty = f"Clear: {other} is {difference}." if sure == "clear" else f"Open: {other} is {difference}."
-    return Recommendation(
-        name, chosen.setting.get(name), chosen.model, sure, (first, certainty), tuple(tried), tuple(scores)
-    )
-
-
-def _in_words(value: Any) -> str:
-    return "a learned value" if value == "learn" else f"{value}"
 
 
 def _sound(probes: Sequence[Probe]) -> list[Probe]:

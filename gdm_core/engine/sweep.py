@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,32 +63,6 @@ class Records(tuple[Record, ...]):
         shown = [*varied, "seed", *(name for name in ("elbo_test", "matched_accuracy") if name in frame), "message"]
         ended = sum(not record.failed for record in self)
         return f"{ended} of {len(self)} fits\n{frame[shown].to_string(float_format='{:.3f}'.format, na_rep='-')}"
-
-
-@dataclass(frozen=True)
-class Aggregate:
-    """Mean and standard deviation of one configuration over seeds; `std` is NaN for a single value."""
-
-    config: dict[str, Any]
-    n: int
-    failed: int
-    mean: dict[str, float]
-    std: dict[str, float]
-
-
-def aggregate(records: Iterable[Record], by: Sequence[str]) -> list[Aggregate]:
-    """Average over seeds and over the parameters that are not in `by`; failed fits are only counted."""
-    groups: dict[str, list[Record]] = {}
-    for record in records:
-        groups.setdefault(repr([record.config[name] for name in by]), []).append(record)
-    found = []
-    for group in groups.values():
-        good = [record.numbers() for record in group if not record.failed]
-        frame = pd.DataFrame(good, dtype=float).replace([math.inf, -math.inf], math.nan).dropna(axis=1, how="all")
-        config = {name: group[0].config[name] for name in by}
-        mean, std = ({str(name): float(number) for name, number in row.items()} for row in (frame.mean(), frame.std()))
-        found.append(Aggregate(config, len(good), len(group) - len(good), mean, std))
-    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""The command `gdm`: fit, predict, label, study, sweep, suggest, reproduce, info, studio, workers.
+"""The command `gdm`: fit, predict, label, study, suggest, reproduce, info, studio, workers.
 
 Results go to stdout, progress and errors to stderr. Exit codes: 0 success, 1 failure, 2 invalid request or data.
 """
@@ -17,7 +17,7 @@ from gdm_studio.cli.models import add_fit, add_info, add_predict
 from gdm_studio.cli.reproduce import add_reproduce
 from gdm_studio.cli.studio import add_studio, add_workers
 from gdm_studio.cli.study import add_study
-from gdm_studio.cli.sweep import add_suggest, add_sweep
+from gdm_studio.cli.suggest import add_suggest
 from gdm_studio.paths import find_app_code
 
 
@@ -32,7 +32,6 @@ def build_parser() -> argparse.ArgumentParser:
         add_fit,
         add_predict,
         add_study,
-        add_sweep,
         add_label,
         add_suggest,
         add_reproduce,

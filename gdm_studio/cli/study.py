@@ -72,11 +72,6 @@ def add_study(commands: Any) -> None:
         "--non-wear", type=float, metavar="MINUTES", help="leave out stretches of at least MINUTES without movement"
     )
     parser.add_argument(
-        "--robust",
-        action="store_true",
-        help="repeat the comparison with other seeds, numbers and definitions of states",
-    )
-    parser.add_argument(
         "--save", type=Path, metavar="FILE", help="save the study to FILE, which can be passed as SHEET later"
     )
     parser.add_argument(
@@ -111,7 +106,7 @@ def study(options: argparse.Namespace) -> int:
     if options.between:
         tests = _run_tests(current, options)
         *flows, table = tests
-        follow = _follow_up(current, table, flows, options)
+        follow = _follow_up(current, table)
         result |= {
             "flow": next((_flow_record(flow) for flow in flows), None),
             "comparison": table.to_dict("records"),
@@ -137,10 +132,9 @@ def _flow_record(flow: Any) -> dict[str, Any]:
     return {name: getattr(flow, name) for name in ("distance", "unit", "z", "p", "n", "sizes", "notes")}
 
 
-def _follow_up(current: Study, table: Any, flows: list[Any], options: argparse.Namespace) -> dict[str, Any]:
-    """Return tables of confounds, pairs, equivalence and robustness, as far as they apply."""
+def _follow_up(current: Study, table: Any) -> dict[str, Any]:
+    """Return tables of confounds, means, pairs and equivalence, as far as they apply."""
     from gdm_core.study.followup import assess_equivalence
-    from gdm_core.study.robustness import check_robustness, list_variants
 
     question = table.attrs["question"]
     asked = {"unit": question.unit, "within": question.within, "blocks": question.blocks, "where": question.where}
@@ -152,39 +146,20 @@ def _follow_up(current: Study, table: Any, flows: list[Any], options: argparse.N
         )
     elif "omega" in table["effect_is"].iloc[0] and len(question.between) == 1:
         found["pairs"] = current.compare_pairs(table)
-    if options.robust:
-        if current.model is None or not options.files:
-            raise ConfigError("--robust fits the recordings again; pass them, not states or a saved study.")
-        family, settings = current.model.family, vars(current.model.config)
-        fits = check_robustness(
-            current,
-            table,
-            next(iter(flows), None),
-            lambda changed: _open_study(options, changed),
-            list_variants(family, settings),
-        )
-        for rows in fits:
-            print(f"Fit {len(rows)}: {rows['fit'].iloc[-1]}", file=sys.stderr)
-        found["robustness"] = rows
     return found
 
 
 def _describe_follow_up(follow: Mapping[str, Any]) -> list[str]:
-    from gdm_core.study.robustness import describe_robustness
-
     lines = []
     if "confounds" in follow:
         lines += follow["confounds"].query("associated")["sentence"].tolist()
     if "pairs" in follow:
         lines += follow["pairs"]["sentence"].tolist()
-    return [*lines, *([describe_robustness(follow["robustness"])] if "robustness" in follow else [])]
+    return lines
 
 
-def _open_study(options: argparse.Namespace, settings: Mapping[str, Any] | None = None) -> Study:
-    """Open the saved study, or fit one to the files.
-
-    settings   parameters of the model, if they differ from the options
-    """
+def _open_study(options: argparse.Namespace) -> Study:
+    """Open the saved study, or fit one to the files."""
     from datasets import cohort_files
     from gdm_core.models.registry import build
     from gdm_core.study import Study
@@ -235,8 +210,6 @@ def _open_study(options: argparse.Namespace, settings: Mapping[str, Any] | None 
     name, first = next(iter(recordings.items()))
     latent = resolve_latent(options.latent, first.n_channels, name)
     model = build(options.model or "gdm", options.states, latent, options.seed)
-    if settings is not None:
-        model = type(model)(**settings)
     study = Study.fit(recordings, sheet, model)
     return replace(study, preparation=(*sentences, *study.preparation))
 

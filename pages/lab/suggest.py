@@ -122,7 +122,7 @@ def _offer(view: View, question: SuggestQuestion, kept: dict[str, SuggestJob]) -
     names = " and ".join(TITLES[name] for name in question.models)
     text = (
         f"Compares {names} with 1 to {plural(max(question.states), 'state')} on held-out halves of the data: "
-        f"up to {plural(question.n_fits(), 'fit')}, {live.estimate_wait(question.usual_s)}. {question.note}"
+        f"{plural(question.n_fits, 'fit')}, {live.estimate_wait(question.usual_s)}. {question.note}"
     )
     shell.empty("Recommended settings", text)
 
@@ -142,9 +142,9 @@ def _watch(job: SuggestJob, first: SuggestView) -> None:
 def _show_result(view: View, job: SuggestJob, found: SuggestView) -> None:
     """Show the states of each K, then the recommendation or the scores so far."""
     if found.suggestion is not None:
-        best = found.suggestion.verdicts[0]
-        _show_pictures(view, job.question, [probe for probe in best.probes if probe.model == best.model], best.value)
-        verdicts(found.suggestion)
+        best = found.suggestion.verdict
+        _show_pictures(view, job.question, [probe for probe in best.probes if probe.model == best.model], best.n_states)
+        show_verdict(found.suggestion)
     elif len({probe.n_states for probe in found.probes}) > 1:
         name = job.question.models[0]
         _show_pictures(view, job.question, [probe for probe in found.probes if probe.model == name])
@@ -198,12 +198,12 @@ def _in_shared_colours(probes: Sequence[Probe], chosen: int | None, current: Sta
     return [to_columns(states, by_probe[i], n_columns) for i, states in enumerate(rows)]
 
 
-def verdicts(suggestion: Suggestion) -> None:
-    """Show the recommendations with the scores behind the model and its number of states."""
-    first, *others = suggestion.verdicts
-    st.markdown(f"**{first.sentences[0]}** {first.sentences[1]}")
-    _show_probes(first.probes, first.scores)
-    for sentence in (*(" ".join(verdict.sentences) for verdict in others), *suggestion.left_out, suggestion.note):
+def show_verdict(suggestion: Suggestion) -> None:
+    """Show the recommendation with its scores."""
+    recommended, certainty = suggestion.sentences
+    st.markdown(f"**{recommended}** {certainty}")
+    _show_probes(suggestion.verdict.probes, suggestion.verdict.scores)
+    for sentence in (*suggestion.left_out, suggestion.note):
         if sentence:
             shell.quiet(sentence)
 

@@ -33,7 +33,7 @@ from gdm_core.trials import Trial, Trials
 from pages.lab import live
 from pages.lab.live import panels
 from pages.lab.live.background import Stopped
-from pages.lab.suggest import NONE_FOUND, apply_button, models_of, question_of, verdicts
+from pages.lab.suggest import NONE_FOUND, apply_button, models_of, question_of, show_verdict
 from pages.lab.time_scale import choose_window
 from pages.study import cropping, files, fits, work
 from pages.study.work import KEPT, Say
@@ -435,8 +435,8 @@ def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Ch
     found = work.outcome("study-suggest", asked, do, NONE_FOUND, what="the search")
     if found is None:
         return
-    _set(_VERDICT, (key, found.verdicts[0]))
+    _set(_VERDICT, (key, found.verdict))
     apply_button(choice, found.model, found.settings, "study-suggest-use")
     if len(set(known.animals.values())) < MANY_TRIALS:
         shell.quiet(f"With fewer than {MANY_TRIALS} {subjects}, time blocks are held out instead of {subjects}.")
-    verdicts(found)
+    show_verdict(found)

@@ -278,7 +278,7 @@ def test_suggestion_uses_a_part_of_every_animal(engine, monkeypatch):
     def made_up(model, setting, trials, seeds):
         tried.append(trials)
         better = {1: 10.0, 2: 18.0, 3: 25.0}.get(setting["n_states"], 25.0)
-        return asdict(Probe(model, dict(setting), tuple(better + 0.01 * i for i in range(10)), 1.0, better, 0, 4.0))
+        return asdict(Probe(model, dict(setting), tuple(better + 0.01 * i for i in range(10)), 1.0))
 
     monkeypatch.setattr("gdm_core.engine.suggest.probe", made_up)
     monkeypatch.setattr(bring.fits, "fit_study", lambda *_, **__: lambda say: of_model())

@@ -24,13 +24,13 @@ AHEAD = {"gdm": 0.0, "arhmm-sticky": -9.0}
 
 
 def made_up(model: str, setting: dict[str, Any], trials: Any, seeds: Any) -> dict[str, Any]:
-    """Return a probe in which three states and a temperature of 0.3 are best, or the sticky AR-HMM if it is ahead."""
-    mean = LEVEL.get(setting["n_states"], 25.0) + AHEAD[model] + (setting.get("temperature") == 0.3)
+    """Return a probe in which three states are best, or the sticky AR-HMM if it is ahead."""
+    mean = LEVEL.get(setting["n_states"], 25.0) + AHEAD[model]
     held_out = tuple(mean + 0.01 * i for i in range(10))
     n_states = setting["n_states"]
     hard = 255 * np.eye(n_states, dtype=np.uint8)[np.arange(trials.n_samples) // 50 % n_states]
     packed = base64.b64encode(hard.tobytes()).decode("ascii")
-    return asdict(Probe(model, dict(setting), held_out, 1.0 / max(1, n_states - 2), mean, 0, 4.0, packed=packed))
+    return asdict(Probe(model, dict(setting), held_out, 1.0 / max(1, n_states - 2), packed=packed))
 
 
 @pytest.fixture
@@ -43,7 +43,6 @@ def test_suggestion_is_computed_and_applied(engine, probes):
     app = settled(pressed(app, "Suggest settings"))
     app = settled(pressed(app, "Apply settings"))
     assert slider(app, "K").value == 3
-    assert slider(app, "tau").value == pytest.approx(0.3)
 
 
 def test_model_and_states_are_applied_together(engine, probes, monkeypatch):
@@ -90,7 +89,7 @@ def test_matching_states_of_each_k_share_a_colour():
 
     def made_of(hard):
         packed = base64.b64encode((255 * hard.astype(np.uint8)).tobytes()).decode("ascii")
-        return Probe("gdm", {"n_states": hard.shape[1]}, (0.0,), 1.0, 0.0, 0, 4.0, packed=packed)
+        return Probe("gdm", {"n_states": hard.shape[1]}, (0.0,), 1.0, packed=packed)
 
     tried = [made_of(two), made_of(merged), made_of(four[:, [3, 1, 0, 2]])]
     current = four.astype(np.float32)

@@ -15,7 +15,6 @@ import pytest
 
 from datasets import nascar
 from gdm_core import GDM, LabelModel, load_model
-from gdm_core.engine.sweep import Aggregate
 from gdm_core.errors import ConfigError
 from gdm_core.models import registry as named_models
 from gdm_core.models.base import StateModel
@@ -23,7 +22,6 @@ from gdm_core.trials import Trials
 from gdm_studio import reproduce
 from gdm_studio.cli import build_parser, main
 from gdm_studio.cli.shared import read_trials
-from gdm_studio.cli.sweep import best
 from tests.support.labelled import NAMES, draw_clips, simulate
 from tests.support.simple_model import SimpleModel
 
@@ -241,8 +239,6 @@ def test_one_channel_file_is_fitted(capsys, csv, tmp_path):
     assert (code, found["channels"]) == (0, ["b"])
     code, found = run_json(capsys, "suggest", csv, "--columns", "b", "--models", "simple", "--states", "1-2")
     assert (code, found["settings"]["n_latent"]) == (0, 1)
-    code, found = run_json(capsys, "sweep", csv, *one, "--states", "2")
-    assert (code, found["best"]["failed"]) == (0, 0)
 
 
 # ---- exit codes ---------------------------------------------------------------------------------------------------
@@ -255,11 +251,8 @@ def test_one_channel_file_is_fitted(capsys, csv, tmp_path):
         (["suggest", "{csv}", "--models", "simple", "--latent", "5"], "--latent is 5; .* which is 4 in track.csv"),
         (["predict", "{csv}", "{csv}"], "not a readable model file"),
         (["predict", "absent.safetensors", "{csv}"], "There is no model file at"),
-        (["sweep", "{csv}", "--model", "simple", "--seeds", "0"], "seeds is 0"),
-        (["sweep", "{csv}", "--model", "simple", "--holdout", "1"], "holdout is 1.0"),
-        (["sweep", "{csv}", "--model", "simple", "--jobs", "0"], "jobs is 0"),
-        (["sweep", "{csv}", "--model", "arhmm", "--temperature", "0.5"], "has no parameter temperature"),
-        (["sweep", "{csv}", "--model", "simple", "--holdout", "0.01"], "fewer than 10 samples of every trial"),
+        (["suggest", "{csv}", "--models", "simple", "--seeds", "0"], "seeds is 0"),
+        (["suggest", "{csv}", "--models", "simple", "--jobs", "0", "--scale", "samples"], "jobs is 0"),
         (["reproduce", "nascar", "--models", "oracle"], "There is no model 'oracle'; choose from"),
         (["reproduce", "nascar", "--models", "simple", "--seeds", "0"], "seeds is 0"),
         (["reproduce", "nascar", "--models", "simple", "--samples", "10"], "samples is 10"),
@@ -273,7 +266,7 @@ def test_invalid_requests_exit_with_2(capsys, csv, arguments, message):
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["dance"], ["fit"], ["fit", "x.csv", "--states", "many"], ["sweep", "x.csv", "--states", ","]]
+    "arguments", [[], ["dance"], ["fit"], ["fit", "x.csv", "--states", "many"], ["suggest", "x.csv", "--states", ","]]
 )
 def test_bad_usage_exits_with_2(capsys, arguments):
     with pytest.raises(SystemExit) as caught:
@@ -302,7 +295,6 @@ def test_failed_fit_exits_with_1_and_saves_nothing(capsys, csv, tmp_path):
     assert main(["fit", str(csv), "--model", "simple", "--out", str(file)]) == 1
     assert not file.exists()
     assert "failed" in capsys.readouterr().err
-    assert main(["sweep", str(csv), "--model", "simple", "--states", "2"]) == 1
     assert main(["reproduce", "nascar", "--models", "simple", "--seeds", "1", "--samples", "100"]) == 1
     assert "simple on standard seed 0" in capsys.readouterr().err
 
@@ -314,61 +306,6 @@ def test_unwritable_result_exits_with_1(csv, tmp_path, capsys):
     assert "error: " in capsys.readouterr().err
 
 
-# ---- sweep --------------------------------------------------------------------------------------------------------
-def test_sweep_fits_the_grid_and_marks_the_best(capsys, csv):
-    arguments = ["sweep", csv, "--model", "simple", "--states", "2-3,5", "--temperature", "0.5,0.9", "--seeds", 2]
-    code, found = run_json(capsys, *arguments)
-    assert code == 0
-    combinations = {(r["n_states"], r["temperature"], r["seed"]) for r in found["records"]}
-    assert combinations == {(k, t, s) for k in (2, 3, 5) for t in (0.5, 0.9) for s in (0, 1)}
-    judged = [(group["mean"]["elbo_test"], group["config"]) for group in found["combinations"]]
-    assert len(judged) == 6
-    assert found["best"]["config"] == max(judged, key=lambda pair: pair[0])[1]
-    mine = [r["elbo_test"] for r in found["records"] if r["n_states"] == 2 and r["temperature"] == 0.5]
-    assert judged[0][0] == pytest.approx(np.mean(mine))
-    assert main(list(map(str, arguments))) == 0
-    table = capsys.readouterr().out
-    assert sum(line.startswith("*") for line in table.splitlines()) == 1
-
-
-def test_sweep_scores_each_fit(capsys, csv):
-    arguments = ["sweep", csv, "--model", "simple", "--states", "2", "--trial-column", "none"]
-    plain = run_json(capsys, *arguments)[1]["records"][0]
-    scored = run_json(capsys, *arguments, "--scores")[1]["records"][0]
-    assert "smoothed_r2_test" in scored
-    assert "smoothed_r2_test" not in plain
-    assert scored["elbo_test"] == plain["elbo_test"]
-
-
-def test_stopped_sweep_resumes(capsys, csv, monkeypatch):
-    from tests.support.simple_model import SimpleModel
-
-    learn, seen = SimpleModel._fit, []
-
-    def counted(self, ys):
-        if len(seen) == 2:
-            raise KeyboardInterrupt
-        seen.append(self.config.n_states)
-        yield from learn(self, ys)
-
-    monkeypatch.setattr(SimpleModel, "_fit", counted)
-    arguments = ["sweep", str(csv), "--model", "simple", "--states", "2-4"]
-    assert main(arguments) == 1
-    assert "Stopped" in capsys.readouterr().err
-    seen[:] = [0]  # one more may run
-    assert main(arguments) == 0
-    assert seen == [0, 4]
-
-
-def test_best_combination_never_failed():
-    def group(name, held, failed=0):
-        return Aggregate({"n_states": name}, 2 - failed, failed, {"elbo_test": held} if held is not None else {}, {})
-
-    sound = group(2, 1.0)
-    assert best([group(3, 9.0, failed=1), sound, group(4, 0.5), group(5, None, failed=2)]) is sound
-    assert best([group(5, None, failed=2)]) is None
-
-
 # ---- starting -----------------------------------------------------------------------------------------------------
 
 
@@ -378,26 +315,6 @@ def test_modules_run_as_a_command(module):
     assert done.returncode == 0
     assert json.loads(done.stdout)["version"]
     assert done.stderr == ""
-
-
-# ---- a file of a sweep ----------------------------------------------------------------------------------------------
-@pytest.fixture
-def arguments(tmp_path, monkeypatch):
-    monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path / "data"))
-    lap, _ = nascar.train_test("standard", 0, 120)
-    path = tmp_path / "lap.csv"
-    pd.DataFrame(lap.y).add_prefix("y").to_csv(path, index=False)
-    return ["sweep", str(path), "--model", "arhmm", "--states", "2-3", "--seeds", "2"]
-
-
-@pytest.mark.parametrize("ending", [".csv", ".parquet"])
-def test_sweep_file_has_a_row_per_fit(arguments, tmp_path, ending, capsys):
-    path = tmp_path / f"fits{ending}"
-    assert main([*arguments, "--out", str(path)]) == 0
-    found = pd.read_csv(path) if ending == ".csv" else pd.read_parquet(path)
-    assert sorted(zip(found["n_states"], found["seed"], strict=True)) == [(2, 0), (2, 1), (3, 0), (3, 1)]
-    assert found["elbo_test"].notna().all()
-    assert "*" in capsys.readouterr().out
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gdm_core.engine import Engine, LocalEngine, ResultCache
-from gdm_core.engine.sweep import Record, Sweep, aggregate, run_cell
+from gdm_core.engine.sweep import Sweep, run_cell
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trial, Trials
 from tests.support.engine_requests import until
@@ -124,24 +124,6 @@ def test_sweep_resumes_after_restart(engine: Engine, tmp_path: Path) -> None:
     # Finished cells are not repeated; interrupted ones may be.
     assert all(begun[str(n_states), str(seed)] == 1 for n_states, seed in done_before)
     assert len(begun) == 12
-
-
-def test_aggregate_gives_mean_and_sd_over_seeds() -> None:
-    records = [
-        Record({"K": 2, "tau": 0.5}, 0, -1.0, -2.0, {"r2": 0.5}, 1.0),
-        Record({"K": 2, "tau": 0.5}, 1, -3.0, -4.0, {"r2": math.nan}, 3.0),
-        Record({"K": 2, "tau": 0.5}, 2, message="failed"),
-        Record({"K": 3, "tau": 0.5}, 0, -5.0, -6.0, {"r2": 0.25}, 5.0),
-    ]
-    two, three = aggregate(records, by=["K"])
-    assert (two.config, two.n, two.failed) == ({"K": 2}, 2, 1)
-    assert two.mean == {"elbo_train": -2.0, "elbo_test": -3.0, "seconds": 2.0, "r2": 0.5}
-    assert two.std["elbo_train"] == pytest.approx(math.sqrt(2))
-    assert math.isnan(two.std["r2"])
-    assert (three.config, three.n, three.failed) == ({"K": 3}, 1, 0)
-    (all_of_them,) = aggregate(records, by=["tau"])
-    assert (all_of_them.config, all_of_them.n) == ({"tau": 0.5}, 3)
-    assert aggregate([], by=["K"]) == []
 
 
 @pytest.mark.parametrize(

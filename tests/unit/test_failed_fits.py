@@ -91,7 +91,7 @@ def test_sweep_lists_failed_fit_with_its_reason(laps):
 def test_suggest_never_takes_a_failed_setting():
     walk = np.random.default_rng(0).standard_normal((400, 2)).cumsum(axis=0)
     found = gdm_core.suggest(walk, "too-noisy", states=[3, 4, 5], seeds=[0])
-    assert {probe.setting["n_states"] for probe in found.verdicts[0].probes} == {3, 4}
+    assert {probe.setting["n_states"] for probe in found.verdict.probes} == {3, 4}
     (sentence,) = found.left_out
     assert sentence.startswith("too-noisy, K = 5 is left out.")
     assert REASON in sentence
