@@ -188,7 +188,6 @@ def read_any(
     source: Readable,
     name: str | None = None,
     rate_hz: float | None = None,
-    every: int = 1,
     limits: Limits = DEFAULT_LIMITS,
     progress: ProgressCallback | None = None,
     sheet: str | None = None,
@@ -200,7 +199,6 @@ def read_any(
     source    a path, bytes, or an open file
     name      name of the file; needed for bytes
     rate_hz   frames per second; by default from the file, else 30
-    every     keep only every n-th row of a table
     limits    limits on the size of the file
     progress  called with the share done, 0 to 1, and a sentence
     sheet     sheet of a workbook; by default the first with a numeric column
@@ -214,7 +212,7 @@ def read_any(
             tracked = "keypoints.npy" in archive.namelist()
     if tracked:
         return read(source, name, rate_hz, limits, progress)
-    return read_table(source, name, every, limits, progress, sheet)
+    return read_table(source, name, limits, progress, sheet)
 
 
 def report(table: KeypointTable, min_score: float = LOW_SCORE) -> QualityReport:

@@ -208,7 +208,6 @@ class Table:
 def read(
     source: Readable,
     name: str | None = None,
-    every: int = 1,
     limits: Limits = DEFAULT_LIMITS,
     progress: ProgressCallback | None = None,
     sheet: str | None = None,
@@ -217,20 +216,15 @@ def read(
 
     source    a path, bytes, or an open file
     name      name of the file; needed for bytes
-    every     keep only every n-th row
     limits    limits on the size of the file
     progress  called with the share done, 0 to 1, and a sentence
     sheet     sheet of a workbook; by default the first with a numeric column
     """
-    if every < 1:
-        raise ConfigError(f"every is {every}; it must be at least 1 (keep all rows).")
     opened = open_source(source, name, limits, progress)
-    found = read_frame(opened, every, sheet)
-    frame, notes = found.frame, list(found.notes)
-    if every > 1:
-        notes.append(f"only every {every}th row was kept")
+    found = read_frame(opened, sheet)
+    frame = found.frame
     opened.report_progress(1.0, f"{len(frame):,} rows, {len(frame.columns)} columns")
-    return Table(frame, guess_roles(frame), opened.name, tuple(notes), found.sheets, found.sheet)
+    return Table(frame, guess_roles(frame), opened.name, tuple(found.notes), found.sheets, found.sheet)
 
 
 def _start_time(clock: Clock, rows: npt.NDArray[np.int64], rate: float, in_order: bool) -> float:

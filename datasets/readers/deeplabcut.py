@@ -13,7 +13,7 @@ import pandas as pd
 
 from gdm_core.errors import DataError
 
-from .delimited import Layout, is_number, read_body, sniff, unique_names
+from .delimited import Layout, is_number, read_body, sniff
 from .hdf import read_array, read_names
 from .pose import KeypointTable, finish_table
 from .roles import numeric_values
@@ -80,7 +80,7 @@ def read_deeplabcut_csv(source: Source, rate_hz: float | None) -> KeypointTable:
     # the first column is row names or frame numbers unless the axes start there
     first = 0 if axes[0].lower() in _AXES and is_number(body[0][0]) and len(body[0]) == width else 1
     below = replace(layout, header=("no",), skipped=layout.skipped + n_header - 1)
-    frame = read_body(source, below, unique_names([f"{i}" for i in range(width)])[0], 1)
+    frame = read_body(source, below, [f"{i}" for i in range(width)])
     columns = [(a or "animal", p, _MANGLED.sub("", x)) for a, p, x in zip(animals, parts, axes, strict=True)]
     arrays = [numeric_values(frame.iloc[:, j]).astype(np.float32) for j in range(first, width)]
     return assemble(columns[first:], arrays, rate_hz, source.name)

@@ -189,8 +189,8 @@ _MAYBE_LONG = re.compile(r'[eE]["+\-0-9\0]{0,4}\Z')
 _MARK = "\ue000"  # a private-use character
 
 
-def read_delimited(source: Source, every: int = 1) -> tuple[pd.DataFrame, list[str]]:
-    """Read the table, keeping every n-th row, and return it with notes on its format."""
+def read_delimited(source: Source) -> tuple[pd.DataFrame, list[str]]:
+    """Read the table, and return it with notes on its format."""
     layout = sniff(source)
     header = layout.header if layout.has_header else tuple(f"column {i + 1}" for i in range(len(layout.header)))
     names, notes = unique_names(header)
@@ -212,14 +212,13 @@ def read_delimited(source: Source, every: int = 1) -> tuple[pd.DataFrame, list[s
         notes.append(f"{layout.preamble} lines before the header were skipped")
     if layout.decimal == ",":
         notes.append("decimals are written with a comma")
-    frame = read_body(source, layout, names, every)
-    return frame, notes
+    return read_body(source, layout, names), notes
 
 
-def read_body(source: Source, layout: Layout, names: list[str], every: int) -> pd.DataFrame:
+def read_body(source: Source, layout: Layout, names: list[str]) -> pd.DataFrame:
     """Read the rows below the header into the columns `names`."""
     pieces: list[pd.DataFrame] = []
-    seen = kept = 0
+    seen = 0
     most_rows = min(source.limits.rows, source.limits.values // len(names))
     # smaller chunks for wide tables
     chunk_rows = max(1, min(_CHUNK_ROWS, 5_000_000 // len(names)))
@@ -244,22 +243,19 @@ def read_body(source: Source, layout: Layout, names: list[str], every: int) -> p
             for chunk in reader:
                 if not isinstance(chunk.index, pd.RangeIndex):  # pandas uses extra fields as an index
                     raise _too_many_fields(source, names)
-                first = -seen % every
                 seen += len(chunk)
-                piece = chunk.iloc[first::every] if every > 1 else chunk
-                kept += len(piece)
-                if kept > most_rows:
+                if seen > most_rows:
                     raise DataError(
                         f"{source.name} has more than {most_rows:,} rows, the limit for {len(names)} columns. "
-                        "Keep every n-th row (every=n), or split the file."
+                        "Split the file, or save fewer rows of it."
                     )
-                pieces.append(compact(piece))
+                pieces.append(compact(chunk))
                 source.report_progress(min(counted.count / max(source.size, 1), 0.99), f"{seen:,} rows read")
         except DataError:
             raise
         except (csv.Error, OverflowError, ValueError) as error:  # from pandas
             raise DataError(f"{source.name}: {_explain(brief(error), layout)}") from error
-    if not kept:
+    if not seen:
         raise DataError(f"{source.name} has a header but no rows.")
     return join_pieces(pieces)
 

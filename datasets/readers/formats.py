@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -139,7 +139,7 @@ class TableFile:
     sheet: str = ""
 
 
-def read_frame(source: Source, every: int = 1, sheet: str | None = None) -> TableFile:
+def read_frame(source: Source, sheet: str | None = None) -> TableFile:
     """Read the table in a file; `sheet` chooses the sheet of a workbook."""
     workbook = source.suffix == ".xlsx" and not source.packed
     if sheet is not None and not workbook:
@@ -147,19 +147,17 @@ def read_frame(source: Source, every: int = 1, sheet: str | None = None) -> Tabl
     if source.suffix in (".csv", ".tsv", ".txt", ".tab"):
         if looks_like_deeplabcut(sniff(source)):
             raise DataError(f"{source.name} is a DeepLabCut file, not a plain table. Open it as keypoints instead.")
-        return TableFile(*read_delimited(source, every))
+        return TableFile(*read_delimited(source))
     if source.packed:
         raise DataError(f"{source.name}: only text tables may be compressed with gzip. Unpack it first.")
     if workbook:
-        found = TableFile(*read_workbook(source, sheet))
-    elif (read := READERS.get(source.suffix)) is not None:
-        found = TableFile(*read(source))
-    else:
-        raise DataError(
-            f"{source.name} has an unknown format; readable: {', '.join(READABLE)}. Convert it with pandas, or keypoints "
-            "with movement or sleap-io."
-        )
-    return found if every == 1 else replace(found, frame=found.frame.iloc[::every].reset_index(drop=True))
+        return TableFile(*read_workbook(source, sheet))
+    if (read := READERS.get(source.suffix)) is not None:
+        return TableFile(*read(source))
+    raise DataError(
+        f"{source.name} has an unknown format; readable: {', '.join(READABLE)}. Convert it with pandas, or keypoints "
+        "with movement or sleap-io."
+    )
 
 
 def _read_parquet(source: Source) -> tuple[pd.DataFrame, list[str]]:

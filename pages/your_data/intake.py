@@ -44,14 +44,12 @@ class OpenFile:
     """A file as read.
 
     digest  of its content and how it was read; source of the content alone
-    every   which rows of a table were read
     table   how a script reads the table that `content` was made from; "" if there is none
     """
 
     name: str
     digest: str
     content: Table | KeypointTable
-    every: int = 1
     source: str = ""
     table: str = ""
 
@@ -74,8 +72,7 @@ class OpenFile:
     def read_as(self) -> str:
         """Arguments of `tables.read` in a script."""
         sheet = self.content.sheet if isinstance(self.content, Table) and len(self.sheets) > 1 else ""
-        more = [f"every={self.every}"] * (self.every > 1) + [f"sheet={sheet!r}"] * bool(sheet)
-        return ", ".join([repr(self.name), *more])
+        return ", ".join([repr(self.name), *[f"sheet={sheet!r}"] * bool(sheet)])
 
     @property
     def tracked(self) -> bool:
@@ -84,10 +81,6 @@ class OpenFile:
 
 def sheet_key(source: str) -> str:
     return settings.key("_sheet", settings.scope(source))
-
-
-def every_key(source: str) -> str:
-    return settings.key("_every", settings.scope(source))
 
 
 def receive(files: list[Upload]) -> None:
@@ -182,17 +175,16 @@ def digest_of(file: BinaryIO) -> str:
 def open_file(file: Any, name: str, digest: str, progress: Callable[[float, str], None]) -> OpenFile:
     """Read the file once per session. An invalid file raises an error and does not replace an earlier one.
 
-    digest  of its content, the scope of the chosen sheet and rows
+    digest  of its content, the scope of the chosen sheet
     """
     sheet = st.session_state.get(sheet_key(digest))
-    every = max(int(st.session_state.get(every_key(digest)) or 1), 1)
-    key = (digest, name, every, sheet)
+    key = (digest, name, sheet)
     kept = st.session_state.get(KEPT)
     if kept is not None and (kept[0] == key or (kept[0][:2] == key[:2] and kept[1].tracked)):
         return kept[1]
-    content = keypoints.read_any(file, name, every=every, progress=progress, sheet=sheet)
+    content = keypoints.read_any(file, name, progress=progress, sheet=sheet)
     discard()
-    made = OpenFile(name, f"{digest}-{every}-{sheet or ''}", content, every, digest)
+    made = OpenFile(name, f"{digest}-{sheet or ''}", content, digest)
     st.session_state[KEPT] = (key, made)
     return made
 
@@ -235,7 +227,7 @@ def as_poses(file: OpenFile) -> OpenFile:
     found = remembered(file.digest, lambda: keypoints.from_table(table), "keypoints")
     if found is None:
         return file
-    return OpenFile(file.name, f"{file.digest}-poses", found, file.every, file.source, f"tables.read({file.read_as})")
+    return OpenFile(file.name, f"{file.digest}-poses", found, file.source, f"tables.read({file.read_as})")
 
 
 # ---- tables -------------------------------------------------------------------------------------------------------

@@ -44,23 +44,17 @@ def choose_file() -> intake.OpenFile | None:
 
 
 def read(source: BinaryIO, name: str) -> intake.OpenFile:
-    """Read the file and show the controls for reading it, even if that fails."""
+    """Read the file and show the controls for reading it."""
     bar = st.progress(0.0, f"Decoded {name}")
 
     def report(share: float, text: str) -> None:
         bar.progress(min(share, 1.0), text)
 
     digest = intake.digest_of(source)
-    file = None
     try:
         file = intake.open_file(source, name, digest, report)
     finally:
         bar.empty()
-        if file is None or not file.tracked:  # tracking files are read in full
-            page.advanced.number_input(
-                "Keep every n-th row", 1, 10_000, 1, key=intake.every_key(digest), persist_state="session",
-                help="For tables with more than five million rows.",
-            )  # fmt: skip
     if len(file.sheets) > 1:
         assert isinstance(file.content, tables.Table)
         st.selectbox(

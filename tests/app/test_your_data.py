@@ -24,9 +24,8 @@ from tests.support.controls import control
 from tests.support.drawn import record, verdicts
 from tests.support.offered import files, offered, script_of
 from tests.support.sliders import sliders
+from tests.support.table_files import book
 from tests.support.your_data_page import fitted, html, opened, read, upload, uploaded, waves
-
-EVERY = "Keep every n-th row"
 
 
 def turned_away_and_back(app: AppTest) -> AppTest:
@@ -85,12 +84,12 @@ def test_rate_changes_the_fit(engine):
 
 
 def test_changed_reading_discards_the_earlier_fit(engine):
-    app = opened()
-    app.button(key="example").click().run()
+    fast, slow = (pd.read_csv(io.BytesIO(waves(600, rate))) for rate in (20.0, 10.0))
+    app = uploaded("two.xlsx", book(Fast=fast, Slow=slow))
     app.button(key="fit").click().run()
     assert "fit-your_data" in app.session_state
     assert engine.forgotten == []
-    control(app, "number_input", "_every").set_value(2).run()
+    control(app, "selectbox", "_sheet").set_value("Slow").run()
     assert "fit-your_data" not in app.session_state
     assert [session for session in engine.forgotten if session.endswith("/your_data")]
     assert not app.button(key="fit").disabled
@@ -128,7 +127,6 @@ def test_another_file_starts_with_its_own_settings(engine):
 
 def test_upload_and_fit_survive_a_visit_to_another_page(engine):
     app = uploaded("first.csv", waves(600, 20.0))
-    control(app, "number_input", "_every").set_value(2).run()
     app.button(key="fit").click().run()
     control(app, "slider", "K").set_value(7).run()
     fits = len(engine.jobs)
@@ -136,7 +134,6 @@ def test_upload_and_fit_survive_a_visit_to_another_page(engine):
     assert "first.csv" in html(app)
     assert app.session_state["fit-your_data"].poll().status == "fresh"
     assert control(app, "slider", "K").value == 7
-    assert control(app, "number_input", "_every").value == 2
     assert [job.name for job in engine.jobs[fits:] if job.name == "fit"] == []
     assert not engine.forgotten
     app.button(key="leave").click().run()
@@ -244,10 +241,8 @@ def test_invalid_labels_file_is_named_and_blocks_the_fit(engine):
 
 def test_tables_and_tracking_files_have_their_own_controls(engine):
     app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
-    assert EVERY not in [one.label for one in app.number_input]
     assert "Labels (optional)" in [one.label for one in app.file_uploader]
     app = uploaded("table.csv", tables.template("table.csv"))
-    assert EVERY in [one.label for one in app.number_input]
     assert "Labels (optional)" not in [one.label for one in app.file_uploader], "labels are a column of the table"
 
 

@@ -16,7 +16,7 @@ from datasets import keypoints, tables
 from datasets.tables import Limits, Role
 from gdm_core.errors import ConfigError, DataError
 from tests.support.real import recorded
-from tests.support.table_files import NUMBERS, PLAIN, N, book, check, check_plain, csv, npy, npz, written
+from tests.support.table_files import NUMBERS, PLAIN, book, check, check_plain, csv, npy, npz, written
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,6 @@ def test_missing_name_or_path_is_refused(tmp_path: Path):
         tables.read(csv())
     with pytest.raises(DataError, match="no file at"):
         tables.read(tmp_path / "absent.csv")
-    with pytest.raises(ConfigError, match="every is 0"):
-        tables.read(csv(), "a.csv", every=0)
 
 
 def test_paths_outside_the_data_folder_are_refused(tmp_path: Path):
@@ -138,25 +136,21 @@ def test_paths_outside_the_data_folder_are_refused(tmp_path: Path):
 
 
 @pytest.mark.bulk
-def test_too_many_rows_are_refused_or_thinned(tmp_path: Path):
+def test_too_many_rows_are_refused(tmp_path: Path):
     path = tmp_path / "long.csv"
     block = b"".join(b"%d,%d\n" % (i, i % 7) for i in range(100_000))
     with path.open("wb") as file:
         file.write(b"a,b\n")
         for _ in range(100):
             file.write(block)
-    with pytest.raises(DataError, match=r"more than 5,000,000 rows.*every=n"):
+    with pytest.raises(DataError, match="more than 5,000,000 rows"):
         tables.read(path)
-    table = tables.read(path, every=100)
-    assert table.n_rows == 100_000
-    np.testing.assert_array_equal(table.frame["a"].to_numpy()[:3], [0, 100, 200])
 
 
-@pytest.mark.parametrize("chunk", [7, 10, 100_000])
-def test_thinning_keeps_each_nth_row_across_chunks(chunk: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("datasets.readers.delimited._CHUNK_ROWS", chunk)
-    table = tables.read(b"a,b\n" + b"".join(b"%d,1\n" % i for i in range(50)), "a.csv", every=3)
-    assert table.frame["a"].tolist() == list(range(0, 50, 3))
+def test_long_table_is_read_in_chunks(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("datasets.readers.delimited._CHUNK_ROWS", 7)
+    table = tables.read(b"a,b\n" + b"".join(b"%d,1\n" % i for i in range(50)), "a.csv")
+    assert table.frame["a"].tolist() == list(range(50))
 
 
 def test_files_over_the_limits_are_refused():
@@ -261,7 +255,6 @@ def test_sheet_can_be_chosen():
         assert table.sheet == "Second"
         check(table, slow)
     assert tables.read(data, "a.xlsx", sheet="Info").columns == ("info",)
-    assert tables.read(data, "a.xlsx", sheet="Second", every=2).n_rows == N // 2
     with pytest.raises(ConfigError, match="no sheet 'Third'; it has Info, First, Second"):
         tables.read(data, "a.xlsx", sheet="Third")
     with pytest.raises(ConfigError, match="is not a workbook"):
