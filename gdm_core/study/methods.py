@@ -92,9 +92,9 @@ def describe_search(verdict: Recommendation, n_states: int) -> str:
     """
     reason, certainty = (sentence.partition(": ")[2].rstrip(".") for sentence in verdict.sentences)
     found = f"{reason} ({verdict.sure}: {certainty.partition(';')[0]})"
-    if verdict.value == n_states:
+    if verdict.n_states == n_states:
         return f"K was chosen by fits to one half of the data, scored on the other: {found}."
-    return f"K was set by the analyst; fits to one half of the data, scored on the other, favoured K = {verdict.value}: {found}."
+    return f"K was set by the analyst; fits to one half of the data, scored on the other, favoured K = {verdict.n_states}: {found}."
 
 
 def _describe_flow(found: Flow) -> str:

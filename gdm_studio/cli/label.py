@@ -45,7 +45,7 @@ def label(options: argparse.Namespace) -> int:
 
     if options.propose < 0:
         raise ConfigError(f"--propose is {options.propose}; it must be 0 or more.")
-    marks = _read_marks(options.marks)
+    marks = read_marks(options.marks)
     paths = [path for given in options.files for path in cohort_files.list_files(given)]
     found = read_recordings(paths, options)
     trials = Trials(tuple(found.values()), "recordings")
@@ -120,7 +120,7 @@ def _print(result: dict[str, Any], n_recordings: int) -> None:
         print("Confidence was not calibrated across recordings. Label clips in two recordings or more.")
 
 
-def _read_marks(path: Path) -> Any:
+def read_marks(path: Path) -> Any:
     """Read marks from a JSON file or a table."""
     from datasets.cohort_files import read_sheet
     from datasets.marks import FIELDS, Marks

@@ -43,20 +43,6 @@ _TO_LAB = np.array(
 _FROM_LMS = np.linalg.inv(_TO_LMS)
 _FROM_LAB = np.linalg.inv(_TO_LAB)
 
-# Full-strength colour-vision deficiencies on linear sRGB (Machado, Oliveira and Fernandes 2009).
-VISION = {
-    "normal": np.eye(3),
-    "protan": np.array(
-        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
-    ),
-    "deutan": np.array(
-        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
-    ),
-    "tritan": np.array(
-        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
-    ),
-}
-
 
 def rgb(colours: tuple[str, ...] | list[str]) -> npt.NDArray[np.uint8]:
     """Convert '#rrggbb' strings to uint8 [n, 3]."""
@@ -75,10 +61,9 @@ def to_linear(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     return result
 
 
-def to_oklab(values: npt.NDArray[Any], vision: str = "normal") -> npt.NDArray[np.float64]:
-    """Convert sRGB bytes to OKLab [n, 3] under one kind of colour vision."""
-    linear = np.clip(to_linear(values) @ VISION[vision].T, 0, 1)
-    result: npt.NDArray[np.float64] = np.cbrt(linear @ _TO_LMS.T) @ _TO_LAB.T
+def to_oklab(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Convert sRGB bytes to OKLab [n, 3]."""
+    result: npt.NDArray[np.float64] = np.cbrt(to_linear(values) @ _TO_LMS.T) @ _TO_LAB.T
     return result
 
 
@@ -90,9 +75,9 @@ def from_oklab(lab: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     return (value * 255 + 0.5).astype(np.uint8)
 
 
-def difference(first: npt.NDArray[Any], second: npt.NDArray[Any], vision: str = "normal") -> npt.NDArray[np.float64]:
+def difference(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Return the OKLab distances [n, m], times 100, between two lists of sRGB colours."""
-    a, b = to_oklab(first, vision), to_oklab(second, vision)
+    a, b = to_oklab(first), to_oklab(second)
     result: npt.NDArray[np.float64] = 100 * np.linalg.norm(a[:, None] - b[None], axis=-1)
     return result
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from distributed import get_worker
+from distributed import WorkerPlugin, get_worker
 
 from gdm_core.trials import Trials
 
@@ -39,6 +39,17 @@ def messages_kept(dask_scheduler: Any) -> int:
     """Return the number of sent messages that the scheduler stores per connection; runs on the scheduler."""
     streams = [*dask_scheduler.stream_comms.values(), *dask_scheduler.client_comms.values()]
     return max(len(stream.recent_message_log) for stream in streams)
+
+
+def allow_no_failures(dask_scheduler: Any) -> None:
+    """Fail a job at the first death of its worker; runs on the scheduler."""
+    dask_scheduler.allowed_failures = 0
+
+
+class LightWarmUp(WorkerPlugin):
+    """Loads no models on a new worker."""
+
+    name = "gdm-warm-up"
 
 
 def write_name(diary: str, name: str) -> None:

@@ -112,7 +112,7 @@ def test_damaged_file_is_read_or_refused(name):
     content, read = good_files()[name]
     read(content, name)
 
-    @settings(max_examples=40)
+    @settings(max_examples=20)
     @given(damaged(content))
     def check(changed: bytes) -> None:
         with contextlib.suppress(GdmError):

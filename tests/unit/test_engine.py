@@ -147,28 +147,6 @@ def test_raising_progress_harms_no_other_job(engine: Engine, caplog: pytest.LogC
     assert "1 of 1" in caplog.text
 
 
-# ---- the cache ----------------------------------------------------------------------------------------------------
-def test_results_survive_restart_and_damage(engine: Engine, tmp_path: Path) -> None:
-    wanted = fake_fit(seed=1, diary=str(tmp_path / "diary"))
-    fitted = engine.submit(wanted).result(PATIENCE_S)
-    folder = engine.cache.folder
-    with Engine(ResultCache(folder)) as second:
-        job = second.submit(wanted)
-        assert job.poll().status is JobStatus.DONE
-        assert job.result(0).from_cache
-        assert not fitted.from_cache
-        assert job.result(0).model_bytes == fitted.model_bytes
-        assert len(job.poll().snapshots) == len(fitted.snapshots)
-    damaged = bytearray((folder / wanted.key).read_bytes())
-    damaged[-9] ^= 1
-    (folder / wanted.key).write_bytes(bytes(damaged))
-    with Engine(ResultCache(folder)) as third:
-        job = third.submit(wanted)
-        assert not job.result(PATIENCE_S).from_cache
-    assert "damaged" in job.poll().notes[0]
-    assert len((tmp_path / "diary").read_text().splitlines()) == 2
-
-
 # ---- start and end ------------------------------------------------------------------------------------------------
 def test_missing_scheduler_raises_fit_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("gdm_core.engine.cluster.JOIN_TIMEOUT_S", 0.5)

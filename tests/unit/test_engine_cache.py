@@ -96,6 +96,20 @@ def lock_disk(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, refuse)
 
 
+def test_damaged_result_is_computed_again(engine: Engine) -> None:
+    wanted = fake_fit(seed=1)
+    fitted = engine.submit(wanted).result(PATIENCE_S)
+    again = engine.submit(wanted)
+    assert again.result(0).from_cache
+    assert not fitted.from_cache
+    assert again.result(0).model_bytes == fitted.model_bytes
+    assert len(again.poll().snapshots) == len(fitted.snapshots)
+    (engine.cache.folder / wanted.key).write_text("{")
+    third = engine.submit(wanted)
+    assert not third.result(PATIENCE_S).from_cache
+    assert "damaged" in third.poll().notes[0]
+
+
 def test_read_only_disk_costs_a_note_and_no_result(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     engine.cache.put(result("earlier"))
     lock_disk(monkeypatch)
@@ -109,15 +123,3 @@ def test_read_only_disk_costs_a_note_and_no_result(engine: Engine, monkeypatch: 
     assert len(bulk.poll().notes) == 1
     assert ResultCache(engine.cache.folder).get("earlier")[0] is not None
     assert not list(engine.cache.folder.glob(".writing*"))
-
-
-def test_results_of_other_code_version_are_kept_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("gdm_core.engine.spec.code_version", lambda: "0.0.9+old")
-    old = fake_fit().key
-    ResultCache(tmp_path).put(result(old))
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    monkeypatch.undo()
-    assert ResultCache(tmp_path).get(fake_fit().key) == (None, "")
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-    found = ResultCache(tmp_path).get(old)[0]
-    assert found is not None

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gdm_core.engine import Engine, LocalEngine, ResultCache
-from gdm_core.engine.sweep import Sweep, run_cell
+from gdm_core.engine.sweep import Sweep
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trial, Trials
 from tests.support.engine_requests import until
@@ -59,33 +59,6 @@ def test_engine_sweep_equals_local_sweep(engine: Engine, tmp_path: Path) -> None
         (r.config, r.seed, r.elbo_train, r.elbo_test, r.scores) for r in here
     ]
     assert sweep().run(engine) == there
-
-
-def test_uncached_calls_are_equal_on_engine_and_locally(engine: Engine, tmp_path: Path) -> None:
-    """A failing cell does not stop the others."""
-    cells = {str(n): (FAMILY, {"n_states": 2, "n_steps": n}, "", TRAIN, TEST) for n in (3, 4)}
-    cells["wrong"] = (FAMILY, {"n_states": 2, "misbehave": "data_error"}, "", TRAIN, TEST)
-    views, reports = [], []
-    for runner in (engine, LocalEngine(ResultCache(tmp_path))):
-        bulk = runner.map(run_cell, cells, session="a", cached=False, progress=lambda *done: reports.append(done))
-        bulk.wait()
-        views.append(bulk.poll())
-    there, here = views
-    assert reports[2] == reports[-1] == (3, 3)
-    assert {name: value["elbo_test"] for name, value in there.results.items()} == {
-        name: value["elbo_test"] for name, value in here.results.items()
-    }
-    assert there.failures == here.failures == {"wrong": "Channel 'x' of trial 'lap 3' is unusable. Drop it."}
-    assert not list(tmp_path.iterdir())
-
-
-def test_sweep_runs_only_missing_cells(engine: Engine, tmp_path: Path) -> None:
-    sweep(tmp_path).run(engine)
-    wider = sweep(tmp_path, grid={"n_states": [2, 3, 4]})
-    wider.run(engine)
-    again = wider.run(LocalEngine(engine.cache))
-    assert len(again) == 9
-    assert len((tmp_path / "diary").read_text().splitlines()) == 9
 
 
 def test_failed_cells_do_not_stop_the_others(engine: Engine, tmp_path: Path) -> None:

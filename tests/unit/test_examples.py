@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-QUICK = ("first_fit", "own_model", "own_reader")
+QUICK = ("own_model", "own_reader")
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 FILES = {"first_fit": ("lap.gdm",), "own_reader": ("driver-VER-states.csv", "driver-PIA-states.csv")}
 

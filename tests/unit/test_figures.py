@@ -30,8 +30,9 @@ def _scene(n: int = 300, k: int = 4) -> tuple[np.ndarray, np.ndarray]:
     return np.column_stack([np.cos(turn), np.sin(turn)]), rng.dirichlet(np.ones(k), n).astype(np.float32)
 
 
-@cache
-def _all_figures() -> dict[str, figures.Figure]:
+@pytest.fixture(scope="module")
+def all_figures() -> dict[str, figures.Figure]:
+    """Return a figure of every kind."""
     where, states = _scene()
     time = np.arange(20.0)
     bands = {name: (time - k, time + k) for k, name in enumerate(("band50", "band90", "three_sigma"), start=1)}
@@ -57,18 +58,16 @@ def _all_figures() -> dict[str, figures.Figure]:
     }
 
 
-@pytest.mark.parametrize("name", list(_all_figures()))
-def test_every_figure_is_valid_and_has_alt_text(name):
-    figure = _all_figures()[name]
-    json.dumps(figure, allow_nan=False)
-    assert figure["caption"].endswith(".")
-    assert figure["alt"]
-    assert figure["height"] > 0
-    for scheme in theme.TOKENS:
-        text = json.dumps(theme.resolve(figure, scheme))
-        assert '"$' not in text
-    resolved = theme.resolve(figure)
-    go.Figure(data=resolved["data"], layout=resolved["layout"])  # validates every attribute
+def test_every_figure_is_valid_with_caption_and_alt_text(all_figures):
+    for name, figure in all_figures.items():
+        json.dumps(figure, allow_nan=False)
+        assert figure["caption"].endswith("."), name
+        assert figure["alt"], name
+        assert figure["height"] > 0
+        for scheme in theme.TOKENS:
+            resolved = theme.resolve(figure, scheme)
+            assert '"$' not in json.dumps(resolved), name
+        go.Figure(data=resolved["data"], layout=resolved["layout"])  # validates every attribute
 
 
 def test_typed_arrays_round_trip():
@@ -278,20 +277,25 @@ def _soft(n: int, k: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).dirichlet(np.full(k, 0.4), n).astype(np.float32)
 
 
-@pytest.mark.parametrize("vision", palette.VISION)
-def test_state_colours_differ_for_every_vision(vision):
+# Full-strength colour-vision deficiencies on linear sRGB (Machado, Oliveira and Fernandes 2009).
+VISION = {
+    "normal": np.eye(3),
+    "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+
+@pytest.mark.parametrize("vision", VISION)
+def test_state_colours_differ_for_every_vision(vision, monkeypatch):
+    """They also differ from the backgrounds."""
+    seen, plain = np.array(VISION[vision]), palette.to_linear
+    monkeypatch.setattr(palette, "to_linear", lambda values: np.clip(plain(values) @ seen.T, 0, 1))
     colours = palette.rgb(palette.PALETTE)
-    distance = palette.difference(colours, colours, vision)
-    pairs = distance[np.triu_indices(len(colours), 1)]
-    assert pairs.min() >= 10, f"{vision}: {pairs.min():.2f}"
-
-
-@pytest.mark.parametrize("vision", palette.VISION)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("ground", ["ground", "surface"])
-def test_state_colours_differ_from_backgrounds(vision, scheme, ground):
-    background = palette.rgb([theme.TOKENS[scheme][ground]])
-    assert palette.difference(palette.rgb(palette.PALETTE), background, vision).min() >= 10
+    pairs = palette.difference(colours, colours)[np.triu_indices(len(colours), 1)]
+    assert pairs.min() >= 10, f"{pairs.min():.2f}"
+    grounds = [theme.TOKENS[scheme][ground] for scheme in ("light", "dark") for ground in ("ground", "surface")]
+    assert palette.difference(colours, palette.rgb(grounds)).min() >= 10
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -321,7 +325,7 @@ def test_mixed_state_is_between_and_fainter():
 
 
 @pytest.mark.parametrize("scheme", TOKENS)
-@pytest.mark.parametrize("n_states", range(3, 13))
+@pytest.mark.parametrize("n_states", [3, 6, 12])
 def test_undecided_looks_like_no_state(scheme, n_states):
     (css,) = palette.quantise(np.full((1, n_states), 1 / n_states)).css
     drawn = theme.resolve(css, scheme)

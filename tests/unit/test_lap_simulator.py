@@ -16,12 +16,17 @@ TURNING = {"shanghai": -2 * np.pi, "suzuka": 0.0}  # clockwise, and a figure of 
 
 @pytest.fixture(scope="module")
 def race():
-    return simulate_race("shanghai", seed=3)
+    return simulate_race("shanghai", drivers=6, laps=24, seed=3)
+
+
+@pytest.fixture(scope="module")
+def whole_race():
+    return simulate_race("shanghai", drivers=2, seed=3)
 
 
 @pytest.fixture(scope="module")
 def suzuka():
-    return simulate_race("suzuka", drivers=3, laps=12)
+    return simulate_race("suzuka", drivers=2, laps=6)
 
 
 def car(n=1, **changes):
@@ -119,11 +124,11 @@ def test_simulated_data_is_marked(race):
     assert "approximate" in race.circuit
     assert "nothing here was measured" in race.notes[0]
     assert "simulated" in formula1.to_trials(race, race.codes[0]).name
-    assert sorted(race.codes) == sorted(entry[0] for entry in DRIVERS)
+    assert set(race.codes) < {entry[0] for entry in DRIVERS}
 
 
 def test_same_seed_gives_the_same_race(race):
-    again = simulate_race("shanghai", drivers=("CHI", "APX"), seed=3)
+    again = simulate_race("shanghai", drivers=("CHI", "APX"), laps=24, seed=3)
     for code in ("APX", "CHI"):
         np.testing.assert_array_equal(again.driver(code).position, race.driver(code).position)
     other = simulate_race("shanghai", drivers=("CHI", "APX"), seed=4)
@@ -157,15 +162,15 @@ def test_pit_stops_cost_time(race):
         assert not laps.accurate[laps.pit_in | laps.pit_out].any()
 
 
-def test_feed_statistics_match_a_real_race(race):
-    driver = race.drivers[0]
+def test_feed_statistics_match_a_real_race(whole_race):
+    driver = whole_race.drivers[0]
     steps = np.diff(driver.time)
     assert np.median(steps) == pytest.approx(0.24, abs=0.011)
     assert np.quantile(steps, [0.05, 0.95]) == pytest.approx([0.14, 0.42], abs=0.03)
     assert 0.8 < steps.max() < 2.0
     assert 19_000 < driver.time.size < 22_000  # the real race: 20,779
     np.testing.assert_allclose(driver.position * 10, np.round(driver.position * 10), atol=1e-3)
-    assert np.isin(driver.time, race.drivers[1].time).mean() > 0.99  # one clock for all cars
+    assert np.isin(driver.time, whole_race.drivers[1].time).mean() > 0.99  # one clock for all cars
     speed = np.hypot(*np.diff(driver.position, axis=0).T) / steps * 3.6
     told = driver.channels["speed"]
     slow = np.isin(driver.lap[1:], driver.laps.number[driver.laps.accurate]) & (steps > 0.2)

@@ -139,23 +139,6 @@ def test_installed_command_fits_and_refuses(installed, tmp_path):
     assert "There is no file at absent.csv" in wrong.stderr
 
 
-@pytest.mark.bulk
-def test_installed_worker_finds_models_and_loaders(installed, tmp_path):
-    (tmp_path / "sweep.py").write_text(
-        """
-if __name__ == "__main__":
-    from gdm_studio.paths import find_app_code
-    find_app_code()
-    from datasets import nascar
-    from gdm_core.engine import Engine
-    with Engine() as engine:
-        print(engine.submit(nascar.simulate, "soft", 50).result(200).n_samples)
-"""
-    )
-    done = run(installed / "python", "sweep.py", cwd=tmp_path)
-    assert done.stdout.strip() == "50", done.stderr
-
-
 FIT = Fit("arhmm", {"n_states": 2, "seed": 0}, (1, 0))
 RECIPE = Recipe(
     ["from gdm_studio.datasets.nascar import train_test"],

@@ -71,15 +71,6 @@ def test_missing_file_and_folder_are_refused(tmp_path):
             load_model(where)
 
 
-@pytest.mark.parametrize("kept", [0, 8, 0.5])
-def test_truncated_files_are_refused(saved, tmp_path, kept):
-    whole = saved.read_bytes()
-    cut = tmp_path / "cut"
-    cut.write_bytes(whole[: kept if isinstance(kept, int) else int(kept * len(whole))])
-    with pytest.raises(ModelFileError, match="not a readable model file"):
-        load_model(cut)
-
-
 def test_tensors_of_other_programs_are_refused(tmp_path):
     path = tmp_path / "weights.safetensors"
     save_file({"layer.weight": np.ones((2, 2), np.float32)}, path)
@@ -133,13 +124,3 @@ def test_oversized_config_is_refused_before_allocation(saved, path, claim, monke
     monkeypatch.setattr(loading, "import_family", never)
     with pytest.raises(ModelFileError, match="do not fit each other"):
         load_model(rewritten(saved, path, header={"config": {"n_states": 2, "n_latent": 2} | claim}))
-
-
-@pytest.mark.parametrize("text", ["[" * 100_000, "9" * 5000])
-def test_deep_or_huge_json_header_is_refused(saved, path, text):
-    with pytest.raises(ModelFileError, match="header is damaged") as refused:
-        load_model(rewritten(saved, path, model=text))
-    assert len(str(refused.value)) < 400 + len(str(path))
-    with pytest.raises(ModelFileError, match="format version") as refused:
-        load_model(rewritten(saved, path, format_version=text))
-    assert len(str(refused.value)) < 400 + len(str(path))

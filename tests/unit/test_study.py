@@ -392,7 +392,7 @@ def test_methods_say_why_k():
     with_reason = Study.from_bytes(replace(study, why_k="A pilot study had 3 postures.").to_bytes())
     assert "K was set by the analyst: A pilot study had 3 postures. " in with_reason.methods()
     sentences = ("Use GDM with K = 3: fewer states predict worse.", "Open: two halves agree on 60%; compare seeds.")
-    verdict = Recommendation("n_states", 3, "gdm", "open", sentences, (), ())
+    verdict = Recommendation("gdm", 3, "open", sentences, (), ())
     chosen = "K was chosen by fits to one half of the data, scored on the other: "
     assert (
         f"{chosen}fewer states predict worse (open: two halves agree on 60%)."

