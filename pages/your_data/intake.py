@@ -69,10 +69,14 @@ class OpenFile:
         return self.content.sheets if isinstance(self.content, Table) else ()
 
     @property
+    def sheet(self) -> str:
+        """The sheet that was read."""
+        return self.content.sheet if isinstance(self.content, Table) else ""
+
+    @property
     def read_as(self) -> str:
         """Arguments of `tables.read` in a script."""
-        sheet = self.content.sheet if isinstance(self.content, Table) and len(self.sheets) > 1 else ""
-        return ", ".join([repr(self.name), *[f"sheet={sheet!r}"] * bool(sheet)])
+        return ", ".join([repr(self.name), *[f"sheet={self.sheet!r}"] * (len(self.sheets) > 1)])
 
     @property
     def tracked(self) -> bool:
@@ -178,14 +182,13 @@ def open_file(file: Any, name: str, digest: str, progress: Callable[[float, str]
     digest  of its content, the scope of the chosen sheet
     """
     sheet = st.session_state.get(sheet_key(digest))
-    key = (digest, name, sheet)
-    kept = st.session_state.get(KEPT)
-    if kept is not None and (kept[0] == key or (kept[0][:2] == key[:2] and kept[1].tracked)):
-        return kept[1]
+    kept: OpenFile | None = st.session_state.get(KEPT)
+    if kept is not None and (kept.source, kept.name) == (digest, name) and sheet in (None, kept.sheet):
+        return kept
     content = keypoints.read_any(file, name, progress=progress, sheet=sheet)
     discard()
-    made = OpenFile(name, f"{digest}-{sheet or ''}", content, digest)
-    st.session_state[KEPT] = (key, made)
+    read = content.sheet if isinstance(content, Table) else ""
+    st.session_state[KEPT] = made = OpenFile(name, f"{digest}-{read}", content, digest)
     return made
 
 
