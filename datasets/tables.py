@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -285,19 +284,8 @@ def _example() -> pd.DataFrame:
     return pd.concat(trials, ignore_index=True)
 
 
-def _npz(out: IO[bytes]) -> None:
-    table = _example()
-    np.savez(
-        out,
-        y=table[["channel 1", "channel 2"]].to_numpy(np.float32),
-        channels=np.array(["channel 1", "channel 2"]),
-        trial=table["trial"].to_numpy(),
-        time=table["time"].to_numpy(),
-        label=table["label"].to_numpy(dtype="U8"),
-    )
-
-
-def _deeplabcut(out: IO[bytes]) -> None:
+def _deeplabcut() -> str:
+    """Return two animals with three parts each."""
     parts, animals = ("nose", "neck", "tail_base"), ("mouse1", "mouse2")
     frames = np.arange(60)
     header = [("scorer", "individuals", "bodyparts", "coords")]
@@ -310,14 +298,11 @@ def _deeplabcut(out: IO[bytes]) -> None:
     lines = [",".join(row[level] for row in header) for level in range(4)]
     values = np.column_stack(columns).round(2)
     lines += [",".join([str(t), *map(str, row)]) for t, row in zip(frames, values.tolist(), strict=True)]
-    out.write(("\n".join(lines) + "\n").encode())
+    return "\n".join(lines) + "\n"
 
 
-TEMPLATES: dict[str, Callable[[IO[bytes]], object]] = {
-    "table.csv": lambda out: _example().to_csv(out, index=False),
-    "table.parquet": lambda out: _example().to_parquet(out, index=False),
-    "table.xlsx": lambda out: _example().to_excel(out, index=False, sheet_name="data"),
-    "table.npz": _npz,
+TEMPLATES: dict[str, Callable[[], str]] = {
+    "table.csv": lambda: _example().to_csv(index=False),
     "deeplabcut.csv": _deeplabcut,
 }
 
@@ -326,6 +311,4 @@ def template(name: str) -> bytes:
     """Return the content of an example file of TEMPLATES."""
     if name not in TEMPLATES:
         raise ConfigError(f"There is no template {name!r}; choose one of {', '.join(TEMPLATES)}.")
-    out = io.BytesIO()
-    TEMPLATES[name](out)
-    return out.getvalue()
+    return TEMPLATES[name]().encode()

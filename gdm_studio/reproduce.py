@@ -13,7 +13,6 @@ from gdm_core.analysis.metrics import Scores, align, evaluate
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.maths.threads import one_thread, one_torch_thread
 from gdm_core.models.registry import available, build
-from gdm_core.trials import Trial
 
 if TYPE_CHECKING:
     from gdm_core.engine import Engine
@@ -21,16 +20,14 @@ if TYPE_CHECKING:
 N_STATES = 4
 N_LATENT = 2
 SETTINGS = ("standard", "soft")
-PROTOCOLS = ("fair", "paper")
 
 
 @dataclass(frozen=True)
 class Task:
-    """A single fit; under the fair protocol, each seed also has its own simulation."""
+    """A single fit; each seed also has its own simulation."""
 
     model: str
     setting: str
-    protocol: str
     seed: int
     n_samples: int = 1000
 
@@ -60,9 +57,7 @@ class ComparisonRun:
         return plain | {"scores": None if self.scores is None else self.scores.to_dict()}
 
 
-def tasks(
-    models: Sequence[str], settings: Sequence[str], protocol: str = "fair", n_seeds: int = 10, n_samples: int = 1000
-) -> list[Task]:
+def tasks(models: Sequence[str], settings: Sequence[str], n_seeds: int = 10, n_samples: int = 1000) -> list[Task]:
     """List every fit of a comparison."""
     for name in models:
         if name not in available():
@@ -70,27 +65,18 @@ def tasks(
     for setting in settings:
         if setting not in SETTINGS:
             raise ConfigError(f"setting is {setting!r}; choose from {', '.join(SETTINGS)}.")
-    if protocol not in PROTOCOLS:
-        raise ConfigError(f"protocol is {protocol!r}; choose from {', '.join(PROTOCOLS)}.")
     if n_seeds < 1:
         raise ConfigError(f"seeds is {n_seeds}; at least 1 is needed.")
     if n_samples < 50:
         raise ConfigError(f"samples is {n_samples}; at least 50 are needed.")
-    return [Task(m, setting, protocol, s, n_samples) for setting in settings for m in models for s in range(n_seeds)]
-
-
-def load_trials(task: Task) -> tuple[Trial, Trial]:
-    """Simulate the training and test trials of a task."""
-    from datasets import nascar
-
-    if task.protocol == "paper":
-        return nascar.paper_train_test(task.setting, T=task.n_samples)
-    return nascar.train_test(task.setting, task.seed, T=task.n_samples)
+    return [Task(m, setting, s, n_samples) for setting in settings for m in models for s in range(n_seeds)]
 
 
 def run(task: Task) -> ComparisonRun:
     """Fit and score on one core."""
-    train, test = load_trials(task)
+    from datasets import nascar
+
+    train, test = nascar.train_test(task.setting, task.seed, T=task.n_samples)
     model = build(task.model, N_STATES, N_LATENT, task.seed)
     with one_thread(), one_torch_thread():
         wall, cpu = time.perf_counter(), time.process_time()

@@ -21,10 +21,9 @@ def add_reproduce(commands: Any) -> None:
     parser = commands.add_parser(
         "reproduce",
         help="repeat the comparison on simulated tracks, or all of the paper",
-        description="fair: each seed is a new simulation (test seed 100 + s) and a new fit. paper: the paper's one "
-        "simulation, and a new fit for each seed. Both infer the states of the test trial from the test trial. "
-        "'all' runs every fit of the Paper page under both protocols, 'table', 'formula1' and 'mice' those of one table or "
-        "figure; they use only --seeds, --samples, --jobs and --json. Finished fits of the paper are cached, so a "
+        description="'nascar' simulates and fits anew for each seed, and tests on the simulation of seed 100 + s. "
+        "'all' runs every fit of the Paper page, also on the paper's one simulation; 'table', 'formula1' and 'mice' those "
+        "of one table or figure. They use only --seeds, --samples, --jobs and --json. Finished fits of the paper are cached, so a "
         "run that was stopped continues. Figures 3 and 4 use simulated laps and mice, and also the Chinese Grand Prix and "
         "CalMS21 if they are in the data folder.",
     )
@@ -34,7 +33,6 @@ def add_reproduce(commands: Any) -> None:
     parser.add_argument("--setting", choices=["standard", "soft", "both"], default="both", help="track (default: both)")
     parser.add_argument("--models", default="gdm", help="comma-separated names, or 'all'; see `info` (default: gdm)")
     parser.add_argument("--seeds", type=int, help="seeds 0..N-1 (default: 10; for the paper, as there)")
-    parser.add_argument("--protocol", choices=["fair", "paper"], default="fair", help="see above (default: fair)")
     parser.add_argument("--samples", type=int, default=1000, metavar="T", help="samples per trial (default: 1000)")
     add_jobs_option(parser, "worker processes; use 1 to measure times")
     parser.add_argument(
@@ -58,7 +56,7 @@ def reproduce(options: argparse.Namespace) -> int:
     options.seeds = 10 if options.seeds is None else options.seeds
     names = available() if options.models == "all" else split_names(options.models)
     settings = SETTINGS if options.setting == "both" else (options.setting,)
-    work = tasks(names, settings, options.protocol, options.seeds, options.samples)
+    work = tasks(names, settings, options.seeds, options.samples)
     with open_engine(f"Reproducing {options.experiment}", len(work), options.jobs) as (engine, progress):
         runs = run_tasks(work, engine, progress)
     by_setting: dict[str, list[ComparisonRun]] = defaultdict(list)
@@ -67,7 +65,6 @@ def reproduce(options: argparse.Namespace) -> int:
     rows = {setting: summarise(mine) for setting, mine in by_setting.items()}
     record = {
         "experiment": options.experiment,
-        "protocol": options.protocol,
         "seeds": options.seeds,
         "samples": options.samples,
         "summary": {
@@ -85,7 +82,7 @@ def reproduce(options: argparse.Namespace) -> int:
         if options.json is not None:
             write_json(options.json, record)
         for setting, found in rows.items():
-            print(f"NASCAR {setting}, T={options.samples}, {options.protocol} protocol, {options.seeds} seed(s)")
+            print(f"NASCAR {setting}, T={options.samples}, {options.seeds} seed(s)")
             print(table(found) + "\n")
     failed = [r for r in runs if r.scores is None]
     if failed:

@@ -153,37 +153,19 @@ def test_low_scores_can_be_missing(tmp_path: Path):
     assert np.isfinite(table.to_trial().y).all()
 
 
-def damaged(name: str) -> dict[str, Any]:
-    good = record()
-    return {
-        "no keypoints": {"scores": good["scores"]},
-        "ragged": good | {"keypoints": [*good["keypoints"][:-1], [[1.0]]]},
-        "words": good | {"keypoints": [[[["a"] * 7] * 2] * 2]},
-        "parts": good | {"keypoints": np.zeros((9, 2, 2, 6)).tolist()},
-        "empty": good | {"keypoints": []},
-        "scores": good | {"scores": good["scores"][:-1]},
-        "annotations": good | {"annotations": [[1]] * 96},
-        "vocabulary": good | {"metadata": {"vocab": {"attack": "zero"}}},
-    }[name]
-
-
 @pytest.mark.parametrize(
-    "name", ["no keypoints", "ragged", "words", "parts", "empty", "scores", "annotations", "vocabulary"]
+    "change",
+    [
+        {"keypoints": np.zeros((9, 2, 2, 6)).tolist()},
+        {"keypoints": [[[["a"] * 7] * 2] * 2]},
+        {"annotations": [[1]] * 96},
+        {"metadata": {"vocab": {"attack": "zero"}}},
+    ],
 )
-def test_damaged_trial_is_named_and_not_cached(tmp_path: Path, name: str):
+def test_damaged_trial_is_named_and_not_cached(tmp_path: Path, change: dict[str, Any]):
     with pytest.raises(DataError, match="mouse001"):
-        load_one(tmp_path, damaged(name))
+        load_one(tmp_path, record(**change))
     assert list((tmp_path / "cache").iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "[]", "{", "null", "\x00\x01", '{"annotator-id_0": []}', '{"annotator-id_0": {}}', '{"a": {"b": {"keyp'],
-)
-def test_other_json_raises_data_error(tmp_path: Path, text: str):
-    source = write(tmp_path / "calms21_task1_train.json", text)
-    with pytest.raises(DataError, match="train"):
-        calms21.load(source, cache_folder=tmp_path / "cache")
 
 
 def test_truncated_file_is_refused(tmp_path: Path):
@@ -192,10 +174,6 @@ def test_truncated_file_is_refused(tmp_path: Path):
     source.write_bytes(content[: len(content) * 3 // 4])
     with pytest.raises(DataError, match="cut short"):
         calms21.load(source, cache_folder=tmp_path / "cache")
-    packed = tmp_path / "calms21_task1_train.json.gz"
-    packed.write_bytes(gzip.compress(content)[:-2000])
-    with pytest.raises(DataError, match=r"Download it again|again"):
-        calms21.load(packed, cache_folder=tmp_path / "cache")
 
 
 def test_oversized_archive_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

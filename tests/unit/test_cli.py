@@ -16,11 +16,8 @@ import pytest
 
 from datasets import nascar
 from gdm_core import GDM, LabelModel, load_model
-from gdm_core.errors import ConfigError
-from gdm_core.models import registry as named_models
 from gdm_core.models.base import StateModel
 from gdm_core.trials import Trials
-from gdm_studio import reproduce
 from gdm_studio.cli import build_parser, main
 from gdm_studio.cli.label import read_marks
 from gdm_studio.cli.shared import read_trials
@@ -123,6 +120,8 @@ def test_failed_fit_is_neither_saved_nor_applied(capsys, csv, tmp_path, track, m
     assert main(["fit", str(csv), "--model", "simple", "--out", str(file)]) == 1
     assert "The fit failed: its score is low. Try another seed" in capsys.readouterr().err
     assert not file.exists()
+    assert main(["reproduce", "nascar", "--models", "simple", "--seeds", "1", "--samples", "100"]) == 1
+    assert "simple on standard seed 0" in capsys.readouterr().err
     SimpleModel().fit(np.float32(track.y)).save(file)
     assert main(["predict", str(file), str(csv), "--out", str(out)]) == 1
     assert "its score is low" in capsys.readouterr().err
@@ -249,30 +248,6 @@ def test_bad_usage_exits_with_2(capsys, arguments):
     assert "usage" in capsys.readouterr().err
 
 
-@pytest.fixture
-def diverging(monkeypatch):
-    """Make every fit of the simple family diverge."""
-    from tests.support.simple_model import SimpleModel
-
-    learn = SimpleModel._fit
-
-    def diverge(self, ys):
-        yield from learn(self, ys)
-        self._fail("it diverged")
-
-    monkeypatch.setattr(SimpleModel, "_fit", diverge)
-
-
-@pytest.mark.usefixtures("diverging")
-def test_failed_fit_exits_with_1_and_saves_nothing(capsys, csv, tmp_path):
-    file = tmp_path / "m.safetensors"
-    assert main(["fit", str(csv), "--model", "simple", "--out", str(file)]) == 1
-    assert not file.exists()
-    assert "failed" in capsys.readouterr().err
-    assert main(["reproduce", "nascar", "--models", "simple", "--seeds", "1", "--samples", "100"]) == 1
-    assert "simple on standard seed 0" in capsys.readouterr().err
-
-
 def test_unwritable_result_exits_with_1(csv, tmp_path, capsys):
     blocked = tmp_path / "file"
     blocked.write_text("")
@@ -384,28 +359,6 @@ def test_reproduce_reports_seeds_and_baselines(capsys, tmp_path, monkeypatch):
     lines = [r["scores"]["baselines"]["10-NN on steps"] for r in found["runs"]]
     assert lines[0] == lines[2]
     assert lines[0] != lines[1]
-
-
-def test_protocols_choose_their_simulations():
-    fair = [reproduce.load_trials(t) for t in reproduce.tasks(["simple"], ["soft"], "fair", 2, 100)]
-    assert fair[0][0].fingerprint != fair[1][0].fingerprint
-    assert fair[1][1].name.endswith("seed 101")
-    paper = [reproduce.load_trials(t) for t in reproduce.tasks(["simple"], ["standard"], "paper", 2, 100)]
-    assert paper[0][0].fingerprint == paper[1][0].fingerprint
-    np.testing.assert_array_equal(paper[0][0].position, paper[0][1].position)
-
-
-def test_unknown_settings_and_protocols_are_refused():
-    with pytest.raises(ConfigError, match="setting is 'oval'"):
-        reproduce.tasks(["simple"], ["oval"])
-    with pytest.raises(ConfigError, match="protocol is 'kind'"):
-        reproduce.tasks(["simple"], ["soft"], "kind")
-
-
-def test_every_available_name_builds():
-    for name in named_models.available():
-        model = named_models.build(name, n_states=3, n_latent=2, seed=7)
-        assert (model.config.n_states, model.config.n_latent, model.config.seed) == (3, 2, 7)
 
 
 @pytest.mark.parametrize(

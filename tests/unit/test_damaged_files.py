@@ -29,7 +29,7 @@ from gdm_core import ARHMM, GDM
 from gdm_core.errors import DataError, GdmError
 from gdm_core.models.loading import model_from_bytes
 from tests.support.formula1 import ring_driver, ring_session
-from tests.support.table_files import book, hdf, npz, zipped
+from tests.support.table_files import PLAIN, book, hdf, npz, written, zipped
 
 SLEAP = {
     "tracks": np.random.default_rng(0).uniform(0, 500, (2, 2, 3, 60)),
@@ -77,6 +77,9 @@ def good_files() -> dict[str, tuple[bytes, Callable[[bytes, str], object]]]:
     poses = npz(keypoints=np.ones((50, 2, 2, 3)), labels=np.arange(50) % 3, names=["a", "b", "c"])
     return {
         **{name: (tables.template(name), read_data) for name in tables.TEMPLATES},
+        "table.xlsx": (written(PLAIN, "excel"), read_data),
+        "table.parquet": (written(PLAIN, "parquet"), read_data),
+        "table.npz": (npz(y=y, time=np.arange(60.0)), read_data),
         "table.csv.gz": (gzip.compress(tables.template("table.csv")), read_data),
         "analysis.h5": (hdf(SLEAP), read_data),
         "keypoints.npz": (poses, read_data),
@@ -89,7 +92,8 @@ def good_files() -> dict[str, tuple[bytes, Callable[[bytes, str], object]]]:
 
 
 NAMES = [
-    *tables.TEMPLATES, "table.csv.gz", "analysis.h5", "keypoints.npz", "boris.csv", "calms21_task1_train.json",
+    *tables.TEMPLATES, "table.xlsx", "table.parquet", "table.npz", "table.csv.gz", "analysis.h5", "keypoints.npz",
+    "boris.csv", "calms21_task1_train.json",
     "session.npz", "gdm.safetensors", "arhmm.safetensors",
 ]  # fmt: skip
 

@@ -66,11 +66,6 @@ def test_layout_closes_at_its_length(circuit):
     assert crossings(line.points[::2]) == n_crossings
 
 
-def test_unknown_circuit_raises_config_error():
-    with pytest.raises(ConfigError, match="no drawn circuit 'monza'; there are shanghai, suzuka"):
-        simulate_race("monza")
-
-
 # --- one lap -------------------------------------------------------------------------------------------------------
 
 
@@ -203,6 +198,7 @@ def test_segments_are_in_order_at_crossings(circuit, race, suzuka):
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
+        ({"circuit": "monza"}, "no drawn circuit 'monza'; there are shanghai, suzuka"),
         ({"laps": 0}, "laps is 0"),
         ({"drivers": ("VER",)}, "drivers names VER; the invented drivers are APX"),
         ({"drivers": ("APX", "APX")}, "somebody twice"),
@@ -210,4 +206,4 @@ def test_segments_are_in_order_at_crossings(circuit, race, suzuka):
 )
 def test_invalid_races_raise_config_error(wrong, words):
     with pytest.raises(ConfigError, match=words):
-        simulate_race("shanghai", **wrong)
+        simulate_race(**{"circuit": "shanghai"} | wrong)

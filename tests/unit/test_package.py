@@ -1,4 +1,4 @@
-"""The wheel and sdist, built and installed into a fresh environment."""
+"""The wheel and sdist, built and installed into a fresh environment before a release."""
 
 from __future__ import annotations
 
@@ -95,6 +95,7 @@ def test_dependencies_allow_the_pinned_versions():
 
 
 # ---- sdist and wheel ----------------------------------------------------------------------------------------------
+@pytest.mark.bulk
 def test_wheel_has_two_packages_and_every_file(built):
     with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
         files = {name for name in wheel.namelist() if ".dist-info/" not in name}
@@ -107,6 +108,7 @@ def test_wheel_has_two_packages_and_every_file(built):
     assert not [name for name in files if "__pycache__" in name or name.endswith(".pyc")]
 
 
+@pytest.mark.bulk
 def test_sdist_has_build_and_test_files(built):
     with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
         names = {name.split("/", 1)[1] for name in sdist.getnames() if "/" in name}
@@ -116,6 +118,7 @@ def test_sdist_has_build_and_test_files(built):
 
 
 # ---- installation -------------------------------------------------------------------------------------------------
+@pytest.mark.bulk
 def test_wheel_installs_no_short_names(installed, tmp_path):
     code = f"""
 import importlib.util, json
