@@ -160,7 +160,6 @@ def load(
     split: Split = "train",
     features: FeatureSet = "keypoints",
     scaling: Scaling = "image",
-    cache_folder: str | Path | None = None,
     progress: ProgressCallback | None = None,
     reference: Trials | None = None,
 ) -> Trials:
@@ -172,25 +171,22 @@ def load(
     source         the official JSON or zip, or a folder with them
     split          "train" or "test"
     features       "keypoints" as published, or "egocentric"
-    cache_folder   folder of converted arrays; by default in the data folder
     progress       called with the share done, 0 to 1, and a sentence
     """
-    return load_recordings(source, split, cache_folder, progress).to_trials(features, scaling, reference=reference)
+    return load_recordings(source, split, progress).to_trials(features, scaling, reference=reference)
 
 
 def load_recordings(
     source: str | Path,
     split: Split = "train",
-    cache_folder: str | Path | None = None,
     progress: ProgressCallback | None = None,
 ) -> KeypointSet:
     """Load a split's recordings with keypoints in pixels, scores and labels, converting on first use.
 
     source         the official JSON or zip, or a folder with them
-    cache_folder   folder of converted arrays; by default in the data folder
     progress       called with the share done, 0 to 1, and a sentence
     """
-    cache = convert(source, split, cache_folder, progress)
+    cache = convert(source, split, progress)
     about = json.loads((cache / "about.json").read_text())
     arrays = {name: np.load(cache / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in (*FRAMES, "offsets")}
     offsets = arrays["offsets"]
@@ -211,20 +207,18 @@ def load_recordings(
 def convert(
     source: str | Path,
     split: Split = "train",
-    cache_folder: str | Path | None = None,
     progress: ProgressCallback | None = None,
 ) -> Path:
     """Convert the official file to a folder of arrays if needed, and return it.
 
     source         the official JSON or zip, or a folder with them
     split          "train" or "test"
-    cache_folder   folder of converted arrays; by default in the data folder
     progress       called with the share done, 0 to 1, and a sentence
     """
     if split not in ("train", "test"):
         raise ConfigError(f"split is {split!r}; CalMS21 has 'train' and 'test'.")
     path = _official_path(Path(source), split)
-    base = Path(cache_folder) if cache_folder is not None else cache_dir("calms21")
+    base = cache_dir("calms21")
     stat = path.stat()
     key = hashlib.sha256(
         repr((_LAYOUT_VERSION, str(path.resolve()), stat.st_size, stat.st_mtime_ns)).encode()
@@ -232,7 +226,6 @@ def convert(
     target = base / f"{split}-{key[:16]}"
     if (target / "about.json").is_file():
         return target
-    base.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(dir=base, prefix=".converting-"))
     try:
         _write_arrays(path, split, work, progress)

@@ -12,10 +12,16 @@ import numpy as np
 import pytest
 
 from datasets import calms21
+from datasets.storage import cache_dir
 from gdm_core.errors import DataError
 from tests.support.real import recorded
 
 VOCABULARY = {"attack": 0, "investigation": 1, "mount": 2, "other": 3}
+
+
+@pytest.fixture(autouse=True)
+def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path / "data"))
 
 
 def record(n_frames: int = 96, seed: int = 0, **changes: Any) -> dict[str, Any]:
@@ -41,13 +47,13 @@ def write(path: Path, records: dict[str, Any] | str) -> Path:
 
 def load_one(tmp_path: Path, value: Any) -> Any:
     source = write(tmp_path / "calms21_task1_train.json", {"mouse001_task1_annotator1": value})
-    return calms21.load_recordings(source, cache_folder=tmp_path / "cache")[0]
+    return calms21.load_recordings(source)[0]
 
 
 def test_trials_keep_values_names_and_order(tmp_path: Path):
     first, second = record(96, 0), record(200, 1)
     source = write(tmp_path / "calms21_task1_train.json", {"mouse001_task1_annotator1": first, "mouse002_x": second})
-    trials = calms21.load(source, scaling="pixels", cache_folder=tmp_path / "cache")
+    trials = calms21.load(source, scaling="pixels")
     assert [trial.name for trial in trials] == ["task1/train/mouse001_task1_annotator1", "task1/train/mouse002_x"]
     assert [trial.n_samples for trial in trials] == [96, 200]
     assert trials.label_names == ("attack", "investigation", "mount", "other")
@@ -64,7 +70,7 @@ def test_trials_keep_values_names_and_order(tmp_path: Path):
 
 def test_scaling_uses_the_training_set(tmp_path: Path):
     source = write(tmp_path / "calms21_task1_train.json", {"a": record(500, 0), "b": record(96, 1)})
-    recordings = calms21.load_recordings(source, cache_folder=tmp_path / "cache")
+    recordings = calms21.load_recordings(source)
     image = recordings.to_trials(scaling="image")
     np.testing.assert_allclose(image[0].y[:, :7], np.asarray(recordings[0].xy[:, 0, 0]) / 1024, rtol=1e-6)
     np.testing.assert_allclose(image[0].y[:, 7:14], np.asarray(recordings[0].xy[:, 0, 1]) / 570, rtol=1e-6)
@@ -89,20 +95,20 @@ def test_json_gzip_and_zip_read_alike(tmp_path: Path, kind: str):
             archive.writestr("task1/__MACOSX/._calms21_task1_train.json", b"\x00\x05")
             archive.write(plain, "task1_classic_classification/calms21_task1_train.json")
             archive.writestr("task1_classic_classification/calms21_task1_test.json", "{}")
-    got = calms21.load(source, cache_folder=tmp_path / "cache")
-    assert got.fingerprint == calms21.load(plain, cache_folder=tmp_path / "cache2").fingerprint
+    got = calms21.load(source)
+    assert got.fingerprint == calms21.load(plain).fingerprint
 
 
 def test_conversion_is_cached(tmp_path: Path):
     source = write(tmp_path / "calms21_task1_train.json", {"a": record(), "b": record()})
     seen: list[float] = []
-    folder = calms21.convert(source, "train", tmp_path / "cache", lambda share, _: seen.append(share))
+    folder = calms21.convert(source, "train", lambda share, _: seen.append(share))
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
     seen.clear()
-    assert calms21.convert(source, "train", tmp_path / "cache", lambda share, _: seen.append(share)) == folder
+    assert calms21.convert(source, "train", lambda share, _: seen.append(share)) == folder
     assert seen == []
-    assert sorted(p.name for p in (tmp_path / "cache").iterdir()) == [folder.name]
+    assert sorted(p.name for p in cache_dir("calms21").iterdir()) == [folder.name]
 
 
 def test_zero_zero_is_missing(tmp_path: Path):
@@ -124,7 +130,7 @@ def test_nan_null_and_empty_start_are_missing(tmp_path: Path):
     assert "NaN" in text
     for i, written in enumerate((text, text.replace("NaN", "null"))):
         source = write(tmp_path / f"calms21_task1_train{i}.json", written)
-        table = calms21.load_recordings(source, cache_folder=tmp_path / "cache")[0]
+        table = calms21.load_recordings(source)[0]
         assert np.isnan(table.xy).sum() == 30 * 28 + 1
         assert any("first 30 frames" in note for note in table.notes)
 
@@ -165,7 +171,7 @@ def test_low_scores_can_be_missing(tmp_path: Path):
 def test_damaged_trial_is_named_and_not_cached(tmp_path: Path, change: dict[str, Any]):
     with pytest.raises(DataError, match="mouse001"):
         load_one(tmp_path, record(**change))
-    assert list((tmp_path / "cache").iterdir()) == []
+    assert list(cache_dir("calms21").iterdir()) == []
 
 
 def test_truncated_file_is_refused(tmp_path: Path):
@@ -173,7 +179,7 @@ def test_truncated_file_is_refused(tmp_path: Path):
     content = source.read_bytes()
     source.write_bytes(content[: len(content) * 3 // 4])
     with pytest.raises(DataError, match="cut short"):
-        calms21.load(source, cache_folder=tmp_path / "cache")
+        calms21.load(source)
 
 
 def test_oversized_archive_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -182,41 +188,41 @@ def test_oversized_archive_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("calms21_task1_train.json", '{"annotator-id_0": {' + " " * 1_000_000)
     with pytest.raises(DataError, match="declares 1,000,020 bytes"):
-        calms21.load(bomb, cache_folder=tmp_path / "cache")
+        calms21.load(bomb)
     packed = tmp_path / "calms21_task1_train.json.gz"
     packed.write_bytes(gzip.compress(b'{"annotator-id_0": {' + b" " * 1_000_000))
     with pytest.raises(DataError, match="more than 100,000 bytes"):
-        calms21.load(packed, cache_folder=tmp_path / "cache")
+        calms21.load(packed)
 
 
 def test_missing_file_names_the_source(tmp_path: Path):
     for source in (tmp_path / "absent.zip", tmp_path):
         with pytest.raises(DataError, match=r"s0vdx-0k302.*licence"):
-            calms21.load(source, cache_folder=tmp_path / "cache")
+            calms21.load(source)
     other = tmp_path / "task1.zip"
     with zipfile.ZipFile(other, "w") as archive:
         archive.writestr("readme.txt", "hello")
     with pytest.raises(DataError, match=r"readme.txt"):
-        calms21.load(other, cache_folder=tmp_path / "cache")
+        calms21.load(other)
     other.write_bytes(b"not a zip")
     with pytest.raises(DataError, match="zip"):
-        calms21.load(other, cache_folder=tmp_path / "cache")
+        calms21.load(other)
 
 
 def test_only_requested_split_is_read(tmp_path: Path):
     both = {"annotator-id_0": {"task1/train/a": record(96), "task1/test/b": record(97)}}
     source = write(tmp_path / "calms21_task1.json", json.dumps(both))
-    assert calms21.load(source, "train", cache_folder=tmp_path / "cache").n_samples == 96
-    assert calms21.load(source, "test", cache_folder=tmp_path / "cache").n_samples == 97
+    assert calms21.load(source, "train").n_samples == 96
+    assert calms21.load(source, "test").n_samples == 97
 
 
 def test_real_trial_in_official_layout(tmp_path: Path):
     source = recorded("calms21/mouse083_official_layout.json.gz")
-    trial = calms21.load(source, "test", scaling="pixels", cache_folder=tmp_path / "cache")[0]
+    trial = calms21.load(source, "test", scaling="pixels")[0]
     with np.load(source.with_name("mouse083_test.npz"), allow_pickle=False) as real:
         np.testing.assert_allclose(trial.y.reshape(-1, 2, 2, 7), real["keypoints"], rtol=1e-6)
         np.testing.assert_array_equal(trial.labels, real["annotations"])
     assert trial.n_samples == 4881
-    recording = calms21.load_recordings(source, "test", cache_folder=tmp_path / "cache")[0]
+    recording = calms21.load_recordings(source, "test")[0]
     length = np.linalg.norm(recording.xy[..., 0] - recording.xy[..., 6], axis=2)
     np.testing.assert_allclose(np.median(length, axis=0), [210, 186], atol=1)  # the resident is the larger one

@@ -55,9 +55,10 @@ def read_session(content: bytes, name: str) -> None:
 
 
 def read_calms21(content: bytes, name: str) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GDM_DATA_DIR", folder)
         (Path(folder) / name).write_bytes(content)
-        calms21.load(Path(folder) / name, cache_folder=Path(folder) / "cache")
+        calms21.load(Path(folder) / name)
 
 
 @lru_cache(1)
