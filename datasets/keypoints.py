@@ -35,7 +35,7 @@ from .readers.quality import (
     percent,
 )
 from .readers.roles import Role, columns_with, find_recording_columns, format_cell, guess_roles, is_numeric
-from .readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, Source, open_source
+from .readers.source import DEFAULT_LIMITS, Limits, Readable, Source, open_source
 from .tables import MAX_TRIALS, Table
 from .tables import read as read_table
 
@@ -58,7 +58,6 @@ def read(
     name: str | None = None,
     rate_hz: float | None = None,
     limits: Limits = DEFAULT_LIMITS,
-    progress: ProgressCallback | None = None,
 ) -> KeypointTable:
     """Read a recording from a tracking file or table.
 
@@ -66,14 +65,10 @@ def read(
     name      name of the file; needed for bytes
     rate_hz   frames per second; by default from a table's time column, else 30 with a note
     limits    limits on the size of the file
-    progress  called with the share done, 0 to 1, and a sentence
     """
     if rate_hz is not None and not (np.isfinite(rate_hz) and rate_hz > 0):
         raise ConfigError(f"rate_hz is {rate_hz}; it must be positive, in frames per second.")
-    opened = open_source(source, name, limits, progress)
-    table = _read_source(opened, rate_hz)
-    opened.report_progress(1.0, f"{table.n_frames:,} frames, {len(table.animals)} animals, {len(table.parts)} parts")
-    return table
+    return _read_source(open_source(source, name, limits), rate_hz)
 
 
 def _read_source(source: Source, rate_hz: float | None) -> KeypointTable:
@@ -189,7 +184,6 @@ def read_any(
     name: str | None = None,
     rate_hz: float | None = None,
     limits: Limits = DEFAULT_LIMITS,
-    progress: ProgressCallback | None = None,
     sheet: str | None = None,
 ) -> KeypointTable | Table:
     """Read keypoints from a tracking file, or else a table.
@@ -200,7 +194,6 @@ def read_any(
     name      name of the file; needed for bytes
     rate_hz   frames per second; by default from the file, else 30
     limits    limits on the size of the file
-    progress  called with the share done, 0 to 1, and a sentence
     sheet     sheet of a workbook; by default the first with a numeric column
     """
     opened = open_source(source, name, limits)
@@ -211,8 +204,8 @@ def read_any(
         with open_archive(opened) as archive:
             tracked = "keypoints.npy" in archive.namelist()
     if tracked:
-        return read(source, name, rate_hz, limits, progress)
-    return read_table(source, name, limits, progress, sheet)
+        return read(source, name, rate_hz, limits)
+    return read_table(source, name, limits, sheet)
 
 
 def report(table: KeypointTable, min_score: float = LOW_SCORE) -> QualityReport:

@@ -16,7 +16,7 @@ from gdm_core.trials import Trial, Trials, working_precision
 from .readers.formats import READABLE, read_frame
 from .readers.quality import LOW_SCORE, ChannelQuality, QualityReport, channel_quality, fill_gaps, outlier_mask
 from .readers.roles import Role, check_roles, columns_with, describe_column, format_cell, guess_roles, numeric_values
-from .readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, open_source, path_within
+from .readers.source import DEFAULT_LIMITS, Limits, Readable, open_source, path_within
 from .readers.timing import Clock, TimeUnit, clock_from_steps, describe_times, nearest_sample, read_clock, resample
 
 __all__ = [
@@ -208,7 +208,6 @@ def read(
     source: Readable,
     name: str | None = None,
     limits: Limits = DEFAULT_LIMITS,
-    progress: ProgressCallback | None = None,
     sheet: str | None = None,
 ) -> Table:
     """Read a table from a file.
@@ -216,13 +215,11 @@ def read(
     source    a path, bytes, or an open file
     name      name of the file; needed for bytes
     limits    limits on the size of the file
-    progress  called with the share done, 0 to 1, and a sentence
     sheet     sheet of a workbook; by default the first with a numeric column
     """
-    opened = open_source(source, name, limits, progress)
+    opened = open_source(source, name, limits)
     found = read_frame(opened, sheet)
     frame = found.frame
-    opened.report_progress(1.0, f"{len(frame):,} rows, {len(frame.columns)} columns")
     return Table(frame, guess_roles(frame), opened.name, tuple(found.notes), found.sheets, found.sheet)
 
 

@@ -224,8 +224,10 @@ def read_body(source: Source, layout: Layout, names: list[str]) -> pd.DataFrame:
     chunk_rows = max(1, min(_CHUNK_ROWS, 5_000_000 // len(names)))
     with source.open() as file:
         try:
-            counted = BoundedStream(file)
-            text = io.TextIOWrapper(io.BufferedReader(counted, 1 << 18), layout.encoding, errors="replace", newline="")
+            kept_open = io.BufferedReader(
+                BoundedStream(file), 1 << 18
+            )  # the wrapper closes this, not the caller's file
+            text = io.TextIOWrapper(kept_open, layout.encoding, errors="replace", newline="")
             for _ in range(layout.skipped):  # pandas would parse quotes in them
                 text.readline()
             reader = pd.read_csv(
@@ -250,7 +252,6 @@ def read_body(source: Source, layout: Layout, names: list[str]) -> pd.DataFrame:
                         "Split the file, or save fewer rows of it."
                     )
                 pieces.append(compact(chunk))
-                source.report_progress(min(counted.count / max(source.size, 1), 0.99), f"{seen:,} rows read")
         except DataError:
             raise
         except (csv.Error, OverflowError, ValueError) as error:  # from pandas

@@ -84,8 +84,6 @@ def _read_rows(page: Any, source: Source) -> list[Row]:
             width = max(width, len(cells))
         if len(rows) * max(width, 1) > min(source.limits.values, 50_000_000) or len(rows) > source.limits.rows:
             raise DataError(f"{source.name} is too large for a workbook. Save it as CSV or Parquet.")
-        if len(rows) % 5000 == 1:
-            source.report_progress(0.5, f"{len(rows):,} rows read")
     while rows and all(cell is None for cell in rows[-1]):
         rows.pop()
     return [row + (None,) * (width - len(row)) for row in rows]
@@ -165,24 +163,21 @@ def _read_parquet(source: Source) -> tuple[pd.DataFrame, list[str]]:
     import pyarrow.parquet as pq
 
     what, kinds = f"{source.name} is not a readable Parquet file", (*DAMAGE, pa.ArrowException)
-    pieces, seen = [], 0
+    pieces = []
     with source.open() as raw, refuse_damage(what, "It may be damaged.", kinds):
         file = pq.ParquetFile(pa.PythonFile(raw, mode="r"))
         about, schema = file.metadata, file.schema_arrow
-        n_rows = about.num_rows
         unpacked = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
         notes = []
         simple = [field.name for field in schema if not pa.types.is_nested(field.type)]
         if dropped := [field.name for field in schema if pa.types.is_nested(field.type)]:
             notes.append(f"columns of lists or records were left out: {', '.join(dropped[:5])}")
-        source.check_size(n_rows, len(simple), unpacked)
+        source.check_size(about.num_rows, len(simple), unpacked)
         for batch in file.iter_batches(batch_size=100_000, columns=simple):
             piece = batch.to_pandas(ignore_metadata=True)  # a stored pandas index becomes a column
             piece.columns = pd.Index(unique_names(batch.schema.names)[0])
             pieces.append(compact(piece))
-            seen += len(piece)
-            source.report_progress(min(seen / max(n_rows, 1), 0.99), f"{seen:,} rows read")
-    if not pieces or not seen:
+    if not any(map(len, pieces)):
         raise DataError(f"{source.name} has no rows.")
     return join_pieces(pieces), notes
 

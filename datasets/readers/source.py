@@ -74,12 +74,6 @@ class Source:
     limits: Limits
     size: int  # in bytes, before unpacking
     _content: Path | bytes | IO[bytes]
-    progress: ProgressCallback | None = None
-
-    def report_progress(self, share: float, text: str) -> None:
-        """Report the share done, 0 to 1, with a sentence."""
-        if self.progress is not None:
-            self.progress(share, text)
 
     def check_size(self, rows: int = 0, columns: int = 1, unpacked: int = 0) -> None:
         """Raise DataError for a table beyond the limits or without columns."""
@@ -157,7 +151,6 @@ def open_source(
     source: Readable,
     name: str | None = None,
     limits: Limits = DEFAULT_LIMITS,
-    progress: ProgressCallback | None = None,
 ) -> Source:
     """Make a Source from a path, named bytes or an open binary file."""
     content: Path | bytes | IO[bytes]
@@ -179,7 +172,7 @@ def open_source(
         )
     if size == 0:
         raise DataError(f"{name} is empty.")
-    return Source(name, limits, size, content, progress)
+    return Source(name, limits, size, content)
 
 
 def _file_name(name: str | None) -> str:

@@ -176,7 +176,7 @@ def digest_of(file: BinaryIO) -> str:
     return found.hexdigest()
 
 
-def open_file(file: Any, name: str, digest: str, progress: Callable[[float, str], None]) -> OpenFile:
+def open_file(file: Any, name: str, digest: str) -> OpenFile:
     """Read the file once per session. An invalid file raises an error and does not replace an earlier one.
 
     digest  of its content, the scope of the chosen sheet
@@ -185,7 +185,7 @@ def open_file(file: Any, name: str, digest: str, progress: Callable[[float, str]
     kept: OpenFile | None = st.session_state.get(KEPT)
     if kept is not None and (kept.source, kept.name) == (digest, name) and sheet in (None, kept.sheet):
         return kept
-    content = keypoints.read_any(file, name, progress=progress, sheet=sheet)
+    content = keypoints.read_any(file, name, sheet=sheet)
     discard()
     read = content.sheet if isinstance(content, Table) else ""
     st.session_state[KEPT] = made = OpenFile(name, f"{digest}-{read}", content, digest)

@@ -45,16 +45,9 @@ def choose_file() -> intake.OpenFile | None:
 
 def read(source: BinaryIO, name: str) -> intake.OpenFile:
     """Read the file and show the controls for reading it."""
-    bar = st.progress(0.0, f"Decoded {name}")
-
-    def report(share: float, text: str) -> None:
-        bar.progress(min(share, 1.0), text)
-
-    digest = intake.digest_of(source)
-    try:
-        file = intake.open_file(source, name, digest, report)
-    finally:
-        bar.empty()
+    with st.spinner(f"Reading {name}"):
+        digest = intake.digest_of(source)
+        file = intake.open_file(source, name, digest)
     if len(file.sheets) > 1:
         assert isinstance(file.content, tables.Table)
         st.selectbox(

@@ -50,7 +50,7 @@ def waves(n: int, period: float, channels: int = 2, seed: int = 0) -> bytes:
 def read(name: str, content: bytes | None = None) -> OpenFile:
     data = tables.template(name) if content is None else content
     file = io.BytesIO(data)
-    return intake.open_file(file, name, intake.digest_of(file), lambda share, text: None)
+    return intake.open_file(file, name, intake.digest_of(file))
 
 
 def fitted(name: str, content: bytes | None = None):
