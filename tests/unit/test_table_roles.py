@@ -325,7 +325,6 @@ def test_values_beyond_float32_are_missing():
 def test_thousands_separators_are_not_decimal_signs():
     table = read({"a": [f"{v:,.2f}" for v in np.round(A * 20_000, 2)], "b": B}, sep=";")
     assert table.roles["a"] is not Role.CHANNEL
-    assert "cells of 'a' are not numbers" in report_text(table)
 
 
 def test_decimal_comma_is_kept():
