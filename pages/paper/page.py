@@ -55,7 +55,6 @@ frame.header(PANELS[name][0])
 with frame.picture:
     results = list(run.poll().values()) if run is not None else []
     going = any(not result.finished for result in results)
-
     if run is not None:
         with st.container():  # keeps the place of the panel below when the progress bar goes
             show_progress("paper-progress", run, not going)

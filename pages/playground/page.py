@@ -168,8 +168,6 @@ def show_export(s: Settings) -> None:
     with st.container(horizontal=True):
         exports.save_picture("triangle", "playground-triangle")
         download("Python script", code.encode, "playground.py", key="download-script")
-    with st.expander("Script", icon=":material/code:"):
-        st.code(code, language="python")
 
 
 page = shell.frame("playground")
