@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
 
 Floats = npt.NDArray[np.float64]
 
@@ -28,6 +27,8 @@ class Estimate:
     @property
     def margin(self) -> Floats:
         """Return half the width of the 95% intervals."""
+        from scipy.special import stdtrit  # would slow the first visit
+
         return np.asarray(stdtrit(self.freedom, 0.975) * self.error)
 
     @property
