@@ -91,7 +91,7 @@ def test_other_driver_can_be_chosen(visit):
     )
     page.wait_for_function("location.search.includes('who=')")
     page.get_by_role("button", name="Labels").click()
-    main = page.get_by_role("slider", name="Main states: in more than (% of samples)")
+    main = page.get_by_role("slider", name="Main states: minimum presence (% of samples)")
     main.press("ArrowRight")
     page.wait_for_function("location.search.includes('badge-presence=25')")
     # A popover is outside the themed app, but its slider has the same colour.
