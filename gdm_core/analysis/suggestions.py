@@ -273,13 +273,13 @@ def choose_states(probes: Sequence[Probe], n_channels: int = 1) -> Recommendatio
 def _certainty(chosen: Probe, sure: str, rival: Probe | None) -> str:
     agree = f"two halves of the data agree on {chosen.agreement:.0%} of time steps"
     if sure == "open":
-        return f"Open: {agree}; compare seeds before you interpret single states."
+        return f"Uncertain: {agree}; compare seeds before you interpret single states."
     if sure == "clear":
-        return f"Clear: {agree if chosen.n_states > 1 else 'no other setting predicts held-out data better'}."
+        return f"Certain: {agree if chosen.n_states > 1 else 'no other setting predicts held-out data better'}."
     reasons = [agree] if chosen.n_states > 1 else []
     if rival is not None:
         reasons.append(_advantage(rival, chosen))
-    return f"Likely: {', but '.join(reasons)}."
+    return f"Fairly certain: {', but '.join(reasons)}."
 
 
 def _advantage(rival: Probe, chosen: Probe) -> str:
@@ -292,7 +292,12 @@ def _advantage(rival: Probe, chosen: Probe) -> str:
     figures = f"{gained:.2f} ± {error:.2f} nats per sample"
     if gained <= ERRORS * error:
         return f"{_describe(rival)} would predict held-out data about as well, better by {figures}"
-    return f"{_describe(rival)} would predict held-out data better, by {figures}"
+    less = (
+        f", though its halves agree on {rival.agreement:.0%} of time steps"
+        if rival.found_again < chosen.found_again - SAME
+        else ""
+    )
+    return f"{_describe(rival)} would predict held-out data better, by {figures}{less}"
 
 
 def _sound(probes: Sequence[Probe]) -> list[Probe]:

@@ -79,7 +79,9 @@ def decide(probes: Sequence[ScaleProbe]) -> ScaleChoice:
     samples = {probe.n_states: probe for probe in in_order if probe.scale is None}
     lasting = [one for one in in_order if one.scale is not None and one.n_states in samples and one.dwell >= 1]
     if not lasting:
-        return ScaleChoice(None, None, "open", (SAMPLES, "Open: recordings are too short or constant for windows."))
+        return ScaleChoice(
+            None, None, "open", (SAMPLES, "Uncertain: recordings are too short or constant for windows.")
+        )
 
     def gain(probe: ScaleProbe) -> float:
         return probe.silhouette - samples[probe.n_states].silhouette
@@ -90,7 +92,7 @@ def decide(probes: Sequence[ScaleProbe]) -> ScaleChoice:
     is_sure = gain(best) > 2 * math.hypot(_error(best.blocks), _error(rival.blocks)) if sound else gain(best) <= 0
     do = "separate states better" if sound else "do not separate states clearly better"
     numbers = f"(silhouette {best.silhouette:.2f} and {rival.silhouette:.2f})"
-    reason = f"{'Clear' if is_sure else 'Likely'}: windows {do} than samples do {numbers}."
+    reason = f"{'Certain' if is_sure else 'Fairly certain'}: windows {do} than samples do {numbers}."
     sure = "clear" if is_sure else "likely"
     if not sound:
         return ScaleChoice(None, None, sure, (SAMPLES, reason))

@@ -49,7 +49,7 @@ ENTRIES = (
     Entry(
         "behaviour",
         "Mice",
-        "The path of a simulated mouse, coloured by inferred state.",
+        "The path of a simulated mouse, coloured by inferred state. Used as labels, the states do no better than baselines.",
         "Predicts expert labels with {} accuracy (the paper's 10-NN metric)",
         "behaviour",
     ),

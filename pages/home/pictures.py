@@ -69,7 +69,7 @@ def animation_html() -> str:
     panels, styles = [], []
     for key, title, text, softness in (
         ("hard", "Hard switching", "One state at a time. Drag the car.", 0.0),
-        ("soft", "Soft switching", "Mixtures: 70% turning, 30% straight.", 0.32),
+        ("soft", "Soft switching", "Mixtures: partly turning, partly straight.", 0.32),
     ):
         lap = stadium_states(FRAMES, softness)
         picture = _stadium_image(softness, f"{title}: a lap in the colours of two states")

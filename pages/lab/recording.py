@@ -286,7 +286,7 @@ def caption(here: TrialView, rows: Collection[str]) -> str:
     if RELABELLED in rows:
         parts.append("As labels: each state under its most frequent training label.")
     if "states" in rows:
-        parts.append("Paler = less certain.")
+        parts.append("Mixed, paler colours: several states share the time step.")
     if here.words is not None and here.words.remark:
         parts.append(here.words.remark)
     return " ".join(parts)

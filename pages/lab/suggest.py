@@ -168,7 +168,7 @@ def _show_pictures(view: View, question: SuggestQuestion, probes: Sequence[Probe
     title = escape(TITLES[shown[0].model])
     with shell.panel("suggest-pictures", f"States by K, {title}"):
         st.html(f'<div class="gdm-tries{" strips" * (path is None)}">{"".join(pictures)}</div>')
-        shell.quiet("Matching states share a colour. Paler = less certain.")
+        shell.quiet("Matching states share a colour. Mixed, paler colours: several states share the time step.")
 
 
 def _picture(probe: Probe, states: States, path: States | None, is_chosen: bool) -> str:

@@ -23,7 +23,7 @@ from pages.ui.plot import BADGES, Panel, Picture, by_key
 SIDE_BY_SIDE, STACKED = (280, 150), (195, 110)  # heights of a track and of the strips
 SHOWN_CHANNELS = 3  # that are drawn where there is no track
 DOTS = "Grey dots: positions estimated from single noisy samples."
-CLOSE_UP = "Paler = less certain. Drag to pan."
+CLOSE_UP = "Mixed, paler colours: several states share the time step. Drag to pan."
 INFERRED = "Inferred (matched colours)"
 VISIBLE = 0.005  # of the track's width; smaller deviations are hidden by its line
 Array = npt.NDArray[np.float32]

@@ -51,7 +51,7 @@ with frame.controls:
         st.button("Show stored results", on_click=visitor_jobs().end, args=("paper",), width="stretch")
 
 stored = paper.load()
-frame.header(PANELS[name][0])
+frame.header(f"{PANELS[name][0]}, of “Interpretable time series analysis with Gumbel dynamics”")
 with frame.picture:
     results = list(run.poll().values()) if run is not None else []
     going = any(not result.finished for result in results)

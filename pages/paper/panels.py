@@ -366,9 +366,7 @@ def _draw_expert_strips(test: Trials, cells: Mapping[str, Cell]) -> None:
     for label, cell in cells.items():
         rows[label.replace(" with a GRU", ", GRU")] = group_by_label(cell.states, labels, len(names))
     height = 50 + 44 * len(rows)
-    caption = (
-        "A state has the colour of the behaviour that the expert labelled most often during it. Paler = less certain."
-    )
+    caption = "A state has the colour of the behaviour that the expert labelled most often during it."
     drawn = figures.state_strips(
         rows, step=stride / test[0].rate_hz, unit="s", height=height, names=names, caption=caption
     )

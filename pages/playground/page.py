@@ -19,7 +19,10 @@ from pages.ui.plot import plot
 SHOWN, COMPARED, COUNTED, SAMPLED = 500, 150, 20_000, 8_000
 TEMPERATURES = np.array([0.1, 0.2, 0.5, 1.0, 2.0])
 NAMES = ("S1", "S2", "S3")
-CAPTION = "Each dot is a soft state; drag one to change the logits. Shaded: 90, 70, 50, 30 and 10% of draws."
+CAPTION = (
+    "The model draws the soft state of each time step from such a distribution. Drag a dot to change the logits. "
+    "Shaded: 90, 70, 50, 30 and 10% of draws."
+)
 HOLLOW = " Hollow: second distribution (φ)."
 DIVERGENCE = "KL divergence"
 LOGITS = (-4.0, 4.0)

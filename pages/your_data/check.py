@@ -49,7 +49,7 @@ def table_options(file: OpenFile, advanced: Any) -> TableOptions:
     clock = next((name for name, role in roles.items() if role == Role.TIME), None)
     if clock is not None and is_numeric(table.frame[clock]):
         unit = one_of("Time unit", UNITS, key="unit", of=of, help=f"Guessed from name and values of {clock!r}.")
-    rate = number("Sampling rate (Hz)", 0.0, 1e6, 0.0, key="rate", of=of, help="0: from the time column.")
+    rate = number("Sampling rate (Hz; 0 = from file)", 0.0, 1e6, 0.0, key="rate", of=of)
     timed = _is_timed(table, roles, unit, rate)
     most, step, key, counted = (5.0, 0.1, "fill", "s") if timed else (50.0, 1.0, "fill-steps", "steps")
     text = "Interpolates short gaps linearly. The model estimates longer ones."

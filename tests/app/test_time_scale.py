@@ -65,12 +65,12 @@ def test_every_tab_works_on_windows(engine):
 
 def test_automatic_scale_is_explained_and_fitted(engine, monkeypatch):
     choice = ScaleChoice(
-        31, 5, "clear", ("Use windows of 31 samples, and 5 states.", "Clear: windows separate better.")
+        31, 5, "clear", ("Use windows of 31 samples, and 5 states.", "Certain: windows separate better.")
     )
     monkeypatch.setattr(time_scale, "choose_scale", lambda trials: choice)
     app = opened("behaviour", scale="Auto", frames=f"{FRAMES}")
     app.run()
-    assert "Recommended: windows of 1.03 s. Clear: windows separate better." in words(app)
+    assert "Recommended: windows of 1.03 s. Certain: windows separate better." in words(app)
     assert app.session_state["fit-behaviour"].poll().spec.trials[0].n_samples == WINDOWS
     app.session_state["view"] = "Suggest settings"
     app.run()

@@ -92,7 +92,7 @@ def test_flat_scores_leave_the_choice_open():
     flat = [tried(k, 10.0, 0.5 if k > 2 else 0.6) for k in range(2, 6)]
     found = choose_states(flat)
     assert found.sure == "open"
-    assert found.sentences[1].startswith("Open: two halves of the data agree on 60% of time steps")
+    assert found.sentences[1].startswith("Uncertain: two halves of the data agree on 60% of time steps")
 
 
 def test_one_state_needs_more_than_agreement():

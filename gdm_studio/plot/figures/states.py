@@ -116,7 +116,7 @@ def state_strips(
     marks: Mapping[str, tuple[str, float]] | None = None,
     names: Sequence[str] | None = None,
     columns: int = MAX_COLUMNS,
-    caption: str = "Soft states over time. Paler = less certain.",
+    caption: str = "Soft states over time. Mixed, paler colours: several states share the time step.",
 ) -> Figure:
     """Draw strips of soft states [T, K] over one time axis.
 
