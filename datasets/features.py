@@ -247,7 +247,9 @@ def suggest(trials: Trials, seed: int = 0) -> SliderStart:
     labels = {int(label) for trial in trials if trial.labels is not None for label in pd.unique(trial.labels)} - {-1}
     if labels:
         k = min(len(labels) + 1, 12)
-        return SliderStart(d, k, why_d, f"{len(labels)} labels occur, and one state is added for behaviour outside them")
+        return SliderStart(
+            d, k, why_d, f"{len(labels)} labels occur, and one state is added for behaviour outside them"
+        )
     k, gain = _states_by_mixture(trials, pca, d, seed)
     return SliderStart(d, k, why_d, gain)
 

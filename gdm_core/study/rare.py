@@ -86,7 +86,7 @@ class Occurrence:
     def unused(self, names: Sequence[str]) -> dict[str, str]:
         """Return name -> description of how rarely it occurs, for each unused state."""
         return {
-            name: f"{count(bouts, 'bout')}, {share:.2%} of the time, {animals} of {count(self.n, self.word)}"
+            name: f"{count(bouts, 'bout')}, strongest in {share:.2%} of the time, {animals} of {count(self.n, self.word)}"
             for name, used, bouts, share, animals in zip(
                 names, self.used, self.bouts, self.share, self.animals, strict=True
             )

@@ -100,6 +100,13 @@ def _count_confirmed(study: Study, table: pd.DataFrame, findings: list[int], oth
     return sum(known.get(states) == sign for states, sign in zip(wanted, mine, strict=True))
 
 
+def describe_contradictions(rows: pd.DataFrame) -> str:
+    """Return a warning that counts the refits with another conclusion; "" without any."""
+    agrees = rows.loc[rows["fit"] != SAME, "agrees"].dropna().astype(bool)
+    against = int((~agrees).sum())
+    return f"Not robust: {against} of {count(len(agrees), 'refit')} reach another conclusion." if against else ""
+
+
 def describe_robustness(rows: pd.DataFrame) -> str:
     """Return a sentence on whether the conclusion holds in the refits."""
     others = rows[rows["fit"] != SAME]

@@ -27,7 +27,7 @@ Codes = npt.NDArray[np.int32]
 
 # Measures and their descriptions: per state, per pair of states and per recording.
 STATE_MEASURES = {
-    "usage": "share of the labelled time",
+    "usage": "mean share over the labelled time",
     "bouts": "number of bouts",
     "bouts_per_min": "bouts per minute of labelled time",
     "median_bout_s": "median length of a bout (s)",

@@ -82,8 +82,8 @@ def p_cell(p: float) -> str:
     return format_p(p).removeprefix("p ").removeprefix("= ")
 
 
-def card(brought: Brought, asked: Asked, found: StudyAnswer) -> None:
-    """Show the result of a comparison."""
+def card(brought: Brought, asked: Asked, found: StudyAnswer, caution: str) -> None:
+    """Show the result of a comparison, with what speaks against it."""
     st.html('<p class="gdm-panel-title">Result</p>')
     if found.flow is not None:
         flow = found.flow
@@ -92,6 +92,12 @@ def card(brought: Brought, asked: Asked, found: StudyAnswer) -> None:
         shell.quiet(f"Behavioural flow: z = {flow.z:.2f}, {format_p(flow.p)}, {n}.".replace("-", MINUS))
     elif found.no_flow and found.table is not None:
         shell.quiet(f"No overall test: {found.no_flow}")
+    confounds = None if found.confounds is None else unadjusted(found.confounds, asked)
+    if confounds is not None and len(confounds):
+        also = f"Groups also differ in {format_list(confounds['column'].tolist())}: see Checks."
+        caution = f"{caution} {also}".strip()
+    if caution:
+        shell.finding(caution)
     if found.table is None:
         shell.error("This comparison is not possible", found.trouble)
         return
@@ -112,9 +118,6 @@ def card(brought: Brought, asked: Asked, found: StudyAnswer) -> None:
         shell.finding("Nothing could be tested.")
     if asked.pooled:
         shell.quiet(asked.pooled)
-    confounds = None if found.confounds is None else unadjusted(found.confounds, asked)
-    if confounds is not None and len(confounds):
-        shell.quiet(f"Associated with the groups: {format_list(confounds['column'].tolist())}; see Checks.")
 
 
 def _sentence(brought: Brought, asked: Asked, row: pd.Series[Any]) -> str:

@@ -32,7 +32,7 @@ if asked is not None:
     with page.card:
         answers = questions.answers(brought, asked)
         if answers is not None:
-            answer.card(brought, asked, answers)
+            answer.card(brought, asked, answers, robust.caution(brought, asked))
             robust.show(brought, asked, answers)
 n = len(study.sheet.frame)  # with excluded recordings
 compared = (

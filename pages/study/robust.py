@@ -12,7 +12,7 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.study import Study
-from gdm_core.study.robustness import check_robustness, describe_robustness
+from gdm_core.study.robustness import check_robustness, describe_contradictions, describe_robustness
 from pages.lab.live.background import Task, show_progress, visitor_jobs
 from pages.study import answer
 from pages.study.bring import Brought
@@ -44,6 +44,12 @@ def show(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
     elif task.cancelled.is_set():
         again = partial(visitor_jobs().forget, _key(brought, asked))
         st.button("Continue the refits", key=f"{NAME}-again", on_click=again, icon=":material/refresh:")
+
+
+def caution(brought: Brought, asked: Asked) -> str:
+    """Return a warning if refits contradict the comparison; "" if none does so far."""
+    rows = rows_of(brought, asked)
+    return "" if rows is None else describe_contradictions(rows)
 
 
 def rows_of(brought: Brought, asked: Asked) -> pd.DataFrame | None:

@@ -312,9 +312,9 @@ def test_associated_column_is_adjusted_for_on_request(tmp_path):
     sheet.assign(age=10.0 + (sheet["group"] == "treated") * 5 + np.arange(12) % 4).to_csv(path, index=False)
     asked = STATES | {"path": "mice"}
     app = opened("study", **asked, view="Checks")
-    assert "Associated with the groups: age; see Checks." in words(app)
+    assert "Groups also differ in age: see Checks." in words(app)
     app.button(key="study-adjust-age").click().run()
-    assert "Associated with the groups" not in words(app)
+    assert "Groups also differ" not in words(app)
     (covariates,) = [each for each in app.multiselect if each.label == "Covariates"]
     assert covariates.value == ["age"]
 

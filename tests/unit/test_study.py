@@ -409,9 +409,9 @@ def test_many_unused_states_give_advice():
     sheet = pd.DataFrame({"recording": list(states), "rat": list(states), "group": ["a", "b"] * 3})
     study = Study.from_states(states, sheet, rate_hz=10, names={5: "never"})
     assert study.unused == {
-        "never": "0 bouts, 0.00% of the time, 0 of 6 rats",
-        "state 6": "1 bout, 0.08% of the time, 1 of 6 rats",
-        "state 7": "1 bout, 0.08% of the time, 1 of 6 rats",
+        "never": "0 bouts, strongest in 0.00% of the time, 0 of 6 rats",
+        "state 6": "1 bout, strongest in 0.08% of the time, 1 of 6 rats",
+        "state 7": "1 bout, strongest in 0.08% of the time, 1 of 6 rats",
     }
     assert "3 of 8 states are unused. Fit fewer, about 5." in study.notes
     text = study.methods(study.compare("usage", "group", n_permutations=9))

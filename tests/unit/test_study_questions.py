@@ -268,7 +268,7 @@ def test_unused_state_leaves_the_corrected_family():
     with_third = Study.from_states(states, study.sheet.frame, rate_hz=10, names=["x", "y", "z", "never"])
     table, plain = (one.compare("usage", "group", n_permutations=199) for one in (with_third, study))
     assert np.isnan(table["p"][3])
-    assert table.attrs["sentences"][3] == "never, share of the labelled time: not tested."
+    assert table.attrs["sentences"][3] == "never, mean share over the labelled time: not tested."
     assert list(table.attrs["unused"]) == ["never"]
     assert any("Unused states are not tested" in note and "never: 0 bouts" in note for note in table.attrs["notes"])
     np.testing.assert_allclose(table["p_holm"][:3], plain["p_holm"])
@@ -282,7 +282,9 @@ def test_unused_state_leaves_the_corrected_family():
     changes = study.compare("transitions", "group", n_permutations=9)
     assert changes["p"].isna().tolist() == ((changes["from_state"] == 3) | (changes["to_state"] == 3)).tolist()
     points = f"b minus a is {100 * table['effect'][0]:.3g} percentage points, 95% interval {100 * table['effect_low'][0]:.3g} to"
-    assert f"x, share of the labelled time: {points}" in table.attrs["sentences"][0], "as the table of the page has it"
+    assert f"x, mean share over the labelled time: {points}" in table.attrs["sentences"][0], (
+        "as the table of the page has it"
+    )
 
 
 def test_missing_value_excludes_animal_from_one_state():

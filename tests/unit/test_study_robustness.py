@@ -8,7 +8,7 @@ import pytest
 from datasets import cohort
 from gdm_core import Study
 from gdm_core.errors import FitError
-from gdm_core.study.robustness import check_robustness, describe_robustness, list_variants
+from gdm_core.study.robustness import check_robustness, describe_contradictions, describe_robustness, list_variants
 from tests.support import known_studies
 
 
@@ -59,6 +59,8 @@ def test_conclusion_of_each_refit_is_compared(study):
     p = f"{rows.loc['random', 'flow_p']:.3f}".removeprefix("0")
     expected = f"The conclusion holds in 2 of 3 refits; it differs with random (flow p = {p}). 1 refit failed."
     assert describe_robustness(steps[-1]) == expected
+    assert "1 of 3 refits" in describe_contradictions(steps[-1])
+    assert describe_contradictions(steps[2]) == ""
 
 
 def test_refits_stop_with_the_iteration(study):
