@@ -1,6 +1,6 @@
 """Gaussian posterior of missing entries under linear dynamics, from banded systems of equations.
 
-y_t ~ N(sum_l S_tl F y_{t-l} + c_t, P_t^-1)        for every incomplete sample t and the samples after it
+y_t ~ N(S_t F y_{t-1} + c_t, P_t^-1)        for every incomplete sample t and the sample after it
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Steps:
 
     rows        [M] indices of the samples
     projection  F [D, N]
-    gain        S [M, L, D, N]
+    gain        S [M, D, N]
     offset      c [M, N]
     precision   P [M, N, N]
     """
@@ -39,11 +39,9 @@ class Steps:
     def residual(self, y: Float) -> Float:
         """Return the prediction errors [M, N] for complete observations y [T, N]."""
         x = y @ self.projection.T
-        residual: Float = y[self.rows] - self.offset
-        for lag in range(1, self.gain.shape[1] + 1):
-            before = x[np.maximum(self.rows - lag, 0)]
-            residual -= np.einsum("md,mdn->mn", before, self.gain[:, lag - 1])
-        return residual
+        return np.asarray(
+            y[self.rows] - self.offset - np.einsum("md,mdn->mn", x[np.maximum(self.rows - 1, 0)], self.gain)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,13 +72,10 @@ class MissingEntries:
         return (self.mean[:, None] + moved).T, log_density
 
 
-def steps_needed(missing: Bool, lags: int) -> npt.NDArray[np.int64]:
+def steps_needed(missing: Bool) -> npt.NDArray[np.int64]:
     """Return the samples whose dynamics involve missing entries [T, N]."""
     incomplete: Bool = np.asarray(missing.any(axis=1))
-    needed = incomplete.copy()
-    for lag in range(1, lags + 1):
-        needed[lag:] |= incomplete[:-lag]
-    return np.flatnonzero(needed)
+    return np.flatnonzero(incomplete | np.append(False, incomplete[:-1]))
 
 
 def missing_entries(y: Float, missing: Bool, steps: Steps) -> MissingEntries:
@@ -90,15 +85,11 @@ def missing_entries(y: Float, missing: Bool, steps: Steps) -> MissingEntries:
     number[missing] = np.arange(n_missing)
     weighted = np.einsum("mij,mj->mi", steps.precision, steps.residual(np.where(missing, 0.0, y)))
 
-    # For each lag: numbers of the earlier samples' entries [M, N], -1 if observed, and their effect on residuals [M, N, N].
-    numbers, effects = [], []
-    for lag in range(steps.gain.shape[1] + 1):
-        before = steps.rows - lag
-        numbers.append(np.where((before >= 0)[:, None], number[np.maximum(before, 0)], -1))
-        if lag == 0:
-            effects.append(np.broadcast_to(np.eye(y.shape[1]), steps.precision.shape))
-        else:
-            effects.append(-(steps.projection.T @ steps.gain[:, lag - 1]).swapaxes(1, 2))
+    # Of each sample and the one before: numbers of entries [M, N], -1 if observed, and their effect on residuals [M, N, N].
+    before = np.where((steps.rows > 0)[:, None], number[steps.rows - 1], -1)
+    numbers = [number[steps.rows], before]
+    own = np.broadcast_to(np.eye(y.shape[1]), steps.precision.shape)
+    effects = [own, -(steps.projection.T @ steps.gain).swapaxes(1, 2)]
 
     linear = np.zeros(n_missing)
     parts = []  # of the lower triangle of the precision: rows, columns, values

@@ -354,23 +354,3 @@ def sample_index(log_weights: npt.NDArray[Any], rng: np.random.Generator) -> npt
     noise = rng.exponential(size=log_weights.shape)
     result: npt.NDArray[np.int64] = np.argmax(log_weights - np.log(noise), axis=-1)
     return result
-
-
-def resize_states(states: Float, errors: Float, n_states: int) -> Float:
-    """Split or drop soft states [T, K] to get [T, n_states].
-
-    The most used state is split along the principal direction of its errors [T, D]; the least used one is dropped.
-    """
-    states = states.copy()
-    while states.shape[1] < n_states:
-        used = int(states.sum(axis=0).argmax())
-        weight = states[:, used]
-        centred = errors - (weight @ errors) / weight.sum()
-        direction = np.linalg.eigh((centred * weight[:, None]).T @ centred)[1][:, -1]
-        side = (centred @ direction > 0).astype(np.float64)
-        states = np.concatenate([states, (weight * side)[:, None]], axis=1)
-        states[:, used] = weight * (1 - side)
-    while states.shape[1] > n_states:
-        states = np.delete(states, int(states.sum(axis=0).argmin()), axis=1) + 1e-6
-        states /= states.sum(axis=1, keepdims=True)
-    return states

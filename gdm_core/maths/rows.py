@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,13 +37,6 @@ class Rows:
     @property
     def device(self) -> torch.device:
         return self.y.device
-
-    @cached_property
-    def patterns(self) -> tuple[Tensor, Tensor]:
-        """Distinct rows of `known` [P, N], and the index of each row's pattern [R]."""
-        assert self.known is not None
-        patterns, which = torch.unique(self.known, dim=0, return_inverse=True)
-        return patterns, which
 
     def select(self, index: Tensor | slice, **changes: Any) -> Rows:
         """Return the rows at `index`, with `changes` of their attributes."""

@@ -35,7 +35,7 @@ from gdm_core.trials import Recording, Recordings, Trials, TrialsLike, as_trials
 class StateModel(Estimator, ABC):
     """A model of time series with K states."""
 
-    warm_changes: ClassVar[frozenset[str] | None] = None  # parameters that `warm_start` may change; None for all
+    warm_changes: ClassVar[frozenset[str]] = frozenset()  # parameters that `warm_start` may change
     why_not_online: ClassVar[str] = "it has no filter"
     # Parameters of inference, which a fitted model may change: see `variants.with_parameters`.
     adjustable: ClassVar[frozenset[str]] = frozenset()
@@ -152,6 +152,7 @@ class StateModel(Estimator, ABC):
         if self._warm_from is None:
             self.scaler_, self.factors_, ys = standardise(data, config.n_latent)
         else:
+            self._check_warm_start(self._warm_from)
             self.scaler_, self.factors_, ys = standardise_as(self._warm_from._scaler, data, config.n_latent)
         self._set_feature_names(recorded[0])
         yield from self._run(self._fit(ys), ys, finish, start, calibrate)
@@ -214,23 +215,22 @@ class StateModel(Estimator, ABC):
         return score_baseline(self._scaler, self._factors, ys)
 
     def warm_start(self, **changes: Any) -> Self:
-        """Return an unfitted model with `changes` to the parameters (n_states=5), whose fit starts from this one."""
+        """Return an unfitted model with `changes` to the parameters (seed=1), whose fit starts from this one."""
         self._require_fitted()
         if unknown := sorted(set(changes) - vars(self.config).keys()):
             raise ConfigError(f"Unknown parameter in warm_start: {', '.join(unknown)}.")
-        refused = sorted(
-            name
-            for name, value in changes.items()
-            if self.warm_changes is not None and name not in self.warm_changes and value != getattr(self.config, name)
-        )
-        if refused:
-            raise ConfigError(
-                f"warm_start cannot change {', '.join(refused)}; it can change {', '.join(sorted(self.warm_changes or ()))}. "
-                "Fit a new model for anything else."
-            )
         model = self._from_config(dataclasses.replace(self.config, **changes))
         model._warm_from = self
+        model._check_warm_start(self)
         return model
+
+    def _check_warm_start(self, previous: StateModel) -> None:
+        before, now = vars(previous.config), vars(self.config)
+        if refused := sorted(name for name in now if now[name] != before[name] and name not in self.warm_changes):
+            raise ConfigError(
+                f"warm_start cannot change {', '.join(refused)}; it can change {', '.join(sorted(self.warm_changes))}. "
+                "Fit a new model for anything else."
+            )
 
     # ---- verbs on data ------------------------------------------------------------------------------------------
     @overload

@@ -119,12 +119,11 @@ def settle(now: Q, improve: Callable[[Q], Q], least_gain: float) -> Q:
 class EMModel(StateModel, Generic[P, Q]):
     """A model fitted by EM.
 
-    tolerance     nats per sample; the fit ends after PATIENCE iterations in a row that gain less
-    same_to_warm  parameters that a model must share with the one it starts from
+    tolerance   nats per sample; the fit ends after PATIENCE iterations in a row that gain less
     """
 
+    warm_changes = frozenset({"n_iter", "n_restarts", "seed"})
     tolerance: ClassVar[float] = 1e-5
-    same_to_warm: ClassVar[tuple[str, ...]] = ("n_latent",)
 
     _last: tuple[bytes, dict[str, Array], Q] | None = None
 
@@ -141,9 +140,10 @@ class EMModel(StateModel, Generic[P, Q]):
     def _first_parameters(self, em: Any) -> tuple[P, Q | None]:
         """Return parameters to start from, and their posterior if it is known."""
 
+    @property
     @abstractmethod
-    def _warm_parameters(self, em: Any, config: Any) -> tuple[P, Q | None]:
-        """Return the same from this fitted model, with states split or merged to the number in `config`."""
+    def _parameters(self) -> Any:
+        """The learned parameters."""
 
     @abstractmethod
     def _parameters_from(self, em: Any, states: npt.NDArray[np.float64]) -> P:
@@ -171,9 +171,9 @@ class EMModel(StateModel, Generic[P, Q]):
     def _run_em(self, ys: list[Array]) -> Iterator[Progress]:
         # A fixed order: that of the trials must not reach rounding errors.
         ys = sorted(ys, key=lambda y: (len(y), y.tobytes()))
-        previous = self._model_to_start_from()
+        previous: Any = self._warm_from
         em: EM[P, Q] = self._algorithm(ys, previous)
-        first = self._first_parameters(em) if previous is None else previous._warm_parameters(em, self.config)
+        first = self._first_parameters(em) if previous is None else (previous._parameters, None)
         best, n_calm = -np.inf, 0
         for number, (p, posterior) in enumerate(em.iterate(first[0], self.config.n_iter, first[1])):
             objective = em.objective((p, posterior))
@@ -188,13 +188,6 @@ class EMModel(StateModel, Generic[P, Q]):
                 self.status_ = Status.CONVERGED
                 return
         self.status_ = Status.MAX_STEPS
-
-    def _model_to_start_from(self) -> Self | None:
-        previous = self._warm_from
-        if not isinstance(previous, type(self)) or not previous.params_:
-            return None
-        same = all(getattr(previous.config, name) == getattr(self.config, name) for name in self.same_to_warm)
-        return previous if same else None
 
     def _set_random_parameters(self, ys: list[Array], seed: int) -> None:
         states = np.random.default_rng(seed).dirichlet(np.ones(self.config.n_states), size=sum(map(len, ys)))

@@ -223,7 +223,10 @@ class Estimator(TransformerMixin, BaseEstimator):
             prefix = f"{kind}."
             return {name.removeprefix(prefix): v for name, v in tensors.items() if name.startswith(prefix)}
 
-        model = cls._from_config(cls.config_class(**header["config"]))
+        # Older files may name parameters that no longer exist; parameters that mattered have other shapes or values.
+        known = {one.name for one in dataclasses.fields(cls.config_class)}
+        config = {name: value for name, value in header["config"].items() if name in known}
+        model = cls._from_config(cls.config_class(**config))
         model._fitted_config = model.config
         model.params_, model.scaler_, model.factors_ = (
             part("param"),

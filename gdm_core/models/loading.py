@@ -73,7 +73,7 @@ def _sizes_agree(tensors: Mapping[str, npt.NDArray[Any]], config: Mapping[str, A
         k * d * d * lags,
         lags * max(lags * d, n),
         hidden * max(hidden, d * lags),
-        n * (n if config.get("covariance") == "full" else d),
+        n * d,
     )
     return max(wanted) <= held and tensors["scaler.center"].ndim == 1
 

@@ -20,7 +20,6 @@ from gdm_core.models.scaling import Scaler
 from gdm_core.trials import unmasked
 
 Float = npt.NDArray[np.float64]
-Arrays = dict[str, npt.NDArray[Any]]
 
 
 class Candidates(NamedTuple):

@@ -20,16 +20,13 @@ FAMILIES: dict[str, tuple[str, str]] = {
     "gdm_mixture": ("gdm_core.models.mixture.model", "GDMMixture"),
 }
 
-# Known without importing a family, and with it torch: parameters of inference, and those that `warm_start` may change if it
-# may not change all.
+# Known without importing a family, and with it torch: parameters of inference, and those that `warm_start` may change.
 ADJUSTABLE: dict[str, frozenset[str]] = {
     "gdm": frozenset({"temperature", "readout"}),
     "gdm_mixture": frozenset({"temperature"}),
 }
 WARM_CHANGES: dict[str, frozenset[str]] = {
-    "gdm": frozenset(
-        {"n_states", "temperature", "temperature_start", "stickiness", "n_steps", "n_samples", "seed", "readout"}
-    ),
+    "gdm": frozenset({"temperature", "stickiness", "n_steps", "n_samples", "seed", "readout"}),
     "gdm_mixture": frozenset({"temperature", "stickiness", "n_steps", "n_samples", "seed"}),
 }
 

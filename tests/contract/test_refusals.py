@@ -115,9 +115,8 @@ def test_invalid_parameters_of_a_family_are_named(family, field, value, message)
         getattr(gdm_core, family)(**{field: value}).fit(recordings()[0])
 
 
-@pytest.mark.parametrize("family", ["GDM", "ARHMM"])
-def test_trials_shorter_than_the_lags_are_refused(family):
-    model = getattr(gdm_core, family)(1, lags=3)
+def test_trials_shorter_than_the_lags_are_refused():
+    model = gdm_core.ARHMM(1, lags=3)
     with pytest.raises(DataError, match=r"'trial 1' has 3 sample\(s\); this model needs at least 4"):
         model.fit([noise(60, N_CHANNELS), noise(3, N_CHANNELS)])
     assert model.fit([noise(60, N_CHANNELS), noise(4, N_CHANNELS)]).params_

@@ -10,9 +10,32 @@ import torch
 from gdm_core.maths.rows import Rows, make_rows
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule
-from gdm_core.models.gdm.start import start_random, state_axes
+from gdm_core.models.gdm.start import start_random
 
 CPU = torch.device("cpu")
+
+# Axes of each parameter that index states.
+_STATE_AXES: dict[str, tuple[int, ...]] = {
+    "dynamics": (0,),
+    "initial": (0,),
+    "transition.weight": (1,),
+    "transition.bias": (0,),
+    "transition.recurrent_weight": (1,),
+    "transition.state_weight": (0,),
+    "transition.out": (1,),
+    "posterior.weight": (1,),
+    "posterior.bias": (0,),
+    "posterior.initial": (0,),
+    "posterior.out": (1,),
+    "posterior.memory": (0, 1),
+}
+
+
+def state_axes(name: str, n_axes: int) -> tuple[int, ...]:
+    """Return the axes of a parameter that index states."""
+    if name == "log_noise":
+        return (0,) if n_axes == 2 else ()
+    return _STATE_AXES.get(name, ())
 
 
 def generator(seed: int = 0) -> torch.Generator:

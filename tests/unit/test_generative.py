@@ -19,12 +19,10 @@ from tests.support.gdm import generator, gradients_are_right, random_module, ran
 from tests.support.quadrature import integrate
 
 TAU = 0.8
-FEED_FORWARD = ("window", "window_linear", "linear")
+FEED_FORWARD = ("window", "linear")
 CONFIGS = {
     "window": GDMConfig(3, 2, n_hidden=4),
     "linear places": GDMConfig(3, 2, posterior="linear", stickiness=0.0),
-    "lags": GDMConfig(3, 2, posterior="window_linear", lags=3),
-    "full noise": GDMConfig(3, 2, covariance="full", n_hidden=4),
     "sticky": GDMConfig(3, 2, posterior="sticky"),
     "network": GDMConfig(3, 2, transition="network", n_hidden=4),
     "memory": GDMConfig(3, 2, transition="gru", posterior="bigru", n_hidden=4),
@@ -48,13 +46,9 @@ def two_samples(seed: int, missing: bool = False) -> Rows:
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.6])
-@pytest.mark.parametrize(
-    ("posterior", "covariance"), [*itertools.product(FEED_FORWARD, ["diagonal"]), ("window", "full")]
-)
-def test_bound_is_the_elbo_below_the_likelihood(posterior, covariance, gamma):
-    config = GDMConfig(
-        2, 1, stickiness=gamma, stickiness_scale=1.0, posterior=posterior, covariance=covariance, n_hidden=4
-    )
+@pytest.mark.parametrize("posterior", FEED_FORWARD)
+def test_bound_is_the_elbo_below_the_likelihood(posterior, gamma):
+    config = GDMConfig(2, 1, stickiness=gamma, stickiness_scale=1.0, posterior=posterior, n_hidden=4)
     for seed, missing in ((0, False), (1, True)):
         module, rows = random_module(config, 2, seed, scale=0.8), two_samples(seed, missing)
         exact = integrate(module, rows, TAU)
@@ -158,15 +152,12 @@ def test_every_intended_parameter_receives_a_gradient(config, objective):
 def row_noises(module: GdmModule, rows: Rows) -> torch.Tensor:
     """Return the noise covariance [R, N, N] of each row."""
     with torch.no_grad():
-        factor = module.noise_factor()
-        first = torch.diag(module.first_log_noise.exp() ** 2)
-        return torch.where((rows.age < module.lags)[:, None, None], first, factor @ factor.T)
+        return torch.diag_embed(torch.exp(2 * module.row_log_noise(rows)).expand(len(rows), -1))
 
 
 # ---- likelihoods ----------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("covariance", ["diagonal", "full"])
-def test_likelihood_of_observed_entries_is_marginal(covariance):
-    module = random_module(GDMConfig(3, 2, covariance=covariance), 4)
+def test_likelihood_of_observed_entries_is_marginal():
+    module = random_module(GDMConfig(3, 2), 4)
     rows = random_rows(40, n_channels=4, missing=0.3)
     z = torch.softmax(torch.randn(1, 40, 3, generator=generator(), dtype=torch.float64), -1)
     with torch.no_grad():
@@ -182,26 +173,9 @@ def test_likelihood_of_observed_entries_is_marginal(covariance):
         assert float(found[t]) == pytest.approx(float(expected), abs=1e-9)
 
 
-def test_many_missing_patterns_share_one_factorisation(monkeypatch):
-    module = random_module(GDMConfig(3, 2, covariance="full", n_hidden=4), 10)
-    rows = random_rows(300, n_channels=10, missing=0.3)
-    assert len(rows.patterns[0]) > 200
-    z = torch.softmax(torch.randn(2, 300, 3, generator=generator(), dtype=torch.float64), -1)
-    design = module.view(rows).design
-    calls, cholesky = [], torch.linalg.cholesky
-    monkeypatch.setattr(torch.linalg, "cholesky", lambda matrix: calls.append(matrix.shape) or cholesky(matrix))
-    found = module.log_likelihood(z, design, rows)
-    assert len(calls) == 1
-    monkeypatch.setattr(generative, "_PATTERN_ROWS", 37)
-    torch.testing.assert_close(module.log_likelihood(z, design, rows), found)
-    some = rows.select(torch.arange(6))
-    assert gradients_are_right(module, lambda: module.log_likelihood(z[:, :6], design[:6].detach(), some).sum())
-
-
 @pytest.mark.parametrize("missing", [0.0, 0.3])
-@pytest.mark.parametrize("covariance", ["diagonal", "full"])
-def test_expected_likelihood_is_average_over_states(covariance, missing):
-    module = random_module(GDMConfig(3, 2, covariance=covariance), 4)
+def test_expected_likelihood_is_average_over_states(missing):
+    module = random_module(GDMConfig(3, 2), 4)
     rows = random_rows(5, n_channels=4, missing=missing)
     z = torch.softmax(2 * torch.randn(500, 5, 3, generator=generator(), dtype=torch.float64), -1)
     mean = z.mean(0)
@@ -217,7 +191,7 @@ def test_noise_has_a_floor():
     module = random_module(GDMConfig(2, 2))
     with torch.no_grad():
         module.log_noise.fill_(-50.0)
-    assert float(module.noise_factor().detach().diagonal().max()) == pytest.approx(1e-4)
+    assert float(module.log_deviation().detach().exp().max()) == pytest.approx(1e-4)
 
 
 # ---- nesting --------------------------------------------------------------------------------------------------------
@@ -229,10 +203,8 @@ def state_free(module: GdmModule, rows: Rows) -> float:
     return sum(float(multivariate_normal(mean, noise).logpdf(y)) for y, mean, noise in parts)
 
 
-@pytest.mark.parametrize("lags", [1, 3])
-@pytest.mark.parametrize("covariance", ["diagonal", "full"])
-def test_identical_states_equal_one_state(covariance, lags):
-    module = random_module(GDMConfig(3, 2, stickiness=0.0, lags=lags, covariance=covariance, posterior="window_linear"))
+def test_identical_states_equal_one_state():
+    module = random_module(GDMConfig(3, 2, stickiness=0.0, posterior="linear"))
     rows = random_rows(30, 12)
     with torch.no_grad():
         module.dynamics.copy_(module.dynamics[:1].expand_as(module.dynamics))
@@ -250,7 +222,7 @@ def test_identical_states_equal_one_state(covariance, lags):
 @pytest.mark.parametrize("transition", ["linear", "network", "gru"])
 @pytest.mark.parametrize("posterior", [*FEED_FORWARD, "sticky", "bigru", "transformer"])
 def test_one_state_equals_an_autoregression(posterior, transition):
-    config = GDMConfig(1, 2, posterior=posterior, transition=transition, lags=2, n_hidden=4)
+    config = GDMConfig(1, 2, posterior=posterior, transition=transition, n_hidden=4)
     module, rows = random_module(config).eval(), random_rows(30, 12)
     assert elbo(module, rows, TAU) == pytest.approx(state_free(module, rows), abs=1e-4)
 
@@ -315,14 +287,13 @@ def test_relabelling_permutes_states(config):
         assert elbo(renamed, rows, TAU) == pytest.approx(elbo(module, rows, TAU), abs=1e-7)
 
 
-@pytest.mark.parametrize("lags", [1, 2, 4])
 @pytest.mark.parametrize("posterior", FEED_FORWARD)
-def test_windows_have_no_seam(posterior, lags):
+def test_windows_have_no_seam(posterior):
     """Rows have the same values and gradients in a window and in the whole recording."""
-    config = GDMConfig(3, 2, posterior=posterior, lags=lags, n_hidden=4)
+    config = GDMConfig(3, 2, posterior=posterior, n_hidden=4)
     module, rows = random_module(config), random_rows(70, 5, 50, missing=0.1)
     noise = noise_for(rows, 3)
-    window = WindowSampler(rows, 16, 6, max(lags, 2) + 1, generator(3)).draw()
+    window = WindowSampler(rows, 16, 6, 3, generator(3)).draw()
     # Histories are unique and identify each row of the batch.
     found = (window.past[:, None] == rows.past).all(-1) & (window.age[:, None] == rows.age)
     scored = window.scored > 0

@@ -1,13 +1,13 @@
 """Online states: filtered states sample by sample."""
 
+import pickle
+
 import numpy as np
 import pytest
-import torch
 
 from gdm_core import ARHMM, GDM, PDLDS, SLDS, GDMMixture
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.maths import hmm
-from gdm_core.models.gdm.online import sticky_noise
 from gdm_core.models.switching import filtering
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -16,10 +16,8 @@ K = 3
 FEW = {"n_states": K, "n_latent": 2}
 EXACT = {
     "gdm": GDM(**FEW, n_steps=40, informed=False),
-    "gdm lags": GDM(**FEW, n_steps=20, lags=3, posterior="window_linear", informed=False),
     "gdm network": GDM(**FEW, n_steps=10, transition="network"),
     "gdm memory": GDM(**FEW, n_steps=10, transition="gru", posterior="window"),
-    "gdm full noise": GDM(**FEW, n_steps=20, covariance="full"),
     "gdm places": GDM(**FEW, n_steps=20, posterior="linear"),
     "arhmm": ARHMM(**FEW, n_iter=4, n_restarts=1),
     "arhmm sticky": ARHMM(**FEW, n_iter=4, n_restarts=1, transitions="sticky", lags=2),
@@ -66,16 +64,6 @@ def test_slds_equals_its_filter_over_the_whole_recording(transitions, monkeypatc
     np.testing.assert_allclose(model.filter(y), hmm.softmax(belief.log_weight)[0], atol=1e-6)
 
 
-def test_sticky_posterior_equals_draws_over_whole_recording():
-    y = recording(gaps=False)
-    model = GDM(**FEW, n_steps=20, posterior="sticky").fit(y)
-    rows = model._rows(model.scaler_.apply(y))
-    noise = torch.stack([sticky_noise(model._net, t) for t in range(len(y))], 1)
-    with torch.no_grad():
-        draws = model._net.sample_posterior(model._net.view(rows), rows, noise, model.config.temperature)[0].exp()
-    np.testing.assert_allclose(model.filter(y), draws.mean(0).numpy(), atol=1e-3)  # the sweeps end at 1e-4
-
-
 @pytest.mark.parametrize("model", [GDM(**FEW, n_steps=20), SLDS(**FEW, n_iter=2), ARHMM(**FEW, n_iter=2)])
 def test_memory_is_constant(model):
     y = recording()
@@ -83,8 +71,8 @@ def test_memory_is_constant(model):
     sizes = []
     for sample in y:
         online.step(sample)
-        sizes.append(sum(array.nbytes for array in online._reader.memory.values()))
-    assert sizes[-1] == sizes[50]
+        sizes.append(len(pickle.dumps(online)))
+    assert abs(sizes[-1] - sizes[50]) < 100  # counters grow
 
 
 def test_whole_recording_and_printed_result():
@@ -106,6 +94,7 @@ def test_errors_say_what_to_do():
     for model, why in (
         (GDM(**FEW, n_steps=4, posterior="bigru"), "posterior='bigru' needs whole recordings.*posterior='window'"),
         (GDM(**FEW, n_steps=4, posterior="transformer"), "posterior='transformer'"),
+        (GDM(**FEW, n_steps=4, posterior="sticky"), "posterior='sticky' needs whole recordings"),
         (PDLDS(**FEW, n_iter=1, n_restarts=1), "PDLDS cannot follow.*smoothed"),
         (GDMMixture(**FEW, n_steps=2), "GDMMixture cannot follow.*A GDM can"),
     ):

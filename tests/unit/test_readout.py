@@ -46,7 +46,7 @@ def test_expected_evidence_is_between_elbo_and_likelihood(seed, gamma):
 @pytest.mark.parametrize("gamma", [0.5, 0.95])
 def test_evidence_is_at_most_the_stateless_likelihood(gamma):
     """Noise shared between rows would make adjacent states agree, which a sticky prior rewards."""
-    module = random_module(GDMConfig(4, 1, stickiness=gamma, posterior="window_linear"), 2)
+    module = random_module(GDMConfig(4, 1, stickiness=gamma, posterior="linear"), 2)
     rows = random_rows(100, n_channels=2)
     with torch.no_grad():
         module.dynamics.copy_(module.dynamics[:1].expand_as(module.dynamics))

@@ -180,7 +180,7 @@ def test_fit_starts_at_the_linear_discriminant(transition, name):
     y = nascar.simulate("soft", T=500, seed=2).y
     rows = make_rows([(y - y.mean(0)) / y.std(0)], CPU)
     config = GDMConfig(transition=transition, posterior=name)
-    plain = GDMConfig(posterior="window_linear", stickiness_scale=1.0)
+    plain = GDMConfig(posterior="window", stickiness_scale=1.0)
     module, linear = GdmModule(10, config), GdmModule(10, plain)
     start(module, rows, config, 0)
     start(linear, rows, plain, 0)

@@ -17,9 +17,8 @@ from gdm_core.models.parameters import (
 )
 
 Transition = Literal["linear", "network", "gru"]
-PosteriorName = Literal["window", "window_linear", "linear", "sticky", "bigru", "transformer"]
+PosteriorName = Literal["window", "linear", "sticky", "bigru", "transformer"]
 Preset = Literal["fast", "paper"]
-Covariance = Literal["diagonal", "full"]
 Readout = Literal["corrected", "amortised"]
 
 
@@ -56,9 +55,9 @@ class GDMConfig(SoftConfig):
     )
     posterior: PosteriorName | None = parameter(
         None,
-        "Input of q(z): 'window' (position and step), 'window_linear' (the same, linear), 'linear' (position, as in the "
-        "paper), 'sticky' (position and the previous state), 'bigru' or 'transformer' (the whole trial); None is 'bigru' "
-        "with transition 'gru', 'linear' with preset 'paper', and 'window' otherwise.",
+        "Input of q(z): 'window' (position and step), 'linear' (position, as in the paper), 'sticky' (position and the "
+        "previous state), 'bigru' or 'transformer' (the whole trial); None is 'bigru' with transition 'gru', 'linear' with "
+        "preset 'paper', and 'window' otherwise.",
         one_of(PosteriorName),
     )
     informed: bool | None = parameter(
@@ -76,12 +75,6 @@ class GDMConfig(SoftConfig):
     preset: Preset = parameter(
         "fast", "'fast', or 'paper' for the paper's own optimiser, samples and schedule.", one_of(Preset)
     )
-    lags: int = parameter(1, "Past samples that the dynamics depend on.", whole())
-    covariance: Covariance = parameter("diagonal", "'diagonal' or 'full' observation noise R.", one_of(Covariance))
-    train_projection: bool = parameter(True, "Whether F is trained or stays at the principal components.")
-    temperature_start: float | None = parameter(
-        None, "Initial tau, annealed to `temperature`; None keeps tau fixed.", TEMPERATURE
-    )
     readout: Readout | None = parameter(
         None,
         "'corrected' weighs posterior samples by the model, 'amortised' does not; None is the preset's.",
@@ -90,7 +83,6 @@ class GDMConfig(SoftConfig):
     n_steps: int | None = parameter(None, "Training steps; None is the preset's.", whole())
     n_samples: int | None = parameter(None, "Posterior samples per training step; None is the preset's.", whole())
     batch_size: int = parameter(8192, "Samples per training step.", whole(32))
-    n_restarts: int = parameter(1, "Fits from different seeds; the best is kept.", whole())
     n_hidden: int = parameter(32, "Hidden units of the networks in posterior and transition.", whole())
     seed: int = parameter(0, "Random seed.", whole(0))
     device: str = parameter(
@@ -107,8 +99,7 @@ class GDMConfig(SoftConfig):
     @property
     def adapts(self) -> bool:
         """True if the fit may choose start, posterior and noise by the bound."""
-        moves = self.transition == "linear" and self.reads in ("window", "window_linear")
-        return moves and self.preset == "fast" and self.covariance == "diagonal"
+        return self.transition == "linear" and self.reads == "window" and self.preset == "fast"
 
     @property
     def scale_of_stickiness(self) -> float | Literal["learn"]:

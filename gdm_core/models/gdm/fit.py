@@ -81,7 +81,7 @@ class NewtonAscent:
     def __init__(self, objective: fused.FusedObjective) -> None:
         self.objective = objective
         self._adam = Adam(objective.flat.size)
-        self._rates: Array = objective.trainable.copy()
+        self._rates: Array = np.ones_like(objective.flat)
         rates = objective.views(self._rates)
         for name, rate in RATES.items():
             if name in rates:
@@ -176,13 +176,6 @@ def plan(config: GDMConfig, module: GdmModule) -> FitPlan:
     return FitPlan(False, config.steps, 200, 2 / 3, 1024)
 
 
-def _temperature(config: GDMConfig, step: int, total: int) -> float:
-    if config.temperature_start is None:
-        return config.temperature
-    share = min(1.0, step / max(1, 0.7 * total))
-    return float(config.temperature_start ** (1 - share) * config.temperature**share)
-
-
 def one_cycle(step: int, total: int, peak: float) -> float:
     """Return the learning rate: it rises, then falls along a cosine."""
     rise = max(1.0, 0.2 * total)
@@ -199,7 +192,7 @@ def batches(rows: Rows, config: GDMConfig, size: int, generator: torch.Generator
     if len(rows) <= size:
         return lambda: rows
     # Networks over sequences need a run-up, and those that read the future also need rows behind the window.
-    context = _RUN_UP if config.transition == "gru" else max(config.lags, 2) + 1
+    context = _RUN_UP if config.transition == "gru" else 3
     after = 0
     if config.reads in ("bigru", "transformer"):
         context = after = _RUN_UP
@@ -226,7 +219,7 @@ def fast_steps(
     first_weighted = round(how.elbo_share * total) if config.corrects else total
     for index in range(total):
         with one_torch_thread(), np.errstate(all="ignore"):  # values that are not finite are reported
-            value = ascent.evaluate(_temperature(config, index, total), index >= first_weighted)
+            value = ascent.evaluate(config.temperature, index >= first_weighted)
             finite = math.isfinite(value)
             if finite:
                 ascent.step(one_cycle(index, total, PEAK_RATE), index / total)
@@ -284,7 +277,7 @@ class _FusedAscent:
         self._chain: WarmChain | None = None
         if module.informed:
             self._chain = WarmChain(rows.age.numpy(), config.n_states, float(module.stay))
-            self._all_rows = fused.Batch(rows, config.lags)
+            self._all_rows = fused.Batch(rows)
         self._refresh_every = min(_MAX_REFRESH, _REFRESH * (1 + len(rows) // config.batch_size))
         self._n_steps = 0
 
@@ -294,7 +287,7 @@ class _FusedAscent:
         self._n_steps += 1
         rows = self.batches[weighted]()
         if self._last is None or rows is not self._last[0]:
-            self._last = rows, fused.Batch(rows, self.config.lags)
+            self._last = rows, fused.Batch(rows)
         noise = self.noise.draw(self.config.n_states, _n_samples(self.config, weighted), len(rows))
         return self.objective(self._last[1], noise, temperature, weighted)
 
@@ -309,7 +302,7 @@ class _FusedAscent:
         if self._newton is not None:
             self._newton.ascend(rate, done, None if self._last is None else self._last[1].observed)
         else:
-            self._adam.ascend(self.objective.flat, self.objective.gradient, rate, self.objective.trainable)
+            self._adam.ascend(self.objective.flat, self.objective.gradient, rate)
 
     def write_back(self) -> None:
         self.objective.write_to(self.module)
@@ -331,12 +324,11 @@ def paper_steps(
         for group in optimiser.param_groups:
             group["lr"] = 1e-2 * (1 - 0.9 * fall)
         noise = gumbel((samples, len(rows), module.n_states), generator)
-        tau = _temperature(config, index, total)
         view = module.view(rows)
-        log_z, posterior = module.sample_posterior(view, rows, noise, tau)
+        log_z, posterior = module.sample_posterior(view, rows, noise, config.temperature)
         z = log_z.exp()
         prior = module.prior_logits(view.context, z, rows)
-        ratio = log_density(log_z, prior, tau) - log_density(log_z, posterior, tau)
+        ratio = log_density(log_z, prior, config.temperature) - log_density(log_z, posterior, config.temperature)
         bound = (module.log_likelihood(z, view.design, rows) + ratio).sum(-1).mean()
         usage = z.mean((0, 1))
         objective = bound - (usage * (usage + 1e-8).log()).sum()

@@ -1,6 +1,6 @@
 """Value and gradient of the training objective in one hand-written pass.
 
-It covers diagonal noise, linear transitions and feed-forward posteriors, and equals `sampled_elbo` and
+It covers linear transitions and feed-forward posteriors, and equals `sampled_elbo` and
 `importance_objective` up to rounding. At T = 1,000 a step is dozens of operations on small arrays, and this pass makes a
 quarter of autograd's calls. Arrays are [K, S, R], because sums over a short last axis are slow.
 """
@@ -29,25 +29,20 @@ _CURVATURE_DRAWS = 1024  # draws for the curvature of each channel, with noise p
 def supports(config: GDMConfig, module: GdmModule) -> bool:
     """Return whether the fused pass covers the configuration; others use autograd."""
     return (
-        config.covariance == "diagonal"
-        and config.transition == "linear"
-        and config.reads in ("window", "window_linear", "linear")
-        and module.initial.device.type == "cpu"
+        config.transition == "linear" and config.reads in ("window", "linear") and module.initial.device.type == "cpu"
     )
 
 
 class Batch:
     """Rows with time as the last axis."""
 
-    def __init__(self, rows: Rows, lags: int) -> None:
+    def __init__(self, rows: Rows) -> None:
         self.y: Array = np.ascontiguousarray(rows.y.numpy().T)  # [N, R]
         self.past: Array = self.y if rows.past is rows.y else np.ascontiguousarray(rows.past.numpy().T)
         self.known: Array | None = None if rows.known is None else np.ascontiguousarray(rows.known.numpy().T)
         age = rows.age.numpy()
         self.started: Array = (age > 0).astype(np.float32)  # [R]
-        self.starts = np.flatnonzero(age <= 0)
-        self.ready: Array = (age >= lags).astype(np.float32)
-        self.young = np.flatnonzero(age < lags)  # rows whose noise is R_1
+        self.starts = np.flatnonzero(age <= 0)  # rows whose noise is R_1
         self.share: Array = np.full(len(age), 1 / rows.n_scored, np.float32)  # of each row in the average
         if rows.scored is not None:
             self.share *= rows.scored.numpy()
@@ -87,14 +82,11 @@ class FusedObjective:
     """Parameters as one flat vector, with the gradient in another of the same layout."""
 
     def __init__(self, module: GdmModule, config: GDMConfig) -> None:
-        self.k, self.lags = config.n_states, config.lags
+        self.k = config.n_states
         named = dict(module.named_parameters())
         self._shapes = {name: tuple(p.shape) for name, p in named.items()}
         self.flat: Array = np.concatenate([p.detach().numpy().ravel() for p in named.values()]).astype(np.float32)
         self.gradient: Array = np.zeros_like(self.flat)
-        self.trainable: Array = np.concatenate(
-            [np.full(p.numel(), float(p.requires_grad), np.float32) for p in named.values()]
-        )
         self.p, self.g = self.views(self.flat), self.views(self.gradient)
         n_rows, n_channels = math.prod(self._shapes["dynamics"][:2]), self._shapes["dynamics"][2]
         self.state_noise = module.has_state_noise
@@ -138,13 +130,8 @@ class FusedObjective:
         return 0.999 * s, 0.999 * s * (1 - s)
 
     def design(self, batch: Batch, x: Array) -> Array:
-        """Return the inputs [L D + 2, R] of the dynamics for projections x [D, R]."""
-        d = len(x)
-        design = np.empty((self.lags * d + 2, batch.n_rows), np.float32)
-        for lag in range(self.lags):
-            design[lag * d : (lag + 1) * d] = _shift(x, lag + 1) * batch.ready
-        design[-2], design[-1] = batch.ready, 1 - batch.ready
-        return design
+        """Return the inputs [D + 2, R] of the dynamics for projections x [D, R]."""
+        return np.concatenate([_shift(x) * batch.started, batch.started[None], 1 - batch.started[None]])
 
     def evidence(self, batch: Batch) -> Array:
         """Return the log-likelihood of each pure state [K, R], up to a constant per row."""
@@ -160,7 +147,7 @@ class FusedObjective:
             found[k] = terms.sum(axis=0)
         found *= -0.5
         if self._first_log_noise is not None:
-            found[:, batch.young] = 0
+            found[:, batch.starts] = 0
         return found
 
     def _scale(self) -> tuple[float, float]:
@@ -177,11 +164,10 @@ class FusedObjective:
         exponential, log_exponential, log_total = noise
         n_samples = exponential.shape[1]
         projection = p["projection"]
-        d = projection.shape[0]
 
         # ---- forward
         x = projection @ batch.past  # [D, R]
-        before = _shift(x, 1)
+        before = _shift(x)
         design = self.design(batch, x)
         context = p["transition.weight"].T @ before + p["transition.bias"][:, None]  # [K, R]
         features, hidden, logits = self._posterior(batch, x, before)  # [F, R], [H, R] or None, [K, R]
@@ -196,7 +182,7 @@ class FusedObjective:
         z /= z.sum(axis=0)
         gamma, gamma_slope = self._gamma()
         scale, scale_slope = self._scale()
-        previous = _shift(z, 1)
+        previous = _shift(z)
         prior = np.float32(gamma * scale) * previous + (np.float32(1 - gamma) * context)[:, None]
         prior[:, :, batch.starts] = p["initial"][:, None, None]
         delta = prior - logits[:, None]  # [K, S, R]
@@ -248,7 +234,7 @@ class FusedObjective:
         if self.state_noise:
             pull = scaled * error
             pull -= upstream if batch.known is None else batch.known[:, None] * upstream
-            pull[:, :, batch.young] = 0
+            pull[:, :, batch.starts] = 0
             d_deviation = pull.reshape(len(precision), -1)  # [N, S R]
             g["log_noise"][...] = (flat_z @ d_deviation.T) * (p["log_noise"] > _LEAST_LOG_NOISE)
         else:
@@ -256,7 +242,7 @@ class FusedObjective:
             pull = (scaled * error).sum(axis=1)  # [N, R]
             pull -= counted if batch.known is None else batch.known * counted
             if self._first_log_noise is not None:
-                pull[:, batch.young] = 0
+                pull[:, batch.starts] = 0
             g["log_noise"][:] = pull.sum(axis=1) * (p["log_noise"] > _LEAST_LOG_NOISE)
         g["dynamics"][...] = (weighted @ d_mean.T).reshape(g["dynamics"].shape)
         self._curve(batch, weighted, flat_z, upstream.reshape(-1), precision)
@@ -265,7 +251,7 @@ class FusedObjective:
             d_z = (d_weighted * design[None, :, None]).sum(axis=1)  # [K, S, R]
             if self.state_noise:
                 d_z += (log_noise @ d_deviation).reshape(d_z.shape)
-            d_z += _unshift(np.float32(gamma * scale) * d_prior, 1)
+            d_z += _unshift(np.float32(gamma * scale) * d_prior)
             d_z -= (d_z * z).sum(axis=0)
             d_z *= z
             d_logits += d_z.sum(axis=1) / np.float32(temperature)
@@ -276,16 +262,10 @@ class FusedObjective:
         g["transition.bias"][:] = d_context.sum(axis=1)
         d_before = p["transition.weight"] @ d_context  # [D, R]
         d_x = self._posterior_backward(batch, features, hidden, d_logits, d_before)
-        if self.trainable[: projection.size].any():
-            d_design = (d_weighted * z[:, None]).sum(axis=(0, 2)) * batch.ready  # [P, R]
-            for lag in range(self.lags):
-                part = d_design[lag * d : (lag + 1) * d]
-                if lag == 0:
-                    d_before += part
-                else:
-                    d_x += _unshift(part, lag + 1)
-            d_x += _unshift(d_before, 1)
-            g["projection"][...] = d_x @ batch.past.T
+        d_design = (d_weighted * z[:, None]).sum(axis=(0, 2)) * batch.started  # [P, R]
+        d_before += d_design[: len(projection)]
+        d_x += _unshift(d_before)
+        g["projection"][...] = d_x @ batch.past.T
         return objective
 
     def _curve(self, batch: Batch, weighted: Array, z: Array, upstream: Array, precision: Array) -> None:
@@ -315,7 +295,7 @@ class FusedObjective:
         else:
             logs = np.repeat(log_noise[:, None, None], batch.n_rows, axis=2)
         if self._first_log_noise is not None:
-            logs[:, :, batch.young] = self._first_log_noise[:, None, None]
+            logs[:, :, batch.starts] = self._first_log_noise[:, None, None]
         per_channel = logs + np.float32(0.5 * _LOG_2PI)
         if batch.known is not None:
             per_channel *= batch.known[:, None]
@@ -359,16 +339,11 @@ class FusedObjective:
         return result
 
 
-def _shift(values: Array, by: int) -> Array:
-    """Return values [..., R] of row t - `by`; the first rows repeat and must be masked."""
-    result = np.empty_like(values)
-    result[..., by:] = values[..., :-by]
-    result[..., :by] = values[..., :1]
-    return result
+def _shift(values: Array) -> Array:
+    """Return values [..., R] of the row before; the first row repeats and must be masked."""
+    return np.concatenate([values[..., :1], values[..., :-1]], axis=-1)
 
 
-def _unshift(gradient: Array, by: int) -> Array:
+def _unshift(gradient: Array) -> Array:
     """Apply the transpose of `_shift` to gradients that are zero on its masked rows."""
-    result = np.zeros_like(gradient)
-    result[..., :-by] = gradient[..., by:]
-    return result
+    return np.concatenate([gradient[..., 1:], np.zeros_like(gradient[..., :1])], axis=-1)

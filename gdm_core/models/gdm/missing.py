@@ -74,13 +74,13 @@ def complete(module: GdmModule, y: npt.NDArray[Any], filled: Float, temperature:
         pieces, updated = [], current.copy()
         for begin in range(0, len(y), _PIECE_SAMPLES):
             end = min(begin + _PIECE_SAMPLES, len(y))
-            part = slice(max(0, begin - module.lags), min(end + module.lags, len(y)))
+            part = slice(max(0, begin - 1), min(end + 1, len(y)))
             unknown = missing[part].copy()
             unknown[: begin - part.start] = False
             unknown[end - part.start :] = False
             if not unknown.any():
                 continue
-            around = _linearise(module, current, states, part.start + steps_needed(unknown, module.lags), temperature)
+            around = _linearise(module, current, states, part.start + steps_needed(unknown), temperature)
             entries = missing_entries(current[part], unknown, around.steps(part.start))
             updated[part][unknown] = entries.mean
             states[around.rows] = around.updated_states(updated)
@@ -121,7 +121,7 @@ def _posterior_states(module: GdmModule, y: npt.NDArray[Any], filled: Float, tem
 class _Linearised:
     """Dynamics into M samples around a path, with the states integrated out.
 
-    gain        [M, L, D, N]
+    gain        [M, D, N]
     offset      [M, N]
     covariance  [M, N, N] of observations given the samples before
     prior       [M, K] expected states given the samples before
@@ -154,14 +154,13 @@ class _Linearised:
 
 def _linearise(module: GdmModule, y: Float, states: Float, rows: Ints, temperature: float) -> _Linearised:
     """Linearise the dynamics into `rows` around a path y [T, N] with expected states [T, K]."""
-    dynamics = module.dynamics.double().numpy(force=True)  # [K, L D + 2, N]
+    dynamics = module.dynamics.double().numpy(force=True)  # [K, D + 2, N]
     projection = module.projection.double().numpy(force=True)
-    d, lags = len(projection), module.lags
     x = y @ projection.T
-    inside = rows >= lags
-    lagged = np.concatenate([x[np.maximum(rows - lag, 0)] for lag in range(1, lags + 1)], axis=1)  # [M, L D]
-    lagged[~inside] = 0.0
-    means = np.einsum("md,kdn->mkn", lagged, dynamics[:, : lags * d]) + dynamics[:, -2]  # of each state
+    inside = rows > 0
+    before = x[np.maximum(rows - 1, 0)]  # [M, D]
+    before[~inside] = 0.0
+    means = np.einsum("md,kdn->mkn", before, dynamics[:, :-2]) + dynamics[:, -2]  # of each state
     means[~inside] = dynamics[:, -1]
     prior, spread_of_states, change = _prior_states(module, x, states, rows, temperature)
 
@@ -169,21 +168,21 @@ def _linearise(module: GdmModule, y: Float, states: Float, rows: Ints, temperatu
     noise = _noise_covariance(module, prior)
     if module.own_start_noise:
         noise[~inside] = np.diag(np.exp(2 * module.first_log_noise.double().numpy(force=True)))
-    gain = np.einsum("mk,kdn->mdn", prior, dynamics[:, : lags * d])
-    gain[:, :d] += change @ means
+    gain = np.einsum("mk,kdn->mdn", prior, dynamics[:, :-2])
+    gain += change @ means
     gain[~inside] = 0.0
-    offset = np.einsum("mk,mkn->mn", prior, means) - np.einsum("md,mdn->mn", lagged, gain)
+    offset = np.einsum("mk,mkn->mn", prior, means) - np.einsum("md,mdn->mn", before, gain)
     covariance = noise + means.swapaxes(1, 2) @ spread
-    return _Linearised(rows, projection, gain.reshape(len(rows), lags, d, -1), offset, covariance, prior, spread)
+    return _Linearised(rows, projection, gain, offset, covariance, prior, spread)
 
 
 def _noise_covariance(module: GdmModule, prior: Float) -> Float:
     """Return the expected covariance of the noise [M, N, N] for states with mean [M, K]."""
-    if not module.has_state_noise:
-        factor = module.noise_factor().double().numpy(force=True)
-        return np.broadcast_to(factor @ factor.T, (len(prior), *factor.shape)).copy()
-    # exp is convex, so this is an upper bound, and close to equality for hard states and for states with similar noise.
-    variance: Float = prior @ np.exp(2 * module.log_noise.double().numpy(force=True))
+    if module.has_state_noise:
+        # exp is convex, so this is an upper bound, and close to equality for hard states and for states with similar noise.
+        variance: Float = prior @ np.exp(2 * module.log_noise.double().numpy(force=True))
+    else:
+        variance = np.tile(module.log_deviation().exp().double().numpy(force=True) ** 2, (len(prior), 1))
     return variance[:, :, None] * np.eye(variance.shape[1])
 
 

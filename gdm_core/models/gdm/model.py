@@ -27,7 +27,7 @@ from gdm_core.models.gdm.missing import Completion, complete, missing_data_bound
 from gdm_core.models.gdm.module import GdmModule, elbo
 from gdm_core.models.gdm.online import GdmReader
 from gdm_core.models.gdm.readout import bound, generate, log_bound, posterior_mean, sample_paths, soft_states
-from gdm_core.models.gdm.start import resize_states, start_random
+from gdm_core.models.gdm.start import start_from, start_random
 from gdm_core.models.parameters import parameters_of
 from gdm_core.models.progress import Progress, Status
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
@@ -176,29 +176,16 @@ class GDM(SoftModel[GdmModule]):
 
     # ---- fitting ------------------------------------------------------------------------------------------------
     def _fit(self, ys: list[Array]) -> Iterator[Progress]:
-        return on_one_thread(self._all_fits(ys))  # a step is small: threads would only wait for each other
+        return on_one_thread(self._steps(ys))  # a step is small: threads would only wait for each other
 
-    def _all_fits(self, ys: list[Array]) -> Iterator[Progress]:
+    def _steps(self, ys: list[Array]) -> Iterator[Progress]:
         config, rows = self.config, make_rows(ys, self._device, fill=self._fill)
-        found: list[tuple[float, dict[str, Array], Status | None, str | None]] = []
-        for restart in range(config.n_restarts):
-            yield from self._fit_once(rows, config, restart)
-            if config.n_restarts == 1:
-                return
-            reached = bound(self._net, rows, self.config) if self.status_ is not Status.FAILED else -np.inf
-            found.append((reached, self.params_, self.status_, self.failure_))
-        _, self.params_, self.status_, self.failure_ = max(found, key=lambda fit: fit[0])
-        self._module = None
-
-    def _fit_once(self, rows: Rows, config: GDMConfig, restart: int) -> Iterator[Progress]:
-        """Start from `rows` and fit them once."""
-        seed, taken = config.seed + 1_000_003 * restart, 0
-        self.status_, self.failure_ = None, None
+        seed, taken = config.seed, 0
         if self._warm_from is not None:
             previous: GDM = self._warm_from  # type: ignore[assignment]
             config = dataclasses.replace(config, informed=previous.informed_, state_noise=previous.state_noise_)
             module = GdmModule(rows.y.shape[1], config).to(rows.y.device)
-            resize_states(previous._net, module, rows, config, seed)
+            start_from(previous._net, module)
         elif config.preset == "paper":
             module = GdmModule(rows.y.shape[1], config).to(rows.y.device)
             start_random(module, seed)
@@ -223,7 +210,7 @@ class GDM(SoftModel[GdmModule]):
     def _cross_fit(self, ys: list[Array], folds: list[npt.NDArray[np.int64]]) -> list[Sampler]:
         rows = make_rows(ys, self._device, fill=self._fill)
         z, design = posterior_mean(self._net, rows, self.config.temperature), self._net.view(rows).design
-        usable = rows.age >= self._net.lags
+        usable = rows.age > 0
         if rows.known is not None:
             usable &= (rows.known > 0).all(1)
         regressors = (z[:, :, None] * design[:, None, :-1]).flatten(1)

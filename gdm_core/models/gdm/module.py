@@ -1,6 +1,6 @@
 """Tensor code of the GDM and its bounds (paper, equation 2.1 and section 3).
 
-Shapes: S samples, R rows (time steps of all trials), K states, N channels, D latent, L lags.
+Shapes: S samples, R rows (time steps of all trials), K states, N channels, D latent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from gdm_core.models.gdm.transitions import TRANSITIONS
 _LOG_2PI = math.log(2 * math.pi)
 _MAX_REACH = 1.0  # of the sticky term in a logit: the exact bound loosens exponentially with it
 _EVIDENCE_ROWS = 16_384  # per block of densities under each state
-_PATTERN_ROWS = 8_192  # per block of whitening matrices
 _BOUND_ELEMENTS = 50_000_000
 _START_TRUST, _START_STAY = 0.5, 0.98
 _LEAST_LOG_NOISE = math.log(1e-4)  # of a standard deviation; noise-free data would make the fit singular
@@ -31,7 +30,7 @@ class RowsView(NamedTuple):
     """Quantities of the rows that do not depend on z."""
 
     x: Tensor  # [R, D] projected observations
-    design: Tensor  # [R, L D + 2] lagged x, 1 once there are enough lags, 1 before that
+    design: Tensor  # [R, D + 2] previous x, 1 if there is one, 1 if there is none
     context: Tensor  # [R, C] input of the transitions from the past
     posterior: Tensor  # [R, K] posterior logits, without terms in z_{t-1}
 
@@ -48,18 +47,15 @@ class GdmModule(nn.Module):
     def __init__(self, n_channels: int, config: GDMConfig) -> None:
         super().__init__()
         k, d, n = config.n_states, config.n_latent, n_channels
-        self.lags = config.lags
-        self.projection = nn.Parameter(torch.zeros(d, n), requires_grad=config.train_projection)  # F
-        # Per state: S_k for each lag, b_k, and mu_k for the first rows of a trial.
-        self.dynamics = nn.Parameter(torch.zeros(k, config.lags * d + 2, n))
+        self.projection = nn.Parameter(torch.zeros(d, n))  # F
+        # Per state: S_k, b_k, and mu_k for the first row of a trial.
+        self.dynamics = nn.Parameter(torch.zeros(k, d + 2, n))
         self.initial = nn.Parameter(torch.zeros(k))  # pi_1
         # Shared, or per state with log sd = sum_k z_k log sd_k.
         self.log_noise = nn.Parameter(torch.zeros(k, n) if config.state_noise else torch.zeros(n))
-        # R_1 of a trial's first rows stays at the spread of the data (docs/decisions/005). The paper shares R.
+        # R_1 of a trial's first row stays at the spread of the data (docs/decisions/005). The paper shares R.
         self.own_start_noise = config.preset != "paper"
         self.register_buffer("first_log_noise", torch.zeros(n))
-        # Strictly lower part of R's Cholesky factor; rows are in units of their standard deviations.
-        self.noise_coupling = nn.Parameter(torch.zeros(n, n)) if config.covariance == "full" else None
         self.transition = TRANSITIONS[config.transition](config)
         self.posterior: PosteriorNetwork = POSTERIORS[config.reads](n, config)
         self.informed = bool(config.informed)
@@ -86,10 +82,9 @@ class GdmModule(nn.Module):
         return RowsView(x, design, self.transition.context(rows, x), posterior)
 
     def design(self, rows: Rows, x: Tensor) -> Tensor:
-        """Return the design [R, L D + 2] of the dynamics from projections x [R, D]."""
-        ready = (rows.age >= self.lags).to(x.dtype)[:, None]
-        lagged = [shift(x, lag) for lag in range(1, self.lags + 1)]
-        return torch.cat([*(part * ready for part in lagged), ready, 1 - ready], -1)
+        """Return the design [R, D + 2] of the dynamics from projections x [R, D]."""
+        ready = (rows.age > 0).to(x.dtype)[:, None]
+        return torch.cat([shift(x, 1) * ready, ready, 1 - ready], -1)
 
     @torch.no_grad()
     def _chain(self, rows: Rows, design: Tensor, filtered: bool) -> Tensor:
@@ -120,83 +115,59 @@ class GdmModule(nn.Module):
         return torch.where((rows.age > 0)[:, None], logits, self.initial)
 
     # ---- emission -----------------------------------------------------------------------------------------------
-    def noise_factor(self) -> Tensor:
-        """Return the Cholesky factor [N, N] of a shared R."""
-        sd = self.log_noise.clamp_min(_LEAST_LOG_NOISE).exp()
-        if self.noise_coupling is None:
-            return torch.diag(sd)
-        return sd[:, None] * (torch.eye(len(sd), dtype=sd.dtype, device=sd.device) + self.noise_coupling.tril(-1))
-
-    def log_deviation(self, z: Tensor) -> Tensor:
-        """Return log standard deviations of the noise: [..., N] for soft states [..., K], or [N] if shared."""
+    def log_deviation(self, z: Tensor | None = None) -> Tensor:
+        """Return log standard deviations of the noise: [N] if shared, [..., N] for soft states [..., K] otherwise."""
         log_noise = self.log_noise.clamp_min(_LEAST_LOG_NOISE)
-        return z @ log_noise if self.has_state_noise else log_noise
+        return z @ log_noise if z is not None and self.has_state_noise else log_noise
 
     def mean(self, z: Tensor, design: Tensor) -> Tensor:
         """Return expected observations [S, R, N] for soft states [S, R, K]."""
-        weighted = (z[..., :, None] * design[:, None, :]).flatten(-2)  # [S, R, K (L D + 2)]
+        weighted = (z[..., :, None] * design[:, None, :]).flatten(-2)  # [S, R, K (D + 2)]
         return weighted @ self.dynamics.flatten(0, 1)
 
     def row_log_noise(self, rows: Rows, z: Tensor | None = None) -> Tensor:
         """Return log standard deviations [R, N], [N] without first rows, or [S, R, N] for states z with their own noise."""
-        log_noise = self.log_noise.clamp_min(_LEAST_LOG_NOISE) if z is None else self.log_deviation(z)
-        first = rows.age < self.lags
+        log_noise = self.log_deviation(z)
+        first = rows.age < 1
         if not self.own_start_noise or not bool(first.any()):
             return log_noise
         return torch.where(first[:, None], self.first_log_noise, log_noise)
 
     def log_likelihood(self, z: Tensor, design: Tensor, rows: Rows) -> Tensor:
         """Return log p(observed part of y_t | z_t, past) [S, R]."""
-        return self._log_density(rows.y - self.mean(z, design), rows, self.row_log_noise(rows, z))
+        return _log_density(rows.y - self.mean(z, design), rows, self.row_log_noise(rows, z))
 
     def log_likelihood_of_draws(self, z: Tensor, design: Tensor, rows: Rows) -> Tensor:
         """Return the same [S, R], faster for many draws and without gradients.
 
-        With shared diagonal noise it is quadratic in z, so its coefficients are computed once per row. They are relative to
+        With shared noise it is quadratic in z, so its coefficients are computed once per row. They are relative to
         the average state, which keeps the squares small enough for float32.
         """
-        if self.noise_coupling is not None or self.has_state_noise:
+        if self.has_state_noise:
             return self.log_likelihood(z, design, rows)
         log_noise = self.row_log_noise(rows)
         precision = torch.exp(-2 * log_noise).expand_as(rows.y)
         if rows.known is not None:
             precision = precision * rows.known
-        flat = self.dynamics.transpose(0, 1).flatten(1)  # [L D + 2, K N]
+        flat = self.dynamics.transpose(0, 1).flatten(1)  # [D + 2, K N]
         per_state = (design @ flat).unflatten(1, (self.n_states, -1))  # [R, K, N]
         center = per_state.mean(1)
         spread = per_state - center[:, None]
         scaled = spread * precision[:, None]
         gram = row_products(scaled, spread.transpose(1, 2))  # [R, K, K]
         pull = row_products(scaled, (rows.y - center)[..., None])  # [R, K, 1]
-        at_center = self._log_density((rows.y - center)[None], rows, log_noise)[0]
+        at_center = _log_density((rows.y - center)[None], rows, log_noise)[0]
         by_row = z.permute(1, 2, 0)  # [R, K, S]
         slope = row_products(gram, by_row).mul_(-0.5).add_(pull)
         return (at_center[:, None] + slope.mul_(by_row).sum(1)).T
-
-    def _log_density(self, residual: Tensor, rows: Rows, log_noise: Tensor | None = None) -> Tensor:
-        """Return the log-density [..., R] of residuals [..., R, N] over each row's observed channels."""
-        log_noise = self.row_log_noise(rows) if log_noise is None else log_noise
-        if self.noise_coupling is None or log_noise.ndim > 1:
-            terms = -0.5 * (residual * torch.exp(-log_noise)).square() - log_noise - 0.5 * _LOG_2PI
-            value = terms.sum(-1) if rows.known is None else (terms * rows.known).sum(-1)
-            if self.noise_coupling is None:
-                return value
-            return torch.where(rows.age < self.lags, value, _gaussian(residual, self.noise_factor(), rows))
-        return _gaussian(residual, self.noise_factor(), rows)
 
     def expected_log_likelihood(self, mean_z: Tensor, covariance: Tensor, view: RowsView, rows: Rows) -> Tensor:
         """Return the exact E_q[log p(y_t | z_t)] [R] from the first two moments of z_t."""
         per_state = torch.einsum("rd,kdn->rkn", view.design, self.dynamics)  # [R, K, N]
         value = self.log_likelihood(mean_z[None], view.design, rows)[0]
-        if self.noise_coupling is None:
-            precision = torch.exp(-2 * self.row_log_noise(rows))
-            variance = (torch.matmul(covariance, per_state) * per_state).sum(1)  # [R, N] of the mean, over q
-            return value - 0.5 * ((variance if rows.known is None else variance * rows.known) * precision).sum(-1)
-        eigenvalues, vectors = torch.linalg.eigh(covariance)
-        spread = vectors * eigenvalues.clamp_min(0).sqrt()[:, None, :]  # [R, K, K] columns: one sd of z each
-        directions = torch.einsum("rkj,rkn->jrn", spread, per_state)
-        at_zero = self._log_density(torch.zeros_like(rows.y), rows)
-        return value + (self._log_density(directions, rows) - at_zero).sum(0)
+        precision = torch.exp(-2 * self.row_log_noise(rows))
+        variance = (torch.matmul(covariance, per_state) * per_state).sum(1)  # [R, N] of the mean, over q
+        return value - 0.5 * ((variance if rows.known is None else variance * rows.known) * precision).sum(-1)
 
     # ---- posterior ----------------------------------------------------------------------------------------------
     def sample_posterior(self, view: RowsView, rows: Rows, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
@@ -210,31 +181,10 @@ def roles(dynamics: Tensor) -> Tensor:
     return torch.argsort(torch.argsort(key.sum(1) + 1e-3 * key[:, 0]))
 
 
-def _gaussian(residual: Tensor, factor: Tensor, rows: Rows) -> Tensor:
-    """Return the log-density [..., R] of N(0, L L') at residuals [..., R, N], over each row's observed channels."""
-    if rows.known is None:
-        return _gaussian_block(residual, factor)
-    # All patterns at once: a missing channel gets unit variance, no covariance and a residual of zero.
-    seen, which = rows.patterns
-    covariance = (factor @ factor.T) * seen[:, :, None] * seen[:, None] + torch.diag_embed(1 - seen)
-    factors = torch.linalg.cholesky(covariance)  # [P, N, N]
-    constant = factors.diagonal(dim1=1, dim2=2).log().sum(1) + 0.5 * _LOG_2PI * seen.sum(1)
-    whitening = torch.linalg.solve_triangular(
-        factors, torch.eye(len(factor)).to(factor).expand_as(factors), upper=False
-    )
-    known = (residual * rows.known).reshape(-1, *rows.known.shape).permute(1, 2, 0)  # [R, N, S]
-    pieces = zip(known.split(_PATTERN_ROWS), which.split(_PATTERN_ROWS), strict=True)
-    squares = torch.cat([(whitening[at] @ part).square().sum(1) for part, at in pieces])  # [R, S]
-    result: torch.Tensor = (-0.5 * squares.T - constant[which]).reshape(residual.shape[:-1])
-    return result
-
-
-def _gaussian_block(residual: Tensor, factor: Tensor) -> Tensor:
-    flat = residual.reshape(-1, residual.shape[-1])
-    white = torch.linalg.solve_triangular(factor, flat.T, upper=False)
-    constant = factor.diagonal().log().sum() + 0.5 * _LOG_2PI * factor.shape[0]
-    result: torch.Tensor = (-0.5 * white.square().sum(0) - constant).reshape(residual.shape[:-1])
-    return result
+def _log_density(residual: Tensor, rows: Rows, log_noise: Tensor) -> Tensor:
+    """Return the log-density [..., R] of residuals [..., R, N] over each row's observed channels."""
+    terms = -0.5 * (residual * torch.exp(-log_noise)).square() - log_noise - 0.5 * _LOG_2PI
+    return terms.sum(-1) if rows.known is None else (terms * rows.known).sum(-1)
 
 
 # ---- bounds -----------------------------------------------------------------------------------------------------

@@ -158,8 +158,7 @@ class PreviousPosterior(StickyPosterior):
 class WindowPosterior(PosteriorNetwork):
     """Posterior of positions and steps f_t = [x_t, dx_t]: logits = W f_t + b + O tanh(U f_t + V e_t + c).
 
-    "window_linear" has no hidden units. e_t is what subclasses encode. O starts at zero, so a fit starts as the linear
-    posterior.
+    e_t is what subclasses encode. O starts at zero, so a fit starts as a linear posterior.
     """
 
     move_scale: Tensor
@@ -170,9 +169,6 @@ class WindowPosterior(PosteriorNetwork):
         self.weight = nn.Parameter(torch.zeros(width, k))
         self.bias = nn.Parameter(torch.zeros(k))
         self.register_buffer("move_scale", torch.ones(config.n_latent))
-        if config.reads == "window_linear":
-            self.out = None
-            return
         self.hidden_weight = nn.Parameter(torch.zeros(width, m))
         self.encoded_weight = nn.Parameter(torch.zeros(n_encoded, m)) if n_encoded else None
         self.hidden_bias = nn.Parameter(torch.zeros(m))
@@ -180,8 +176,6 @@ class WindowPosterior(PosteriorNetwork):
 
     def forward(self, rows: Rows, x: Tensor) -> Tensor:
         features = step_features(x, rows, self.move_scale)
-        if self.out is None:
-            return torch.addmm(self.bias, features, self.weight)
         # Before the linear part: autograd adds gradients in the order of use, which fixes the last bits of a fit.
         hidden = torch.tanh(self.inner(features, rows))
         return torch.addmm(torch.addmm(self.bias, features, self.weight), hidden, self.out)
@@ -195,8 +189,7 @@ class WindowPosterior(PosteriorNetwork):
     ) -> None:
         self.move_scale.copy_(move_scale)
         _start_linear(self.weight, self.bias, features, member)
-        if self.out is not None:
-            self.start_networks(generator)
+        self.start_networks(generator)
 
     def start_networks(self, generator: torch.Generator) -> None:
         """Draw the weights of hidden units and encoders."""
@@ -214,7 +207,6 @@ class SequencePosterior(WindowPosterior):
     """Window posterior with an encoding e_t of the whole trial."""
 
     causal = False
-    out: nn.Parameter
     encoded_weight: nn.Parameter
 
     @abstractmethod
@@ -302,7 +294,6 @@ POSTERIORS: dict[str, type[LinearPosterior | WindowPosterior]] = {
     "sticky": StickyPosterior,
     "previous": PreviousPosterior,
     "window": WindowPosterior,
-    "window_linear": WindowPosterior,
     "bigru": BiGruPosterior,
     "transformer": TransformerPosterior,
 }

@@ -275,7 +275,6 @@ def sample_paths(
     at = torch.as_tensor(origins, device=rows.y.device)
     view = module.view(rows, filtered=True)
     states = _states_at(module, rows, view, at, n_paths, temperature, generator)  # [P, O, K]
-    lagged = [view.x[(at - lag).clamp_min(0)] for lag in range(module.lags)]
     memory = module.transition.memory(rows, view.x)
     if memory is not None:
         memory = memory[at]
@@ -284,15 +283,15 @@ def sample_paths(
     for begin in range(0, len(at), step):
         part = slice(begin, begin + step)
         z = states[:, part].permute(2, 1, 0).flatten(1).T  # [O P, K]
-        seen = [_columns(x[part], n_paths) for x in lagged]
+        x = _columns(view.x[at[part]], n_paths)
         carried = None if memory is None else _columns(memory[part], n_paths)
         for ahead in range(horizon):
-            context, carried = module.transition.next_context(seen[0], carried)
+            context, carried = module.transition.next_context(x, carried)
             logits = module.transition.logits(context, z).T
             z = torch.softmax((logits + gumbel(logits.shape, generator)) / temperature, 0).T
-            y = _emit(module, z.T, [x.T for x in seen], generator)  # [N, O P]
+            y = _emit(module, z.T, x.T, generator)  # [N, O P]
             paths[ahead, :, part] = y.view(len(y), -1, n_paths)
-            seen = [(module.projection @ y).T, *seen[:-1]]
+            x = (module.projection @ y).T
     return paths.permute(3, 2, 0, 1)
 
 
@@ -334,15 +333,14 @@ def _states_at(
     return draws.gather(0, chosen[None, ..., None].expand(1, *logits.shape))[0]
 
 
-def _emit(module: GdmModule, z: Tensor, lagged: list[Tensor], generator: torch.Generator) -> Tensor:
-    """Sample observations [N, R] from states [K, R] and lagged projections, each [D, R]."""
-    design = torch.cat([*lagged, lagged[0].new_ones(1, z.shape[1])])  # [L D + 1, R]
+def _emit(module: GdmModule, z: Tensor, x: Tensor, generator: torch.Generator) -> Tensor:
+    """Sample observations [N, R] from states [K, R] and projections [D, R] of the sample before."""
+    design = torch.cat([x, x.new_ones(1, z.shape[1])])  # [D + 1, R]
     weighted = (z[:, None] * design).flatten(0, 1)
     mean = module.dynamics[:, :-1].flatten(0, 1).T @ weighted
     normal = torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)
-    if module.has_state_noise:
-        return mean.addcmul_(normal, module.log_deviation(z.T).T.exp())
-    return mean.addmm_(module.noise_factor(), normal)
+    deviation = module.log_deviation(z.T).exp()
+    return mean.addcmul_(normal, deviation.T) if module.has_state_noise else mean.add_(normal * deviation[:, None])
 
 
 @torch.no_grad()
@@ -351,11 +349,10 @@ def generate(module: GdmModule, n_samples: int, temperature: float, seed: int) -
     device = module.initial.device
     generator = torch.Generator(device=device).manual_seed(seed)
     k, n = module.n_states, module.projection.shape[1]
-    factor = None if module.has_state_noise else module.noise_factor()
     all_noise = gumbel((n_samples, k), generator)
     normal = torch.randn((n_samples, n), generator=generator, device=device)
     first = module.first_log_noise.exp() if module.own_start_noise else module.log_noise.exp()
-    dynamics = module.dynamics  # [K, L D + 2, N]
+    dynamics = module.dynamics  # [K, D + 2, N]
     memory = module.transition.memory_at_start()
     ys: list[Tensor] = []
     zs: list[Tensor] = []
@@ -367,11 +364,11 @@ def generate(module: GdmModule, n_samples: int, temperature: float, seed: int) -
             context, memory = module.transition.next_context(xs[-1], memory)
             logits = module.transition.logits(context, z)
         z = log_sample(logits, temperature, all_noise[t]).exp()
-        if t < module.lags:
+        if t == 0:
             y = z @ dynamics[:, -1] + normal[t] * first
         else:
-            design = torch.cat([*(xs[-lag] for lag in range(1, module.lags + 1)), torch.ones(1, device=device)])
-            noise = normal[t] * module.log_deviation(z).exp() if factor is None else factor @ normal[t]
+            design = torch.cat([xs[-1], torch.ones(1, device=device)])
+            noise = normal[t] * module.log_deviation(z).exp()
             y = torch.einsum("k,d,kdn->n", z, design, dynamics[:, :-1]) + noise
         ys.append(y)
         zs.append(z)

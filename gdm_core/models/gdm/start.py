@@ -113,99 +113,28 @@ def start_random(module: GdmModule, seed: int) -> None:
 
     k, (d, n) = module.n_states, module.projection.shape
     module.projection.copy_(normal(module.projection, 0.1))
-    rotations = torch.linalg.qr(torch.randn(k * module.lags, d, d, generator=generator)).Q
-    lagged = (rotations @ torch.randn(d, n, generator=generator)).reshape(k, module.lags * d, n)
+    rotations = torch.linalg.qr(torch.randn(k, d, d, generator=generator)).Q
     module.dynamics.zero_()
-    module.dynamics[:, : module.lags * d] = lagged.to(module.dynamics)
+    module.dynamics[:, :d] = (rotations @ torch.randn(d, n, generator=generator)).to(module.dynamics)
     module.dynamics[:, -1] = normal(module.dynamics[:, -1], 1.0)
     module.log_noise.copy_((-1.0 + torch.rand(n, generator=generator)) / 2)
     module.transition.start_random(generator)
     module.posterior.start_random(generator)
 
 
-# Axes of each parameter that index states.
-_STATE_AXES: dict[str, tuple[int, ...]] = {
-    "dynamics": (0,),
-    "initial": (0,),
-    "transition.weight": (1,),
-    "transition.bias": (0,),
-    "transition.recurrent_weight": (1,),
-    "transition.state_weight": (0,),
-    "transition.out": (1,),
-    "posterior.weight": (1,),
-    "posterior.bias": (0,),
-    "posterior.initial": (0,),
-    "posterior.out": (1,),
-    "posterior.memory": (0, 1),
-}
-_LOGIT_BIASES = ("initial", "transition.bias", "posterior.bias")
-
-
-def state_axes(name: str, n_axes: int) -> tuple[int, ...]:
-    """Return the axes of a parameter that index states."""
-    if name == "log_noise":
-        return (0,) if n_axes == 2 else ()
-    return _STATE_AXES.get(name, ())
-
-
 @torch.no_grad()
-def resize_states(previous: GdmModule, module: GdmModule, rows: Rows, config: GDMConfig, seed: int) -> None:
-    """Copy `previous` into `module`, splitting or dropping states to match its number."""
-    old, new = previous.n_states, module.n_states
-    parents = _parents(_usage(previous, rows, config.temperature), new)
-    generator = torch.Generator().manual_seed(seed)
-    state = {}
-    for name, value in module.state_dict().items():
-        source = previous.state_dict().get(name)
-        if source is None:  # not in the other module
-            state[name] = _stickiness(name, previous, value)
-            continue
-        axes = state_axes(name, value.ndim)
-        for axis in axes if old != new else ():
-            source = source.index_select(axis, parents.to(source.device))
-        if new > old and axes:
-            source = _separate(source, axes[-1], parents, generator, is_bias=name in _LOGIT_BIASES)
-        state[name] = value if name in ("transition.fixed_stickiness", "transition.fixed_scale") else source
+def start_from(previous: GdmModule, module: GdmModule) -> None:
+    """Copy the parameters of a fitted module, except those that a configuration fixes."""
+    before, state = previous.state_dict(), module.state_dict()
+    kept = {
+        name
+        for name in state
+        if name not in before or name in ("transition.fixed_stickiness", "transition.fixed_scale")
+    }
+    state |= {name: before[name] for name in state.keys() - kept}
+    if "transition.log_scale" in kept:
+        state["transition.log_scale"] = previous.transition.scale.log()
+    if "transition.stickiness_logit" in kept:
+        gamma = min(max(float(previous.transition.gamma), 1e-3), 0.99)
+        state["transition.stickiness_logit"] = torch.tensor(math.log(gamma / (1 - gamma)))
     module.load_state_dict(state)
-
-
-def _stickiness(name: str, previous: GdmModule, value: Tensor) -> Tensor:
-    if name == "transition.log_scale":
-        return previous.transition.scale.log()
-    if name != "transition.stickiness_logit":
-        return value
-    gamma = min(max(float(previous.transition.gamma), 1e-3), 0.99)
-    return torch.tensor(math.log(gamma / (1 - gamma)))
-
-
-def _usage(module: GdmModule, rows: Rows, temperature: float) -> Tensor:
-    """Return the average soft state [K] over the rows."""
-    posterior = module.view(rows).posterior
-    return moments(posterior[:: max(1, len(posterior) // 5000)], temperature).mean.mean(0).cpu()
-
-
-def _parents(usage: Tensor, new: int) -> Tensor:
-    """Return the old state of each new one: the most used are split, the least used dropped."""
-    old = len(usage)
-    if new <= old:
-        return torch.sort(torch.topk(usage, new).indices).values
-    load, copies = usage.clone(), torch.ones(old)
-    extra = []
-    for _ in range(new - old):
-        busiest = int((load / copies).argmax())
-        extra.append(busiest)
-        copies[busiest] += 1
-    return torch.cat([torch.arange(old), torch.tensor(extra, dtype=torch.long)])
-
-
-def _separate(value: Tensor, axis: int, parents: Tensor, generator: torch.Generator, is_bias: bool) -> Tensor:
-    """Move copies of one state apart slightly, and let them share its probability."""
-    copies = torch.bincount(parents, minlength=int(parents.max()) + 1)[parents]  # [new]
-    shared = (copies > 1).float()
-    shape = [1] * value.ndim
-    shape[axis] = -1
-    scale = value.float().std() if value.numel() > 1 else torch.tensor(0.0)
-    nudge = 0.05 * scale * torch.randn(value.shape, generator=generator).to(value) * shared.reshape(shape).to(value)
-    if is_bias:
-        nudge = nudge - copies.float().log().reshape(shape).to(value)
-    return value + nudge

@@ -34,7 +34,7 @@ from gdm_core.models.progress import Progress
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 
 Dynamics = Literal["noisy", "deterministic"]
-MixturePosterior = Literal["window", "window_linear", "linear", "previous"]
+MixturePosterior = Literal["window", "linear", "previous"]
 
 _CPU = torch.device("cpu")
 _START_STEPS = 300  # of the 2-level fit
@@ -58,8 +58,8 @@ class GDMMixtureConfig(SoftConfig):
     )
     posterior: MixturePosterior = parameter(
         "window",
-        "Input of q(z): 'window' (position and step), 'window_linear' (the same, linear), 'linear' (position), or "
-        "'previous' (previous position and state, as in the paper's Appendix C; for 'noisy' dynamics).",
+        "Input of q(z): 'window' (position and step), 'linear' (position), or 'previous' (previous position and state, as "
+        "in the paper's Appendix C; for 'noisy' dynamics).",
         one_of(MixturePosterior),
     )
     n_steps: int | None = parameter(

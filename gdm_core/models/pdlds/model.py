@@ -9,7 +9,7 @@ bound: see `gdm_core.models.pdlds.em`.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -18,7 +18,6 @@ import numpy.typing as npt
 from gdm_core.errors import FitError
 from gdm_core.maths.chunked_filter import chunk_starts, iterate_chunks
 from gdm_core.maths.emission import Emission, Observed
-from gdm_core.maths.hmm import resize_states
 from gdm_core.models.base import Array
 from gdm_core.models.em import EMConfig, EMModel
 from gdm_core.models.parameters import number, one_of, parameter, parameters_of, whole
@@ -74,7 +73,6 @@ class PDLDS(EMModel[Parameters, Posterior]):
 
     family: ClassVar[str] = "pdlds"
     config_class: ClassVar[type] = PDLDSConfig
-    same_to_warm = ("n_latent", "offset")
     why_not_online = "its shares follow from coefficients that are smoothed over whole recordings"
     config: PDLDSConfig
 
@@ -89,18 +87,6 @@ class PDLDS(EMModel[Parameters, Posterior]):
 
     def _first_parameters(self, algorithm: em.PdldsEM) -> tuple[Parameters, Posterior]:
         return algorithm.best_start(self.config)
-
-    def _warm_parameters(self, algorithm: em.PdldsEM, config: PDLDSConfig) -> tuple[Parameters, Posterior]:
-        p, prior, series, observed = self._parameters, algorithm.prior, algorithm.series, algorithm.observed
-        if config.n_states != self.config.n_states:
-            now = em.infer(observed, p, prior)
-            moved = p.mix_operators(now.c.mean)
-            inputs = np.concatenate([series.before, np.ones((len(series.before), 1))], axis=1)
-            errors = series.moves - (moved @ inputs[:, :, None])[:, :, 0]
-            p = em.from_coefficients(series, resize_states(now.c.shares(), errors, config.n_states), prior)
-        elif prior.carry is not None:
-            p = replace(p, carry=np.full(len(p.carry), prior.carry))
-        return p, em.infer(observed, p, prior)
 
     def _parameters_from(self, algorithm: em.PdldsEM, states: Float) -> Parameters:
         return em.from_coefficients(algorithm.series, states, algorithm.prior)

@@ -48,7 +48,6 @@ class ARHMM(SwitchingModel[ARParameters, EStep]):
 
     family: ClassVar[str] = "arhmm"
     config_class: ClassVar[type] = ARHMMConfig
-    same_to_warm = ("n_latent", "lags")
     config: ARHMMConfig
 
     @parameters_of(ARHMMConfig)
@@ -61,14 +60,6 @@ class ARHMM(SwitchingModel[ARParameters, EStep]):
 
     def _first_parameters(self, em: ArhmmEM) -> tuple[ARParameters, None]:
         return em.best_start(self.config.transitions, self.config), None
-
-    def _warm_parameters(self, em: ArhmmEM, config: ARHMMConfig) -> tuple[ARParameters, None]:
-        p = self._parameters
-        if config.n_states == self.config.n_states and config.transitions == self.config.transitions:
-            return p, None
-        states = em.infer_first(p).chain.states
-        resized = hmm.resize_states(states, em.series.errors(states, p.dynamics), config.n_states)
-        return em.from_states(resized, config.transitions), None
 
     def _parameters_from(self, em: ArhmmEM, states: npt.NDArray[np.float64]) -> ARParameters:
         return em.from_states(states, self.config.transitions)

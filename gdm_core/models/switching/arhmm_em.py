@@ -111,11 +111,6 @@ class ScoreSeries:
         variance = np.maximum((steps**2).mean(axis=0), 1e-8) if len(steps) else np.ones(d)
         return DynamicsPrior.stay(d, (self.joint.shape[1] - 1) // d - 1, variance)
 
-    def errors(self, states: Float, dynamics: Dynamics) -> Float:
-        """Return what the dynamics of soft states [T, K] leave unexplained, [T, D]."""
-        means = dynamics.means(self.joint[:, self.x.shape[1] :])
-        return np.asarray(self.x - (states[:, :, None] * means).sum(axis=1))
-
 
 @dataclass(frozen=True)
 class ARParameters:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -35,11 +34,6 @@ _LEAST_OF_NOISE = 1e-3  # share of the noise of all states
 
 class SwitchingModel(EMModel[P, Posterior]):
     """A model with hard states, linear dynamics in each of them, and transitions between them."""
-
-    @property
-    @abstractmethod
-    def _parameters(self) -> Any:
-        """The learned parameters."""
 
     def _keep_chain(self, p: Any, others: dict[str, Any]) -> None:
         """Store the parameters that all switching models have, and the arrays `others`."""

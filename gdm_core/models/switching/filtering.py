@@ -16,7 +16,7 @@ from gdm_core.maths import hmm
 from gdm_core.maths.chunked_filter import chunk_starts, iterate_chunks
 from gdm_core.maths.emission import Observed
 from gdm_core.maths.pca import ComponentScores
-from gdm_core.models.online import Arrays, Candidates, SampleReader
+from gdm_core.models.online import Candidates, SampleReader
 from gdm_core.models.switching import laplace_em as slds
 from gdm_core.models.switching.arhmm_em import LONGEST_GAP, ARParameters, ScoreSeries, log_likelihoods
 from gdm_core.models.switching.dynamics import Dynamics
@@ -141,37 +141,26 @@ class ArhmmReader(SampleReader):
     def __init__(self, parameters: ARParameters, scores: ComponentScores, lags: int) -> None:
         self._parameters, self._scores, self._lags = parameters, scores, lags
         self._factors = scores.factors
-        mean, covariance = self._factors.filter_start()
-        n_channels = len(scores.center)
-        self.memory: Arrays = {
-            "past": np.zeros((0, n_channels)),  # inputs of the dynamics; empty after a long gap
-            "last": np.zeros((0, n_channels)),
-            "unseen": np.zeros((1, 1), np.int64),  # samples since the last one with an observation
-            "mean": mean[None],
-            "covariance": covariance[None],
-        }
+        self._factor_belief = self._factors.filter_start()
+        self._past = np.zeros((0, len(scores.center)))  # inputs of the dynamics; empty after a long gap
+        self._last = self._past
+        self._unseen = 0  # samples since the last one with an observation
 
     def read(self, y: npt.NDArray[np.float32]) -> Candidates:
-        m = self.memory
-        mean, covariance, filled = self._factors.filter_step(m["mean"][0], m["covariance"][0], y)
-        unseen, nothing = int(m["unseen"][0, 0]), bool(np.isnan(y).all())
-        past, last = m["past"], m["last"]
-        if unseen > LONGEST_GAP and not nothing:
-            past = past[:0]
+        mean, covariance, filled = self._factors.filter_step(*self._factor_belief, y)
+        self._factor_belief = mean, covariance
+        nothing = bool(np.isnan(y).all())
+        past = self._past[:0] if self._unseen > LONGEST_GAP and not nothing else self._past
         series = ScoreSeries.prepare([np.concatenate([past, y[None]])], self._scores, self._lags)
         seen = log_likelihoods(series, self._parameters)[0][-1]  # [K]
         chain = self._parameters.transitions
         moves = chain.log_initial[None]
-        if len(last):
-            table = chain.expected(self._scores.project(np.concatenate([last, filled[None]])))
+        if len(self._last):
+            table = chain.expected(self._scores.project(np.concatenate([self._last, filled[None]])))
             moves = table if table.ndim == 2 else table[-1]
-        self.memory = {
-            "past": np.concatenate([past, filled[None]])[-self._lags :],
-            "last": filled[None],
-            "unseen": np.full((1, 1), unseen + 1 if nothing else 0),
-            "mean": mean[None],
-            "covariance": covariance[None],
-        }
+        self._past = np.concatenate([past, filled[None]])[-self._lags :]
+        self._last = filled[None]
+        self._unseen = self._unseen + 1 if nothing else 0
         return _candidates(moves + seen)
 
 
@@ -179,23 +168,22 @@ class SldsReader(SampleReader):
     """Reader of an SLDS; it keeps one Gaussian of the latent path for each state."""
 
     def __init__(self, parameters: slds.SLDSParameters) -> None:
-        p = self._parameters = parameters
-        k, d = p.dynamics.coefficients.shape[:2]
-        self.memory: Arrays = {
-            "log_weight": p.transitions.log_initial[None],
-            "mean": np.broadcast_to(p.start_mean, (1, k, d)),
-            "covariance": np.broadcast_to(p.start_covariance, (1, k, d, d)),
-            "started": np.zeros((1, 1)),
-        }
+        self._parameters = parameters
+        self._belief: SwitchingBelief | None = None
 
     def read(self, y: npt.NDArray[np.float32]) -> Candidates:
-        p, m = self._parameters, self.memory
-        belief = SwitchingBelief(m["log_weight"], m["mean"], m["covariance"])
-        moves = belief.log_weight
-        if m["started"].any():
-            moves = hmm.log_normalise(p.transitions.logits(np.arange(moves.shape[1]), belief.mean))[0]
-            moves = np.broadcast_to(moves, (1, *(moves.shape[-1],) * 2))[0]
-            belief = predict(belief, p.dynamics, p.transitions)
-        after = update(belief, *p.emission.information(Observed.prepare([y[None]])))
-        self.memory = vars(after) | {"started": np.ones((1, 1))}
-        return _candidates(moves + (after.log_weight - belief.log_weight))
+        p = self._parameters
+        k, d = p.dynamics.coefficients.shape[:2]
+        if self._belief is None:
+            mean, covariance = (
+                np.broadcast_to(p.start_mean, (1, k, d)),
+                np.broadcast_to(p.start_covariance, (1, k, d, d)),
+            )
+            belief = SwitchingBelief(p.transitions.log_initial[None], mean, covariance)
+            moves = belief.log_weight
+        else:
+            moves = hmm.log_normalise(p.transitions.logits(np.arange(k), self._belief.mean))[0]
+            moves = np.broadcast_to(moves, (1, k, k))[0]
+            belief = predict(self._belief, p.dynamics, p.transitions)
+        self._belief = update(belief, *p.emission.information(Observed.prepare([y[None]])))
+        return _candidates(moves + (self._belief.log_weight - belief.log_weight))

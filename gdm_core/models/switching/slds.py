@@ -24,7 +24,6 @@ from gdm_core.models.switching.arhmm_em import ARParameters
 from gdm_core.models.switching.base import SwitchingModel
 from gdm_core.models.switching.dynamics import Dynamics
 from gdm_core.models.switching.filtering import SldsReader, filter_up_to, sample_forward
-from gdm_core.models.switching.transitions import Transitions
 
 _LONG_RUN = 10  # iterations of the chosen start
 _START_EXCERPT = 4_000  # samples on which starts are compared
@@ -68,22 +67,6 @@ class SLDS(SwitchingModel[em.SLDSParameters, em.SLDSPosterior]):
         if few is not algorithm.observed:
             p = replace(algorithm, observed=few).run(p, c.n_iter, least_gain=_ROUGH_GAIN)[0]
         return p, None
-
-    def _warm_parameters(self, algorithm: em.LaplaceEM, config: SLDSConfig) -> tuple[em.SLDSParameters, None]:
-        p, observed = self._parameters, algorithm.observed
-        if config.n_states == self.config.n_states and config.transitions == self.config.transitions:
-            return p, None
-        now = em.infer(observed, p)
-        mean = now.x.mean
-        inputs = np.concatenate([mean[:1], mean[:-1]])
-        means = p.dynamics.means(np.concatenate([inputs, np.ones((len(mean), 1))], axis=1))
-        errors = mean - (now.chain.states[:, :, None] * means).sum(axis=1)
-        states = hmm.resize_states(now.chain.states, errors, config.n_states)
-        blank = Transitions.blank(config.transitions, config.n_states, config.n_latent)
-        chain = hmm.ChainPosterior.independent(states, observed.starts, len(blank.bias))
-        dynamics = em.fit_dynamics(observed, replace(now, chain=chain), algorithm.prior)
-        transitions = blank.fit(chain, observed.starts, mean, now.x.variance, steps=8)
-        return replace(p, dynamics=dynamics, transitions=transitions), None
 
     def _parameters_from(self, algorithm: em.LaplaceEM, states: npt.NDArray[np.float64]) -> em.SLDSParameters:
         return from_autoregression(algorithm, algorithm.scores.from_states(states, self.config.transitions))
