@@ -103,8 +103,6 @@ OWN = [
     ("SLDS", "n_restarts", True, "is True"),
     ("SLDS", "transitions", "stationary", "'stationary'"),
     ("PDLDS", "n_iter", 0, "is 0"),
-    ("PDLDS", "offset", "none", "'none'"),
-    ("PDLDS", "smoothness", "much", "is"),
     ("PDLDS", "sparsity", 0.5, "is"),
 ]
 

@@ -7,6 +7,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.linalg import block_diag
 
 from datasets import nascar
 from gdm_core import load_model
@@ -14,7 +15,6 @@ from gdm_core.analysis.state_scores import paper_accuracy
 from gdm_core.errors import FitError
 from gdm_core.forecast import coverage
 from gdm_core.maths.emission import Emission, Observed
-from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.pdlds import em
 from gdm_core.models.pdlds.em import Parameters, Prior, positive_shares
 from gdm_core.models.pdlds.model import PDLDS, PathBelief, filter_up_to, first_belief, predict, sample_forward, update
@@ -64,19 +64,6 @@ def test_parallel_filter_equals_sequential_filter(fitted, pair):
         assert gap.max() < 1e-2
 
 
-def test_offset_options_set_their_parameters(pair):
-    train = pair[0].slice(0, 150)
-    drift, operators = (PDLDS(3, 2, offset=o, n_iter=3, n_restarts=1).fit(train) for o in ("drift", "operators"))
-    assert (drift.params_["operators"][:, :, 2] == 0).all()
-    assert drift.params_["drift"].shape == (2,)
-    assert np.abs(operators.params_["operators"][:, :, 2]).max() > 0
-    assert operators.params_["drift"].shape == (0,)
-    for model in (drift, operators):
-        np.testing.assert_array_equal(
-            model_from_bytes(model.to_bytes()).predict_proba(train), model.predict_proba(train)
-        )
-
-
 def test_bound_of_trials_is_additive(fitted, pair):
     """The bound of two concatenated recordings is the sum of their bounds."""
     p, prior = fitted._parameters, fitted._prior
@@ -105,13 +92,13 @@ def rng():
     return np.random.default_rng(0)
 
 
-def random_parameters(rng, drifts=True, k=K):
+def random_parameters(rng, k=K):
     mix = rng.standard_normal((D, D))
     return Parameters(
         Emission(rng.standard_normal((N, D)), rng.standard_normal(N), rng.uniform(0.1, 0.5, N)),
         0.4 * rng.standard_normal((k, D, D + 1)),
         0.1 * mix @ mix.T + 0.1 * np.eye(D),
-        rng.uniform(0.02, 0.1, D) if drifts else np.zeros(0),
+        rng.uniform(0.02, 0.1, D),
         rng.uniform(0.3, 0.95, k),
         rng.normal(0, 0.1, k),
         rng.uniform(0.05, 0.2, k),
@@ -127,7 +114,7 @@ def random_trials(rng, lengths=(5, 3), missing=True):
     return Observed.prepare(ys)
 
 
-PRIOR = Prior(0.01 * np.eye(D), 4.0, None, True)
+PRIOR = Prior(0.01 * np.eye(D), 4.0)
 
 
 def numeric_gaussian(log_density, size):
@@ -170,9 +157,8 @@ def log_joint(observed, p, s, c, variances):
     return total
 
 
-@pytest.mark.parametrize("drifts", [True, False])
-def test_path_given_coefficients_equals_dense(rng, drifts):
-    observed, p = random_trials(rng), random_parameters(rng, drifts)
+def test_path_given_coefficients_equals_dense(rng):
+    observed, p = random_trials(rng), random_parameters(rng)
     n, size = len(observed.y), p.reach.shape[1]
     c = rng.standard_normal((n, K))
     variances = rng.uniform(0.5, 1.5, (n - 2, K))
@@ -188,7 +174,7 @@ def test_path_given_coefficients_equals_dense(rng, drifts):
 
 def test_path_uses_second_moments_of_coefficients(rng):
     """E_q(c)[log p] over many draws of c has the same mean path as the closed form."""
-    observed, p = random_trials(rng), random_parameters(rng, drifts=False)
+    observed, p = random_trials(rng), random_parameters(rng)
     n = len(observed.y)
     mean, deviation = rng.standard_normal((n, K)), 0.3
     second = mean[:, :, None] * mean[:, None, :] + deviation**2 * np.eye(K)
@@ -236,22 +222,25 @@ def test_bound_is_evidence_without_operators(rng):
 def test_bound_is_below_the_evidence(rng):
     """Importance sampling of the coefficients with the path integrated exactly; T = 3, one operator."""
     observed = random_trials(rng, lengths=(3,), missing=False)
-    p = random_parameters(rng, drifts=False, k=1)
-    draws = 200_000
+    p = random_parameters(rng, k=1)
+    draws = 50_000
     generator = np.random.default_rng(1)
     c = np.empty((draws, 3))
     c[:, 0] = generator.standard_normal(draws)
     for t in (1, 2):
         c[:, t] = p.carry * c[:, t - 1] + p.level + np.sqrt(p.step) * generator.standard_t(PRIOR.freedom, draws)
     # y given c is Gaussian: propagate mean and covariance of the path along all draws at once.
-    e, a = p.emission, p.operators[0]
-    mean, covariance = np.zeros((draws, D)), np.tile(np.eye(D), (draws, 1, 1))
+    e, size = p.path_emission, 2 * D
+    a, constant = np.zeros((size, size)), np.zeros(size)
+    a[:D, :D], constant[:D] = p.operators[0, :, :D], p.operators[0, :, D]
+    noise = block_diag(p.noise, np.diag(p.drift))
+    mean, covariance = np.zeros((draws, size)), np.tile(np.eye(size), (draws, 1, 1))
     total = np.zeros(draws)
     for t in range(3):
         if t:
-            f = np.eye(D) + c[:, t, None, None] * a[:, :D]
-            mean = (f @ mean[:, :, None])[:, :, 0] + c[:, t, None] * a[:, D]
-            covariance = f @ covariance @ np.swapaxes(f, 1, 2) + p.noise
+            f = np.eye(size) + c[:, t, None, None] * a
+            mean = (f @ mean[:, :, None])[:, :, 0] + c[:, t, None] * constant
+            covariance = f @ covariance @ np.swapaxes(f, 1, 2) + noise
         seen = e.loadings @ covariance @ e.loadings.T + np.diag(e.noise)
         error = observed.y[t] - mean @ e.loadings.T - e.offset
         solved = np.linalg.solve(seen, error[:, :, None])[:, :, 0]
@@ -267,15 +256,9 @@ def test_bound_is_below_the_evidence(rng):
     assert elbo > evidence - 1.0  # a bound, and not a loose one
 
 
-@pytest.mark.parametrize("carry", [None, 0.7])
-@pytest.mark.parametrize("constants", [True, False])
-def test_objective_never_falls(rng, carry, constants):
+def test_objective_never_falls(rng):
     observed, p = random_trials(np.random.default_rng(3), (40, 25)), random_parameters(np.random.default_rng(4))
-    prior = Prior(0.01 * np.eye(D), 3.0, carry, constants)
-    if carry is not None:
-        p = dataclasses.replace(p, carry=np.full(K, carry))
-    if not constants:
-        p.operators[:, :, D] = 0.0
+    prior = Prior(0.01 * np.eye(D), 3.0)
     values = [now.elbo + q.log_prior(prior) for q, now in em.PdldsEM(observed, None, prior).iterate(p, 30)]
     assert np.diff(values).min() > -1e-8 * abs(values[0])
     assert values[-1] > values[0] + 1.0

@@ -41,18 +41,15 @@ _FIRST_DRIFT = 1e-6  # small: the offset grows where the data need it
 
 @dataclass(frozen=True)
 class Prior:
-    """Prior of the parameters, and the choices of the configuration."""
+    """Prior of the parameters."""
 
     noise_scale: Float  # [D, D] of the inverse-Wishart prior of Q
     freedom: float  # of the Student-t steps
-    carry: float | None  # rho, or None to learn it
-    constants: bool  # operators have constant terms a_k
-    drifts: bool = True  # the path has a slow offset b
 
     def noise_power(self, operators: Float) -> float:
         """Return the power of 1 / det(Q)^(1/2) in the priors of operators and Q together."""
         k, d, _ = operators.shape
-        return float(k * (d + int(self.constants)) + NOISE_FREEDOM + d + 1)
+        return float(k * (d + 1) + NOISE_FREEDOM + d + 1)
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ class Parameters:
     emission: Emission
     operators: Float  # [K, D, D + 1], rows [A_k, a_k]
     noise: Float  # Q [D, D]
-    drift: Float  # S [D] variances, or [0] for a model without b
+    drift: Float  # S [D] variances
     carry: Float  # rho [K]
     level: Float  # m [K]
     step: Float  # [K] squared scale of e
@@ -69,8 +66,7 @@ class Parameters:
     @property
     def reach(self) -> Float:
         """Map [D, S] from the path s to the sum of l and b."""
-        eye = np.eye(len(self.noise))
-        return np.concatenate([eye, eye], axis=1) if len(self.drift) else eye
+        return np.tile(np.eye(len(self.noise)), 2)
 
     @property
     def path_emission(self) -> Emission:
@@ -201,8 +197,7 @@ def bound(observed: Observed, p: Parameters, prior: Prior, x: PathPosterior, c: 
     starts = observed.starts
     total = p.path_emission.expected_log_density(observed, x.mean, x.variance)
     total += dynamics_terms(p, x, c, starts) + _start_terms(x.mean, x.variance, starts) + x.entropy
-    if len(p.drift):
-        total += _drift_terms(p, x, starts)
+    total += _drift_terms(p, x, starts)
     total += step_terms(c.squares(p, starts), p.step, prior.freedom)
     return total + _start_terms(c.mean, c.variance, starts) + c.entropy
 
@@ -246,12 +241,11 @@ def path_given_coefficients(observed: Observed, p: Parameters, mean: Float, seco
     linear[:, :d] -= mixed[:, :d, -1]
     linear[:-1, :d] -= mixed[1:, d : 2 * d, -1]
     diagonal[observed.starts] += np.eye(size)
-    if size > d:
-        inside, own = ~observed.starts, np.arange(d, size)
-        coupling = inside[:, None] / p.drift
-        diagonal[:, own, own] += coupling
-        diagonal[:-1, own, own] += coupling[1:]
-        below[:, own, own] = -coupling
+    inside, own = ~observed.starts, np.arange(d, size)
+    coupling = inside[:, None] / p.drift
+    diagonal[:, own, own] += coupling
+    diagonal[:-1, own, own] += coupling[1:]
+    below[:, own, own] = -coupling
     return PathPosterior(diagonal, below, linear, d)
 
 
@@ -282,7 +276,7 @@ def fit_operators(
 ) -> tuple[Float, Float]:
     """Return operators and Q by one regression of the path's steps on coefficients times inputs."""
     k, d, _ = p.operators.shape
-    width = d + int(prior.constants)
+    width = d + 1
     inside = ~starts
     moments = x.moments[inside]
     inputs = moments[:, d : d + width, d : d + width]
@@ -297,9 +291,7 @@ def fit_operators(
     squares = still[:d, :d] - still[:d, d : 2 * d] - still[d : 2 * d, :d] + still[d : 2 * d, d : 2 * d]
     scatter = squares - flat @ across.T + prior.noise_scale
     noise = (scatter + scatter.T) / (2 * (len(moments) + prior.noise_power(p.operators)))
-    operators = np.zeros_like(p.operators)
-    operators[:, :, :width] = np.swapaxes(flat.reshape(d, k, width), 0, 1)
-    return operators, noise
+    return np.ascontiguousarray(np.swapaxes(flat.reshape(d, k, width), 0, 1)), noise
 
 
 def fit_steps(p: Parameters, prior: Prior, c: CoefficientPosterior, starts: Bool) -> Parameters:
@@ -314,11 +306,8 @@ def fit_steps(p: Parameters, prior: Prior, c: CoefficientPosterior, starts: Bool
     first = (weights * before).sum(axis=0)
     second = (weights * (before**2 + own[:-1][inside])).sum(axis=0) + CARRY_STRENGTH
     target = (weights * after).sum(axis=0)
-    if prior.carry is None:
-        across = (weights * both).sum(axis=0) + CARRY_STRENGTH
-        carry = np.clip((across - first * target / total) / (second - first**2 / total), 0.0, 1.0)
-    else:
-        carry = np.full_like(total, prior.carry)
+    across = (weights * both).sum(axis=0) + CARRY_STRENGTH
+    carry = np.clip((across - first * target / total) / (second - first**2 / total), 0.0, 1.0)
     p = replace(p, carry=carry, level=(target - carry * first) / total)
     squares = c.squares(p, starts)
     weights = step_weights(squares, p.step, prior.freedom)
@@ -333,10 +322,8 @@ def m_step(observed: Observed, p: Parameters, prior: Prior, x: PathPosterior, c:
     operators, noise = fit_operators(p, prior, x, c, observed.starts)
     reach = p.reach
     emission = regress_emission(observed, x.mean @ reach.T, reach @ x.variance @ reach.T)
-    drift = p.drift
-    if len(drift):
-        squares = _drift_squares(p, x, observed.starts)
-        drift = (squares.sum(axis=0) + 2 * DRIFT_RATE) / (len(squares) + 2 * DRIFT_SHAPE + 2)
+    squares = _drift_squares(p, x, observed.starts)
+    drift = (squares.sum(axis=0) + 2 * DRIFT_RATE) / (len(squares) + 2 * DRIFT_SHAPE + 2)
     p = replace(p, emission=emission, operators=operators, noise=noise, drift=drift)
     return fit_steps(p, prior, c, observed.starts)
 
@@ -356,7 +343,7 @@ def first_posterior(observed: Observed, p: Parameters, prior: Prior) -> Posterio
     (n, size), d = linear.shape, len(p.noise)
     tie = np.zeros((n, size))
     tie[~observed.starts, :d] = 1.0 / np.diagonal(p.noise + _typical_move(p))
-    tie[~observed.starts, d:] = 1.0 / p.drift if len(p.drift) else 0.0
+    tie[~observed.starts, d:] = 1.0 / p.drift
     own = np.arange(size)
     below = np.zeros((n, size, size))
     diagonal[:, own, own] += tie + observed.starts[:, None]
@@ -421,20 +408,19 @@ def from_coefficients(series: Series, member: Float, prior: Prior) -> Parameters
     c, before, moves = member[inside], series.before[inside], series.moves[inside]
     n, d = moves.shape
     k = c.shape[1]
-    inputs = np.concatenate([before, np.ones((n, 1))], axis=1) if prior.constants else before
+    inputs = np.concatenate([before, np.ones((n, 1))], axis=1)
     design = (c[:, :, None] * inputs[:, None, :]).reshape(n, -1)  # [T, K P]
     gram = design.T @ design + _RIDGE * n / k * np.eye(design.shape[1])
     flat = np.linalg.solve(gram, design.T @ moves)  # [K P, D]
     residual = moves - design @ flat
-    operators = np.zeros((k, d, d + 1))
-    operators[:, :, : inputs.shape[1]] = np.swapaxes(flat.reshape(k, -1, d), 1, 2)
+    operators = np.ascontiguousarray(np.swapaxes(flat.reshape(k, -1, d), 1, 2))
     noise = _DYNAMICS_SHARE * residual.T @ residual / n + prior.noise_scale
     steps = np.diff(member, axis=0)[inside[1:]]
     jump = np.maximum((steps**2).mean(axis=0), 1e-3)
-    carry = np.full(k, 0.9 if prior.carry is None else prior.carry)
+    carry = np.full(k, 0.9)
     loadings = series.scores.basis * series.scores.scale / series.scores.weight[:, None]
     emission = Emission(loadings, series.scores.center, series.noise)
-    drift = np.full(d, _FIRST_DRIFT) if prior.drifts else np.zeros(0)
+    drift = np.full(d, _FIRST_DRIFT)
     return Parameters(emission, operators, noise, drift, carry, (1 - carry) * c.mean(axis=0), 0.5 * jump, jump)
 
 

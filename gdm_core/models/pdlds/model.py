@@ -10,7 +10,7 @@ bound: see `gdm_core.models.pdlds.em`.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from gdm_core.maths.chunked_filter import chunk_starts, iterate_chunks
 from gdm_core.maths.emission import Emission, Observed
 from gdm_core.models.base import Array
 from gdm_core.models.em import EMConfig, EMModel
-from gdm_core.models.parameters import number, one_of, parameter, parameters_of, whole
+from gdm_core.models.parameters import number, parameter, parameters_of, whole
 from gdm_core.models.pdlds import em
 from gdm_core.models.pdlds.em import Parameters, Posterior, Prior, positive_shares
 from gdm_core.trials import TrialsLike
@@ -31,8 +31,6 @@ RUN_UP = 256  # long, because of the slow offset
 _FAR = 1e30  # close to the range of float32
 _PLAIN = ("operators", "noise", "drift", "carry", "level", "step", "jump")
 
-Offset = Literal["drift", "operators", "both"]
-
 
 @dataclass(frozen=True)
 class PDLDSConfig(EMConfig):
@@ -40,18 +38,6 @@ class PDLDSConfig(EMConfig):
 
     n_states: int = parameter(4, "Number of operators (K).", whole(most=64), "K")
     _: KW_ONLY
-    offset: Offset = parameter(
-        "both",
-        "Movement besides linear maps: 'drift' is a slow offset b_t as published, 'operators' gives every operator a "
-        "constant term, 'both' has both.",
-        one_of(Offset),
-    )
-    smoothness: float | Literal["learn"] = parameter(
-        "learn",
-        "Share of a coefficient that carries over to the next sample (xi); 'learn' estimates one per operator.",
-        number(lambda xi: 0 <= xi <= 1, "'learn' or a number in [0, 1]", "learn"),
-        "xi",
-    )
     # From a half on, steps of coefficients have no variance and forecasts no mean.
     sparsity: float = parameter(
         0.3,
@@ -106,9 +92,7 @@ class PDLDS(EMModel[Parameters, Posterior]):
         return Parameters(emission, **{name: p[name] for name in _PLAIN})
 
     def _prior_with(self, noise_scale: Float) -> Prior:
-        c = self.config
-        carry = None if c.smoothness == "learn" else float(c.smoothness)
-        return Prior(noise_scale, 1 / c.sparsity, carry, c.offset != "drift", c.offset != "operators")
+        return Prior(noise_scale, 1 / self.config.sparsity)
 
     @property
     def _prior(self) -> Prior:
