@@ -40,7 +40,9 @@ def test_short_recording_keeps_its_deviations():
     np.testing.assert_array_equal(gap_factors(interpolate, gap), 1)
 
 
-@pytest.mark.parametrize("name", ["arhmm", "rslds-ro", "gdm"])
+@pytest.mark.parametrize(
+    "name", ["arhmm", *(pytest.param(name, marks=pytest.mark.bulk) for name in ("rslds-ro", "gdm"))]
+)
 def test_intervals_cover_values_in_gaps(name):
     y = np.asarray(nascar.simulate("soft", 1000, seed=91).y, np.float64)
     model, covered = build(name, 4, 2, 0), []

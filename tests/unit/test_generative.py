@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -78,7 +77,7 @@ def test_bound_holds_for_scale_noise_and_chain(state_noise, informed):
 def check_sampled_bound(config: GDMConfig) -> None:
     module, rows = random_module(config, 2, seed=1).eval(), two_samples(0)
     exact = integrate(module, rows, TAU)
-    bound = elbo(module, rows, TAU, n_samples=20_000)
+    bound = elbo(module, rows, TAU, n_samples=10_000)
     assert bound < exact.evidence
     assert bound == pytest.approx(exact.elbo, abs=0.03)
 
@@ -89,7 +88,7 @@ def test_training_estimate_is_unbiased(posterior):
     module, rows = random_module(config, 2, seed=2), two_samples(1)
     exact = integrate(module, rows, TAU)
     with torch.no_grad():
-        noise = noise_for(rows, 2, 6_000)
+        noise = noise_for(rows, 2, 3_000)
         values = torch.stack([sampled_elbo(module, rows, part, TAU).sum() for part in noise.split(100)])
     error = float(values.std()) / len(values) ** 0.5
     assert abs(float(values.mean()) - exact.elbo) < 4 * error
@@ -101,21 +100,19 @@ def test_weighted_objective_tightens_with_samples():
     exact = integrate(module, rows, TAU)
     with torch.no_grad():
         found = [
-            float(
-                importance_objective(module, rows, noise_for(rows, 2, s * 200).unflatten(0, (s, 200))[:, i], TAU).sum()
-            )
+            float(importance_objective(module, rows, noise_for(rows, 2, s * 80).unflatten(0, (s, 80))[:, i], TAU).sum())
             for s in (1, 8, 64)
-            for i in range(200)
+            for i in range(80)
         ]
-    values = np.reshape(found, (3, 200))
-    (one, eight, many), error = values.mean(1), values.std(1) / 200**0.5
+    values = np.reshape(found, (3, 80))
+    (one, eight, many), error = values.mean(1), values.std(1) / 80**0.5
     assert abs(one - exact.elbo) < 4 * error[0]  # one sample makes the ELBO's estimate
     assert one < eight < many + 4 * error[1]
     assert many < exact.evidence + 4 * error[2]
 
 
 @pytest.mark.parametrize(
-    ("posterior", "transition"), [("window", "linear"), *itertools.product(["bigru", "transformer"], ["linear", "gru"])]
+    ("posterior", "transition"), [("window", "linear"), ("transformer", "linear"), ("bigru", "gru")]
 )
 def test_bound_in_pieces_is_the_bound(posterior, transition, monkeypatch):
     config = GDMConfig(3, 2, posterior=posterior, transition=transition, n_hidden=4)

@@ -177,7 +177,7 @@ def test_unfitted_model_and_other_channels_are_refused(tmp_path: Any) -> None:
         LabelModel.load(tmp_path / "missing.gdm")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_damaged_files_are_refused_or_read(data: st.DataObject) -> None:
     content = bytearray(fitted().to_bytes())
@@ -188,7 +188,7 @@ def test_damaged_files_are_refused_or_read(data: st.DataObject) -> None:
     with np.errstate(all="ignore"):
         try:
             loaded = LabelModel.from_bytes(bytes(content[: data.draw(st.integers(0, len(content))) or None]))
-            loaded.predict_proba(NEW[0])
+            loaded.predict_proba(NEW[0].slice(0, 60))
         except GdmError:
             pass
 

@@ -61,7 +61,10 @@ def test_advancing_the_chain_equals_filtering():
     np.testing.assert_allclose(log_probabilities(np.array(found)), exact, atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["levels", "rotations", "variances", "autoregressive", "walk"])
+SLOW = ("levels", "autoregressive", "walk")
+
+
+@pytest.mark.parametrize("kind", ["variances", "rotations", *(pytest.param(k, marks=pytest.mark.bulk) for k in SLOW)])
 def test_gdm_finds_regimes(kind):
     trials = regimes.simulate(kind, 1500, seed=3)
     model = GDM(3, 2 if kind == "rotations" else trials.n_channels)
@@ -80,7 +83,9 @@ def informed() -> GDM:
 
 
 def test_soft_switching_keeps_the_plain_posterior():
-    model = GDM(4, 2, n_steps=20).fit(nascar.simulate("soft", 500, seed=61))
+    model = GDM(4, 2, n_steps=20)
+    for _ in model.fit_iter(nascar.simulate("soft", 500, seed=61), finish=False):
+        pass
     assert not model.informed_
     assert not model.state_noise_
 
@@ -96,13 +101,17 @@ def test_choice_survives_saving(informed, tmp_path):
 
 def test_explicit_options_are_kept():
     y = regimes.simulate("levels", 400, seed=1)
-    plain = GDM(3, 3, n_steps=10, informed=False, state_noise=False, stickiness_scale=2.0).fit(y)
+    plain = GDM(3, 3, n_steps=10, informed=False, state_noise=False, stickiness_scale=2.0)
+    for _ in plain.fit_iter(y, finish=False):
+        pass
     assert (plain.informed_, plain.state_noise_) == (False, False)
     assert plain.stickiness_scale_ == pytest.approx(2.0)
 
 
 def test_warm_start_keeps_the_choice(informed):
-    model = informed.warm_start(n_steps=20).fit(regimes.simulate("levels", 600, seed=1))
+    model = informed.warm_start(n_steps=20)
+    for _ in model.fit_iter(regimes.simulate("levels", 600, seed=1), finish=False):
+        pass
     assert model.informed_
     assert model.state_noise_
 
@@ -115,7 +124,7 @@ def test_filter_follows_states_that_last(informed):
 
 
 def test_long_recordings_are_chosen_by_an_excerpt():
-    trials = regimes.simulate("variances", 12_000, seed=1)
+    trials = regimes.simulate("variances", 5_000, seed=1)
     model = GDM(3, 2, n_steps=60)
     for _ in model.fit_iter(trials, calibrate=False, finish=False):
         pass

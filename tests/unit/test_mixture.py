@@ -134,7 +134,7 @@ def test_path_given_states_equals_dense_conditioning(gaps):
 
 def test_draws_have_the_moments_of_the_path():
     module, rows = some_module(), some_rows(3)
-    n = 20_000
+    n = 5_000
     z = some_states(3, 3)
     with torch.no_grad():
         one = module.path(module.drive(z[None], rows), module.information(rows))
@@ -212,7 +212,7 @@ def test_weights_of_draws_equal_dense_evidence():
 # ---- bounds ---------------------------------------------------------------------------------------------------------
 def _by_quadrature(module: MixtureModule, rows: Rows, tau: float) -> tuple[float, torch.Tensor]:
     """Return log p(y) and E[z | y] for K = 2, T = 2 and transitions without x, by quadrature."""
-    grid = torch.linspace(-16, 16, 321, dtype=torch.float64)  # of log(z_1 / z_2)
+    grid = torch.linspace(-16, 16, 161, dtype=torch.float64)  # of log(z_1 / z_2)
     log_z = torch.stack([torch.nn.functional.logsigmoid(grid), torch.nn.functional.logsigmoid(-grid)], -1)
     n = len(grid)
     pair = torch.stack([log_z[:, None].expand(-1, n, -1).reshape(-1, 2), log_z.expand(n, -1, -1).reshape(-1, 2)], 1)
@@ -261,13 +261,12 @@ def test_bound_is_below_the_likelihood(deterministic, posterior):
     rows = some_rows(2, n_channels=2)
     with torch.no_grad():
         evidence, _ = _by_quadrature(module, rows, 0.8)
-        reached = bound(module, rows, 0.8, n_samples=400)
+        reached = bound(module, rows, 0.8, n_samples=200)
     assert reached < evidence
     assert reached > evidence - 10
 
 
-@pytest.mark.parametrize("log_step", [-0.5, 0.5])
-@pytest.mark.parametrize("y", [-0.5, 0.5, 1.5])
+@pytest.mark.parametrize(("y", "log_step"), [(-0.5, 0.5), (0.5, -0.5), (1.5, 0.5)])
 def test_states_equal_the_posterior_mean(log_step, y):
     module = some_module(k=2, d=1, n=2, recurrent=False, gamma=0.0)
     rows = make_rows([np.array([[0.3, 0.15], [y, y / 2]])], CPU, torch.float64)
@@ -324,7 +323,7 @@ def test_cheap_and_exact_divergences_agree_on_average():
     with torch.no_grad():
         values = []
         for exact in (True, False):
-            noise = gumbel((4000, 6, 3), generator(4), torch.float64)
+            noise = gumbel((2000, 6, 3), generator(4), torch.float64)
             values.append(float(mixture_elbo(module, rows, noise, 0.7, generator(6), exact=exact)))
     assert values[0] == pytest.approx(values[1], abs=0.3)
 

