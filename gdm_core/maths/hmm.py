@@ -19,9 +19,8 @@ import numpy.typing as npt
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
-# Sums of numbers up to one are exact above this, despite underflow; smaller ones are computed in log space.
+# Sums of numbers up to one are exact above this, despite underflow; chains with smaller ones are computed in log space.
 _TINY = 1e-150
-_NONE = np.zeros(0, np.int64)
 _LOG_NUMBERS = 2_000_000  # numbers per chunk of a sum in log space
 # Replaces log 0 to keep differences finite.
 LOG_ZERO = -1e10
@@ -115,13 +114,10 @@ def posterior(log_likelihoods: Float, log_initial: Float, log_transitions: Float
         states, log_sums = softmax(np.maximum(log_prior, LOG_ZERO) + log_likelihoods)
         pairs = np.where(starts[:, None], 0.0, states)[:, None, :]
         return ChainPosterior(float(log_sums.sum()), states, pairs)
-    levels = _products(_steps(log_likelihoods, log_initial, log_transitions, starts))
-    pairs = _pairs(_forward(levels), levels[0], _backward(levels))
+    pairs, total = _probabilities(log_likelihoods, log_initial, log_transitions, starts, smooth=True)
     states = np.einsum("tij->tj", pairs)
     pairs[starts] = 0.0
-    # The root begins with the start of a trial, so all its rows are equal.
-    total = softmax(levels[-1].logs(np.zeros(1, np.int64))[0, 0])[1]
-    return ChainPosterior(float(total), states, pairs)
+    return ChainPosterior(total, states, pairs)
 
 
 def filter_states(log_likelihoods: Float, log_initial: Float, log_transitions: Float, starts: Bool) -> Float:
@@ -130,8 +126,7 @@ def filter_states(log_likelihoods: Float, log_initial: Float, log_transitions: F
     if log_transitions.ndim == 3 and log_transitions.shape[1] == 1:
         log_prior = np.where(starts[:, None], log_initial, log_transitions[:, 0])
         return softmax(np.maximum(log_prior, LOG_ZERO) + log_likelihoods)[0]
-    levels = _products(_steps(log_likelihoods, log_initial, log_transitions, starts))
-    pairs = _pairs(_forward(levels), levels[0], np.zeros(log_likelihoods.shape))
+    pairs, _ = _probabilities(log_likelihoods, log_initial, log_transitions, starts, smooth=False)
     return np.asarray(np.einsum("tij->tj", pairs))
 
 
@@ -153,80 +148,64 @@ def most_probable_path(chain: ChainPosterior) -> npt.NDArray[np.int64]:
     return path
 
 
+def _probabilities(
+    log_likelihoods: Float, log_initial: Float, log_transitions: Float, starts: Bool, smooth: bool
+) -> tuple[Float, float]:
+    """Return the probabilities [T, K, K] of each step, from later steps as well if `smooth`, and the log-likelihood."""
+    moves = np.maximum(log_transitions, LOG_ZERO)
+    first = np.maximum(log_initial, LOG_ZERO) + log_likelihoods[starts]
+    levels = _products(_steps(log_likelihoods, first, moves, starts))
+    if levels:
+        backward = _backward(levels) if smooth else np.zeros(log_likelihoods.shape)
+        pairs = _pairs(_forward(levels), levels[0], backward)
+        if pairs is not None:
+            root = levels[-1]
+            # The root begins with the start of a trial, so all its rows are equal.
+            total = softmax(np.log(root.matrices[0, 0]) + root.rows[0, 0] + root.columns[0])[1]
+            return pairs, float(total)
+    return _log_probabilities(log_likelihoods, first, moves, starts, smooth)
+
+
 class _Level(NamedTuple):
     """Products of adjacent steps, exp(rows[n, i]) * matrices[n, i, j] * exp(columns[n, j]).
 
-    matrices    [n, K, K] at most one. Underflow affects numbers below 1e-300, so sums above _TINY are exact
+    matrices    [n, K, K] from _TINY to one
     rows        [n, K]
     columns     [n, K]
-    sharp       [m] sorted products with an entry below _TINY, which also have logs
-    sharp_logs  [m, K, K]
     """
 
     matrices: Float
     rows: Float
     columns: Float
-    sharp: npt.NDArray[np.int64]
-    sharp_logs: Float
-
-    def logs(self, chosen: npt.NDArray[np.int64]) -> Float:
-        """Return logs [m, K, K] of the chosen products."""
-        with np.errstate(divide="ignore"):
-            found = np.log(self.matrices[chosen])
-        found += self.rows[chosen][:, :, None]
-        found += self.columns[chosen][:, None, :]
-        if len(self.sharp):
-            place = np.minimum(np.searchsorted(self.sharp, chosen), len(self.sharp) - 1)
-            kept = self.sharp[place] == chosen
-            found[kept] = self.sharp_logs[place[kept]]
-        return found
 
 
-def _scaled(logs: Float) -> tuple[Float, Float, Float]:
-    """Return (matrices, rows, columns) of a level from the logs [m, K, K] of its products."""
-    columns = row_max(logs.swapaxes(1, 2))
-    matrices = logs - columns[:, None, :]
-    rows = row_max(matrices)
-    matrices -= rows[:, :, None]
-    return np.exp(matrices, out=matrices), rows, columns
-
-
-def _steps(log_likelihoods: Float, log_initial: Float, log_transitions: Float, starts: Bool) -> _Level:
-    """Return the steps: transition times likelihood, or at a start the initial distribution in each row."""
-    moves = np.maximum(log_transitions, LOG_ZERO)
-    n = len(log_likelihoods)
+def _steps(log_likelihoods: Float, first: Float, moves: Float, starts: Bool) -> _Level:
+    """Return the steps: transition times likelihood, or at a start `first` in each row."""
     if moves.ndim == 2:
-        one, its_rows, its_columns = _scaled(moves[None])
-        matrices, rows = np.repeat(one, n, axis=0), np.repeat(its_rows, n, axis=0)
+        its_columns = row_max(moves.T)
+        logs = moves - its_columns
+        its_rows = row_max(logs)
+        n = len(log_likelihoods)
+        matrices, rows = (
+            np.repeat(np.exp(logs - its_rows[:, None])[None], n, axis=0),
+            np.repeat(its_rows[None], n, axis=0),
+        )
         columns = log_likelihoods + its_columns
-        sharp = np.arange(n if one.min() < _TINY else 0)
     else:
         rows, columns = row_max(moves), log_likelihoods.copy()
         matrices = np.exp(moves - rows[:, :, None])
-        sharp = _with_tiny_entries(matrices)
-        if len(sharp):
-            matrices[sharp], rows[sharp], its_columns = _scaled(moves[sharp])
-            columns[sharp] += its_columns
-    matrices[starts], rows[starts] = 1.0, 0.0
-    columns[starts] = np.maximum(log_initial, LOG_ZERO) + log_likelihoods[starts]
-    sharp = sharp[(matrices[sharp] < _TINY).any(axis=(1, 2))]
-    logs = (moves if moves.ndim == 2 else moves[sharp]) + log_likelihoods[sharp][:, None, :]
-    return _Level(matrices, rows, columns, sharp, logs)
-
-
-def _with_tiny_entries(matrices: Float) -> npt.NDArray[np.int64]:
-    """Return the indices of matrices with an entry below _TINY."""
-    if matrices.min() >= _TINY:
-        return _NONE
-    return np.flatnonzero((matrices < _TINY).any(axis=(1, 2)))
+    matrices[starts], rows[starts], columns[starts] = 1.0, 0.0, first
+    return _Level(matrices, rows, columns)
 
 
 def _products(steps: _Level) -> list[_Level]:
-    """Return all levels: level l has products of 2^l adjacent steps, the last level one matrix."""
+    """Return all levels: level l has products of 2^l adjacent steps, the last level one matrix; none if one underflows."""
     levels = [steps]
     while len(levels[-1].matrices) > 1:
+        if levels[-1].matrices.min() < _TINY:
+            return []
         levels.append(_joined(levels[-1]))
-    return levels
+    return levels if levels[-1].matrices.min() >= _TINY else []
 
 
 def _joined(level: _Level) -> _Level:
@@ -236,34 +215,104 @@ def _joined(level: _Level) -> _Level:
     between = level.columns[left] + level.rows[right]
     top = row_max(between)[:, None]
     products = (level.matrices[left] * np.exp(between - top)[:, None, :]) @ level.matrices[right]
-    sharp = _with_tiny_entries(products)
     peak = row_max(products)
-    if len(sharp):
-        np.maximum(peak, _TINY, out=peak)  # smaller ones are recomputed below
     products /= peak[:, :, None]
     rows, columns = level.rows[left] + (top + np.log(peak)), level.columns[right]
-    logs = level.sharp_logs[:0]
-    if len(sharp):
-        logs = _log_products(level, 2 * sharp, 2 * sharp + 1)
-        columns = columns.copy()
-        products[sharp], rows[sharp], columns[sharp] = _scaled(logs)
     if n % 2:
         products = np.concatenate([products, level.matrices[-1:]])
         rows, columns = np.concatenate([rows, level.rows[-1:]]), np.concatenate([columns, level.columns[-1:]])
-        if len(level.sharp) and level.sharp[-1] == n - 1:
-            sharp, logs = np.append(sharp, n // 2), np.concatenate([logs, level.sharp_logs[-1:]])
-    return _Level(products, rows, columns, sharp, logs)
+    return _Level(products, rows, columns)
 
 
-def _log_products(level: _Level, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> Float:
-    """Return logs [m, K, K] of products of two matrices, summed in log space."""
-    k = level.matrices.shape[1]
-    found = np.empty((len(left), k, k))
-    for first in range(0, len(left), max(1, _LOG_NUMBERS // k**3)):
-        part = slice(first, first + max(1, _LOG_NUMBERS // k**3))
-        terms = level.logs(left[part])[:, :, None, :] + level.logs(right[part]).swapaxes(1, 2)[:, None, :, :]
-        found[part] = _log_sum(terms)
-    return found
+def _forward(levels: list[_Level]) -> Float:
+    """Return the log weights [T, K] of each state before each step, given earlier steps."""
+    weights = _any_state(levels[0].rows.shape[1])
+    for level in reversed(levels[:-1]):
+        n = len(level.matrices)
+        left = slice(0, n - n % 2, 2)
+        below = np.empty((n, weights.shape[1]))
+        below[::2] = weights
+        before = weights[: n // 2] + level.rows[left]
+        before -= row_max(before)[:, None]
+        sums = (np.exp(before)[:, None, :] @ level.matrices[left])[:, 0]
+        below[1::2] = _relative(np.log(sums) + level.columns[left])
+        weights = below
+    return weights
+
+
+def _backward(levels: list[_Level]) -> Float:
+    """Return the log weights [T, K] of the steps after each step."""
+    weights = np.zeros((1, levels[0].rows.shape[1]))
+    for level in reversed(levels[:-1]):
+        n = len(level.matrices)
+        right = slice(1, None, 2)
+        below = np.empty((n, weights.shape[1]))
+        below[-1] = weights[-1]
+        below[right] = weights[: n // 2]
+        after = weights[: n // 2] + level.columns[right]
+        after -= row_max(after)[:, None]
+        sums = (level.matrices[right] @ np.exp(after)[:, :, None])[:, :, 0]
+        below[: n - n % 2 : 2] = _relative(np.log(sums) + level.rows[right])
+        weights = below
+    return weights
+
+
+def _any_state(n_states: int) -> Float:
+    """Return log weights [1, K] before the first step, which is the start of a trial: any state will do."""
+    weights = np.full((1, n_states), LOG_ZERO)
+    weights[0, 0] = 0.0
+    return weights
+
+
+def _relative(found: Float) -> Float:
+    """Return log weights [m, K] shifted to a maximum of zero."""
+    found -= row_max(found)[:, None]
+    return np.maximum(found, LOG_ZERO, out=found)
+
+
+def _pairs(forward: Float, steps: _Level, backward: Float) -> Float | None:
+    """Return the probabilities [T, K, K] of each step, from the log weights before and after it; None on underflow."""
+    before, after = forward + steps.rows, backward + steps.columns
+    before -= row_max(before)[:, None]
+    after -= row_max(after)[:, None]
+    pairs = np.exp(before)[:, :, None] * steps.matrices
+    pairs *= np.exp(after)[:, None, :]
+    total = np.einsum("tij->t", pairs)
+    if total.min() < _TINY:  # forward and backward weights disagree by more than the range of floats
+        return None
+    pairs /= total[:, None, None]
+    return pairs
+
+
+# ---- chains that underflow, in log space ------------------------------------------------------------------------
+def _log_probabilities(
+    log_likelihoods: Float, first: Float, moves: Float, starts: Bool, smooth: bool
+) -> tuple[Float, float]:
+    """Return the same as `_probabilities` from logarithms of all products."""
+    steps = np.array(moves + log_likelihoods[:, None, :])
+    steps[starts] = first[:, None, :]
+    levels = [steps]
+    while len(levels[-1]) > 1:
+        level = levels[-1]
+        joined = _log_products(level[:-1:2], level[1::2])
+        levels.append(np.concatenate([joined, level[-1:]]) if len(level) % 2 else joined)
+    forward, backward = _any_state(steps.shape[1]), np.zeros((1, steps.shape[1]))
+    for level in reversed(levels[:-1]):
+        n = len(level)
+        before, after = np.empty(level.shape[:2]), np.empty(level.shape[:2])
+        before[::2], after[-1], after[1::2] = forward, backward[-1], backward[: n // 2]
+        before[1::2] = _relative(_log_sum(forward[: n // 2, None, :] + level[:-1:2].swapaxes(1, 2)))
+        after[: n - n % 2 : 2] = _relative(_log_sum(level[1::2] + backward[: n // 2, None, :]))
+        forward, backward = before, after
+    joint = forward[:, :, None] + steps + (backward[:, None, :] if smooth else 0.0)
+    return softmax(joint.reshape(len(joint), -1))[0].reshape(joint.shape), float(_log_sum(levels[-1][0, :1])[0])
+
+
+def _log_products(left: Float, right: Float) -> Float:
+    """Return logs [m, K, K] of products of matrices, given their logs."""
+    size = max(1, _LOG_NUMBERS // left.shape[1] ** 3)
+    parts = [slice(begin, begin + size) for begin in range(0, len(left), size)]
+    return np.concatenate([_log_sum(left[at][:, :, None, :] + right[at].swapaxes(1, 2)[:, None]) for at in parts])
 
 
 def _log_sum(terms: Float) -> Float:
@@ -271,82 +320,6 @@ def _log_sum(terms: Float) -> Float:
     top = np.maximum(row_max(terms), -np.finfo(np.float64).max)
     with np.errstate(divide="ignore"):
         return np.asarray(top + np.log(row_sum(np.exp(terms - top[..., None]))))
-
-
-def _forward(levels: list[_Level]) -> Float:
-    """Return the log weights [T, K] of each state before each step, given earlier steps."""
-    n_states = levels[0].rows.shape[1]
-    weights = np.full((1, n_states), LOG_ZERO)
-    weights[0, 0] = 0.0  # any state, because the first step is the start of a trial
-    for level in reversed(levels[:-1]):
-        n = len(level.matrices)
-        left, right = slice(0, n - n % 2, 2), slice(1, None, 2)
-        below = np.empty((n, n_states))
-        below[::2] = weights
-        weights = weights[: n // 2]
-        before = weights + level.rows[left]
-        before -= row_max(before)[:, None]
-        sums = (np.exp(before)[:, None, :] @ level.matrices[left])[:, 0]
-        below[right] = _relative(sums, level.columns[left], weights, level, 0)
-        weights = below
-    return weights
-
-
-def _backward(levels: list[_Level]) -> Float:
-    """Return the log weights [T, K] of the steps after each step."""
-    n_states = levels[0].rows.shape[1]
-    weights = np.zeros((1, n_states))
-    for level in reversed(levels[:-1]):
-        n = len(level.matrices)
-        left, right = slice(0, n - n % 2, 2), slice(1, None, 2)
-        below = np.empty((n, n_states))
-        if n % 2:
-            below[-1] = weights[-1]
-        weights = weights[: n // 2]
-        below[right] = weights
-        after = weights + level.columns[right]
-        after -= row_max(after)[:, None]
-        sums = (level.matrices[right] @ np.exp(after)[:, :, None])[:, :, 0]
-        below[left] = _relative(sums, level.rows[right], weights, level, 1)
-        weights = below
-    return weights
-
-
-def _relative(sums: Float, scale: Float, weights: Float, level: _Level, odd: int) -> Float:
-    """Return the log weights of a vector times products of a level, shifted to a maximum of zero.
-
-    sums      [m, K] scaled sums over states
-    scale     [m, K] logs of their scales
-    weights   [m, K] log of the vector, to recompute sums that are too small
-    odd       0: multiply even products from the left, 1: odd products from the right
-    """
-    lost = np.flatnonzero((sums < _TINY).any(axis=1)) if len(level.sharp) else np.zeros(0, np.intp)
-    if len(lost):
-        sums[lost] = 1.0
-    found = np.log(sums)
-    found += scale
-    if len(lost):
-        logs = level.logs(2 * lost + odd)
-        found[lost] = _log_sum((logs if odd else logs.swapaxes(1, 2)) + weights[lost][:, None, :])
-    found -= row_max(found)[:, None]
-    return np.maximum(found, LOG_ZERO, out=found)
-
-
-def _pairs(forward: Float, steps: _Level, backward: Float) -> Float:
-    """Return the probabilities [T, K, K] of each step, from the log weights before and after it."""
-    before, after = forward + steps.rows, backward + steps.columns
-    before -= row_max(before)[:, None]
-    after -= row_max(after)[:, None]
-    pairs = np.exp(before)[:, :, None] * steps.matrices
-    pairs *= np.exp(after)[:, None, :]
-    total = np.einsum("tij->t", pairs)
-    lost = np.flatnonzero(total < _TINY)
-    if len(lost):  # forward and backward weights disagree by more than the range of floats
-        joint = forward[lost][:, :, None] + steps.logs(lost) + backward[lost][:, None, :]
-        pairs[lost] = softmax(joint.reshape(len(lost), -1))[0].reshape(joint.shape)
-        total[lost] = 1.0
-    pairs /= total[:, None, None]
-    return pairs
 
 
 def sample_index(log_weights: npt.NDArray[Any], rng: np.random.Generator) -> npt.NDArray[np.int64]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 
@@ -75,26 +73,6 @@ def random_module(
             elif name == "first_log_noise":
                 buffer.copy_(scale * torch.randn(buffer.shape, generator=g))
     return module.to(dtype)
-
-
-def gradients_are_right(module: torch.nn.Module, value: Callable[[], torch.Tensor], **how: float) -> bool:
-    """Return True if finite differences confirm the gradient of every parameter."""
-
-    class Wrapper(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = module
-
-        def forward(self) -> torch.Tensor:
-            return value()
-
-    named = {name: p.detach().clone().requires_grad_() for name, p in module.named_parameters() if p.requires_grad}
-
-    def evaluate(*given: torch.Tensor) -> torch.Tensor:
-        renamed = {f"inner.{name}": part for name, part in zip(named, given, strict=True)}
-        return torch.func.functional_call(Wrapper(), renamed, ())
-
-    return torch.autograd.gradcheck(evaluate, tuple(named.values()), fast_mode=True, **how)
 
 
 def relabelled_module(module: GdmModule, config: GDMConfig, order: list[int]) -> GdmModule:

@@ -9,7 +9,6 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
 from gdm_core.maths import hmm
-from gdm_core.maths.gaussian import GaussianPath
 from gdm_core.models.switching import laplace_em as em
 from gdm_core.models.switching.dynamics import Dynamics
 from gdm_core.models.switching.transitions import Transitions
@@ -106,12 +105,3 @@ def evidence_on_a_grid(p, y, size=600):
             new.append(logsumexp(step + arriving[:, j], axis=1) + np.log(width) + log_likelihood(t))
         weight = np.stack(new)
     return logsumexp(weight) + np.log(width)
-
-
-def draws_of(path: GaussianPath, n: int, rng: np.random.Generator):
-    """Return draws [n, T, D] of a Gaussian path."""
-    banded, size = path.factor, path.linear.size
-    factor = np.zeros((size, size))
-    for below, band in enumerate(banded):
-        factor += np.diag(band[: size - below], -below)
-    return path.mean + np.linalg.solve(factor.T, rng.standard_normal((size, n))).T.reshape(n, *path.linear.shape)

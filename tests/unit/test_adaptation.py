@@ -75,7 +75,7 @@ def test_later_outcomes_change_no_earlier_band(cut):
     assert not np.array_equal(ours.upper, theirs.upper) or cut == 198
 
 
-@pytest.mark.parametrize("scale", [0.4, 1.0, 3.0])
+@pytest.mark.parametrize("scale", [0.4, 3.0])
 def test_long_run_coverage_is_nominal(scale):
     y = noise(3000, scale)
     found = adapt(bands(3000), y)

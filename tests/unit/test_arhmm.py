@@ -143,14 +143,15 @@ def wandering(rng, n_samples=400, n_channels=5):
     return y.astype(np.float32), z
 
 
-@pytest.mark.parametrize("lags", [1, 3])
-@pytest.mark.parametrize("kind", ["stationary", "sticky", "recurrent_only"])
+@pytest.mark.parametrize(("kind", "lags"), [("stationary", 1), ("sticky", 3), ("recurrent_only", 1)])
 def test_em_never_lowers_its_objective(kind, lags):
     rng = np.random.default_rng(3)
     trials = [wandering(rng, t)[0] for t in (150, 96, 31)]
     trials[0][rng.random(trials[0].shape) < 0.2] = np.nan
     trials[1][40:50] = np.nan
-    model = ARHMM(n_states=3, transitions=kind, lags=lags, n_iter=40, n_restarts=2).fit(trials)
+    model = ARHMM(n_states=3, transitions=kind, lags=lags, n_iter=20, n_restarts=2)
+    for _ in model.fit_iter(trials, calibrate=False):
+        pass
     objective = np.array([p.objective for p in model.history_])
     assert len(objective) > 2
     assert np.diff(objective).min() > -1e-9

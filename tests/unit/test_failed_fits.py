@@ -138,5 +138,7 @@ def test_repeated_values_collapse_a_state():
 def test_noise_free_data_do_not_collapse(family):
     angle = 0.1 * np.arange(800) * np.repeat([1.0, -2.0], 400)
     y = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    model = family(n_states=2, n_latent=2).fit(y)
+    model = family(n_states=2, n_latent=2)
+    for _ in model.fit_iter(y, calibrate=False):
+        pass
     assert model.status_ is not Status.FAILED, model.failure_

@@ -1,10 +1,9 @@
-"""Messages of a hidden Markov chain against enumeration of all paths, and against hmmlearn."""
+"""Messages of a hidden Markov chain against enumeration of all paths."""
 
 import itertools
 
 import numpy as np
 import pytest
-from hmmlearn.hmm import GaussianHMM
 
 from gdm_core.maths import hmm
 
@@ -52,31 +51,6 @@ def test_posterior_equals_enumeration(n_samples, recurrent, scale):
     np.testing.assert_allclose(found.states, marginal, atol=1e-9)
     expected = pairs.sum(axis=1, keepdims=True) if recurrent is None else pairs
     np.testing.assert_allclose(found.pairs, expected, atol=1e-9)
-
-
-def test_concatenated_trials_are_independent():
-    rng = np.random.default_rng(1)
-    table, first, moves = chain(rng, 40, 4)
-    starts = np.isin(np.arange(40), [0, 1, 17, 30])
-    together = hmm.posterior(table, first, moves, starts)
-    edges = [0, 1, 17, 30, 40]
-    alone = [hmm.posterior(table[a:b], first, moves[a:b], np.arange(b - a) == 0) for a, b in itertools.pairwise(edges)]
-    assert together.log_likelihood == pytest.approx(sum(one.log_likelihood for one in alone), abs=1e-9)
-    np.testing.assert_allclose(together.states, np.concatenate([one.states for one in alone]), atol=1e-12)
-    np.testing.assert_allclose(together.pairs, np.concatenate([one.pairs for one in alone]), atol=1e-12)
-
-
-def test_likelihood_and_marginals_equal_hmmlearn():
-    rng = np.random.default_rng(2)
-    y = rng.normal(size=(500, 2)) + np.repeat(rng.normal(size=(10, 2)) * 2, 50, axis=0)
-    reference = GaussianHMM(3, "diag", init_params="stmc", n_iter=5, random_state=0).fit(y)
-    table = reference._compute_log_likelihood(y)
-    with np.errstate(divide="ignore"):
-        first, moves = np.log(reference.startprob_), np.log(reference.transmat_)
-    found = hmm.posterior(table, first, moves, np.arange(500) == 0)
-    score, marginal = reference.score_samples(y)
-    assert found.log_likelihood == pytest.approx(score, rel=1e-10)
-    np.testing.assert_allclose(found.states, marginal, atol=1e-8)
 
 
 @pytest.mark.parametrize("rows", [1, 3])

@@ -221,6 +221,7 @@ def test_hmm_equals_hmmlearn():
     assert state_scores.matched_accuracy(found.states.argmax(axis=1), states) > 0.85
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize(
     ("setting", "line", "score", "low", "high"),
     [
@@ -236,6 +237,7 @@ def test_baselines_on_tracks_match_published_scores(track_lines, setting, line, 
     assert low < getattr(track_lines[setting][line], score) < high
 
 
+@pytest.mark.bulk
 def test_forecast_baselines_match_published_scores(scores):
     assert scores.ar1_r2[9] > 0.985
     assert 0.93 < scores.persistence_r2[9] < 0.98

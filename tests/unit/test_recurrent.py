@@ -61,28 +61,6 @@ def test_gru_equals_torch():
         torch.testing.assert_close(unit(x, rows), expected)  # whole trials otherwise
 
 
-def test_stepwise_equals_whole_pass():
-    unit, rows = _gru(), random_rows(20)
-    x = torch.randn(20, 2, dtype=torch.float64, generator=generator(3))
-    hidden = torch.zeros(5, dtype=torch.float64)
-    with torch.no_grad():
-        for t, expected in enumerate(unit(x, rows)):
-            hidden = unit.step(x[t], hidden)
-            torch.testing.assert_close(hidden, expected)
-
-
-def test_gradients_of_windows_are_exact():
-    unit, rows = _gru(n_hidden=3, both_ways=True), random_rows(6, 5)
-    x = torch.randn(11, 2, dtype=torch.float64, generator=generator(3), requires_grad=True)
-
-    def run(inputs, *weights):
-        names = [name for name, _ in unit.named_parameters()]
-        return torch.func.functional_call(unit, dict(zip(names, weights, strict=True)), (inputs, rows))
-
-    weights = [parameter.detach().clone().requires_grad_() for parameter in unit.parameters()]
-    assert torch.autograd.gradcheck(run, (x, *weights), fast_mode=True)
-
-
 def test_windows_equal_whole_trials_for_short_memory():
     unit = _gru(both_ways=True)
     with torch.no_grad():

@@ -131,20 +131,6 @@ def test_divergence_is_exact(k, scale):
     np.testing.assert_allclose(single, expected, rtol=3e-6, atol=3e-5 * k)
 
 
-@pytest.mark.parametrize("k", MANY_STATES)
-def test_divergence_equals_expected_log_ratio(k):
-    posterior, prior = logits_of(k)[0], logits_of(k, seed=1)[0]
-    exact = float(gumbel_softmax_kl(posterior, prior))
-    for temperature in (0.1, 0.99, 4.0):
-        log_z = draws(posterior, temperature, 20_000, seed=k)
-        ratio = log_density(log_z, posterior, temperature) - log_density(log_z, prior, temperature)
-        error = float(ratio.std()) / len(ratio) ** 0.5
-        assert abs(float(ratio.mean()) - exact) < 5 * error
-    noise = gumbel((20_000, k), generator(9), torch.float64)
-    cheap = sampled_kl((prior - posterior).expand(20_000, -1), torch.log_softmax(-noise, -1))
-    assert abs(float(cheap.mean()) - exact) < 5 * float(cheap.std()) / 20_000**0.5
-
-
 def test_divergence_is_zero_only_if_equal():
     posterior, prior = logits_of(6, 200, 3), logits_of(6, 200, 3, seed=1)
     assert (gumbel_softmax_kl(posterior, prior) > 0).all()
@@ -205,7 +191,7 @@ COLD_TO_HOT = (0.01, 0.3, 0.99, 3.0, 10.0)
 
 
 @pytest.mark.parametrize("temperature", COLD_TO_HOT)
-@pytest.mark.parametrize("k", [2, 3, 6, 12])
+@pytest.mark.parametrize("k", [3, 12])
 def test_moments_equal_sample_moments(k, temperature):
     logits, n = logits_of(k, scale=2)[0], 30_000
     z = log_sample(logits, temperature, gumbel((n, k), generator(k), torch.float64)).exp()
@@ -243,21 +229,6 @@ def test_moments_are_consistent(temperature):
     torch.testing.assert_close(found.second, found.second.transpose(1, 2))
     assert float(torch.linalg.eigvalsh(found.covariance).min()) > -1e-4
     assert (found.second >= -1e-6).all()
-
-
-@pytest.mark.parametrize("temperature", COLD_TO_HOT)
-def test_permuted_states_permute_moments(temperature):
-    logits, order = logits_of(6, 10, 2), [4, 2, 0, 5, 1, 3]
-    found, renamed = moments(logits, temperature, True), moments(logits[:, order], temperature, True)
-    torch.testing.assert_close(renamed.mean, found.mean[:, order])
-    torch.testing.assert_close(renamed.second, found.second[:, order][:, :, order])
-
-
-def test_cold_states_are_categorical_and_hot_ones_uniform():
-    logits = logits_of(5, 3, 2)
-    torch.testing.assert_close(moments(logits, 0.01).mean, torch.softmax(logits, -1), atol=1e-3, rtol=0)
-    warm = (moments(logits, 10.0).mean - 0.2).abs().max()
-    assert warm < (moments(logits, 1.0).mean - 0.2).abs().max() < (moments(logits, 0.1).mean - 0.2).abs().max()
 
 
 def test_moments_ignore_logit_level_and_batching(monkeypatch):

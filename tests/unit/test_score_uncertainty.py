@@ -74,8 +74,8 @@ def test_shifted_bouts_control_false_alarms():
     score = score_uncertainty.score(pieces.counts(close, truth), "macro_f1")
     assert score > score_uncertainty.chance_score(close, truth, "macro_f1") + 0.2
     above = 0
-    for seed in range(40):
+    for seed in range(12):
         other = [stays(2000, 40, 3, 100 + 2 * seed + i) for i in range(2)]
         line = score_uncertainty.chance_score(other, truth, "macro_f1", seed)
         above += score_uncertainty.score(pieces.counts(other, truth), "macro_f1") > line
-    assert above <= 6  # 2 are expected; p(more than 6) = .005
+    assert above <= 3  # 0.6 are expected; p(more than 3) = .002

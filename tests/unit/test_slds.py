@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from scipy.stats import multivariate_normal
 
 from gdm_core import SLDS
 from gdm_core.analysis.state_scores import matched_accuracy
@@ -15,7 +14,6 @@ from gdm_core.models.switching import slds
 from gdm_core.models.switching.dynamics import DynamicsPrior
 from tests.support.switching import (
     dense_observation,
-    draws_of,
     evidence_on_a_grid,
     exact_evidence,
     random_parameters,
@@ -28,7 +26,7 @@ KINDS = ["sticky", "recurrent", "recurrent_only"]
 
 # ---- the bound --------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("missing", [0.0, 0.4])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_bound_is_below_the_exact_evidence(seed, missing):
     rng = np.random.default_rng(seed)
     p = random_parameters(rng, "sticky")
@@ -50,49 +48,14 @@ def test_bound_is_the_evidence_with_one_state(kind, missing):
 
 
 @pytest.mark.parametrize("kind", ["recurrent", "recurrent_only"])
-@pytest.mark.parametrize("seed", range(3))
-def test_recurrent_bound_is_below_the_evidence_on_a_grid(kind, seed):
-    rng = np.random.default_rng(seed)
+def test_recurrent_bound_is_below_the_evidence_on_a_grid(kind):
+    rng = np.random.default_rng(0)
     p = random_parameters(rng, kind, d=1, recurrence=2.0)
     y = random_trials(rng, (5,), missing=0.1)[0]
     exact = evidence_on_a_grid(p, y)
     reached = em.infer(em.Observed.prepare([y]), p, tolerance=1e-10).elbo
     assert reached <= exact + 1e-6
     assert reached > exact - 8.0  # mean field is loose on unlikely data
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_bound_agrees_with_monte_carlo(kind):
-    """Exact without recurrence; with it, slightly below the sampled bound."""
-    rng = np.random.default_rng(11)
-    p = random_parameters(rng, kind)
-    y = random_trials(rng, (8,), missing=0.1)[0]
-    observed = em.Observed.prepare([y])
-    now = em.infer(observed, p)
-    table = em.dynamics_table(now.x, p.dynamics, observed.starts)
-    n = 4000
-    x = draws_of(now.x, n, rng)  # [n, T, D]
-    exact_moves = []
-    for path in x:
-        moves = p.transitions.expected(path)
-        exact_moves.append(float((now.chain.pairs * moves).sum()))
-    error = (y - x @ p.emission.loadings.T - p.emission.offset) / np.sqrt(p.emission.noise)
-    seen = np.isfinite(y)
-    emitted = -0.5 * np.where(seen, error**2 + np.log(2 * np.pi * p.emission.noise), 0.0).sum(axis=(1, 2))
-    start = multivariate_normal(p.start_mean, p.start_covariance).logpdf(x[:, 0])
-    joint = np.concatenate([x[:, 1:], x[:, :-1], np.ones((n, 7, 1))], axis=2)
-    dynamics = (p.dynamics.log_density(joint.reshape(-1, 5)).reshape(n, 7, 2) * now.chain.states[1:]).sum(axis=(1, 2))
-    centre = now.x.mean
-    deviation = x - centre
-    log_q = np.array([-0.5 * (one * now.x.times(one)).sum() for one in deviation])
-    log_q += 0.5 * now.x.log_determinant - 8 * np.log(2 * np.pi)
-    initial = float(now.chain.states[0] @ p.transitions.log_initial)
-    draws = np.array(exact_moves) + emitted + start + dynamics - log_q + initial + now.chain_entropy
-    spread = draws.std() / np.sqrt(n)
-    assert now.elbo < draws.mean() + 5 * spread
-    slack = 5 * spread + (0.0 if kind == "sticky" else 0.25)
-    assert now.elbo > draws.mean() - slack
-    assert np.isfinite(table).all()
 
 
 def test_expected_log_softmax_is_a_tight_lower_bound():
@@ -255,13 +218,15 @@ def test_every_block_raises_the_objective(kind):
 
 
 # ---- the whole model --------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["recurrent", *(pytest.param(k, marks=pytest.mark.bulk) for k in KINDS[::2])])
 def test_noisy_states_are_recovered(kind):
     rng = np.random.default_rng(22)
     z = np.repeat(np.arange(30) % 3, 20)
     y = (walk(rng, z) @ rng.normal(size=(2, 6)) + 0.3 * rng.normal(size=(600, 6))).astype(np.float32)
     y[rng.random(y.shape) < 0.1] = np.nan
-    model = SLDS(n_states=3, transitions=kind, n_iter=40).fit(y)
+    model = SLDS(n_states=3, transitions=kind, n_iter=40)
+    for _ in model.fit_iter(y, calibrate=False):
+        pass
     assert matched_accuracy(model.predict(y), z) > 0.95
     assert np.diff([p.objective for p in model.history_]).min() > -1e-9
 
