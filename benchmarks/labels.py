@@ -2,7 +2,6 @@
 
 rats       labelled clips of some rats in ../shared/data (or $GDM_TEST_DATA), scored on other rats, in both directions
 within     labelled clips of the first 60% of a recording, scored on the rest
-proposals  4 random clips per rat, then 4 more: random, or proposed by the model
 
 Scores are macro-F1 minus that of the most common label, with random clips of 60 frames in each recording.
 """
@@ -21,7 +20,7 @@ from benchmarks.recordings import DATA, pairs
 from datasets import keypoints
 from gdm_core import GDM, LabelModel, Trials
 from gdm_core.analysis.state_scores import macro_f1
-from gdm_core.labels import calibration_error, propose
+from gdm_core.labels import calibration_error
 from gdm_core.labels.features import window_features
 from gdm_core.models.scaling import Scaler
 
@@ -122,25 +121,9 @@ def transfer(cases: Iterator[Case], sizes: list[int], draws: int) -> Iterator[li
                 yield [case.name, n_clips, name, *map(float, np.mean(scores, axis=0))]
 
 
-def proposals(draws: int) -> Iterator[list[Any]]:
-    case, found = next(rats()), dict[str, list[Any]]()
-    for seed in range(draws):
-        labels = draw_clips(case.train, 4, seed)
-        more = {"at random": draw_clips(case.train, 8, seed), "proposed": [part.copy() for part in labels]}
-        clips = propose(fit_with_states(case, labels, seed), case.train, labels, n=4 * len(labels))
-        for clip in clips:
-            known = np.asarray(case.train[clip.trial].labels)
-            more["proposed"][clip.trial][clip.start : clip.stop] = known[clip.start : clip.stop]
-        for name, part in more.items():
-            proba = fit_with_states(case, part, seed).predict_proba(case.test)
-            found.setdefault(name, []).append(score(case, proba))
-    for name, scores in found.items():
-        yield [case.name, 8, name, *map(float, np.mean(scores, axis=0))]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parts = ("rats", "within", "proposals")
+    parts = {"rats": rats, "within": within}
     parser.add_argument("parts", nargs="*", choices=[*parts, []], help="what to measure (default: all)")
     parser.add_argument("--draws", type=int, default=2, help="draws of clips (default: 2)")
     parser.add_argument("--clips", type=int, nargs="*", default=[20, 60], help="clips per recording")
@@ -148,10 +131,7 @@ def main() -> None:
     options = parser.parse_args()
     columns, results = ["data", "clips", "method", "macro-F1", "calibration", "bouts"], dict[str, Any]()
     for part in options.parts or parts:
-        made = proposals(options.draws) if part == "proposals" else transfer(
-            {"rats": rats, "within": within}[part](), options.clips, options.draws
-        )  # fmt: skip
-        results[part] = list(made)
+        results[part] = list(transfer(parts[part](), options.clips, options.draws))
         print(report.table(part, columns, results[part]), flush=True)
     report.write(options.json, results)
 
