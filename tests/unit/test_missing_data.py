@@ -213,7 +213,7 @@ def test_long_recordings_are_completed_in_pieces(soft_track, monkeypatch):
 def test_states_in_a_gap_approach_the_stationary_ones():
     (trial,) = regimes.simulate("levels", 1500, seed=4)
     gap = np.array(trial.y, np.float64)
-    model = fit(ARHMM(3, 3, transitions="sticky"), gap)
+    model = fit(ARHMM(3, 3, transitions="sticky", n_iter=20), gap)
     gap[300:1200] = np.nan
     states = model.predict_proba(gap)
     moves = softmax(model.params_["transition_bias"], axis=1)

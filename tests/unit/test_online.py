@@ -75,7 +75,9 @@ def test_slds_equals_its_filter_over_the_whole_recording(transitions, monkeypatc
 @pytest.mark.parametrize("model", [GDM(**FEW, n_steps=20), SLDS(**FEW, n_iter=2), ARHMM(**FEW, n_iter=2)])
 def test_memory_is_constant(model):
     y = recording()
-    online = model.fit(y).online(lag=3)
+    for _ in model.fit_iter(y, finish=False):
+        pass
+    online = model.online(lag=3)
     sizes = []
     for sample in y:
         online.step(sample)
@@ -106,8 +108,10 @@ def test_errors_say_what_to_do():
         (PDLDS(**FEW, n_iter=1, n_restarts=1), "PDLDS cannot follow.*smoothed"),
         (GDMMixture(**FEW, n_steps=2), "GDMMixture cannot follow.*A GDM can"),
     ):
+        for _ in model.fit_iter(y, finish=False):
+            pass
         with pytest.raises(ConfigError, match=why):
-            model.fit(y).online()
+            model.online()
     online = ARHMM(**FEW, n_iter=2).fit(y).online()
     with pytest.raises(DataError, match=r"shape \(3,\).*4 channels"):
         online.step([1.0, 2.0, 3.0])

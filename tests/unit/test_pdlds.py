@@ -343,10 +343,10 @@ def test_prediction_has_the_moments_of_a_product_of_gaussians(rng):
 
 
 def test_forecasts_cover_samples_of_the_model(fitted):
-    y, _, _ = fitted.sample(900, seed=1)
+    y, _, _ = fitted.sample(700, seed=1)
     uncalibrated = copy.copy(fitted)
     uncalibrated.calibration_ = None
-    covered = coverage(uncalibrated.forecast(y, 10, origins=np.arange(100, 890), adaptive=False), y)
+    covered = coverage(uncalibrated.forecast(y, 10, origins=np.arange(100, 690), adaptive=False), y)
     assert (np.abs(covered[[0, 4, 9]] - 0.9) < 0.05).all(), covered
 
 
