@@ -296,7 +296,8 @@ def _log_probabilities(
         level = levels[-1]
         joined = _log_products(level[:-1:2], level[1::2])
         levels.append(np.concatenate([joined, level[-1:]]) if len(level) % 2 else joined)
-    forward, backward = _any_state(steps.shape[1]), np.zeros((1, steps.shape[1]))
+    forward: Float = _any_state(steps.shape[1])
+    backward: Float = np.zeros((1, steps.shape[1]))
     for level in reversed(levels[:-1]):
         n = len(level)
         before, after = np.empty(level.shape[:2]), np.empty(level.shape[:2])
