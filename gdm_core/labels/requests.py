@@ -47,16 +47,6 @@ class LabelAnswers:
         return np.asarray(self.proba.max(axis=1))
 
 
-@dataclass(frozen=True, eq=False)
-class Overview:
-    """Labels of a whole trial: mean probability of each class [C], mean confidence, warning."""
-
-    names: tuple[str, ...]
-    shares: Array
-    confidence: float
-    unfamiliar: str | None
-
-
 @dataclass(frozen=True)
 class Trust:
     """Agreement in cross-validation, and with the expert's labels of held-out trials; None if not measurable."""
@@ -78,19 +68,6 @@ def label_answers(
         model.held_out_,
         model.calibrated_on_,
     )
-
-
-def label_overview(
-    model_bytes: bytes, train: Trials, test: Trials, stretches: tuple[Stretch, ...], names: tuple[str, ...]
-) -> tuple[Overview, ...]:
-    """Return an overview of every trial, training trials first."""
-    model = _fit(model_bytes, train, stretches, names)
-    found = []
-    for trial in (*train, *test):
-        proba = model.predict_proba(trial)
-        confidence = float(proba.max(axis=1).mean())
-        found.append(Overview(names, proba.mean(axis=0), confidence, unfamiliar_message(model, trial)[0]))
-    return tuple(found)
 
 
 def next_clips(

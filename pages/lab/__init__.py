@@ -24,11 +24,6 @@ from pages.lab.decoded import Decoded as Decoded
 from pages.lab.decoded import Undecoded as Undecoded
 from pages.lab.decoded import together as together
 from pages.lab.export import show_export as show_export
-from pages.lab.fit import LAST_FIT as LAST_FIT
-from pages.lab.fit import begin as begin
-from pages.lab.fit import choose_filtered as choose_filtered
-from pages.lab.fit import end as end
-from pages.lab.fit import picture as picture
 from pages.lab.slider_preview import SliderPreview as SliderPreview
 from pages.lab.slider_preview import preview as preview
 from pages.lab.spec import Measure as Measure
@@ -39,4 +34,9 @@ from pages.lab.tabs import show_prediction as show_prediction
 from pages.lab.tabs import show_shares as show_shares
 from pages.lab.tabs import show_tabs as show_tabs
 from pages.lab.tabs import show_transitions as show_transitions
+from pages.lab.view import LAST_FIT as LAST_FIT
 from pages.lab.view import View as View
+from pages.lab.view import begin as begin
+from pages.lab.view import choose_filtered as choose_filtered
+from pages.lab.view import end as end
+from pages.lab.view import picture as picture

@@ -12,8 +12,7 @@ import streamlit as st
 
 from gdm_core.engine import Priority
 from gdm_studio.seeds import more_seeds
-from pages.lab import live, sentences
-from pages.lab.sentences import FinishedFit, LastChange
+from pages.lab import live
 from pages.lab.spec import PageSpec
 from pages.lab.view import View, query_key
 from pages.ui import card, navigation, shell
@@ -23,7 +22,6 @@ from pages.ui.plot import Panel, Text, by_key
 
 OPEN_ON = "Current {} session"  # name of another page's data on the Compare page, also in its address
 FIT = "-fit"  # suffix of the query for the fit of another seed
-LAST_CHANGE = "last change"
 Rows = Callable[[Mapping[str, Any]], list[Score]]
 
 
@@ -91,8 +89,7 @@ def _make_content(view: View, rows_of: Rows) -> CardContent:
     rows = with_spread(rows, [rows_of(found) for found in seeds])
     scored: PageSpec | None = query.about
     if query.fresh:
-        status = " · ".join(filter(None, (state.summary, _describe_change(view))))
-        return CardContent(shell.marked(card.scores_html(rows, status=status), view.made_for), rows)
+        return CardContent(shell.marked(card.scores_html(rows, status=state.summary), view.made_for), rows)
     if query.partial is not None:
         known = rows_of(query.partial)
         names = {row.name for row in known}
@@ -101,28 +98,11 @@ def _make_content(view: View, rows_of: Rows) -> CardContent:
             part, done, total = progress
             html += shell.running_html(f"Scoring {done}/{total}: {part}", done / total)
     elif rows and scored is not None and scored.trials.fingerprint == view.dataset.train.fingerprint:
-        earlier = sentences.describe_earlier(view.spec, scored)
+        earlier = _describe_earlier(view.spec, scored)
         html = card.scores_html(rows, earlier=earlier, meanwhile=_describe_wait(view, query))
     else:  # numbers of other data would mislead
         html = card.scores_html([], to_come=rows, status=_describe_wait(view, query))
     return CardContent(html, [], query.message)
-
-
-def _describe_change(view: View) -> str:
-    """Return the effect of the last change of settings; "" if unknown."""
-    choice, state = view.choice, view.state
-    if state.spec is None or not state.states:
-        return ""
-    settings = {name: sentences.describe_setting(name, value) for name, value in choice.config.items()}
-    now = FinishedFit(
-        state.spec.key,
-        (view.dataset.train.fingerprint, view.dataset.test.fingerprint),
-        {"model": choice.label} | settings,
-        np.concatenate([states.argmax(axis=1) for states in state.states]),
-    )
-    last: LastChange | None = view.fit.memory.get(LAST_CHANGE)
-    change = view.fit.memory[LAST_CHANGE] = LastChange(now) if last is None else last.then(now)
-    return change.sentence
 
 
 def other_seeds(view: View) -> list[Mapping[str, Any]]:
@@ -183,6 +163,12 @@ def with_spread(rows: list[Score], others: list[list[Score]]) -> list[Score]:
             over = " and ".join([*([row.over] if row.over else []), f"{len(gains)} seeds"])
             made.append(replace(row, spread=spread, ahead=float(np.mean(gains)), over=over))
     return made
+
+
+def _describe_earlier(now: PageSpec, before: PageSpec) -> str:
+    """Return the settings of the earlier result that differ from the requested ones."""
+    other_measure = before.measure.words if before.measure != now.measure else ""
+    return before.describe_changes(now) or other_measure or "other settings"
 
 
 def _describe_wait(view: View, query: live.Query) -> str:

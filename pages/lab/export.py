@@ -213,7 +213,6 @@ def standard_figures(view: View, reading: Decoded, wait_s: float = 0.0) -> dict[
         "State proportions": lambda: legend.with_key(drawn.shares(reading), key),
         "State usage": lambda: drawn.usage(reading),
         "Dwell times": lambda: drawn.stays(reading),
-        "Transitions": lambda: drawn.graph(reading),
         "Transition matrix": lambda: drawn.matrix(reading),
     }
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gdm_core.analysis.bouts import runs, transition_shares
 from gdm_core.analysis.envelopes import Envelope, PlaneMap
 from gdm_core.trials import Trial
-from gdm_studio.plot import figures, palette
+from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import (
     INK,
     LINE,
@@ -20,8 +20,6 @@ from gdm_studio.plot.figures.base import (
     Figure,
     axis,
     figure,
-    fixed_plane,
-    note,
     points,
     rows_axis,
     shape,
@@ -113,13 +111,6 @@ def _matrix(labels: npt.NDArray[np.int64], names: Sequence[str], used: Sequence[
     visited = [k for k in used if (labels == k).any()]
     shares = transition_shares(labels, len(names))[np.ix_(visited, visited)]
     return figures.transition_matrix(shares, names=[names[k] for k in visited], caption=caption)
-
-
-def graph(reading: Decoded) -> Figure:
-    """Draw the transitions of bouts as a graph."""
-    bouts, names = reading.bouts, reading.names
-    visited = [k for k in reading.used if (bouts == k).any()]
-    return transition_graph(transition_shares(bouts, len(names)), np.nanmean(reading.states, axis=0), names, visited)
 
 
 def add_remark(figure: Figure, known: Reference) -> Figure:
@@ -218,75 +209,6 @@ def _dots(x: npt.ArrayLike, y: npt.ArrayLike, names: Sequence[str], colour: str,
 
 def _median(x0: float, x1: float, y: float, colour: str) -> Dict:
     return shape("line", (x0, x1), (y, y), line={"color": colour, "width": LINE})
-
-
-def transition_graph(
-    matrix: npt.ArrayLike, usage: npt.ArrayLike, names: Sequence[str], columns: Sequence[int]
-) -> Figure:
-    """Draw states on a circle, sized by usage, and transitions as arrows, sized by their share.
-
-    matrix [K, K], usage [K] and names belong to all columns; `columns` are drawn.
-    """
-    shares = np.nan_to_num(np.asarray(matrix, float))
-    weight, kept, colours = np.nan_to_num(np.asarray(usage, float)), list(columns), palette.colours(len(shares))
-    moves = [(i, j, shares[a, b], colours[a]) for i, a in enumerate(kept) for j, b in enumerate(kept)
-             if i != j and shares[a, b] >= 0.05]  # fmt: skip
-    labels = [f"{names[k]} {weight[k]:.0%}" for k in kept]
-    main = ", ".join(
-        f"{names[a]} to {names[b]} {shares[a, b]:.0%}" for a in kept for b in kept if a != b and shares[a, b] >= 0.25
-    )
-    caption = (
-        "Circle size: usage of the state. Arrows have the colour of their first state; thicker means a larger share of its "
-        "transitions (5% or more)."
-    )
-    alt = f"Graph of transitions between {len(kept)} states. Main transitions: {main or 'none'}."
-    drawn = states_on_a_circle(weight[kept], [colours[k] for k in kept], labels, moves)
-    return figure([], caption, alt, 340, phone_height=300, **drawn)
-
-
-def states_on_a_circle(
-    usage: npt.NDArray[Any],
-    colours: Sequence[str],
-    labels: Sequence[str],
-    arrows: Sequence[tuple[int, int, float, str]],
-) -> Dict:
-    """Return the layout of a graph of labelled states, sized by usage.
-
-    arrows   (from, to, share from 0 to 1, colour)
-    """
-    n = len(usage)
-    angle = np.pi / 2 - 2 * np.pi * np.arange(n) / max(1, n)
-    where = np.column_stack([np.cos(angle), np.sin(angle)])
-    radius = 0.10 + 0.15 * np.sqrt(usage / max(usage.max(initial=0), 1e-9))
-    places = list(zip(where.tolist(), radius.tolist(), strict=True))
-    at: Dict = {"xref": "x", "yref": "y"}
-    circles = [
-        shape("circle", (x - r, x + r), (y - r, y + r), fillcolor=colour, **at)
-        for ((x, y), r), colour in zip(places, colours, strict=True)
-    ]
-    words = [
-        note(
-            plain(text), x * (1.05 + r), y * (1.08 + r), yanchor="middle", **at,
-            xanchor="left" if x > 0.1 else "right" if x < -0.1 else "center",
-        )
-        for ((x, y), r), text in zip(places, labels, strict=True)
-    ]  # fmt: skip
-    drawn = [_arrow(where[a], where[b], radius[a], radius[b], share, colour) for a, b, share, colour in arrows]
-    return {"shapes": circles, "annotations": [*drawn, *words]} | fixed_plane((-1.8, 1.8), (-1.5, 1.5))
-
-
-def _arrow(start: npt.NDArray[Any], end: npt.NDArray[Any], r0: float, r1: float, share: float, colour: str) -> Dict:
-    """Return an arrow next to the line between two circles, so both directions are visible."""
-    along = end - start
-    unit = along / float(np.hypot(*along))
-    aside = 0.05 * np.array([-unit[1], unit[0]])
-    tail = (start + unit * (r0 + 0.03) + aside).tolist()
-    head = (end - unit * (r1 + 0.05) + aside).tolist()
-    return note(
-        "", *head, ax=tail[0], ay=tail[1], xref="x", yref="y", axref="x", ayref="y", showarrow=True, arrowhead=2,
-        arrowsize=0.9 if share > 0.4 else 1.2, arrowwidth=1 + 4.5 * float(share), arrowcolor=colour,
-        opacity=0.35 + 0.6 * float(share),
-    )  # fmt: skip
 
 
 def variance_explained(shares: npt.ArrayLike, chosen: int, start: int) -> Figure:

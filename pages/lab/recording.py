@@ -24,7 +24,7 @@ from pages.lab.export import TAB
 from pages.lab.labelling import labels
 from pages.lab.labelling import panel as labelling
 from pages.lab.naming import colour_key
-from pages.lab.poses import clips, player
+from pages.lab.poses import player
 from pages.lab.time_scale import at_time_scale
 from pages.ui import model_controls, navigation, settings, shell
 from pages.ui.controls import slide
@@ -92,8 +92,6 @@ def recording_page(
 def _show_bouts(view: View, here: Decoded) -> None:
     """Show when, how long and how often the states occur."""
     views = {"Durations": tabs.show_bouts, "Proportions": lab.show_shares, "Transitions": lab.show_transitions}
-    if view.dataset.poses:
-        views["Clips"] = clips.clips_tab
     tabs.show_views({name: partial(show, view, here) for name, show in views.items()}, "bouts")
 
 

@@ -1,4 +1,4 @@
-"""The fit that a page requests, and the scores of its card."""
+"""The fit that a page requests, in code and in words, and the scores of its card."""
 
 from __future__ import annotations
 
@@ -68,3 +68,10 @@ class PageSpec(FitSpec):
         """
         scaler = Scaler.from_trials(self.trials)
         return sum(scaler.log_jacobian(trial.y) for trial in self.trials) / self.trials.n_samples
+
+    def describe_changes(self, other: PageSpec) -> str:
+        """Return the main settings that differ from `other`, in words; "" if none do."""
+        ours, theirs = self.choice, other.choice
+        if ours.label != theirs.label:
+            return f"{ours.label}, K {ours.n_states}"
+        return ", ".join(f"{name} {value}" for name, value in ours.facts if (name, value) not in theirs.facts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -22,7 +21,6 @@ from pages.lab.dataset import rule_words
 from pages.lab.decoded import Decoded, Undecoded
 from pages.lab.export import trial_bouts
 from pages.lab.live.session import State
-from pages.lab.scores import PAPER
 from pages.lab.view import View
 from pages.ui import shell
 from pages.ui.controls import one_of, slide, switch, tabs
@@ -101,18 +99,16 @@ def show_dwell_times(view: View, reading: Decoded) -> None:
 
 
 def show_transitions(view: View, reading: Decoded) -> None:
-    """Show the transition matrix, and a map of the plane or a graph."""
-    left, right = st.columns([0.55, 0.45], gap="small")
-    with left:
-        if reading.trial.position is None:
-            with shell.panel("graph", "Transitions"):
-                plot(made.graph(reading), key="graph", state=reading.state)
-        else:
-            _show_map(view, reading)
-    with right, shell.panel("matrix", "Transition matrix"):
+    """Show the transition matrix, next to a map of the plane or the matrix of the expert's labels."""
+    left, right = st.columns(2, gap="small")
+    with left, shell.panel("matrix", "Transition matrix"):
         plot(made.matrix(reading), key="matrix", state=reading.state)
-        if (known := reading.reference) is not None and known.who == "expert":
-            plot(made.add_remark(made.reference_matrix(known), known), key="matrix-expert")
+    with right:
+        if reading.trial.position is not None:
+            _show_map(view, reading)
+        elif (known := reading.reference) is not None and known.who == "expert":
+            with shell.panel("matrix-expert", "Expert labels"):
+                plot(made.add_remark(made.reference_matrix(known), known), key="matrix-expert")
 
 
 def _show_map(view: View, reading: Decoded) -> None:
@@ -264,51 +260,8 @@ def show_trials(view: View, measured: Mapping[str, Any] | None) -> None:
     if measured is None:
         shell.empty("Not measured yet", UNMEASURED)
         return
-    left, right = st.columns([0.58, 0.42], gap="small")
-    with left, shell.panel("trial-scores", "Scores by trial"):
+    with shell.panel("trial-scores", "Scores by trial"):
         plot(made.trial_scores(measured), key="trial-scores")
-    with right, shell.panel("trial-table"):
-        show_table(trial_table(measured), 300, "trial-rows")
-
-
-def trial_table(measured: Mapping[str, Any]) -> pd.DataFrame:
-    """Return one row per trial, held-out trials first; unmeasured cells are dashes."""
-    both = [*measured["test"], *measured["train"]]
-    numbers = pd.DataFrame([_scores_of_trial(row) for row in both]).dropna(axis=1, how="all")
-    words = numbers.map(lambda value: "–" if pd.isna(value) else f"{value:.3f}")
-    words.insert(0, "trial", shorten_names([row["name"] for row in both]))
-    sides = [*["held-out"] * len(measured["test"]), *["training"] * len(measured["train"])]
-    words.insert(1, "set", sides)
-    return words
-
-
-def shorten_names(names: Sequence[str], least_gain: int = 8) -> list[str]:
-    """Return names without their common beginning and ending, cut between words, if that saves `least_gain` letters."""
-    if len(set(names)) < 2:
-        return list(names)
-    parts = [[piece for piece in re.split(r"(?<=[/_ .-])|(?=[/_ .-])", name) if piece] for name in names]
-    start = end = 0
-    least = min(len(part) for part in parts) - 1
-    while start < least and len({part[start] for part in parts}) == 1:
-        start += 1
-    while end < least - start and len({part[-1 - end] for part in parts}) == 1:
-        end += 1
-    shared = [*parts[0][:start], *parts[0][len(parts[0]) - end :]]
-    if sum(map(len, shared)) < least_gain:
-        return list(names)
-    return ["".join(part[start : len(part) - end]) for part in parts]
-
-
-def _scores_of_trial(row: Mapping[str, Any]) -> dict[str, float | None]:
-    titles = {
-        "r2": "R²",
-        "persistence": "R², persistence",
-        "paper_accuracy": PAPER,
-        "majority": "majority class",
-        "balanced_accuracy": "balanced accuracy",
-        "macro_f1": "macro-F1",
-    }
-    return {title: None if row.get(name) is None else round(row[name], 3) for name, title in titles.items()}
 
 
 def show_components(view: View) -> None:

@@ -1,33 +1,40 @@
-"""A page in one script run: its fit, the displayed trial, and queries about the fit."""
+"""A page in one script run: its fit, the displayed trial, queries about the fit, and its picture."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
+import streamlit as st
 
 from gdm_core.analysis.bouts import BoutRule
-from gdm_core.analysis.inference import InferredStates
+from gdm_core.analysis.inference import InferredStates, filter_states
 from gdm_core.analysis.matching import Order, in_order
 from gdm_core.text import format_percent
 from gdm_core.trials import Trial, Trials
 from gdm_core.units import SECONDS, Unit
-from pages.lab import live
+from pages.lab import live, shipped
 from pages.lab.dataset import Dataset
 from pages.lab.decoded import Array, Decoded, Undecoded, mark_differences
 from pages.lab.naming import StateNames
 from pages.lab.shipped import Shipped
 from pages.lab.spec import PageSpec
+from pages.ui import navigation, shell
+from pages.ui.controls import switch
 from pages.ui.exports import slug
 from pages.ui.model_controls import Choice
+from pages.ui.plot import Panel
 from pages.ui.shell import Frame
 
 CAUSAL = "Causal (filtered) states: each uses past samples only."
 LAST_LOOK = "last look"
+NO_FILTERED = "Causal states could not be computed"
+NO_STATES = "Exact states could not be computed"
+LAST_FIT = "_last-fit"  # session key of the page title and model of the last finished fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,6 +297,89 @@ class View:
         return self.look_query if self.shipped is None else live.query_states(self.fit, self.state)
 
 
+# ---- the script of a page -------------------------------------------------------------------------------------
+def begin(frame: Frame, dataset: Dataset, choice: Choice, *, ships: Sequence[str] = ()) -> View:
+    """Request the fit that the controls describe, show it in the header, and return the page's view.
+
+    ships  names of precomputed results that may match
+    """
+    spec = PageSpec.from_choice(dataset, choice)
+    cache = live.panels.engine().cache
+    ready = next((found for name in ships if (found := shipped.offer(name, spec, cache)) is not None), None)
+    fit = live.open_fit(frame.folder, spec)
+    state = fit.poll()
+    came = any((found := shipped.load(name)) is not None and found.includes(state.result) for name in ships)
+    if ready is not None and not ready.matches(state.result):
+        ready = None
+    query = live.query_states(fit, state) if ready is None else live.Query(ready.look, fresh=True)
+    if ready is not None:
+        for near in shipped.find_neighbours(ready, spec):
+            fit.keep(*near)
+    view = View(frame, spec, fit, state, query, spec.number, shipped=ready, came=came)
+    facts = [("model", choice.label), *choice.facts]
+    frame.header(dataset.about, facts, wanted=spec.number, waits=_describe_wait(view))
+    return view
+
+
+def _describe_wait(view: View) -> str:
+    """Return what the picture waits for; "" if it is current."""
+    if view.current:
+        return ""
+    if not view.fit.running:
+        return "Not fitted yet"
+    before = view.state.spec if view.state.states else None
+    same_data = before is not None and before.trials.fingerprint == view.dataset.train.fingerprint
+    return f"Fitting {view.spec.describe_changes(before)}".strip() if before is not None and same_data else "Fitting"
+
+
+def choose_filtered(view: View) -> View:
+    """Show a switch to filtered states; return the view for the picture. Tabs, scores and files stay smoothed."""
+    on = switch(
+        "Causal (filtered) states",
+        False,
+        key="then",
+        help="Uses past samples only, as in a running experiment; states switch later and waver more. Tabs, scores and files "
+        "stay smoothed.",
+    )
+    if not on:
+        return view
+    query = view.query(f"then-{view.index}", filter_states, view.trial)
+    if not live.show_failure(view.fit, query, NO_FILTERED) and not query.fresh:
+        shell.quiet("Computing causal states; the picture shows smoothed ones meanwhile.")
+    return replace(view, filtered=query)
+
+
+def picture(
+    view: View, make: Callable[[live.FitState], Mapping[str, Panel]], places: Mapping[str, Any] | None = None
+) -> None:
+    """Draw the page's picture, which follows a running fit, below any errors."""
+    with view.frame.picture:
+        live.show_problem(view.fit, view.state, view.page)
+        live.show_failure(view.fit, view.look_query, NO_STATES)
+        live.draw_panels(view.fit, make, places)
+
+
+def end(view: View) -> None:
+    """Keep the order of colours in the address and draw the footer. Call at the end of a page's script."""
+    live.keep_colours(view.state)
+    if view.settled:
+        st.session_state[LAST_FIT] = view.frame.title, view.choice
+    shell.footer(list(view.dataset.licences))
+    live.rerun_when_answered(view.fit)
+
+
+def open_on(page: str) -> PageSpec | None:
+    """Return the fit that this visitor has open on another page, or None and show a link to that page."""
+    spec = live.open_specs().get(page)
+    title = navigation.info(page).title
+    if spec is not None and len(spec.dataset.test):
+        return spec
+    shell.quiet(f"Nothing is open on {title} in this session." if spec is None else f"{title} has no held-out trials.")
+    st.page_link(navigation.page(page), label=f"Open {title} first")
+    return None
+
+
+# ---- names of queries ------------------------------------------------------------------------------------------
 def query_key(result: str, function: Callable[..., Any], args: Iterable[Any]) -> str:
     """Return a name of all inputs of a result: the fit, the function and the content of each argument."""
     return "/".join([result, f"{function.__module__}.{function.__qualname__}", *map(_content, args)])

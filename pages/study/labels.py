@@ -147,7 +147,7 @@ def _pictures(brought: Brought, clips: pd.DataFrame, names: list[str], place: in
     what, colour = brought.study.state_name(brought.study.states[place]), pictures.colour_of(brought.study, place)
     shown = [one | {"said": said} for one, said in zip(found, names, strict=True)]
     with shell.panel("study-clips"):
-        clip_grid(shown, colour, name, what, "study-clips-grid")
+        clip_grid(shown, colour, what, "study-clips-grid")
         shell.quiet(f"{len(clips)} bouts of {what}, with 0.5 s before and after.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,6 @@ from gdm_studio.plot.figures.base import (
     typed,
 )
 from gdm_studio.plot.figures.states import state_strips
-from pages.lab.tabs import shorten_names
 from pages.study.questions import MEASURES, Asked, StudyAnswer
 from pages.ui import legend
 
@@ -103,7 +103,7 @@ def strips(study: Study, sorted_by: str) -> Figure:
     )  # fmt: skip
     made["data"][0]["ygap"] = 2 if len(rows) <= 60 else 0
     named = [plain(study.sheet.names[place]) for place in order]
-    words = [cut_to(one, 18) for one in shorten_names([study.sheet.names[place] for place in order], 1)]
+    words = [cut_to(one, 18) for one in drop_common_prefix([study.sheet.names[place] for place in order])]
     if len(order) > LABELLED_ROWS:
         ends = [*starts[1:], len(groups)]
         named = [named[(a + b - 1) // 2] for a, b in zip(starts, ends, strict=True)] if apart else []
@@ -113,6 +113,14 @@ def strips(study: Study, sorted_by: str) -> Figure:
     } | IN_INK  # fmt: skip
     made["alt"] = f"{len(order)} recordings as strips of their states."
     return legend.with_key(made, {"states": legend.states(len(names), names)})
+
+
+def drop_common_prefix(names: Sequence[str]) -> list[str]:
+    """Return names without the words that all of them begin with."""
+    letters = takewhile(lambda column: len(set(column)) == 1, zip(*names, strict=False))
+    shared = "".join(column[0] for column in letters) if len(names) > 1 else ""
+    start = 1 + max(shared.rfind(mark) for mark in "/_ .-")
+    return [name[start:] or name for name in names]
 
 
 def clips(study: Study, trials: Mapping[str, Trial], found: pd.DataFrame, names: Sequence[str], place: int) -> Figure:

@@ -9,7 +9,6 @@ from typing import Any
 from streamlit.components.v2 import component
 
 _FOLDER = Path(__file__).parent
-RECORDER = _FOLDER / "recorder.js"
 _HTML = """
 <div class="player">
   <canvas data-role="canvas" role="img" tabindex="0"></canvas>

@@ -34,8 +34,7 @@ def test_first_visit_shows_precomputed_result_without_jobs(engine):
 FIGURES = {
     "Bouts/Durations": {"dwell-expert", "dwell-inferred"},
     "Bouts/Proportions": {"proportions", "entropy", "usage", "usage-expert"},
-    "Bouts/Transitions": {"graph", "matrix", "matrix-expert"},
-    "Bouts/Clips": set(),
+    "Bouts/Transitions": {"matrix", "matrix-expert"},
     "Labels": set(),
     "Trials": {"trial-scores"},
     "Prediction": {"envelope"},

@@ -182,7 +182,7 @@ def test_script_without_the_package_tells_how_to_install_it(page, tmp_path):
 def test_every_figure_can_be_exported(page):
     page.run()  # the map and the prediction arrive with the next run
     names = page.selectbox(key="nascar-export-figure").options
-    assert {"State map", "Transitions", "Prediction"} < set(names)
+    assert {"State map", "Transition matrix", "Prediction"} < set(names)
     for name in names:
         page.selectbox(key="nascar-export-figure").set_value(name).run()
     assert page.selectbox(key="nascar-export-trial-0").value == 0

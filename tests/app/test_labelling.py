@@ -11,14 +11,14 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from datasets.marks import Mark, Marks
-from gdm_core.labels import Agreement, LabelModel
-from gdm_core.labels.requests import Overview, Trust
+from gdm_core.labels import Agreement
+from gdm_core.labels.requests import Trust
 from pages.lab.labelling import desk as desk_module
 from pages.lab.labelling import results
 from pages.lab.labelling.labels import MOST_LETTERS, expert_codes
 from pages.ui import navigation
 from tests.support.labelled import NAMES
-from tests.support.labelling_page import Desk, choose, control, find_figure, html, opened, stored_labels
+from tests.support.labelling_page import Desk, choose, control, html, opened, stored_labels
 from tests.support.labelling_page import trial as chosen
 from tests.support.offered import file_makers, offered
 
@@ -115,7 +115,6 @@ def test_two_labels_predict_the_whole_trial(engine, desk):
     assert jobs(engine, "labels") == 0
     desk.label(app, 2)
     assert jobs(engine, "labels") == 1
-    assert find_figure(app, "predicted-labels")["caption"] == "Paler = less certain."
     assert desk.data["sure"]
     choose(app, "new-2")
     assert desk.data["sure"], "held-out trials have predictions"
@@ -138,20 +137,6 @@ def test_trust_table_leaves_out_what_is_unknown():
     assert len(results.trust_table(Trust(3.0, None, None))) == 0
     table = results.trust_table(Trust(3.0, None, Agreement(0.5, 0.25, 2)))
     assert table.iloc[0].tolist() == ["expert labels, held-out trials", 2, 0.5, 0.25]
-
-
-def test_every_trial_has_a_row_in_the_overview(engine, desk):
-    app = desk.label(opened(), 5)
-    table = next(one.value for one in app.dataframe if "confidence" in one.value)
-    assert table["trial"].tolist() == ["Training: trial 1", "Training: trial 2", "Held-out: trial 3"]
-    np.testing.assert_allclose(table.filter(like="p ").sum(axis=1), 1, atol=0.03)
-
-
-def test_overview_names_unfamiliar_trials():
-    shares = np.array([0.25, 0.75], np.float32)
-    found = [Overview(("a", "b"), shares, 0.9, None), Overview(("a", "b"), shares, 0.6, "Odd.")]
-    table = results.overview_table(found, ["one", "two"])
-    assert table[results.UNFAMILIAR].tolist() == ["", "yes"]
 
 
 def test_expert_labels_are_found_by_name(engine, desk):
@@ -195,13 +180,11 @@ def test_labels_survive_another_page_and_travel_as_files(engine, desk):
         app.switch_page(str(navigation.info(folder).path)).run()
     assert stored_labels(app).marks == before
     choose(app, "fit-0")
-    assert {"Your labels (JSON)", "Predicted labels (CSV)", "Label model (safetensors)"} <= offered(app)
+    assert {"Your labels (JSON)", "Predicted labels (CSV)"} <= offered(app)
     files = {name: make() for name, make in file_makers(app).items() if "label" in name}
     table = pd.read_csv(io.BytesIO(files["your_data-walk-labels.csv"]))
     assert len(table) == 400
-    model = LabelModel.from_bytes(files["your_data-walk-label-model.safetensors"])
-    trial = app.session_state["fit-your_data"].spec.dataset.train[0]
-    np.testing.assert_allclose(model.predict_proba(trial), table.filter(like="p "), atol=1e-3)
+    np.testing.assert_allclose(table.filter(like="p ").sum(axis=1), 1, atol=1e-3)
     app = load(opened(), "labels.json", files["your_data-walk-labels.json"])
     assert stored_labels(app).marks == before
 

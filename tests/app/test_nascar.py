@@ -271,22 +271,6 @@ def test_every_tab_draws_its_figures(engine, recorded):
         assert keys <= set(recorded), name
 
 
-def test_change_is_summarised_once_it_has_settled(engine):
-    app = opened()
-    assert "of state assignments" not in text(app)
-    engine.auto = False
-    slider(app, "K").set_value(6)
-    app.run()
-    assert "of state assignments" not in text(app)
-    engine.auto = True
-    engine.run_all()
-    settled(app.run())
-    assert "of state assignments" in text(app)
-    slider(app, "T").set_value(300)
-    settled(app.run())
-    assert "of state assignments" not in text(app), "two tracks have no sample in common"
-
-
 def test_flickering_states_get_an_overview_of_averages(engine, recorded):
     opened(scenario="Soft-sticky", T="600", view="Shares")
     overview, strips = recorded["overview"][0], recorded["strips"][0]

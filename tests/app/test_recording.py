@@ -23,12 +23,11 @@ from pages.behaviour import recordings
 from pages.lab import dataset as lab_data
 from pages.lab import figures, scores, shipped, tabs
 from pages.lab.card import with_spread
-from pages.lab.dataset import MOST_LATENT, Dataset
+from pages.lab.dataset import MOST_LATENT
 from pages.lab.naming import StateNames, arrange
-from pages.lab.poses import clips, player
-from pages.lab.tabs import label_counts, shorten_names, trial_table
+from pages.lab.poses import player
+from pages.lab.tabs import label_counts
 from pages.ui import card as cards
-from pages.ui.exports import Recipe
 from pages.ui.result_files import load_card
 from tests.support.drawn import words
 from tests.support.live_engine import Sketch
@@ -80,10 +79,6 @@ def test_transitions_are_counted_between_bouts():
     matrix = transition_shares(np.repeat([0, 1, 0, 2, 0, 1], 5), 4)
     np.testing.assert_allclose(matrix[0, :3], [0, 2 / 3, 1 / 3])
     assert np.isnan(matrix[3]).all()
-    figure = figures.transition_graph(matrix, [0.5, 0.3, 0.2, 0.0], ["a", "b", "c", "d"], [0, 1, 2])
-    arrows = [a for a in figure["layout"]["annotations"] if a.get("showarrow")]
-    assert len(arrows) == 4
-    assert "b to a 100%" in figure["alt"]
 
 
 # ---- data ---------------------------------------------------------------------------------------------------------
@@ -148,18 +143,6 @@ def test_skeleton_comes_from_the_file_or_the_parts():
     assert player.skeleton_edges(other) == ((0, 1), (1, 2))
 
 
-def test_clips_are_the_longest_bouts_of_each_trial_in_turn():
-    data = mice.simulate(3, 300, seed=0)
-    view = SimpleNamespace(dataset=Dataset("", data, data, Recipe([], [])))
-    where = [np.zeros(300, bool) for _ in range(3)]
-    where[0][10:30] = where[0][100:280] = True
-    where[1][50:80] = True
-    where[2][5:9] = True  # too short for a clip
-    found = clips.choose(where, view, 9)
-    assert found == [(0, 145, 235), (1, 50, 80), (0, 10, 30)]
-    assert clips.choose(where, view, 2) == found[:2]
-
-
 def test_label_table_counts_each_frame_once(sketch):
     data, _, content = sketch
     found = bout_scores.scores(content, data.train, data.test, 0.3, 0.3)
@@ -184,32 +167,11 @@ def test_home_card_shows_the_score_of_the_page(engine):
 
 
 # ---- tables -------------------------------------------------------------------------------------------------------
-def test_trial_names_are_shortened_and_stay_distinct():
-    names = [f"task1/test/mouse{k:03d}_task1_annotator1" for k in (70, 71)]
-    assert shorten_names(names) == ["mouse070", "mouse071"]
-    assert shorten_names(["task1/train/mouse001_a", "task1/test/mouse070_a"]) == ["train/mouse001", "test/mouse070"]
-    assert shorten_names(["mouse 1", "mouse 2"]) == ["mouse 1", "mouse 2"], "a short common prefix is kept"
-    assert shorten_names(["one/and/only/trial"]) == ["one/and/only/trial"]
-    assert shorten_names(["same/name/here", "same/name/here"]) == ["same/name/here"] * 2
-    assert shorten_names(["long/prefix/", "long/prefix/x"]) == ["/", "/x"]
-
-
-def test_trial_table_has_no_missing_cell(sketch):
-    data, _, content = sketch
-    table = trial_table(bout_scores.scores(content, data.train, data.test, 0.0, 0.0))
-    assert len(table) == len(data.trials)
-    assert not table.isna().to_numpy().any()
-    assert (table["macro-F1"][table["set"] == "training"] == "–").all()
-    assert "None" not in table.to_string()
-
-
 def test_names_in_figures_are_escaped(sketch):
     data, _, content = sketch
     found = bout_scores.scores(content, data.train, data.test, 0.0, 0.0)
     found["test"][0]["name"] = "<b>one</b>"
     assert "<b>" not in str(figures.trial_scores(found)["data"])
-    graph = figures.transition_graph(np.eye(2), [0.5, 0.5], ["<i>a</i>", "b"], [0, 1])
-    assert "<i>" not in str(graph["layout"])
 
 
 # ---- units and missing labels --------------------------------------------------------------------------------------

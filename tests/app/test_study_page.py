@@ -21,7 +21,7 @@ from gdm_core.errors import DataError
 from gdm_core.models.registry import FAMILIES
 from gdm_core.study import Study
 from gdm_core.study.robustness import list_variants
-from pages.study import agreement, bring, files, labels, leave, questions, work
+from pages.study import agreement, bring, files, labels, leave, pictures, questions, work
 from pages.ui.uploads import Upload
 from tests.support.controls import control
 from tests.support.drawn import record, words
@@ -54,6 +54,13 @@ def test_recordings_tab_draws_one_strip_per_recording(monkeypatch):
     drawn = record(monkeypatch)
     opened("study", view="Recordings")
     assert len(drawn["study-strips"][0]["data"][0]["y"]) == 41, "40 recordings and a line between the groups"
+
+
+def test_recording_names_lose_their_common_prefix():
+    names = ["task1/test/mouse_070", "task1/test/mouse_071"]
+    assert pictures.drop_common_prefix(names) == ["070", "071"]
+    assert pictures.drop_common_prefix(["mice/", "mice/x"]) == ["mice/", "x"]
+    assert pictures.drop_common_prefix(["one/and/only"]) == ["one/and/only"]
 
 
 def folder(tmp_path, *, misspelt: str = "", lone: str = "") -> str:

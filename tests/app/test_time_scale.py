@@ -56,7 +56,7 @@ def test_strips_and_files_have_every_sample(engine, monkeypatch):
 
 def test_every_tab_works_on_windows(engine):
     app = opened("behaviour", scale="Seconds", window="1", frames=f"{FRAMES}")
-    tabs = ("Bouts/Proportions", "Bouts/Transitions", "Bouts/Clips", "Labels/Agreement", "Labels/Labelling", "Trials/")
+    tabs = ("Bouts/Proportions", "Bouts/Transitions", "Labels/Agreement", "Labels/Labelling", "Trials/")
     for name in (*tabs, "Prediction/", "Suggest settings/"):
         app.session_state["view"], _, shown = name.partition("/")
         app.session_state[app.session_state["view"].lower()] = shown

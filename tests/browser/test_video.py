@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -89,22 +88,3 @@ def test_video_of_the_data_folder_is_served_in_parts(visit, app_server, tmp_path
         assert seen.errors == []
     finally:
         film.unlink()
-
-
-def test_clips_can_be_paused_and_saved_as_a_video(visit, tmp_path: Path):
-    seen = visit("/behaviour?view=Clips", fresh=True)
-    page = seen.ready("canvas[data-drawn]")
-    grid = page.locator(".clips canvas")
-    expect(grid).to_have_attribute("aria-label", re.compile("^9 clips of "))
-    page.get_by_role("combobox", name="State").click()
-    page.keyboard.type("mount")  # the list draws a part only
-    page.get_by_role("option", name="expert: mount").click()
-    expect(grid).to_have_attribute("aria-label", re.compile("^9 clips of expert: mount"))
-    page.get_by_role("button", name="Pause the clips").click()
-    expect(page.get_by_role("button", name="Play the clips")).to_be_visible()
-    with page.expect_download() as saved:
-        page.get_by_role("button", name="Save as one video").click()
-    assert saved.value.suggested_filename == "behaviour-clips-expert-mount.webm"
-    content = Path(saved.value.path()).read_bytes()
-    assert content[:4] == b"\x1a\x45\xdf\xa3", "the signature of WebM"
-    assert len(content) > 20_000

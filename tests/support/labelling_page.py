@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from typing import Any
 
 import numpy as np
@@ -83,11 +82,3 @@ def bouts(index: int = 0) -> list[list[Any]]:
     known = np.asarray(DATA[index].labels)
     edges = (np.flatnonzero(np.diff(known)) + 1).tolist()
     return [[a + 3, b - 3, NAMES[known[a]]] for a, b in itertools.pairwise(edges)]
-
-
-def find_figure(app: AppTest, key: str) -> dict[str, Any]:
-    for element in app.get("bidi_component"):
-        data = json.loads(element.proto.json) if element.proto.json else {}
-        if key in str(element.proto.id) and "figure" in data:
-            return dict(data["figure"])
-    raise AssertionError(f"no figure {key}")

@@ -269,9 +269,6 @@ def test_requests_answer_from_bytes() -> None:
     np.testing.assert_array_equal(answers.proba, loaded.predict_proba(NEW[0]))
     np.testing.assert_array_equal(answers.confidence, answers.proba.max(axis=1))
     assert answers.held_out == loaded.held_out_
-    overview = requests.label_overview(model.to_bytes(), DATA, NEW, STRETCHES, ("rest", "walk"))
-    assert [one.shares.shape for one in overview] == [(2,)] * 4
-    assert overview[2].confidence == pytest.approx(answers.confidence.mean())
     found = requests.trust(model.to_bytes(), DATA, NEW, STRETCHES, ("rest", "walk"), (0, 1))
     assert found.seconds == pytest.approx(110 / 30)
     assert found.held_out == loaded.held_out_

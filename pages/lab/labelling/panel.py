@@ -29,7 +29,7 @@ N_CLIPS = 6  # proposed at once, so the next one is ready
 
 
 def panel(view: View, here: TrialView, under_player: Any) -> None:
-    """Show the tab, and the desk and predicted labels in the picture."""
+    """Show the tab, and the desk in the picture."""
     data = view.dataset
     if name := labels.repeated_name(data):
         shell.empty("Labelling needs distinct names", f"Two training trials are called {name!r}. Rename one of them.")
@@ -43,11 +43,10 @@ def panel(view: View, here: TrialView, under_player: Any) -> None:
     with under_player:
         shell.section("Labelling")
         show_desk(labelling, answer.value)
+        results.show_prediction_status(labelling, answer)
         _controls(labelling)
         if kept.error:
             shell.error("Not labelled", kept.error)
-    with view.frame.picture:
-        results.show_predictions(labelling, answer)
     left, right = st.columns(2, gap="small")
     with left, shell.panel("labels-list", "Your labels"):
         _list(labelling)
@@ -55,8 +54,6 @@ def panel(view: View, here: TrialView, under_player: Any) -> None:
         results.offer_files(labelling, answer.value)
     with right, shell.panel("labels-trust", "Agreement"):
         results.show_trust(labelling)
-    with shell.panel("labels-overview", "All trials"):
-        results.show_overview(labelling)
 
 
 def _controls(labelling: Labelling) -> None:

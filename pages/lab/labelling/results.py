@@ -1,8 +1,8 @@
-"""Predicted labels: of the trial in view, an overview of all trials, and their agreement with known labels."""
+"""Predicted labels of the trial in view, and their agreement with known labels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,35 +10,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import streamlit as st
 
 from datasets.marks import Marks
 from gdm_core.analysis.tables import csv
-from gdm_core.labels.requests import (
-    LabelAnswers,
-    Overview,
-    Trust,
-    label_answers,
-    label_model_bytes,
-    label_overview,
-    trust,
-)
+from gdm_core.labels.requests import LabelAnswers, Trust, label_answers, trust
 from gdm_core.text import listed
 from gdm_core.trials import Stretch, Trial
-from gdm_studio.plot import figures, palette
+from gdm_studio.plot import palette
 from pages.lab import live
 from pages.lab.decoded import TrialView
 from pages.lab.export import add_time
 from pages.lab.labelling.labels import Labels, expert_codes
-from pages.lab.live import panels
 from pages.lab.view import View
 from pages.ui import shell
 from pages.ui.downloads import download
-from pages.ui.plot import plot
 from pages.ui.tables import show_table
-
-UNFAMILIAR = "differs from labelled ones"
-MODEL_S = 120.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,23 +102,16 @@ def _moved(stretch: Stretch, source: Trial, target: Trial) -> Stretch:
     return number, min(first, target.n_samples - 1), max(first + 1, after), label
 
 
-def show_predictions(labelling: Labelling, answer: live.Query) -> None:
-    """Draw the predicted labels of the chosen trial."""
-    view = labelling.view
+def show_prediction_status(labelling: Labelling, answer: live.Query) -> None:
+    """Show why there are no predicted labels, or that the trial differs from the labelled ones."""
     if labelling.missing:
         shell.empty("No predicted labels yet", labelling.missing)
         return
-    live.show_failure(view.fit, answer, "Labels could not be predicted")
+    live.show_failure(labelling.view.fit, answer, "Labels could not be predicted")
     if answer.value is None:
         if not answer.message:
             shell.quiet("Predicting labels." if labelling.has_fit else "Labels are predicted when fitting finishes.")
         return
-    drawn = figures.state_strips(
-        {"predicted": labelling.in_colours(answer.value)}, names=labelling.names[: palette.MAX_STATES],
-        caption="Paler = less certain.", **labelling.here.timing,
-    )  # fmt: skip
-    state: Any = "fresh" if answer.fresh else "stale"
-    plot(drawn, key="predicted-labels", state=state, revision=f"{view.dataset.key}/{view.index}")
     if answer.value.unfamiliar is not None:
         shell.quiet(answer.value.unfamiliar)
 
@@ -170,59 +149,14 @@ def trust_table(found: Trust) -> pd.DataFrame:
     return pd.DataFrame(rows).round(2)
 
 
-def show_overview(labelling: Labelling) -> None:
-    """Show the share of each label, the confidence and a warning for every trial."""
-    view, (stretches, names) = labelling.view, labelling.question
-    data = view.dataset
-    if labelling.missing or not labelling.has_fit:
-        shell.quiet("Label two behaviours to classify all trials.")
-        return
-    answer = labelling.query("label-overview", label_overview, data.train, data.test, stretches, names, about=data.key)
-    if answer.value is None or answer.about != data.key:
-        if not live.show_failure(view.fit, answer, "Trials could not be classified"):
-            shell.quiet("Classifying all recordings.")
-        return
-    table = overview_table(answer.value, [data.title(i) for i in range(len(data.trials))])
-    bars = {
-        name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="percent")
-        for name in table.columns[1:-1]
-    }
-    show_table(table, 320, "label-overview-rows", column_config=bars)
-    shell.quiet("Mean probability of each label. Confidence: mean probability of the most probable one.")
-    for message in [entry.unfamiliar for entry in answer.value if entry.unfamiliar][:1]:
-        shell.quiet(message)
-
-
-def overview_table(found: Sequence[Overview], titles: Sequence[str]) -> pd.DataFrame:
-    """Return a row for each trial."""
-    rows = [
-        {"trial": title}
-        | {f"p {name}": float(share) for name, share in zip(entry.names, entry.shares, strict=True)}
-        | {"confidence": entry.confidence, UNFAMILIAR: "yes" if entry.unfamiliar else ""}
-        for title, entry in zip(titles, found, strict=True)
-    ]
-    return pd.DataFrame(rows).round(2)
-
-
 def offer_files(labelling: Labelling, answers: LabelAnswers | None) -> None:
-    """Show downloads of the user's labels, the predicted labels and the label model."""
+    """Show downloads of the user's labels and the predicted labels."""
     view, here, marks = labelling.view, labelling.here, labelling.labels.marks
     if marks.marks:
         download("Your labels (JSON)", lambda: marks.to_json().encode(), f"{view.stem}-labels.json", key="labels-json")
     if answers is not None:
         name = f"{view.stem}-labels.csv"
         download("Predicted labels (CSV)", lambda: csv(labels_table(answers, here)), name, key="labels-csv")
-    if labelling.missing or not labelling.has_fit:
-        return
-    assert view.state.result is not None
-    question = (view.state.result.model_bytes, view.dataset.train, *labelling.question)
-    engine, session = panels.engine(), view.fit.name  # only known in the script's thread
-
-    def make() -> bytes:
-        job = engine.submit(label_model_bytes, *question, session=session)
-        return bytes(job.result(MODEL_S))
-
-    download("Label model (safetensors)", make, f"{view.stem}-label-model.safetensors", key="label-model")
 
 
 def labels_table(answers: LabelAnswers, here: TrialView) -> pd.DataFrame:
