@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from datasets import windows
-from datasets.features import PcaPreview, SliderStart, principal_components, suggest
+from datasets.features import SliderStart, suggest
 from datasets.keypoints import KeypointTable
 from datasets.splits import is_part, usable
 from gdm_core.analysis.bouts import LONGEST_S, BoutRule, fit_bout_rule
@@ -177,11 +177,6 @@ class Dataset:
     def suggestion(self) -> SliderStart:
         """First guess of K and D."""
         return self.first_guess or suggest(self.train)
-
-    @cached_property
-    def components(self) -> PcaPreview:
-        """Principal components of the training trials."""
-        return principal_components(self.train)
 
     @property
     def start(self) -> tuple[int, int]:

@@ -122,7 +122,7 @@ class Export:
         figures = {slug(name): figure for name, figure in found.items() if figure is not None}
         data = [file for index in range(len(self.view.dataset.trials)) for file in self.trial_files(index)]
         data += self.table_files()
-        files = {f"data/{name}": make() for _, make, name in data if not name.endswith("parquet")}
+        files = {f"data/{name}": make() for _, make, name in data}
         files |= {self.model_name if name == MODEL else name: make() for _, make, name in self.documents()}
         return figures, files | dict(self.sources) | {"README.md": self._readme(figures).encode()}
 
@@ -297,11 +297,6 @@ def files_of(data: Dataset, here: Decoded | Undecoded) -> list[File]:
     observation = data.observation(here.trial)
     return [
         ("States (CSV)", lambda: csv(sample_states(data, here, words)), f"{name}-states.csv"),
-        (
-            "States (Parquet)",
-            lambda: sample_states(data, here, words).to_parquet(index=False),
-            f"{name}-states.parquet",
-        ),
         ("Bouts (CSV, as in BORIS)", lambda: csv(trial_bouts(here, observation, data.subject)), f"{name}-bouts.csv"),
         ("State names (CSV)", lambda: csv(state_key(here)), f"{name}-key.csv"),
         ("Data (CSV)", lambda: csv(features_table(here)), f"{name}-data.csv"),

@@ -209,22 +209,3 @@ def _dots(x: npt.ArrayLike, y: npt.ArrayLike, names: Sequence[str], colour: str,
 
 def _median(x0: float, x1: float, y: float, colour: str) -> Dict:
     return shape("line", (x0, x1), (y, y), line={"color": colour, "width": LINE})
-
-
-def variance_explained(shares: npt.ArrayLike, chosen: int, start: int) -> Figure:
-    """Draw the variance of the first components, marking the dimensions in use."""
-    explained = np.asarray(shares, float)[:30]
-    number = np.arange(1, len(explained) + 1)
-    line: Dict = {"line": {"color": "$accent", "width": LINE}, "marker": {"size": 6, "color": "$accent"}}
-    curve = points("lines+markers", number, explained, "first %{x}: %{y:.1%}", **line)
-    along = axis(
-        "components (D)", showgrid=False, dtick=max(1, len(explained) // 10), range=[0.5, len(explained) + 0.5]
-    )
-    up = axis(range=[0, 1.04], tickformat=".0%", tickvals=[0, 0.5, 0.9, 1], fixedrange=True)
-    marks = [
-        shape("line", (d, d), (0, 1.04), line={"color": colour, "width": LINE, "dash": dash})
-        for d, colour, dash in ((chosen, "$ink", "solid"), (start, "$faint", "dot"))
-    ]
-    caption = "Cumulative variance. Solid line: D in use; dotted: the default."
-    alt = f"The first {chosen} components explain {explained[min(chosen, len(explained)) - 1]:.0%} of the variance."
-    return figure([curve], caption, alt, 220, xaxis=along, yaxis=up, shapes=marks)

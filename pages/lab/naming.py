@@ -123,26 +123,15 @@ def _root(k: int, merged: Sequence[int]) -> int:
     return seen[-1]
 
 
-def controls(page: str, n_states: int, of: str, expert: Sequence[str] = (), start: Sequence[int] = ()) -> StateNames:
+def controls(page: str, n_states: int, of: str, start: Sequence[int] = ()) -> StateNames:
     """Show the controls and return the names.
 
     of      scope of the controls: each recording has its own names
-    expert  names of the states from the expert's labels, as a start
     start   default colour of each state: the colour of its most frequent label
     """
     own = [f"S{k + 1}" for k in range(n_states)]
     with st.popover("Name states", icon=":material/palette:", help="Name, merge or recolour states."):
-        left, right = st.columns(2, gap="small")
-        left.button(
-            "From labels",
-            key=f"{page}-name-by-labels",
-            on_click=_name_by_labels,
-            args=(of, tuple(expert)),
-            disabled=not expert,
-            width="stretch",
-            help="Name each state after its most frequent label in the training trials. Your names and mergers stay.",
-        )
-        right.button("Clear", key=f"{page}-name-clear", on_click=clear, args=(of,), width="stretch")
+        st.button("Clear", key=f"{page}-name-clear", on_click=clear, args=(of,), width="stretch")
         names, merged, colours = [], [], []
         for k in range(n_states):
             shell.section(f"State {own[k]}")
@@ -164,14 +153,6 @@ def clear(of: str) -> None:
                 settings.change(key, None)
 
 
-def _name_by_labels(of: str, names: tuple[str, ...]) -> None:
-    """Name the states that the user has neither named nor merged."""
-    for k, name in enumerate(names):
-        key = settings.key(f"name{k + 1}", of)
-        if not settings.text(key) and settings.text(settings.key(f"into{k + 1}", of)) is None:
-            settings.change(key, name)
-
-
 def label_colours(weight: npt.NDArray[Any]) -> tuple[int, ...]:
     """Return the colours of K states: each label's colour for its main state, other colours for the rest.
 
@@ -187,16 +168,6 @@ def label_colours(weight: npt.NDArray[Any]) -> tuple[int, ...]:
     taken = set(main.values())
     left = iter([*range(n_labels, palette.MAX_STATES), *(c for c in range(n_labels) if c not in taken)])
     return tuple(main[k] if k in main else next(left) for k in range(n))
-
-
-def name_by_labels(weight: npt.NDArray[Any], label_names: Sequence[str]) -> tuple[str, ...]:
-    """Return the most frequent label of each state, numbered if several states share it."""
-    best = [int(label) for label in weight.argmax(axis=1)]
-    names = words_of(label_names, weight.shape[1])
-    return tuple(
-        f"{names[label]} {best[:k].count(label) + 1}" if best.count(label) > 1 else names[label]
-        for k, label in enumerate(best)
-    )
 
 
 def weights(

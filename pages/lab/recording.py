@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -56,11 +56,11 @@ def recording_page(
     base = lab.begin(page, data, choice, ships=ships)
     with page.advanced:
         rule = bout_controls(data)
-    called, colours = _names_from_labels(data, base.fit, base.state, choice.n_states)
+    colours = _colours_from_labels(data, base.fit, base.state, choice.n_states)
     with page.picture, st.container(key="recording-head", horizontal=True, vertical_alignment="bottom"):
         index = pick_trial(data)
         switches = st.container(width="content")
-        named = naming.controls(page.folder, choice.n_states, settings.scope(data.key), called, colours)
+        named = naming.controls(page.folder, choice.n_states, settings.scope(data.key), colours)
     view = _view(base, index, naming=named, rule=rule)
     query = lab.query_scores(view)
     measured = query.value if query.fresh else None
@@ -106,7 +106,7 @@ def _show_labels(view: View, measured: scores.Scores | None, under_player: Any) 
 
 def _show_settings(view: View, here: Decoded) -> None:
     lab.show_suggestion(view, here)
-    tabs.show_components(view)
+    tabs.show_features(view)
 
 
 def _make_preview(view: View, colours: Sequence[int]) -> preview_figures.SliderPreview:
@@ -195,29 +195,14 @@ def choose_model(page: shell.Frame, data: Dataset, defined_by: str) -> model_con
 BY_LABELS = "by labels"  # key in the memory of a fit
 
 
-@dataclass(frozen=True)
-class LabelNaming:
-    """Default names and colours of states from labels, for one (fingerprint, number of states)."""
-
-    data: tuple[str, int]
-    names: tuple[str, ...]
-    colours: tuple[int, ...]
-
-
-def _names_from_labels(
-    data: Dataset, fit: live.FitSession, shown: live.FitState, n_states: int
-) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Return default names and colours of states; the previous ones until there are new states."""
-    if data.words is None:
-        return (), ()
+def _colours_from_labels(data: Dataset, fit: live.FitSession, shown: live.FitState, n_states: int) -> tuple[int, ...]:
+    """Return default colours of states; the previous ones until there are new states."""
     key = (data.train.fingerprint, n_states)
     is_complete = len(shown.order) == n_states and len(shown.states) == len(data.train)
-    if shown.status != "stale" and shown.states and is_complete:
-        of_all = naming.weights(shown.states, [trial.labels for trial in data.train], len(data.every_label))
-        if of_all is not None and (colours := _label_colours(data, shown.states)):
-            fit.memory[BY_LABELS] = LabelNaming(key, naming.name_by_labels(of_all, data.every_label), colours)
-    known: LabelNaming | None = fit.memory.get(BY_LABELS)
-    return (known.names, known.colours) if known is not None and known.data == key else ((), ())
+    if shown.status != "stale" and is_complete and (colours := _label_colours(data, shown.states)):
+        fit.memory[BY_LABELS] = key, colours
+    known, colours = fit.memory.get(BY_LABELS, ((), ()))
+    return colours if known == key else ()
 
 
 def _label_colours(data: Dataset, states: preview_figures.States) -> tuple[int, ...]:

@@ -171,9 +171,10 @@ def write_neighbour(name: str, train: Trials, test: Trials, n_states: int, resul
     result_files.write(name, f"K{n_states}", *_pack(result, look))
 
 
-def find_neighbours(found: Shipped, spec: PageSpec) -> list[tuple[PageSpec, FitResult, InferredStates]]:
-    """Return the fits of `spec` with other numbers of states."""
-    return [
+def list_fits(found: Shipped, spec: PageSpec) -> list[tuple[PageSpec, FitResult, InferredStates]]:
+    """Return the result of `spec`, and its fits with other numbers of states."""
+    others = (
         (PageSpec.from_choice(spec.dataset, spec.choice, spec.measure, n_states=k), *fit)
         for k, fit in found.neighbours.items()
-    ]
+    )
+    return [(spec, found.result, found.look), *others]

@@ -264,15 +264,11 @@ def show_trials(view: View, measured: Mapping[str, Any] | None) -> None:
         plot(made.trial_scores(measured), key="trial-scores")
 
 
-def show_components(view: View) -> None:
-    """Show the principal components behind the default D, the channels, and notes on the recording."""
-    data, start = view.dataset, view.dataset.start
-    dims = view.state.spec.config["n_latent"] if view.state.spec is not None else start[1]
-    left, right = st.columns(2, gap="small")
-    with left, shell.panel("variance", "Principal components"):
-        plot(made.variance_explained(data.components.variance_explained, int(dims), start[1]), key="variance")
-        shell.quiet(f"Default D = {start[1]}: {data.why_latent}. K = {start[0]}: {data.suggestion.why_states}.")
-    with right, shell.panel("channels", "Channels"):
+def show_features(view: View) -> None:
+    """Show the reasons for the default K and D, the channels, and notes on the recording."""
+    data, (k, d) = view.dataset, view.dataset.start
+    with shell.panel("channels", "Channels"):
         shell.quiet(", ".join(data.train[0].channels))
+        shell.quiet(f"Default D = {d}: {data.why_latent}. K = {k}: {data.suggestion.why_states}.")
         for line in data.notes:
             shell.quiet(f"{line[:1].upper()}{line[1:].rstrip('.')}.")

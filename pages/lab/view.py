@@ -60,7 +60,7 @@ class View:
 
     spec        the fit that the controls describe
     fit, state  the visitor's fit and its state
-    look_query  exact states of all trials
+    look_query  states of all trials
     number      name of the settings in `spec`
     shipped     the precomputed result, if displayed
     came        whether the model is a precomputed one, whatever it is applied to
@@ -85,7 +85,7 @@ class View:
 
     @property
     def look(self) -> InferredStates | None:
-        """Exact states of all trials, once known."""
+        """States of all trials, once known."""
         found: InferredStates | None = self.look_query.value
         return found
 
@@ -227,7 +227,7 @@ class View:
         return self.index >= len(self.dataset.train)
 
     def ask_states(self, now: live.FitState) -> live.Query:
-        """Return the exact states of all trials in the picture `now`, also while no script runs."""
+        """Return the states of all trials in the picture `now`, also while no script runs."""
         spec = now.spec
         if now.result is None or spec is None or spec.dataset.test.fingerprint != self.dataset.test.fingerprint:
             return live.Query()
@@ -294,7 +294,7 @@ class View:
     @cached_property
     def exact(self) -> live.Query:
         """Exact states for files: a precomputed result has 8-bit states."""
-        return self.look_query if self.shipped is None else live.query_states(self.fit, self.state)
+        return live.query_states(self.fit, self.state, exact=True)
 
 
 # ---- the script of a page -------------------------------------------------------------------------------------
@@ -311,10 +311,10 @@ def begin(frame: Frame, dataset: Dataset, choice: Choice, *, ships: Sequence[str
     came = any((found := shipped.load(name)) is not None and found.includes(state.result) for name in ships)
     if ready is not None and not ready.matches(state.result):
         ready = None
-    query = live.query_states(fit, state) if ready is None else live.Query(ready.look, fresh=True)
     if ready is not None:
-        for near in shipped.find_neighbours(ready, spec):
-            fit.keep(*near)
+        for known in shipped.list_fits(ready, spec):
+            fit.keep(*known)
+    query = live.query_states(fit, state)
     view = View(frame, spec, fit, state, query, spec.number, shipped=ready, came=came)
     facts = [("model", choice.label), *choice.facts]
     frame.header(dataset.about, facts, wanted=spec.number, waits=_describe_wait(view))

@@ -16,14 +16,13 @@ from gdm_core.analysis.tables import harmless
 from gdm_core.errors import GdmError
 from gdm_core.trials import labels_of
 from gdm_core.units import unit_for
-from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import SMALL, Dict, Figure, axis, figure, note, points
 from gdm_studio.plot.figures.states import averaged, plain
 from pages.lab import Dataset
 from pages.ui import shell
 from pages.ui.controls import number, one_of, slide, switch
 from pages.ui.plot import plot
-from pages.ui.tables import rows_high, show_table
+from pages.ui.tables import rows_high
 from pages.your_data.intake import KEPT, OpenFile, TableOptions, edited, rate_of, remembered
 
 UNITS: dict[TimeUnit, str] = {
@@ -211,38 +210,14 @@ def _examples(column: pd.Series) -> str:
 
 
 def label_panel(data: Dataset) -> None:
-    """Show the labels as counts and as a strip, if there are any."""
-    words = data.words
-    if words is None:
+    """Show the labels, if there are any, and how they were read."""
+    if not data.every_label:
         return
     every = np.concatenate(labels_of(data.trials))
+    counts = [f"{name} {int((every == k).sum()):,}" for k, name in enumerate(data.every_label)]
     with shell.panel("labels", "Labels"):
         shell.quiet(f"{100 * (every >= 0).mean():.3g}% of {len(every):,} samples are labelled. Labels are not fitted.")
-        for note in data.notes:
-            if note.startswith("labels: "):
-                shell.quiet(f"· {note.removeprefix('labels: ')}")
-        show_table(count_labels(data, every), 260, "label-counts")
-        unit = data.time_unit
-        strip = figures.state_strips(
-            {"expert": words.one_hot(every)},
-            step=unit.convert(data.step(data.trials[0])),
-            unit=unit.name,
-            caption=f"Labels of all trials, training trials first. {words.remark}".strip(),
-            height=96,
-        )
-        plot(strip, key="label-strip")
-        st.html(shell.key_html("Labels", zip(words.colours, words.names, strict=True)))
-
-
-def count_labels(data: Dataset, every: np.ndarray) -> pd.DataFrame:
-    """Return bouts, samples, duration and the held-out share of each label."""
-    unit, starts = data.time_unit, np.flatnonzero(np.diff(every, prepend=-2))
-    rows = []
-    for k, name in enumerate(data.every_label):
-        mine = every == k
-        row = {"label": name, "bouts": int((every[starts] == k).sum()), "samples": int(mine.sum())}
-        if data.unit == "s":
-            row[f"duration ({unit.name})"] = f"{unit.convert(mine.sum() / data.train[0].rate_hz):.3g}"
-        held_out = mine[data.train.n_samples :].sum() / max(int(mine.sum()), 1)
-        rows.append(row | {"held out": f"{100 * held_out:.3g}%"})
-    return pd.DataFrame(rows)
+        shell.quiet(f"Samples: {', '.join(counts)}.")
+        for line in data.notes:
+            if line.startswith("labels: "):
+                shell.quiet(f"· {line.removeprefix('labels: ')}")

@@ -1,4 +1,4 @@
-"""Check of a tracking file: animals, parts and their names, and conversion to a Dataset."""
+"""Check of a tracking file: its animals and parts, and conversion to a Dataset."""
 
 from __future__ import annotations
 
@@ -14,72 +14,55 @@ import streamlit as st
 from datasets import keypoints
 from datasets.keypoints import FeatureSet, KeypointTable
 from gdm_core.analysis.tables import harmless
-from gdm_core.errors import DataError, GdmError
+from gdm_core.errors import DataError
 from pages.lab import Dataset
 from pages.lab.poses.tracking import FEATURES, choose_repairs, from_tracking
 from pages.ui import shell
-from pages.ui.controls import number, one_of, switch
+from pages.ui.controls import number, one_of
 from pages.ui.tables import rows_high
 from pages.your_data.check import show_report
 from pages.your_data.intake import KEPT, OWN, OpenFile, edited
 
-Picked = tuple[tuple[int, str], ...]  # (index in the file, name)
 ASSUMED = "Hz is assumed"
 
 
 @dataclass(frozen=True)
 class PoseOptions:
-    """Options of a tracking file.
-
-    animals, parts  those that are kept, with their names; () keeps all
-    apart           whether each recording of a table is a trial
-    """
+    """Options of a tracking file. `animals` and `parts` are the indices of those that are kept; () keeps all."""
 
     rate_hz: float
     features: FeatureSet
     repairs: tuple[tuple[str, Any], ...]
-    animals: Picked = ()
-    parts: Picked = ()
-    apart: bool = True
+    animals: tuple[int, ...] = ()
+    parts: tuple[int, ...] = ()
 
 
 def select(table: KeypointTable, options: PoseOptions) -> KeypointTable:
-    """Return the recording with the chosen rate, animals, parts and names."""
+    """Return the recording with the chosen rate, animals and parts."""
     made = replace(table, rate_hz=options.rate_hz)
-    if not options.apart:
-        made = replace(made, recordings=())
     if options.rate_hz != table.rate_hz:  # the rate is no longer assumed
         made = replace(made, notes=tuple(note for note in table.notes if ASSUMED not in note))
-    if not _edited(table, options):
+    if _keeps_all(table, options):
         return made
-    animals = _picked("animal", options.animals, table.animals)
-    parts = _picked("part", options.parts, table.parts)
-    a, p = [i for i, _ in animals], [i for i, _ in parts]
+    a, p = _kept(table, options)
     place = {old: new for new, old in enumerate(p)}
     return replace(
         made,
         xy=np.asarray(table.xy)[:, a][..., p],
         scores=None if table.scores is None else np.asarray(table.scores)[:, a][..., p],
-        animals=tuple(name for _, name in animals),
-        parts=tuple(name for _, name in parts),
+        animals=tuple(table.animals[i] for i in a),
+        parts=tuple(table.parts[i] for i in p),
         edges=tuple((place[i], place[j]) for i, j in table.edges if i in place and j in place),
     )
 
 
-def _all(names: Sequence[str]) -> Picked:
-    return tuple(enumerate(names))
+def _kept(table: KeypointTable, options: PoseOptions) -> tuple[list[int], list[int]]:
+    """Return the indices of the animals and parts that are kept."""
+    return list(options.animals or range(len(table.animals))), list(options.parts or range(len(table.parts)))
 
 
-def _edited(table: KeypointTable, options: PoseOptions) -> bool:
-    return options.animals not in ((), _all(table.animals)) or options.parts not in ((), _all(table.parts))
-
-
-def _picked(what: str, picked: Picked, names: Sequence[str]) -> Picked:
-    kept = picked or _all(names)
-    shown = [name for _, name in kept]
-    if twice := next((name for name in shown if shown.count(name) > 1), None):
-        raise DataError(f"Two {what}s are called {twice!r}. Rename or leave out one of them.")
-    return kept
+def _keeps_all(table: KeypointTable, options: PoseOptions) -> bool:
+    return tuple(map(len, _kept(table, options))) == (len(table.animals), len(table.parts))
 
 
 def from_poses(
@@ -95,7 +78,7 @@ def from_poses(
     if labels is not None and table.recordings:
         raise DataError(
             f"{file.name} has {len(table.recordings)} recordings, and {labels_file} does not name one of them. "
-            "Put the labels into a column of the table, or fit all rows as one recording."
+            "Put the labels into a column of the table."
         )
     if labels is not None:
         table = keypoints.with_labels(table, labels.labels, labels.label_names)
@@ -118,20 +101,15 @@ def from_poses(
 
 
 def _lines(source: KeypointTable, options: PoseOptions) -> list[str]:
-    """Return the code that selects, renames and joins the same parts."""
-    as_one = (
-        ["table = replace(table, recordings=())  # all rows as one"] if source.recordings and not options.apart else []
-    )
-    if not _edited(source, options):
-        return as_one
-    animals, parts = options.animals or _all(source.animals), options.parts or _all(source.parts)
-    a, p = [i for i, _ in animals], [i for i, _ in parts]
+    """Return the code that selects the same animals and parts."""
+    if _keeps_all(source, options):
+        return []
+    a, p = _kept(source, options)
     return [
-        *as_one,
         f"a, p = {a}, {p}  # the animals and parts that are kept",
         "scores = None if table.scores is None else table.scores[:, a][..., p]",
-        f"table = replace(table, xy=table.xy[:, a][..., p], scores=scores, edges=(), animals={tuple(n for _, n in animals)!r},",
-        f"    parts={tuple(n for _, n in parts)!r})",
+        "animals, parts = [table.animals[i] for i in a], [table.parts[i] for i in p]",
+        "table = replace(table, xy=table.xy[:, a][..., p], scores=scores, edges=(), animals=animals, parts=parts)",
     ]
 
 
@@ -139,7 +117,7 @@ def pose_options(file: OpenFile, advanced: Any) -> PoseOptions:
     """Show the controls of a tracking file; repairs go to `advanced`."""
     table = file.content
     assert isinstance(table, KeypointTable)
-    animals, parts = edited_names(file)
+    animals, parts = selected(file)
     shell.section("Poses")
     start = float(np.clip(table.rate_hz, 1.0, 1000.0))
     rate = number("Frame rate (Hz)", 1.0, 1000.0, start, key="fps", of=file.scope, help="Most tracking files lack it.")
@@ -152,28 +130,26 @@ def pose_options(file: OpenFile, advanced: Any) -> PoseOptions:
         of=file.scope,
         help="Egocentric: body shape, speeds and relation to a partner. Raw: all coordinates.",
     )
-    text = "Otherwise all rows are one recording."
-    apart = not table.recordings or switch("One trial per recording", True, key="apart", of=file.scope, help=text)
     with advanced:
         repairs = tuple(choose_repairs(file.scope).items())
-    return PoseOptions(rate, features, repairs, animals, parts, apart)
+    return PoseOptions(rate, features, repairs, animals, parts)
 
 
-def edited_names(file: OpenFile) -> tuple[Picked, Picked]:
-    """Return the selected animals and parts in the editor, with their names."""
+def selected(file: OpenFile) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the animals and parts that are selected in the editor."""
     table = file.content
     assert isinstance(table, KeypointTable)
-    _, now = edited(_key(file), _as_found(table))
-    names = [*table.animals, *table.parts]
-    rows = [(str(row["name"] or "").strip() or name, bool(row["use"])) for row, name in zip(now, names, strict=True)]
+    _, rows = edited(_key(file), _as_found(table))
     n = len(table.animals)
-    animals = tuple((i, name) for i, (name, use) in enumerate(rows[:n]) if use)
-    parts = tuple((i, name) for i, (name, use) in enumerate(rows[n:]) if use)
-    return animals, parts
+    return _used(rows[:n]), _used(rows[n:])
+
+
+def _used(rows: Sequence[dict[str, Any]]) -> tuple[int, ...]:
+    return tuple(i for i, row in enumerate(rows) if row["use"])
 
 
 def _as_found(table: KeypointTable) -> list[dict[str, Any]]:
-    return [{"name": name, "use": True} for name in (*table.animals, *table.parts)]
+    return [{"use": True}] * (len(table.animals) + len(table.parts))
 
 
 def _key(file: OpenFile) -> str:
@@ -181,7 +157,7 @@ def _key(file: OpenFile) -> str:
 
 
 def pose_panel(file: OpenFile, options: PoseOptions) -> bool:
-    """Show the editor of names and the report; return True if the file can be fitted."""
+    """Show the choice of animals and parts, and the report; return True if the file can be fitted."""
     table = file.content
     assert isinstance(table, KeypointTable)
     with shell.panel("poses", "Animals and body parts"):
@@ -190,7 +166,7 @@ def pose_panel(file: OpenFile, options: PoseOptions) -> bool:
         shown = pd.DataFrame(
             {
                 "type": ["animal"] * len(table.animals) + ["part"] * len(table.parts),
-                "name": [row["name"] for row in rows],
+                "name": [*table.animals, *table.parts],
                 "use": [row["use"] for row in rows],
                 "tracked": [
                     f"{100 * share:.3g}%" for share in (*tracked.mean(axis=(0, 2)), *tracked.mean(axis=(0, 1)))
@@ -201,7 +177,7 @@ def pose_panel(file: OpenFile, options: PoseOptions) -> bool:
             shown.map(harmless),
             hide_index=True,
             key=_key(file),
-            disabled=["type", "tracked"],
+            disabled=["type", "name", "tracked"],
             height=rows_high(len(shown), 300),
             column_config={"tracked": st.column_config.TextColumn("tracked", help="Share of frames with a position.")},
         )
@@ -209,11 +185,8 @@ def pose_panel(file: OpenFile, options: PoseOptions) -> bool:
         if not (options.animals and options.parts):
             shell.error("Nothing is selected", "Keep at least one animal and one part.")
             return False
-        try:
-            kept = select(table, options)
-        except GdmError as error:
-            shell.error("These names contradict each other", str(error))
-            return False
         shell.quiet(f"{table.n_frames:,} frames.")
-        show_report(keypoints.report(kept, max(float(dict(options.repairs)["min_score"]), 1e-6)).sentences())
+        show_report(
+            keypoints.report(select(table, options), max(float(dict(options.repairs)["min_score"]), 1e-6)).sentences()
+        )
     return True

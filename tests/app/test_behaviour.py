@@ -11,6 +11,7 @@ import pytest
 from datasets import mice
 from gdm_core.analysis import bout_scores
 from gdm_core.analysis.bouts import BoutRule
+from gdm_core.errors import DataError
 from gdm_studio.plot.figures.base import untyped
 from pages.behaviour import recordings
 from pages.lab import naming, shipped
@@ -24,7 +25,8 @@ FIRST = recordings.ChosenRecordings("simulated", "egocentric", (("frames", 2000)
 # ---- the page -----------------------------------------------------------------------------------------------------
 def test_first_visit_shows_precomputed_result_without_jobs(engine):
     engine.auto = False
-    app = opened("behaviour")
+    app = opened("behaviour", view="Clips")
+    assert "Tab `Clips` to Bouts" in app.toast[0].value, "a link to a removed tab opens the first one"
     assert f"{shipped.load(recordings.SHIPPED).more['scores']['macro_f1']:.3f}" in words(app)
     assert app.session_state["fit-behaviour"].poll().status == "fresh"
     assert not engine.waiting("fit")
@@ -38,7 +40,7 @@ FIGURES = {
     "Labels": set(),
     "Trials": {"trial-scores"},
     "Prediction": {"envelope"},
-    "Suggest settings": {"variance"},
+    "Suggest settings": set(),
     "Export": {"behaviour-export-preview"},
 }
 
@@ -48,13 +50,8 @@ def test_every_tab_draws_its_figures(engine, monkeypatch):
     app = opened("behaviour")
     for name, figures in FIGURES.items():
         app.session_state["view"], _, app.session_state["bouts"] = name.partition("/")
-        app.run().run()
+        app.run()
         assert figures <= set(drawn), name
-
-
-def test_link_to_a_removed_tab_opens_the_first_one(engine):
-    app = opened("behaviour", view="Clips")
-    assert "Tab `Clips` to Bouts" in app.toast[0].value
 
 
 def test_smoothing_recuts_bouts_and_measures_them(engine, monkeypatch):
@@ -100,21 +97,16 @@ def test_missing_calms21_links_to_its_source(engine):
     assert app.session_state["fit-behaviour"].poll().status == "fresh"
 
 
-def test_missing_half_of_calms21_is_named(engine, tmp_path):
+def test_missing_half_of_calms21_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
     frame = [[[1.0] * 7, [2.0] * 7]] * 2
     trial = {"keypoints": [frame] * 60, "scores": [[[1.0] * 7] * 2] * 60, "annotations": [0] * 60}
     content = {"annotator-id_0": {"task1/test/mouse070_task1_annotator1": trial}}
     (tmp_path / "calms21_task1_test.json").write_text(json.dumps(content))
     for path in ("calms21_task1_test.json", ""):
-        app = opened("behaviour", source="CalMS21")
-        app.text_input(key="path").set_value(path).run()
-        assert "calms21_task1_train.json" in words(app), path
-
-
-def test_path_outside_the_data_folder_is_refused(engine):
-    app = opened("behaviour", source="CalMS21")
-    app.text_input(key="path").set_value("../../etc/passwd").run()
-    assert "outside the data folder" in words(app)
+        options = {"path": path, "train": 1, "test": 1}
+        with pytest.raises(DataError, match=r"calms21_task1_train\.json"):
+            recordings._load_calms21(recordings.ChosenRecordings("calms21", "egocentric", tuple(options.items())))
 
 
 def test_damaged_tracking_file_is_named(engine, tmp_path):
@@ -132,15 +124,8 @@ def test_link_to_missing_file_opens_no_other_file(engine, tmp_path):
     assert not engine.jobs
     app.selectbox(key="file").set_value("pair.npz").run()
     assert "gone.npz" not in words(app)
-    assert [job.name for job in engine.jobs if job.name == "fit"] == ["fit"]
-
-
-def test_tracking_file_in_the_data_folder_is_fitted(engine, tmp_path):
-    whole = mice.simulate_recordings(1, 300, seed=3)[0]
-    np.savez(tmp_path / "pair.npz", keypoints=whole.xy, scores=whole.scores, labels=np.asarray(whole.labels, np.int64))
-    app = opened("behaviour", source="Tracking file")
-    assert "pair.npz" in words(app)
     assert "first 60 %" in str(control(app, "selectbox", "trial").options)
+    assert [job.name for job in engine.jobs if job.name == "fit"] == ["fit"]
 
 
 def test_state_names_belong_to_their_recording(engine):
@@ -163,18 +148,3 @@ def test_states_take_colours_of_matching_labels(engine):
     assert len(shown) == 5
     assert shown & {colour[word] for word in data.label_names} == {colour[data.label_names[w]] for w in worn if w < 4}
     assert {w for w in worn if w < 4} == set(mostly)
-
-
-def test_naming_by_labels_keeps_names_and_merges_of_the_user(engine):
-    app = opened("behaviour")
-    control(app, "text_input", "name1").set_value("sniffing")
-    control(app, "selectbox", "into2").set_value("S1")
-    control(app, "selectbox", "hue3").set_value("magenta").run()
-    app.button(key="behaviour-name-by-labels").click().run()
-    names = [control(app, "text_input", f"name{k}").value for k in range(1, 6)]
-    assert names[0] == "sniffing"
-    assert names[1] == ""
-    known = recordings.load_simulated(FIRST).label_names
-    assert all(re.sub(r" \d+$", "", name) in known for name in names[2:])
-    assert control(app, "selectbox", "into2").value == "S1"
-    assert control(app, "selectbox", "hue3").value == "magenta"

@@ -105,10 +105,10 @@ def test_chained_and_circular_merges_lose_no_share(merged):
     np.testing.assert_allclose(out.sum(axis=1), 1, atol=1e-5)
 
 
-def test_states_with_the_same_label_are_numbered():
+def test_weights_are_times_of_labels_in_states():
     soft = np.eye(3, dtype=np.float32)[np.repeat([0, 1, 2], 10)]
     weight = naming.weights([soft], [np.repeat([1, 0, 1], 10)], 2)
-    assert naming.name_by_labels(weight, ("rest", "run")) == ("run 1", "rest", "run 2")
+    assert weight.tolist() == [[0, 10], [10, 0], [0, 10]]
     assert naming.weights([soft], [None], 2) is None
 
 
@@ -150,7 +150,7 @@ def test_thirty_labels_are_drawn_in_every_tab(engine):
     labels = [f"L{k}" for _ in range(10) for k in range(30) for _ in range(1 + (k > 18))]
     app.file_uploader(key="upload").upload("walk.csv", table(labels)).run()
     app.button(key="fit").click().run()
-    for tab in ("Bouts/Durations", "Bouts/Proportions", "Bouts/Transitions", "Trials/", "Suggest settings/", "Export/"):
+    for tab in ("Bouts/Durations", "Bouts/Transitions", "Export/"):
         app.session_state["view"], _, app.session_state["bouts"] = tab.partition("/")
         text = words(app.run())
         assert f"{OTHERS}</span>" in text, tab

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,44 +16,38 @@ from datasets.marks import Mark, Marks
 from gdm_core.labels import Agreement
 from gdm_core.labels.requests import Trust
 from pages.lab.labelling import desk as desk_module
-from pages.lab.labelling import results
+from pages.lab.labelling import labels, panel, results
 from pages.lab.labelling.labels import MOST_LETTERS, expert_codes
 from pages.ui import navigation
+from pages.ui.uploads import Upload
 from tests.support.labelled import NAMES
-from tests.support.labelling_page import Desk, choose, control, html, opened, stored_labels
+from tests.support.labelling_page import DATA, Desk, choose, control, html, opened, stored_labels
 from tests.support.labelling_page import trial as chosen
 from tests.support.offered import file_makers, offered
 
-pytestmark = pytest.mark.usefixtures("one_torch_thread", "real")
+OF = "a recording"
 
 
+# ---- marks and labels without a page ------------------------------------------------------------------------------
 @pytest.fixture
-def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
-    made = Desk()
-    monkeypatch.setattr(desk_module, "_desk", made)
+def labelling(session: dict[str, Any]) -> Any:
+    """Return the labelling of a recording with one mark, in view of its first trial."""
+    dataset = SimpleNamespace(fitted_recordings=DATA)
+    view = SimpleNamespace(dataset=dataset, is_new=False)
+    made = SimpleNamespace(of=OF, view=view, here=SimpleNamespace(trial=DATA[0]))
+    send(made, session, [[200, 230, "turn"]])
     return made
 
 
-def jobs(engine, slot: str) -> int:
-    return [job.name for job in engine.jobs].count(f"ask-{slot}")
+def send(labelling: Any, session: dict[str, Any], marks: Any, **fields: Any) -> None:
+    """Receive the marks of the trial in view, as from the browser."""
+    message = {"trial": DATA[0].name, "revision": labels.load(OF).revision, "marks": marks, **fields}
+    session[desk_module.KEY] = {"marks": message}
+    desk_module._receive(labelling)
 
 
-# ---- the desk -----------------------------------------------------------------------------------------------------
-def test_marks_of_the_desk_are_kept_with_those_of_other_trials(engine, desk):
-    app = opened(known=False)
-    desk.send(app, [[30, 60, "rest"], [90, 120, "walk"]])
-    choose(app, "fit-1")
-    assert desk.data["marks"] == []
-    desk.send(app, [[0, 30, "turn"]])
-    assert stored_labels(app).marks.marks == (
-        Mark("trial 1", 30, 60, "rest"),
-        Mark("trial 1", 90, 120, "walk"),
-        Mark("trial 2", 0, 30, "turn"),
-    )
-    choose(app, "fit-0")
-    desk.send(app, desk.data["marks"][:1])
-    assert [mark.label for mark in stored_labels(app).marks.marks] == ["turn", "rest"]
-    assert desk.data["names"] == [*NAMES], "colours do not depend on the order of marks"
+def kept() -> list[tuple[int, int, str]]:
+    return [(mark.start, mark.stop, mark.label) for mark in labels.load(OF).marks.marks]
 
 
 @pytest.mark.parametrize(
@@ -66,47 +62,99 @@ def test_marks_of_the_desk_are_kept_with_those_of_other_trials(engine, desk):
         (7, "not iterable"),
     ],
 )
-def test_invalid_marks_are_refused_and_taken_back(engine, desk, rows, error):
-    app = opened()
-    desk.send(app, [[200, 230, "turn"]])
-    revision = desk.data["revision"]
-    desk.send(app, rows)
-    assert error in html(app)
-    assert desk.data["marks"] == [[200, 230, "turn"]]
-    assert desk.data["revision"] == revision + 1, "the desk draws what the page has"
+def test_invalid_marks_are_refused_and_taken_back(labelling, session, rows, error):
+    revision = labels.load(OF).revision
+    send(labelling, session, rows)
+    assert error in labels.load(OF).error
+    assert kept() == [(200, 230, "turn")]
+    assert labels.load(OF).revision == revision + 1, "the desk draws what the page has"
 
 
-@pytest.mark.parametrize("message", [7, {"marks": []}, {"trial": "trial 1", "revision": "0", "marks": []}])
-def test_messages_of_another_form_are_ignored(engine, desk, message):
-    app = opened()
-    desk.send(app, [[200, 230, "turn"]])
-    desk.message = message
-    app.run()
-    assert len(stored_labels(app).marks.marks) == 1
+def test_messages_of_another_form_or_revision_are_ignored(labelling, session):
+    for message in (7, {"marks": []}, {"trial": DATA[0].name, "revision": 9, "marks": []}):
+        session[desk_module.KEY] = {"marks": message}
+        desk_module._receive(labelling)
+    assert kept() == [(200, 230, "turn")]
 
 
-def test_marks_sent_before_a_change_of_the_page_are_ignored(engine, desk):
-    app = opened()
-    desk.send(app, [[30, 60, "rest"]])
+def test_a_label_can_be_added_without_a_mark(session):
+    for name in ("groom", " rear ", "groom", "", "x" * 99):
+        labels.add_name(OF, name, labels.load(OF).names)
+        assert bool(labels.load(OF).error) == (name in ("groom", "") and len(labels.load(OF).names) > 1)
+    assert labels.load(OF).names == ("groom", "rear", "x" * MOST_LETTERS)
+
+
+def test_expert_labels_are_found_by_name():
+    data: Any = SimpleNamespace(every_label=("rest", "walk"))
+    assert expert_codes(data, ("Walk ", "groom", "rest")) == (1, -1, 0)
+
+
+def load(labelling: Any, name: str, content: bytes) -> None:
+    panel._load_file(labelling, [Upload(name, content)])
+
+
+def test_bouts_of_an_annotation_file_label_the_chosen_trial(labelling):
+    load(labelling, "bouts.csv", b"start,stop,behaviour\n1,2,rest\n3,4,walk\n")
+    assert set(kept()) == {(30, 60, "rest"), (90, 120, "walk"), (200, 230, "turn")}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error"),
+    [
+        ("labels.json", b"[1, 2]", "This is not a list of marks"),
+        ("bouts.csv", b"\x00\x01\x02", "bouts.csv"),
+        ("labels.json", Marks((Mark("gone", 0, 9, "x"),)).to_json().encode(), "which is not among"),
+        (
+            "labels.json",
+            json.dumps({"marks": [dict(recording=DATA[0].name, start=205, stop=210, label="x")]}).encode(),
+            "both",
+        ),
+    ],
+)
+def test_files_without_valid_labels_change_nothing(labelling, name, content, error):
+    load(labelling, name, content)
+    assert error in labels.load(OF).error
+    assert kept() == [(200, 230, "turn")]
+
+
+def test_trust_table_leaves_out_what_is_unknown():
+    assert len(results.trust_table(Trust(3.0, None, None))) == 0
+    table = results.trust_table(Trust(3.0, None, Agreement(0.5, 0.25, 2)))
+    assert table.iloc[0].tolist() == ["expert labels, held-out trials", 2, 0.5, 0.25]
+
+
+# ---- the page -----------------------------------------------------------------------------------------------------
+@pytest.fixture
+def desk(monkeypatch: pytest.MonkeyPatch, one_torch_thread: None, real: Any) -> Desk:
+    made = Desk()
+    monkeypatch.setattr(desk_module, "_desk", made)
+    return made
+
+
+def jobs(engine, slot: str) -> int:
+    return [job.name for job in engine.jobs].count(f"ask-{slot}")
+
+
+def test_marks_are_kept_with_those_of_other_trials(engine, desk):
+    app = opened(known=False)
+    desk.send(app, [[30, 60, "rest"], [90, 120, "walk"]])
+    choose(app, "fit-1")
+    assert desk.data["marks"] == []
+    desk.send(app, [[0, 30, "turn"]])
+    assert stored_labels(app).marks.marks == (
+        Mark("trial 1", 30, 60, "rest"),
+        Mark("trial 1", 90, 120, "walk"),
+        Mark("trial 2", 0, 30, "turn"),
+    )
+    choose(app, "fit-0")
+    desk.send(app, desk.data["marks"][:1])
+    assert [mark.label for mark in stored_labels(app).marks.marks] == ["turn", "rest"]
+    assert desk.data["names"] == [*NAMES], "colours do not depend on the order of marks"
     control(app, "selectbox", "remove-label").set_value(0).run()
     app.button(key="remove-label-now").click().run()
-    assert not stored_labels(app).marks.marks
-    desk.send(app, [[30, 60, "rest"], [90, 120, "walk"]], revision=0)
-    assert not stored_labels(app).marks.marks
+    assert [mark.label for mark in stored_labels(app).marks.marks] == ["rest"]
 
 
-def test_a_label_can_be_added_without_a_mark(engine, desk):
-    app = opened(known=False)
-    assert desk.data["names"] == []
-    for name in ("groom", " rear ", "groom", "", "x" * 99):
-        control(app, "text_input", "label-name").set_value(name)
-        next(button for button in app.button if button.label == "Add label").click().run()
-        if name == "groom" and len(desk.data["names"]) > 1:
-            assert "is already a label" in html(app)
-    assert desk.data["names"] == ["groom", "rear", "x" * MOST_LETTERS]
-
-
-# ---- predictions --------------------------------------------------------------------------------------------------
 def test_two_labels_predict_the_whole_trial(engine, desk):
     app = opened()
     assert "Label a stretch of one behaviour" in html(app)
@@ -116,40 +164,18 @@ def test_two_labels_predict_the_whole_trial(engine, desk):
     desk.label(app, 2)
     assert jobs(engine, "labels") == 1
     assert desk.data["sure"]
-    choose(app, "new-2")
-    assert desk.data["sure"], "held-out trials have predictions"
-    assert not desk.data["fitted"], "and no marks"
-
-
-def test_trust_stands_next_to_the_majority_baseline(engine, desk):
-    app = desk.label(opened(), 6)
+    assert "cannot be measured yet" in html(app), "agreement needs two stretches of each label"
+    desk.label(app, 6)
     table = next(one.value for one in app.dataframe if "majority baseline" in one.value)
     assert table["compared with"].tolist() == ["your labels, cross-validated", "expert labels, held-out trials"]
     assert (table["macro-F1"] > table["majority baseline"]).all()
+    choose(app, "new-2")
+    assert desk.data["sure"], "held-out trials have predictions"
+    assert not desk.data["fitted"], "and no marks"
+    app.button(key="go-to-training").click().run()
+    assert chosen(app) == "fit-0"
 
 
-def test_agreement_needs_two_stretches_of_each_label(engine, desk):
-    app = desk.label(opened(), 2)
-    assert "cannot be measured yet" in html(app)
-
-
-def test_trust_table_leaves_out_what_is_unknown():
-    assert len(results.trust_table(Trust(3.0, None, None))) == 0
-    table = results.trust_table(Trust(3.0, None, Agreement(0.5, 0.25, 2)))
-    assert table.iloc[0].tolist() == ["expert labels, held-out trials", 2, 0.5, 0.25]
-
-
-def test_expert_labels_are_found_by_name(engine, desk):
-    app = opened()
-    data = app.session_state["fit-your_data"].spec.dataset
-    assert expert_codes(data, ("Walk ", "groom", "rest")) == (
-        data.every_label.index("walk"),
-        -1,
-        data.every_label.index("rest"),
-    )
-
-
-# ---- proposals ----------------------------------------------------------------------------------------------------
 def test_next_clip_goes_to_an_unlabelled_clip_and_never_twice(engine, desk):
     app = opened()
     seen = []
@@ -165,13 +191,6 @@ def test_next_clip_goes_to_an_unlabelled_clip_and_never_twice(engine, desk):
     assert desk.data["clip"] is None, "it is labelled now"
 
 
-def test_a_press_leads_to_a_training_trial(engine, desk):
-    app = choose(opened(), "new-2")
-    app.button(key="go-to-training").click().run()
-    assert chosen(app) == "fit-0"
-
-
-# ---- files --------------------------------------------------------------------------------------------------------
 def test_labels_survive_another_page_and_travel_as_files(engine, desk):
     app = desk.label(opened(), 3)
     before = stored_labels(app).marks
@@ -185,37 +204,9 @@ def test_labels_survive_another_page_and_travel_as_files(engine, desk):
     table = pd.read_csv(io.BytesIO(files["your_data-walk-labels.csv"]))
     assert len(table) == 400
     np.testing.assert_allclose(table.filter(like="p ").sum(axis=1), 1, atol=1e-3)
-    app = load(opened(), "labels.json", files["your_data-walk-labels.json"])
+    app = upload(opened(), "labels.json", files["your_data-walk-labels.json"])
     assert stored_labels(app).marks == before
 
 
-def load(app: AppTest, name: str, content: bytes) -> AppTest:
+def upload(app: AppTest, name: str, content: bytes) -> AppTest:
     return control(app, "file_uploader", "labels-file").set_value((name, content, "text/plain")).run()
-
-
-def test_bouts_of_an_annotation_file_label_the_chosen_trial(engine, desk):
-    app = load(opened(), "bouts.csv", b"start,stop,behaviour\n1,2,rest\n3,4,walk\n")
-    assert [(m.recording, m.start, m.stop, m.label) for m in stored_labels(app).marks.marks] == [
-        ("trial 1", 30, 60, "rest"),
-        ("trial 1", 90, 120, "walk"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "error"),
-    [
-        ("labels.json", b"[1, 2]", "This is not a list of marks"),
-        ("bouts.csv", b"\x00\x01\x02", "bouts.csv"),
-        ("labels.json", Marks((Mark("gone", 0, 9, "x"),)).to_json().encode(), "which is not among"),
-        (
-            "labels.json",
-            json.dumps({"marks": [dict(recording="trial 1", start=35, stop=40, label="x")]}).encode(),
-            "both",
-        ),
-    ],
-)
-def test_files_without_valid_labels_change_nothing(engine, desk, name, content, error):
-    app = desk.send(opened(), [[30, 60, "rest"]])
-    load(app, name, content)
-    assert error in html(app)
-    assert len(stored_labels(app).marks.marks) == 1

@@ -35,15 +35,10 @@ def turned_away_and_back(app: AppTest) -> AppTest:
 
 
 # ---- the page -----------------------------------------------------------------------------------------------------
-def test_empty_page_offers_uploader_and_templates(engine):
-    app = opened()
-    assert app.main.get("file_uploader")
-    assert not engine.jobs
-    assert offered(app) == {*tables.TEMPLATES, example.NAME}
-
-
 def test_file_is_fitted_on_request_and_not_written_to_disk(engine, tmp_path):
     app = opened()
+    assert app.main.get("file_uploader")
+    assert offered(app) == {*tables.TEMPLATES, example.NAME}
     app.button(key="example").click().run()
     assert not engine.jobs
     app.button(key="fit").click().run()
@@ -164,7 +159,7 @@ def test_link_reopens_the_example_with_its_settings(engine):
 
 def test_labels_file_stays_until_it_is_removed(engine):
     app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
-    control(app, "file_uploader", "marks").upload("bouts.csv", ANNOTATIONS["bouts.csv"]).run()
+    control(app, "file_uploader", "marks").upload("bouts.csv", BOUTS).run()
     app.button(key="fit").click().run()
     turned_away_and_back(app)
     assert "Labels: bouts.csv" in html(app)
@@ -189,10 +184,12 @@ def test_edits_survive_a_visit_to_another_page(session):
     assert intake.edited("your-data-e", rows)[1] == [{"role": "ignore"}, {"role": "channel"}]
 
 
-def test_tracking_file_after_a_table_has_its_own_repairs(engine):
+def test_tracking_file_after_a_table_has_its_own_controls(engine):
     app = uploaded("first.csv", waves(600, 20.0))
     assert not control(app, "toggle", "outliers").value
+    assert "Labels (optional)" not in [one.label for one in app.file_uploader], "labels are a column of the table"
     upload(app, "deeplabcut.csv", tables.template("deeplabcut.csv"))
+    assert "Labels (optional)" in [one.label for one in app.file_uploader]
     assert control(app, "toggle", "outliers").value
     assert control(app, "slider", "fill").value == pytest.approx(30)
 
@@ -212,23 +209,18 @@ def test_suggested_value_is_used_until_the_user_sets_one(engine):
     assert last_fit(engine) == (k + 3, 2)
 
 
-ANNOTATIONS = {
-    "bouts.csv": b"behaviour,start,stop\nwalk,0,1\nrest,1,2\n",
-    "frames.csv": b"label\n" + b"walk\n" * 30 + b"rest\n" * 30,
-}
+BOUTS = b"behaviour,start,stop\nwalk,0,1\nrest,1,2\n"
 
 
-@pytest.mark.parametrize("name", ANNOTATIONS)
-def test_labels_file_is_read_at_the_chosen_rate(engine, name):
+def test_labels_file_is_read_at_the_chosen_rate(engine):
     app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
-    control(app, "file_uploader", "marks").upload(name, ANNOTATIONS[name]).run()
+    control(app, "file_uploader", "marks").upload("bouts.csv", BOUTS).run()
     control(app, "number_input", "fps").set_value(25.0).run()
     app.button(key="fit").click().run()
     fitted = next(job.work.trials[0] for job in reversed(engine.jobs) if job.name == "fit")
     assert fitted.rate_hz == 25.0
     found = np.asarray(fitted.labels)  # the first 36 of 60 frames; "walk" is the second label
-    change = 25 if name == "bouts.csv" else 30
-    np.testing.assert_array_equal(found, np.where(np.arange(36) < change, 1, 0))
+    np.testing.assert_array_equal(found, np.where(np.arange(36) < 25, 1, 0))
 
 
 def test_invalid_labels_file_is_named_and_blocks_the_fit(engine):
@@ -239,22 +231,12 @@ def test_invalid_labels_file_is_named_and_blocks_the_fit(engine):
     assert app.button(key="fit").disabled
 
 
-def test_tables_and_tracking_files_have_their_own_controls(engine):
-    app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
-    assert "Labels (optional)" in [one.label for one in app.file_uploader]
-    app = uploaded("table.csv", tables.template("table.csv"))
-    assert "Labels (optional)" not in [one.label for one in app.file_uploader], "labels are a column of the table"
-
-
 # ---- before a fit --------------------------------------------------------------------------------------------------
 def test_labels_are_counted_before_the_fit(engine):
     app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
     marks = b"behaviour,start,stop\nwalk,0,1\nrest,0.5,1.5\n"
     control(app, "file_uploader", "marks").upload("bouts.csv", marks).run()
-    shown = next(frame.value for frame in app.dataframe if "label" in frame.value)
-    assert list(shown["label"]) == ["rest", "walk"]
-    assert list(shown["samples"]) == [30, 15]
-    assert list(shown["bouts"]) == [1, 1]
+    assert "Samples: rest 30, walk 15." in html(app)
     assert not engine.jobs
 
 
@@ -272,15 +254,13 @@ def test_rare_extremes_are_ignored_by_default(engine):
     assert max(float(np.nanmax(np.abs(trial.y))) for trial in kept) == 1e6
 
 
-def test_clean_waves_keep_all_values(engine):
-    assert not control(uploaded("waves.csv", waves(3000, 8.0)), "toggle", "outliers").value
-
-
-def test_frequent_outliers_are_kept_by_default(engine):
+def test_frequent_outliers_and_clean_waves_are_kept_by_default(session):
     table = pd.read_csv(io.BytesIO(waves(600, 20.0)))
     table.loc[5::30, "c1"] = 50.0
-    app = uploaded("spikes.csv", table.to_csv(index=False).encode())
-    assert not control(app, "toggle", "outliers").value
+    for content in (waves(3000, 8.0), table.to_csv(index=False).encode()):
+        file = read("waves.csv", content)
+        roles = {name: str(role) for name, role in file.content.roles.items()}
+        assert not check.has_few_extremes(file, roles, "auto")
 
 
 def test_missing_share_matches_the_report(session):
@@ -302,7 +282,7 @@ def test_long_recording_is_shown_in_hours(engine, monkeypatch):
     app.button(key="fit").click().run()
     for view in ("Bouts/Durations", "Bouts/Proportions", "Prediction/", "Export/"):
         app.session_state["view"], _, app.session_state["bouts"] = view.partition("/")
-        app.run().run()
+        app.run()
     titles = {key: figure["layout"]["xaxis"]["title"]["text"] for key, (figure, _) in drawn.items() if key in OVER_TIME}
     assert titles == dict.fromkeys(OVER_TIME, "h")
     assert drawn["dwell-inferred"][0]["layout"]["xaxis"]["title"]["text"] in (
@@ -325,7 +305,7 @@ def test_recording_without_a_clock_is_shown_in_steps(engine, monkeypatch):
     assert {"Smoothing (steps)", "Minimum bout duration (steps)"} <= {one.label for one in sliders(app)}
     for view in ("Bouts/Durations", "Bouts/Proportions", "Prediction/", "Export/"):
         app.session_state["view"], _, app.session_state["bouts"] = view.partition("/")
-        app.run().run()
+        app.run()
     titles = {key: drawn[key][0]["layout"]["xaxis"]["title"]["text"] for key in OVER_TIME}
     assert titles == dict.fromkeys(OVER_TIME, "step")
     assert "unit='step'" in script_of(app)

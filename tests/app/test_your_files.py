@@ -137,24 +137,21 @@ def flat_csv(n: int = 120) -> bytes:
     return pd.DataFrame(columns).to_csv(index=False).encode()
 
 
-# ---- leaving out and renaming -------------------------------------------------------------------------------------
-def test_editor_selects_and_renames_animals_and_parts(session):
+# ---- leaving out animals and parts --------------------------------------------------------------------------------
+def test_editor_selects_animals_and_parts(session):
     table = pair()
     file = OpenFile("pair.npz", "d", table)
-    everything = poses.edited_names(file)
-    assert everything == (tuple(enumerate(table.animals)), tuple(enumerate(table.parts)))
-    rows = {0: {"name": " resident "}, 1: {"use": False}, 2: {"name": ""}, 2 + 1: {"use": False}}
-    session[f"your-data-parts-{file.digest}"] = {"edited_rows": rows}
-    animals, parts = poses.edited_names(file)
-    assert animals == ((0, "resident"),)
-    assert parts == tuple((i, name) for i, name in enumerate(table.parts) if i != 1)
+    assert poses.selected(file) == (tuple(range(len(table.animals))), tuple(range(len(table.parts))))
+    session[f"your-data-parts-{file.digest}"] = {"edited_rows": {1: {"use": False}, 2 + 1: {"use": False}}}
+    animals, parts = poses.selected(file)
+    assert animals == (0,)
+    assert parts == tuple(i for i in range(len(table.parts)) if i != 1)
 
 
 def test_skeleton_keeps_edges_between_selected_parts():
     table = pair()
-    options = replace(PLAIN, animals=((1, "guest"),), parts=((0, "tip"), (3, table.parts[3]), (6, "rear")))
-    made = select(table, options)
-    assert (made.animals, made.parts) == (("guest",), ("tip", table.parts[3], "rear"))
+    made = select(table, replace(PLAIN, animals=(1,), parts=(0, 3, 6)))
+    assert (made.animals, made.parts) == (table.animals[1:], tuple(table.parts[i] for i in (0, 3, 6)))
     np.testing.assert_array_equal(made.xy[:, 0, :, 2], np.asarray(table.xy)[:, 1, :, 6])
     np.testing.assert_array_equal(made.scores[:, 0, 1], np.asarray(table.scores)[:, 1, 3])
     old = {(0, 0), (3, 1), (6, 2)}
@@ -163,25 +160,19 @@ def test_skeleton_keeps_edges_between_selected_parts():
     assert select(table, PLAIN).parts == table.parts
 
 
-def test_duplicate_part_name_raises_data_error():
-    table = pair()
-    with pytest.raises(DataError, match="Two parts are called 'nose'"):
-        select(table, replace(PLAIN, parts=((0, "nose"), (1, "nose"))))
-
-
 @pytest.mark.parametrize("features", ["egocentric", "keypoints"])
-def test_script_selects_and_renames_the_same_parts(session, features):
+def test_script_selects_the_same_parts(session, features):
     table = pair()
     content = npz(keypoints=table.xy, scores=table.scores, parts=np.array(table.parts))
     file = read("pair.npz", content)
-    options = replace(PLAIN, features=features, animals=((0, "one"),), parts=((0, "nose"), (3, "neck"), (6, "tail")))
+    options = replace(PLAIN, features=features, animals=(0,), parts=(0, 3, 6))
     data = from_poses(file, options)
     assert len(data.poses[0].parts) == 3
     same_from_script(data, {"pair.npz": content})
 
 
 def test_empty_selection_disables_the_fit(engine, monkeypatch):
-    monkeypatch.setattr(poses, "edited_names", lambda file: ((), ((0, "nose"),)))
+    monkeypatch.setattr(poses, "selected", lambda file: ((), (0,)))
     app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
     assert "at least one animal" in html(app)
     assert app.button(key="fit").disabled
@@ -227,13 +218,11 @@ def cohort_csv(n: int = 90) -> bytes:
     return pd.concat(parts).to_csv(index=False).encode()
 
 
-@pytest.mark.parametrize("apart", [True, False])
-def test_recordings_in_one_table_are_trials(session, apart):
+def test_recordings_in_one_table_are_trials(session):
     file = intake.as_poses(read("cohort.csv", cohort_csv()))
-    data = from_poses(file, replace(PLAIN, apart=apart, rate_hz=25.0))
-    names = [f"recording r{i}" for i in range(3)] if apart else ["first 60 %", "last 40 %"]
-    assert [trial.name for trial in data.trials] == names
-    assert ("3 recordings" in data.about) == apart
+    data = from_poses(file, replace(PLAIN, rate_hz=25.0))
+    assert [trial.name for trial in data.trials] == [f"recording r{i}" for i in range(3)]
+    assert "3 recordings" in data.about
     same_from_script(data, {"cohort.csv": cohort_csv()})
 
 
@@ -246,7 +235,6 @@ def test_labels_file_for_several_recordings_raises_data_error(session):
 
 def test_unlabelled_recordings_start_with_smoothed_bouts(engine):
     app = uploaded("cohort.csv", cohort_csv(200))
-    assert control(app, "toggle", "apart").value
     app.button(key="fit").click().run()
     assert (control(app, "slider", "smooth").value, control(app, "slider", "shortest").value) == (1.0, 0.5)
 

@@ -33,7 +33,7 @@ def test_local_video_follows_the_cursor(visit, app_server, tmp_path: Path):
     page.locator(".film summary").click()
     page.locator("[data-role=fromDisk]").set_input_files(film)
     drift = page.locator("[data-role=drift]")
-    expect(drift).to_contain_text("300 frames, 30 a second")
+    expect(drift).to_contain_text("300 frames, 30 per second")
     expect(drift).to_contain_text("the video ends 56.67 s before the recording")
     for frame in (100, 101, 102, 7, 250, 64):
         seek(page, frame, frame)
@@ -81,7 +81,9 @@ def test_video_of_the_data_folder_is_served_in_parts(visit, app_server, tmp_path
         page.get_by_role("combobox", name="Video").click()
         page.get_by_role("option", name="videos/numbered 25.webm").click()
         page.locator(".film summary").click()
-        expect(page.locator("[data-role=drift]")).to_contain_text("200 frames, 25 a second")
+        page.locator("[data-role=rate]").fill("25")
+        page.locator("[data-role=rate]").press("Enter")
+        expect(page.locator("[data-role=drift]")).to_contain_text("200 frames, 25 per second")
         seek(page, 60, 50)
         assert asked[0].status == 206
         assert page.request.get(asked[0].url.replace("/gdm/videos/", "/gdm/videos/x")).status == 410

@@ -131,14 +131,14 @@ def rerun_when_answered(fit: FitSession) -> None:
     channel().scene.live.append(LivePanels(dict, lambda: fit.queries.pending, settled))
 
 
-def query_states(fit: FitSession, state: FitState) -> Query:
-    """Query the exact states of all trials in the model's order.
+def query_states(fit: FitSession, state: FitState, *, exact: bool = False) -> Query:
+    """Query the states of all trials in the model's order; `exact` excludes 8-bit ones.
 
     States of an earlier result are computed only while no fit runs: that result stays if the next fit fails.
     """
     if state.result is None or state.spec is None:
         return Query(pending=fit.running)
-    return fit.query_states(state.spec, state.result, ask=state.status == "fresh" or not fit.running)
+    return fit.query_states(state.spec, state.result, ask=state.status == "fresh" or not fit.running, exact=exact)
 
 
 def keep_colours(state: FitState) -> None:

@@ -178,7 +178,7 @@ class FitSession:
         self._job: Job | None = None
         self._results: OrderedDict[str, FitResult] = OrderedDict()
         self._inferred: OrderedDict[str, InferredStates] = OrderedDict()
-        self._rough: OrderedDict[str, InferredStates] = OrderedDict()  # for the slider preview only
+        self._rough: OrderedDict[str, InferredStates] = OrderedDict()  # of precomputed results
         self._state = FitState("running")
         self._finished: FitState | None = None
         self._anchor = self._widest = self._state  # determine the colours of the next fit
@@ -257,22 +257,26 @@ class FitSession:
         return result
 
     def keep(self, spec: PageSpec, result: FitResult, rough: InferredStates) -> None:
-        """Keep a known result of a fit, and 8-bit states of all its trials for the slider preview."""
-        if spec.key not in self._results:
+        """Keep a precomputed result, and 8-bit states of all its trials for pictures."""
+        name = _name_states(spec)
+        if name not in self._rough:
             _keep(self._results, spec.key, replace(result, key=spec.key))
-            _keep(self._rough, _name_states(spec), rough)
+            _keep(self._rough, name, rough)
 
-    def query_states(self, spec: PageSpec, result: FitResult, *, ask: bool = True, preview: str = "") -> Query:
-        """Query the exact states of all trials in the model's order, without an earlier result.
+    def query_states(
+        self, spec: PageSpec, result: FitResult, *, ask: bool = True, exact: bool = False, preview: str = ""
+    ) -> Query:
+        """Query the states of all trials in the model's order, without an earlier result.
 
         ask      whether to compute unknown states
+        exact    whether 8-bit states of a precomputed result do not suffice
         preview  name of the query, for the slider preview
         """
         test, key = spec.dataset.test, _name_states(spec)
         if (inferred := self._inferred.get(key)) is not None:
             return Query(inferred, fresh=True, name="look")
-        if preview and (rough := self._rough.get(key)) is not None:
-            return Query(rough, fresh=True)
+        if not exact and (rough := self._rough.get(key)) is not None:
+            return Query(rough, fresh=True, name="look")
         if not ask:
             self.queries.collect()
             found = self.queries.find("look", key)  # asked for before the next fit began

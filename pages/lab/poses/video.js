@@ -1,8 +1,6 @@
 // The video of a recording in its player, under the poses or next to them. It comes from this server or the user's disk.
 // `offset` is the video frame of the recording's first frame, `rate` the frames per second of the video.
 
-const COMMON = [23.976, 24, 25, 29.97, 30, 50, 59.94, 60, 90, 100, 120, 200];
-const MEASURED = 9; // frames from which the rate of a video is measured
 const BEHIND = 0.5; // frames
 
 function filmed(view) {
@@ -12,7 +10,6 @@ function filmed(view) {
   const seen = (_, { mediaTime }) => {
     const { clip } = view;
     if (clip) {
-      clip.times.push(mediaTime);
       clip.frame = Math.round(mediaTime * clip.rate - 0.001);
       if (!view.playing) draw(view);
     }
@@ -48,7 +45,7 @@ const perSecond = ({ data }) => data.stride / data.step; // frames of the record
 
 async function show(view, address, name) {
   const kept = JSON.parse(localStorage.getItem(PLACE(view)) ?? "{}");
-  const clip = (view.clip = { name, address, offset: kept.offset ?? 0, rate: kept.rate ?? perSecond(view), times: [], frame: null, seeking: false });
+  const clip = (view.clip = { name, address, offset: kept.offset ?? 0, rate: kept.rate ?? perSecond(view), frame: null, seeking: false });
   const { video } = view;
   video.src = new URL(address.replace(/^\//, ""), new URL(".", location.href)); // pages are one level below the app
   await new Promise((done) => (video.onloadeddata = done));
@@ -58,7 +55,6 @@ async function show(view, address, name) {
     video.currentTime = 1e9;
     await new Promise((done) => (video.ondurationchange = done));
   }
-  if (kept.rate === undefined) await measure(view, clip);
   if (view.clip !== clip) return;
   clip.ready = true;
   open(view);
@@ -67,38 +63,14 @@ async function show(view, address, name) {
   draw(view);
 }
 
-// Measure the frame rate from slow, muted playback; a busy machine skips frames.
-async function measure(view, clip) {
-  const { video } = view;
-  video.currentTime = 0;
-  clip.times = [];
-  try {
-    video.playbackRate = 0.25;
-    await video.play();
-    for (let i = 0; i < 100 && clip.times.length < MEASURED; i++) await new Promise((done) => setTimeout(done, 50));
-  } catch {
-    return; // autoplay is blocked: keep the rate of the recording
-  } finally {
-    video.pause();
-  }
-  const steps = clip.times.slice(1).map((time, i) => time - clip.times[i]).filter((step) => step > 0).sort((a, b) => a - b);
-  if (steps.length < 3) return;
-  const whole = clip.times.at(-1) - clip.times[0];
-  const single = steps.filter((step) => step < 1.5 * steps[0]); // the others are over frames that were left out
-  const found = Math.round((whole * single.length) / single.reduce((sum, step) => sum + step)) / whole;
-  clip.rate = [perSecond(view), ...COMMON].find((rate) => Math.abs(rate / found - 1) < 0.012) ?? Math.round(found * 100) / 100;
-}
-
 function remember(view) {
   const { offset, rate } = view.clip;
   localStorage.setItem(PLACE(view), JSON.stringify({ offset, rate }));
-  open(view);
 }
 
-// clips.js plays opened videos, and so does the player when it returns to a trial.
-function open({ clip, data }) {
-  const { address, name, offset, rate } = clip;
-  window.gdmVideos = { ...window.gdmVideos, [data.recording]: { address, name, offset, rate } };
+// Opened again when the player returns to the trial.
+function open({ clip: { address, name }, data }) {
+  window.gdmVideos = { ...window.gdmVideos, [data.recording]: { address, name } };
 }
 
 function lose(view, why) {
