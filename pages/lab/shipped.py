@@ -24,7 +24,7 @@ from gdm_core.trials import Trials
 from pages.lab.spec import PageSpec
 from pages.ui import result_files
 
-NUMBERS = range(2, 9)  # of states whose fits ship with a result
+NUMBERS = range(2, 13)  # of states whose fits ship with a result
 
 
 @dataclass(frozen=True, eq=False)

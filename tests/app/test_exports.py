@@ -140,7 +140,7 @@ def test_title_with_quotes_is_escaped_in_the_script():
 def page(engine, monkeypatch):
     """Open the export tab of the NASCAR lab with a real fit."""
     engine.real = True
-    monkeypatch.setattr(type(st.context), "url", "http://host/nascar")  # without the query, as in a browser
+    monkeypatch.setattr(type(st.context), "url", "http://localhost/nascar")  # without the query, as in a browser
     app = opened("nascar", T="200", K="3", seed="1", view="Export")
     for _ in range(3):
         app.run()
@@ -153,10 +153,10 @@ def test_script_reproduces_the_states_of_the_page(page, tmp_path):
     assert shown.status == "fresh"
     code = script_of(page)
     link = code.split('"""')[1].splitlines()[1]
-    assert link.startswith("http://host/nascar?")
+    assert link.startswith("http://localhost/nascar?")
     query = dict(parse_qsl(urlsplit(link).query))
     assert {"T": "200", "K": "3", "seed": "1", "view": "Export"}.items() <= query.items()
-    run_script(code, tmp_path)
+    run_script(code, tmp_path, PYTHONPATH="")  # on the server's machine it finds the code by itself
     with np.load(tmp_path / "states.npz") as file:
         again, new = file["trial_0"], file["new_trial_0"]
     look = next(found.value for (name, _), found in live.queries._results.items() if name == "look")

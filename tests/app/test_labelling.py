@@ -125,10 +125,16 @@ def test_trust_table_leaves_out_what_is_unknown():
 
 # ---- the page -----------------------------------------------------------------------------------------------------
 @pytest.fixture
-def desk(monkeypatch: pytest.MonkeyPatch, one_torch_thread: None, real: Any) -> Desk:
+def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
     made = Desk()
     monkeypatch.setattr(desk_module, "_desk", made)
     return made
+
+
+@pytest.fixture
+def fitted(desk: Desk, one_torch_thread: None, real: Any) -> Desk:
+    """Return the desk of a page that fits the requested models, on which label models build."""
+    return desk
 
 
 def jobs(engine, slot: str) -> int:
@@ -155,28 +161,28 @@ def test_marks_are_kept_with_those_of_other_trials(engine, desk):
     assert [mark.label for mark in stored_labels(app).marks.marks] == ["rest"]
 
 
-def test_two_labels_predict_the_whole_trial(engine, desk):
+def test_two_labels_predict_the_whole_trial(engine, fitted):
     app = opened()
     assert "Label a stretch of one behaviour" in html(app)
-    desk.label(app, 1)
+    fitted.label(app, 1)
     assert "Label at least one clip of another class" in html(app)
     assert jobs(engine, "labels") == 0
-    desk.label(app, 2)
+    fitted.label(app, 2)
     assert jobs(engine, "labels") == 1
-    assert desk.data["sure"]
+    assert fitted.data["sure"]
     assert "cannot be measured yet" in html(app), "agreement needs two stretches of each label"
-    desk.label(app, 6)
+    fitted.label(app, 6)
     table = next(one.value for one in app.dataframe if "majority baseline" in one.value)
     assert table["compared with"].tolist() == ["your labels, cross-validated", "expert labels, held-out trials"]
     assert (table["macro-F1"] > table["majority baseline"]).all()
     choose(app, "new-2")
-    assert desk.data["sure"], "held-out trials have predictions"
-    assert not desk.data["fitted"], "and no marks"
+    assert fitted.data["sure"], "held-out trials have predictions"
+    assert not fitted.data["fitted"], "and no marks"
     app.button(key="go-to-training").click().run()
     assert chosen(app) == "fit-0"
 
 
-def test_next_clip_goes_to_an_unlabelled_clip_and_never_twice(engine, desk):
+def test_next_clip_goes_to_an_unlabelled_clip_and_never_twice(engine, fitted):
     app = opened()
     seen = []
     for _ in range(3):
@@ -184,15 +190,15 @@ def test_next_clip_goes_to_an_unlabelled_clip_and_never_twice(engine, desk):
         app.run()
         clip = stored_labels(app).asked[-1]
         assert chosen(app) == f"fit-{clip[0]}"
-        assert desk.data["clip"] == {"number": len(stored_labels(app).asked), "start": clip[1], "stop": clip[2]}
+        assert fitted.data["clip"] == {"number": len(stored_labels(app).asked), "start": clip[1], "stop": clip[2]}
         seen.append(clip)
     assert len({*seen}) == 3
-    desk.send(app, [[clip[1], clip[2], "rest"]])
-    assert desk.data["clip"] is None, "it is labelled now"
+    fitted.send(app, [[clip[1], clip[2], "rest"]])
+    assert fitted.data["clip"] is None, "it is labelled now"
 
 
-def test_labels_survive_another_page_and_travel_as_files(engine, desk):
-    app = desk.label(opened(), 3)
+def test_labels_survive_another_page_and_travel_as_files(engine, fitted):
+    app = fitted.label(opened(), 3)
     before = stored_labels(app).marks
     for folder in ("home", "your_data"):
         app.query_params.clear()  # as the links of the menu do

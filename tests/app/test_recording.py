@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from datasets import keypoints, mice
-from datasets.splits import split_recording, split_trials, usable
+from datasets.splits import split_trials, usable
 from gdm_core.analysis import bout_scores
-from gdm_core.analysis.bouts import BoutRule, transition_shares
+from gdm_core.analysis.bouts import BoutRule
 from gdm_core.analysis.metrics import persistence, r2
 from gdm_core.analysis.state_scores import macro_f1, majority_map
 from gdm_core.errors import DataError
@@ -75,25 +75,7 @@ def test_recording_without_labels_has_no_label_scores(sketch):
     assert bout_scores.baselines(data.train, blank, 4) == {}
 
 
-def test_transitions_are_counted_between_bouts():
-    matrix = transition_shares(np.repeat([0, 1, 0, 2, 0, 1], 5), 4)
-    np.testing.assert_allclose(matrix[0, :3], [0, 2 / 3, 1 / 3])
-    assert np.isnan(matrix[3]).all()
-
-
 # ---- data ---------------------------------------------------------------------------------------------------------
-def test_splitting_loses_no_frame():
-    table = mice.simulate_recordings(1, 101, seed=0)[0]
-    first, rest = split_recording(table)
-    np.testing.assert_array_equal(np.concatenate([first[0].xy, rest[0].xy]), table.xy)
-    np.testing.assert_array_equal(np.concatenate([first[0].labels, rest[0].labels]), table.labels)
-    many = Trials(tuple(Trial(np.random.default_rng(i).normal(size=(50, 2))) for i in range(5)))
-    train, test = split_trials(many)
-    assert (len(train), len(test)) == (3, 2)
-    with pytest.raises(DataError, match="at least 40"):
-        split_trials(Trials((Trial(np.zeros((10, 1))),)))
-
-
 def test_constant_channels_are_dropped_and_named():
     y = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
     y[:, 1] = 3

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from datasets.nascar import train_test
 from gdm_core import GDM
@@ -14,13 +15,13 @@ from gdm_core.trials import as_trials
 from gdm_studio.plot.figures.base import untyped
 from pages.formula1.data import along_lap
 from pages.lab import preview_figures, slider_preview
-from tests.support import formula1_page
+from tests.support import formula1_page, labelling_page
 from tests.support.controls import control
 from tests.support.drawn import record
 from tests.support.held import exact_states, labels, offers, shares, tables
 from tests.support.nascar_page import live_of, opened
-from tests.support.page import opened as opened_page
 from tests.support.sliders import slider
+from tests.support.your_data_page import uploaded
 
 
 def test_temperature_table_holds_the_states_at_each_value(engine):
@@ -111,9 +112,15 @@ def test_formula1_tables_hold_the_laps_of_both_drivers(monkeypatch, tmp_path):
     np.testing.assert_allclose(np.column_stack([untyped(place[axis]) for axis in "xy"]), race.train.place)
 
 
+def recording() -> AppTest:
+    """Return the page of a labelled recording with a fit."""
+    app = uploaded("walk.csv", labelling_page.table())
+    return app.button(key="fit").click().run().run()
+
+
 def test_bouts_in_a_table_follow_the_rule_of_the_page(engine):
-    app = opened_page("behaviour", frames="500", mice="2").run()
-    live = app.session_state["fit-behaviour"]
+    app = recording()
+    live = app.session_state["fit-your_data"]
     data, result, order = live.spec.dataset, live.poll().result, list(live.poll().order)
     (table,) = tables(app, "tau")["tables"]
     soft, bouts = (table["parts"][name] for name in ("states", "bouts"))
@@ -127,11 +134,11 @@ def test_bouts_in_a_table_follow_the_rule_of_the_page(engine):
 
 
 def test_merged_states_stay_merged_in_the_table(engine):
-    app = opened_page("behaviour", frames="500", mice="2").run()
+    app = recording()
     control(app, "selectbox", "into2").set_value("S1").run()
     (table,) = tables(app, "tau")["tables"]
     used = (shares(table["parts"]["states"]).max(axis=(0, 1)) > 0.01).sum()
-    assert used == app.session_state["fit-behaviour"].poll().n_states - 1
+    assert used == app.session_state["fit-your_data"].poll().n_states - 1
 
 
 # Another stickiness comes from the first steps of a fit.
@@ -140,7 +147,7 @@ MAX_ERROR = {"temperature": 0.005, "stickiness": 0.02}
 
 @pytest.mark.parametrize("name", slider_preview.VALUES)
 def test_linear_interpolation_between_values_is_close(name):
-    train, _ = train_test("standard", 3, 300)
+    train, _ = train_test("standard", 3, 150)
     trials = as_trials(train)
     model = GDM(4, 2, stickiness=0.3, n_steps=60).fit(trials).to_bytes()
     values = slider_preview.VALUES[name][1]

@@ -15,9 +15,11 @@ from pages.lab import time_scale
 from pages.lab.dataset import Dataset
 from tests.support.controls import control
 from tests.support.drawn import record, words
+from tests.support.labelling_page import DATA, table
 from tests.support.offered import file_makers
 from tests.support.page import opened
 from tests.support.scripts import same_from_script
+from tests.support.your_data_page import uploaded
 
 SIMULATED = recordings.ChosenRecordings("simulated", "egocentric", (("frames", 1000), ("seed", 0)))
 FRAMES, LENGTH, STEP = 1000, 31, 3
@@ -43,17 +45,21 @@ def test_script_makes_the_same_windows(data):
 
 def test_every_tab_works_on_windows_and_files_have_every_sample(engine, monkeypatch):
     drawn = record(monkeypatch)
-    app = opened("behaviour", scale="Seconds", window="1", frames=f"{FRAMES}")
+    app = uploaded("walk.csv", table())
+    app.button(key="fit").click().run()
+    control(app, "segmented_control", "scale").set_value("own").run()
+    control(app, "number_input", "window").set_value(1.0).run()
     assert "windows of 1.03 s" in words(app)
-    assert app.session_state["fit-behaviour"].poll().spec.trials[0].n_samples == WINDOWS
-    assert untyped(drawn["strips"][0]["data"][0]["customdata"]).shape[1] == FRAMES
+    n_samples = DATA[0].n_samples
+    assert app.session_state["fit-your_data"].poll().spec.trials[0].n_samples == -(-n_samples // STEP)
+    assert untyped(drawn["strips"][0]["data"][0]["customdata"]).shape[1] == n_samples
     tabs = ("Bouts/Proportions", "Bouts/Transitions", "Labels/Agreement", "Labels/Labelling", "Trials/", "Prediction/")
     for name in (*tabs, "Suggest settings/", "Export/"):
         app.session_state["view"], _, shown = name.partition("/")
         app.session_state[app.session_state["view"].lower()] = shown
         app.run()
     name = next(name for name in file_makers(app) if name.endswith("-states.csv"))
-    assert len(pd.read_csv(io.BytesIO(file_makers(app)[name]()))) == FRAMES
+    assert len(pd.read_csv(io.BytesIO(file_makers(app)[name]()))) == n_samples
 
 
 def test_automatic_scale_is_explained_and_fitted(engine, monkeypatch):
@@ -71,6 +77,7 @@ def test_automatic_scale_is_explained_and_fitted(engine, monkeypatch):
 
 
 def test_compare_fits_windows(engine):
+    engine.auto = False
     app = opened("compare", scale="Steps", window="40")
     assert "windows of 41 steps" in words(app)
     assert control(app, "segmented_control", "scale")

@@ -299,7 +299,7 @@ OVER_TIME = ("first-look", "strips", "proportions", "entropy", "envelope")
 
 def test_recording_without_a_clock_is_shown_in_steps(engine, monkeypatch):
     drawn = record(monkeypatch)
-    whole = pd.read_csv(io.BytesIO(example.content())).drop(columns="time")
+    whole = pd.read_csv(io.BytesIO(waves(600, 20.0))).drop(columns="time")
     app = uploaded("plain.csv", whole.to_csv(index=False).encode())
     app.button(key="fit").click().run()
     assert {"Smoothing (steps)", "Minimum bout duration (steps)"} <= {one.label for one in sliders(app)}

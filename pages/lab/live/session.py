@@ -23,7 +23,7 @@ from pages.ui.plot import State
 
 Array = npt.NDArray[np.float32]
 MIN_PROGRESS, MIN_SECONDS = 0.3, 1.0  # share of steps and time after which a running fit replaces an earlier result
-MAX_RESULTS = 12
+MAX_RESULTS = 16  # more than there are numbers of states
 MAX_NEIGHBOURS = 2  # jobs at a time
 SLOW_FIT_S = 10.0  # slower fits start on request only
 
