@@ -44,7 +44,7 @@ def select(table: KeypointTable, options: PoseOptions) -> KeypointTable:
         made = replace(made, notes=tuple(note for note in table.notes if ASSUMED not in note))
     if _keeps_all(table, options):
         return made
-    a, p = _kept(table, options)
+    a, p = _select_indices(table, options)
     place = {old: new for new, old in enumerate(p)}
     return replace(
         made,
@@ -56,13 +56,13 @@ def select(table: KeypointTable, options: PoseOptions) -> KeypointTable:
     )
 
 
-def _kept(table: KeypointTable, options: PoseOptions) -> tuple[list[int], list[int]]:
+def _select_indices(table: KeypointTable, options: PoseOptions) -> tuple[list[int], list[int]]:
     """Return the indices of the animals and parts that are kept."""
     return list(options.animals or range(len(table.animals))), list(options.parts or range(len(table.parts)))
 
 
 def _keeps_all(table: KeypointTable, options: PoseOptions) -> bool:
-    return tuple(map(len, _kept(table, options))) == (len(table.animals), len(table.parts))
+    return tuple(map(len, _select_indices(table, options))) == (len(table.animals), len(table.parts))
 
 
 def from_poses(
@@ -104,7 +104,7 @@ def _lines(source: KeypointTable, options: PoseOptions) -> list[str]:
     """Return the code that selects the same animals and parts."""
     if _keeps_all(source, options):
         return []
-    a, p = _kept(source, options)
+    a, p = _select_indices(source, options)
     return [
         f"a, p = {a}, {p}  # the animals and parts that are kept",
         "scores = None if table.scores is None else table.scores[:, a][..., p]",
@@ -117,7 +117,7 @@ def pose_options(file: OpenFile, advanced: Any) -> PoseOptions:
     """Show the controls of a tracking file; repairs go to `advanced`."""
     table = file.content
     assert isinstance(table, KeypointTable)
-    animals, parts = selected(file)
+    animals, parts = read_selection(file)
     shell.section("Poses")
     start = float(np.clip(table.rate_hz, 1.0, 1000.0))
     rate = number("Frame rate (Hz)", 1.0, 1000.0, start, key="fps", of=file.scope, help="Most tracking files lack it.")
@@ -135,16 +135,16 @@ def pose_options(file: OpenFile, advanced: Any) -> PoseOptions:
     return PoseOptions(rate, features, repairs, animals, parts)
 
 
-def selected(file: OpenFile) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def read_selection(file: OpenFile) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the animals and parts that are selected in the editor."""
     table = file.content
     assert isinstance(table, KeypointTable)
     _, rows = edited(_key(file), _as_found(table))
     n = len(table.animals)
-    return _used(rows[:n]), _used(rows[n:])
+    return _find_used(rows[:n]), _find_used(rows[n:])
 
 
-def _used(rows: Sequence[dict[str, Any]]) -> tuple[int, ...]:
+def _find_used(rows: Sequence[dict[str, Any]]) -> tuple[int, ...]:
     return tuple(i for i, row in enumerate(rows) if row["use"])
 
 

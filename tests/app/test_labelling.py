@@ -46,7 +46,7 @@ def send(labelling: Any, session: dict[str, Any], marks: Any, **fields: Any) -> 
     desk_module._receive(labelling)
 
 
-def kept() -> list[tuple[int, int, str]]:
+def stored_marks() -> list[tuple[int, int, str]]:
     return [(mark.start, mark.stop, mark.label) for mark in labels.load(OF).marks.marks]
 
 
@@ -66,7 +66,7 @@ def test_invalid_marks_are_refused_and_taken_back(labelling, session, rows, erro
     revision = labels.load(OF).revision
     send(labelling, session, rows)
     assert error in labels.load(OF).error
-    assert kept() == [(200, 230, "turn")]
+    assert stored_marks() == [(200, 230, "turn")]
     assert labels.load(OF).revision == revision + 1, "the desk draws what the page has"
 
 
@@ -74,7 +74,7 @@ def test_messages_of_another_form_or_revision_are_ignored(labelling, session):
     for message in (7, {"marks": []}, {"trial": DATA[0].name, "revision": 9, "marks": []}):
         session[desk_module.KEY] = {"marks": message}
         desk_module._receive(labelling)
-    assert kept() == [(200, 230, "turn")]
+    assert stored_marks() == [(200, 230, "turn")]
 
 
 def test_a_label_can_be_added_without_a_mark(session):
@@ -95,7 +95,7 @@ def load(labelling: Any, name: str, content: bytes) -> None:
 
 def test_bouts_of_an_annotation_file_label_the_chosen_trial(labelling):
     load(labelling, "bouts.csv", b"start,stop,behaviour\n1,2,rest\n3,4,walk\n")
-    assert set(kept()) == {(30, 60, "rest"), (90, 120, "walk"), (200, 230, "turn")}
+    assert set(stored_marks()) == {(30, 60, "rest"), (90, 120, "walk"), (200, 230, "turn")}
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_bouts_of_an_annotation_file_label_the_chosen_trial(labelling):
 def test_files_without_valid_labels_change_nothing(labelling, name, content, error):
     load(labelling, name, content)
     assert error in labels.load(OF).error
-    assert kept() == [(200, 230, "turn")]
+    assert stored_marks() == [(200, 230, "turn")]
 
 
 def test_trust_table_leaves_out_what_is_unknown():

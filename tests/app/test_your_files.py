@@ -141,9 +141,9 @@ def flat_csv(n: int = 120) -> bytes:
 def test_editor_selects_animals_and_parts(session):
     table = pair()
     file = OpenFile("pair.npz", "d", table)
-    assert poses.selected(file) == (tuple(range(len(table.animals))), tuple(range(len(table.parts))))
+    assert poses.read_selection(file) == (tuple(range(len(table.animals))), tuple(range(len(table.parts))))
     session[f"your-data-parts-{file.digest}"] = {"edited_rows": {1: {"use": False}, 2 + 1: {"use": False}}}
-    animals, parts = poses.selected(file)
+    animals, parts = poses.read_selection(file)
     assert animals == (0,)
     assert parts == tuple(i for i in range(len(table.parts)) if i != 1)
 
@@ -172,7 +172,7 @@ def test_script_selects_the_same_parts(session, features):
 
 
 def test_empty_selection_disables_the_fit(engine, monkeypatch):
-    monkeypatch.setattr(poses, "selected", lambda file: ((), (0,)))
+    monkeypatch.setattr(poses, "read_selection", lambda file: ((), (0,)))
     app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
     assert "at least one animal" in html(app)
     assert app.button(key="fit").disabled
