@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from datasets import mice
 from gdm_core.analysis import bout_scores
@@ -57,6 +58,7 @@ def test_every_tab_draws_its_figures(engine, monkeypatch):
 def test_smoothing_recuts_bouts_and_measures_them(engine, monkeypatch):
     drawn = record(monkeypatch)
     app = opened("behaviour")
+    engine.auto = False
     jobs, row = len(engine.jobs), list(drawn["strips"][0]["data"][0]["y"]).index("bouts")
 
     def bouts() -> np.ndarray:
@@ -128,12 +130,21 @@ def test_link_to_missing_file_opens_no_other_file(engine, tmp_path):
     assert [job.name for job in engine.jobs if job.name == "fit"] == ["fit"]
 
 
-def test_state_names_belong_to_their_recording(engine):
-    app = opened("behaviour")
-    control(app, "text_input", "name2").set_value("sniffing").run()
-    assert "sniffing" in words(app)
-    app.number_input(key="mice").set_value(4).run()
-    assert "sniffing" not in words(app)
+def _name_states() -> None:
+    import streamlit as st
+
+    from pages.lab import naming
+
+    st.session_state["names"] = naming.controls("page", 3, st.session_state["of"]).names
+
+
+def test_state_names_belong_to_their_recording():
+    app = AppTest.from_function(_name_states)
+    app.session_state["of"] = "one"
+    control(app.run(), "text_input", "name2").set_value("sniffing").run()
+    assert app.session_state["names"] == ("S1", "sniffing", "S3")
+    app.session_state["of"] = "other"
+    assert app.run().session_state["names"] == ("S1", "S2", "S3")
 
 
 def test_states_take_colours_of_matching_labels(engine):
