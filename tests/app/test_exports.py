@@ -156,7 +156,7 @@ def test_script_reproduces_the_states_of_the_page(page, tmp_path):
     assert link.startswith("http://localhost/nascar?")
     query = dict(parse_qsl(urlsplit(link).query))
     assert {"T": "200", "K": "3", "seed": "1", "view": "Export"}.items() <= query.items()
-    run_script(code, tmp_path, PYTHONPATH="")  # on the server's machine it finds the code by itself
+    run_script(code, tmp_path)
     with np.load(tmp_path / "states.npz") as file:
         again, new = file["trial_0"], file["new_trial_0"]
     look = next(found.value for (name, _), found in live.queries._results.items() if name == "look")

@@ -19,12 +19,12 @@ from pages.ui.navigation import ROOT
 from tests.support.engine_requests import PATIENCE_S
 
 
-def run_script(code: str, folder: Path, **environment: str) -> str:
+def run_script(code: str, folder: Path) -> str:
     """Run a script in `folder`, from another one, and return its output."""
     (folder / "script.py").write_text(code)
     done = subprocess.run(
         [sys.executable, str(folder / "script.py")], cwd=folder.parent,
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True, text=True, check=False, timeout=PATIENCE_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
