@@ -61,6 +61,12 @@ def draw(session: Session, found: RaceHistory, kind: str, codes: tuple[str, str]
             last = int(inside[-1])
             ink = {"size": 11, "color": look.colour}
             marks.append(note(code, float(found.laps[last]), float(line[last]), xanchor="left", xshift=4, font=ink))
+    shapes = [
+        shape(
+            "rect", (first - 0.5, last + 0.5), (0, 1), yref="paper", layer="below", fillcolor=BANDS[what], opacity=0.2
+        )
+        for first, last, what in found.flags
+    ]
     flags = {what for *_, what in found.flags}
     told = f" Shaded: {', '.join(sorted(flags))}." if flags else " No flags."
     caption = f"Thick: {' and '.join(dict.fromkeys(codes))}. Circles: pit stops.{told}"
@@ -69,17 +75,8 @@ def draw(session: Session, found: RaceHistory, kind: str, codes: tuple[str, str]
         "xaxis": axis("lap", showgrid=False, range=[0.5, len(found.laps) + 0.5]),
         "yaxis": axis(TITLES[kind], range=list(limits)),
     }
-    place: Dict = {"annotations": marks, "shapes": shade_flags(found), "margin": {"l": 8, "r": 42, "t": 8, "b": 8}}
+    place: Dict = {"annotations": marks, "shapes": shapes, "margin": {"l": 8, "r": 42, "t": 8, "b": 8}}
     return figure(traces, caption, alt, 380, **axes, **place)
-
-
-def shade_flags(found: RaceHistory) -> list[Dict]:
-    """Return a shape for each flag, safety car or rain, on the leader's laps."""
-    look: Dict = {"yref": "paper", "layer": "below", "opacity": 0.2}
-    return [
-        shape("rect", (first - 0.5, last + 0.5), (0, 1), fillcolor=BANDS[what], **look)
-        for first, last, what in found.flags
-    ]
 
 
 def lap_seconds(session: Session, found: RaceHistory) -> np.ndarray:

@@ -5,25 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 
 from datasets.f1.long_runs import LongRun, explain_no_runs, fuel_effect, runs
-from datasets.f1.traffic import RaceHistory
 from datasets.formula1 import Session, stints
 from gdm_core.errors import GdmError
 from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, key_above, note, points
 from pages.formula1 import data, teams, weekend
 from pages.formula1.data import Place, Race
-from pages.formula1.history import open_history, shade_flags
 from pages.formula1.tables import table_with_csv
 from pages.ui import settings, shell
 from pages.ui.controls import number as choose_number
 from pages.ui.controls import whole
 from pages.ui.plot import plot
+
+if TYPE_CHECKING:
+    import altair as alt
 
 COMPOUNDS = {"SOFT": "#d8434e", "MEDIUM": "#c99a06", "HARD": "#8b93a7", "INTERMEDIATE": "#2f9e62", "WET": "#3173c9"}
 OTHER = "#a06bb0"
@@ -90,8 +91,9 @@ def tab(race: Race) -> None:
         else:
             shell.quiet(explain_no_runs(session))
     with shell.panel("strategy", "Tyre strategy"):
-        made = strategy(session, open_history(place))
-        plot(made, key="strategy", still=True, filename=f"{race.stem}-strategy")
+        chart, caption = strategy(session)
+        st.altair_chart(chart, key="strategy")
+        shell.quiet(caption)
 
 
 def against_age(session: Session, found: list[LongRun]) -> Figure:
@@ -149,34 +151,66 @@ def runs_table(
     return pd.DataFrame(rows)
 
 
-def strategy(session: Session, found: RaceHistory) -> Figure:
-    """Draw a bar for each set of tyres of every driver, with flags as shaded laps."""
+def strategy(session: Session) -> tuple[alt.LayerChart | alt.FacetChart, str]:
+    """Return a chart of all stints with safety-car laps, and its caption."""
+    import altair as alt  # slow import, needed in this tab only
+
     drivers = [driver for driver in session.drivers if len(driver.laps)]
-    sets = [(row, driver.code, stint) for row, driver in enumerate(drivers) for stint in stints(driver.laps)]
-    traces: list[Dict] = []
-    for compound in (*COMPOUNDS, ""):
-        shown = [one for one in sets if (one[2].compound if one[2].compound in COMPOUNDS else "") == compound]
-        if not shown:
-            continue
-        name, laps = compound.capitalize() or "Unknown", [stint for _, _, stint in shown]
-        traces.append(
-            {
-                "type": "bar", "orientation": "h", "name": name, "y": [row for row, _, _ in shown],
-                "base": [one.first - 0.5 for one in laps], "x": [one.last - one.first + 1 for one in laps],
-                # Letters repeat what colours show.
-                "text": compound[:1] or "?", "textposition": "inside", "insidetextanchor": "start", "textangle": 0,
-                "textfont": {"color": "#10131a"}, "marker": {"color": COMPOUNDS.get(compound, OTHER)},
-                "customdata": [f"{code} {name.lower()}, laps {one.first} to {one.last}" for _, code, one in shown],
-                "hovertemplate": "%{customdata}<extra></extra>",
-            }
-        )  # fmt: skip
-    rows: Dict = {"tickvals": list(range(len(drivers))), "ticktext": [driver.code for driver in drivers]}
-    axes: Dict = {
-        "xaxis": axis("lap", showgrid=False, range=[0.5, len(found.laps) + 0.5]),
-        "yaxis": axis(**rows, showgrid=False, fixedrange=True, range=[len(drivers) - 0.5, -0.5]),
-    }
-    clear = "" if any(driver.laps.neutralised.any() for driver in drivers) else " No SC/VSC."
-    caption = f"One bar per set of tyres; drivers in finishing order.{clear} {weekend.conditions(session)}"
-    alt = f"{len(sets)} sets of tyres of {len(drivers)} drivers over {len(found.laps)} laps."
-    place: Dict = {"barmode": "overlay", "bargap": 0.22, "shapes": shade_flags(found)}
-    return figure(traces, caption.strip(), alt, 70 + 22 * len(drivers), **axes, **place, **key_above())
+    codes = [driver.code for driver in drivers]
+    rows = [
+        {
+            "driver": driver.code, "first": stint.first - 0.5, "end": stint.last + 0.5, "letter": (stint.compound or "?")[0],
+            "tyres": (stint.compound or "unknown").capitalize(), "laps": f"{stint.first} to {stint.last}",
+        }
+        for driver in drivers for stint in stints(driver.laps)
+    ]  # fmt: skip
+    slow, wet = _neutralised(session), _in_rain(session)
+    kinds = [
+        name.capitalize() for name in (*COMPOUNDS, "unknown") if name.capitalize() in {row["tyres"] for row in rows}
+    ]
+    colours = [COMPOUNDS.get(kind.upper(), OTHER) for kind in kinds]
+    x = alt.X("first:Q", title="lap", scale=alt.Scale(nice=False, zero=False), axis=alt.Axis(grid=False, tickMinStep=1))
+    y = alt.Y(
+        "driver:N",
+        sort=codes,
+        title=None,
+        axis=alt.Axis(ticks=False, domain=False, labelOverlap=False, labelFlush=False),
+    )
+    shown = alt.Chart(pd.DataFrame(rows, columns=["driver", "first", "end", "letter", "tyres", "laps"]))
+    layers = [
+        shown.mark_bar(height={"band": 0.78}, cornerRadius=2).encode(
+            x=x, x2="end:Q", y=y, tooltip=["driver", "tyres", "laps"],
+            color=alt.Color("tyres:N", title=None, scale=alt.Scale(domain=kinds, range=colours), legend=alt.Legend(orient="top")),
+        ),
+        # Letters repeat what colours show.
+        shown.mark_text(align="left", dx=4, color="#10131a", fontSize=11, fontWeight="bold").encode(x=x, y=y, text="letter:N"),
+    ]  # fmt: skip
+    for colour, laps in (("#808696", slow), (weekend.BANDS["rain"], wet)):
+        if laps:  # an empty layer would have no accessible name
+            spans = alt.Chart(pd.DataFrame({"first": [lap - 0.5 for lap in laps], "end": [lap + 0.5 for lap in laps]}))
+            layers.append(spans.mark_rect(color=colour, opacity=0.35).encode(x="first:Q", x2="end:Q"))
+    chart = alt.layer(*layers)
+    told = (f"Shaded: laps under a safety car or red flag ({len(slow)})." if slow else "No SC/VSC.") + (
+        f" Blue: rain on the winner's laps {wet[0]} to {wet[-1]}." if wet else ""
+    )
+    return chart.properties(height=60 + 22 * len(codes)).configure(
+        background="transparent"
+    ), f"One bar per set of tyres; drivers in finishing order. {told} {weekend.conditions(session)}"
+
+
+def _in_rain(session: Session) -> list[int]:
+    """Return the first driver's laps in rain."""
+    laps = next(driver.laps for driver in session.drivers if len(driver.laps))
+    rain = [spell for spell in session.spells if spell.what == "rain"]
+    wet = [
+        any(one.start < end and one.end > start for one in rain)
+        for start, end in zip(laps.start, laps.end, strict=True)
+    ]
+    return [int(lap) for lap in laps.number[np.array(wet, bool)]]
+
+
+def _neutralised(session: Session) -> list[int]:
+    """Return the laps that a safety car or red flag disturbed for most drivers."""
+    every = [pd.Series(driver.laps.neutralised, driver.laps.number, dtype=float) for driver in session.drivers]
+    share = pd.concat(every).groupby(level=0).mean()
+    return [int(lap) for lap in share.index[share > 0.5]]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from datasets import formula1
-from datasets.f1.traffic import race_history
 from datasets.formula1 import LapClock, lap_clock
 from gdm_core.analysis.metrics import evaluate
 from gdm_core.analysis.segments import composition
@@ -168,13 +168,14 @@ def test_sweep_accuracy_equals_the_full_evaluation():
 def test_strategy_has_a_bar_for_every_set_of_tyres():
     one, other = ring_driver("AAA"), ring_driver("BBB")
     changed = replace(one.laps, compound=("MEDIUM", "MEDIUM", "HARD", "HARD"), stint=np.array([1, 1, 2, 2]))
-    session = ring_session(replace(one, laps=changed), other)
-    made = tyres.strategy(session, race_history(session))
-    assert [(t["name"], t["y"], t["base"], t["x"], t["text"]) for t in made["data"]] == [
-        ("Soft", [1], [0.5], [4], "S"), ("Medium", [0], [0.5], [2], "M"), ("Hard", [0], [2.5], [2], "H"),
+    chart, told = tyres.strategy(ring_session(replace(one, laps=changed), other))
+    bars, letters = chart.layer
+    rows = bars.data if isinstance(bars.data, pd.DataFrame) else chart.data
+    assert rows[["driver", "first", "end", "letter", "laps"]].to_numpy().tolist() == [
+        ["AAA", 0.5, 2.5, "M", "1 to 2"], ["AAA", 2.5, 4.5, "H", "3 to 4"], ["BBB", 0.5, 4.5, "S", "1 to 4"],
     ]  # fmt: skip
-    assert made["layout"]["yaxis"]["ticktext"] == ["AAA", "BBB"]
-    assert "No SC/VSC" in made["caption"]
+    assert letters.mark.type == "text"
+    assert "No SC/VSC" in told
 
 
 # ---- all drivers in one table ---------------------------------------------------------------------------------------
