@@ -16,6 +16,10 @@ from gdm_core.errors import ConfigError
 # ---- parsing text ---------------------------------------------------------------------------------------------------
 # Pandas' parser overruns its memory on such exponents and crashes the server; the values are 0 or infinite anyway.
 _LONG_EXPONENT = r"[eE][+-]?\d{5}"
+_PERCENT = r"^\s*[-+]?\d[\d.,]*\s*%\s*$"
+# 1,234.5 or 1,234,567 and 1.234,5: only unambiguous cells reveal the notation of a column
+_COMMA_GROUPS = r"^\s*[-+]?(\d{1,3}(,\d{3})+\.\d*|\d{1,3}(,\d{3}){2,})\s*$"
+_POINT_GROUPS = r"^\s*[-+]?\d{1,3}(\.\d{3})+,\d*\s*$"
 # with points the day is first; with slashes the month, unless a value exceeds 12
 _DATES = ("%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%Y.%m.%d")
 _TIMES = ("", " %H:%M:%S", " %H:%M:%S.%f", " %H:%M", ", %H:%M:%S", " %I:%M:%S %p", " %I:%M %p")
@@ -26,19 +30,38 @@ _ENDLESS = r"(?:^|[^.\d])\d{9}"
 def parse_numbers(words: pd.Series[Any]) -> npt.NDArray[np.float64]:
     """Parse the distinct texts of a column as numbers, NaN if they are none.
 
-    A comma is the decimal sign, unless a cell has a point as well.
+    A comma is the decimal sign, or separates thousands if other cells show that. Percent signs are dropped.
     """
     text = words.astype(str)
     numbers = _parse(text)
     lost = ~np.isfinite(numbers)
-    if lost.any() and not text.str.contains(r",.*\.|\..*,", regex=True).any():
-        numbers[lost] = _parse(text[lost].str.replace(",", ".", regex=False))
+    if lost.any():
+        rest = text[lost].str.replace(r"\s*%\s*$", "", regex=True)
+        if rest.str.match(_COMMA_GROUPS).any():
+            rest = rest.str.replace(r",(?=\d{3}(\D|$))", "", regex=True)
+        grouped = rest.str.match(_POINT_GROUPS)
+        rest = rest.mask(grouped, rest.str.replace(".", "", regex=False))
+        numbers[lost] = _parse(rest.str.replace(",", ".", regex=False))
     return numbers
 
 
 def _parse(text: pd.Series[Any]) -> npt.NDArray[np.float64]:
     safe = text.mask(text.str.contains(_LONG_EXPONENT, regex=True), "")
     return np.array(pd.to_numeric(safe, errors="coerce"), dtype=np.float64)
+
+
+def describe_notation(words: pd.Series[Any]) -> str:
+    """Describe a guessed notation of numbers, or return an empty string."""
+    text = words.astype(str)
+    for pattern, template in (
+        (_PERCENT, "is written in percent, and {} counts as the number before the sign"),
+        (_COMMA_GROUPS, "separates thousands by commas, as in {}"),
+        (_POINT_GROUPS, "separates thousands by points, as in {}"),
+    ):
+        found = text[text.str.match(pattern)]
+        if len(found):
+            return template.format(found.iloc[0].strip()[:40])
+    return ""
 
 
 def format_cell(value: object) -> str:
@@ -215,6 +238,9 @@ def describe_column(name: str, column: pd.Series[Any], used: bool) -> list[str]:
     with np.errstate(invalid="ignore"):
         large = int((np.abs(values) > LARGEST).sum())
     wrong = int(np.isnan(values).sum() - column.isna().sum())
+    if used and isinstance(column.dtype, pd.CategoricalDtype) and np.isfinite(values).any():
+        notation = describe_notation(column.cat.categories.astype(str).to_series())
+        notes += [f"{name!r} {notation}"] if notation else []
     if large:
         notes.append(
             f"{large:,} values of {name!r} are too large or infinite (beyond {LARGEST:.1g}) and count as missing"

@@ -322,14 +322,27 @@ def test_values_beyond_float32_are_missing():
     assert "1 cells of 'd' are not numbers" in text
 
 
-def test_thousands_separators_are_not_decimal_signs():
-    table = read({"a": [f"{v:,.2f}" for v in np.round(A * 20_000, 2)], "b": B}, sep=";")
-    assert table.roles["a"] is not Role.CHANNEL
+def test_percent_and_thousands_are_read():
+    values = np.round(A * 20_000, 2)
+    english = [f"{v:,.2f}" for v in values]
+    german = [v.translate(str.maketrans(",.", ".,")) for v in english]
+    for cells, wanted, says in (
+        ([f"{v:.2f}%" for v in values / 100], np.round(values / 100, 2), "'a' is written in percent"),
+        ([f"{v:.2f} %" for v in values / 100], np.round(values / 100, 2), "'a' is written in percent"),
+        (english, values, "'a' separates thousands by commas, as in"),
+        ([v.split(".")[0] for v in english[:1]] + english[1:], values, "separates thousands by commas"),
+        (german, values, "'a' separates thousands by points, as in"),
+    ):
+        table = read({"a": cells, "b": B}, sep=";")
+        y = table.to_trials()[0].y[:, 0]
+        np.testing.assert_allclose(y, wanted, atol=1, rtol=1e-6)
+        assert says in report_text(table)
 
 
 def test_decimal_comma_is_kept():
     table = read({"a": [f"{v:.3f}".replace(".", ",") for v in A * 3], "b": B}, sep="\t")
     np.testing.assert_allclose(table.to_trials()[0].y[:, 0], A * 3, atol=1e-3)
+    assert "thousands" not in report_text(table)
 
 
 def test_column_of_words_is_ignored():
