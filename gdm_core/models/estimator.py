@@ -39,6 +39,15 @@ else:
 
 Array = npt.NDArray[np.float32]
 
+# Parameters that former versions saved, at values that had no effect; files with other values are refused.
+REMOVED_PARAMETERS = (
+    ("lags", 1),
+    ("covariance", "diagonal"),
+    ("train_projection", True),
+    ("temperature_start", None),
+    ("n_restarts", 1),
+)
+
 
 class NotFittedError(FitError, SklearnNotFittedError):
     """The model is not fitted yet; also scikit-learn's error of this name."""
@@ -223,9 +232,7 @@ class Estimator(TransformerMixin, BaseEstimator):
             prefix = f"{kind}."
             return {name.removeprefix(prefix): v for name, v in tensors.items() if name.startswith(prefix)}
 
-        # Older files may name parameters that no longer exist; parameters that mattered have other shapes or values.
-        known = {one.name for one in dataclasses.fields(cls.config_class)}
-        config = {name: value for name, value in header["config"].items() if name in known}
+        config = {k: v for k, v in header["config"].items() if (k, v) not in REMOVED_PARAMETERS}
         model = cls._from_config(cls.config_class(**config))
         model._fitted_config = model.config
         model.params_, model.scaler_, model.factors_ = (
