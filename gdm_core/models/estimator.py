@@ -232,7 +232,8 @@ class Estimator(TransformerMixin, BaseEstimator):
             prefix = f"{kind}."
             return {name.removeprefix(prefix): v for name, v in tensors.items() if name.startswith(prefix)}
 
-        config = {k: v for k, v in header["config"].items() if (k, v) not in REMOVED_PARAMETERS}
+        known = {one.name for one in dataclasses.fields(cls.config_class)}
+        config = {k: v for k, v in header["config"].items() if k in known or (k, v) not in REMOVED_PARAMETERS}
         model = cls._from_config(cls.config_class(**config))
         model._fitted_config = model.config
         model.params_, model.scaler_, model.factors_ = (

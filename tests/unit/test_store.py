@@ -115,6 +115,13 @@ def test_mismatched_header_and_tensors_are_refused(saved, path, tensors, header)
         load_model(rewritten(saved, path, tensors, header))
 
 
+def test_removed_parameter_is_refused_if_it_had_an_effect(saved, path):
+    config = json.loads(metadata_of(saved)["model"])["config"]
+    assert load_model(rewritten(saved, path, header={"config": config | {"lags": 1}})).n_states == 2
+    with pytest.raises(ModelFileError, match="lags"):
+        load_model(rewritten(saved, path, header={"config": config | {"lags": 2}}))
+
+
 @pytest.mark.parametrize("claim", [{"lags": 10**5}, {"n_hidden": 10**6}])
 def test_oversized_config_is_refused_before_allocation(saved, path, claim, monkeypatch):
 
