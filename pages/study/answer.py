@@ -11,6 +11,7 @@ import streamlit as st
 
 from gdm_core.study import Flow
 from gdm_core.study.followup import assess_equivalence, order_findings
+from gdm_core.study.rare import advise_fewer_states
 from gdm_core.study.sheet import RECORDING, ROWS_WITHOUT, format_items, format_list
 from gdm_core.study.states import SHARES
 from gdm_core.study.text import format_p
@@ -92,12 +93,13 @@ def card(brought: Brought, asked: Asked, found: StudyAnswer, caution: str) -> No
         shell.quiet(f"Behavioural flow: z = {flow.z:.2f}, {format_p(flow.p)}, {n}.".replace("-", MINUS))
     elif found.no_flow and found.table is not None:
         shell.quiet(f"No overall test: {found.no_flow}")
+    cautions = [caution] if caution else []
     confounds = None if found.confounds is None else unadjusted(found.confounds, asked)
     if confounds is not None and len(confounds):
-        also = f"Groups also differ in {format_list(confounds['column'].tolist())}: see Checks."
-        caution = f"{caution} {also}".strip()
-    if caution:
-        shell.finding(caution)
+        cautions.append(f"Groups also differ in {format_list(confounds['column'].tolist())}: see Checks.")
+    cautions += advise_fewer_states(len(brought.study.unused), len(brought.study.states))
+    if cautions:
+        shell.finding(" ".join(cautions))
     if found.table is None:
         shell.error("This comparison is not possible", found.trouble)
         return
