@@ -36,13 +36,12 @@ def test_study_survives_pages_and_reopens_from_its_file(visit, tmp_path):
     page.get_by_role("option", name="Mean bout duration").click()
     expect(page.locator(".gdm-panel-title", has_text="Mean bout duration")).to_be_visible()
 
-    asked: list[str] = []
-    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.dismiss()))
+    page.on("dialog", lambda dialog: dialog.dismiss())
     page.locator("[data-testid=stTopNavLink]", has_text="Compare").click()
     expect(page.locator("h1", has_text="Compare")).to_be_visible()
-    page.evaluate("() => void setTimeout(() => location.reload())")  # refused: the study is not saved
-    page.wait_for_timeout(300)
-    assert asked == ["beforeunload"]
+    with page.expect_event("dialog") as asked:
+        page.evaluate("() => void setTimeout(() => location.reload())")  # refused: the study is not saved
+    assert asked.value.type == "beforeunload"
     page.locator("[data-testid=stTopNavLink]", has_text="Study").click()
     expect(result).to_be_visible()
     expect(page.get_by_text("One dot per mouse")).to_be_visible()
