@@ -161,7 +161,7 @@ def make_formula1() -> Card:
         place,
         states[part][:, order],
         strip_texts(row),
-        {"who": "test", "source": "simulated"},
+        {"who": "test", "source": "simulated", "view": "Compare"},
     )
 
 

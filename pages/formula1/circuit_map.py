@@ -73,8 +73,8 @@ def badges(circuit: Circuit, parts: Sequence[Sequence[Part]], *, all_of_them: bo
 
 
 def width_of(sizes: Sequence[float], states: Sequence[int]) -> float:
-    """Return the width of a label in pixels: a dot and one or two digits per state."""
-    letters = sum(size * (0.75 + 0.56 * len(str(k + 1))) for size, k in zip(sizes, states, strict=True))
+    """Return the width of a label in pixels: a dot, an S and one or two digits per state."""
+    letters = sum(size * (0.75 + 0.56 * len(f"S{k + 1}")) for size, k in zip(sizes, states, strict=True))
     return letters + 4 * (len(sizes) - 1) + 10
 
 
@@ -116,20 +116,29 @@ def widths(circuit: Circuit, shown: Sequence[Badge], n_states: int, title: str) 
     needed = max((badge.most for badge in shown), default=0)
     for least, height, most in WIDTHS:
         at, room = places(circuit, least, height, min(most, needed))
-        marks = [
-            note(name, float(x), float(y), xref="x", yref="y", name="corner", font=SMALL)
-            for (name, *_), (x, y) in zip(circuit.corners, at.numbers, strict=True)
-        ]
+        marks = name_corners(circuit, at)
         for badge, start, middle, n, missing in zip(shown, at.anchors, at.middles, room, at.missing, strict=False):
             kept = fitting_states(badge, n)
             if kept and not missing:
                 marks.append(_mark(" ".join(_letters(p, colours[p.state]) for p in kept), start, middle, badge.words))
         if title:
             marks.append(headline(title) | {"y": 0, "yanchor": "top", "yshift": -2})
-        axes = {"xaxis": bare(range=list(at.x)), "yaxis": bare(range=list(at.y), scaleanchor="x", scaleratio=1)}
-        look = {"annotations": marks, "margin": MARGIN} | axes
+        look = {"annotations": marks, "margin": MARGIN} | map_axes(at)
         found.append({"least": least, "height": height, "layout": look})
     return found
+
+
+def name_corners(circuit: Circuit, at: Places) -> list[Dict]:
+    """Return the names of the corners, such as T1, off the track."""
+    return [
+        note(f"T{name}", float(x), float(y), xref="x", yref="y", name="corner", font=SMALL)
+        for (name, *_), (x, y) in zip(circuit.corners, at.numbers, strict=True)
+    ]
+
+
+def map_axes(at: Places) -> Dict:
+    """Return hidden axes with the ranges of a placement."""
+    return {"xaxis": bare(range=list(at.x)), "yaxis": bare(range=list(at.y), scaleanchor="x", scaleratio=1)}
 
 
 def without_room(circuit: Circuit, shown: Sequence[Badge]) -> dict[int, list[str]]:
@@ -160,8 +169,8 @@ def _size(part: Part) -> float:
 def _letters(part: Part, colour: str) -> str:
     size = _size(part)
     if not part.main:
-        return f'<span style="color:{GREY};font-size:{size}px">{part.state + 1}</span>'
-    return f'<span style="font-size:{size}px"><span style="color:{colour}">●</span><b>{part.state + 1}</b></span>'
+        return f'<span style="color:{GREY};font-size:{size}px">S{part.state + 1}</span>'
+    return f'<span style="font-size:{size}px"><span style="color:{colour}">●</span><b>S{part.state + 1}</b></span>'
 
 
 # ---- the map itself ---------------------------------------------------------------------------------------------------

@@ -38,6 +38,13 @@ CARD_MEASURES = {
     "exit speed": "Exit speed",
     "throttle-on point": "Throttle on",
 }
+# Sign of the difference that saves time, and its words.
+REASONS = {
+    "braking point": (-1, "later braking"),
+    "minimum speed": (1, "a higher minimum speed"),
+    "exit speed": (1, "a higher exit speed"),
+    "throttle-on point": (-1, "earlier throttle"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +200,8 @@ def sentence(compared: Comparison) -> str:
     race, found = compared.race, compared.found
     one, other = race.codes
     if found is not None:
-        return time_gained.sentence(found)
+        measured = _measure(compared)
+        return time_gained.sentence(found, "" if measured is None else largest_difference(*measured))
     won = "" if is_race(race.session) else weekend.finding(race.session)
     if compared.delta is None or not compared.gains:
         return won or f"No official times and speeds for {one} or {other}."
@@ -204,7 +212,9 @@ def sentence(compared: Comparison) -> str:
     if (place := gain.most(whole)) is None:
         return f"{said}; no part of the lap differs significantly."
     where = _place(race, gain, place)
-    return f"{said}; most in {where} ({abs(gain.mean[place]):.3f} ± {gain.margin[place]:.3f} s)."
+    return (
+        f"{said}; largest significant difference in {where} ({abs(gain.mean[place]):.3f} ± {gain.margin[place]:.3f} s)."
+    )
 
 
 def _place(race: Race, gain: Gain, part: int) -> str:
@@ -227,17 +237,25 @@ def remarks(compared: Comparison) -> list[str]:
 # ---- corners ----------------------------------------------------------------------------------------------------------
 def _show_corners(compared: Comparison, looks: Sequence[LineStyle]) -> None:
     """Show the corners with the largest time differences, or stretches of the lap without corners."""
-    race = compared.race
-    if race.codes[0] == race.codes[1] or len(race.session.corners) < 2:
+    if (measured := _measure(compared)) is None:
         return
-    one, other = (
-        measure_corners(race.pick.place, code, numbers) for code, numbers in zip(race.codes, compared.laps, strict=True)
-    )
+    one, other = measured
     shell.html(
         '<div class="f1-corners" role="list" aria-label="Corners with the largest differences">'
         + "".join(card_html(one, other, c, looks) for c in corners_that_matter(one, other))
         + "</div>"
     )
+
+
+def _measure(compared: Comparison) -> tuple[Corners, Corners] | None:
+    """Return the corners of both drivers, None without a corner table or a second driver."""
+    race = compared.race
+    if race.codes[0] == race.codes[1] or len(race.session.corners) < 2:
+        return None
+    one, other = (
+        measure_corners(race.pick.place, code, numbers) for code, numbers in zip(race.codes, compared.laps, strict=True)
+    )
+    return one, other
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
@@ -254,16 +272,34 @@ def corners_that_matter(one: Corners, other: Corners) -> list[int]:
     return ranked[:N_CORNERS]
 
 
+def largest_difference(one: Corners, other: Corners) -> str:
+    """Describe the first card and its clearest reason; "" if no corner differs significantly."""
+    corner = next(iter(corners_that_matter(one, other)), None)
+    if corner is None or not (apart := (one.mean("time") - other.mean("time"))[corner]).sure:
+        return ""
+    faster, slower = (one, other) if apart.mean < 0 else (other, one)
+    strength = {}
+    for measure, (sign, words) in REASONS.items():
+        if measure in one.values and measure in other.values:
+            gap = (faster.mean(measure) - slower.mean(measure))[corner]
+            if gap.sure and gap.mean * sign > 0:
+                strength[words] = abs(float(gap.mean / gap.margin))
+    why = f", with {max(strength, key=lambda words: strength[words])}" if strength else ""
+    return f"Largest significant corner difference: {one.names[corner]}, {faster_by(one, other, corner)}{why}."
+
+
+def faster_by(one: Corners, other: Corners, corner: int) -> str:
+    """Return who is faster in a corner and by how much, with the interval if it is known."""
+    apart = (one.mean("time") - other.mean("time"))[corner]
+    faster = one.code if apart.mean < 0 else other.code
+    wide = f" ± {float(apart.margin):.3f}" if np.isfinite(apart.margin) else ""
+    unsure = ", not significant" if np.isfinite(apart.margin) and not apart.sure else ""
+    return f"{faster} faster by {abs(float(apart.mean)):.3f}{wide} s{unsure}"
+
+
 def card_html(one: Corners, other: Corners, corner: int, looks: Sequence[LineStyle]) -> str:
     """Return the numbers of both drivers in a corner as a table."""
-    apart = (one.mean("time") - other.mean("time"))[corner]
-    seconds, margin = float(apart.mean), float(apart.margin)
-    faster = one.code if seconds < 0 else other.code
-    wide = f" ± {margin:.3f}" if np.isfinite(margin) else ""
-    name = escape(one.names[corner])
-    said = f"{escape(faster)} faster by {abs(seconds):.3f}{wide} s"
-    if np.isfinite(margin) and not apart.sure:
-        said = f"{seconds:+.3f}{wide} s, not significant"
+    name, said = escape(one.names[corner]), escape(faster_by(one, other, corner))
     rows = []
     for measure, words in CARD_MEASURES.items():
         if measure not in one.values:
@@ -285,9 +321,10 @@ def card_html(one: Corners, other: Corners, corner: int, looks: Sequence[LineSty
         f'<th><i style="border-top: 3px {"solid" if look.dash == "solid" else "dashed"} {look.colour}"></i>{escape(code)}</th>'
         for code, look in zip((one.code, other.code), looks, strict=True)
     )
+    heads += f"<th>{escape(one.code)} − {escape(other.code)}</th>"
     return (
         f'<div role="listitem"><p><b>{name}</b> {said}</p>'
-        f"<table><thead><tr><th></th>{heads}<th>difference</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f"<table><thead><tr><th></th>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 

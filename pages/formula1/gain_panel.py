@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_studio.plot.figures.base import (
-    SMALL,
     Dict,
     Figure,
     axis,
@@ -17,12 +16,12 @@ from gdm_studio.plot.figures.base import (
     figure,
     note,
     plain,
-    plane,
     typed,
 )
 from pages.formula1 import data, teams, time_gained
-from pages.formula1.circuit_map import cursor, draw_stretches
+from pages.formula1.circuit_map import cursor, draw_stretches, map_axes, name_corners
 from pages.formula1.data import Circuit, DriverReading, race_of
+from pages.formula1.placing import MARGIN, place
 from pages.formula1.teams import LineStyle
 from pages.formula1.time_gained import Gain
 from pages.lab import View
@@ -43,7 +42,7 @@ def exported(view: View, drivers: Sequence[DriverReading], names: Sequence[str])
 # ---- figures: differences that are not significant are pale ------------------------------------------------------------
 PALE = 0.35  # opacity where the difference is not significant
 PALEST = 0.7  # opacity of the smallest significant difference on the map
-LABEL_PX = 15
+SMALLEST_MAP = (300, 300)  # pixels; corner names that are clear here are clear on larger maps
 
 
 def who(gain: Gain) -> list[int]:
@@ -61,8 +60,11 @@ def _strength(gain: Gain) -> npt.NDArray[np.float64]:
 def _hover_text(codes: tuple[str, str], gain: Gain) -> list[str]:
     """Return hover text per part [P]."""
     return [
-        f"{plain(name)}<br>{codes[0]} {mean:+.3f} ± {margin:.3f} s/lap" + ("" if sure else "<br>not significant")
-        for name, mean, margin, sure in zip(gain.names, gain.mean, gain.margin, gain.sure, strict=True)
+        f"{plain(name)}<br>{codes[winner]} faster by {abs(mean):.3f} ± {margin:.3f} s/lap"
+        + ("" if sure else "<br>not significant")
+        for name, winner, mean, margin, sure in zip(
+            gain.names, who(gain), gain.mean, gain.margin, gain.sure, strict=True
+        )
     ]
 
 
@@ -75,19 +77,13 @@ def gain_map(circuit: Circuit, codes: tuple[str, str], gain: Gain, looks: Sequen
     assert gain.edges is not None
     winners = [looks[winner] for winner in who(gain)]
     traces = draw_stretches(circuit, gain.edges, winners, _strength(gain), _hover_text(codes, gain))
-    marks = [
-        note(
-            name, x, y, xref="x", yref="y", font=SMALL,
-            xshift=float(LABEL_PX * np.cos(np.deg2rad(angle))), yshift=float(LABEL_PX * np.sin(np.deg2rad(angle))),
-        )
-        for name, x, y, _, angle in circuit.corners
-    ]  # fmt: skip
+    at = place(circuit, SMALLEST_MAP, ())
     alt = (
         f"Map of {circuit.title} coloured by the faster driver, {codes[0]} or {codes[1]}, in {len(gain.names)} stretches: "
         f"{_count(gain, codes)}."
     )
-    place: Dict = {"annotations": marks, "margin": {"l": 30, "r": 30, "t": 24, "b": 24}}
-    return figure(traces, key(codes), alt, 380, phone_height=300, cursor=cursor(circuit), **place, **plane())
+    layout: Dict = {"annotations": name_corners(circuit, at), "margin": MARGIN} | map_axes(at)
+    return figure(traces, key(codes), alt, 380, phone_height=SMALLEST_MAP[1], cursor=cursor(circuit), **layout)
 
 
 def bars(codes: tuple[str, str], gain: Gain, what: str, looks: Sequence[LineStyle]) -> Figure:

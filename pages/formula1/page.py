@@ -108,7 +108,8 @@ except GdmError as error:
     shell.footer()
     shell.end_page()
 if not fits:
-    page.header(f"{session.title} · {' vs '.join(dict.fromkeys(race.codes))} · {pick.looked.which.about}")
+    named = [f"{session.driver(code).name} ({code})" for code in dict.fromkeys(race.codes)]
+    page.header(f"{session.title} · {' vs '.join(named)} · {pick.looked.which.about}")
     with page.below:
         tabs.show(opened, race)
         remark(race)

@@ -171,7 +171,7 @@ def draw(
     names = " and ".join(f"{one.name} ({look.dash})" for one, look in zip(laps, looks, strict=True))
     caption = f"{names} over distance."
     if DELTA in known:
-        caption += f" Delta: {laps[1].code} − {laps[0].code}; + = {laps[1].code} slower; band: 95% CI."
+        caption += f" Delta: {laps[1].code} − {laps[0].code}; rises where {laps[0].code} gains; band: 95% CI."
     if "drs" in channels and "drs" not in known:
         caption += " DRS closed on these laps." if any("drs" in one.car for one in laps) else " No DRS data."
     sizes: list[Dict] = []

@@ -173,25 +173,30 @@ def _middles(circuit: Circuit, won: TimeWon) -> Floats:
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------
-def sentence(found: Between) -> str:
-    """Describe the pace difference and the segments that differ significantly."""
+def sentence(found: Between, corner: str = "") -> str:
+    """Describe the pace difference and where it is significant.
+
+    corner   sentence about the corner that differs most, used instead of segments
+    """
     whole, codes, segments = found.won.whole, found.codes, found.gains.get("segment")
+    winner, loser = codes if whole.mean > 0 else codes[::-1]
     if whole.sure:
-        winner, loser = codes if whole.mean > 0 else codes[::-1]
         said = f"{winner} is {abs(whole.mean):.2f} ± {whole.margin:.2f} s/lap quicker than {loser}"
+        if corner:
+            return f"{said}. {corner}"
         place = None if segments is None else segments.most(float(whole.mean))
         if segments is None or place is None:
             return f"{said}; spread over the lap."
         largest = f"{abs(segments.mean[place]):.2f} ± {segments.margin[place]:.2f} s"
-        return f"{said}; largest in {segments.names[place]} ({largest})."
-    said = f"No significant pace difference: {whole.mean:+.2f} ± {whole.margin:.2f} s/lap for {codes[0]}."
-    if segments is None:
-        return said
+        return f"{said}; largest significant difference in {segments.names[place]} ({largest})."
+    said = f"No significant pace difference: {winner} faster by {abs(whole.mean):.2f} ± {whole.margin:.2f} s/lap."
+    if corner or segments is None:
+        return f"{said} {corner}".strip()
     sure = [c for c in np.argsort(-np.abs(segments.mean)) if segments.sure[c]][:3]
     if not sure:
         return f"{said} No segment differs significantly."
     listed = ", ".join(
-        f"{codes[0] if segments.mean[c] > 0 else codes[1]} {abs(segments.mean[c]):.2f} ± "
+        f"{codes[0] if segments.mean[c] > 0 else codes[1]} faster by {abs(segments.mean[c]):.2f} ± "
         f"{segments.margin[c]:.2f} s in {segments.names[c]}"
         for c in sure
     )
@@ -214,7 +219,7 @@ def about_laps(found: Between) -> str:
     if trend is None or abs(won.later) < 0.05:
         return said
     return (
-        f"{said} {codes[0]}'s are {abs(won.later):.1f} laps {'later' if won.later > 0 else 'earlier'} on average: "
-        f"{abs(won.taken_off):.2f} s/lap {'subtracted' if won.taken_off > 0 else 'added'} (session trend {trend.lap:+.3f} s "
-        f"per race lap, {trend.age:+.3f} s per lap of tyre age)."
+        f"{said} {codes[0]}'s are {abs(won.later):.1f} laps {'later' if won.later > 0 else 'earlier'} on average, so "
+        f"{abs(won.taken_off):.2f} s/lap is {'subtracted' if won.taken_off > 0 else 'added'}: lap times change by "
+        f"{trend.lap:+.3f} s per lap of the race (fuel, track)."
     )

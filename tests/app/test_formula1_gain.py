@@ -61,7 +61,7 @@ def test_finding_names_gain_beyond_its_uncertainty():
         assert part in gain
     assert _say([-0.2, -0.06, -0.04], 0.03).startswith("VER ")
     assert _say([0.2, 0.06, 0.04], 0.2).endswith("No segment differs significantly.")
-    assert "VER 0.20 ± 0.06 s in T2-T3" in _say([0.2, -0.2, 0.0], 0.03)
+    assert "VER faster by 0.20 ± 0.06 s in T2-T3" in _say([0.2, -0.2, 0.0], 0.03)
     assert "T1" not in _say([0.1, 0.1, 0.1], 0.06, whole=(0.3, 0.1)), "no segment stands out"
 
 
@@ -99,7 +99,8 @@ def test_uncertain_gain_is_pale():
     assert figure["data"][2]["opacity"] == 1
     assert 1 > figure["data"][5]["opacity"] > figure["data"][7]["opacity"] == gain_panel.PALE
     assert "AAA faster in 1 of" in figure["alt"]
-    assert "+0.060 ± 0.020 s/lap" in figure["data"][2]["hovertemplate"]
+    assert "AAA faster by 0.060 ± 0.020 s/lap" in figure["data"][2]["hovertemplate"]
+    assert "BBB faster by 0.040 ± 0.020 s/lap" in figure["data"][5]["hovertemplate"]
     ends = [(untyped(trace["x"])[[0, -1]], untyped(trace["y"])[[0, -1]]) for trace in figure["data"]]
     for (x, y), (next_x, next_y) in pairwise(ends):
         assert np.hypot(x[1] - next_x[0], y[1] - next_y[0]) < 0.1, "no gap between stretches"

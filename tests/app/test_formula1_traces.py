@@ -172,6 +172,20 @@ def test_corners_with_the_largest_differences_come_first(race):
     assert f"{one.values['minimum speed'].mean(axis=0)[5]:.1f}" in card
 
 
+def test_sentence_names_the_first_corner_and_its_reason(race):
+    session = race[0]
+    one = compare.measure_corners(SHANGHAI, session.codes[0], (3, 4, 5, 6))
+    here = np.eye(len(one.names))[5]
+    slow = {"time": one.values["time"] + here, "minimum speed": one.values["minimum speed"] - 30 * here}
+    other = replace(one, code="BBB", values=one.values | slow)
+    said = compare.largest_difference(one, other)
+    assert f"{one.names[5]}, {one.code} faster by 1.000 ± " in said
+    assert said.endswith(" s, with a higher minimum speed.")
+    assert said == compare.largest_difference(other, one), "the order of drivers does not matter"
+    assert compare.largest_difference(one, one) == ""
+    assert compare.faster_by(one, one, 5).endswith(", not significant")
+
+
 def test_earlier_lift_is_found_and_described(race):
     session, circuit, laps = race
     drivers = []

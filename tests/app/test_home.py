@@ -26,9 +26,10 @@ def _nothing_is_fitted(engine):
 
 
 def followed(page: str, card: Card | None) -> AppTest:
-    """Open the page behind a card, at the address of the card."""
+    """Open the picture of a card: the page at its address, and Formula 1 at its states."""
     assert card is not None
-    return opened(page, **{name: str(value) for name, value in card.query.items()})
+    states = {"view": "States"} if page == "formula1" else {}
+    return opened(page, **{name: str(value) for name, value in card.query.items()} | states)
 
 
 def standing(engine: QuickEngine, page: str, card: Card | None) -> tuple[AppTest, FitSession]:
@@ -56,6 +57,14 @@ def test_race_card_opens_its_driver(engine):
     assert next(one for one in app.button_group if one.key.startswith("who~")).value == "test"
     shown = turned(live.poll().spec.dataset.test[0].position, LAYOUTS["shanghai"].rotation)
     assert np.isin(card.position.round(2), shown.round(2)).all()
+
+
+def test_race_card_opens_the_first_view(engine):
+    card = load_card("formula1")
+    assert card is not None
+    app = opened("formula1", **card.query)
+    assert any("quicker than" in text for text in pieces(app))
+    assert engine.waiting("fit") == []
 
 
 def test_mice_card_opens_its_trial(engine):
