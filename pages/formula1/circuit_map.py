@@ -32,7 +32,7 @@ from pages.formula1.teams import LineStyle
 
 # ---- badges -----------------------------------------------------------------------------------------------------------
 GREY = "#868c9c"  # legible in both themes
-SMALLEST, LARGER = 9, 7  # font size in pixels, and its increase for a weight of 1
+SMALLEST, LARGER = 9, 4  # font size in pixels, and its increase for a weight of 1
 HEIGHT = 21
 # Minimum figure width: height, and states per label.
 WIDTHS = ((0, 300, 0), (520, 520, 3), (900, 520, 4))
@@ -129,9 +129,9 @@ def widths(circuit: Circuit, shown: Sequence[Badge], n_states: int, title: str) 
 
 
 def name_corners(circuit: Circuit, at: Places) -> list[Dict]:
-    """Return the names of the corners, such as T1, off the track."""
+    """Return the names of the corners, off the track."""
     return [
-        note(f"T{name}", float(x), float(y), xref="x", yref="y", name="corner", font=SMALL)
+        note(name, float(x), float(y), xref="x", yref="y", name="corner", font=SMALL)
         for (name, *_), (x, y) in zip(circuit.corners, at.numbers, strict=True)
     ]
 

@@ -206,7 +206,7 @@ class _Board:
         found = np.zeros((len(self.circuit.corners), 2))
         reach = np.arange(11.0, 130.0, 2.0)
         for i, (name, x, y, _, angle) in enumerate(self.circuit.corners):
-            half = np.array([NUMBER_PX[0] * (len(name) + 1), NUMBER_PX[1]]) / 2  # with the T
+            half = np.array([NUMBER_PX[0] * len(name), NUMBER_PX[1]]) / 2
             turn = np.deg2rad(angle) + DIRECTIONS
             ways = np.column_stack([np.cos(turn), np.sin(turn)])
             middles = (self.screen([x, y]) + reach[:, None, None] * ways).reshape(-1, 2)
