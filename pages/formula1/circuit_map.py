@@ -32,7 +32,7 @@ from pages.formula1.teams import LineStyle
 
 # ---- badges -----------------------------------------------------------------------------------------------------------
 GREY = "#868c9c"  # legible in both themes
-SMALLEST, LARGER = 9, 4  # font size in pixels, and its increase for a weight of 1
+SMALLEST, LARGER = 9, 7  # font size in pixels, and its increase for a weight of 1
 HEIGHT = 21
 # Minimum figure width: height, and states per label.
 WIDTHS = ((0, 300, 0), (520, 520, 3), (900, 520, 4))
@@ -73,8 +73,8 @@ def badges(circuit: Circuit, parts: Sequence[Sequence[Part]], *, all_of_them: bo
 
 
 def width_of(sizes: Sequence[float], states: Sequence[int]) -> float:
-    """Return the width of a label in pixels: a dot, an S and one or two digits per state."""
-    letters = sum(size * (0.75 + 0.56 * len(f"S{k + 1}")) for size, k in zip(sizes, states, strict=True))
+    """Return the width of a label in pixels: a dot and one or two digits per state."""
+    letters = sum(size * (0.75 + 0.56 * len(str(k + 1))) for size, k in zip(sizes, states, strict=True))
     return letters + 4 * (len(sizes) - 1) + 10
 
 
@@ -169,8 +169,8 @@ def _size(part: Part) -> float:
 def _letters(part: Part, colour: str) -> str:
     size = _size(part)
     if not part.main:
-        return f'<span style="color:{GREY};font-size:{size}px">S{part.state + 1}</span>'
-    return f'<span style="font-size:{size}px"><span style="color:{colour}">●</span><b>S{part.state + 1}</b></span>'
+        return f'<span style="color:{GREY};font-size:{size}px">{part.state + 1}</span>'
+    return f'<span style="font-size:{size}px"><span style="color:{colour}">●</span><b>{part.state + 1}</b></span>'
 
 
 # ---- the map itself ---------------------------------------------------------------------------------------------------
