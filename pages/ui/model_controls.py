@@ -95,7 +95,12 @@ def choose(
     soft = NAMED_MODELS[name][0] in SOFT
     most = int(min(K_RANGE[1], max(K_RANGE[0], n_samples // 2)))
     k = slide(
-        "States (K)", *K_RANGE, n_states, key="K", of=of, help="Number of states. More states describe the data more finely."
+        "States (K)",
+        *K_RANGE,
+        n_states,
+        key="K",
+        of=of,
+        help="Number of states. More states describe the data more finely.",
     )
     help_tau = "Softness of the states: low values switch abruptly, high values blend."
     tau = slide(
