@@ -90,8 +90,9 @@ def describe_search(verdict: Recommendation, n_states: int) -> str:
     verdict    on the model and K
     n_states   K of the study
     """
-    reason, certainty = (sentence.partition(": ")[2].rstrip(".") for sentence in verdict.sentences)
-    found = f"{reason} ({verdict.sure}: {certainty.partition(';')[0]})"
+    reason = verdict.sentences[0].partition(": ")[2].rstrip(".")
+    certainty = verdict.sentences[1].partition(";")[0].rstrip(".")
+    found = f"{reason} ({certainty[:1].lower()}{certainty[1:]})"
     if verdict.n_states == n_states:
         return f"K was chosen by fits to one half of the data, scored on the other: {found}."
     return f"K was set by the analyst; fits to one half of the data, scored on the other, favoured K = {verdict.n_states}: {found}."

@@ -106,8 +106,8 @@ def test_annotations_from_tables_of_bouts_and_frames():
     boris = b"Behavior,Start (s),Stop (s)\nrun,0.5,1.0\nrest,0,0.5\n"
     got = keypoints.read_annotation(boris, 10, "a.csv")
     assert [got.label_names[k] for k in got.labels] == ["rest"] * 5 + ["run"] * 5
-    fixed_plane = b"behaviour,start_frame,end_frame\nrun,2,3\n"
-    assert keypoints.read_annotation(fixed_plane, 10, "a.csv").labels.tolist() == [-1, -1, 0, 0]
+    bouts = b"behaviour,start_frame,end_frame\nrun,2,3\n"
+    assert keypoints.read_annotation(bouts, 10, "a.csv").labels.tolist() == [-1, -1, 0, 0]
     each = b"frame,label\n0,rest\n1,run\n2,\n"
     assert keypoints.read_annotation(each, 10, "a.csv").labels.tolist() == [0, 1, -1]
     with pytest.raises(DataError, match="invalid"):

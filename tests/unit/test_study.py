@@ -14,9 +14,8 @@ import pytest
 from datasets import cohort
 from gdm_core import Study, Trial
 from gdm_core.analysis.bouts import BoutRule
-from gdm_core.analysis.suggestions import Recommendation, halves
+from gdm_core.analysis.suggestions import Recommendation
 from gdm_core.errors import ConfigError, DataError, ModelFileError
-from gdm_core.study import fitting
 from gdm_core.study.methods import describe_search
 from tests.support.simple_model import SimpleModel
 
@@ -391,11 +390,14 @@ def test_methods_say_why_k():
     assert "and blind to conditions. K was set by the analyst. " in study.methods()
     with_reason = Study.from_bytes(replace(study, why_k="A pilot study had 3 postures.").to_bytes())
     assert "K was set by the analyst: A pilot study had 3 postures. " in with_reason.methods()
-    sentences = ("Use GDM with K = 3: fewer states predict worse.", "Open: two halves agree on 60%; compare seeds.")
+    sentences = (
+        "Use GDM with K = 3: fewer states predict worse.",
+        "Uncertain: two halves agree on 60%; compare seeds.",
+    )
     verdict = Recommendation("gdm", 3, "open", sentences, (), ())
     chosen = "K was chosen by fits to one half of the data, scored on the other: "
     assert (
-        f"{chosen}fewer states predict worse (open: two halves agree on 60%)."
+        f"{chosen}fewer states predict worse (uncertain: two halves agree on 60%)."
         in replace(study, why_k=describe_search(verdict, 3)).methods()
     )
     assert "K was set by the analyst; fits to" in describe_search(verdict, 4)
@@ -495,13 +497,3 @@ def test_labels_of_two_animals_transfer_to_all():
     ):
         with pytest.raises(ConfigError, match=message):
             study.with_labels(recordings, wrong)
-
-
-def test_sample_has_one_piece_per_animal():
-    one = cohort.simulate(6, minutes=2, rate_hz=10, n_sessions=2, seed=3)
-    study = Study.from_states(one.states, pd.DataFrame(one.sheet), rate_hz=10)
-    trials = fitting.sample_animals(one.recordings(), study.sheet.animals, 1_200)
-    assert {study.sheet.animals[trial.name] for trial in trials} == set(study.sheet.animals.values())
-    assert [trial.n_samples for trial in trials] == [100] * 12
-    first, second = halves(trials)
-    assert not {trial.name for trial in first} & {trial.name for trial in second}, "whole animals are held out"

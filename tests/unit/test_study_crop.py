@@ -8,7 +8,9 @@ import pytest
 
 from datasets import cohort
 from gdm_core import Study, Trial
+from gdm_core.analysis.suggestions import halves
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.study import fitting
 from gdm_core.study.crop import Crop, crop_recordings, find_starts, find_still, mark_non_wear
 from gdm_core.study.sheet import match_sheet
 from tests.support.simple_model import SimpleModel
@@ -144,3 +146,13 @@ def test_non_wear_is_left_out_of_rates():
     assert rate == pytest.approx(rest.counts.measure_states("bouts_per_min")[row].sum(), rel=0.2)
     with pytest.raises(ConfigError, match="shortest_min is 0"):
         mark_non_wear(with_rest, 0)
+
+
+def test_sample_has_one_piece_per_animal():
+    one = cohort.simulate(6, minutes=2, rate_hz=10, n_sessions=2, seed=3)
+    study = Study.from_states(one.states, pd.DataFrame(one.sheet), rate_hz=10)
+    trials = fitting.sample_animals(one.recordings(), study.sheet.animals, 1_200)
+    assert {study.sheet.animals[trial.name] for trial in trials} == set(study.sheet.animals.values())
+    assert [trial.n_samples for trial in trials] == [100] * 12
+    first, second = halves(trials)
+    assert not {trial.name for trial in first} & {trial.name for trial in second}, "whole animals are held out"

@@ -106,15 +106,6 @@ def plane() -> Dict:
     return {"xaxis": bare(), "yaxis": bare(scaleanchor="x", scaleratio=1)}
 
 
-def fixed_plane(x: tuple[float, float], y: tuple[float, float]) -> Dict:
-    """Return hidden axes with equal scale and fixed ranges."""
-    across, up = (
-        bare(range=list(x), fixedrange=True),
-        bare(range=list(y), fixedrange=True, scaleanchor="x", scaleratio=1),
-    )
-    return {"xaxis": across, "yaxis": up}
-
-
 def key_above(title: str = "") -> Dict:
     """Return a layout with a horizontal legend above the figure."""
     place: Dict = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "bgcolor": "$clear"}
