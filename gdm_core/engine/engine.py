@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 NO_WORKER_S = 0.5  # leaves a job that has killed its workers the time to report that
 POLL_S = 0.2  # interval between checks for workers while there are jobs
+RECEIVE_TIMEOUT_S = 60.0  # for the result of a job
 LOST = "The workers were lost while the job ran. Try again."
 CLOSED = "The engine was closed before the job was done. Start it again."
 TOO_BIG = (
@@ -174,6 +175,33 @@ class Engine(Runner):
                 self._running[job] = worker
         return job
 
+    def _receive(self, job: Job, future: Future[Any]) -> None:
+        """End a job with the result of its future."""
+        with self._lock:
+            lost = job not in self._running
+        if lost:
+            return
+        try:
+            done, value = future.result(RECEIVE_TIMEOUT_S)
+            if done:
+                self._keep(job, value)
+                job.succeed(value)
+            elif value is None:
+                job.cancel()
+            else:
+                job.fail(value)
+        except KilledWorker:
+            job.fail(FitError(TOO_BIG))
+        except CancelledError:
+            job.fail(FitError(LOST))
+        except Exception as error:  # a bug in the function
+            logger.exception("A job ended unexpectedly.")
+            failure = FitError(f"The job ended with an unexpected {type(error).__name__}: {error}")
+            failure.__cause__ = error
+            job.fail(failure)
+        finally:
+            self._release(job)
+
     def _release(self, job: Job) -> None:
         with self._lock:
             self._running.pop(job, None)
@@ -205,26 +233,10 @@ class Engine(Runner):
             job.apply(event)
 
     def _on_done(self, job: Job, future: Future[Any]) -> None:
-        try:
-            done, value = future.result()
-            if done:
-                self._keep(job, value)
-                job.succeed(value)
-            elif value is None:
-                job.cancel()
-            else:
-                job.fail(value)
-        except KilledWorker:
-            job.fail(FitError(TOO_BIG))
-        except CancelledError:
-            job.fail(FitError(LOST))
-        except Exception as error:  # a bug in the function
-            logger.exception("A job ended unexpectedly.")
-            failure = FitError(f"The job ended with an unexpected {type(error).__name__}: {error}")
-            failure.__cause__ = error
-            job.fail(failure)
-        finally:
-            self._release(job)
+        # All clusters of this process share the thread that runs this. Getting the result here would block it for ever
+        # if the connection were closed meanwhile.
+        self._orders.put(lambda link: self._receive(job, future))
+        self._wake.set()
 
 
 _engine: Engine | None = None

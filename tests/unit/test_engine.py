@@ -171,3 +171,12 @@ def test_closed_engine_fails_its_jobs(engine: Engine) -> None:
     assert set(bulk.poll().failures.values()) == {"The engine was closed before the job was done. Start it again."}
     with pytest.raises(FitError, match="engine is closed"):
         engine.submit(divmod, 7, 2).result(0)
+
+
+def test_engine_works_after_another_closed_with_jobs(scheduler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GDM_SCHEDULER", scheduler)
+    for i in range(10):
+        with Engine() as engine:
+            for n in range(20):
+                engine.submit(divmod, n, 2)
+            assert engine.submit(divmod, 7, 2, priority=Priority.HIGH).result(PATIENCE_S) == (3, 1), i
