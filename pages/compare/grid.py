@@ -132,7 +132,7 @@ def heat(found: Compared, against: str | None, measure: str) -> Figure:
         x_name="states (K)",
         y_name=words,
         digits=MEASURES[measure][1],
-        caption=f"{MEASURES[measure][0]}; darker is better. × marks failed fits.",
+        caption=f"{MEASURES[measure][0]}; stronger is better. × marks failed fits.",
     )
     made["layout"]["annotations"] = [note("×", x, y, xref="x", yref="y") for x, y in failed]  # type: ignore[arg-type]
     return made

@@ -195,7 +195,7 @@ def channel_strip(
     step: float = 1.0,
     unit: str = "step",
     height: int = 120,
-    caption: str = "Channels, each on its own scale; darker = higher.",
+    caption: str = "Channels, each on its own scale; stronger = higher.",
 ) -> Figure:
     """Draw observations [T, N] as rows of shades."""
     y = np.asarray(values, np.float32)
