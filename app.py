@@ -7,13 +7,13 @@ to any page but Home would fail.
 import streamlit as st
 
 from gdm_studio.seeds import more_seeds
-from pages.channel import route
+from pages.channel import live
 from pages.ui import server
 
 more_seeds()  # fail at the start if the setting is invalid
 app = st.App(
     server.MAIN,
-    routes=[*server.routes(), *route.routes()],
+    routes=[*server.routes(), *live.routes()],
     middleware=server.MIDDLEWARE,
     on_script_error=server.show_error,
 )

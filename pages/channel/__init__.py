@@ -1,5 +1,5 @@
 """The live channel, which updates panels of a page while no script runs."""
 
-from pages.channel.visitor import ROUTE, Channel, LivePanels, Panel, Panels, Scene, Tables, channel
+from pages.channel.live import ROUTE, Channel, LivePanels, Panel, Panels, Scene, Tables, channel
 
 __all__ = ["ROUTE", "Channel", "LivePanels", "Panel", "Panels", "Scene", "Tables", "channel"]

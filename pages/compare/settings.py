@@ -13,8 +13,8 @@ from gdm_core.models.registry import NAMED_MODELS, available
 from gdm_core.trials import Trials
 from pages import lab
 from pages.lab.card import OPEN_ON
+from pages.lab.live import open_on
 from pages.lab.time_scale import choose_window, describe
-from pages.lab.view import open_on
 from pages.ui import navigation, shell
 from pages.ui import settings as ui_settings
 from pages.ui.controls import number, number_in_address, one_of

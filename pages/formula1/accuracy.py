@@ -17,7 +17,7 @@ from pages.formula1.data import race_of
 from pages.formula1.scorecard import kind_of
 from pages.lab import View, live
 from pages.lab.live.background import Fits, show_progress, visitor_jobs
-from pages.lab.view import query_key
+from pages.lab.live.queries import query_key
 from pages.ui import shell
 from pages.ui.controls import slide, switch
 from pages.ui.plot import plot

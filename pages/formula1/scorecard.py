@@ -14,7 +14,7 @@ from pages import lab
 from pages.formula1.data import race_of, read
 from pages.lab import scores as rows
 from pages.lab.card import Rows
-from pages.lab.view import query_key
+from pages.lab.live.queries import query_key
 from pages.ui import shell
 from pages.ui.card import Score
 from pages.ui.model_controls import Choice

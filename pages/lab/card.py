@@ -13,8 +13,9 @@ import streamlit as st
 from gdm_core.engine import Priority
 from gdm_studio.seeds import more_seeds
 from pages.lab import live
-from pages.lab.spec import PageSpec
-from pages.lab.view import View, query_key
+from pages.lab.live.queries import query_key
+from pages.lab.live.session import PageSpec
+from pages.lab.view import View
 from pages.ui import card, navigation, shell
 from pages.ui.card import Score
 from pages.ui.model_controls import SEED_RANGE

@@ -21,7 +21,7 @@ from gdm_core.analysis.inference import InferredStates
 from gdm_core.engine import FitResult, ResultCache, Snapshot
 from gdm_core.errors import DataError
 from gdm_core.trials import Trials
-from pages.lab.spec import PageSpec
+from pages.lab.live.session import PageSpec
 from pages.ui import result_files
 
 NUMBERS = range(2, 13)  # of states whose fits ship with a result

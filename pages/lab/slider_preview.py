@@ -18,14 +18,14 @@ from gdm_core.analysis.matching import in_order
 from gdm_core.engine import Snapshot
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 from pages.channel import Tables, channel
-from pages.lab.live.session import unpack
+from pages.lab.live.queries import query_key
+from pages.lab.live.session import PageSpec, unpack
 from pages.lab.preview_figures import FigureSpec, Parts, SliderPreview, States, digest, encode
-from pages.lab.spec import PageSpec
-from pages.lab.view import View, query_key
+from pages.lab.view import View
 from pages.ui import settings
 from pages.ui.component import component
 from pages.ui.model_controls import GAMMA_RANGE, K_RANGE, TAU_RANGE
-from pages.ui.scrubber import KEY as REPLAY
+from pages.ui.plot import REPLAY
 
 VALUES = {
     "temperature": ("tau", np.geomspace(*TAU_RANGE, 32).round(4).tolist()),

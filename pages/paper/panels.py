@@ -23,9 +23,8 @@ from gdm_studio import paper
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure
 from pages.lab import live
-from pages.lab.live import panels
+from pages.lab.live import open_on, panels
 from pages.lab.live.background import Fits, visitor_jobs
-from pages.lab.view import open_on
 from pages.paper import numbers
 from pages.ui import navigation, shell
 from pages.ui.controls import one_of

@@ -4,25 +4,26 @@ plot(figure, key="track")                                  # draw, or update the
 plot(figure, key="track", state="stale")                   # an earlier result, dimmed
 plot(figure, key="track", revision=dataset_name)           # another revision resets the zoom
 
-Panels that the live channel may update are a `Picture`, a `Text` or a `Scrubber`, drawn by `draw_parts`.
+Panels that the live channel may update are a `Picture`, a `Text` or a `Scrubber`, drawn by `draw_live`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Literal, ParamSpec
 
 import streamlit as st
 
 from gdm_studio.plot.figures.base import Figure
+from pages.channel import LivePanels, channel
 from pages.ui.component import component
-from pages.ui.scrubber import Scrubber
 from pages.ui.server import plotly_address
 from pages.ui.theme import TOKENS
 
+REPLAY = "replay"  # key of the scrubber's events, and of the cursor over the ELBO curve
 State = Literal["fresh", "stale", "running"]
 BADGES: dict[str, str] = {
     "fresh": "",
@@ -134,6 +135,31 @@ class Text:
         component("text")(key=self.key, data=self.message(), height="content")
 
 
+@dataclass(frozen=True)
+class Scrubber:
+    """A slider over the training steps of a fit, whose states the browser draws.
+
+    fit    name of the finished fit; "" while one runs
+    at     step of the latest snapshot
+    total  last step of the fit; 0 if there is no snapshot
+    """
+
+    fit: str = ""
+    at: int = 0
+    total: int = 0
+    key: str = f"slider-{REPLAY}"
+
+    def message(self) -> dict[str, Any]:
+        return asdict(self) | {"options": {"key": self.key}}
+
+    def same(self, other: Any) -> bool:
+        return self == other
+
+    def draw(self) -> None:
+        """Draw it, or update the scrubber of this key."""
+        component("scrubber")(key=self.key, data=self.message(), height="content")
+
+
 Panel = Picture | Text | Scrubber
 
 
@@ -142,8 +168,20 @@ def by_key(*parts: Panel | None) -> dict[str, Panel]:
     return {part.key: part for part in parts if part is not None}
 
 
-def draw_parts(parts: Mapping[str, Panel], places: Mapping[str, Any] | None = None) -> None:
-    """Draw panels in their places, the others below each other."""
-    for key, part in parts.items():
+def draw_live(
+    make: Callable[[], Mapping[str, Panel]],
+    moves: Callable[[], bool],
+    settled: Callable[[], str],
+    places: Mapping[str, Any] | None = None,
+) -> None:
+    """Draw panels in their places, the others below each other; the channel updates them.
+
+    make     returns them by key; also called in other threads: it must neither draw nor read the session
+    moves    whether `make` may return something new
+    settled  returns why the script has to run now; "" if it does not
+    """
+    panels = make()
+    for key, panel in panels.items():
         with (places or {}).get(key) or nullcontext():
-            part.draw()
+            panel.draw()
+    channel().scene.live.append(LivePanels(make, moves, settled, panels))

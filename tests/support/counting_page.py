@@ -4,9 +4,9 @@ import time
 
 import streamlit as st
 
-from pages.channel import LivePanels, channel
+from pages.channel import channel
 from pages.ui import every_event, navigation, settings
-from pages.ui.plot import Text, draw_parts
+from pages.ui.plot import Text, draw_live
 
 began = time.monotonic()
 
@@ -26,9 +26,6 @@ st.button("Count", key="count", on_click=count, args=("clicks",))
 st.button("Count a key", key="count-key", shortcut="n", on_click=count, args=("keys",))
 st.text(f"{st.session_state.get('clicks', 0)} clicks and {st.session_state.get('keys', 0)} keys")
 time.sleep(0.1)  # as long as a page takes
-draw_parts(clock())
-channel().scene.live.append(
-    LivePanels(clock, lambda: True, lambda: "fit" if time.monotonic() - began > 0.2 else "", clock())
-)
+draw_live(clock, lambda: True, lambda: "fit" if time.monotonic() - began > 0.2 else "")
 settings.finish_run(True)
 navigation.open_channel()

@@ -102,8 +102,8 @@ def visit(**query: str) -> AppTest:
     """Open the page, with the simulated race by default."""
     app = opened("formula1", **({"source": "simulated"} | query))
     # A stored session may load more slowly than the page waits.
-    if late := loading._loads.find_running():
-        for load in late.values():
+    if late := [load for load in loading._loads._jobs.values() if not load.done]:
+        for load in late:
             load.wait(2.0)
         app.run()
     return app

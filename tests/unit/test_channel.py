@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from starlette.applications import Starlette
 
 from gdm_core.errors import DataError
-from pages.channel import messages, route, visitor
-from pages.channel.visitor import ROUTE, Channel, LivePanels, Tables
+from pages.channel import live
+from pages.channel.live import ROUTE, Channel, LivePanels, Tables
 from tests.support.asgi import Line
 
 PATIENCE_S = 60.0
@@ -72,7 +72,7 @@ def fit() -> Fit:
 @pytest.fixture
 def channel(fit) -> Channel:
     made = stage(fit)
-    visitor.channels[made.token] = made
+    live.channels[made.token] = made
     return made
 
 
@@ -96,33 +96,33 @@ SENT: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", messages.TO_SERVER)
+@pytest.mark.parametrize("kind", live.TO_SERVER)
 @settings(max_examples=100)
 @given(st.dictionaries(st.sampled_from(["v", "type", "slider", "held", "value", "of", "number", "more"]), ANY_VALUE))
 def test_changed_message_is_valid_or_refused(kind, changes):
     message = SENT[kind] | changes
     try:
-        found, fields = messages.from_browser(json.dumps(message))
+        found, fields = live.from_browser(json.dumps(message))
     except DataError:
         assert message != SENT[kind]
         return
-    types = messages.TO_SERVER[found]
+    types = live.TO_SERVER[found]
     assert {"v": 1, "type": found, **fields} == message
     assert all(isinstance(fields[name], kind) for name, kind in types.items())
-    assert all(abs(value) <= messages.MAX_NUMBER for value in fields.values() if isinstance(value, int | float))
+    assert all(abs(value) <= live.MAX_NUMBER for value in fields.values() if isinstance(value, int | float))
 
 
 @pytest.mark.parametrize("text", ["", "null", "{", "[" * 1900, '{"v":1,"type":"present"' + " " * 3000 + "}"])
 def test_invalid_text_is_refused(text):
     with pytest.raises(DataError, match="message"):
-        messages.from_browser(text)
+        live.from_browser(text)
 
 
 def test_unknown_message_to_browser_is_refused():
     with pytest.raises(DataError, match="unknown kind"):
-        messages.to_browser("pictures", number=1)
+        live.to_browser("pictures", number=1)
     with pytest.raises(DataError, match="fields"):
-        messages.to_browser("run", number=1)
+        live.to_browser("run", number=1)
 
 
 # ---- live parts ---------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def test_settled_fit_requests_one_script_run(fit, channel, monkeypatch):
     fit.moves, fit.settled = False, "fit"
     assert [message["type"] for message in read_parts(channel)] == ["run"]
     assert read_parts(channel) == []
-    monkeypatch.setattr(visitor, "ASK_AGAIN_S", 0.0)
+    monkeypatch.setattr(live, "ASK_AGAIN_S", 0.0)
     assert [message["why"] for message in read_parts(channel)] == ["fit"]
     fit.settled = ""
     run(channel, fit)
@@ -180,7 +180,7 @@ def test_reason_to_run_is_kept_until_the_run(monkeypatch):
     channel.scene.live.append(LivePanels(dict, lambda: False, lambda: reasons.pop() if reasons else ""))
     assert channel.scene.goes_on
     channel.end_run()
-    monkeypatch.setattr(visitor, "ASK_AGAIN_S", 0.0)
+    monkeypatch.setattr(live, "ASK_AGAIN_S", 0.0)
     assert [read_parts(channel)[0]["why"] for _ in range(2)] == ["answers", "answers"]
     channel.begin_run()
     assert not channel.scene.goes_on
@@ -234,13 +234,13 @@ def test_released_slider_stops_tables(monkeypatch):
     channel = stage(Fit(moves=False), tables)
     channel.receive("near", {"slider": "K", "held": False, "value": 0, "of": ""})
     assert channel.update()[1] is not None
-    monkeypatch.setattr(visitor, "POINTER_S", -1.0)
+    monkeypatch.setattr(live, "POINTER_S", -1.0)
     assert channel.update()[1] is None
     assert asked == ["K"]
 
 
 # ---- the address --------------------------------------------------------------------------------------------------
-APP = Starlette(routes=route.routes())
+APP = Starlette(routes=live.routes())
 
 
 def run_async(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -254,7 +254,7 @@ def run_async(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
 
 
 def message_text(kind: str, **fields: Any) -> str:
-    return json.dumps({"v": messages.VERSION, "type": kind, **fields})
+    return json.dumps({"v": live.VERSION, "type": kind, **fields})
 
 
 @run_async
@@ -275,7 +275,7 @@ async def test_guessed_token_is_refused(channel):
     for _ in range(200):
         line = Line(APP, f"{ROUTE}/{secrets.token_urlsafe(24)}")
         await line.task
-        assert line.closed == route.UNKNOWN
+        assert line.closed == live.UNKNOWN
         assert not line.accepted.is_set()
 
 
@@ -298,7 +298,7 @@ async def test_other_origin_is_refused(channel, headers, let_in):
         await line.hang_up()
     else:
         await line.task
-        assert line.closed == route.FORBIDDEN
+        assert line.closed == live.FORBIDDEN
 
 
 @pytest.mark.parametrize("text", ["{", message_text("present", more=1), "x" * 5000])
@@ -307,7 +307,7 @@ async def test_invalid_message_closes_the_connection(channel, text):
     line = Line(APP, f"{ROUTE}/{channel.token}")
     line.send_text(text)
     await line.task
-    assert line.closed == route.INVALID
+    assert line.closed == live.INVALID
 
 
 @run_async
@@ -320,7 +320,7 @@ async def test_newer_connection_replaces_the_older(channel):
     await newer.received.get()
     while older.closed is None:
         await asyncio.sleep(0.01)
-    assert older.closed == route.REPLACED
+    assert older.closed == live.REPLACED
     await newer.hang_up()
 
 

@@ -13,9 +13,8 @@ import streamlit as st
 
 from gdm_core.engine.estimate import Estimate
 from gdm_core.errors import FitError, GdmError
-from pages.channel import LivePanels, channel
 from pages.ui import shell
-from pages.ui.plot import Panel, Text, by_key, draw_parts
+from pages.ui.plot import Panel, Text, by_key, draw_live
 
 log = logging.getLogger(__name__)
 
@@ -40,9 +39,7 @@ def show_progress(key: str, job: Fits | Task, done: bool) -> None:
         news = time.monotonic() - began >= NEWS_EVERY_S and job.news != before
         return "results" if news or job.done else ""
 
-    panels = draw()
-    draw_parts(panels)
-    channel().scene.live.append(LivePanels(draw, lambda: True, settled, panels))
+    draw_live(draw, lambda: True, settled)
 
 
 class Fits:
@@ -167,10 +164,6 @@ class Jobs:
         """Return the job of a key, None if there is none."""
         with self._lock:
             return self._jobs.get(key)
-
-    def find_running(self) -> dict[tuple[Hashable, ...], Any]:
-        with self._lock:
-            return {key: job for key, job in self._jobs.items() if not job.done}
 
     def forget(self, key: tuple[Hashable, ...]) -> None:
         """Drop a job; the next `get` starts another one."""

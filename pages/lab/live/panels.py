@@ -17,11 +17,9 @@ from gdm_core.engine.estimate import format_duration
 from gdm_studio.plot import figures
 from pages.channel import LivePanels, channel
 from pages.lab.live.queries import Query
-from pages.lab.live.session import FitSession, FitState, has_default_order
-from pages.lab.spec import PageSpec
-from pages.ui import scrubber, settings, shell
-from pages.ui.plot import Panel, Picture, Text, by_key, draw_parts
-from pages.ui.scrubber import Scrubber
+from pages.lab.live.session import FitSession, FitState, PageSpec, has_default_order
+from pages.ui import navigation, settings, shell
+from pages.ui.plot import REPLAY, Panel, Picture, Scrubber, Text, by_key, draw_live
 
 FIT = "fit-"
 COLOURS = "colours"  # parameter of a link
@@ -71,11 +69,16 @@ def _mark(name: str) -> str:
     return name
 
 
-def open_specs() -> dict[str, PageSpec]:
-    """Return this visitor's latest request on each page."""
-    keys = [key for key in map(str, st.session_state) if key.startswith(FIT)]
-    specs = {key.removeprefix(FIT): st.session_state[key].spec for key in keys}
-    return {page: spec for page, spec in specs.items() if spec is not None}
+def open_on(page: str) -> PageSpec | None:
+    """Return the fit that this visitor has open on another page, or None and show a link to that page."""
+    fit: FitSession | None = st.session_state.get(f"{FIT}{page}")
+    spec = None if fit is None else fit.spec
+    title = navigation.info(page).title
+    if spec is not None and len(spec.dataset.test):
+        return spec
+    shell.quiet(f"Nothing is open on {title} in this session." if spec is None else f"{title} has no held-out trials.")
+    st.page_link(navigation.page(page), label=f"Open {title} first")
+    return None
 
 
 def close_fit(page: str) -> None:
@@ -107,15 +110,10 @@ def draw_panels(
     """
     fitting = fit.running
 
-    def make_now() -> Mapping[str, Panel]:
-        return make(fit.poll())
-
     def settled() -> str:
         return "fit" if fitting and not fit.running else ""
 
-    panels = make_now()
-    draw_parts(panels, places)
-    channel().scene.live.append(LivePanels(make_now, lambda: fit.running, settled, panels))
+    draw_live(lambda: make(fit.poll()), lambda: fit.running, settled, places)
 
 
 def rerun_when_answered(fit: FitSession) -> None:
@@ -189,9 +187,7 @@ def make_progress(state: FitState) -> dict[str, Panel]:
         lambda: figures.bound(curve.steps, curve.elbos, total=curve.total, faded=curve.earlier),
         settings=curve,
     )
-    return by_key(
-        Text("".join(lines), "fit-progress"), Picture(figure, "elbo", group=scrubber.KEY), _make_scrubber(state)
-    )
+    return by_key(Text("".join(lines), "fit-progress"), Picture(figure, "elbo", group=REPLAY), _make_scrubber(state))
 
 
 def _make_scrubber(state: FitState) -> Scrubber:

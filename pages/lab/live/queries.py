@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from gdm_core.engine import Engine, FitSpec, Job, JobStatus, Priority
 from gdm_core.errors import GdmError
+from gdm_core.trials import Trial, Trials
 
 MAX_RESULTS = 48
 
@@ -200,3 +204,19 @@ class Queries:
                 self._failures[name, pending.key] = view.message
         while len(self._results) > MAX_RESULTS:
             self._results.popitem(last=False)
+
+
+# ---- names of queries ------------------------------------------------------------------------------------------
+def query_key(result: str, function: Callable[..., Any], args: Iterable[Any]) -> str:
+    """Return a name of all inputs of a result: the fit, the function and the content of each argument."""
+    return "/".join([result, f"{function.__module__}.{function.__qualname__}", *map(_content, args)])
+
+
+def _content(value: Any) -> str:
+    if isinstance(value, Trial | Trials):
+        return value.fingerprint
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"
+    if isinstance(value, list | tuple):
+        return f"({','.join(map(_content, value))})"
+    return repr(value)

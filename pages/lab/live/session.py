@@ -1,11 +1,13 @@
-"""One visitor's current fit on one page: its jobs, its state, and the colours of its states."""
+"""The fit that a page requests, and one visitor's current fit on a page."""
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +16,14 @@ from gdm_core.analysis import inference
 from gdm_core.analysis.inference import InferredStates
 from gdm_core.analysis.matching import Order, find_order, in_order, inverse
 from gdm_core.engine import Engine, FitResult, Job, JobStatus, JobView, Priority, Snapshot
+from gdm_core.engine.spec import FitSpec
 from gdm_core.errors import GdmError
+from gdm_core.models.scaling import Scaler
 from gdm_core.trials import Trials
 from gdm_studio.plot import palette
+from pages.lab.dataset import Dataset, count_previewed
 from pages.lab.live.queries import Queries, Query
-from pages.lab.spec import PageSpec
+from pages.ui.model_controls import Choice
 from pages.ui.plot import State
 
 Array = npt.NDArray[np.float32]
@@ -26,6 +31,68 @@ MIN_PROGRESS, MIN_SECONDS = 0.3, 1.0  # share of steps and time after which a ru
 MAX_RESULTS = 16  # more than there are numbers of states
 MAX_NEIGHBOURS = 2  # jobs at a time
 SLOW_FIT_S = 10.0  # slower fits start on request only
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Scores of the card.
+
+    scores    function of (model_bytes, train, test, *options, seed) that yields known scores, with the next part as "under_way"
+    options   further plain arguments
+    words     the options in words, to label scores of an earlier result
+    """
+
+    scores: Callable[..., Any] = field(default_factory=lambda: inference.score_parts)
+    options: tuple[Any, ...] = ()
+    words: str = ""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PageSpec(FitSpec):
+    """A FitSpec with its dataset, model choice and scores."""
+
+    dataset: Dataset
+    choice: Choice
+    measure: Measure = field(default_factory=Measure)
+
+    @classmethod
+    def from_choice(cls, dataset: Dataset, choice: Choice, measure: Measure | None = None, **changes: Any) -> Self:
+        """Return the fit of a dataset with a model choice; `changes` override its configuration."""
+        return cls(
+            choice.family,
+            {**choice.config, **changes},
+            dataset.train,
+            preview=tuple(range(count_previewed(dataset.train))),
+            use_cache=dataset.keep,
+            dataset=dataset,
+            choice=choice,
+            measure=measure or Measure(),
+        )
+
+    @property
+    def n_states(self) -> int:
+        return int(self.config["n_states"])
+
+    @cached_property
+    def number(self) -> str:
+        """Name of the settings: the fit and its held-out trials."""
+        return hashlib.sha256(f"{self.key}/{self.dataset.test.fingerprint}".encode()).hexdigest()[:12]
+
+    @cached_property
+    def log_scale(self) -> float:
+        """Difference of the ELBO in standardised units and in the data's units, in nats per time step.
+
+        Only observed values change their units, so channels with gaps count less.
+        """
+        scaler = Scaler.from_trials(self.trials)
+        return sum(scaler.log_jacobian(trial.y) for trial in self.trials) / self.trials.n_samples
+
+    def describe_changes(self, other: PageSpec) -> str:
+        """Return the main settings that differ from `other`, in words; "" if none do."""
+        ours, theirs = self.choice, other.choice
+        if ours.label != theirs.label:
+            return f"{ours.label}, K {ours.n_states}"
+        return ", ".join(f"{name} {value}" for name, value in ours.facts if (name, value) not in theirs.facts)
 
 
 @dataclass(frozen=True)

@@ -1,26 +1,95 @@
-"""The live channel of one visitor: updates panels of their page while no script runs.
+"""The live channel: one WebSocket per visitor, which updates panels of their page while no script runs.
 
 A channel belongs to one session, under a secret token. Each script run replaces the scene. Between runs a thread makes the
-panels again and sends those that changed, once the browser has drawn the previous ones.
+panels again and sends those that changed, once the browser has drawn the previous ones. Messages are JSON: their fields here,
+their use in components/channel.js. Pages of other sites and long messages are refused.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
 import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 import streamlit as st
+from starlette.routing import WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from pages.channel import messages
+from gdm_core.errors import DataError
 
 log = logging.getLogger(__name__)
 
+# ---- messages ---------------------------------------------------------------------------------------------------------
+Field = type | tuple[type, ...]
+Kinds = dict[str, dict[str, Field]]
+
+VERSION = 1  # a page that was opened before an update of the server may speak another one
+MAX_LENGTH = 2_000  # characters of a message from a browser
+MAX_NUMBER = 2**53  # above it, a browser's integers are inexact
+
+TO_BROWSER: Kinds = {
+    # Panels that changed, by key. Per panel the highest number wins; `run` counts script runs.
+    "parts": {"number": int, "run": int, "parts": dict},
+    # Request for one script run.
+    "run": {"number": int, "why": str},
+    # States at values of a slider. Tables of another fit (`of`) replace all earlier ones; their first message has `how` to draw.
+    "tables": {"slider": str, "of": str, "tables": list, "how": dict, "more": bool},
+}
+TO_SERVER: Kinds = {
+    # The connection is new: send every panel.
+    "present": {},
+    # The panels of this number are on the screen.
+    "drawn": {"number": int},
+    # The pointer is near a slider or drags it (`held`), repeated every second. The browser has tables of the fit `of`.
+    "near": {"slider": str, "held": bool, "value": (int, float), "of": str},
+}
+
+
+def to_browser(kind: str, **fields: Any) -> str:
+    """Return a message for the browser; raise DataError if its fields are wrong."""
+    _check(kind, fields, TO_BROWSER)
+    return json.dumps({"v": VERSION, "type": kind, **fields}, separators=(",", ":"))
+
+
+def from_browser(text: str) -> tuple[str, dict[str, Any]]:
+    """Return the kind and the fields of a message; raise DataError if it is invalid."""
+    if len(text) > MAX_LENGTH:
+        raise DataError(f"A message has {len(text):,} characters; at most {MAX_LENGTH:,} are allowed.")
+    try:
+        message = json.loads(text)
+    except (ValueError, RecursionError):
+        raise DataError("A message is not JSON.") from None
+    if not isinstance(message, dict) or message.pop("v", None) != VERSION:
+        raise DataError(f"A message is not of version {VERSION}.")
+    kind = message.pop("type", None)
+    _check(kind, message, TO_SERVER)
+    return kind, message
+
+
+def _check(kind: Any, fields: dict[str, Any], kinds: Kinds) -> None:
+    expected = kinds.get(kind) if isinstance(kind, str) else None
+    if expected is None:
+        raise DataError(f"A message has an unknown kind; known are {', '.join(kinds)}.")
+    if set(fields) != set(expected):
+        raise DataError(f"A message {kind!r} has the fields {sorted(fields)[:9]} instead of {sorted(expected)}.")
+    for name, value in fields.items():
+        field = expected[name]
+        if not isinstance(value, field) or isinstance(value, bool) != (field is bool):
+            raise DataError(f"The field {name!r} of a message {kind!r} has the wrong type.")
+        if isinstance(value, int | float) and not abs(value) <= MAX_NUMBER:  # also not NaN
+            raise DataError(f"The field {name!r} of a message {kind!r} is not a number up to {MAX_NUMBER:,}.")
+
+
+# ---- the channel of a visitor ----------------------------------------------------------------------------------------
 ROUTE = "/gdm/live"
 UPDATE_EVERY_S = 0.05
 SHARE = 0.5  # of a thread's time that updates of one page may take
@@ -201,7 +270,7 @@ class Channel:
             log.exception("Updating panels failed.")
             self._failures += 1
             asks = self._failures <= MAX_FAILURES
-            return [messages.to_browser("run", number=self._number, why="failed")] if asks else [], ASK_AGAIN_S
+            return [to_browser("run", number=self._number, why="failed")] if asks else [], ASK_AGAIN_S
         self._failures = 0
         return update
 
@@ -218,7 +287,7 @@ class Channel:
             now = time.monotonic()
             if why and (self._asked[0] != self.runs or now - self._asked[1] >= ASK_AGAIN_S):
                 self._asked = self.runs, now
-                texts.append(messages.to_browser("run", number=self._number, why=why))
+                texts.append(to_browser("run", number=self._number, why=why))
             if moves or self._pointer is not None:
                 return texts, max(UPDATE_EVERY_S, (now - began) / SHARE)
             return texts, ASK_AGAIN_S if why else None
@@ -239,7 +308,7 @@ class Channel:
         self._number += 1
         self._sent_at = time.monotonic()
         parts = {key: part.message() for key, part in changed.items()}
-        return [messages.to_browser("parts", number=self._number, run=self.runs, parts=parts)]
+        return [to_browser("parts", number=self._number, run=self.runs, parts=parts)]
 
     def _new_tables(self, scene: Scene) -> list[str]:
         """Return a message with the tables for the slider near the pointer that the browser lacks."""
@@ -259,7 +328,7 @@ class Channel:
         self._tables |= set(new)
         fields: dict[str, Any] = {"slider": pointer.slider, "of": found.of, "tables": list(new.values())}
         fields["how"] = dict(found.how) if first else {}  # with the position of every sample, it is larger than a table
-        return [messages.to_browser("tables", **fields, more=found.more)]
+        return [to_browser("tables", **fields, more=found.more)]
 
 
 def channel() -> Channel:
@@ -267,3 +336,93 @@ def channel() -> Channel:
     found: Channel = st.session_state.setdefault(_SESSION_KEY, Channel())
     channels[found.token] = found
     return found
+
+
+# ---- the connection --------------------------------------------------------------------------------------------------
+INVALID, UNKNOWN, FORBIDDEN, REPLACED = 4400, 4404, 4403, 4409  # codes of closed connections
+
+
+def routes() -> list[WebSocketRoute]:
+    """Return the route of the channel, below server.baseUrlPath."""
+    base = str(st.get_option("server.baseUrlPath")).strip("/")
+    below = f"/{base}" if base else ""
+    return [WebSocketRoute(f"{below}{ROUTE}/{{token}}", serve)]
+
+
+async def serve(socket: WebSocket) -> None:
+    """Serve one connection until it ends."""
+    channel = channels.get(str(socket.path_params["token"]))
+    if not _is_same_origin(socket):
+        await socket.close(FORBIDDEN)
+    elif channel is None:
+        await socket.close(UNKNOWN)
+    else:
+        await socket.accept()
+        await _exchange(socket, channel)
+
+
+def _is_same_origin(socket: WebSocket) -> bool:
+    """Return whether a page of this server opens the connection, or a program that sends no origin."""
+    origin = socket.headers.get("origin")
+    if origin is None:
+        return True
+    allowed = {socket.headers.get("host"), socket.headers.get("x-forwarded-host")}
+    for listed in st.get_option("server.corsAllowedOrigins") or ():
+        allowed.add(urlsplit(str(listed)).netloc or str(listed))
+    return urlsplit(origin).netloc in allowed
+
+
+async def _exchange(socket: WebSocket, channel: Channel) -> None:
+    """Send updates and receive messages. A newer connection of the same page replaces an older one."""
+    event, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def wake() -> None:
+        """Set `event`, from any thread."""
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(event.set)
+
+    before, channel.listener = channel.listener, wake
+    if before is not None:
+        before()
+    sender = asyncio.create_task(_send(socket, channel, event, wake))
+    try:
+        await _listen(socket, channel, event)
+    finally:
+        if channel.listener is wake:
+            channel.listener = None
+        sender.cancel()
+        with suppress(asyncio.CancelledError):
+            await sender
+
+
+async def _send(socket: WebSocket, channel: Channel, event: asyncio.Event, wake: object) -> None:
+    """Send updates until a newer connection takes over."""
+    while channel.listener is wake:
+        event.clear()
+        texts, pause = await asyncio.to_thread(channel.update)
+        try:
+            for text in texts:
+                await socket.send_text(text)
+        except (WebSocketDisconnect, RuntimeError):  # closed; `_listen` ends too
+            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(event.wait(), pause)
+    with suppress(RuntimeError):
+        await socket.close(REPLACED)
+
+
+async def _listen(socket: WebSocket, channel: Channel, event: asyncio.Event) -> None:
+    """Receive messages until one is invalid."""
+    try:
+        while True:
+            text = await socket.receive_text()
+            try:
+                kind, fields = from_browser(text)
+            except DataError as error:
+                log.debug("A message was refused: %s", error)
+                await socket.close(INVALID, str(error)[:100])
+                return
+            await asyncio.to_thread(channel.receive, kind, fields)
+            event.set()
+    except (WebSocketDisconnect, RuntimeError, KeyError):  # KeyError: bytes in place of text
+        return
