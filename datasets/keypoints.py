@@ -15,25 +15,13 @@ from gdm_core.text import first_of
 
 from .readers.annotations import Annotation, read_annotation
 from .readers.archives import open_archive, read_pose_arrays
-from .readers.deeplabcut import (
-    flat_columns,
-    looks_like_deeplabcut,
-    read_deeplabcut_csv,
-    read_deeplabcut_h5,
-    read_flat,
-)
+from .readers.deeplabcut import flat_columns, looks_like_deeplabcut, read_deeplabcut_csv, read_flat
 from .readers.delimited import sniff
 from .readers.filling import fill_parts
 from .readers.formats import read_frame
-from .readers.hdf import open_hdf, read_analysis, read_project
+from .readers.hdf import read_analysis
 from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, standardise, with_labels
-from .readers.quality import (
-    LOW_SCORE,
-    QualityReport,
-    channel_quality,
-    outlier_mask,
-    percent,
-)
+from .readers.quality import LOW_SCORE, QualityReport, channel_quality, outlier_mask, percent
 from .readers.roles import Role, columns_with, find_recording_columns, format_cell, guess_roles, is_numeric
 from .readers.source import DEFAULT_LIMITS, Limits, Readable, Source, open_source
 from .tables import MAX_TRIALS, Table
@@ -44,7 +32,8 @@ __all__ = [
     "looks_like_keypoints", "read", "read_annotation", "read_any", "report", "standardise", "with_labels",
 ]  # fmt: skip
 
-READABLE = (".csv", ".csv.gz", ".h5", ".hdf5", ".slp", ".npz", ".parquet", ".xlsx")
+READABLE = (".csv", ".csv.gz", ".h5", ".hdf5", ".npz", ".parquet", ".xlsx")
+_HDF = (".h5", ".hdf5", ".hdf")
 FILL_SECONDS = 30.0  # longest gap of a part that pages fill before computing features
 MAX_NOTES = 6  # on single recordings
 _RECORDING_COLUMN = "(which recording)"  # a temporary column
@@ -72,13 +61,8 @@ def read(
 
 
 def _read_source(source: Source, rate_hz: float | None) -> KeypointTable:
-    if source.suffix in (".h5", ".hdf5", ".hdf", ".slp") and not source.packed:
-        with open_hdf(source) as file:
-            inside = set(file)
-            if {"tracks", "node_names"} <= inside:
-                return read_analysis(file, source, rate_hz)
-            sleap = {"frames", "instances", "pred_points"} <= inside
-            return (read_project if sleap else read_deeplabcut_h5)(file, source, rate_hz)
+    if source.suffix in _HDF and not source.packed:
+        return read_analysis(source, rate_hz)
     if source.suffix == ".npz" and not source.packed:
         return read_pose_arrays(source, rate_hz)
     if source.suffix in (".csv", ".tsv", ".txt"):
@@ -86,7 +70,8 @@ def _read_source(source: Source, rate_hz: float | None) -> KeypointTable:
             return read_deeplabcut_csv(source, rate_hz)
     elif source.suffix not in (".parquet", ".pq", ".xlsx"):
         raise DataError(
-            f"{source.name} has an unknown format; readable: {', '.join(READABLE)}. Convert it with movement or sleap-io."
+            f"{source.name} has an unknown format; readable: {', '.join(READABLE)}. In SLEAP, choose Export Analysis "
+            "HDF5; convert other files with movement or sleap-io."
         )
     frame = read_frame(source).frame
     flat = from_table(Table(frame, guess_roles(frame), source.name), rate_hz)
@@ -197,7 +182,7 @@ def read_any(
     sheet     sheet of a workbook; by default the first with a numeric column
     """
     opened = open_source(source, name, limits)
-    tracked = opened.suffix in (".h5", ".hdf5", ".hdf", ".slp")
+    tracked = opened.suffix in _HDF
     if opened.suffix in (".csv", ".tsv", ".txt"):
         tracked = looks_like_deeplabcut(sniff(opened))
     elif opened.suffix == ".npz" and not opened.packed:

@@ -1,4 +1,4 @@
-"""DeepLabCut files: HDF5, and CSV with header rows in all common variants."""
+"""DeepLabCut CSV files with header rows in all common variants, and tables with flat column names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 from typing import Any
 
-import h5py
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -14,7 +13,6 @@ import pandas as pd
 from gdm_core.errors import DataError
 
 from .delimited import Layout, is_number, read_body, sniff
-from .hdf import read_array, read_names
 from .pose import KeypointTable, finish_table
 from .roles import numeric_values
 from .source import Source
@@ -135,49 +133,6 @@ def assemble(columns: list[Column], arrays: list[npt.NDArray[Any]], rate_hz: flo
         notes.append("the third coordinate (z) was left out")
     recording = KeypointTable(xy, tuple(animals), tuple(parts), scores=scores, name=name, notes=tuple(notes))
     return finish_table(recording, rate_hz)
-
-
-def read_deeplabcut_h5(file: h5py.File, source: Source, rate_hz: float | None) -> KeypointTable:
-    """Read an HDF5 file that pandas wrote in its fixed format."""
-    for key in file:
-        group = file.get(key)
-        if not isinstance(group, h5py.Group):
-            continue
-        if "table" in group:
-            raise DataError(
-                f"{source.name} stores its column names as a pickle, which is not opened. "
-                "Use the CSV that DeepLabCut writes with it (or analyze_videos_converth5_to_csv)."
-            )
-        if "block0_values" not in group or "block0_items_level0" not in group:
-            continue
-        columns_read: list[Column] = []
-        arrays: list[npt.NDArray[Any]] = []
-        for block in range(64):
-            if f"block{block}_values" not in group:
-                break
-            values = read_array(group, f"block{block}_values", source)
-            columns = []
-            for level in range(8):
-                if f"block{block}_items_level{level}" not in group:
-                    break
-                names = read_names(group, f"block{block}_items_level{level}", source)
-                codes = read_array(group, f"block{block}_items_label{level}", source).astype(np.int64).ravel()
-                if len(codes) and (codes.min() < 0 or codes.max() >= len(names)):
-                    raise DataError(f"{source.name}: its column names are damaged.")
-                columns.append([names[code] for code in codes])
-            if len(columns) < 3 or values.ndim != 2 or values.dtype.kind not in "fiu":
-                raise DataError(
-                    f"{source.name}: expected columns named by scorer, (individual,) body part and coordinate."
-                )
-            if any(len(names) != values.shape[1] for names in columns):
-                raise DataError(f"{source.name}: it names {len(columns[0])} columns but has {values.shape[1]}.")
-            animals = columns[-3] if len(columns) > 3 else ["animal"] * values.shape[1]
-            columns_read += zip(animals, columns[-2], columns[-1], strict=True)
-            arrays += list(values.T.astype(np.float32))
-        if not columns_read or len({len(values) for values in arrays}) != 1 or len(arrays[0]) == 0:
-            raise DataError(f"{source.name} has no frames.")
-        return assemble(columns_read, arrays, rate_hz, source.name)
-    raise DataError(f"{source.name} is neither a SLEAP analysis (tracks, node_names) nor a DeepLabCut table.")
 
 
 def flat_columns(names: list[str]) -> list[Column] | None:

@@ -91,7 +91,7 @@ def _file(advanced: Any) -> dict[str, Any]:
         key=settings.widget_key("file"),
         placeholder="Choose a file" if names else "No tracking file in the data folder",
         index=names.index(asked) if asked in names else None,
-        help=f"DeepLabCut CSV or HDF5, SLEAP analysis h5, or NPZ in {data_dir()}. To upload a file, open Your data.",
+        help=f"DeepLabCut CSV, SLEAP analysis h5, or NPZ in {data_dir()}. To upload a file, open Your data.",
     )
     settings.keep("file", None if [name] == names[:1] else name or asked or None)
     of = settings.scope("file", name)

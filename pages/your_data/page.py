@@ -20,7 +20,7 @@ from pages.ui.downloads import download
 from pages.ui.uploads import uploader
 from pages.your_data import check, example, intake, poses
 
-KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5", "slp"]
+KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5"]
 
 
 def choose_file() -> intake.OpenFile | None:
