@@ -6,7 +6,7 @@ kinds      accuracy of models, a Gaussian HMM and k-means on simulated regimes
 filtered   accuracy of filtered states at some lags, against smoothed states
 nulls      share of studies without any effect that report one
 
-State accuracy of all models on the NASCAR tracks: `gdm reproduce nascar --models all`.
+State accuracy of all models on the NASCAR tracks: `python -m benchmarks.results --only nascar`.
 """
 
 from __future__ import annotations

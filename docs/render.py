@@ -69,7 +69,7 @@ def claims(stored: Stored) -> list[str]:
             "State accuracy, soft tracks",
             f"{spread(soft['gdm'], accuracy)} (untrained {soft['gdm, untrained'][accuracy]['mean']:.3f}, "
             f"paper's recipe {soft['gdm-paper'][accuracy]['mean']:.3f}, k-means {soft['k-means on steps'][accuracy]['mean']:.3f})",
-            "`gdm reproduce nascar --models all`",
+            "`make numbers`",
         ),
         table_row(
             "State accuracy, standard tracks",

@@ -172,11 +172,6 @@ def print_json(value: Any) -> None:
     print(json.dumps(for_json(value), indent=2, allow_nan=False))
 
 
-def write_json(path: Path, value: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(for_json(value), indent=2, allow_nan=False) + "\n")
-
-
 _WIDTH = 28
 _REDRAW_SECONDS = 0.1  # on a terminal
 _LINE_SECONDS = 5.0  # in a log file, where each update adds a line

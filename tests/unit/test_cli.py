@@ -120,8 +120,6 @@ def test_failed_fit_is_neither_saved_nor_applied(capsys, csv, tmp_path, track, m
     assert main(["fit", str(csv), "--model", "simple", "--out", str(file)]) == 1
     assert "The fit failed: its score is low. Try another seed" in capsys.readouterr().err
     assert not file.exists()
-    assert main(["reproduce", "nascar", "--models", "simple", "--seeds", "1", "--samples", "100"]) == 1
-    assert "simple on standard seed 0" in capsys.readouterr().err
     SimpleModel().fit(np.float32(track.y)).save(file)
     assert main(["predict", str(file), str(csv), "--out", str(out)]) == 1
     assert "its score is low" in capsys.readouterr().err
@@ -226,9 +224,8 @@ def test_one_channel_file_is_fitted(capsys, csv, tmp_path):
         (["predict", "absent.safetensors", "{csv}"], "There is no model file at"),
         (["suggest", "{csv}", "--models", "simple", "--seeds", "0"], "seeds is 0"),
         (["suggest", "{csv}", "--models", "simple", "--jobs", "0", "--scale", "samples"], "jobs is 0"),
-        (["reproduce", "nascar", "--models", "oracle"], "There is no model 'oracle'; choose from"),
-        (["reproduce", "nascar", "--models", "simple", "--seeds", "0"], "seeds is 0"),
-        (["reproduce", "nascar", "--models", "simple", "--samples", "10"], "samples is 10"),
+        (["reproduce", "oracle"], "There is no experiment 'oracle'; choose one of"),
+        (["reproduce", "mice", "--seeds", "0"], "seeds is 0"),
     ],
 )
 def test_invalid_requests_exit_with_2(capsys, csv, arguments, message):
@@ -337,28 +334,6 @@ def test_label_refuses_unusable_marks(recordings, capsys, text, message):
     (folder / "bad.csv").write_text(text)
     assert main(["label", str(folder / "bad.csv"), str(files[0])]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_reproduce_reports_seeds_and_baselines(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(StateModel, "_check_fit", lambda model, ys: None)  # such short tracks fail it
-    file = tmp_path / "scores.json"
-    arguments = ["reproduce", "nascar", "--models", "simple,arhmm-ro", "--setting", "soft", "--seeds", "2"]
-    assert main([*arguments, "--samples", "120", "--json", str(file)]) == 0
-    table = capsys.readouterr().out
-    found = json.loads(file.read_text())
-    assert [(r["model"], r["seed"]) for r in found["runs"]] == [(m, s) for m in ("simple", "arhmm-ro") for s in (0, 1)]
-    for name in ("simple", "simple, untrained", "arhmm-ro", "10-NN on steps", "majority class", "persistence"):
-        assert any(line.startswith(name + " ") for line in table.splitlines()), name
-    values = [r["scores"]["matched_accuracy"] for r in found["runs"] if r["model"] == "simple"]
-    summary = found["summary"]["soft"]["simple"]["matched_accuracy"]
-    assert summary["mean"] == pytest.approx(np.mean(values))
-    assert summary["sd"] == pytest.approx(np.std(values, ddof=1))
-    assert summary["worst"] == min(values)
-    assert f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f} ({min(values):.3f})" in table
-    # Both models were fitted to the same data.
-    lines = [r["scores"]["baselines"]["10-NN on steps"] for r in found["runs"]]
-    assert lines[0] == lines[2]
-    assert lines[0] != lines[1]
 
 
 @pytest.mark.parametrize(
