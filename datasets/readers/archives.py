@@ -56,11 +56,11 @@ def read_arrays(source: Source) -> dict[str, npt.NDArray[Any]]:
             return {"y": _parse_array(file.read(source.limits.unpacked_bytes), source, "the array")}
     arrays: dict[str, npt.NDArray[Any]] = {}
     with open_archive(source) as archive:
-        for file in archive.namelist():
-            if file.endswith(".npy"):
-                name = file.removesuffix(".npy")
-                with refuse_damage(f"{source.name}: the part {file!r} is damaged"):
-                    data = archive.read(file)
+        for part in archive.namelist():
+            if part.endswith(".npy"):
+                name = part.removesuffix(".npy")
+                with refuse_damage(f"{source.name}: the part {part!r} is damaged"):
+                    data = archive.read(part)
                 arrays[name] = _parse_array(data, source, f"the array {name!r}")
     if not arrays:
         raise DataError(f"{source.name} has no array. Save arrays with numpy.savez.")
