@@ -6,17 +6,21 @@ PORT ?= 8501
 # Tests run in parallel, so each process keeps its numerical libraries to one thread. Tests start many processes: bytecode is
 # always cached, even where the environment forbids it.
 ONE_THREAD := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
-# A browser test that fails once and then passes is printed as flaky and does not fail the run. Tests of a file share a page.
-BROWSER := $(ONE_THREAD) $(BIN)/pytest -n 2 --dist loadfile --reruns 1 tests/browser
+# A browser test that fails once and then passes is printed as flaky and does not fail the run.
+BROWSER := $(ONE_THREAD) $(BIN)/pytest -n 2 --reruns 1 tests/browser
 
 .PHONY: app test test-all fast lint bench bench-app numbers pages demo docs audit clean
 
 app: $(VENV)/.installed
 	$(BIN)/gdm studio --port $(PORT)
 
-test: $(VENV)/.dev lint
-	$(ONE_THREAD) $(BIN)/pytest -n auto -m "not browser and not bulk"
-	$(BROWSER) -m "not bulk"
+# Lint uses the processor time that the tests leave; its messages follow theirs.
+test: $(VENV)/.dev
+	@mkdir -p build
+	@nice -n 19 $(MAKE) lint >build/lint.log 2>&1 & lint=$$!; \
+	$(MAKE) fast && $(BROWSER) -m "not bulk"; tests=$$?; \
+	wait $$lint; linted=$$?; \
+	cat build/lint.log; exit $$((tests || linted))
 
 # What `make test` leaves out; run before a release.
 test-all: $(VENV)/.dev

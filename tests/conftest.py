@@ -9,21 +9,25 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-# Tests on a cluster share it, and package tests share the build and installation. The largest group runs first.
-LONG = ("test_engine", "test_service", "test_package")
+# Files whose tests share a cluster, an installed package, or a server with fits. The largest group runs first.
+GROUPS = {
+    "unit": ("test_engine", "test_service", "test_package"),
+    "browser": ("test_nascar", "test_newcomer", "test_pages", "test_replay", "test_slider_preview"),
+}
 
 
 class GroupScheduling(LoadScopeScheduling):
-    """Run tests of one page, or those of `LONG`, in the same xdist process; distribute all others freely.
+    """Run tests of one file or group, which share fits, in the same xdist process.
 
     The mark `xdist_group` of xdist 3.8 has no effect with pytest 9.2.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        path = Path(nodeid.partition("::")[0])
-        if path.parent.name == "unit" and path.stem.startswith(LONG):
-            return "long"
-        return str(path) if path.parent.name in ("app", "browser") else nodeid
+        file, _, test = nodeid.partition("::")
+        folder, stem = Path(file).parent.name, Path(file).stem
+        if folder == "contract":  # a family
+            return test.partition("[")[2].partition("-")[0].rstrip("]")
+        return folder if stem.startswith(GROUPS.get(folder, ())) else file
 
 
 @pytest.hookimpl(optionalhook=True)

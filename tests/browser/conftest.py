@@ -20,6 +20,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from gdm_core.engine.cluster import WORKERS_VARIABLE
 from gdm_studio.seeds import SEEDS_VARIABLE
 from tests.support.browser_server import FLAGS, Server, find_chromium, running_server
 from tests.support.patience import patience_s
@@ -42,8 +43,9 @@ def _chromium() -> str:
 @pytest.fixture(scope="session")
 def app_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Start a server with an empty cache."""
-    # No fits of further seeds, which tests/app covers.
-    with running_server(tmp_path_factory.mktemp("server"), **{SEEDS_VARIABLE: "0"}) as server:
+    # One worker, since each test process has a server. No fits of further seeds, which tests/app covers.
+    settings = {WORKERS_VARIABLE: "1", SEEDS_VARIABLE: "0"}
+    with running_server(tmp_path_factory.mktemp("server"), **settings) as server:
         yield server
 
 

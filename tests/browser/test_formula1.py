@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.bulk]
 
 MAP = ".st-key-map .gdm-figure[data-updates]"
 FIND = """() => {
@@ -81,7 +81,6 @@ def test_click_on_the_map_zooms_the_telemetry(visit):
     page.wait_for_function("document.querySelector('.st-key-telemetry .gdm-plot')._fullLayout.xaxis.range[0] > 0")
 
 
-@pytest.mark.bulk
 def test_other_driver_can_be_chosen(visit):
     opened = visit("/formula1?view=States", scheme="dark")
     page = opened.ready(MAP)

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.support.patience import patience_s
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.bulk]
 
 SHORT = "/nascar?T=200"
 # Mean of the largest share over time, from the stacked areas.
@@ -41,7 +41,6 @@ def test_low_temperature_gives_hard_states(revisit):
     assert finished(page).evaluate(CERTAINTY) > soft + 0.1
 
 
-@pytest.mark.bulk
 def test_suggestion_names_the_number_of_states(visit):
     page = finished(visit("/nascar").page)
     page.get_by_role("tab", name="Suggest settings").click()

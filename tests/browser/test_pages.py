@@ -37,6 +37,7 @@ def home(page: Page, scheme: str, phone: bool) -> None:
 def nascar(page: Page, scheme: str, phone: bool) -> None:
     page.wait_for_selector(".st-key-inferred-track .gdm-figure[data-state=fresh][data-updates]")
     page.wait_for_selector(".gdm-score")
+    expect(page.get_by_text("Scores of the previous fit")).to_have_count(0)  # these are dimmed
     page.wait_for_function(
         """dark => {
           const { color } = document.querySelector(".st-key-strips .gdm-plot")._fullLayout.font;

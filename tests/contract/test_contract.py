@@ -63,7 +63,7 @@ TOO_SHORT = {"gdm as published"}
 MAY_FAIL = {"gdm mixture without noise"}
 
 # `make test` runs one model of each family, `make test-all` also its variants.
-FIRST_OF_FAMILIES = ("gdm", "gdm memory", "arhmm", "slds recurrent", "pdlds", "gdm mixture")
+FIRST_OF_FAMILIES = ("gdm", "arhmm", "slds recurrent", "pdlds", "gdm mixture")
 every_model = pytest.mark.parametrize(
     "name", [name if name in FIRST_OF_FAMILIES else pytest.param(name, marks=pytest.mark.bulk) for name in MODELS]
 )
@@ -250,7 +250,7 @@ def test_containers_and_dtypes_are_equivalent(name):
     assert model.score(Trials((Trial(y),))) == score
 
 
-RARER = ("samples", "entries")
+RARER = ("channel", "samples", "entries")
 
 
 def with_missing(y: np.ndarray, pattern: str) -> np.ndarray:
@@ -266,7 +266,7 @@ def with_missing(y: np.ndarray, pattern: str) -> np.ndarray:
     return y
 
 
-@pytest.mark.parametrize("pattern", ["gap", "channel", *(pytest.param(p, marks=pytest.mark.bulk) for p in RARER)])
+@pytest.mark.parametrize("pattern", ["gap", *(pytest.param(p, marks=pytest.mark.bulk) for p in RARER)])
 @every_model
 def test_missing_data_keeps_the_fit_sound(name, pattern):
     whole = list(recordings())

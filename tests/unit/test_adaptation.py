@@ -248,7 +248,7 @@ def test_calibration_judges_each_fold_by_a_fit_without_it():
 
 @pytest.mark.parametrize(
     "model",
-    [GDM(4, 2), ARHMM(4, n_latent=2), pytest.param(SLDS(4, n_latent=2), marks=pytest.mark.bulk)],
+    [ARHMM(4, n_latent=2), *(pytest.param(each, marks=pytest.mark.bulk) for each in (GDM(4, 2), SLDS(4, n_latent=2)))],
     ids=lambda model: model.family,
 )
 def test_short_fit_covers_new_data(model):

@@ -97,7 +97,7 @@ SENT: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", live.TO_SERVER)
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from(["v", "type", "slider", "held", "value", "of", "number", "more"]), ANY_VALUE))
 def test_changed_message_is_valid_or_refused(kind, changes):
     message = SENT[kind] | changes

@@ -103,7 +103,7 @@ def test_short_trials_raise_data_error():
         split_blocks(Trials((Trial(np.zeros((50, 2))),)))
 
 
-@pytest.mark.parametrize("family", ["gdm", "arhmm"])
+@pytest.mark.parametrize("family", [pytest.param("gdm", marks=pytest.mark.bulk), "arhmm"])
 def test_cell_survives_json(family):
     train, test = laps()
     plain = fit_cell(family, {"n_states": 4, "n_latent": 2, "seed": 0}, train, test)

@@ -271,7 +271,7 @@ def test_initial_logits_are_bounded():
     assert float(logits.diff(dim=1).abs().median()) == pytest.approx(MARGIN, rel=1e-3)
 
 
-@pytest.mark.parametrize("n_sides", [3, 5])
+@pytest.mark.parametrize("n_sides", [3, pytest.param(5, marks=pytest.mark.bulk)])
 def test_states_with_constant_steps_are_found(n_sides):
     """Initial logits thousands of nats apart would stop the fit from learning."""
     trial = polygon(n_sides)

@@ -61,10 +61,10 @@ def test_advancing_the_chain_equals_filtering():
     np.testing.assert_allclose(log_probabilities(np.array(found)), exact, atol=1e-4)
 
 
-SLOW = ("levels", "autoregressive", "walk")
+SLOW = ("levels", "autoregressive", "rotations", "walk")
 
 
-@pytest.mark.parametrize("kind", ["variances", "rotations", *(pytest.param(k, marks=pytest.mark.bulk) for k in SLOW)])
+@pytest.mark.parametrize("kind", ["variances", *(pytest.param(k, marks=pytest.mark.bulk) for k in SLOW)])
 def test_gdm_finds_regimes(kind):
     trials = regimes.simulate(kind, 1500, seed=3)
     model = GDM(3, 2 if kind == "rotations" else trials.n_channels)

@@ -137,7 +137,7 @@ def log_evidence(module, y, tau, points=21, reach=10.0):
     return float(torch.logsumexp(joint.sum(-1), 0)) + len(y) * math.log(float(grid[1] - grid[0]))
 
 
-@pytest.mark.parametrize("where", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("where", [(0, 1), pytest.param((1, 0), marks=pytest.mark.bulk)])
 def test_bound_with_a_missing_entry_is_below_the_evidence(where):
     y = np.array([[0.2, -0.4], [0.5, 0.1], [0.9, -0.2]])
     model = GDM(2, 1, n_steps=20, stickiness=0.5).fit(np.random.default_rng(0).normal(size=(60, 2)))

@@ -254,8 +254,7 @@ def _by_quadrature(module: MixtureModule, rows: Rows, tau: float) -> tuple[float
     return float(torch.logsumexp(joint, 0)) + area, torch.einsum("n,ntk->tk", torch.softmax(joint, 0), z)
 
 
-@pytest.mark.parametrize("posterior", ["window", "previous"])
-@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize(("deterministic", "posterior"), [(False, "previous"), (True, "window")])
 def test_bound_is_below_the_likelihood(deterministic, posterior):
     module = some_module(k=2, d=1, n=2, deterministic=deterministic, recurrent=False, posterior=posterior)
     rows = some_rows(2, n_channels=2)

@@ -27,7 +27,7 @@ MODELS: dict[str, tuple[StateModel, str]] = {
     "pdlds": (PDLDS(4, 2, n_iter=20), "standard"),
 }
 ACCURACY = {"gdm": 0.9, "memory": 0.85, "attention": 0.85, "mixture": 0.88}
-SLOW = ("memory", "attention")
+SLOW = ("memory", "attention", "mixture")
 every_model = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.bulk] * (name in SLOW)) for name in MODELS]
 )
@@ -60,6 +60,7 @@ def test_forecasts_beat_persistence(name):
     assert np.square(found.mean - truth).mean() < (0.5 if name == "pdlds" else 0.2) * still
 
 
+@pytest.mark.bulk
 def test_mixture_recovers_positions():
     model, test = fitted("mixture")
     assert np.square(model.smooth(test) - test.y).mean() < 0.02 * np.square(test.y - test.y.mean(0)).mean()

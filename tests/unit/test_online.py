@@ -63,7 +63,7 @@ def test_filter_across_gaps_is_causal():
         np.testing.assert_allclose(model.filter(y[: t + 1]), known[: t + 1], atol=1e-6)
 
 
-@pytest.mark.parametrize("transitions", ["sticky", "recurrent", "recurrent_only"])
+@pytest.mark.parametrize("transitions", ["sticky", "recurrent", pytest.param("recurrent_only", marks=pytest.mark.bulk)])
 def test_slds_equals_its_filter_over_the_whole_recording(transitions, monkeypatch):
     y = recording()
     model = SLDS(**FEW, n_iter=3, n_restarts=1, transitions=transitions).fit(y)

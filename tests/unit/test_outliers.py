@@ -81,7 +81,7 @@ def test_outliers_can_be_ignored(family):
     assert np.isfinite(model.smooth(trial)).all()
 
 
-@pytest.mark.parametrize("family", [GDM, ARHMM])
+@pytest.mark.parametrize("family", [GDM, pytest.param(ARHMM, marks=pytest.mark.bulk)])
 def test_regimes_are_found_among_outliers(family, tmp_path):
     (trial,) = regimes.simulate("outliers", 1500, seed=6)
     model = family(n_states=3, n_latent=3, outliers="ignore")
@@ -106,13 +106,13 @@ def test_forecasts_ignore_outliers_causally():
 
 
 def test_filter_of_ignored_outliers_equals_online():
-    y = noise_with_spikes(4)[0][:300]
+    y = noise_with_spikes(4)[0][:120]
     model = ARHMM(n_states=2, n_latent=3, outliers="ignore", **EM).fit(y)
     online = model.online()
-    np.testing.assert_array_equal(model.filter(y[:300]), [online.step(row).shares for row in y[:300]])
+    np.testing.assert_array_equal(model.filter(y), [online.step(row).shares for row in y])
     keeps = copy.copy(model)
     keeps._fitted_config = dataclasses.replace(model.config, outliers="keep")
-    assert (model.filter(y[:300]) != keeps.filter(y[:300])).any()
+    assert (model.filter(y) != keeps.filter(y)).any()
 
 
 def test_unknown_treatment_of_outliers_is_refused():

@@ -18,7 +18,7 @@ TAU = 0.8
 CONFIG = GDMConfig(3, 2, n_hidden=4)
 
 
-@pytest.mark.parametrize("gamma", [0.0, 0.95])
+@pytest.mark.parametrize("gamma", [pytest.param(0.0, marks=pytest.mark.bulk), 0.95])
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.bulk)])
 def test_expected_evidence_is_between_elbo_and_likelihood(seed, gamma):
     module = random_module(GDMConfig(2, 1, stickiness=gamma, n_hidden=4), 2, seed, scale=0.9)

@@ -22,7 +22,7 @@ from gdm_core.maths.relaxed import (
 from tests.support.gdm import generator
 
 TEMPERATURES = (0.05, 0.3, 0.99, 3.0)
-MANY_STATES = (*range(2, 13), 20, 64)
+MANY_STATES = (2, 3, 5, 8, 12, 20, pytest.param(64, marks=pytest.mark.bulk))
 
 
 def logits_of(k, rows=1, scale=1.0, seed=0):
@@ -124,7 +124,7 @@ def exact_divergence(delta):
 @pytest.mark.parametrize("scale", [0.3, 3.0, 15.0])
 @pytest.mark.parametrize("k", MANY_STATES)
 def test_divergence_is_exact(k, scale):
-    posterior, prior = logits_of(k, 4, scale), logits_of(k, 4, scale, seed=1)
+    posterior, prior = logits_of(k, 2, scale), logits_of(k, 2, scale, seed=1)
     expected = [exact_divergence(row) for row in prior - posterior]
     np.testing.assert_allclose(gumbel_softmax_kl(posterior, prior), expected, rtol=1e-10, atol=1e-7)
     single = gumbel_softmax_kl(posterior.float(), prior.float())

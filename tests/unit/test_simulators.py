@@ -184,7 +184,7 @@ def test_standard_states_follow_regions():
 def test_soft_states_follow_their_distribution():
     # argmax z ~ Categorical(softmax(logits)) at every temperature: counts agree with the summed probabilities.
     chosen = nascar.parameters("soft")
-    trial = nascar.simulate("soft", T=20_000, seed=5)
+    trial = nascar.simulate("soft", T=8_000, seed=5)
     weights, offsets = chosen.transitions()
     z = np.vstack([[0, 0, 1, 0], trial.states[:-1]])
     logits = np.vstack([[0.0, 1.0], trial.position[:-1]]) @ weights.T + offsets + chosen.gamma * z

@@ -48,7 +48,7 @@ EXPECTED_FAILURES = {
 def checks() -> list[Any]:
     found = []
     for family, model in SMALL.items():
-        bulk = () if family in ("gdm", "arhmm") else (pytest.mark.bulk,)
+        bulk = () if family == "arhmm" else (pytest.mark.bulk,)  # families share their base class
         generated = estimator_checks_generator(
             model, legacy=True, expected_failed_checks=EXPECTED_FAILURES, mark="xfail"
         )

@@ -39,19 +39,19 @@ def test_activities_get_windows():
 
 @pytest.mark.parametrize("kind", ["levels", *(pytest.param(k, marks=pytest.mark.bulk) for k in SLOW)])
 def test_regimes_keep_samples(kind):
-    found = choose_scale(regimes.simulate(kind, 1000, seed=0))
+    found = choose_scale(regimes.simulate(kind, 500 if kind == "levels" else 1000, seed=0))
     assert (found.scale, found.n_states) == (None, None)
     assert found.sentences[0].startswith("Use single samples")
 
 
 def test_track_keeps_samples():
-    assert choose_scale(nascar.simulate("standard", T=600, seed=1)).scale is None
+    assert choose_scale(nascar.simulate("standard", T=300, seed=1)).scale is None
 
 
 def test_units_and_constant_channels_do_not_matter():
-    y, _ = activities(1200, bout=200, gaps=False)
+    y, _ = activities(800, bout=100, gaps=False)
     other = np.column_stack([y * [1000.0, 0.01] + 5.0, np.full(len(y), 3.0)])
-    trials = [y[:600], y[600:]], [Trial(other[:600]), Trial(other[600:])]
+    trials = [y[:400], y[400:]], [Trial(other[:400]), Trial(other[400:])]
     one, two = (choose_scale(each) for each in trials)
     assert (one.scale, one.n_states) == (two.scale, two.n_states)
     assert one.scale is not None

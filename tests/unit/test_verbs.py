@@ -26,7 +26,7 @@ def own_store(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def laps():
-    return nascar.train_test("standard", seed=0, T=240)
+    return nascar.train_test("standard", seed=0, T=160)
 
 
 def test_suggest_takes_an_array(laps):
@@ -84,7 +84,7 @@ def test_scores_print_and_export_a_table(laps):
 
 
 def test_study_takes_named_trials(laps):
-    trials = [replace(laps[0].slice(at, at + 60), name=f"m{at}") for at in (0, 60, 120, 180)]
+    trials = [replace(laps[0].slice(at, at + 40), name=f"m{at}") for at in (0, 40, 80, 120)]
     sheet = pd.DataFrame({"recording": [one.name for one in trials], "group": list("aabb")})
     model = ARHMM(**FEW)
     found = gdm_core.Study.fit(Trials(tuple(trials)), sheet, model)
