@@ -1,23 +1,212 @@
-"""Braking zones, and measurements in each corner from raw car samples."""
+"""Measurements from raw car samples: pedals by their standard definitions, braking zones and corners."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.maths.gaps import known_mean, ratio
 
-from .driving import FAST_KMH, SLOW_KMH, in_driving_order
-from .estimates import Estimate
-from .pedals import ON_THE_BRAKE, lifts_and_coasts, pedal_shares
-from .samples import LapSamples, lap_samples
-from .session import Session, lap_clock
+from .clock import LARGEST_HOLE_S, lap_clock
+from .driving import FAST_KMH, SLOW_KMH
+from .session import Session
+from .time_won import Estimate, mean_of_laps
+from .trials import FULL_THROTTLE, ON_THE_BRAKE, in_driving_order
 
 Floats = npt.NDArray[np.float64]
+
+MARGIN = 0.3  # share of a lap's time that is kept on either side of it
+FEWEST_SAMPLES = 20
+
+
+@dataclass(frozen=True, eq=False)
+class LapSamples:
+    """Raw car samples of a lap and of the road before and after it, in time order.
+
+    number     lap number
+    seconds    [R] since the lap began
+    distance   [R] metres from the start line; negative before it, beyond the length after the lap
+    channels   [R] values by name, as far as they were sent
+    duration   seconds from start to finish line
+    """
+
+    number: int
+    seconds: Floats
+    distance: Floats
+    channels: dict[str, Floats]
+    duration: float
+
+    @cached_property
+    def inside(self) -> npt.NDArray[np.bool_]:
+        """Return [R] whether each sample lies between start and finish line."""
+        return np.asarray((self.seconds >= 0) & (self.seconds < self.duration), bool)
+
+    @cached_property
+    def weights(self) -> tuple[Floats, Floats]:
+        """Return [R] seconds and metres until the next sample, 0 outside the lap."""
+        seconds, metres = (np.diff(one, append=one[-1]) * self.inside for one in (self.seconds, self.distance))
+        return seconds, metres
+
+
+@lru_cache(maxsize=40)
+def progress(session: Session, code: str) -> Floats:
+    """Return [T] metres along all laps at a driver's positions; multiples of the length are at the line."""
+    driver = session.driver(code)
+    # One call for all laps: the distance travelled resolves ambiguous positions.
+    along = session.reference.distance(driver.position, driver.lap).astype(np.float64)
+    return np.unwrap(along, period=session.reference.length)
+
+
+def lap_samples(session: Session, code: str, laps: Iterable[int]) -> dict[int, LapSamples]:
+    """Return the raw samples of a driver's laps by number, without laps that have too few."""
+    driver, length = session.driver(code), session.reference.length
+    if "speed" not in driver.raw.channels:
+        return {}
+    time, metres = driver.raw.time, progress(session, code)
+    after = np.clip(np.searchsorted(driver.time, time), 1, driver.time.size - 1)
+    placed = (driver.time[after] - driver.time[after - 1] <= LARGEST_HOLE_S) & (time >= driver.time[0])
+    placed &= (time <= driver.time[-1]) & np.isfinite(driver.raw.channels["speed"])
+    time, channels = time[placed], {name: values[placed] for name, values in driver.raw.channels.items()}
+    along, found = np.interp(time, driver.time, metres), {}
+    for number in dict.fromkeys(laps):
+        row = np.flatnonzero(driver.laps.number == number)
+        if not row.size:
+            continue
+        start, end = float(driver.laps.start[row[0]]), float(driver.laps.end[row[0]])
+        line = length * np.round(np.interp(start, driver.time, metres) / length)
+        part = slice(*np.searchsorted(time, [start - MARGIN * (end - start), end + MARGIN * (end - start)]))
+        distance = np.maximum.accumulate(along[part] - line) if time[part].size else along[part]
+        one = LapSamples(
+            int(number),
+            time[part] - start,
+            distance,
+            {name: values[part].astype(np.float64) for name, values in channels.items()},
+            end - start,
+        )
+        if one.inside.sum() >= FEWEST_SAMPLES:
+            found[int(number)] = one
+    return found
+
+
+OFF_THROTTLE = 5.0
+SHORTEST_COAST_S = 0.5  # moving the foot from one pedal to the other takes up to that long
+RELEASE_S = 1.0  # a coast starts from full throttle within this time
+PEDAL_MEASURES = {
+    "full throttle": "% of time",
+    "full throttle, distance": "% of distance",
+    "braking": "% of time",
+    "coasting": "% of time",
+    "lift and coast": "m",
+    "top speed": "km/h",
+    "speed trap": "km/h",
+}
+
+
+@dataclass(frozen=True)
+class Coast:
+    """Lifting before braking: off both pedals after full throttle, then on the brake.
+
+    start, end   metres from the start line where the throttle is closed and where braking starts
+    seconds      duration
+    """
+
+    start: float
+    end: float
+    seconds: float
+
+
+def lifts_and_coasts(lap: LapSamples) -> tuple[Coast, ...]:
+    """Return the stretches of a lap where the driver lifts and coasts before braking."""
+    if not {"throttle", "brake"} <= lap.channels.keys():
+        return ()
+    throttle, braking = lap.channels["throttle"], lap.channels["brake"] > ON_THE_BRAKE
+    off = (throttle < OFF_THROTTLE) & ~braking
+    found = []
+    for first in np.flatnonzero(off & ~np.append(True, off[:-1])).tolist():
+        after = first + int(np.append(~off[first:], True).argmax())
+        if after == len(off) or not braking[after] or not lap.inside[first]:
+            continue
+        since = lap.seconds[first] - RELEASE_S
+        full = (throttle[:first] >= FULL_THROTTLE) & (lap.seconds[:first] >= since)
+        seconds = float(lap.seconds[after] - lap.seconds[first])
+        if full.any() and seconds >= SHORTEST_COAST_S:
+            found.append(Coast(float(lap.distance[first]), float(lap.distance[after]), seconds))
+    return tuple(found)
+
+
+def pedal_shares(lap: LapSamples, part: slice = slice(None)) -> dict[str, float]:
+    """Return the percentages of time and distance on the pedals among some samples of a lap.
+
+    part   samples that count; all by default
+    """
+    if "throttle" not in lap.channels:
+        return {}
+    seconds, metres = (weights[part] for weights in lap.weights)
+    throttle = lap.channels["throttle"][part]
+    known = np.isfinite(throttle)
+    full = throttle >= FULL_THROTTLE
+    found = {
+        "full throttle": _percent(seconds, full, known),
+        "full throttle, distance": _percent(metres, full, known),
+    }
+    if "brake" in lap.channels:
+        braking = lap.channels["brake"][part] > ON_THE_BRAKE
+        found["braking"] = _percent(seconds, braking, known)
+        found["coasting"] = _percent(seconds, (throttle < OFF_THROTTLE) & ~braking, known)
+    return found
+
+
+def _percent(weights: Floats, during: npt.NDArray[np.bool_], known: npt.NDArray[np.bool_]) -> float:
+    total = float(weights[known].sum())
+    return 100 * float(weights[known & during].sum()) / total if total > 0 else float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class LapMeasures:
+    """A driver's pedal measures and speeds, lap by lap.
+
+    code     driver code
+    laps     [L] lap numbers
+    values   [L] by measure of `PEDAL_MEASURES`; NaN if unknown
+    """
+
+    code: str
+    laps: tuple[int, ...]
+    values: dict[str, Floats]
+
+    def mean(self, measure: str) -> Estimate:
+        """Return the mean over laps; its interval is unknown with fewer than three laps."""
+        known = self.values[measure][np.isfinite(self.values[measure])]
+        if known.size > 2:
+            return mean_of_laps(known)
+        mean = known.mean() if known.size else np.array(np.nan)
+        return Estimate(mean, np.array(np.nan), np.array(np.nan))
+
+
+def lap_measures(session: Session, code: str, laps: Iterable[int]) -> LapMeasures:
+    """Measure pedals and speeds of a driver's laps.
+
+    session   from `load_session` or `simulate_race`
+    code      three letters, such as VER
+    laps      lap numbers
+    """
+    numbers, table = tuple(dict.fromkeys(int(n) for n in laps)), session.driver(code).laps
+    values = {measure: np.full(len(numbers), np.nan) for measure in PEDAL_MEASURES}
+    samples = lap_samples(session, code, numbers)
+    for row, number in enumerate(numbers):
+        values["speed trap"][row] = next(iter(table.speed_trap[table.number == number]), np.nan)
+        if (lap := samples.get(number)) is None:
+            continue
+        for measure, value in pedal_shares(lap).items():
+            values[measure][row] = value
+        values["lift and coast"][row] = sum(coast.end - coast.start for coast in lifts_and_coasts(lap))
+        values["top speed"][row] = lap.channels["speed"][lap.inside].max()
+    return LapMeasures(session.driver(code).code, numbers, values)
+
 
 GRID_M = 5.0
 LARGEST_HOLE_M = 120.0  # longer gaps leave a corner unmeasured

@@ -1,4 +1,4 @@
-"""Driving behaviour by state and by corner: curvature, pedals, speeds, gears and times."""
+"""Driving in each state: pedals, speeds, gears and corners, and names for them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,11 @@ import numpy.typing as npt
 
 from gdm_core.maths.gaps import ratio
 
-from .pedals import FULL_THROTTLE, ON_THE_BRAKE
-from .session import Corner, Session
+from .trials import CORNER, FULL_THROTTLE
 
-Floats = npt.NDArray[np.float64]
-
-STEP_M = 5.0
-REACH_M = 20.0  # each way; feed positions are accurate to a metre or two
-CORNER = 1 / 250.0  # 1/m; wider bends need no lift
 SLOW_KMH, FAST_KMH = 130.0, 200.0  # limits of slow and fast corners
 MOSTLY, BRAKING = 0.5, 0.4  # shares of a state's time: cornering or full throttle; braking
 RARE = 0.002  # share of all samples below which a state counts as unused
-ACTIVITIES = ("braking", "cornering", "full throttle", "part throttle")
 
 
 @dataclass(frozen=True)
@@ -70,25 +63,6 @@ class Driving:
         return "part throttle" if np.isfinite(self.throttle) else "straight"
 
 
-def curvature(line: npt.ArrayLike, length: float, distance: npt.ArrayLike) -> Floats:
-    """Return [T] curvature in 1/m of a closed, evenly spaced line [M, 2] at distances along it."""
-    points = np.asarray(line, np.float64)
-    grid = np.arange(0, length, STEP_M)
-    along = np.linspace(0, length, len(points))
-    even = np.column_stack([np.interp(grid, along, points[:, i]) for i in (0, 1)])
-    reach = round(REACH_M / STEP_M)
-    ahead, behind = np.roll(even, -reach, axis=0) - even, even - np.roll(even, reach, axis=0)
-    cross = behind[:, 0] * ahead[:, 1] - behind[:, 1] * ahead[:, 0]
-    angle = np.arctan2(cross, (behind * ahead).sum(axis=1))
-    return np.interp(np.asarray(distance, float), grid, angle / REACH_M, period=length)
-
-
-def curvature_along(session: Session, distance: npt.ArrayLike) -> Floats:
-    """Return [T] curvature of the track in 1/m, positive to the left."""
-    reference = session.reference
-    return curvature(np.vstack([reference.points, reference.points[:1]]), reference.length, distance)
-
-
 def describe(states: npt.ArrayLike, channels: Mapping[str, npt.ArrayLike], turn: npt.ArrayLike) -> list[Driving]:
     """Return driving values of K states [T, K] from channels [T] and curvature [T]."""
     soft, bend = np.asarray(states, np.float64), np.asarray(turn, np.float64)
@@ -128,58 +102,3 @@ def proposed_names(found: Sequence[Driving]) -> list[str]:
         for one in found
     ]
     return [f"{name} ({k + 1})" if named.count(name) > 1 else name for k, name in enumerate(named)]
-
-
-def activities(channels: Mapping[str, npt.ArrayLike], turn: npt.ArrayLike) -> npt.NDArray[np.int64] | None:
-    """Return [T] indices into ACTIVITIES, -1 where a pedal is missing; None without pedal channels."""
-    if "throttle" not in channels or "brake" not in channels:
-        return None
-    throttle, brake = (np.asarray(channels[name], np.float64) for name in ("throttle", "brake"))
-    found = np.full(len(throttle), 3, np.int64)
-    found[throttle >= FULL_THROTTLE] = 2
-    found[np.abs(np.asarray(turn)) >= CORNER] = 1
-    found[brake > ON_THE_BRAKE] = 0
-    found[~(np.isfinite(throttle) & np.isfinite(brake))] = -1
-    return found
-
-
-# ---- segments: segment c runs from corner c to the next; the last one crosses the start line ----------------------------
-def segment_names(corners: tuple[Corner, ...]) -> tuple[str, ...]:
-    """Return segment names such as "T1-T2"; the last segment crosses the start line.
-
-    corners   corners of a session
-    """
-    ordered = in_driving_order(corners)
-    following = (*ordered[1:], *ordered[:1])
-    return tuple(f"T{one.key}-T{other.key}" for one, other in zip(ordered, following, strict=True))
-
-
-def in_driving_order(corners: tuple[Corner, ...]) -> tuple[Corner, ...]:
-    """Sort corners by distance from the start line, because numbers do not order 1 and 1A."""
-    return tuple(sorted(corners, key=lambda corner: (corner.distance, corner.number, corner.letter)))
-
-
-def segment_of(corners: tuple[Corner, ...], distance: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Return [T] segment index at each distance along the lap.
-
-    corners    corners of a session
-    distance   [T] metres from the start line
-    """
-    return between([corner.distance for corner in in_driving_order(corners)], distance)
-
-
-def between(edges: npt.ArrayLike, distance: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Return [T] index of the last edge before each distance, wrapping at the start line."""
-    # -1, before the first corner, wraps to the last segment
-    found: npt.NDArray[np.int64] = np.mod(np.searchsorted(edges, distance, side="right") - 1, np.size(edges))
-    return found
-
-
-def lap_distance(session: Session, position: npt.ArrayLike, lap: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Return [T] metres from the start line along the reference lap.
-
-    session    from `load_session` or `simulate_race`
-    position   [T, 2] positions in time order
-    lap        [T] lap numbers
-    """
-    return session.reference.distance(position, lap).astype(np.float64, copy=False)

@@ -1,18 +1,25 @@
-"""Adapter for FastF1 that returns plain data and raises errors with clear messages.
+"""Adapter for FastF1, and the loading process: `python -m datasets.f1.feed REQUEST`.
 
-Runs only in the loading process, because FastF1 has no time limits and may exit the process.
+FastF1 has no time limits and may exit the process, so it runs in this process only. The request is JSON; answers are JSON
+lines on standard output: progress, then a result or an error. FastF1's own output goes to standard error.
 """
 
 from __future__ import annotations
 
+import faulthandler
+import json
 import logging
-import os
-import sqlite3
+import sys
+from collections.abc import Mapping
+from contextlib import redirect_stdout
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, Any
 
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
 import requests
 from fastf1 import Cache, get_event_schedule, set_auth_method
 from fastf1.exceptions import DataNotLoadedError, RateLimitExceededError
@@ -21,17 +28,34 @@ from fastf1.mvapi import get_circuit_info
 from gdm_core.errors import DataError
 
 from ..readers.source import brief
-from ..storage import describe_write_error, is_storage_error, move_aside
-from . import extract
-from .cache import stored_sessions
-from .event import Event, SessionSlot
+from ..readers.timing import interpolate
+from ..storage import StorageError, describe_write_error, is_storage_error
 from .laps import RACES, parts_of
-from .session import Corner, FeedError, Reason, Session
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pandas as pd
+from .loader import (
+    METRES_PER_UNIT,
+    Event,
+    Progress,
+    SessionSlot,
+    corners_file,
+    corners_from,
+    corners_in_file,
+    explain_failure,
+    redact,
+    write_schedule,
+    write_session,
+)  # fmt: skip
+from .session import (
+    LARGEST_GAP_S,
+    NEUTRALISED,
+    STEPPED,
+    CarSamples,
+    Driver,
+    FeedError,
+    LapTable,
+    Reason,
+    Session,
+    Spell,
+)  # fmt: skip
 
 # FastF1's log messages in loading order: completed share, and description
 STEPS = {
@@ -45,20 +69,28 @@ STEPS = {
     "car_data": (0.4, "speed, throttle, brake, gear"),
     "position_data": (0.6, "positions"),
 }
-MOST_NAMED = 3  # stored sessions in an error message
-TIMING_HOST = "livetiming"  # matches the service and its mirror
-_UNREACHABLE = "the timing service cannot be reached"
+SENSELESS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)  # raised by malformed tables
+GRACE_S = 10.0
+
+# column and maximum of each channel; larger values, such as throttle 104, mark a lost signal
+COLUMNS = {
+    "speed": ("Speed", 450), "throttle": ("Throttle", 100), "brake": ("Brake", 1), "gear": ("nGear", 8), "rpm": ("RPM", 20000),
+    "drs": ("DRS", 14),
+}  # fmt: skip
+STATUS = {"2": "yellow", "4": "safety car", "5": "red flag", "6": "virtual safety car", "7": "virtual safety car"}
+OPTIONAL = ("Stint", "TyreLife", "SpeedST", "Part", "Deleted")  # columns of laps
+DRS_OPEN = 10  # 10, 12 and 14 mean open; 8 means available
+DRS_OPEN_REBUILT = 1  # feeds rebuilt from lap telemetry send 0 and 1
 
 
 class FeedLog(logging.Handler):
     """Log handler that collects FastF1's progress and hidden exceptions."""
 
-    def __init__(self, progress: Callable[[float, str], None]) -> None:
+    def __init__(self, progress: Progress) -> None:
         super().__init__(logging.DEBUG)
         self._progress, self._furthest = progress, 0.0
         self.errors: list[BaseException] = []
         self.sign_in_failed = False
-        self.notes: list[str] = []
         self.offline = False
 
     def progress(self, share: float, text: str) -> None:
@@ -77,14 +109,9 @@ class FeedLog(logging.Handler):
                 stored = "reading" if text.startswith("Using") else "downloading"
                 self.progress(share, f"{stored} {what}")
 
-    @property
-    def network_failed(self) -> bool:
-        """Return whether the timing service is unreachable; ignore other services."""
-        return any(
-            isinstance(error, requests.ConnectionError | requests.Timeout)
-            and TIMING_HOST in str(getattr(error.request, "url", None) or TIMING_HOST)
-            for error in self.errors
-        )
+    def explain(self, where: str, reason: Reason, why: str) -> FeedError:
+        """Return the error of a failed load with its likeliest cause."""
+        return explain_failure(where, reason, why, self.errors, offline=self.offline, refused=self.sign_in_failed)
 
 
 def rate_limited(where: str, error: Exception) -> FeedError:
@@ -95,69 +122,15 @@ def rate_limited(where: str, error: Exception) -> FeedError:
     )
 
 
-def unavailable(where: str, log: FeedLog, otherwise: Reason, why: str) -> FeedError:
-    """Return an error with the likeliest cause: storage, network, account, then feed."""
-    if full := next((error for error in log.errors if is_storage_error(error)), None):
-        return FeedError(Reason.STORAGE, f"{where} could not be loaded. {describe_write_error(full)}")
-    if log.network_failed or log.offline:
-        return FeedError(
-            Reason.NO_NETWORK,
-            f"{where} is not stored, and {'the network was not asked' if log.offline else _UNREACHABLE}: connect and try "
-            f"again, or open {_known_sessions()}a simulated race.",
-        )
-    if log.sign_in_failed:
-        given = bool(os.environ.get("F1_USERNAME") and os.environ.get("F1_PASSWORD"))
-        return FeedError(
-            Reason.ACCOUNT,
-            f"{where} could not be loaded: the timing service wants a Formula 1 account"
-            + (
-                ", and refused the one in F1_USERNAME and F1_PASSWORD. Correct them"
-                if given
-                else ". Set the environment variables F1_USERNAME and F1_PASSWORD"
-            )
-            + " where the application is started, restart it, then try again.",
-        )
-    return FeedError(
-        otherwise,
-        f"{where}: {why}. It may not have been held, or may not be published yet. Try again later or choose another.",
-    )
-
-
-def _known_sessions() -> str:
-    """Return a few sessions that open without a network, for a sentence."""
-    stored = [f"{event} {year}, {name}" for year, event, name in stored_sessions()[:MOST_NAMED]]
-    return "".join(f"{one}; " for one in stored) + "or " if stored else ""
-
-
-SENSELESS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)  # raised by malformed tables
-
-
-def open_feed(folder: Path, progress: Callable[[float, str], None]) -> FeedLog:
-    """Configure FastF1's cache and log; move a damaged download store aside."""
+def open_feed(folder: Path, progress: Progress) -> FeedLog:
+    """Configure FastF1's cache and log."""
     log = FeedLog(progress)
     logger = logging.getLogger("fastf1")
     logger.setLevel(logging.DEBUG)
     logger.addHandler(log)
-    store = folder / "fastf1_http_cache.sqlite"
-    if store.is_file() and not _is_sound(store):
-        aside = move_aside(store)
-        log.notes.append(
-            f"FastF1's store of downloads was damaged and has been moved to {aside.name}; a new one is created."
-        )
     set_auth_method("password")  # the other method waits for a browser
     Cache.configure(cache_dir=str(folder))
     return log
-
-
-def _is_sound(store: Path) -> bool:
-    try:
-        connection = sqlite3.connect(store)
-        try:
-            return connection.execute("PRAGMA quick_check").fetchone() == ("ok",)
-        finally:
-            connection.close()
-    except sqlite3.DatabaseError:
-        return False
 
 
 def fetch_schedule(year: int, log: FeedLog, offline: bool = False) -> tuple[Event, ...]:
@@ -197,51 +170,40 @@ def _fetch(year: int, event: str, name: str, log: FeedLog, offline: bool) -> Ses
         raise FeedError(Reason.NOT_YET, f"{where} starts on {start[:16]} UTC. Choose a session that has taken place.")
     Cache.offline_mode(offline)
     try:
-        _load(source, where, log)
+        _load_source(source, where, log)
         return _extract(source, year, row["EventName"], where, log, offline)
     except DataError:
         raise
     except SENSELESS as error:
         why = f"the feed's answer makes no sense ({type(error).__name__}: {brief(error)})"
-        raise unavailable(where, log, Reason.NO_LAPS, why) from error
+        raise log.explain(where, Reason.NO_LAPS, why) from error
 
 
-def _load(source: Any, where: str, log: FeedLog) -> None:
+def _load_source(source: Any, where: str, log: FeedLog) -> None:
     try:
         source.load(laps=True, telemetry=True, weather=True, messages=True)
     except RateLimitExceededError as error:
         raise rate_limited(where, error) from error
     except SystemExit as error:  # FastF1 exits the process after an empty download
-        raise unavailable(where, log, Reason.NO_LAPS, "the feed gave an empty answer") from error
+        raise log.explain(where, Reason.NO_LAPS, "the feed gave an empty answer") from error
     except requests.RequestException as error:
         log.errors.append(error)
-        raise unavailable(where, log, Reason.NO_LAPS, "the feed could not be read") from error
+        raise log.explain(where, Reason.NO_LAPS, "the feed could not be read") from error
 
 
 def _extract(source: Any, year: int, event: str, where: str, log: FeedLog, offline: bool) -> Session:
-    try:
-        laps, positions = source.laps, source.pos_data
-        cars = source.car_data
-    except (DataNotLoadedError, KeyError) as error:  # raised after a failed load
-        raise unavailable(where, log, Reason.NO_LAPS, "the feed has no laps for it") from error
-    if len(laps) == 0:
-        raise unavailable(where, log, Reason.NO_LAPS, "the feed has no laps for it")
-    if not any(len(table) for table in positions.values()):
-        raise unavailable(where, log, Reason.NO_POSITION, "the feed has no car positions for it")
+    tables = [_if_loaded(source, name) for name in ("laps", "pos_data", "car_data")]
+    if any(table is None for table in tables) or not len(tables[0]):
+        raise log.explain(where, Reason.NO_LAPS, "the feed has no laps for it")
     log.progress(0.8, "putting the drivers' samples together")
-    dropped = 0
-    drivers = []
+    laps, positions, cars = tables
     laps = laps.assign(Part=parts_of(laps))
-    classified = extract.in_order_of_result(source.results)
-    for _, result in classified.iterrows():
-        driver, zeros = extract.driver_from(result, laps, positions, cars)
-        dropped += zeros
-        drivers.append(driver)
+    found = [driver_from(row, laps, positions, cars) for _, row in in_order_of_result(source.results).iterrows()]
+    drivers, dropped = [driver for driver, _ in found], sum(zeros for _, zeros in found)
     if not any(driver.has_position for driver in drivers):
-        raise unavailable(where, log, Reason.NO_POSITION, "no car position lies inside a lap")
-    info = source.session_info or {}
-    circuit = info.get("Meeting", {}).get("Circuit", {})
-    notes = [*log.notes, *(extract.remarks_on_result(source.results) if source.name in RACES else ())]
+        raise log.explain(where, Reason.NO_POSITION, "the feed has no car positions during its laps")
+    circuit = (source.session_info or {}).get("Meeting", {}).get("Circuit", {})
+    notes = remarks_on_result(source.results) if source.name in RACES else []
     if dropped:
         notes.append(f"{dropped} samples at exactly (0, 0) were left out: the feed sends them for a car it has lost.")
     weather = _if_loaded(source, "weather_data")
@@ -255,7 +217,7 @@ def _extract(source: Any, year: int, event: str, where: str, log: FeedLog, offli
         corners=(),
         drivers=tuple(drivers),
         notes=tuple(notes),
-        spells=extract.spells_of(_if_loaded(source, "track_status"), weather),
+        spells=spells_of(_if_loaded(source, "track_status"), weather),
         track=(float(track[0]), float(track[-1])) if track else (),
     )
     log.progress(0.9, "reading the corners")
@@ -267,37 +229,6 @@ def _if_loaded(source: Any, name: str) -> Any:
     try:
         return getattr(source, name)
     except (DataNotLoadedError, KeyError):
-        return None
-
-
-def _with_corners(session: Session, key: int | None, log: FeedLog, offline: bool) -> Session:
-    rotation = 0.0
-    corners: tuple[Corner, ...] = ()
-    for stored_only in (True,) if offline else (True, False):
-        found = None if key is None else _circuit(session.year, key, stored_only, log)
-        if found is not None and len(found.corners):
-            rotation = float(found.rotation)
-            corners = extract.corners_from(found.corners, session.reference)
-            break
-    if not corners:
-        corners = extract.corners_in_file(session)
-    if not corners:
-        note = (
-            f"No corner data for {session.circuit}: no segments and no corner table. To add them, put "
-            f"{extract.corners_file(session).name} (columns Number, X, Y, Angle) into the folder formula1 of the data folder."
-        )
-        return replace(session, notes=(*session.notes, note))
-    return replace(session, rotation=rotation, corners=corners)
-
-
-def _circuit(year: int, key: int, stored_only: bool, log: FeedLog) -> Any:
-    Cache.offline_mode(stored_only)
-    try:
-        return get_circuit_info(year=year, circuit_key=int(key))
-    except RateLimitExceededError as error:
-        raise rate_limited("the corners", error) from error
-    except (requests.RequestException, ValueError, TypeError, AttributeError) as error:
-        log.errors.append(error)  # corners are optional; the session's notes report their absence
         return None
 
 
@@ -341,3 +272,233 @@ def _find_event(schedule: Any, year: int, wanted: str) -> Any:
             return rows.iloc[0]
     offered = ", ".join(schedule["EventName"])
     raise FeedError(Reason.NOT_FOUND, f"There is no single {year} event called {wanted!r}. Choose one of {offered}.")
+
+
+# ---- tables to arrays -------------------------------------------------------------------------------------------------
+def driver_from(
+    result: Any, laps: pd.DataFrame, positions: Mapping[str, pd.DataFrame], cars: Mapping[str, pd.DataFrame]
+) -> tuple[Driver, int]:
+    """Return a driver's arrays and the number of dropped samples at (0, 0)."""
+    number = str(result["DriverNumber"])
+    table = lap_table(laps[laps["DriverNumber"] == number])
+    time, position, lap, zeros = samples_in_laps(positions.get(number), table)
+    sent = raw_samples(cars.get(number), drs_open(cars))
+    colour = str(result.get("TeamColor") or "")
+    driver = Driver(
+        code=str(result.get("Abbreviation") or number),
+        number=number,
+        name=str(result.get("FullName") or result.get("BroadcastName") or number),
+        team=str(result.get("TeamName") or ""),
+        colour=f"#{colour}" if len(colour) == 6 else "",
+        time=time,
+        position=position,
+        lap=lap,
+        channels=car_channels(sent, time),
+        laps=table,
+        car=during_laps(sent, table),
+    )
+    return driver, zeros
+
+
+def in_order_of_result(results: pd.DataFrame) -> pd.DataFrame:
+    """Sort results by classification, unclassified drivers last; without one, keep feed order."""
+    return results.iloc[np.argsort(_classified(results), kind="stable")]
+
+
+def remarks_on_result(results: pd.DataFrame) -> list[str]:
+    """Return notes on disqualified drivers or a missing classification."""
+    if np.isnan(_classified(results)).all():
+        return ["Official classification unavailable; order: on-track finishing order."]
+    out = results["Abbreviation"][results["ClassifiedPosition"] == "D"]
+    return [f"Disqualified: {', '.join(out)}."] if len(out) else []
+
+
+def _classified(results: pd.DataFrame) -> npt.NDArray[np.float64]:
+    """Return the official position of each driver, NaN if unclassified."""
+    told = results.reindex(columns=["ClassifiedPosition"]).squeeze(axis=1)
+    return pd.to_numeric(told, errors="coerce").to_numpy(float)
+
+
+def lap_table(rows: pd.DataFrame) -> LapTable:
+    """Return a driver's laps in order; fill missing times from neighbouring laps."""
+    rows = rows.sort_values("LapNumber")
+    rows = rows.reindex(columns=rows.columns.union(OPTIONAL))
+    start, end = _seconds(rows["LapStartTime"]), _seconds(rows["Time"])
+    before = np.append(np.nan, end[:-1])
+    start = np.where(np.isfinite(start), start, np.where(np.isfinite(before), before, _seconds(rows["PitOutTime"])))
+    end = np.where(np.isfinite(end), end, np.append(start[1:], np.nan))
+    keep = np.isfinite(start) & np.isfinite(end) & (end > start)
+    start, end, rows = start[keep], end[keep], rows[keep]
+    stint, tyre_age, trap, part = (
+        rows[name].to_numpy(float, na_value=np.nan) for name in ("Stint", "TyreLife", "SpeedST", "Part")
+    )
+    status = rows["TrackStatus"].fillna("").astype(str)
+    return LapTable(
+        number=rows["LapNumber"].to_numpy(np.int64),
+        start=start,
+        end=end,
+        seconds=_seconds(rows["LapTime"]),
+        sectors=np.column_stack([_seconds(rows[f"Sector{i}Time"]) for i in (1, 2, 3)]),
+        pit_in=rows["PitInTime"].notna().to_numpy(),
+        pit_out=rows["PitOutTime"].notna().to_numpy(),
+        neutralised=np.array([not NEUTRALISED.isdisjoint(codes) for codes in status], dtype=bool),
+        accurate=rows["IsAccurate"].fillna(False).to_numpy(bool),
+        compound=tuple(rows["Compound"].fillna("").astype(str)),
+        stint=np.nan_to_num(stint).astype(np.int64),
+        tyre_age=tyre_age,
+        part=np.nan_to_num(part).astype(np.int64),
+        speed_trap=trap,
+        deleted=rows["Deleted"].eq(True).to_numpy(bool),
+    )
+
+
+def spells_of(status: pd.DataFrame | None, weather: pd.DataFrame | None) -> tuple[Spell, ...]:
+    """Return flags, safety cars and rain in order; open periods end with the tables."""
+    found = []
+    if status is not None and len(status):
+        times, codes = _seconds(status["Time"]), status["Status"].astype(str).tolist()
+        for start, end, code in zip(times, [*times[1:], times[-1]], codes, strict=True):
+            if code in STATUS and end > start:
+                found.append(Spell(float(start), float(end), STATUS[code]))
+    if weather is not None and len(weather):
+        times, wet = _seconds(weather["Time"]), weather["Rainfall"].fillna(False).to_numpy(bool)
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], wet, [False]]).astype(int)))
+        for first, after in zip(edges[::2], edges[1::2], strict=True):
+            found.append(Spell(float(times[first]), float(times[min(after, len(times) - 1)]), "rain"))
+    return tuple(sorted(found, key=lambda spell: spell.start))
+
+
+def samples_in_laps(
+    table: pd.DataFrame | None, laps: LapTable
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float32], npt.NDArray[np.int64], int]:
+    """Return times [T], positions [T, 2], lap numbers [T] and the number of dropped zeros."""
+    if table is None or len(table) == 0 or len(laps) == 0:
+        return np.empty(0), np.empty((0, 2), np.float32), np.empty(0, np.int64), 0
+    time = _seconds(table["SessionTime"])
+    xy = table[["X", "Y"]].to_numpy(float)
+    row = np.searchsorted(laps.start, time, side="right") - 1  # [T]
+    inside = (row >= 0) & (time <= laps.end[row])
+    lost = (xy == 0).all(axis=1)
+    keep = inside & ~lost & np.isfinite(xy).all(axis=1) & np.append(True, np.diff(time) > 0)
+    position = (xy[keep] * METRES_PER_UNIT).astype(np.float32)
+    return time[keep], position, laps.number[row[keep]], int((inside & lost).sum())
+
+
+def drs_open(cars: Mapping[str, pd.DataFrame]) -> int:
+    """Return the lowest code that means open DRS in this session."""
+    codes = [table["DRS"].to_numpy(float) for table in cars.values() if "DRS" in table and len(table)]
+    rebuilt = bool(codes) and np.nanmax(np.concatenate(codes)) <= DRS_OPEN_REBUILT
+    return DRS_OPEN_REBUILT if rebuilt else DRS_OPEN
+
+
+def raw_samples(table: pd.DataFrame | None, drs_code: int = DRS_OPEN) -> CarSamples:
+    """Return the car channels as sent; lost signals are NaN.
+
+    drs_code   lowest code that means open
+    """
+    if table is None or len(table) == 0:
+        return CarSamples(np.empty(0), {})
+    channels = {}
+    for name, (column, most) in COLUMNS.items():
+        if column not in table:
+            continue
+        values = table[column].to_numpy(float)
+        good = np.isfinite(values) & (values >= 0) & (values <= most)
+        if name == "drs":
+            values = (values >= drs_code).astype(float)
+        if good.any():
+            channels[name] = np.where(good, values, np.nan)
+    return CarSamples(_seconds(table["SessionTime"]), channels)
+
+
+def during_laps(sent: CarSamples, laps: LapTable) -> CarSamples:
+    """Return the samples from the first lap to the last."""
+    if not len(laps):
+        return CarSamples(np.empty(0), {})
+    kept = slice(*np.searchsorted(sent.time, [laps.start.min(), laps.end.max()]))
+    return CarSamples(
+        sent.time[kept], {name: values[kept].astype(np.float32) for name, values in sent.channels.items()}
+    )
+
+
+def car_channels(sent: CarSamples, time: npt.NDArray[np.float64]) -> dict[str, npt.NDArray[np.float32]]:
+    """Return channels [T] at the given times; NaN in gaps over two seconds."""
+    channels, gap = {}, LARGEST_GAP_S
+    for name, values in sent.channels.items():
+        good = np.isfinite(values)
+        channels[name] = interpolate(time, sent.time[good], values[good], gap, gap, name in STEPPED)
+    return channels
+
+
+# ---- corners ----------------------------------------------------------------------------------------------------------
+def _with_corners(session: Session, key: int | None, log: FeedLog, offline: bool) -> Session:
+    """Return the session with corners from the feed, or else from the user's file."""
+    found = None if key is None else _circuit(session.year, key, offline, log)
+    if found is not None and len(found.corners):
+        return replace(session, rotation=float(found.rotation), corners=corners_from(found.corners, session.reference))
+    if corners := corners_in_file(session):
+        return replace(session, corners=corners)
+    note = (
+        f"No corner data for {session.circuit}: no segments and no corner table. To add them, put "
+        f"{corners_file(session).name} (columns Number, X, Y, Angle) into the folder formula1 of the data folder."
+    )
+    return replace(session, notes=(*session.notes, note))
+
+
+def _circuit(year: int, key: int, offline: bool, log: FeedLog) -> Any:
+    Cache.offline_mode(offline)
+    try:
+        return get_circuit_info(year=year, circuit_key=int(key))
+    except RateLimitExceededError as error:
+        raise rate_limited("the corners", error) from error
+    except (requests.RequestException, ValueError, TypeError, AttributeError) as error:
+        log.errors.append(error)  # corners are optional; the session's notes report their absence
+        return None
+
+
+def _seconds(column: pd.Series) -> npt.NDArray[np.float64]:
+    return column.dt.total_seconds().to_numpy(float)
+
+
+# ---- the loading process ----------------------------------------------------------------------------------------------
+def main(argument: str) -> int:
+    """Carry out a request; return 0 if it was answered, even with an expected error."""
+    request, answers = json.loads(argument), sys.stdout
+    # ends a hung load if the application dies first
+    faulthandler.dump_traceback_later(request["deadline_s"] + GRACE_S, exit=True)
+    try:
+        with redirect_stdout(sys.stderr):
+            load(request, lambda share, text: _send(answers, kind="progress", share=share, text=text))
+    except FeedError as error:
+        _send(answers, kind="error", reason=error.reason.value, message=str(error))
+    except Exception as error:
+        if not is_storage_error(error):
+            raise
+        said = str(error) if isinstance(error, StorageError) else describe_write_error(error)
+        _send(answers, kind="error", reason=Reason.STORAGE.value, message=said)
+    else:
+        _send(answers, kind="done")
+    return 0
+
+
+def load(request: dict[str, Any], progress: Progress) -> None:
+    """Fetch a session or calendar and store it."""
+    progress(0.0, "starting FastF1")
+    log = open_feed(Path(request["folder"]), progress)
+    target, offline = Path(request["target"]), request["offline"]
+    if request["task"] == "schedule":
+        write_schedule(fetch_schedule(request["year"], log, offline), target)
+        return
+    session = fetch_session(request["year"], request["event"], request["session"], log, offline)
+    progress(0.95, "storing the extracted arrays")
+    write_session(session, target)
+
+
+def _send(answers: IO[str], **answer: Any) -> None:
+    clean = {key: redact(value) if isinstance(value, str) else value for key, value in answer.items()}
+    answers.write(json.dumps(clean) + "\n")
+    answers.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

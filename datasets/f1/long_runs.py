@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .estimates import Estimate
 from .laps import QUICK, is_race
 from .session import LapTable, Session
-from .time_won import MOST_ALIKE, lap_trend
+from .time_won import MOST_ALIKE, Estimate, lap_trend
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""Formula 1 session data as frozen dataclasses: calendar, corners, drivers and laps.
+"""Formula 1 sessions as frozen dataclasses: corners, drivers, laps, and the reference lap of the track.
 
 Real and simulated sessions have the same structure. Lengths are in metres, times in seconds on the session's clock and
 speeds in km/h.
@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property, lru_cache
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import DataError
-
-from .track import ReferenceLap
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -25,19 +24,15 @@ BoolArray = npt.NDArray[np.bool_]
 CAR_CHANNELS = ("speed", "throttle", "brake", "gear", "rpm", "drs")
 CHANNELS = ("X", "Y", *CAR_CHANNELS)
 UNITS = {
-    "X": "m",
-    "Y": "m",
-    "speed": "km/h",
-    "throttle": "%",
-    "brake": "on/off",
-    "gear": "",
-    "rpm": "1/min",
-    "drs": "open/shut",
-}
+    "X": "m", "Y": "m", "speed": "km/h", "throttle": "%", "brake": "on/off", "gear": "", "rpm": "1/min", "drs": "open/shut",
+}  # fmt: skip
 
 # track status codes: 4 safety car, 5 red flag, 6 virtual safety car, 7 virtual safety car ending
 NEUTRALISED = frozenset("4567")
-_SMALL_GAP_S, _FEWEST_SAMPLES = 0.8, 100  # requirements of a reference lap
+STEPPED = frozenset({"brake", "gear", "drs"})  # channels that change in steps
+LARGEST_GAP_S = 2.0  # nothing is interpolated over longer gaps
+SMALL_GAP_S, FEWEST_SAMPLES = 0.8, 100  # requirements of a reference lap
+SPACING_M, NEAR_M = 2.0, 30.0  # between points of a reference lap; from a point to its sample
 
 
 class Reason(StrEnum):
@@ -304,11 +299,6 @@ class Session:
         )
 
     @cached_property
-    def sector_lines(self) -> SectorLines | None:
-        """Return the sector lines, or None with too few official sector times or speeds."""
-        return sector_lines(self)
-
-    @cached_property
     def scaling(self) -> dict[str, tuple[float, float]]:
         """Return mean and standard deviation of each channel over all drivers' clean laps."""
         scales = {}
@@ -336,143 +326,128 @@ def _lap_ranks(driver: Driver) -> list[tuple[bool, bool, float, int]]:
     first = np.searchsorted(driver.time, laps.start)
     last = np.searchsorted(driver.time, laps.end)
     # tolerate rounding: a step of exactly this size counts as a gap
-    hole = np.diff(driver.time) > _SMALL_GAP_S - 1e-6
+    hole = np.diff(driver.time) > SMALL_GAP_S - 1e-6
     return [
         (bool(hole[first[row] : last[row] - 1].any()), not laps.accurate[row], laps.seconds[row], row)
         for row in np.flatnonzero(laps.timed).tolist()
-        if last[row] - first[row] >= _FEWEST_SAMPLES
+        if last[row] - first[row] >= FEWEST_SAMPLES
     ]
 
 
-# ---- lap clocks -----------------------------------------------------------------------------------------------------
-# Position times jitter by a tenth of a second, more than most laps differ; integrated speed is smooth. Official times
-# correct its error at the start and sector lines; the session's laps give the error that remains between them.
-LARGEST_HOLE_S = 1.5  # longer gaps leave the distance unknown
-FEWEST_LAPS = 5  # minimum for estimating sector lines and drift
-SHORTEST_SECTOR_S = 1.0
-
-
-@dataclass(frozen=True)
-class SectorLines:
-    """Positions of the two sector lines, and the error of integrated speed.
-
-    shares   share of the lap's distance at each line
-    drift    variance of a lap clock per second between official times, in s2/s
-    n_laps   number of laps measured
-    """
-
-    shares: tuple[float, float]
-    drift: float
-    n_laps: int
-
-
+# ---- positions along the lap -----------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
-class LapClock:
-    """Time since the start line along a lap.
+class ReferenceLap:
+    """Closed curve of points [M, 2] at even spacing; point 0 is on the start line."""
 
-    pins      [P + 1] official times, from 0 to the lap time
-    time      [T] seconds since the start line
-    distance  [T] share of the lap's distance at `time`, rising from 0 to 1
-    drift     variance per second between two pins, in s2/s
-    """
+    points: FloatArray
+    length: float
 
-    pins: FloatArray
-    time: FloatArray
-    distance: FloatArray
-    drift: float
+    @classmethod
+    def from_samples(
+        cls, time: npt.ArrayLike, position: npt.ArrayLike, start: float, end: float, where: str = "reference lap"
+    ) -> ReferenceLap:
+        """Create a reference lap from the samples between two times, closed at the line."""
+        t, xy = np.asarray(time, float), np.asarray(position, float)
+        inside = (t > start) & (t < end)
+        # interpolate the crossing between two samples, where the curve closes
+        crossings = [moment for moment in (start, end) if t.size and t[0] <= moment <= t[-1]]
+        line = [np.mean([np.interp(crossings, t, xy[:, axis]) for axis in (0, 1)], axis=1)] if crossings else []
+        return cls.from_points(np.vstack([*line, xy[inside]]), where)
 
-    def seconds_at(self, share: npt.ArrayLike) -> FloatArray:
-        """Return [...] seconds since the start line at shares of the lap.
+    @classmethod
+    def from_points(cls, points: npt.ArrayLike, where: str = "reference lap") -> ReferenceLap:
+        """Create a reference lap from points in driving order, starting at the line."""
+        xy = np.asarray(points, float)
+        closed = np.vstack([xy, xy[:1]])
+        steps = np.hypot(*np.diff(closed, axis=0).T)
+        moving = np.append(steps > 1e-9, True)
+        along = np.append(0.0, np.cumsum(steps))
+        if moving.sum() < 5 or along[-1] < 100:
+            raise DataError(
+                f"{where}: the reference lap has {int(moving.sum()) - 1} distinct positions over {along[-1]:.0f} m; "
+                "that is no lap. Choose another session or driver."
+            )
+        length = float(along[-1])
+        grid = np.arange(round(length / SPACING_M)) * (length / round(length / SPACING_M))
+        even = np.column_stack([np.interp(grid, along, closed[:, axis]) for axis in (0, 1)])  # [M, 2]
+        return cls(even, length)
 
-        share   share of the lap's distance, 0 to 1
+    @property
+    def spacing(self) -> float:
+        return self.length / len(self.points)
+
+    @cached_property
+    def _tree(self) -> Any:
+        from scipy.spatial import cKDTree  # slow import, needed only for lookups
+
+        return cKDTree(self.points)
+
+    @cached_property
+    def _tangents(self) -> FloatArray:
+        ahead = np.roll(self.points, -1, axis=0) - np.roll(self.points, 1, axis=0)
+        return ahead / np.maximum(np.hypot(*ahead.T), 1e-9)[:, None]  # [M, 2]
+
+    def position_at(self, distance: npt.ArrayLike) -> FloatArray:
+        """Return [..., 2] positions at distances along the lap."""
+        wrapped = np.mod(np.asarray(distance, float), self.length)
+        grid = np.arange(len(self.points) + 1) * self.spacing
+        closed = np.vstack([self.points, self.points[:1]])
+        return np.stack([np.interp(wrapped, grid, closed[:, axis]) for axis in (0, 1)], axis=-1)
+
+    def distance(self, position: npt.ArrayLike, lap: npt.ArrayLike | None = None) -> FloatArray:
+        """Return [T] distance from the start line, in [0, length), of the nearest point.
+
+        With lap numbers [T], the distance travelled resolves positions where the track crosses itself or runs parallel.
         """
-        return np.interp(np.asarray(share, float), self.distance, self.time)
+        xy = np.atleast_2d(np.asarray(position, float))
+        if xy.shape[1:] != (2,) or not np.isfinite(xy).all():
+            raise DataError(
+                f"Positions have shape {xy.shape} or are not all finite; expected finite numbers [time, 2]."
+            )
+        gap, nearest = self._tree.query(xy)  # [T], [T]
+        if lap is not None:
+            nearest = self._by_progress(xy, np.asarray(lap), gap, nearest)
+        return self._refine(xy, nearest)
 
-    def variance(self, first: npt.ArrayLike, last: npt.ArrayLike) -> FloatArray:
-        """Return [...] variance in s2 of the time between two shares of the lap.
+    def _refine(self, xy: FloatArray, index: npt.NDArray[np.intp]) -> FloatArray:
+        ahead = ((xy - self.points[index]) * self._tangents[index]).sum(axis=1)
+        along = index * self.spacing + np.clip(ahead, -self.spacing, self.spacing)
+        wrapped = np.mod(along, self.length)
+        return np.where(wrapped >= self.length, 0.0, wrapped)  # rounding can yield exactly the length
 
-        The error is a Brownian bridge between pins: zero over the whole interval, largest over half of it.
+    def _by_progress(
+        self, xy: FloatArray, lap: npt.NDArray[np.int64], gap: FloatArray, nearest: npt.NDArray[np.intp]
+    ) -> npt.NDArray[np.intp]:
+        """Replace nearest points that are far from the expected distance travelled."""
+        _, run = np.unique(lap, return_inverse=True)  # [T]
+        travelled = np.cumsum(np.append(0.0, np.hypot(*np.diff(xy, axis=0).T)))  # [T]
+        turn = 2j * np.pi / self.length
+        # most samples are right, so their circular mean gives the offset of each lap
+        lead = np.exp(turn * (nearest * self.spacing - travelled))
+        start = np.bincount(run, lead.real) + 1j * np.bincount(run, lead.imag)
+        expected = np.angle(np.exp(turn * travelled) * start[run]) / turn.imag  # [T]
+        window = max(0.08 * self.length, 150.0)
+        doubtful = np.flatnonzero(self._apart(nearest * self.spacing, expected) > window)
+        if doubtful.size == 0:
+            return nearest
+        fixed = nearest.copy()
+        for part in np.array_split(doubtful, doubtful.size // 1000 + 1):  # bounds memory
+            other, far = self._nearest_within(xy[part], expected[part], window)
+            near = far <= gap[part] + NEAR_M
+            fixed[part[near]] = other[near]
+        return fixed
 
-        first, last   shares of the lap's distance, 0 to 1
-        """
-        a, b = self.seconds_at(first)[..., None], self.seconds_at(last)[..., None]
-        start, end = self.pins[:-1], self.pins[1:]
-        inside = np.clip(np.minimum(b, end) - np.maximum(a, start), 0, None)  # [..., P]
-        found: FloatArray = (self.drift * inside * (1 - inside / (end - start))).sum(axis=-1)
-        return found
+    def _nearest_within(
+        self, xy: FloatArray, expected: FloatArray, window: float
+    ) -> tuple[npt.NDArray[np.intp], FloatArray]:
+        """Return index and distance of the nearest point within a window around `expected`."""
+        grid = np.arange(len(self.points)) * self.spacing
+        far = np.hypot(xy[:, :1] - self.points[:, 0], xy[:, 1:] - self.points[:, 1])  # [n, M]
+        far[self._apart(grid[None], expected[:, None]) > window] = np.inf
+        index = far.argmin(axis=1)
+        return index, far[np.arange(len(xy)), index]
 
-
-def sector_lines(session: Session) -> SectorLines | None:
-    """Estimate both sector lines from clean laps with official sector times; None if too few."""
-    found = []
-    for driver in session.drivers:
-        for row in np.flatnonzero(driver.laps.accurate & np.isfinite(driver.laps.sectors).all(axis=1)):
-            driven = _driven(driver, int(row))
-            if driven is None:
-                continue
-            time, along = driven
-            split = np.cumsum(driver.laps.sectors[row])
-            pace = along[-1] / split[-1]
-            share = np.interp(split[:2], time, along) / along[-1]
-            speed = np.interp(split[:2], (time[1:] + time[:-1]) / 2, np.diff(along) / np.diff(time))
-            found.append([*share, *(pace / np.maximum(speed, 1.0)), split[-1], *split[:2]])
-    if len(found) < FEWEST_LAPS:
-        return None
-    table = np.array(found)  # [L, 7]
-    shares = np.median(table[:, :2], axis=0)
-    # Compare the error at each line, given the lap time alone, with that of a drifting clock.
-    late = (table[:, :2] - shares) * table[:, 4:5] * table[:, 2:4]
-    loose = table[:, 5:] * (1 - table[:, 5:] / table[:, 4:5])
-    drift = float((1.4826 * np.median(np.abs(late / np.sqrt(loose)))) ** 2)
-    return SectorLines((float(shares[0]), float(shares[1])), drift, len(found))
-
-
-def lap_clock(session: Session, code: str, number: int, *, pinned: bool = True) -> LapClock | None:
-    """Return the clock of a lap, or None without a lap time or enough speed samples.
-
-    session   from `load_session` or `simulate_race`
-    code      three letters, such as VER
-    number    lap number
-    pinned    use official sector times in addition to the lap time
-    """
-    driver, lines = session.driver(code), session.sector_lines
-    rows = np.flatnonzero(driver.laps.number == number)
-    if not rows.size or lines is None or not np.isfinite(driver.laps.seconds[rows[0]]):
-        return None
-    row = int(rows[0])
-    driven = _driven(driver, row)
-    if driven is None:
-        return None
-    time, along = driven
-    share = along / along[-1]
-    ends, places = np.array([0.0, float(driver.laps.seconds[row])]), np.array([0.0, 1.0])
-    sectors = driver.laps.sectors[row]
-    if pinned and np.isfinite(sectors).all() and (sectors > SHORTEST_SECTOR_S).all():
-        ends, places = np.insert(ends, 1, np.cumsum(sectors)[:2]), np.insert(places, 1, lines.shares)
-    # Scale the distance between official times to match the sector lines.
-    behind = np.interp(ends, time, share)
-    if (np.diff(behind) <= 0).any():
-        return None
-    return LapClock(ends, time, np.interp(share, behind, places), lines.drift)
-
-
-@lru_cache(maxsize=2400)  # two races
-def _driven(driver: Driver, row: int) -> tuple[FloatArray, FloatArray] | None:
-    """Return (seconds, metres) since the lap began, at official times and samples."""
-    laps = driver.laps
-    seconds = float(laps.seconds[row])
-    if not np.isfinite(seconds) or "speed" not in driver.available_channels:
-        return None
-    start = float(laps.start[row])
-    part = slice(*np.searchsorted(driver.time, [start - LARGEST_HOLE_S, start + seconds + LARGEST_HOLE_S]))
-    sent, pace = driver.time[part] - start, driver.channels["speed"][part].astype(np.float64) / 3.6
-    known = np.isfinite(pace)
-    sent, pace = sent[known], pace[known]
-    if sent.size < 2 or max(sent[0], seconds - sent[-1], np.diff(sent).max()) > LARGEST_HOLE_S:
-        return None
-    splits = np.cumsum(laps.sectors[row])[:2]
-    time = np.union1d(sent[(sent > 0) & (sent < seconds)], [0.0, *splits[np.isfinite(splits)], seconds])
-    speed = np.interp(time, sent, pace)
-    metres = np.append(0.0, np.cumsum(np.diff(time) * (speed[1:] + speed[:-1]) / 2))
-    moving = np.append(True, np.diff(metres) > 0)  # drop samples of a stationary car
-    return (time[moving], metres[moving]) if metres[-1] > 0 and moving[-1] else None
+    def _apart(self, one: FloatArray, other: FloatArray) -> FloatArray:
+        """Return the distance between two positions along the closed lap."""
+        difference = np.mod(one - other, self.length)
+        return np.minimum(difference, self.length - difference)

@@ -10,8 +10,9 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
+from .clock import lap_clock, sector_lines
 from .laps import best_laps, is_race
-from .session import LapTable, Session, Spell, lap_clock
+from .session import LapTable, Session, Spell
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -44,7 +45,7 @@ def cars_ahead(session: Session) -> dict[str, CarAhead]:
 
     The gap at a line is the time since another car last passed it.
     """
-    lines = session.sector_lines
+    lines = sector_lines(session)
     if lines is None:
         return {}
     driver, number, passed = [], [], []

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from datasets import formula1
-from datasets.f1.driving import ACTIVITIES, activities
+from datasets.f1.trials import ACTIVITIES, activities
 from gdm_core.trials import Trial
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ import streamlit as st
 
 from datasets.f1.corners import MEASURED_IN, Corners, corners_of
 from datasets.f1.laps import best_laps, is_race
-from datasets.f1.minisectors import minisector_edges
-from datasets.f1.time_won import FEWEST_LAPS, By
+from datasets.f1.time_won import FEWEST_LAPS, By, minisector_edges
 from datasets.formula1 import lap_clock
 from pages.formula1 import data, gain_panel, teams, telemetry, time_gained, weekend
 from pages.formula1.controls import choose_one

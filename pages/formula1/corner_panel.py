@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from datasets.f1.corners import MEASURED_IN, MEASURES, Corners, corners_of
-from datasets.f1.pedals import PEDAL_MEASURES, LapMeasures
+from datasets.f1.corners import MEASURED_IN, MEASURES, PEDAL_MEASURES, Corners, LapMeasures, corners_of
 from datasets.f1.traffic import describe_traffic, laps_to_compare
 from gdm_core.analysis.tables import csv
 from pages.formula1 import data

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import streamlit as st
 
 from datasets import formula1
-from datasets.f1.driving import between, curvature, in_driving_order
-from datasets.f1.pedals import LapMeasures, lap_measures
+from datasets.f1.corners import LapMeasures, lap_measures
 from datasets.f1.traffic import laps_to_compare
+from datasets.f1.trials import between, curvature, in_driving_order
 from datasets.formula1 import Session
 from gdm_core.errors import DataError
 from gdm_core.trials import Trials

@@ -7,8 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from datasets.f1.laps import is_race
-from datasets.f1.minisectors import Minisectors, minisectors
-from datasets.f1.time_won import FEWEST_LAPS
+from datasets.f1.time_won import FEWEST_LAPS, Minisectors, minisectors
 from datasets.formula1 import Session
 from gdm_studio.plot.figures.base import Figure, figure, key_above, plane, points
 from pages.formula1 import data, teams, time_gained

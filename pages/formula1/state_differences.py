@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from datasets.f1.driving import Driving
-from datasets.f1.estimates import Estimate
+from datasets.f1.time_won import Estimate
 from pages.formula1 import state_names
 from pages.formula1.data import Circuit, DriverReading, race_of, read
 from pages.lab import View, together

@@ -11,9 +11,8 @@ import numpy.typing as npt
 import streamlit as st
 
 from datasets import formula1
-from datasets.f1.estimates import Estimate
-from datasets.f1.minisectors import minisector_edges
-from datasets.f1.time_won import FEWEST_LAPS, By
+from datasets.f1.clock import sector_lines
+from datasets.f1.time_won import FEWEST_LAPS, By, Estimate, minisector_edges
 from datasets.formula1 import LapClock, Session, TimeWon
 from pages.formula1 import data
 from pages.formula1.data import Circuit, DriverReading, Observation, Place, Race, race_of
@@ -77,7 +76,7 @@ def named_by_place(circuit: Circuit, edges: Floats, names: Sequence[str]) -> tup
 
 def sectors(session: Session, circuit: Circuit) -> Floats:
     """Return the edges [4] of the official sectors in metres; [0] if unknown."""
-    lines = session.sector_lines
+    lines = sector_lines(session)
     return np.zeros(0) if lines is None else np.array([0, *lines.shares, 1]) * circuit.length
 
 

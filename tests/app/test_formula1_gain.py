@@ -8,9 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from datasets.f1.estimates import Estimate
-from datasets.f1.minisectors import MINISECTOR_M
-from datasets.f1.time_won import By, TimeWon
+from datasets.f1.time_won import MINISECTOR_M, By, Estimate, TimeWon
 from gdm_studio.plot.figures.base import untyped
 from pages.formula1 import corner_panel, data, gain_panel, time_gained
 from pages.formula1.data import DriverReading, Observation, Place

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from datasets.f1.track import ReferenceLap
+from datasets.f1.session import ReferenceLap
 from gdm_core.analysis.segments import Part
 from gdm_studio.plot.figures.base import Figure, fit_to_width, untyped
 from pages.formula1 import circuit_map, data, placing

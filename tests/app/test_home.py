@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from datasets.f1.layouts import LAYOUTS
+from datasets.f1.race import LAYOUTS
 from pages.formula1.data import turned
 from pages.lab import shipped
 from pages.lab.live import FitSession

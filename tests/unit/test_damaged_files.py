@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datasets import calms21, keypoints, tables
-from datasets.f1 import cache
+from datasets.f1 import loader
 from datasets.readers.annotations import read_annotation
 from datasets.readers.delimited import HarmlessText
 from gdm_core import ARHMM, GDM
@@ -51,7 +51,7 @@ def read_data(content: bytes, name: str) -> None:
 def read_session(content: bytes, name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / name).write_bytes(content)
-        cache.read_session(Path(folder) / name)
+        loader.read_session(Path(folder) / name)
 
 
 def read_calms21(content: bytes, name: str) -> None:
@@ -72,7 +72,7 @@ def good_files() -> dict[str, tuple[bytes, Callable[[bytes, str], object]]]:
         "metadata": {"vocab": {"attack": 0}},
     }
     with tempfile.TemporaryDirectory() as folder:
-        cache.write_session(ring_session(ring_driver("AAA")), Path(folder) / "session.npz")
+        loader.write_session(ring_session(ring_driver("AAA")), Path(folder) / "session.npz")
         session = (Path(folder) / "session.npz").read_bytes()
     official = json.dumps({"annotator-id_0": {"task1/train/a": trial}}).encode()
     poses = npz(keypoints=np.ones((50, 2, 2, 3)), labels=np.arange(50) % 3, names=["a", "b", "c"])

@@ -11,7 +11,7 @@ import pytest
 
 from datasets import formula1
 from datasets.f1.corners import braking_zones
-from datasets.f1.track import ReferenceLap
+from datasets.f1.session import ReferenceLap
 from datasets.formula1 import Reason
 from gdm_core.errors import ConfigError, DataError
 from tests.support.formula1 import LAP_S, RADIUS, cut_off, raises, ring, ring_driver, ring_session

@@ -8,8 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from datasets.f1.corners import GRID_M, MEASURES, braking_zones, corners_of, stretches
-from datasets.f1.samples import lap_samples
+from datasets.f1.corners import GRID_M, MEASURES, braking_zones, corners_of, lap_samples, stretches
 from datasets.f1.session import CarSamples, Driver
 from tests.support.formula1 import LAP_S, RADIUS, ring_driver, ring_session
 

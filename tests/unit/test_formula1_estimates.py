@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from datasets.f1.corners import corners_of
-from datasets.f1.estimates import Estimate
+from datasets.f1.time_won import Estimate
 from tests.support.formula1 import ring_driver, ring_session
 
 ONE, OTHER = np.array([1.2, 0.9, 1.4, 1.1, 1.3]), np.array([0.4, 1.0, 0.7])

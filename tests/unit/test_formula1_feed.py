@@ -15,8 +15,8 @@ from fastf1.events import Event as FeedEvent
 from fastf1.exceptions import DataNotLoadedError, RateLimitExceededError
 
 from datasets import formula1, storage
-from datasets.f1 import feed, worker
-from datasets.f1.extract import car_channels, in_order_of_result, lap_table, raw_samples, remarks_on_result
+from datasets.f1 import feed
+from datasets.f1.feed import car_channels, in_order_of_result, lap_table, raw_samples, remarks_on_result
 from datasets.formula1 import Reason
 from gdm_core.errors import DataError
 from tests.support.formula1 import (
@@ -204,13 +204,12 @@ def test_missing_laps_are_reported(served):
 
 
 def test_missing_positions_are_reported(served):
-    with raises(Reason.NO_POSITION, "no car positions"):
-        served(session=feed_session(pos_data={}))
-    source = feed_session()
-    for table in source.pos_data.values():
+    late = feed_session()
+    for table in late.pos_data.values():
         table["SessionTime"] += pd.Timedelta(1, unit="h")
-    with raises(Reason.NO_POSITION, "no car position lies inside a lap"):
-        served(session=source)
+    for source in (feed_session(pos_data={}), late):
+        with raises(Reason.NO_POSITION, "no car positions during its laps"):
+            served(session=source)
 
 
 def test_network_errors_precede_account_errors(served, log):
@@ -252,7 +251,7 @@ def test_refused_account_hides_the_password(served, log, monkeypatch):
 def test_worker_output_masks_the_password(monkeypatch):
     monkeypatch.setenv("F1_PASSWORD", 'a"secret\u00e9')
     stream = io.StringIO()
-    worker._send(stream, kind="error", reason="account", message='sign-in with a"secret\u00e9 failed')
+    feed._send(stream, kind="error", reason="account", message='sign-in with a"secret\u00e9 failed')
     assert json.loads(stream.getvalue())["message"] == "sign-in with *** failed"
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import errno
-import io
 import json
-import logging
 import socket
 import sqlite3
 import threading
@@ -20,7 +18,7 @@ import requests
 from fastf1 import Cache
 
 from datasets import formula1
-from datasets.f1 import cache, feed, loader, worker
+from datasets.f1 import feed, loader
 from datasets.formula1 import Reason
 from datasets.storage import cache_dir, data_dir, file_lock
 from gdm_core.errors import DataError
@@ -75,11 +73,11 @@ def test_offline_load_without_cache_is_refused():
 
 def test_stored_calendar_works_offline(log, monkeypatch):
     monkeypatch.setattr(feed, "get_event_schedule", lambda year, include_testing: feed_schedule(year))
-    cache.write_schedule(feed.fetch_schedule(2024, log), cache.schedule_path(2024))
+    loader.write_schedule(feed.fetch_schedule(2024, log), loader.schedule_path(2024))
     assert [event.name for event in formula1.schedule(2024)] == ["Ring Grand Prix", "Oval Grand Prix"]
     this_year = formula1.years()[0]
-    path = cache.schedule_path(this_year)
-    cache.write_schedule(feed.fetch_schedule(this_year, log), path)
+    path = loader.schedule_path(this_year)
+    loader.write_schedule(feed.fetch_schedule(this_year, log), path)
     stored = json.loads(path.read_text())
     path.write_text(json.dumps(stored | {"saved": 0.0}))  # stale, and kept offline
     assert len(formula1.schedule(this_year)) == 2
@@ -102,7 +100,7 @@ def test_crashed_load_is_reported(monkeypatch):
 
 
 def test_stored_session_opens_during_another_load(home):
-    cache.write_session(ring_session(ring_driver("AAA")), cache.session_path(2024, "Ring Grand Prix", "Race"))
+    loader.write_session(ring_session(ring_driver("AAA")), loader.session_path(2024, "Ring Grand Prix", "Race"))
     with file_lock(cache_dir("formula1") / ".loading.lock", 1, "A load"):
         session = formula1.load_session(2024, "Ring Grand Prix", "Race", deadline_s=1.0)
     assert session.drivers[0].code == "AAA"
@@ -132,8 +130,8 @@ def test_second_load_times_out():
 
 
 def _stored_ring() -> Path:
-    path = cache.session_path(2031, "Ring Grand Prix", "Race")
-    cache.write_session(replace(ring_session(ring_driver("AAA"), ring_driver("BBB")), notes=("kept",)), path)
+    path = loader.session_path(2031, "Ring Grand Prix", "Race")
+    loader.write_session(replace(ring_session(ring_driver("AAA"), ring_driver("BBB")), notes=("kept",)), path)
     return path
 
 
@@ -156,15 +154,15 @@ def test_session_round_trips_through_the_cache():
 
 def test_damaged_session_is_moved_aside():
     path = _stored_ring()
-    other = cache.session_path(2031, "Ring Grand Prix", "Sprint")
+    other = loader.session_path(2031, "Ring Grand Prix", "Sprint")
     other.write_bytes(path.read_bytes())
     path.write_bytes(path.read_bytes()[:5000])
-    session, note = cache.read_or_move_aside(path)
+    session, note = loader.read_or_move_aside(path)
     assert session is None
     assert "2031_ring-grand-prix_race.npz.damaged" in note
     assert path.with_name(path.name + ".damaged").stat().st_size == 5000
     assert not path.exists()
-    assert cache.read_session(other).codes == ("AAA", "BBB")
+    assert loader.read_session(other).codes == ("AAA", "BBB")
     assert formula1.stored_sessions() == ((2031, "Ring Grand Prix", "Race"),)
 
 
@@ -180,15 +178,6 @@ def test_fastf1_log_drives_the_progress(log, home):
     fetched("/static/x/")  # nothing stored
     fetched("/static/x/")  # stored
     assert heard[:2] == ["downloading speed, throttle, brake, gear", "reading speed, throttle, brake, gear"]
-
-
-def test_damaged_download_store_is_moved_aside(home):
-    store = cache_dir("fastf1") / "fastf1_http_cache.sqlite"
-    store.write_bytes(b"this is no database" * 500)
-    listener = feed.open_feed(cache_dir("fastf1"), lambda share, text: None)
-    logging.getLogger("fastf1").removeHandler(listener)
-    assert "a new one is created" in listener.notes[0]
-    assert store.with_name(store.name + ".damaged").read_bytes().startswith(b"this is no database")
 
 
 # --- storage -------------------------------------------------------------------------------------------------------
@@ -230,20 +219,19 @@ def test_file_lock_is_released(home):
         (requests.ConnectionError("nobody there"), ""),
     ],
 )
-def test_full_disk_is_reported_by_the_worker(monkeypatch, error, words):
-    stream = io.StringIO()
-    monkeypatch.setattr(worker, "_private_output", lambda: stream)
-    monkeypatch.setattr(worker.faulthandler, "dump_traceback_later", lambda *_, **__: None)
+def test_full_disk_is_reported_by_the_worker(monkeypatch, capsys, error, words):
+    monkeypatch.setattr(feed.faulthandler, "dump_traceback_later", lambda *_, **__: None)
 
     def fail(request, progress):
+        print("FastF1 may print anything")
         raise error
 
-    monkeypatch.setattr(worker, "_load", fail)
+    monkeypatch.setattr(feed, "load", fail)
     if not words:  # a network error
         with pytest.raises(type(error)):
-            worker.main('{"deadline_s": 5}')
+            feed.main('{"deadline_s": 5}')
         return
-    assert worker.main('{"deadline_s": 5}') == 0
-    answer = json.loads(stream.getvalue().splitlines()[-1])
+    assert feed.main('{"deadline_s": 5}') == 0
+    (answer,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert (answer["kind"], answer["reason"]) == ("error", Reason.STORAGE.value)
     assert words in answer["message"]

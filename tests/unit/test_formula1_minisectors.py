@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from datasets.f1.estimates import Estimate
-from datasets.f1.minisectors import Minisectors, minisectors, usual_laps
-from datasets.f1.session import lap_clock
+from datasets.f1.clock import lap_clock
+from datasets.f1.time_won import Estimate, Minisectors, minisectors, usual_laps
 from tests.support.formula1 import LAP_S, ring_driver, ring_session
 
 

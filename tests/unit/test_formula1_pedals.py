@@ -7,9 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from datasets.f1.corners import corners_of, stretches
-from datasets.f1.pedals import lap_measures, lifts_and_coasts
-from datasets.f1.samples import lap_samples
+from datasets.f1.corners import corners_of, lap_measures, lap_samples, lifts_and_coasts, stretches
 from tests.support.formula1 import LAP_S, ring_driver, ring_session
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from datasets import formula1
-from datasets.f1.layouts import LAYOUTS, centreline
-from datasets.f1.race import DRIVERS, Car, bounded_lap, corner_limit, flying_lap, simulate_race
+from datasets.f1.race import DRIVERS, LAYOUTS, Car, bounded_lap, centreline, corner_limit, flying_lap, simulate_race
 from gdm_core.errors import ConfigError
 
 CIRCUITS = {"shanghai": (5451, 16, 0), "suzuka": (5807, 18, 1)}  # metres, corners, self-crossings

@@ -10,12 +10,13 @@ import pandas as pd
 import pytest
 
 from datasets import formula1
-from datasets.f1 import cache
+from datasets.f1 import loader
 from datasets.f1 import time_won as module
-from datasets.f1.extract import lap_table
+from datasets.f1.clock import LapClock, lap_clock, sector_lines
+from datasets.f1.feed import lap_table
 from datasets.f1.laps import Stint, laps_on_like_tyres, stints
 from datasets.f1.race import SECTOR_LINES
-from datasets.f1.session import Driver, LapClock, LapTable, Session, lap_clock
+from datasets.f1.session import Driver, LapTable, Session
 from datasets.f1.time_won import clean_laps, lap_trend, mean_of_laps, time_won
 from datasets.f1.traffic import describe_traffic
 from gdm_core.errors import DataError
@@ -183,7 +184,7 @@ def _clean(session: Session, code: str) -> list[int]:
 
 def _worst_at_lines(session: Session, codes: tuple[str, ...]) -> tuple[float, int]:
     """Return the largest gap error at official times and the number of laps."""
-    lines = session.sector_lines
+    lines = sector_lines(session)
     places = np.array([*lines.shares, 1.0])
     first = (codes[0], _clean(session, codes[0])[0])
     one, worst, count = lap_clock(session, *first), 0.0, 0
@@ -201,7 +202,7 @@ def _worst_at_lines(session: Session, codes: tuple[str, ...]) -> tuple[float, in
 
 def _left_out(session: Session, codes: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Return errors and standard deviations of clocks without sector times."""
-    lines = session.sector_lines
+    lines = sector_lines(session)
     assert lines is not None
     errors, stated = [], []
     for code in codes:
@@ -236,7 +237,7 @@ def test_gaps_equal_sector_times_of_a_simulated_race(simulated):
 
 
 def test_sector_lines_are_located(simulated):
-    lines = simulated.sector_lines
+    lines = sector_lines(simulated)
     np.testing.assert_allclose(lines.shares, SECTOR_LINES, atol=0.003)
     errors, stated = _left_out(simulated, simulated.codes)
     assert np.median(np.abs(errors)) < 0.03
@@ -255,7 +256,7 @@ def test_clock_is_exact_at_official_times(simulated):
 
 def test_steady_lap_has_uniform_time():
     session = ring_session(ring_driver("AAA", n_laps=8))
-    lines = session.sector_lines
+    lines = sector_lines(session)
     np.testing.assert_allclose(lines.shares, (0.25, 0.6), atol=1e-6)
     clock = lap_clock(session, "AAA", 3)
     np.testing.assert_allclose(clock.seconds_at([0, 0.1, 0.5, 1]), LAP_S * np.array([0, 0.1, 0.5, 1]), atol=1e-6)
@@ -269,15 +270,15 @@ def test_lap_without_speed_has_no_clock():
     assert lap_clock(session, "AAA", 99) is None
     assert lap_clock(session, "BBB", 3) is None
     few = ring_session(ring_driver("AAA", n_laps=3))
-    assert few.sector_lines is None
+    assert sector_lines(few) is None
     assert lap_clock(few, "AAA", 2) is None
 
 
 def test_stored_session_of_another_version_is_refused(tmp_path):
     path = tmp_path / "race.npz"
     session = ring_session(ring_driver("AAA", n_laps=8))
-    cache.write_session(session, path)
-    stored = cache.read_session(path)
+    loader.write_session(session, path)
+    stored = loader.read_session(path)
     for name in ("sectors", "stint", "tyre_age"):
         kept, given = (getattr(one.drivers[0].laps, name) for one in (stored, session))
         np.testing.assert_array_equal(kept, given)
@@ -286,4 +287,4 @@ def test_stored_session_of_another_version_is_refused(tmp_path):
     header = json.loads(str(arrays["header"])) | {"format_version": 5}
     np.savez(path, **(arrays | {"header": np.array(json.dumps(header))}))
     with pytest.raises(DataError, match="format version 5, not 6"):
-        cache.read_session(path)
+        loader.read_session(path)

@@ -10,16 +10,9 @@ import pandas as pd
 import pytest
 
 from datasets import formula1
-from datasets.f1.cache import read_session, write_session
 from datasets.f1.corners import corners_of
-from datasets.f1.driving import (
-    ACTIVITIES,
-    activities,
-    curvature,
-    describe,
-    proposed_names,
-)
-from datasets.f1.extract import car_channels, drs_open, lap_table, raw_samples, spells_of
+from datasets.f1.driving import describe, proposed_names
+from datasets.f1.feed import car_channels, drs_open, lap_table, raw_samples, spells_of
 from datasets.f1.laps import (
     best_laps,
     ideal_laps,
@@ -29,8 +22,10 @@ from datasets.f1.laps import (
     remarks_on_laps,
     remarks_on_session,
 )
+from datasets.f1.loader import read_session, write_session
 from datasets.f1.session import Session, Spell
 from datasets.f1.time_won import clean_laps
+from datasets.f1.trials import ACTIVITIES, activities, curvature
 from datasets.formula1 import Reason
 from tests.support.formula1 import LAP_S, feed_car, feed_laps, raises, ring_driver, ring_session
 
